@@ -1,0 +1,68 @@
+"""Give each executed page as a Jupyter notebook, outputs included: "Open as notebook".
+
+MyST-NB already writes the notebook that it executed. Here it is copied into the site, with the
+two directives that a notebook could not show replaced by what they stand for: included code and
+quizzes.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from docutils import nodes
+from quiz import as_markdown
+from sphinx.application import Sphinx
+from sphinx.directives.code import LiteralIncludeReader
+
+FENCE = re.compile(r"^(`{3,}|:{3,})\{(literalinclude|quiz)\} *(.*?)\n(.*?)^\1 *$", re.M | re.S)
+OPTION = re.compile(r"^:([\w-]+): *(.*)\n", re.M)
+
+
+def plain_markdown(text: str, page: Path, app: Sphinx) -> str:
+    """Return the Markdown of a cell with included code and quizzes spelled out."""
+
+    def spell_out(match: re.Match[str]) -> str:
+        _, directive, argument, body = match.groups()
+        if directive == "quiz":
+            return as_markdown(body)
+        options = {name: value for name, value in OPTION.findall(body)}
+        wanted = {name: options[name] for name in ("pyobject", "lines") if name in options}
+        reader = LiteralIncludeReader(str(page.parent / argument), wanted, app.config)
+        return f"```{options.get('language', 'python')}\n{reader.read()[0].rstrip()}\n```"
+
+    return FENCE.sub(spell_out, text)
+
+
+def add_notebook(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Copy the page's executed notebook into the site and add a button for it."""
+    source = Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
+    if "kernelspec" not in app.env.metadata.get(page, {}) or not source.exists():
+        return
+    notebook = nbformat.read(source, as_version=4)
+    notebook.metadata.pop("source_map", None)
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = plain_markdown(cell.source, Path(app.env.doc2path(page)), app)
+    target = Path(app.outdir) / "_sources" / f"{page}.ipynb"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, target)
+    context["header_buttons"].insert(
+        0,
+        {
+            "type": "link",
+            "url": f"{context['pathto']('_sources', 1)}/{page}.ipynb",
+            "text": "Open as notebook",
+            "tooltip": "Download this page as a Jupyter notebook",
+            "icon": "fas fa-code",
+            "label": "open-as-notebook",
+        },
+    )
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx, after the theme has begun its list of buttons."""
+    app.connect("html-page-context", add_notebook, priority=502)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
