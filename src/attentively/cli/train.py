@@ -1,0 +1,112 @@
+"""``attentively train``: fit a model to a corpus, and be able to go on later."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+
+import attentively
+from attentively import checkpoints, device
+from attentively.checkpoints import Checkpoint
+from attentively.data import corpora
+from attentively.data.batches import encode_pairs
+from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.training import Trainer, TrainingConfig
+from attentively.vocabulary import BPETokenizer, WordTokenizer
+
+
+def train(
+    data: Annotated[str, typer.Argument(help=f"One of: {', '.join(sorted(corpora.CORPORA))}.")],
+    output: Annotated[Path, typer.Option(help="Folder for checkpoints and the log.")],
+    attention: Annotated[str, typer.Option(help="additive or fixed (no attention).")] = "additive",
+    tokenizer: Annotated[str, typer.Option(help="bpe (one joint vocabulary) or word.")] = "bpe",
+    vocabulary_size: Annotated[int, typer.Option(help="Tokens of the joint vocabulary.")] = 5000,
+    embedding_dim: int = 128,
+    encoder_dim: Annotated[int, typer.Option(help="Size of one reading direction.")] = 160,
+    decoder_dim: int = 256,
+    attention_dim: int = 160,
+    dropout: float = 0.2,
+    steps: int = 7000,
+    batch_size: Annotated[int, typer.Option(help="Sentence pairs a step.")] = 128,
+    learning_rate: Annotated[float, typer.Option(help="The highest of the one cycle.")] = 2e-3,
+    validate_every: Annotated[int, typer.Option(help="Steps between validations.")] = 250,
+    patience: Annotated[
+        int | None, typer.Option(help="Stop after so many validations without a new best.")
+    ] = None,
+    seed: int = 0,
+    resume: Annotated[bool, typer.Option(help="Go on with the run in the folder.")] = False,
+) -> None:
+    """Train a sequence-to-sequence model and keep the best by validation loss.
+
+    The folder gets best.safetensors, last.safetensors (to resume from) and log.jsonl.
+    """
+    corpus = corpora.find(data)
+    config = TrainingConfig(
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        validate_every=validate_every,
+        patience=patience,
+        seed=seed,
+    )
+    pairs = corpus.load("train")
+    if resume:
+        checkpoint = checkpoints.load(output / "last.safetensors")
+    else:
+        src_tokenizer, tgt_tokenizer = _tokenizers(tokenizer, pairs, vocabulary_size)
+        torch.manual_seed(seed)
+        model = Seq2Seq(
+            Seq2SeqConfig(
+                src_vocab_size=len(src_tokenizer),
+                tgt_vocab_size=len(tgt_tokenizer),
+                embedding_dim=embedding_dim,
+                encoder_dim=encoder_dim,
+                decoder_dim=decoder_dim,
+                attention_dim=attention_dim,
+                attention=attention,
+                dropout=dropout,
+                share_embeddings=src_tokenizer is tgt_tokenizer,
+            )
+        )
+        provenance = {
+            "command": shlex.join(["attentively", *sys.argv[1:]]),
+            "data": corpus.name,
+            "data_licence": corpus.licence,
+            "attribution": corpus.attribution,
+            "training_pairs": len(pairs),
+            "parameters": sum(parameter.numel() for parameter in model.parameters()),
+            "training": config.to_dict(),
+            "device": device.describe(device.best()),
+            "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
+        }
+        checkpoint = Checkpoint(model, src_tokenizer, tgt_tokenizer, provenance)
+    print(
+        f"{len(pairs):,} training pairs, {checkpoint.provenance['parameters']:,} parameters, "
+        f"{device.describe(device.best())}"
+    )
+    examples, validation = (
+        encode_pairs(split, checkpoint.src_tokenizer, checkpoint.tgt_tokenizer)
+        for split in (pairs, corpus.load("validation"))
+    )
+    trainer = Trainer(checkpoint, examples, validation, config, output)
+    records = trainer.fit(resume=resume)
+    best = min(records, key=lambda record: record["validation_loss"])
+    print(
+        f"best validation loss {best['validation_loss']:.4f} nats a token at step "
+        f"{best['step']:.0f}; {output / 'best.safetensors'}"
+    )
+
+
+def _tokenizers(kind, pairs, vocabulary_size):
+    if kind == "bpe":
+        joint = BPETokenizer.train((text for pair in pairs for text in pair), vocabulary_size)
+        return joint, joint
+    if kind == "word":
+        return (
+            WordTokenizer.train(pair.src for pair in pairs),
+            WordTokenizer.train(pair.tgt for pair in pairs),
+        )
+    raise ValueError(f"tokenizer={kind!r} is unknown: choose bpe or word")

@@ -1,0 +1,29 @@
+"""Frozen configurations that say what they do not understand."""
+
+import dataclasses
+from typing import Any, Self
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """A set of named choices, written to and read from a checkpoint."""
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Build from `values`; a name that is not known raises `ValueError`."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise ValueError(f"{cls.__name__} has no {unknown}; it has {sorted(known)}")
+        missing = sorted(
+            field.name
+            for field in dataclasses.fields(cls)
+            if field.name not in values and field.default is dataclasses.MISSING
+        )
+        if missing:
+            raise ValueError(f"{cls.__name__} needs {missing}, which are missing")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every choice by its name."""
+        return dataclasses.asdict(self)

@@ -1,0 +1,39 @@
+"""The sentence-pair corpora that models are trained on, by name."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from attentively.data import tatoeba
+from attentively.data.download import FILES
+from attentively.data.pairs import Pair
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A source of sentence pairs in three splits."""
+
+    name: str
+    load: Callable[[str], Sequence[Pair]]
+    """Returns the pairs of ``train``, ``validation`` or ``test``."""
+    licence: str
+    attribution: str
+
+
+CORPORA = {
+    corpus.name: corpus
+    for corpus in [
+        Corpus(
+            name=tatoeba.NAME,
+            load=tatoeba.load,
+            licence=FILES[tatoeba.NAME].licence,
+            attribution=FILES[tatoeba.NAME].attribution,
+        ),
+    ]
+}
+
+
+def find(name: str) -> Corpus:
+    """Return the corpus called `name`; an unknown name lists those there are."""
+    if name not in CORPORA:
+        raise ValueError(f"no corpus is called {name!r}; there are {', '.join(sorted(CORPORA))}")
+    return CORPORA[name]

@@ -1,0 +1,69 @@
+"""What every encoder–decoder model answers to, so that one trainer and one search serve all."""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple, Protocol, Self
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attentively.config import Config
+
+
+class Memory(NamedTuple):
+    """What the encoder hands over."""
+
+    outputs: Float[Tensor, "batch src_len memory_dim"]
+    """One vector per source position."""
+    state: Float[Tensor, "batch encoder_dim"] | None = None
+    """For recurrent models, what starts the decoder."""
+
+
+class DecoderOutput(NamedTuple):
+    """What the decoder says of a whole target."""
+
+    logits: Float[Tensor, "batch tgt_len vocab"]
+    """Scores of the next token at every position."""
+    weights: Float[Tensor, "batch tgt_len src_len"] | None = None
+    """Where each position looked; None where nobody asked or the model does not attend."""
+
+
+class DecoderState(Protocol):
+    """All that decoding one more token needs, for a batch of hypotheses."""
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> Self:
+        """Return the state of the chosen hypotheses, in that order; a row may repeat."""
+
+
+class EncoderDecoder(nn.Module, ABC):
+    """A model that reads a source and writes a target.
+
+    ``src_mask`` is ``padding_mask(src, PAD_ID)``, of shape (batch, 1, src_len).
+    """
+
+    config: Config
+
+    @abstractmethod
+    def encode(
+        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "batch 1 src_len"]
+    ) -> Memory:
+        """Read the source."""
+
+    @abstractmethod
+    def decode(
+        self,
+        tgt: Int[Tensor, "batch tgt_len"],
+        memory: Memory,
+        src_mask: Bool[Tensor, "batch 1 src_len"],
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        """Predict, at every position of `tgt`, the token after it."""
+
+    @abstractmethod
+    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch 1 src_len"]) -> DecoderState:
+        """Return the state before the first token."""
+
+    @abstractmethod
+    def step(
+        self, token: Int[Tensor, " batch"], state: DecoderState
+    ) -> tuple[Float[Tensor, "batch vocab"], DecoderState]:
+        """Read one token; return the scores of the next one, and the state after it."""

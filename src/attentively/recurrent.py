@@ -1,0 +1,44 @@
+"""A recurrent encoder that reads the sentence in both directions.
+
+Bahdanau, Cho & Bengio (2015), https://arxiv.org/abs/1409.0473, sections 3.2 and A.2.1.
+"""
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+
+class BidirectionalEncoder(nn.Module):
+    r"""Give every position a summary of what stands before it and after it.
+
+    One GRU reads forwards, :math:`\overrightarrow{h}_j`, another backwards,
+    :math:`\overleftarrow{h}_j`; the annotation of position :math:`j` is
+    :math:`h_j = [\overrightarrow{h}_j; \overleftarrow{h}_j]`. Padding is never read:
+    the backward reader starts at each sentence's own last word.
+    """
+
+    def __init__(self, embedding_dim: int, encoder_dim: int) -> None:
+        """`encoder_dim` is the size of one direction; outputs have twice that."""
+        super().__init__()
+        self.gru = nn.GRU(embedding_dim, encoder_dim, batch_first=True, bidirectional=True)
+
+    def forward(
+        self,
+        embedded: Float[Tensor, "batch src_len embedding_dim"],
+        mask: Bool[Tensor, "batch src_len"],
+    ) -> tuple[Float[Tensor, "batch src_len key_dim"], Float[Tensor, "batch encoder_dim"]]:
+        """Return the annotations, zero at padding, and the backward reader's last state.
+
+        That state has read the whole sentence and stands at its first word. `mask` is True
+        at real tokens, which come first; a sentence without any raises `ValueError`.
+        """
+        lengths = mask.sum(dim=1).cpu()
+        if int(lengths.min()) == 0:
+            empty = (lengths == 0).nonzero().flatten().tolist()
+            raise ValueError(f"sentences {empty} of the batch hold no token to encode")
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        packed_outputs, (_, backward_state) = self.gru(packed)
+        outputs, _ = pad_packed_sequence(
+            packed_outputs, batch_first=True, total_length=embedded.shape[1]
+        )
+        return outputs, backward_state
