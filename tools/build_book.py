@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-CODE = ["src", "book/results", "constraints.txt"]
+CODE = ["src", "book/results", "constraints.txt", "tools/build_book.py"]
 LOOK = ["_config.yml", "_toc.yml", "book/_ext", "book/references.bib"]
 
 
@@ -61,6 +61,21 @@ def drop_stale(root: Path, build: Path) -> str:
     return reason if old else ""
 
 
+def own_kernel_settings(build: Path) -> Path:
+    """Write the settings under which every chapter runs, instead of the reader's own; say where.
+
+    Figures are SVG, sharp at any size. The kernel's remarks about itself are left out.
+    """
+    profile = build / "ipython" / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    (profile / "ipython_kernel_config.py").write_text(
+        "c = get_config()\n"
+        "c.IPKernelApp.log_level = 40\n"
+        'c.InlineBackend.figure_formats = {"svg"}\n'
+    )
+    return profile.parent
+
+
 def build_book(root: Path) -> int:
     """Run Jupyter Book with warnings as errors; return its exit status."""
     started = time.monotonic()
@@ -68,6 +83,7 @@ def build_book(root: Path) -> int:
     if reason := drop_stale(root, build):
         print(f"Note: {reason}.", flush=True)
     environment = os.environ | {
+        "IPYTHONDIR": str(own_kernel_settings(build)),
         "JUPYTER_PREFER_ENV_PATH": "1",  # this environment's kernel, not the user's own
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",

@@ -1,8 +1,7 @@
 """Give each executed page as a Jupyter notebook, outputs included: "Open as notebook".
 
-MyST-NB already writes the notebook that it executed. Here it is copied into the site, with the
-two directives that a notebook could not show replaced by what they stand for: included code and
-quizzes.
+MyST-NB already writes the notebook that it executed. Here it is copied into the site, with what a
+notebook cannot show replaced by what it stands for: included code, equations, quizzes, roles.
 """
 
 import re
@@ -15,8 +14,11 @@ from quiz import as_markdown
 from sphinx.application import Sphinx
 from sphinx.directives.code import LiteralIncludeReader
 
-FENCE = re.compile(r"^(`{3,}|:{3,})\{(literalinclude|quiz)\} *(.*?)\n(.*?)^\1 *$", re.M | re.S)
+FENCE = re.compile(
+    r"^(`{3,}|:{3,})\{(literalinclude|math|quiz)\} *(.*?)\n(.*?)^\1 *$", re.M | re.S
+)
 OPTION = re.compile(r"^:([\w-]+): *(.*)\n", re.M)
+ROLE = re.compile(r"\{[a-z][a-z:]*\}(`[^`\n]+`)")
 
 
 def plain_markdown(text: str, page: Path, app: Sphinx) -> str:
@@ -26,12 +28,18 @@ def plain_markdown(text: str, page: Path, app: Sphinx) -> str:
         _, directive, argument, body = match.groups()
         if directive == "quiz":
             return as_markdown(body)
+        if directive == "math":
+            return f"$$\n{OPTION.sub('', argument + body).strip()}\n$$"
         options = {name: value for name, value in OPTION.findall(body)}
         wanted = {name: options[name] for name in ("pyobject", "lines") if name in options}
         reader = LiteralIncludeReader(str(page.parent / argument), wanted, app.config)
-        return f"```{options.get('language', 'python')}\n{reader.read()[0].rstrip()}\n```"
+        try:
+            code, _ = reader.read()
+        except (OSError, ValueError):  # Sphinx has warned of it where the page was read
+            return match[0]
+        return f"```{options.get('language', 'python')}\n{code.rstrip()}\n```"
 
-    return FENCE.sub(spell_out, text)
+    return ROLE.sub(r"\1", FENCE.sub(spell_out, text))
 
 
 def add_notebook(
