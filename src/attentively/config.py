@@ -18,7 +18,9 @@ class Config:
         missing = sorted(
             field.name
             for field in dataclasses.fields(cls)
-            if field.name not in values and field.default is dataclasses.MISSING
+            if field.name not in values
+            and field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
         )
         if missing:
             raise ValueError(f"{cls.__name__} needs {missing}, which are missing")

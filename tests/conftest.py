@@ -1,0 +1,51 @@
+"""What every test gets: shapes checked at run time, fixed seeds, one thread, the CPU."""
+
+import os
+
+import hypothesis
+import jaxtyping
+import pytest
+import torch
+
+# Before anything imports the package: from here on a wrong shape anywhere is an error.
+jaxtyping.install_import_hook(["attentively", "attentively_grader"], "shape_checks.check")
+
+# The same run on every machine; a test of another device asks for it.
+os.environ["ATTENTIVELY_DEVICE"] = "cpu"
+
+from attentively.data import download  # noqa: E402
+
+# The models here are so small that a second thread only gets in the way.
+torch.set_num_threads(1)
+
+hypothesis.settings.register_profile("attentively", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("attentively")
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def unchecked():
+    """Switch the shape checks off, where our own message for the same mistake is tested."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("real_data") is not None and not _data_folder_present():
+        pytest.skip(
+            f"needs real data: set {download.VARIABLE} to a folder that holds "
+            + ", ".join(file.path for file in download.FILES.values())
+        )
+
+
+def _data_folder_present():
+    folder = os.environ.get(download.VARIABLE)
+    return bool(folder) and all(
+        download.find(name).is_relative_to(folder) if download.find(name) else False
+        for name in download.FILES
+    )

@@ -1,0 +1,69 @@
+"""The best device at hand, unless the environment says otherwise."""
+
+import pytest
+import torch
+
+from attentively import device
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Pretend to be a machine with the given devices."""
+    monkeypatch.delenv(device.VARIABLE, raising=False)
+
+    def having(cuda=0, mps=False):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: cuda)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+
+    return having
+
+
+@pytest.mark.parametrize(
+    ("cuda", "mps", "expected"),
+    [(1, True, "cuda"), (1, False, "cuda"), (0, True, "mps"), (0, False, "cpu")],
+)
+def test_the_best_at_hand(machine, cuda, mps, expected):
+    machine(cuda, mps)
+    assert device.best() == torch.device(expected)
+
+
+@pytest.mark.parametrize("name", ["cpu", "cuda", "cuda:1", "mps", " cpu "])
+def test_the_environment_overrides(machine, monkeypatch, name):
+    machine(cuda=2, mps=True)
+    monkeypatch.setenv(device.VARIABLE, name)
+    assert device.best() == torch.device(name.strip())
+
+
+def test_an_empty_variable_says_nothing(machine, monkeypatch):
+    machine(cuda=1)
+    monkeypatch.setenv(device.VARIABLE, "")
+    assert device.best() == torch.device("cuda")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "the best one"])
+def test_an_unknown_device_is_refused(machine, monkeypatch, name):
+    machine(cuda=1)
+    monkeypatch.setenv(device.VARIABLE, name)
+    with pytest.raises(ValueError, match=f"{name}.*is no device: try cpu, cuda or mps"):
+        device.best()
+
+
+@pytest.mark.parametrize(
+    ("name", "cuda"), [("cuda", 0), ("cuda:2", 2), ("mps", 1), ("xpu", 1), ("meta", 1)]
+)
+def test_a_device_that_is_not_there_is_refused(machine, monkeypatch, name, cuda):
+    machine(cuda=cuda)
+    monkeypatch.setenv(device.VARIABLE, name)
+    with pytest.raises(ValueError, match=f"{name}.*this machine offers no such device"):
+        device.best()
+
+
+def test_describe(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert device.describe(torch.device("cpu")) == "cpu (1 thread)"
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert device.describe(torch.device("cpu")) == "cpu (3 threads)"
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "A Fine One")
+    assert device.describe(torch.device("cuda")) == "cuda (A Fine One)"
+    assert device.describe(torch.device("mps")) == "mps"
