@@ -1,7 +1,7 @@
 """What every encoder–decoder model answers to, so that one trainer and one search serve all."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -27,6 +27,7 @@ class DecoderOutput(NamedTuple):
     """Where each position looked; None where nobody asked or the model does not attend."""
 
 
+@runtime_checkable
 class DecoderState(Protocol):
     """All that decoding one more token needs, for a batch of hypotheses."""
 

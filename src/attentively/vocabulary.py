@@ -8,7 +8,7 @@ but the last token and predicts all but the first.
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
@@ -26,7 +26,9 @@ class Vocabulary:
         self._ids = {token: index for index, token in enumerate(self.tokens)}
         if len(self._ids) != len(self.tokens):
             repeated = [token for token, count in Counter(self.tokens).items() if count > 1]
-            raise ValueError(f"a vocabulary lists each token once, but these repeat: {repeated[:5]}")
+            raise ValueError(
+                f"a vocabulary lists each token once, but these repeat: {repeated[:5]}"
+            )
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -47,6 +49,7 @@ class Vocabulary:
         return [self.tokens[index] for index in ids]
 
 
+@runtime_checkable
 class Tokenizer(Protocol):
     """What the rest of the package asks of a tokenizer."""
 
@@ -182,13 +185,15 @@ _SILENT_IDS = {PAD_ID, START_ID, END_ID}
 
 
 def load_tokenizer(text: str) -> WordTokenizer | BPETokenizer:
-    """Read back what a tokenizer's ``to_json`` wrote."""
-    content = json.loads(text)
-    match content:
-        case {"kind": "word", "tokens": tokens}:
+    """Read back what a tokenizer's ``to_json`` wrote; raises `ValueError` for other text."""
+    match json.loads(text):
+        case {"kind": "word", "tokens": [*tokens]} if all(isinstance(t, str) for t in tokens):
             return WordTokenizer(Vocabulary(tokens))
         case {"kind": "bpe", "library": library}:
-            library_tokenizer = tokenizers.Tokenizer.from_str(json.dumps(library))
+            try:
+                library_tokenizer = tokenizers.Tokenizer.from_str(json.dumps(library))
+            except Exception as error:  # the library knows no narrower one
+                raise ValueError(f"this is no tokenizer of the library's: {error}") from None
             library_tokenizer.encode_special_tokens = True  # not kept in the library's own file
             return BPETokenizer(library_tokenizer)
     raise ValueError("expected a tokenizer of kind 'word' or 'bpe', as written by to_json")
