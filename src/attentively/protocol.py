@@ -1,7 +1,7 @@
 """What every encoder–decoder model answers to, so that one trainer and one search serve all."""
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -35,7 +35,10 @@ class DecoderState(Protocol):
         """Return the state of the chosen hypotheses, in that order; a row may repeat."""
 
 
-class EncoderDecoder(nn.Module, ABC):
+State = TypeVar("State", bound=DecoderState)
+
+
+class EncoderDecoder(nn.Module, ABC, Generic[State]):
     """A model that reads a source and writes a target.
 
     ``src_mask`` is ``padding_mask(src, PAD_ID)``, of shape (batch, 1, src_len).
@@ -60,11 +63,15 @@ class EncoderDecoder(nn.Module, ABC):
         """Predict, at every position of `tgt`, the token after it."""
 
     @abstractmethod
-    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch 1 src_len"]) -> DecoderState:
+    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch 1 src_len"]) -> State:
         """Return the state before the first token."""
 
     @abstractmethod
     def step(
-        self, token: Int[Tensor, " batch"], state: DecoderState
-    ) -> tuple[Float[Tensor, "batch vocab"], DecoderState]:
+        self, token: Int[Tensor, " batch"], state: State
+    ) -> tuple[Float[Tensor, "batch vocab"], State]:
         """Read one token; return the scores of the next one, and the state after it."""
+
+
+AnyEncoderDecoder = EncoderDecoder[Any]
+"""A model of this protocol, whatever its state."""

@@ -6,7 +6,7 @@ Cho et al. (2014), https://arxiv.org/abs/1406.1078, with the same encoder.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Literal, Protocol, Self, get_args, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,6 +17,8 @@ from attentively.config import Config
 from attentively.embedding import TokenEmbedding
 from attentively.protocol import DecoderOutput, EncoderDecoder, Memory
 from attentively.recurrent import BidirectionalEncoder
+
+AttentionKind = Literal["additive", "fixed"]
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,13 @@ class Seq2SeqConfig(Config):
     encoder_dim: int = 64
     decoder_dim: int = 128
     attention_dim: int = 64
-    attention: Literal["additive", "fixed"] = "additive"
+    attention: AttentionKind = "additive"
     dropout: float = 0.0
     share_embeddings: bool = False
     """One table for source, target and output layer; needs one joint vocabulary."""
 
     def __post_init__(self) -> None:
-        if self.attention not in ("additive", "fixed"):
+        if self.attention not in get_args(AttentionKind):
             raise ValueError(f"attention={self.attention!r} is unknown: choose additive or fixed")
         if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
             raise ValueError(
@@ -62,6 +64,16 @@ class FixedContext(nn.Module):
         last_word = mask.sum(dim=1) - 1
         rows = torch.arange(len(keys), device=keys.device)
         return torch.cat([forwards[rows, last_word], backwards[:, 0]], dim=-1), None
+
+
+@runtime_checkable
+class KeyProjecting(Protocol):
+    """An attention that can do part of its work once a sentence, before any query comes."""
+
+    def project_keys(
+        self, keys: Float[Tensor, "batch src_len key_dim"]
+    ) -> Float[Tensor, "batch src_len hidden_dim"]:
+        """Return what `forward` takes as `projected_keys`."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +128,9 @@ class AttentiveDecoder(nn.Module):
 
     def start(self, memory: Memory, src_mask: Bool[Tensor, "batch src_len"]) -> RecurrentState:
         """Return :math:`s_0` and what to look at."""
-        project_keys = getattr(self.attention, "project_keys", None)
-        precomputed = {"projected_keys": project_keys(memory.outputs)} if project_keys else {}
+        precomputed: dict[str, Tensor] = {}
+        if isinstance(self.attention, KeyProjecting):
+            precomputed["projected_keys"] = self.attention.project_keys(memory.outputs)
         hidden = torch.tanh(self.bridge(memory.state))
         return RecurrentState(hidden, memory.outputs, src_mask, precomputed)
 
@@ -143,7 +156,7 @@ class AttentiveDecoder(nn.Module):
         return self.output(self.dropout(readout))
 
 
-class Seq2Seq(EncoderDecoder):
+class Seq2Seq(EncoderDecoder[RecurrentState]):
     """A bidirectional recurrent encoder and an attentive recurrent decoder."""
 
     config: Seq2SeqConfig
@@ -157,12 +170,11 @@ class Seq2Seq(EncoderDecoder):
             tgt_embedding = self.src_embedding
         else:
             tgt_embedding = TokenEmbedding(config.tgt_vocab_size, config.embedding_dim)
-        attention = {
-            "additive": lambda: AdditiveAttention(
+        attention: nn.Module = FixedContext()
+        if config.attention == "additive":
+            attention = AdditiveAttention(
                 config.decoder_dim, 2 * config.encoder_dim, config.attention_dim
-            ),
-            "fixed": FixedContext,
-        }[config.attention]()
+            )
         self.decoder = AttentiveDecoder(tgt_embedding, attention, config)
         if config.share_embeddings:
             self.decoder.output.weight = tgt_embedding.table.weight
@@ -191,11 +203,11 @@ class Seq2Seq(EncoderDecoder):
             state, context, weights = self.decoder.advance(embedded_token, state)
             hiddens.append(state.hidden)
             contexts.append(context)
-            rows.append(weights)
+            if weights is not None:
+                rows.append(weights)
         logits = self.decoder.predict(torch.stack(hiddens, dim=1), torch.stack(contexts, dim=1))
-        if not need_weights or rows[0] is None:
-            return DecoderOutput(logits)
-        return DecoderOutput(logits, torch.stack(rows, dim=1))
+        all_weights = torch.stack(rows, dim=1) if need_weights and rows else None
+        return DecoderOutput(logits, all_weights)
 
     def start(self, memory: Memory, src_mask: Bool[Tensor, "batch 1 src_len"]) -> RecurrentState:
         """Return the state before the first token."""

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,34 @@ def validation_loss(
         tokens += count
     model.train(was_training)
     return total / tokens
+
+
+@torch.inference_mode()
+def teacher_forced_weights(
+    model: EncoderDecoder, examples: Sequence[Example], batch_size: int = 256
+) -> list[Tensor]:
+    """Return, for each example, where the model looks as it predicts each token after the first.
+
+    Each is of shape (target tokens, source tokens), the two end tokens counted. Raises
+    `ValueError` for a model that does not attend.
+    """
+    was_training = model.training
+    model.eval()
+    where = next(model.parameters()).device
+    found: list[Tensor] = []
+    for batch in in_order(examples, batch_size):
+        src, tgt = batch.to(where)
+        src_mask = padding_mask(src, PAD_ID)
+        memory = model.encode(src, src_mask)
+        weights = model.decode(tgt[:, :-1], memory, src_mask, need_weights=True).weights
+        if weights is None:
+            raise ValueError(f"this {type(model).__name__} does not attend: it has no weights")
+        found += weights.cpu().unbind()
+    model.train(was_training)
+    return [
+        matrix[: len(example.tgt) - 1, : len(example.src)]
+        for matrix, example in zip(found, examples, strict=True)
+    ]
 
 
 class Trainer:
@@ -160,7 +188,7 @@ class Trainer:
         self._load_best(best_weights)
         return self.records
 
-    def _batches(self):
+    def _batches(self) -> Iterator[Batch]:
         """Yield batches for ever, from where the run stands."""
         per_epoch = math.ceil(len(self.train) / self.config.batch_size)
         epoch, skip = divmod(self.step, per_epoch)

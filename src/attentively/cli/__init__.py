@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from attentively.cli import data, train
+from attentively.cli import data, experiment, train, translate
 from attentively.data.download import DataError
 
 app = typer.Typer(
@@ -15,6 +15,10 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.command("train")(train.train)
+app.command("translate")(translate.translate)
+app.command("evaluate")(translate.evaluate)
+app.command("models")(translate.models)
+app.command("experiment")(experiment.experiment)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,15 +14,18 @@ from attentively import checkpoints, device
 from attentively.checkpoints import Checkpoint
 from attentively.data import corpora
 from attentively.data.batches import encode_pairs
-from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.data.pairs import Pair
+from attentively.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
 from attentively.training import Trainer, TrainingConfig
-from attentively.vocabulary import BPETokenizer, WordTokenizer
+from attentively.vocabulary import BPETokenizer, Tokenizer, WordTokenizer
 
 
 def train(
     data: Annotated[str, typer.Argument(help=f"One of: {', '.join(sorted(corpora.CORPORA))}.")],
     output: Annotated[Path, typer.Option(help="Folder for checkpoints and the log.")],
-    attention: Annotated[str, typer.Option(help="additive or fixed (no attention).")] = "additive",
+    attention: Annotated[
+        AttentionKind, typer.Option(help="fixed is none: one vector for the whole source.")
+    ] = "additive",
     tokenizer: Annotated[str, typer.Option(help="bpe (one joint vocabulary) or word.")] = "bpe",
     vocabulary_size: Annotated[int, typer.Option(help="Tokens of the joint vocabulary.")] = 5000,
     embedding_dim: int = 128,
@@ -100,7 +104,9 @@ def train(
     )
 
 
-def _tokenizers(kind, pairs, vocabulary_size):
+def _tokenizers(
+    kind: str, pairs: Sequence[Pair], vocabulary_size: int
+) -> tuple[Tokenizer, Tokenizer]:
     if kind == "bpe":
         joint = BPETokenizer.train((text for pair in pairs for text in pair), vocabulary_size)
         return joint, joint

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from attentively.data import tatoeba
+from attentively.data import tatoeba, toy
 from attentively.data.download import FILES
 from attentively.data.pairs import Pair
 
@@ -19,9 +19,24 @@ class Corpus:
     attribution: str
 
 
+_TOY_PAIRS = {"train": 20_000, "validation": 500, "test": 500}
+
+
+def _toy(split: str) -> list[Pair]:
+    if split not in _TOY_PAIRS:
+        raise ValueError(f"split={split!r} is unknown: choose of {', '.join(_TOY_PAIRS)}")
+    return [Pair(pair.src_text, pair.tgt_text) for pair in toy.load(split, _TOY_PAIRS[split])]
+
+
 CORPORA = {
     corpus.name: corpus
     for corpus in [
+        Corpus(
+            name="toy",
+            load=_toy,
+            licence="MIT",
+            attribution="The Attentively authors",
+        ),
         Corpus(
             name=tatoeba.NAME,
             load=tatoeba.load,

@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import os
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -130,7 +131,7 @@ def _unpack(path: Path, file: DataFile) -> str | None:
             content = gzip.decompress(path.read_bytes())
         else:
             content = path.read_bytes()
-    except (OSError, EOFError, KeyError, zipfile.BadZipFile, gzip.zlib.error):
+    except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
         return None
     if hashlib.sha256(content).hexdigest() != file.sha256:
         return None

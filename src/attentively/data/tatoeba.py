@@ -6,7 +6,7 @@ licensed CC BY 2.0 FR.
 
 import hashlib
 from functools import cache
-from typing import Literal
+from typing import Literal, get_args
 
 from attentively.data import download
 from attentively.data.pairs import Pair, parse_pairs
@@ -15,14 +15,14 @@ NAME = "tatoeba-en-fr"
 Split = Literal["train", "validation", "test"]
 
 
-def load(split: Split) -> list[Pair]:
+def load(split: str) -> list[Pair]:
     """Return the pairs of one split: 98 % to train on, 1 % to validate with, 1 % to test.
 
     The English side decides which, capitals and punctuation aside, so no English sentence of
     one split occurs in another, however often it is translated. Raises `ValueError` for an
     unknown split, and `DataError` where the data cannot be had.
     """
-    if split not in ("train", "validation", "test"):
+    if split not in get_args(Split):
         raise ValueError(f"split={split!r} is unknown: choose train, validation or test")
     return [pair for pair in _all_pairs() if split_of(pair.src) == split]
 

@@ -1,0 +1,18 @@
+"""Comparisons too long for a page: each runs by name, resumes, and writes one results file."""
+
+from attentively.experiments import bottleneck
+from attentively.experiments.runner import Experiment, run
+
+EXPERIMENTS = {experiment.name: experiment for experiment in [bottleneck.EXPERIMENT]}
+
+
+def find(name: str) -> Experiment:
+    """Return the experiment called `name`; an unknown name lists those there are."""
+    if name not in EXPERIMENTS:
+        raise ValueError(
+            f"no experiment is called {name!r}; there are {', '.join(sorted(EXPERIMENTS))}"
+        )
+    return EXPERIMENTS[name]
+
+
+__all__ = ["EXPERIMENTS", "Experiment", "find", "run"]

@@ -1,0 +1,72 @@
+"""The bottleneck: what length does to a translator with and without attention.
+
+Both models have the same encoder and the same decoder; only what the decoder sees of the
+source differs. They learn from sentences of one to three clauses and are tried on longer ones.
+"""
+
+from pathlib import Path
+
+from attentively import device
+from attentively.data import toy
+from attentively.experiments.runner import Experiment, Row
+from attentively.experiments.toy_translation import (
+    TRAINED_CLAUSES,
+    alignment_errors,
+    new_checkpoint,
+    scores,
+    train,
+)
+from attentively.seq2seq import AttentionKind
+from attentively.training import TrainingConfig
+
+CLAUSES = (1, 2, 3, 4, 5, 6)
+
+
+def measure(attention: AttentionKind, steps: int, seed: int, quick: bool, directory: Path) -> Row:
+    """Train one model, and score it by the number of clauses."""
+    steps = 20 if quick else steps
+    test_sentences = 10 if quick else 200
+    checkpoint = new_checkpoint(
+        attention,
+        seed,
+        {
+            "command": "attentively experiment bottleneck",
+            "data": "toy",
+            "data_licence": "MIT",
+            "attribution": "The Attentively authors",
+            "seed": seed,
+            "device": device.describe(device.best()),
+        },
+    )
+    config = TrainingConfig(
+        steps=steps, learning_rate=4e-3, validate_every=max(10, steps // 12), seed=seed
+    )
+    trainer = train(checkpoint, config, directory, train_pairs=200 if quick else 20_000)
+    tests = {n: toy.load("test", test_sentences, clauses=(n,)) for n in CLAUSES}
+    row: Row = {
+        "parameters": sum(parameter.numel() for parameter in checkpoint.model.parameters()),
+        "training_steps": trainer.step,
+        "training_seconds": round(trainer.seconds, 1),
+        "validation_loss": min(record["validation_loss"] for record in trainer.records),
+        "by_clauses": [
+            {
+                "clauses": n,
+                "seen_in_training": n in TRAINED_CLAUSES,
+                "mean_words": round(sum(len(pair.src) for pair in pairs) / len(pairs), 1),
+                **scores(checkpoint, pairs),
+            }
+            for n, pairs in tests.items()
+        ],
+    }
+    if attention != "fixed":
+        seen = [pair for n in TRAINED_CLAUSES for pair in tests[n]]
+        row["alignment_error_rate"] = round(alignment_errors(checkpoint, seen), 4)
+    return row
+
+
+EXPERIMENT = Experiment(
+    name="bottleneck",
+    question="How does translation quality fall with length, with and without attention?",
+    conditions=[{"attention": attention, "steps": 3000} for attention in ("fixed", "additive")],
+    measure=measure,
+)

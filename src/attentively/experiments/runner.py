@@ -1,0 +1,96 @@
+"""Run an experiment: every condition with every seed, one row of numbers each."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm.auto import tqdm
+
+import attentively
+from attentively import device
+from attentively.files import replacing
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A question, the conditions compared to answer it, and how one of them is measured."""
+
+    name: str
+    question: str
+    conditions: Sequence[Row]
+    measure: Callable[..., Row]
+    """Called as ``measure(**condition, seed=..., quick=..., directory=...)``; returns the
+    numbers. In the directory a training may leave its checkpoints, to go on if it is stopped."""
+
+
+def run(
+    experiment: Experiment,
+    output: Path | str,
+    runs: Path | str,
+    seeds: int = 3,
+    quick: bool = False,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Run what `output` does not hold yet, writing each row as it is known; return the content.
+
+    Each run has a folder of its own in `runs` for its checkpoints.
+
+    The file holds the rows (condition, seed, seconds, numbers), the command that makes it, the
+    versions and the device. A run that was stopped goes on where it was. Raises `ValueError` if
+    `output` is of another experiment, of the other of quick and full, or of other versions.
+    """
+    if seeds < 1:
+        raise ValueError(f"seeds={seeds} must be at least 1")
+    output = Path(output)
+    heading = {
+        "experiment": experiment.name,
+        "question": experiment.question,
+        "command": f"attentively experiment {experiment.name}{' --quick' * quick} --seeds {seeds}",
+        "quick": quick,
+        "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
+        "device": device.describe(device.best()),
+    }
+    rows = _finished_rows(output, heading)
+    wanted = [(condition, seed) for seed in range(seeds) for condition in experiment.conditions]
+    missing = [
+        (condition, seed)
+        for condition, seed in wanted
+        if not any(row.items() >= {**condition, "seed": seed}.items() for row in rows)
+    ]
+    with tqdm(total=len(wanted), initial=len(wanted) - len(missing), disable=not progress) as bar:
+        for condition, seed in missing:
+            bar.set_description(", ".join(f"{value}" for value in condition.values()))
+            started = time.monotonic()
+            label = "-".join([*(str(value) for value in condition.values()), f"seed{seed}"])
+            directory = Path(runs) / label
+            numbers = experiment.measure(**condition, seed=seed, quick=quick, directory=directory)
+            seconds = round(time.monotonic() - started, 1)
+            rows.append({**condition, "seed": seed, "seconds": seconds, **numbers})
+            content = {**heading, "rows": rows}
+            with replacing(output) as temporary:
+                text = json.dumps(content, indent=1, ensure_ascii=False)
+                temporary.write_text(text + "\n", encoding="utf-8")
+            bar.update()
+    return {**heading, "rows": rows}
+
+
+def _finished_rows(output: Path, heading: Row) -> list[Row]:
+    if not output.exists():
+        return []
+    try:
+        content = json.loads(output.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{output} is not a results file: {error}") from None
+    for key in ("experiment", "quick", "versions"):
+        if content.get(key) != heading[key]:
+            raise ValueError(
+                f"{output} holds rows of {key} {content.get(key)!r}, not {heading[key]!r}: "
+                "move it away to start anew"
+            )
+    return content["rows"]

@@ -1,0 +1,83 @@
+"""The toy translation task as the experiments and the shipped toy models use it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attentively.checkpoints import Checkpoint
+from attentively.data import toy
+from attentively.data.batches import encode_pairs
+from attentively.data.pairs import Pair
+from attentively.decoding import translate
+from attentively.metrics import alignment_error_rate, corpus_bleu, exact_match
+from attentively.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
+from attentively.training import Trainer, TrainingConfig, teacher_forced_weights
+from attentively.vocabulary import Vocabulary, WordTokenizer
+
+TRAINED_CLAUSES = (1, 2, 3)
+
+
+def as_text(pairs: Sequence[toy.ToyPair]) -> list[Pair]:
+    """Return the pairs as text, words between spaces."""
+    return [Pair(pair.src_text, pair.tgt_text) for pair in pairs]
+
+
+def new_checkpoint(
+    attention: AttentionKind, seed: int, provenance: dict[str, Any] | None = None
+) -> Checkpoint:
+    """Return an untrained model that knows every word of the toy language."""
+    src_tokenizer, tgt_tokenizer = (
+        WordTokenizer(Vocabulary(toy.words(side))) for side in ("src", "tgt")
+    )
+    torch.manual_seed(seed)
+    model = Seq2Seq(Seq2SeqConfig(len(src_tokenizer), len(tgt_tokenizer), attention=attention))
+    return Checkpoint(model, src_tokenizer, tgt_tokenizer, provenance or {})
+
+
+def train(
+    checkpoint: Checkpoint,
+    config: TrainingConfig,
+    directory: Path | None = None,
+    train_pairs: int = 20_000,
+    clauses: Sequence[int] = TRAINED_CLAUSES,
+    progress: bool = False,
+) -> Trainer:
+    """Train on sentences of the given numbers of clauses; go on if `directory` holds a run."""
+    examples, validation = (
+        encode_pairs(
+            as_text(toy.load(split, number, clauses=clauses)),
+            checkpoint.src_tokenizer,
+            checkpoint.tgt_tokenizer,
+        )
+        for split, number in (("train", train_pairs), ("validation", max(50, train_pairs // 40)))
+    )
+    trainer = Trainer(checkpoint, examples, validation, config, directory, progress)
+    resume = directory is not None and (directory / "last.safetensors").exists()
+    trainer.fit(resume=resume)
+    return trainer
+
+
+def scores(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> dict[str, float]:
+    """Return exact match and BLEU of the greedy translations of `pairs`."""
+    found = translate(checkpoint, [pair.src_text for pair in pairs], beam_size=1)
+    texts = [translation.text for translation in found]
+    references = [pair.tgt_text for pair in pairs]
+    return {
+        "exact_match": exact_match(texts, references),
+        "bleu": round(corpus_bleu(texts, references, str.split).score, 2),
+    }
+
+
+def alignment_errors(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> float:
+    """Return the alignment error rate of the strongest weight of each reference word."""
+    weights = teacher_forced_weights(
+        checkpoint.model,
+        encode_pairs(as_text(pairs), checkpoint.src_tokenizer, checkpoint.tgt_tokenizer),
+    )
+    predicted = []
+    for pair, matrix in zip(pairs, weights, strict=True):
+        words = matrix[: len(pair.tgt), : len(pair.src)]  # without the two end tokens
+        predicted.append({(int(j), i) for i, j in enumerate(words.argmax(dim=-1))})
+    return alignment_error_rate(predicted, [set(pair.alignment) for pair in pairs])
