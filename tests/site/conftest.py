@@ -1,0 +1,104 @@
+"""The built site and a browser to read it with."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
+MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder; the first of them may have to build the book."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("browser")
+            item.add_marker(pytest.mark.timeout(1200))
+
+
+def find_browser() -> str | None:
+    """Return the path of an installed Chromium, or of what ATTENTIVELY_BROWSER names."""
+    named = os.environ.get("ATTENTIVELY_BROWSER")
+    found = [named] if named else [shutil.which(name) for name in BROWSERS]
+    return next((path for path in [*found, MAC] if path and Path(path).exists()), None)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Open Chromium."""
+    path = find_browser()
+    if path is None:
+        pytest.skip("no Chromium: apt install chromium, or name one in ATTENTIVELY_BROWSER")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def site(browser) -> Path:
+    """Return the folder of the built book, built now if it is not, or no longer, current."""
+    built = subprocess.run(
+        [sys.executable, ROOT / "tools" / "build_book.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if built.returncode:
+        pytest.fail(f"the book does not build:\n{built.stdout[-6000:]}", pytrace=False)
+    return ROOT / "_build" / "html"
+
+
+class Visit:
+    """One window, and everything that went wrong in it."""
+
+    def __init__(self, page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url}"))
+        page.on("response", self._response)
+        page.on("request", self._request)
+
+    def open(self, url: str) -> None:
+        """Go to `url` and wait until its equations are drawn."""
+        self.page.goto(url)
+        self.page.wait_for_load_state("load")
+        self.page.evaluate(
+            "() => window.MathJax && MathJax.startup ? MathJax.startup.promise.then(() => 1) : 1"
+        )
+
+    def _console(self, message) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(f"console {message.type}: {message.text}")
+
+    def _response(self, response) -> None:
+        if response.status >= 400:
+            self.complaints.append(f"{response.status}: {response.url}")
+
+    def _request(self, request) -> None:
+        if not request.url.startswith(("file:", "data:", "blob:", "http://127.0.0.1:")):
+            self.complaints.append(f"asks the network for {request.url}")
+
+
+@pytest.fixture
+def visit(browser) -> Iterator:
+    """Return a function that opens a window: visit(width=1400, scheme="light")."""
+    contexts = []
+
+    def new(width: int = 1400, scheme: str = "light", **options) -> Visit:
+        size = {"width": width, "height": 900}
+        contexts.append(browser.new_context(viewport=size, color_scheme=scheme, **options))
+        return Visit(contexts[-1].new_page())
+
+    yield new
+    for context in contexts:
+        context.close()
