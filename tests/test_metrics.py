@@ -151,6 +151,16 @@ def test_bleu_equals_sacrebleu_with_three_references(rows):
     assert_equals_sacrebleu([row[0] for row in rows], [list(row[1:]) for row in rows])
 
 
+def test_sentences_may_have_more_and_fewer_references():
+    hypotheses = ["le chat dort bien ici", "il dort", "le lait est froid ce matin"]
+    references = [["le chat dort ici", "un chat dort bien"], ["il dort bien"], "le lait est froid"]
+    padded = [[*references[0]], [*references[1], None], [references[2], None]]
+    ours = corpus_bleu(hypotheses, references)
+    theirs = sacrebleu.corpus_bleu(hypotheses, list(zip(*padded, strict=True)))
+    assert ours.score == pytest.approx(theirs.score, abs=1e-9)
+    assert ours.reference_length == theirs.ref_len
+
+
 def spoiled(sentence, rng):
     """Drop, repeat and swap words, as a bad translator would."""
     words = [w for w in sentence.split() for _ in range(rng.choice([0, 1, 1, 1, 1, 2]))]
