@@ -1,0 +1,247 @@
+"""The recurrent encoder–decoder computes its equations, with attention and without."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tiny_models import SIZES, SRC_VOCAB, sentences, seq2seq
+from torch import nn
+
+from attentively import checkpoints
+from attentively.additive import AdditiveAttention
+from attentively.checkpoints import Checkpoint
+from attentively.data.batches import Batch
+from attentively.seq2seq import FixedContext, Seq2Seq, Seq2SeqConfig
+from attentively.training import teacher_forced_loss
+from attentively.vocabulary import PAD_ID, Vocabulary, WordTokenizer
+
+
+def gru_cell(x, h, weights, suffix=""):
+    """One step of a GRU, as in the documentation of `torch.nn.GRUCell`."""
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+    w_ih, w_hh, b_ih, b_hh = (weights[name + suffix] for name in names)
+    x_r, x_z, x_n = (w_ih @ x + b_ih).chunk(3)
+    h_r, h_z, h_n = (w_hh @ h + b_hh).chunk(3)
+    r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+    n = torch.tanh(x_n + r * h_n)
+    return (1 - z) * n + z * h
+
+
+def by_the_equations(model, src, tgt):
+    """One sentence pair, one token at a time, from the paper's equations."""
+    p = dict(model.named_parameters())
+    E_src = p["src_embedding.table.weight"]
+    E_tgt = p.get("decoder.embedding.table.weight", E_src)
+    gru = {name.removeprefix("encoder.gru."): value for name, value in p.items()}
+    nothing = torch.zeros(model.config.encoder_dim)
+
+    forwards, backwards = [], []
+    h = nothing
+    for word in src:
+        h = gru_cell(E_src[word], h, gru, "_l0")
+        forwards.append(h)
+    h = nothing
+    for word in reversed(src):
+        h = gru_cell(E_src[word], h, gru, "_l0_reverse")
+        backwards.insert(0, h)
+    annotations = [torch.cat(both) for both in zip(forwards, backwards, strict=True)]
+
+    s = torch.tanh(p["decoder.bridge.weight"] @ backwards[0] + p["decoder.bridge.bias"])
+    cell = {name.removeprefix("decoder.cell."): value for name, value in p.items()}
+    logits, all_weights = [], []
+    for word in tgt:
+        if model.config.attention == "additive":
+            W = p["decoder.attention.query_projection.weight"]
+            U = p["decoder.attention.key_projection.weight"]
+            v = p["decoder.attention.energy.weight"][0]
+            scores = torch.stack([v @ torch.tanh(W @ s + U @ h) for h in annotations])
+            weights = scores.exp() / scores.exp().sum()
+            all_weights.append(weights)
+            c = sum(weight * h for weight, h in zip(weights, annotations, strict=True))
+        else:
+            c = torch.cat([forwards[-1], backwards[0]])
+        s = gru_cell(torch.cat([E_tgt[word], c]), s, cell)
+        t = torch.tanh(p["decoder.readout.weight"] @ torch.cat([s, c]) + p["decoder.readout.bias"])
+        V = p.get("decoder.output.weight", E_src)
+        logits.append(V @ t + p["decoder.output.bias"])
+    return torch.stack(logits), torch.stack(all_weights) if all_weights else None
+
+
+@pytest.mark.parametrize("attention", ["additive", "fixed"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_equals_its_equations_in_value_and_gradient(attention, shared):
+    sizes = {"tgt_vocab_size": SRC_VOCAB} if shared else {}
+    model = seq2seq(attention=attention, share_embeddings=shared, **sizes)
+    given = sentences()
+    memory = model.encode(given.src, given.src_mask)
+    output = model.decode(given.tgt, memory, given.src_mask, need_weights=True)
+    pieces, expected_pieces = [], []
+    for row, (src_len, tgt_len) in enumerate(
+        zip(given.src_lengths, given.tgt_lengths, strict=True)
+    ):
+        logits, weights = by_the_equations(
+            model, given.src[row, :src_len].tolist(), given.tgt[row, :tgt_len].tolist()
+        )
+        torch.testing.assert_close(output.logits[row, :tgt_len], logits, atol=1e-5, rtol=1e-4)
+        if weights is None:
+            assert output.weights is None
+        else:
+            torch.testing.assert_close(output.weights[row, :tgt_len, :src_len], weights)
+        pieces.append(output.logits[row, :tgt_len])
+        expected_pieces.append(logits)
+    parameters = list(model.parameters())
+    direction = torch.randn(sum(given.tgt_lengths), model.config.tgt_vocab_size)
+    gradients, expected = (
+        torch.autograd.grad((torch.cat(logits) * direction).sum(), parameters)
+        for logits in (pieces, expected_pieces)
+    )
+    for (name, _), one, other in zip(model.named_parameters(), gradients, expected, strict=True):
+        if name == "src_embedding.table.weight" or name == "decoder.embedding.table.weight":
+            one, other = one[PAD_ID + 1 :], other[PAD_ID + 1 :]
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3, msg=name)
+
+
+class Rewritten(nn.Module):
+    """The same attention in other words: no `project_keys`, parameters of the same names."""
+
+    def __init__(self, query_dim, key_dim, hidden_dim):
+        super().__init__()
+        self.query_projection = nn.Linear(query_dim, hidden_dim, bias=False)
+        self.key_projection = nn.Linear(key_dim, hidden_dim, bias=False)
+        self.energy = nn.Linear(hidden_dim, 1, bias=False)
+
+    def forward(self, query, keys, mask=None):
+        hidden = torch.tanh(self.query_projection(query)[:, None] + self.key_projection(keys))
+        scores = (hidden * self.energy.weight[0]).sum(-1)
+        weights = scores.masked_fill(~mask, -1e9).softmax(-1)
+        return (weights[..., None] * keys).sum(1), weights
+
+
+def test_another_attention_of_the_same_call_can_stand_in():
+    model, given = seq2seq(), sentences()
+
+    def run():
+        memory = model.encode(given.src, given.src_mask)
+        output = model.decode(given.tgt, memory, given.src_mask, need_weights=True)
+        state = model.start(memory, given.src_mask).select(torch.tensor([2, 0, 1]))
+        return *output, model.step(given.tgt[:, 0], state)[0]
+
+    expected = run()
+    config = model.config
+    other = Rewritten(config.decoder_dim, 2 * config.encoder_dim, config.attention_dim)
+    other.load_state_dict(model.decoder.attention.state_dict())
+    model.decoder.attention = other
+    for one, two in zip(run(), expected, strict=True):
+        torch.testing.assert_close(one, two)
+
+
+def test_keys_are_projected_once_a_sentence():
+    model, given = seq2seq(), sentences()
+    calls = []
+    model.decoder.attention.key_projection.register_forward_hook(lambda *_: calls.append(1))
+    model.decode(given.tgt, model.encode(given.src, given.src_mask), given.src_mask)
+    assert len(calls) == 1
+    assert given.tgt.shape[1] > 1
+
+
+def test_a_fixed_context_does_not_listen_to_the_query():
+    keys, mask = torch.randn(3, 5, 6), torch.ones(3, 5, dtype=torch.bool)
+    mask[1, 2:] = False
+    fixed = FixedContext()
+    one, weights = fixed(torch.randn(3, 7), keys, mask)
+    other, _ = fixed(torch.randn(3, 7), keys, mask)
+    assert weights is None
+    assert torch.equal(one, other)
+    attention = AdditiveAttention(7, 6, 11)
+    assert not torch.equal(
+        attention(torch.randn(3, 7), keys, mask)[0], attention(torch.randn(3, 7), keys, mask)[0]
+    )
+
+
+def test_a_fixed_context_is_the_last_state_of_each_reader():
+    # Every key holds its own place: forwards in the first half, backwards in the second.
+    places = torch.arange(5.0).reshape(1, 5, 1)
+    keys = torch.cat([places, 10 + places], dim=-1).expand(3, 5, 2)
+    mask = torch.arange(5) < torch.tensor([[5], [2], [1]])
+    context, _ = FixedContext()(torch.zeros(3, 7), keys, mask)
+    assert context.tolist() == [[4.0, 10.0], [1.0, 10.0], [0.0, 10.0]]
+
+
+def tied(model):
+    table = model.src_embedding.table.weight
+    return model.decoder.embedding.table.weight is table and model.decoder.output.weight is table
+
+
+def test_shared_embeddings_are_one_table_after_loading_too(tmp_path):
+    model = seq2seq(tgt_vocab_size=SRC_VOCAB, share_embeddings=True)
+    assert tied(model)
+    assert not tied(seq2seq(tgt_vocab_size=SRC_VOCAB))
+    words = WordTokenizer(Vocabulary(f"w{index}" for index in range(SRC_VOCAB - 4)))
+    checkpoints.save(Checkpoint(model, words, words), tmp_path / "tied.safetensors")
+    loaded = checkpoints.load(tmp_path / "tied.safetensors").model
+    assert tied(loaded)
+    before = loaded.src_embedding.table.weight.detach().clone()
+    optimizer = torch.optim.SGD(loaded.parameters(), lr=1.0)
+    given = sentences()
+    teacher_forced_loss(loaded, Batch(given.src, given.tgt)).backward()
+    optimizer.step()
+    assert tied(loaded)
+    assert not torch.equal(loaded.decoder.output.weight, before)
+
+
+def test_a_shared_table_counts_once():
+    apart = seq2seq(tgt_vocab_size=SRC_VOCAB)
+    shared = seq2seq(tgt_vocab_size=SRC_VOCAB, share_embeddings=True)
+    sizes = [sum(p.numel() for p in model.parameters()) for model in (apart, shared)]
+    assert sizes[0] - sizes[1] == 2 * SRC_VOCAB * SIZES["embedding_dim"]
+
+
+@pytest.mark.parametrize("attention", ["additive", "fixed"])
+def test_it_learns_one_batch_by_heart(attention):
+    config = Seq2SeqConfig(SRC_VOCAB, SRC_VOCAB, 31, 23, 37, 29, attention)
+    model, given = Seq2Seq(config), sentences()
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-2)
+    for _ in range(60):
+        loss = teacher_forced_loss(model, Batch(given.src, given.tgt))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.01
+    state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
+    token = given.tgt[:, 0]
+    for position in range(1, given.tgt.shape[1]):
+        logits, state = model.step(token, state)
+        token = logits.argmax(-1)
+        real = given.tgt[:, position] != PAD_ID
+        assert torch.equal(token[real], given.tgt[real, position])
+
+
+def test_dropout_is_off_in_evaluation_and_on_in_training():
+    model, given = seq2seq(dropout=0.3), sentences()
+    memory = model.encode(given.src, given.src_mask)
+    assert torch.equal(model.encode(given.src, given.src_mask).outputs, memory.outputs)
+    model.train()
+    assert not torch.equal(model.encode(given.src, given.src_mask).outputs, memory.outputs)
+    torch.manual_seed(3)
+    once = model.decode(given.tgt, memory, given.src_mask).logits
+    torch.manual_seed(3)
+    assert torch.equal(model.decode(given.tgt, memory, given.src_mask).logits, once)
+    assert not torch.equal(model.decode(given.tgt, memory, given.src_mask).logits, once)
+
+
+def test_one_table_needs_one_vocabulary():
+    with pytest.raises(ValueError, match="src_vocab_size=23 and tgt_vocab_size=29"):
+        Seq2SeqConfig(23, 29, share_embeddings=True)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_an_unknown_attention_is_refused():
+    with pytest.raises(ValueError, match="attention='much' is unknown: choose additive or fixed"):
+        Seq2SeqConfig(23, 29, attention="much")
+
+
+def test_the_loss_is_that_of_the_next_token():
+    model, given = seq2seq(), sentences(tgt_lengths=(5, 5, 5))
+    memory = model.encode(given.src, given.src_mask)
+    logits = model.decode(given.tgt, memory, given.src_mask).logits
+    expected = F.cross_entropy(logits[:, :-1].flatten(0, 1), given.tgt[:, 1:].flatten())
+    torch.testing.assert_close(teacher_forced_loss(model, Batch(given.src, given.tgt)), expected)
