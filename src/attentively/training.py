@@ -17,6 +17,7 @@ from attentively import checkpoints, device
 from attentively.checkpoints import Checkpoint
 from attentively.config import Config
 from attentively.data.batches import Batch, Example, in_order, shuffled
+from attentively.decoding import evaluating
 from attentively.files import replacing
 from attentively.losses import cross_entropy
 from attentively.masks import padding_mask
@@ -63,47 +64,42 @@ def teacher_forced_loss(model: EncoderDecoder, batch: Batch) -> Float[Tensor, ""
     return cross_entropy(logits, batch.tgt[:, 1:], PAD_ID)
 
 
-@torch.inference_mode()
 def validation_loss(
     model: EncoderDecoder, examples: Sequence[Example], batch_size: int = 256
 ) -> float:
     """Return the mean loss per target token over `examples`, without dropout (nats)."""
-    was_training = model.training
-    model.eval()
     where = next(model.parameters()).device
     total, tokens = 0.0, 0
     # Similar lengths side by side waste less on padding; the sum does not mind the order.
-    for batch in in_order(sorted(examples, key=lambda example: len(example.tgt)), batch_size):
-        batch = batch.to(where)
-        count = int((batch.tgt[:, 1:] != PAD_ID).sum())
-        total += teacher_forced_loss(model, batch).item() * count
-        tokens += count
-    model.train(was_training)
+    examples = sorted(examples, key=lambda example: len(example.tgt))
+    with evaluating(model):
+        for batch in in_order(examples, batch_size):
+            batch = batch.to(where)
+            count = int((batch.tgt[:, 1:] != PAD_ID).sum())
+            total += teacher_forced_loss(model, batch).item() * count
+            tokens += count
     return total / tokens
 
 
-@torch.inference_mode()
 def teacher_forced_weights(
     model: EncoderDecoder, examples: Sequence[Example], batch_size: int = 256
-) -> list[Tensor]:
+) -> list[Float[Tensor, "_tgt_len _src_len"]]:
     """Return, for each example, where the model looks as it predicts each token after the first.
 
-    Each is of shape (target tokens, source tokens), the two end tokens counted. Raises
-    `ValueError` for a model that does not attend.
+    The two end tokens have a row and a column too. Raises `ValueError` for a model that does
+    not attend.
     """
-    was_training = model.training
-    model.eval()
     where = next(model.parameters()).device
     found: list[Tensor] = []
-    for batch in in_order(examples, batch_size):
-        src, tgt = batch.to(where)
-        src_mask = padding_mask(src, PAD_ID)
-        memory = model.encode(src, src_mask)
-        weights = model.decode(tgt[:, :-1], memory, src_mask, need_weights=True).weights
-        if weights is None:
-            raise ValueError(f"this {type(model).__name__} does not attend: it has no weights")
-        found += weights.cpu().unbind()
-    model.train(was_training)
+    with evaluating(model):
+        for batch in in_order(examples, batch_size):
+            src, tgt = batch.to(where)
+            src_mask = padding_mask(src, PAD_ID)
+            memory = model.encode(src, src_mask)
+            weights = model.decode(tgt[:, :-1], memory, src_mask, need_weights=True).weights
+            if weights is None:
+                raise ValueError(f"this {type(model).__name__} does not attend: it has no weights")
+            found += weights.cpu().unbind()
     return [
         matrix[: len(example.tgt) - 1, : len(example.src)]
         for matrix, example in zip(found, examples, strict=True)

@@ -1,0 +1,39 @@
+"""Put a trained model into the package: half precision, with what it scores on the test split.
+
+    python tools/ship_checkpoint.py runs/NAME/best.safetensors NAME
+
+The name then works with `load_pretrained`, and the page that uses the model reads its scores.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attentively import checkpoints, evaluation
+from attentively.data import corpora
+
+PRETRAINED = Path(checkpoints.__file__).parent / "pretrained"
+
+
+def ship(
+    run: Annotated[Path, typer.Argument(help="A best.safetensors that training left.")],
+    name: Annotated[str, typer.Argument(help="The name for load_pretrained.")],
+) -> None:
+    """Round the weights to 16 bits, score them so, and write them with their provenance."""
+    target = PRETRAINED / f"{name}.safetensors"
+    checkpoints.save(checkpoints.load(run), target, half_precision=True)
+    rounded = checkpoints.load(target)
+    pairs = corpora.find(rounded.provenance["data"]).load("test")
+    rounded.provenance["evaluation"] = evaluation.evaluate(rounded, pairs, progress=True).scores()
+    checkpoints.save(rounded, target, half_precision=True)
+    log = run.parent / "log.jsonl"
+    if log.exists():  # the training log stands beside the model
+        (PRETRAINED / f"{name}.log.jsonl").write_bytes(log.read_bytes())
+    print(f"{target}: {target.stat().st_size / 2**20:.1f} MiB")
+    print(json.dumps(rounded.provenance, indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    typer.run(ship)
