@@ -69,9 +69,7 @@ def own_kernel_settings(build: Path) -> Path:
     profile = build / "ipython" / "profile_default"
     profile.mkdir(parents=True, exist_ok=True)
     (profile / "ipython_kernel_config.py").write_text(
-        "c = get_config()\n"
-        "c.IPKernelApp.log_level = 40\n"
-        'c.InlineBackend.figure_formats = {"svg"}\n'
+        'c = get_config()\nc.IPKernelApp.log_level = 40\nc.InlineBackend.figure_formats = {"svg"}\n'
     )
     return profile.parent
 
@@ -89,7 +87,7 @@ def build_book(root: Path) -> int:
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     jupyter_book = Path(sys.executable).parent / "jupyter-book"
-    command = [jupyter_book, "build", ".", "-W", "--keep-going"]
+    command = [str(jupyter_book), "build", ".", "-W", "--keep-going"]
     status = subprocess.run(command, cwd=root, env=environment).returncode
     seconds = time.monotonic() - started
     if status:

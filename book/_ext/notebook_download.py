@@ -14,9 +14,7 @@ from quiz import as_markdown
 from sphinx.application import Sphinx
 from sphinx.directives.code import LiteralIncludeReader
 
-FENCE = re.compile(
-    r"^(`{3,}|:{3,})\{(literalinclude|math|quiz)\} *(.*?)\n(.*?)^\1 *$", re.M | re.S
-)
+FENCE = re.compile(r"^(`{3,}|:{3,})\{(literalinclude|math|quiz)\} *(.*?)\n(.*?)^\1 *$", re.M | re.S)
 OPTION = re.compile(r"^:([\w-]+): *(.*)\n", re.M)
 ROLE = re.compile(r"\{[a-z][a-z:]*\}(`[^`\n]+`)")
 
