@@ -1,0 +1,388 @@
+"""Checks: they say what is wrong with an answer, not only that it is wrong.
+
+One module an assignment, named by its topic. A check calls a candidate with plain tensors and
+looks at what comes back; it never reads source, so every correct way of writing passes. It goes
+in stages, from inputs small enough for paper to odd sizes, one mechanism at a time, and stops
+at the first that fails. Where the answer equals that of a known mistake, the mistake is named.
+
+A failed check is one readable message instead of a traceback.
+"""
+
+import linecache
+import sysconfig
+import textwrap
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+RTOL, ATOL = 1e-4, 1e-5
+"""How far an answer in 32 bits may be from the expected one: any order of summation passes."""
+
+_VALUES = ("  called with", "  got", "  expected", "  measured", "  sentence")
+_NOT_THE_STUDENTS = [
+    str(Path(__file__).parents[1]),
+    sysconfig.get_path("stdlib"),
+    sysconfig.get_path("purelib"),
+    str(Path(torch.__file__).parent),
+    "<frozen",
+]
+
+
+class Verdict(AssertionError):  # noqa: N818  it may also say "not yet"
+    """The outcome of a check that did not pass; notebooks show its text and no traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+class CheckFailed(Verdict):
+    """The answer is there and is not right."""
+
+
+class NotImplementedYet(Verdict):
+    """There is no answer yet."""
+
+
+class Twin(NamedTuple):
+    """A known mistake: what to tell who made it, and what it answers."""
+
+    diagnosis: str
+    answer: Callable[..., object]
+
+
+class Part:
+    """One graded part of an assignment: call it with the student's functions or classes.
+
+    With `thorough` it also tries further inputs, of other sizes. It prints one line if the
+    answer is right, and raises a `Verdict` if not.
+    """
+
+    def __init__(
+        self, number: int, title: str, names: tuple[str, ...], check: Callable[..., None]
+    ) -> None:
+        self.number = number
+        self.title = title
+        self.names = names
+        """What the notebook calls the candidates, in the order of the arguments."""
+        self.check = check
+        self.__doc__ = check.__doc__
+
+    @property
+    def label(self) -> str:
+        return f"Part {self.number} ({self.title})"
+
+    def __call__(self, *candidates: object, thorough: bool = False) -> None:
+        """Check the candidates, which are those of `names`."""
+        try:
+            # Candidates may draw random numbers, and a check must not change what comes after it.
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                self.check(*candidates, thorough=thorough)
+        except NotImplementedYet as verdict:
+            raise NotImplementedYet(f"{self.label}: not implemented yet{verdict}") from None
+        except CheckFailed as verdict:
+            lines = [_wrapped(line) for line in str(verdict).splitlines()]
+            raise CheckFailed("\n".join([f"{self.label}: not right yet.", *lines])) from None
+        print(f"{self.label}: right{' on further inputs too' * thorough}.")
+
+
+class Parts:
+    """The parts of one assignment, in their order."""
+
+    def __init__(self) -> None:
+        self.all: list[Part] = []
+
+    def part(self, title: str, *names: str) -> Callable[[Callable[..., None]], Part]:
+        """Make the decorated check the next part; `names` are those of its candidates."""
+
+        def add(check: Callable[..., None]) -> Part:
+            self.all.append(Part(len(self.all) + 1, title, names, check))
+            return self.all[-1]
+
+        return add
+
+    def progress(self, namespace: Mapping[str, object]) -> None:
+        """Check every part anew and print a table: solved, not yet, or wrong.
+
+        `namespace` is where the answers are: ``globals()`` in a notebook.
+        """
+        width = max(len(part.label) for part in self.all)
+        solved = 0
+        for part in self.all:
+            missing = [name for name in part.names if name not in namespace]
+            if missing:
+                state = f"not yet: run the cell that defines {' and '.join(missing)}"
+            else:
+                state = self._state(part, namespace)
+            solved += state == "solved"
+            print(f"{part.label:{width}}  {state}")
+        print(f"{'':{width}}  {solved} of {len(self.all)} solved")
+
+    def _state(self, part: Part, namespace: Mapping[str, object]) -> str:
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                part.check(*(namespace[name] for name in part.names), thorough=False)
+        except NotImplementedYet:
+            return "not yet"
+        except CheckFailed as verdict:
+            return f"wrong: {str(verdict).strip().splitlines()[0]}"
+        return "solved"
+
+
+@contextmanager
+def once_solved(what: str) -> Iterator[None]:
+    """Run what follows if it can; say that it waits for `what` where that is not written yet."""
+    try:
+        yield
+    except NotImplementedError as error:
+        if str(error):
+            raise
+        print(f"This runs once {what} is written.")
+
+
+# Calling a candidate
+
+
+def call(candidate: object, inputs: Mapping[str, object]) -> object:
+    """Call the candidate with copies of the inputs and return its answer.
+
+    What it raises becomes a `CheckFailed` that says where; a bare `NotImplementedError`, which
+    is what a released notebook holds, becomes `NotImplementedYet`. Changed inputs are refused.
+    """
+    if not callable(candidate):
+        raise CheckFailed(f"  Expected a function or class, got {_kind(candidate)}.")
+    given = {name: _copy(value) for name, value in inputs.items()}
+    try:
+        answer = candidate(*given.values())
+    except KeyboardInterrupt:
+        raise
+    except NotImplementedError as error:
+        if str(error):
+            raise _raised(error, inputs) from None
+        where = _student_frame(error)
+        name = where.name if where and where.name not in ("<module>", _name(candidate)) else ""
+        raise NotImplementedYet(f": {name} is not written" if name else "") from None
+    except BaseException as error:  # sys.exit() in an answer must not end the check
+        raise _raised(error, inputs) from None
+    for name, value in inputs.items():
+        if isinstance(value, Tensor) and not _same(given[name], value):
+            raise CheckFailed(
+                f"  Your code changes its input {name}. Whoever called it still needs {name}:\n"
+                "  make a new tensor instead of writing into this one (no +=, no method ending "
+                f"in _).\n{describe(inputs)}"
+            )
+    return answer
+
+
+def call_twice(candidate: object, inputs: Mapping[str, object]) -> object:
+    """Call the candidate twice; tensors that it returns must be the same."""
+    first, second = call(candidate, inputs), call(candidate, inputs)
+    for one, other in zip(_tensors(first), _tensors(second), strict=False):
+        if one.shape != other.shape or not torch.allclose(one, other, RTOL, ATOL, equal_nan=True):
+            raise CheckFailed(
+                "  Called twice with the same inputs, your code gives two different answers. Is "
+                f"there\n  dropout or another random number, or does a call leave something "
+                f"behind?\n{describe(inputs)}"
+            )
+    return first
+
+
+def _tensors(answer: object) -> list[Tensor]:
+    answers = answer if isinstance(answer, tuple) else (answer,)
+    return [value.detach() for value in answers if type(value) is Tensor]
+
+
+def _copy(value: object) -> object:
+    if isinstance(value, Tensor):
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    return value
+
+
+def _same(one: object, other: Tensor) -> bool:
+    return isinstance(one, Tensor) and one.shape == other.shape and torch.equal(one, other)
+
+
+def _raised(error: BaseException, inputs: Mapping[str, object]) -> CheckFailed:
+    text = f"  Your code raises {type(error).__name__}: {str(error).strip() or '(no message)'}"
+    frame = _student_frame(error)
+    if frame is not None:
+        text += f"\n  in {frame.name}, line {frame.lineno}: {frame.line}"
+    return CheckFailed(f"{text}\n{describe(inputs)}")
+
+
+def _student_frame(error: BaseException) -> traceback.FrameSummary | None:
+    """Return the innermost place that is neither ours nor a library's."""
+    linecache.checkcache()
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(tuple(_NOT_THE_STUDENTS)):
+            return frame
+    return None
+
+
+# Comparing answers
+
+
+def expect_pair(
+    answer: object, names: tuple[str, str], inputs: Mapping[str, object]
+) -> tuple[object, object]:
+    """Return the answer if it is a tuple of two."""
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise CheckFailed(
+            f"  Expected a pair, `return {names[0]}, {names[1]}`; got {_kind(answer)}.\n"
+            + describe(inputs)
+        )
+    return answer
+
+
+def expect_tensor(
+    answer: object, shape: Iterable[int], what: str, inputs: Mapping[str, object], hint: str = ""
+) -> Tensor:
+    """Return the answer, detached, if it is a plain tensor of that shape with finite numbers."""
+    answer = plain_tensor(answer, what, inputs)
+    shape = tuple(shape)
+    if tuple(answer.shape) != shape:
+        raise CheckFailed(
+            f"  The shape of {what} is {tuple(answer.shape)}, expected {shape}."
+            + (f" {hint}" if hint else "")
+            + f"\n{describe(inputs)}"
+        )
+    if not answer.isfinite().all():
+        value = "NaN" if answer.isnan().any() else "infinity"
+        raise CheckFailed(f"  There is {value} in {what}.\n{describe(inputs)}")
+    return answer
+
+
+def plain_tensor(answer: object, what: str, inputs: Mapping[str, object]) -> Tensor:
+    """Return the answer, detached, if it is a plain tensor of 32-bit numbers."""
+    # Exactly a tensor: a subclass could answer every comparison as it likes.
+    if type(answer) is not Tensor and type(answer) is not nn.Parameter:
+        raise CheckFailed(f"  Expected {what} as a torch.Tensor, got {_kind(answer)}.")
+    if answer.dtype != torch.float32:
+        raise CheckFailed(
+            f"  The numbers of {what} are {answer.dtype}, expected torch.float32 as in the inputs."
+            f"\n{describe(inputs)}"
+        )
+    return answer.detach()
+
+
+def expect_equal(
+    answer: object,
+    expected: Tensor,
+    what: str,
+    inputs: Mapping[str, object],
+    twins: Iterable[Twin] = (),
+    hint: str = "",
+) -> None:
+    """Refuse an answer unlike `expected`; name the mistake of the first twin that answers alike."""
+    got = plain_tensor(answer, what, inputs)
+    if got.shape == expected.shape and torch.allclose(got, expected, RTOL, ATOL):
+        return
+    diagnosis = _diagnose(got, twins, inputs)
+    if not diagnosis:
+        expect_tensor(got, expected.shape, what, inputs, hint)
+        diagnosis = f"The numbers of {what} are not the expected ones."
+    raise CheckFailed(f"  {diagnosis}\n{describe(inputs)}\n{_difference(got, expected)}")
+
+
+def _diagnose(got: Tensor, twins: Iterable[Twin], inputs: Mapping[str, object]) -> str:
+    for twin in twins:
+        try:
+            wrong = twin.answer(*(_copy(value) for value in inputs.values()))
+        except (RuntimeError, IndexError):  # this mistake cannot be made with these sizes
+            continue
+        if (
+            isinstance(wrong, Tensor)
+            and got.shape == wrong.shape
+            and torch.allclose(got, wrong.detach(), RTOL, ATOL, equal_nan=True)
+        ):
+            return twin.diagnosis
+    return ""
+
+
+def expect_gradients(
+    output: Tensor, sources: Mapping[str, Tensor], advice: str = "", nan: str = ""
+) -> None:
+    """Refuse an output from which no finite gradient flows back to each of the sources."""
+    if not output.requires_grad:
+        raise CheckFailed(
+            "  The numbers are right, but no gradient flows through them, so nothing could be "
+            "learned. Is there .item(), .detach(), .data, torch.tensor(...) or "
+            f"torch.no_grad() in your code?{advice}"
+        )
+    # A plain sum would not do: weights always sum to one.
+    goal = (output * torch.linspace(-1, 1, output.numel()).reshape(output.shape)).sum()
+    gradients = torch.autograd.grad(goal, list(sources.values()), allow_unused=True)
+    for name, gradient in zip(sources, gradients, strict=True):
+        if gradient is None or not gradient.count_nonzero():
+            raise CheckFailed(
+                f"  The numbers are right, but no gradient reaches {name}, which therefore could "
+                f"not be learned. Does .item(), .detach(), .data or torch.tensor(...) cut the "
+                f"way to it?{advice}"
+            )
+        if not gradient.isfinite().all():
+            raise CheckFailed(
+                f"  The numbers are right, but the gradient of {name} is not a number.{nan}"
+            )
+
+
+# Saying it
+
+
+def describe(inputs: Mapping[str, object]) -> str:
+    """Return the inputs, one a line: small ones whole, large ones by their shape."""
+    lines = [f"{name} = {show(value)}" for name, value in inputs.items()]
+    return "\n".join(
+        f"  {'called with' if not i else '':11} {line}" for i, line in enumerate(lines)
+    )
+
+
+def show(value: object) -> str:
+    """Return a value as a reader wants to see it in a message."""
+    if isinstance(value, Tensor):
+        if value.numel() > 12:
+            return f"a tensor of shape {tuple(value.shape)}"
+        return str(_rounded(value.detach().tolist()))
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    text = repr(value)
+    return text if len(text) <= 160 else f"{text[:157]}..."
+
+
+def _wrapped(line: str) -> str:
+    """Break a long line of prose; tables and values stay as they are."""
+    if len(line) <= 96 or line.startswith("    ") or line.startswith(_VALUES):
+        return line
+    return textwrap.fill(line.strip(), 96, initial_indent="  ", subsequent_indent="  ")
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def _difference(got: Tensor, expected: Tensor) -> str:
+    if got.shape == expected.shape and got.numel() > 12:
+        differs = ~torch.isclose(got, expected, RTOL, ATOL)
+        index = tuple(differs.nonzero()[0].tolist())
+        place = f"at {list(index)} "
+        return f"  got         {place}{got[index]:.4g}\n  expected    {place}{expected[index]:.4g}"
+    return f"  got         {show(got)}\n  expected    {show(expected)}"
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "None: is there a `return`?"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return f"{'an' if type(value).__name__[0] in 'aeiou' else 'a'} {type(value).__name__}"
+
+
+def _name(candidate: object) -> str:
+    return getattr(candidate, "__name__", "")
