@@ -13,6 +13,7 @@ from attentively.data.pairs import Pair, parse_pairs
 
 NAME = "tatoeba-en-fr"
 Split = Literal["train", "validation", "test"]
+SPLITS = get_args(Split)
 
 
 def load(split: str) -> list[Pair]:
@@ -22,9 +23,9 @@ def load(split: str) -> list[Pair]:
     one split occurs in another, however often it is translated. Raises `ValueError` for an
     unknown split, and `DataError` where the data cannot be had.
     """
-    if split not in get_args(Split):
+    if split not in SPLITS:
         raise ValueError(f"split={split!r} is unknown: choose train, validation or test")
-    return [pair for pair in _all_pairs() if split_of(pair.src) == split]
+    return list(_by_split()[split])
 
 
 def split_of(english: str) -> Split:
@@ -35,5 +36,8 @@ def split_of(english: str) -> Split:
 
 
 @cache
-def _all_pairs() -> tuple[Pair, ...]:
-    return tuple(parse_pairs(download.read(NAME).split("\n"), NAME))
+def _by_split() -> dict[str, list[Pair]]:
+    splits: dict[str, list[Pair]] = {split: [] for split in SPLITS}
+    for pair in parse_pairs(download.read(NAME).split("\n"), NAME):
+        splits[split_of(pair.src)].append(pair)
+    return splits
