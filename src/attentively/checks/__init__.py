@@ -381,7 +381,7 @@ def _kind(value: object) -> str:
         return "None: is there a `return`?"
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
-    return f"{'an' if type(value).__name__[0] in 'aeiou' else 'a'} {type(value).__name__}"
+    return f"{'an' if type(value).__name__[0].lower() in 'aeiou' else 'a'} {type(value).__name__}"
 
 
 def _name(candidate: object) -> str:

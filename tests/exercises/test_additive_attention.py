@@ -1,0 +1,268 @@
+"""08_additive_attention: right answers pass however they are written, wrong ones hear why not."""
+
+import contextlib
+import re
+
+import pytest
+import right_answers_08 as right
+import torch
+import wrong_answers_08 as wrong
+from torch import nn
+
+from attentively import additive
+from attentively.checks import CheckFailed, NotImplementedYet, once_solved
+from attentively.checks import additive_attention as checks
+
+
+def _name(answer):
+    answers = answer if isinstance(answer, tuple) else (answer,)
+    return "-".join(each.__name__ for each in answers)
+
+
+def _cases(check, answers):
+    for answer in answers:
+        yield pytest.param(check, answer, id=f"{check.title}-{_name(answer)}".replace(" ", "_"))
+
+
+def _wrong_cases(check, bank):
+    for answer, words in bank:
+        name = f"{check.title}-{_name(answer)}".replace(" ", "_")
+        yield pytest.param(check, answer, words, id=name)
+
+
+RIGHT = [
+    *_cases(checks.energies, right.ENERGIES),
+    *_cases(checks.attention, right.ATTENTIONS),
+    *_cases(checks.predictions, right.PREDICTIONS),
+    *_cases(checks.bug_hunt, right.MENDED),
+    *_cases(checks.why_tanh, right.WHY_TANH),
+    *_cases(checks.alignment, right.ALIGNMENT),
+]
+WRONG = [
+    *_wrong_cases(checks.energies, wrong.ENERGIES),
+    *_wrong_cases(checks.attention, wrong.ATTENTIONS),
+    *_wrong_cases(checks.predictions, wrong.PREDICTIONS),
+    *_wrong_cases(checks.bug_hunt, wrong.BUG_HUNTS),
+    *_wrong_cases(checks.why_tanh, wrong.WHY_TANH),
+    *_wrong_cases(checks.alignment, wrong.ALIGNMENT),
+]
+
+
+def _call(check, answer, **options):
+    check(*(answer if isinstance(answer, tuple) else (answer,)), **options)
+
+
+@pytest.mark.parametrize(("check", "answer"), RIGHT)
+@pytest.mark.parametrize("thorough", [False, True])
+def test_right_answers_pass_however_they_are_written(check, answer, thorough, capsys):
+    _call(check, answer, thorough=thorough)
+    assert capsys.readouterr().out.startswith(f"{check.label}: right")
+
+
+@pytest.mark.parametrize(("check", "answer", "words"), WRONG)
+def test_wrong_answers_hear_their_own_mistake(check, answer, words):
+    with pytest.raises(CheckFailed) as caught:
+        _call(check, answer)
+    message = " ".join(str(caught.value).split())
+    assert message.startswith(f"{check.label}: not right yet.")
+    assert words in message
+    assert max(map(len, str(caught.value).splitlines())) < 200
+
+
+def test_each_part_has_enough_answers_of_both_kinds():
+    for case, fewest in ((RIGHT, 2), (WRONG, 5)):
+        for part in (checks.energies, checks.attention, checks.predictions, checks.bug_hunt):
+            assert sum(each.values[0] is part for each in case) >= fewest
+
+
+@pytest.mark.parametrize(("check", "answer", "words"), WRONG)
+def test_a_message_depends_on_the_mistake_alone(check, answer, words):
+    messages = set()
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        with pytest.raises(CheckFailed) as caught:
+            _call(check, answer)
+        messages.add(str(caught.value))
+    assert len(messages) == 1 or "two different answers" in words
+
+
+def test_the_package_passes_its_own_check():
+    checks.check_attention(additive.AdditiveAttention, thorough=True)
+
+
+def test_a_check_leaves_the_random_numbers_of_the_notebook_alone():
+    torch.manual_seed(11)
+    expected = torch.rand(3)
+    torch.manual_seed(11)
+    checks.energies(right.energies_by_einsum)
+    assert torch.equal(torch.rand(3), expected)
+
+
+# What is not written yet
+
+
+def unwritten(*_):
+    raise NotImplementedError
+
+
+class HalfWritten(right.Base):
+    def forward(self, query, keys, mask=None):
+        raise NotImplementedError
+
+
+def test_what_is_not_written_is_said_in_one_line():
+    with pytest.raises(NotImplementedYet) as caught:
+        checks.energies(unwritten)
+    assert str(caught.value).startswith("Part 1 (energies): not implemented yet")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(NotImplementedYet, match="forward is not written"):
+        checks.attention(HalfWritten)
+
+
+def test_an_error_of_torch_is_not_taken_for_unwritten():
+    def answer(s, h, W, U, v):
+        raise NotImplementedError("\"softmax\" not implemented for 'Long'")
+
+    with pytest.raises(CheckFailed, match="not implemented for 'Long'"):
+        checks.energies(answer)
+
+
+def test_a_verdict_is_shown_without_a_traceback():
+    with pytest.raises(CheckFailed) as caught:
+        checks.energies(wrong.without_tanh)
+    shown = caught.value._render_traceback_()
+    assert shown == [str(caught.value)]
+    assert caught.value.__suppress_context__
+
+
+def test_an_error_of_the_students_says_where():
+    def energies(query, keys, W, U, v):
+        projected = query @ W.T
+        return projected @ v + keys  # of other axes
+
+    with pytest.raises(CheckFailed) as caught:
+        checks.energies(energies)
+    message = str(caught.value)
+    assert re.search(r"raises \w+Error|The shape of energies", message)
+
+    def attempts(query, keys, W, U, v):
+        return query @ keys @ W
+
+    with pytest.raises(CheckFailed) as caught:
+        checks.energies(attempts)
+    assert "in attempts, line" in str(caught.value)
+    assert "return query @ keys @ W" in str(caught.value)
+    assert "called with" in str(caught.value)
+
+
+@pytest.mark.parametrize("candidate", [None, 3, "energies", right])
+def test_what_cannot_be_called_is_refused(candidate):
+    with pytest.raises(CheckFailed, match="Expected a function or class"):
+        checks.energies(candidate)
+
+
+# The student's class inside the trained model
+
+
+def test_a_class_that_differs_only_inside_the_model_is_caught():
+    class Forgetful(right.ByExponentials):
+        """Right wherever it is tried alone; on the sizes of the trained model it is not."""
+
+        def forward(self, query, keys, mask=None):
+            context, weights = super().forward(query, keys, mask)
+            return (context * 0.5 if keys.size(2) > 13 else context), weights
+
+    with pytest.raises(CheckFailed, match="the trained model's"):
+        checks.attention(Forgetful)
+
+
+def test_a_class_with_project_keys_gets_them_back():
+    class Keeps(right.Base):
+        calls = 0
+
+        def project_keys(self, keys):
+            Keeps.calls += 1
+            return self.key_projection(keys)
+
+        def forward(self, query, keys, mask=None, projected_keys=None):
+            if projected_keys is None:
+                projected_keys = self.key_projection(keys)
+            hidden = torch.tanh(self.query_projection(query)[:, None] + projected_keys)
+            scores = self.energy(hidden).squeeze(-1)
+            if mask is not None:
+                scores = scores.masked_fill(~mask, -1e30)
+            weights = scores.softmax(-1)
+            weights = weights if mask is None else weights * mask
+            return torch.einsum("bs,bsd->bd", weights, keys), weights
+
+    checks.attention(Keeps)
+    assert Keeps.calls
+
+
+# Progress
+
+
+def test_progress_tells_solved_from_wrong_from_unwritten(capsys):
+    namespace = {
+        "energies": right.energies_by_loops,
+        "AdditiveAttention": wrong.IgnoresTheMask,
+        "numbers_kept": unwritten,
+        "multiplications": unwritten,
+        "by_hand": right.by_hand,
+    }
+    checks.progress(namespace)
+    lines = capsys.readouterr().out.splitlines()
+    assert re.search(r"Part 1 \(energies\) +solved", lines[0])
+    assert re.search(r"Part 2 \(AdditiveAttention\) +wrong: The mask is ignored", lines[1])
+    assert re.search(r"Part 3 \(predictions\) +not yet$", lines[2])
+    assert "not yet: run the cell that defines mended_attention" in lines[3]
+    assert "not yet: run the cell that defines query_dependence" in lines[4]
+    assert lines[-1].strip() == "1 of 6 solved"
+
+
+def test_what_waits_for_a_part_says_so(capsys):
+    with once_solved("Part 6"):
+        unwritten()
+    assert capsys.readouterr().out == "This runs once Part 6 is written.\n"
+    with pytest.raises(ZeroDivisionError), once_solved("Part 6"):
+        _ = 1 / 0
+
+
+def test_ready_translates(capsys):
+    checks.ready()
+    assert "Ready." in capsys.readouterr().out
+
+
+# The answers that the checks take for known, worked out again
+
+
+def test_the_planted_answers_are_those_of_another_method():
+    for data in checks._EXPERIMENTS:
+        threshold, rate = right.experiment_by_counting(
+            data["validation"], data["test"], checks._THRESHOLDS
+        )
+        assert (threshold, pytest.approx(float(rate), abs=1e-4)) == data["answer"]
+        distinct = {data["answer"], *data["mistakes"]}
+        assert len(distinct) == 1 + len(data["mistakes"])
+
+
+def test_linear_scores_ignore_the_query():
+    """Why part 5 needs the tanh: a share of the query is the same for every key."""
+    scores = torch.tensor([[0.3], [-4.0]]) + torch.tensor([[1.0, 2.0, -1.0]])
+    assert right.query_dependence(scores) < 1e-6
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_a_constant_no_weights_can_solve_part_5(seed):
+    """Why the keys carry a constant 1: turning every sign turns the energy's sign."""
+    torch.manual_seed(seed)
+    W, U, v = 5 * torch.randn(2, 1), 5 * torch.randn(2, 2), 5 * torch.randn(2)
+    U[:, 1] = 0
+    keys = checks._KEYS.expand(2, 2, 2)
+    weights = checks._energies(checks._QUERIES, keys, W, U, v).softmax(-1)
+    assert weights.diagonal().min() <= 0.5 + 1e-6
+
+
+def test_a_module_given_for_a_function_is_no_trouble():
+    with contextlib.suppress(CheckFailed, NotImplementedYet):
+        checks.energies(nn.Linear(2, 3))

@@ -1,0 +1,690 @@
+"""Plausible wrong answers to 08_additive_attention, each with words of the message it must get."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from right_answers_08 import (
+    Base,
+    by_hand,
+    energies_by_broadcasting,
+    experiment,
+    least_looked_at,
+    links,
+    mended_by_broadcasting,
+    multiplications,
+    numbers_kept,
+    query_dependence,
+)
+from torch import nn
+
+from attentively.additive import AdditiveAttention
+from attentively.metrics import alignment_error_rate
+
+# Part 1: (answer, words of its message)
+
+
+def without_tanh(s, h, W, U, v):
+    return ((s @ W.T)[:, None] + h @ U.T) @ v
+
+
+def tanh_around_everything(s, h, W, U, v):
+    return torch.tanh(((s @ W.T)[:, None] + h @ U.T) @ v)
+
+
+def two_tanh(s, h, W, U, v):
+    return ((s @ W.T).tanh()[:, None] + (h @ U.T).tanh()) @ v
+
+
+def without_v(s, h, W, U, v):
+    return torch.tanh((s @ W.T)[:, None] + h @ U.T).sum(-1)
+
+
+def not_summed(s, h, W, U, v):
+    return torch.tanh((s @ W.T)[:, None] + h @ U.T) * v
+
+
+def with_softmax(s, h, W, U, v):
+    return energies_by_broadcasting(s, h, W, U, v).softmax(-1)
+
+
+def forgotten_unsqueeze(s, h, W, U, v):
+    return torch.tanh(s @ W.T + h @ U.T) @ v
+
+
+def matrices_not_transposed(s, h, W, U, v):
+    return torch.tanh((s @ W)[:, None] + h @ U) @ v
+
+
+def matrices_swapped(s, h, W, U, v):
+    return energies_by_broadcasting(s, h, U, W, v)
+
+
+def last_axis_kept(s, h, W, U, v):
+    return energies_by_broadcasting(s, h, W, U, v).unsqueeze(-1)
+
+
+def nothing_returned(s, h, W, U, v):
+    energies_by_broadcasting(s, h, W, U, v)
+
+
+def python_lists(s, h, W, U, v):
+    return energies_by_broadcasting(s, h, W, U, v).tolist()
+
+
+def rebuilt_from_numbers(s, h, W, U, v):
+    return torch.tensor(energies_by_broadcasting(s, h, W, U, v).tolist())
+
+
+def writes_into_its_input(s, h, W, U, v):
+    W *= 1.0001
+    return energies_by_broadcasting(s, h, W, U, v)
+
+
+def with_dropout(s, h, W, U, v):
+    return F.dropout(energies_by_broadcasting(s, h, W, U, v), 0.2)
+
+
+class EqualToAnything:
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+    shape = torch.Size([1, 3])
+    dtype = torch.float32
+
+
+class SlyTensor(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return True
+
+
+def equal_to_anything(s, h, W, U, v):
+    return EqualToAnything()
+
+
+def sly_tensor(s, h, W, U, v):
+    return torch.zeros(len(h), h.size(1)).as_subclass(SlyTensor)
+
+
+def leaves_by_the_back_door(s, h, W, U, v):
+    raise SystemExit(0)
+
+
+ENERGIES = [
+    (without_tanh, "The tanh is missing"),
+    (tanh_around_everything, "v belongs outside it"),
+    (two_tanh, "There are two tanh"),
+    (without_v, "v is missing"),
+    (not_summed, "One number for each key"),
+    (with_softmax, "the softmax has been taken already"),
+    (forgotten_unsqueeze, ".unsqueeze(1)"),
+    (matrices_not_transposed, "the wrong way round"),
+    (matrices_swapped, "W and U have changed places"),
+    (last_axis_kept, "The shape of energies is (1, 3, 1), expected (1, 3)"),
+    (nothing_returned, "is there a `return`?"),
+    (python_lists, "Expected energies as a torch.Tensor, got a list"),
+    (rebuilt_from_numbers, "no gradient flows"),
+    (writes_into_its_input, "changes its input W"),
+    (with_dropout, "two different answers"),
+    (equal_to_anything, "got an EqualToAnything"),
+    (sly_tensor, "got a SlyTensor"),
+    (leaves_by_the_back_door, "raises SystemExit"),
+]
+
+
+# Part 2
+
+
+class WithMethods(Base):
+    """The steps apart, so that one can be wrong."""
+
+    def weigh(self, scores, mask):
+        if mask is None:
+            return scores.softmax(-1)
+        return scores.masked_fill(~mask, -1e30).softmax(-1) * mask
+
+    def sum_up(self, weights, keys):
+        return torch.einsum("bs,bsd->bd", weights, keys)
+
+    def forward(self, query, keys, mask=None):
+        weights = self.weigh(self.scores(query, keys), mask)
+        return self.sum_up(weights, keys), weights
+
+
+class SoftmaxOverTheBatch(WithMethods):
+    def weigh(self, scores, mask):
+        return scores.softmax(0)
+
+
+class SoftmaxOverOneEntry(WithMethods):
+    def weigh(self, scores, mask):
+        return scores.unsqueeze(-1).softmax(-1).squeeze(-1)
+
+
+class NoSoftmax(WithMethods):
+    def weigh(self, scores, mask):
+        return scores
+
+
+class Sigmoid(WithMethods):
+    def weigh(self, scores, mask):
+        return scores.sigmoid()
+
+
+class IgnoresTheMask(WithMethods):
+    def weigh(self, scores, mask):
+        return scores.softmax(-1)
+
+
+class MaskTurnedRound(WithMethods):
+    def weigh(self, scores, mask):
+        return super().weigh(scores, None if mask is None else ~mask)
+
+
+class MaskAfterSoftmax(WithMethods):
+    def weigh(self, scores, mask):
+        return scores.softmax(-1) if mask is None else scores.softmax(-1) * mask
+
+
+class MaskedWithZero(WithMethods):
+    def weigh(self, scores, mask):
+        return scores.softmax(-1) if mask is None else scores.masked_fill(~mask, 0).softmax(-1)
+
+
+class MaskedTooWeakly(WithMethods):
+    def weigh(self, scores, mask):
+        return scores.softmax(-1) if mask is None else scores.masked_fill(~mask, -9).softmax(-1)
+
+
+class MaskedWithInfinity(WithMethods):
+    def weigh(self, scores, mask):
+        if mask is None:
+            return scores.softmax(-1)
+        return scores.masked_fill(~mask, -math.inf).softmax(-1)
+
+
+class HiddenNaN(WithMethods):
+    """Here NaN comes back with the gradient: adding passes it on, filling in does not."""
+
+    def weigh(self, scores, mask):
+        if mask is None:
+            return scores.softmax(-1)
+        return (scores + mask.float().log()).softmax(-1).nan_to_num(0.0)
+
+
+class UniformOverNothing(WithMethods):
+    def weigh(self, scores, mask):
+        return scores.softmax(-1) if mask is None else scores.masked_fill(~mask, -1e30).softmax(-1)
+
+
+class MeanOfTheKeys(WithMethods):
+    def sum_up(self, weights, keys):
+        return keys.mean(dim=1)
+
+
+class SumOfProjectedKeys(WithMethods):
+    def sum_up(self, weights, keys):
+        return torch.einsum("bs,bsd->bd", weights, self.key_projection(keys))
+
+
+class HardestKey(WithMethods):
+    def sum_up(self, weights, keys):
+        return keys[torch.arange(len(keys)), weights.argmax(1)]
+
+
+class MeanOfWeightedKeys(WithMethods):
+    def sum_up(self, weights, keys):
+        return (weights.unsqueeze(-1) * keys).mean(1)
+
+
+class CutOffWeights(WithMethods):
+    def sum_up(self, weights, keys):
+        return torch.einsum("bs,bsd->bd", weights.detach(), keys)
+
+
+class WeightsFirst(WithMethods):
+    def forward(self, query, keys, mask=None):
+        return super().forward(query, keys, mask)[::-1]
+
+
+class OnlyTheContext(WithMethods):
+    def forward(self, query, keys, mask=None):
+        return super().forward(query, keys, mask)[0]
+
+
+class WithBias(WithMethods):
+    def __init__(self, query_dim, key_dim, hidden_dim):
+        super().__init__(query_dim, key_dim, hidden_dim)
+        self.query_projection = nn.Linear(query_dim, hidden_dim)
+
+
+class SidesSwapped(WithMethods):
+    def __init__(self, query_dim, key_dim, hidden_dim):
+        super().__init__(query_dim, key_dim, hidden_dim)
+        self.query_projection = nn.Linear(hidden_dim, query_dim, bias=False)
+
+
+class OtherNames(nn.Module):
+    def __init__(self, query_dim, key_dim, hidden_dim):
+        super().__init__()
+        self.W = nn.Linear(query_dim, hidden_dim, bias=False)
+        self.U = nn.Linear(key_dim, hidden_dim, bias=False)
+        self.v = nn.Linear(hidden_dim, 1, bias=False)
+
+
+class NoTanh(WithMethods):
+    def scores(self, query, keys):
+        inside = self.query_projection(query)[:, None] + self.key_projection(keys)
+        return self.energy(inside).squeeze(-1)
+
+
+class Scaled(WithMethods):
+    def scores(self, query, keys):
+        return super().scores(query, keys) / self.energy.in_features**0.5
+
+
+class NotAModule:
+    def __init__(self, query_dim, key_dim, hidden_dim):
+        pass
+
+
+class ThePackagesInDisguise(AdditiveAttention):
+    pass
+
+
+ATTENTIONS = [
+    (SoftmaxOverTheBatch, "sum to 1 over the sentences of the batch, not over the keys"),
+    (SoftmaxOverOneEntry, "Every weight is 1"),
+    (NoSoftmax, "the softmax that makes weights of them is missing"),
+    (Sigmoid, "must share 1 among them"),
+    (IgnoresTheMask, "The mask is ignored"),
+    (MaskTurnedRound, "True means *may* be attended to"),
+    (MaskAfterSoftmax, "applied after the softmax"),
+    (MaskedWithZero, "0 is an energy like others"),
+    (MaskedTooWeakly, "not exactly none"),
+    (MaskedWithInfinity, "A row of -inf has no softmax"),
+    (HiddenNaN, "hiding its NaN afterwards does not hide its gradient"),
+    (UniformOverNothing, "equal scores share the weight equally"),
+    (MeanOfTheKeys, "the plain mean of the keys"),
+    (SumOfProjectedKeys, "sums the projected keys"),
+    (HardestKey, "a weighted sum of all is meant"),
+    (MeanOfWeightedKeys, "averaged"),
+    (CutOffWeights, "no gradient reaches query"),
+    (WeightsFirst, "changed places: return context, weights"),
+    (OnlyTheContext, "Expected a pair"),
+    (WithBias, "have no bias"),
+    (SidesSwapped, "nn.Linear(inputs, outputs)"),
+    (OtherNames, "There is no parameter energy.weight"),
+    (NoTanh, "The query then has no influence"),
+    (Scaled, "does not scale"),
+    (NotAModule, "derives from torch.nn.Module"),
+    (AdditiveAttention, "the package's own AdditiveAttention; write yours"),
+    (ThePackagesInDisguise, "the package's own AdditiveAttention; write yours"),
+]
+
+
+# Part 3
+
+
+def kept_of_one_step(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim):
+    return batch * src_len * hidden_dim
+
+
+def kept_after_v(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim):
+    return batch * src_len * tgt_len
+
+
+def kept_in_both_projections(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim):
+    return batch * hidden_dim * (src_len + tgt_len)
+
+
+def kept_as_float(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim):
+    return float(batch * tgt_len * src_len * hidden_dim)
+
+
+def _count(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, keys_once, **switches):
+    keys = src_len * key_dim * hidden_dim * (1 if keys_once else tgt_len)
+    query = tgt_len * query_dim * hidden_dim
+    v = tgt_len * src_len * hidden_dim * switches.get("v", 1)
+    context = tgt_len * src_len * key_dim * switches.get("context", 1)
+    return batch * (keys + query + v + context) * switches.get("times", 1)
+
+
+def never_once(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, keys_once):
+    return multiplications(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, False)
+
+
+def always_once(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, keys_once):
+    return multiplications(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, True)
+
+
+def v_forgotten(*sizes):
+    return _count(*sizes, v=0)
+
+
+def context_forgotten(*sizes):
+    return _count(*sizes, context=0)
+
+
+def additions_too(*sizes):
+    return _count(*sizes, times=2)
+
+
+def of_one_sentence(batch, *others):
+    return multiplications(1, *others)
+
+
+def query_for_every_key(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, keys_once):
+    right = multiplications(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, keys_once)
+    return right + batch * tgt_len * (src_len - 1) * query_dim * hidden_dim
+
+
+PREDICTIONS = [
+    ((kept_of_one_step, multiplications), "too small by the factor tgt_len"),
+    ((kept_after_v, multiplications), "too small by the factor hidden_dim"),
+    ((kept_in_both_projections, multiplications), "keeps another number"),
+    ((kept_as_float, multiplications), "expected a whole number"),
+    ((numbers_kept, never_once), "but keys_once is True"),
+    ((numbers_kept, always_once), "but keys_once is False"),
+    ((numbers_kept, v_forgotten), "Exactly the product with v is missing"),
+    ((numbers_kept, context_forgotten), "the weighted sum of the keys is missing"),
+    ((numbers_kept, additions_too), "additions are not to be counted"),
+    ((numbers_kept, of_one_sentence), "too small by the factor batch"),
+    ((numbers_kept, query_for_every_key), "W s is too large by the factor src_len"),
+]
+
+
+# Part 4: any subset of the faults may be left
+
+
+def faulty_attention(
+    queries,
+    keys,
+    mask,
+    W,
+    U,
+    v,
+    two_tanh=False,
+    axis=-1,
+    mask_after=False,
+    detached=False,
+    mean=False,
+):
+    ws, uh = (queries @ W.T)[:, :, None], (keys @ U.T)[:, None]
+    scores = (ws.tanh() + uh.tanh() if two_tanh else (ws + uh).tanh()) @ v
+    mask = mask[:, None]
+    if mask_after:
+        weights = scores.softmax(axis) * mask
+    else:
+        weights = scores.masked_fill(~mask, -1e30).softmax(axis) * mask
+    share = (weights.detach() if detached else weights).unsqueeze(-1) * keys[:, None]
+    return (share.mean(2) if mean else share.sum(2)), weights
+
+
+def _left(**faults):
+    def mended(*inputs):
+        return faulty_attention(*inputs, **faults)
+
+    mended.__name__ = "_and_".join(faults)
+    return mended
+
+
+def nan_for_nothing(queries, keys, mask, W, U, v):
+    scores = torch.tanh((queries @ W.T)[:, :, None] + (keys @ U.T)[:, None]) @ v
+    weights = scores.masked_fill(~mask[:, None], -math.inf).softmax(-1)
+    return weights @ keys, weights
+
+
+def masked_with_zero(queries, keys, mask, W, U, v):
+    scores = torch.tanh((queries @ W.T)[:, :, None] + (keys @ U.T)[:, None]) @ v
+    weights = (scores * mask[:, None]).softmax(-1)
+    return weights @ keys, weights
+
+
+def without_any_tanh(queries, keys, mask, W, U, v):
+    weights = (((queries @ W.T)[:, :, None] + (keys @ U.T)[:, None]) @ v).softmax(-1)
+    return weights @ keys, weights
+
+
+def relu_for_tanh(queries, keys, mask, W, U, v):
+    scores = torch.relu((queries @ W.T)[:, :, None] + (keys @ U.T)[:, None]) @ v
+    weights = scores.masked_fill(~mask[:, None], -1e30).softmax(-1) * mask[:, None]
+    return weights @ keys, weights
+
+
+def one_target_word(queries, keys, mask, W, U, v):
+    contexts, weights = mended_by_broadcasting(queries, keys, mask, W, U, v)
+    return contexts[:, 0], weights[:, 0]
+
+
+ALL_FAULTS = {"two_tanh": True, "axis": 1, "mask_after": True, "detached": True, "mean": True}
+
+BUG_HUNTS = [
+    (_left(**ALL_FAULTS), "They do sum to 1 over the target words"),
+    (_left(axis=1), "They do sum to 1 over the target words"),
+    (_left(axis=0), "They do sum to 1 over the sentences of the batch"),
+    (_left(two_tanh=True), "the weights do not depend on the query"),
+    (without_any_tanh, "the weights do not depend on the query"),
+    (relu_for_tanh, "not the softmax of v·tanh(W s + U h)"),
+    (_left(mask_after=True), "the share of the masked ones is lost"),
+    (masked_with_zero, "exactly 0 is expected"),
+    (_left(mean=True), "too small by the factor src_len"),
+    (_left(detached=True), "no gradient reaches queries"),
+    (nan_for_nothing, "whose mask is all False gets NaN"),
+    (one_target_word, "The shape of contexts is (2, 11), expected (2, 3, 11)"),
+    (_left(two_tanh=True, mask_after=True), "Right so far: weights sum to 1"),
+]
+
+
+# Part 5
+
+
+def zero_W():
+    return torch.zeros(2, 1), *by_hand()[1:]
+
+
+def not_enough():
+    W, U, v = by_hand()
+    return W, U, v / 3
+
+
+def sign_turned():
+    W, U, v = by_hand()
+    return W, U, -v
+
+
+def without_the_constant():
+    U = torch.tensor([[3.0, 0.0], [-1.0, 0.0]])
+    return torch.tensor([[3.0], [1.0]]), U, torch.tensor([3.0, 1.0])
+
+
+def whole_numbers():
+    return tuple(matrix.long() for matrix in by_hand())
+
+
+def wrong_shapes():
+    W, U, v = by_hand()
+    return W.T, U, v
+
+
+def one_query_wins():
+    return torch.tensor([[0.1], [0.2]]), torch.tensor([[1.0, 1.0], [1.0, 0.5]]), torch.ones(2) * 9
+
+
+def change_of_scores(scores):
+    return (scores.max(0).values - scores.min(0).values).max()
+
+
+def sum_of_changes(scores):
+    weights = scores.softmax(-1)
+    return (weights[0] - weights[-1]).abs().sum()
+
+
+def softmax_over_queries(scores):
+    weights = scores.softmax(0)
+    return (weights.max(0).values - weights.min(0).values).max()
+
+
+def range_within_a_query(scores):
+    weights = scores.softmax(-1)
+    return (weights.max(-1).values - weights.min(-1).values).max()
+
+
+def only_neighbours(scores):
+    return scores.softmax(-1).diff(dim=0).abs().max()
+
+
+def from_the_first(scores):
+    weights = scores.softmax(-1)
+    return (weights - weights[0]).abs().max()
+
+
+def a_whole_tensor(scores):
+    weights = scores.softmax(-1)
+    return weights.max(0).values - weights.min(0).values
+
+
+WHY_TANH = [
+    ((zero_W, query_dependence), "W is zero"),
+    ((not_enough, query_dependence), "but not by enough"),
+    ((sign_turned, query_dependence), "turn a sign"),
+    ((without_the_constant, query_dependence), "tanh is odd"),
+    ((whole_numbers, query_dependence), "holds whole numbers"),
+    ((wrong_shapes, query_dependence), "The shape of W of by_hand is (1, 2), expected (2, 1)"),
+    ((one_query_wins, query_dependence), "both queries look at the same key"),
+    ((by_hand, change_of_scores), "changes of the scores"),
+    ((by_hand, sum_of_changes), "adds up the changes"),
+    ((by_hand, softmax_over_queries), "the softmax ran over the queries"),
+    ((by_hand, range_within_a_query), "the range of the weights within a query"),
+    ((by_hand, only_neighbours), "only neighbouring queries"),
+    ((by_hand, from_the_first), "only the first query"),
+    ((by_hand, a_whole_tensor), "expected one number"),
+]
+
+
+# Part 6
+
+
+def swapped_links(weights, threshold):
+    return {(i, j) for j, i in links(weights, threshold)}
+
+
+def absolute_threshold(weights, threshold):
+    return {(j, i) for i, j in (weights[:-1, :-1] >= threshold).nonzero().tolist()}
+
+
+def end_kept(weights, threshold):
+    linked = weights >= threshold * weights.max(1, keepdim=True).values
+    return {(j, i) for i, j in linked.nonzero().tolist()}
+
+
+def only_the_largest(weights, threshold):
+    return {(int(row[:-1].argmax()), i) for i, row in enumerate(weights[:-1])}
+
+
+def largest_with_end(weights, threshold):
+    linked = weights >= threshold * weights.max(1, keepdim=True).values
+    return {(j, i) for i, j in linked[:-1, :-1].nonzero().tolist()}
+
+
+def more_not_equal(weights, threshold):
+    words = weights[:-1, :-1]
+    linked = words > threshold * words.max(1, keepdim=True).values
+    return {(j, i) for i, j in linked.nonzero().tolist()}
+
+
+def links_of_tensors(weights, threshold):
+    words = weights[:-1, :-1]
+    linked = words >= threshold * words.max(1, keepdim=True).values
+    return {(j, i) for i, j in linked.nonzero()}
+
+
+def list_of_links(weights, threshold):
+    return sorted(links(weights, threshold))
+
+
+def _rate(examples, threshold):
+    predicted = [links(weights, threshold) for weights, _ in examples]
+    return alignment_error_rate(predicted, [gold for _, gold in examples])
+
+
+def _mean_rate(examples, threshold):
+    return sum(_rate([each], threshold) for each in examples) / len(examples)
+
+
+def chosen_on_test(validation, test, thresholds):
+    return experiment(test, test, thresholds)
+
+
+def chosen_by_the_mean(validation, test, thresholds):
+    best = min(thresholds, key=lambda threshold: _mean_rate(validation, threshold))
+    return best, _rate(test, best)
+
+
+def mean_reported(validation, test, thresholds):
+    best, _ = experiment(validation, test, thresholds)
+    return best, _mean_rate(test, best)
+
+
+def validation_reported(validation, test, thresholds):
+    return experiment(validation, validation, thresholds)
+
+
+def highest_rate(validation, test, thresholds):
+    worst = max(thresholds, key=lambda threshold: _rate(validation, threshold))
+    return worst, _rate(test, worst)
+
+
+def index_of_the_threshold(validation, test, thresholds):
+    best, rate = experiment(validation, test, thresholds)
+    return thresholds.index(best), rate
+
+
+def end_looked_at_least(weights):
+    return int(weights[:-1].sum(0).argmin())
+
+
+def end_row_counted(weights):
+    return int(weights[:, :-1].sum(0).argmin())
+
+
+def most_looked_at(weights):
+    return int(weights[:-1, :-1].sum(0).argmax())
+
+
+def sums_of_rows(weights):
+    return int(weights[:-1, :-1].sum(1).argmin())
+
+
+def smallest_weight(weights):
+    return int(weights[:-1, :-1].min(0).values.argmin())
+
+
+def a_float(weights):
+    return float(least_looked_at(weights))
+
+
+ALIGNMENT = [
+    ((swapped_links, experiment, least_looked_at), "a link is (source word, target word)"),
+    ((absolute_threshold, experiment, least_looked_at), "compared with the threshold itself"),
+    ((end_kept, experiment, least_looked_at), "leave both out"),
+    ((only_the_largest, experiment, least_looked_at), "only the largest weight"),
+    ((largest_with_end, experiment, least_looked_at), "among the words only"),
+    ((more_not_equal, experiment, least_looked_at), ">="),
+    ((links_of_tensors, experiment, least_looked_at), "never finds a tensor again"),
+    ((list_of_links, experiment, least_looked_at), "expected a set of pairs"),
+    ((links, chosen_on_test, least_looked_at), "chosen on the test sentences"),
+    ((links, chosen_by_the_mean, least_looked_at), "lowest mean of sentence rates"),
+    ((links, mean_reported, least_looked_at), "the rate is the mean of sentence rates"),
+    ((links, validation_reported, least_looked_at), "Report that of the test sentences"),
+    ((links, highest_rate, least_looked_at), "lower is better"),
+    ((links, index_of_the_threshold, least_looked_at), "none of the thresholds"),
+    ((links, experiment, end_looked_at_least), "this is <end>"),
+    ((links, experiment, end_row_counted), "the last row is <end>'s"),
+    ((links, experiment, most_looked_at), "looked at most"),
+    ((links, experiment, sums_of_rows), "this is a target word"),
+    ((links, experiment, smallest_weight), "smallest single weight"),
+    ((links, experiment, a_float), "an int"),
+]
