@@ -245,3 +245,16 @@ def test_the_loss_is_that_of_the_next_token():
     logits = model.decode(given.tgt, memory, given.src_mask).logits
     expected = F.cross_entropy(logits[:, :-1].flatten(0, 1), given.tgt[:, 1:].flatten())
     torch.testing.assert_close(teacher_forced_loss(model, Batch(given.src, given.tgt)), expected)
+
+
+def test_a_shared_table_begins_small_enough_to_be_an_output_layer():
+    """Twin: the embedding's own scale, rows as long as the root of their size."""
+    shared, apart = (
+        Seq2Seq(
+            Seq2SeqConfig(1009, 1009, embedding_dim=61, share_embeddings=share)
+        ).src_embedding.table.weight
+        for share in (True, False)
+    )
+    assert shared[1:].norm(dim=-1).mean().item() == pytest.approx(1, abs=0.05)
+    assert apart[1:].norm(dim=-1).mean().item() == pytest.approx(61**0.5, abs=0.3)
+    assert (shared[PAD_ID] == 0).all() and (apart[PAD_ID] == 0).all()

@@ -21,9 +21,6 @@ class TokenEmbedding(nn.Module):
                 f"vocab_size={vocab_size} and embedding_dim={embedding_dim} must both be positive"
             )
         self.table = nn.Embedding(vocab_size, embedding_dim, padding_idx=PAD_ID)
-        # Rows of about unit length, so that the table can also serve as the output layer.
-        nn.init.normal_(self.table.weight, std=embedding_dim**-0.5)
-        nn.init.zeros_(self.table.weight[PAD_ID])
 
     def forward(self, ids: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape embedding_dim"]:
         """Return the vector of each id."""

@@ -17,6 +17,7 @@ from attentively.config import Config
 from attentively.embedding import TokenEmbedding
 from attentively.protocol import DecoderOutput, EncoderDecoder, Memory
 from attentively.recurrent import BidirectionalEncoder
+from attentively.vocabulary import PAD_ID
 
 AttentionKind = Literal["additive", "fixed"]
 
@@ -177,7 +178,11 @@ class Seq2Seq(EncoderDecoder[RecurrentState]):
             )
         self.decoder = AttentiveDecoder(tgt_embedding, attention, config)
         if config.share_embeddings:
-            self.decoder.output.weight = tgt_embedding.table.weight
+            table = tgt_embedding.table.weight
+            # As an output layer, rows of length 1: longer ones would make the first logits wild.
+            nn.init.normal_(table, std=config.embedding_dim**-0.5)
+            nn.init.zeros_(table[PAD_ID])
+            self.decoder.output.weight = table
         self.dropout = nn.Dropout(config.dropout)
 
     def encode(

@@ -39,7 +39,7 @@ def measure(attention: AttentionKind, steps: int, seed: int, quick: bool, direct
         },
     )
     config = TrainingConfig(
-        steps=steps, learning_rate=4e-3, validate_every=max(10, steps // 12), seed=seed
+        steps=steps, learning_rate=6e-3, validate_every=max(10, steps // 12), seed=seed
     )
     trainer = train(checkpoint, config, directory, train_pairs=200 if quick else 20_000)
     tests = {n: toy.load("test", test_sentences, clauses=(n,)) for n in CLAUSES}
@@ -67,6 +67,6 @@ def measure(attention: AttentionKind, steps: int, seed: int, quick: bool, direct
 EXPERIMENT = Experiment(
     name="bottleneck",
     question="How does translation quality fall with length, with and without attention?",
-    conditions=[{"attention": attention, "steps": 3000} for attention in ("fixed", "additive")],
+    conditions=[{"attention": attention, "steps": 2000} for attention in ("fixed", "additive")],
     measure=measure,
 )
