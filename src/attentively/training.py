@@ -25,7 +25,7 @@ from attentively.protocol import EncoderDecoder
 from attentively.schedules import SCHEDULES
 from attentively.vocabulary import PAD_ID
 
-Record = dict[str, float]
+Record = dict[str, int | float]
 """One line of the log: step, losses in nats per token, learning rate, seconds."""
 
 
@@ -215,7 +215,7 @@ class Trainer:
         return loss.detach()
 
     def _validate(self, losses: list[Tensor]) -> Record:
-        record = {
+        record: Record = {
             "step": self.step,
             "train_loss": torch.stack(losses).mean().item(),
             "validation_loss": validation_loss(self.model, self.validation),

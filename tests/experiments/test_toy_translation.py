@@ -1,0 +1,86 @@
+"""The toy task's scores, against sentences whose answer is known."""
+
+import pytest
+import torch
+
+from attentively.data import toy
+from attentively.experiments import toy_translation
+from attentively.training import TrainingConfig
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return toy.load("test", 7, clauses=(1,))
+
+
+def test_the_model_knows_every_word(pairs):
+    checkpoint = toy_translation.new_checkpoint("additive", seed=0)
+    for text in toy_translation.as_text(pairs):
+        assert (
+            checkpoint.src_tokenizer.decode(checkpoint.src_tokenizer.encode(text.src)) == text.src
+        )
+        assert (
+            checkpoint.tgt_tokenizer.decode(checkpoint.tgt_tokenizer.encode(text.tgt)) == text.tgt
+        )
+
+
+def test_the_seed_settles_the_model():
+    one, same, other = (
+        toy_translation.new_checkpoint("additive", seed=seed).model.state_dict()
+        for seed in (3, 3, 5)
+    )
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert any(not torch.equal(one[name], other[name]) for name in one)
+
+
+def test_alignment_errors_are_those_of_the_largest_weights(pairs, monkeypatch):
+    """With weights that are the gold alignment there is no error but that of one link a word."""
+    checkpoint = toy_translation.new_checkpoint("additive", seed=0)
+    one_to_one = [pair for pair in pairs if len(pair.alignment) == len(pair.tgt)]
+    assert one_to_one
+
+    def gold(model, examples, shift=0):
+        found = []
+        for pair in one_to_one:
+            weights = torch.zeros(len(pair.tgt) + 1, len(pair.src) + 1)
+            for src_index, tgt_index in pair.alignment:
+                weights[tgt_index, (src_index + shift) % len(pair.src)] = 1
+            found.append(weights)
+        return found
+
+    monkeypatch.setattr(toy_translation, "teacher_forced_weights", gold)
+    assert toy_translation.alignment_errors(checkpoint, one_to_one) == 0
+    monkeypatch.setattr(
+        toy_translation, "teacher_forced_weights", lambda *given: gold(*given, shift=1)
+    )
+    assert toy_translation.alignment_errors(checkpoint, one_to_one) == 1
+
+
+def test_scores_tell_right_from_wrong(pairs, monkeypatch):
+    checkpoint = toy_translation.new_checkpoint("additive", seed=0)
+    answers = {pair.src_text: pair.tgt_text for pair in pairs}
+    spoiled = pairs[0].src_text
+
+    class Said:
+        def __init__(self, text):
+            self.text = text
+
+    def translate(_, sentences, beam_size):
+        return [Said("oui" if text == spoiled else answers[text]) for text in sentences]
+
+    monkeypatch.setattr(toy_translation, "translate", translate)
+    found = toy_translation.scores(checkpoint, pairs)
+    assert found["exact_match"] == pytest.approx(6 / 7)
+    assert 0 < found["bleu"] < 100
+
+
+def test_training_resumes_in_its_directory(tmp_path):
+    config = TrainingConfig(steps=4, validate_every=2, batch_size=5)
+    first = toy_translation.train(
+        toy_translation.new_checkpoint("fixed", seed=0), config, tmp_path, train_pairs=11
+    )
+    again = toy_translation.train(
+        toy_translation.new_checkpoint("fixed", seed=0), config, tmp_path, train_pairs=11
+    )
+    assert first.step == again.step == 4
+    assert again.records == first.records  # nothing was trained twice
