@@ -1,14 +1,26 @@
 """What every test gets: shapes checked at run time, fixed seeds, one thread, the CPU."""
 
+import importlib.util
 import os
+from pathlib import Path
 
 import hypothesis
 import jaxtyping
 import pytest
 import torch
 
-# Before anything imports the package: from here on a wrong shape anywhere is an error.
-jaxtyping.install_import_hook(["attentively", "attentively_grader"], "shape_checks.check")
+# Before anything imports the package: from here on a wrong shape anywhere is an error. The toy
+# language has no tensors, and makes so many small calls that checking them takes minutes.
+PACKAGE = Path(importlib.util.find_spec("attentively").origin).parent
+WITHOUT_TENSORS = PACKAGE / "data" / "toy"
+jaxtyping.install_import_hook(
+    [
+        ".".join(["attentively", *path.relative_to(PACKAGE).with_suffix("").parts])
+        for path in PACKAGE.rglob("*.py")
+        if not path.is_relative_to(WITHOUT_TENSORS)
+    ],
+    "shape_checks.check",
+)
 
 # The same run on every machine; a test of another device asks for it.
 os.environ["ATTENTIVELY_DEVICE"] = "cpu"

@@ -30,10 +30,3 @@ def test_an_unknown_name_lists_those_there_are():
 def test_an_unknown_split_is_refused(name):
     with pytest.raises(ValueError, match="split='dev' is unknown: choose"):
         corpora.find(name).load("dev")
-
-
-def test_the_toy_corpus_is_in_three_splits_that_share_no_sentence():
-    corpus = corpora.find("toy")
-    splits = [{pair.src for pair in corpus.load(split)} for split in ("validation", "test")]
-    assert all(splits)
-    assert not splits[0] & splits[1]
