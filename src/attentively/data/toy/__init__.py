@@ -64,6 +64,7 @@ their adjective can be said of.
 
 from attentively.data.toy.corpus import detokenize, generate, load, pronoun_pairs, words
 from attentively.data.toy.grammar import ToyPair
+from attentively.data.toy.reading import is_well_formed, translate
 from attentively.data.toy.splits import HELD_OUT, SPLITS
 
 __all__ = [
@@ -72,7 +73,9 @@ __all__ = [
     "ToyPair",
     "detokenize",
     "generate",
+    "is_well_formed",
     "load",
     "pronoun_pairs",
+    "translate",
     "words",
 ]

@@ -101,7 +101,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Description:
-    """ "is blue", "is too tired", "is blue and held by the boy"."""
+    """What something is: "blue", "too tired", "blue and held by the boy"."""
 
     adjective: Adjective
     degree: str = ""
@@ -119,7 +119,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Relative:
-    """ "that drinks the milk", or with a subject of its own "that the cat drinks"."""
+    """What follows "that": "drinks the milk" or, with a subject of its own, "the cat drinks"."""
 
     statement: Statement
     subject: NounPhrase | None = None
@@ -259,47 +259,48 @@ def _subject(subject: Subject) -> Phrase:
 
 
 def _noun_phrase(phrase: NounPhrase, negated: bool = False) -> Phrase:
-    """Say a noun phrase; the object of a negated verb has *de* for "a"."""
-    noun = phrase.noun
-    one, many, masculine, feminine, plural = DETERMINERS[phrase.determiner]
-    noun_word = English(noun.english.split()[phrase.plural])
-    modifiers = [English(adjective.english) for adjective in phrase.adjectives]
-    following = [*modifiers, noun_word][0].text
-    determiner = many if phrase.plural else one
-    if determiner == "a" and following[0] in "aeiou":
-        determiner = "an"
-    determiner_word = English(determiner)
+    """Say a noun phrase; for "a", the object of a negated verb has *de*."""
+    noun = English(phrase.noun.english.split()[phrase.plural])
+    adjectives = [English(adjective.english) for adjective in phrase.adjectives]
+    determiner = English(_determiner(phrase, following=[*adjectives, noun][0].text))
 
-    if phrase.determiner == "a" and negated:
-        article = "de"
-    else:
-        article = plural if phrase.plural else feminine if noun.feminine else masculine
-    before = [French(article, (determiner_word,))]
+    article = "de" if phrase.determiner == "a" and negated else _article(phrase)
+    before: list[French] = [French(article, (determiner,))]
     after: list[French] = []
-    for adjective, word in zip(phrase.adjectives, modifiers, strict=True):
-        form = agree(adjective.french, noun.feminine, phrase.plural)
-        if adjective.before_vowel and not phrase.plural and not noun.feminine:
-            form = adjective.before_vowel if starts_with_vowel(noun.french) else form
-        (before if adjective.before_noun else after).append(French(form, (word,)))
-    noun_form = noun.french.split()[phrase.plural]
-    english = [determiner_word, *modifiers, noun_word]
-    said = Phrase(english, [*before, French(noun_form, (noun_word,)), *after])
+    for adjective, word in zip(phrase.adjectives, adjectives, strict=True):
+        side = before if adjective.before_noun else after
+        side.append(French(_form(adjective, phrase), (word,)))
+    noun_in_french = French(phrase.noun.french.split()[phrase.plural], (noun,))
+    said = Phrase([determiner, *adjectives, noun], [*before, noun_in_french, *after])
     if phrase.relative is None:
         return said
     return join([said, _relative(phrase.relative, phrase)])
+
+
+def _determiner(phrase: NounPhrase, following: str) -> str:
+    determiner = DETERMINERS[phrase.determiner][phrase.plural]
+    return "an" if determiner == "a" and following[0] in "aeiou" else determiner
+
+
+def _article(phrase: NounPhrase) -> str:
+    _, _, masculine, feminine, plural = DETERMINERS[phrase.determiner]
+    return plural if phrase.plural else feminine if phrase.feminine else masculine
+
+
+def _form(adjective: Adjective, phrase: NounPhrase) -> str:
+    is_masculine_singular = not phrase.feminine and not phrase.plural
+    if adjective.before_vowel and is_masculine_singular and starts_with_vowel(phrase.noun.french):
+        return adjective.before_vowel
+    return agree(adjective.french, phrase.feminine, phrase.plural)
 
 
 def _relative(relative: Relative, antecedent: NounPhrase) -> Phrase:
     pronoun = "who" if fits(antecedent.noun, "person") else "that"
     if relative.subject is None:
         return join([gloss(pronoun, "qui"), _statement(relative.statement, antecedent)])
-    return join(
-        [
-            gloss(pronoun, "que"),
-            _noun_phrase(relative.subject),
-            _statement(relative.statement, relative.subject),
-        ]
-    )
+    subject = _noun_phrase(relative.subject)
+    statement = _statement(relative.statement, relative.subject)
+    return join([gloss(pronoun, "que"), subject, statement])
 
 
 def _statement(statement: Statement, subject: Subject) -> Phrase:
@@ -317,14 +318,9 @@ def _description(description: Description, statement: Statement, subject: Subjec
     parts.append(gloss(adjective.english, form))
     if description.passive:
         verb, agent = description.passive
-        parts += [
-            gloss("and", "et"),
-            gloss(
-                verb.english.split()[2], agree(verb.participle, subject.feminine, subject.plural)
-            ),
-            gloss("by", "par"),
-            _noun_phrase(agent),
-        ]
+        participle = agree(verb.participle, subject.feminine, subject.plural)
+        parts += [gloss("and", "et"), gloss(verb.english.split()[2], participle)]
+        parts += [gloss("by", "par"), _noun_phrase(agent)]
     return join(parts)
 
 

@@ -58,6 +58,31 @@ class Speaker:
         first, *others = [self._clause(size) for size in sizes]
         return Sentence(first, tuple((self._choose(("and", "but")), other) for other in others))
 
+    def twins(self) -> tuple[Sentence, Sentence] | None:
+        """Return two sentences whose last word alone tells what "it" is, if one draw finds them.
+
+        In French the two antecedents differ in gender.
+        """
+        self.used = set()
+        self.past = self._happens(0.5)
+        verb = self._choose(_OF_ANIMALS)
+        subject = self._noun_phrase("animal")
+        action = Action(verb, self._noun_phrase(verb.objects))
+        clause = Clause(subject, Statement(action, self.past, negative=self._happens(0.5)))
+        readings = {
+            phrase: adjectives
+            for phrase, adjectives in _pronoun_readings(clause).items()
+            if Pronoun(phrase).english == "it"
+        }
+        if len({phrase.feminine for phrase in readings}) < 2:
+            return None
+        degree = self._choose(_DEGREES)
+        one, other = (
+            Sentence(replace(clause, because=self._is(phrase, self._choose(adjectives), degree)))
+            for phrase, adjectives in readings.items()
+        )
+        return one, other
+
     def _choose(self, options: Sequence[T]) -> T:
         return options[int(self.random.random() * len(options))]
 
@@ -116,31 +141,6 @@ class Speaker:
         description = Description(adjective, self._choose(_DEGREES))
         return Statement(description, self.past, negative=self._happens(0.25))
 
-    def twins(self) -> tuple[Sentence, Sentence] | None:
-        """Return two sentences whose last word alone tells what "it" is, if one draw finds them.
-
-        In French the two antecedents differ in gender.
-        """
-        self.used = set()
-        self.past = self._happens(0.5)
-        verb = self._choose(_OF_ANIMALS)
-        subject = self._noun_phrase("animal")
-        action = Action(verb, self._noun_phrase(verb.objects))
-        clause = Clause(subject, Statement(action, self.past, negative=self._happens(0.5)))
-        readings = {
-            phrase: adjectives
-            for phrase, adjectives in _pronoun_readings(clause).items()
-            if Pronoun(phrase).english == "it"
-        }
-        if len({phrase.feminine for phrase in readings}) < 2:
-            return None
-        degree = self._choose(_DEGREES)
-        one, other = (
-            Sentence(replace(clause, because=self._is(phrase, self._choose(adjectives), degree)))
-            for phrase, adjectives in readings.items()
-        )
-        return one, other
-
     def _noun_phrase(self, kinds: str) -> NounPhrase:
         nouns = nouns_of(kinds)
         noun = self._choose([noun for noun in nouns if noun not in self.used] or nouns)
@@ -151,9 +151,9 @@ class Speaker:
             phrase = NounPhrase(self._choose(_PLURAL), noun, plural=True)
         else:
             phrase = NounPhrase(self._choose(_SINGULAR), noun)
-        return (
-            replace(phrase, adjectives=self._modifiers(phrase)) if self._happens(0.35) else phrase
-        )
+        if self._happens(0.35):
+            return replace(phrase, adjectives=self._modifiers(phrase))
+        return phrase
 
     def _modifiers(self, phrase: NounPhrase) -> tuple[Adjective, ...]:
         """Return one adjective or, one on each side of the French noun, two."""
