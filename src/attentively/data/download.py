@@ -6,19 +6,22 @@ environment variable ``ATTENTIVELY_DATA`` is looked at first.
 
 import gzip
 import hashlib
+import io
 import os
 import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pooch
 import requests
+from filelock import FileLock
 from tqdm.auto import tqdm
 
 from attentively.files import replacing
 
 VARIABLE = "ATTENTIVELY_DATA"
+
+pooch.get_logger().setLevel("WARNING")  # its notes on checksums are for programmers
 
 
 @dataclass(frozen=True)
@@ -61,47 +64,47 @@ class DataError(RuntimeError):
 def find(name: str) -> Path | None:
     """Return where the file called `name` lies on this machine, or None."""
     file = _known(name)
-    for folder in (_own_folder(), cache_folder()):
-        for suffix in ("", ".gz"):
-            path = folder / (file.path + suffix) if folder else None
-            if path and path.is_file():
-                return path
-    return None
+    return _in_folder(_own_folder(), file) or _in_folder(cache_folder(), file)
 
 
 def read(name: str) -> str:
     """Return the text of the file called `name`, fetching it if it is not at hand.
 
-    A damaged copy in the cache is thrown away and fetched again; one in your own folder is
-    refused, and left alone. Raises `DataError`.
+    A damaged copy in your own folder is refused, and left alone. Raises `DataError`.
     """
     file = _known(name)
-    path = find(name)
-    if path is not None:
-        content = _unpack(path, file)
-        if content is not None:
-            return content
-        if not path.is_relative_to(cache_folder()):
-            raise DataError(f"{path} is damaged: its text does not have the checksum of {name}")
-        path.unlink()
-    return fetch(name)
+    path = _in_folder(_own_folder(), file)
+    if path is None:
+        return fetch(name)
+    content = _unpack(path, file)
+    if content is None:
+        raise DataError(f"{path} is damaged: its text does not have the checksum of {name}")
+    return content
 
 
 def fetch(name: str) -> str:
-    """Download the file called `name` into the cache, and return its text.
+    """Return the text of the file called `name` from the cache, after downloading it if need be.
 
     An interrupted download goes on where it stopped; a corrupted one is refused and fetched
-    once more from the beginning. Raises `DataError`.
+    once more from the beginning; a damaged copy in the cache is replaced. Raises `DataError`.
     """
     file = _known(name)
-    for _ in range(2):
-        archive = _download(file)
-        content = _unpack(archive, file)
-        archive.unlink()
-        if content is not None:
-            with replacing(cache_folder() / f"{file.path}.gz") as temporary:
-                temporary.write_bytes(gzip.compress(content.encode(), mtime=0))
-            return content
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with FileLock(cache_folder() / f"{name}.lock"):  # a second process waits, then finds it
+        cached = _in_folder(cache_folder(), file)
+        if cached is not None:
+            content = _unpack(cached, file)
+            if content is not None:
+                return content
+            cached.unlink()
+        for _ in range(2):
+            archive = _download(file)
+            content = _unpack(archive, file)
+            archive.unlink()
+            if content is not None:
+                with replacing(cache_folder() / f"{file.path}.gz") as temporary:
+                    temporary.write_bytes(gzip.compress(content.encode(), mtime=0))
+                return content
     raise DataError(f"{file.url} does not hold what it should: the checksum of {name} is wrong")
 
 
@@ -121,17 +124,22 @@ def _own_folder() -> Path | None:
     return Path(folder) if folder else None
 
 
+def _in_folder(folder: Path | None, file: DataFile) -> Path | None:
+    if folder is None:
+        return None
+    candidates = (folder / (file.path + suffix) for suffix in ("", ".gz"))
+    return next((path for path in candidates if path.is_file()), None)
+
+
 def _unpack(path: Path, file: DataFile) -> str | None:
     """Return the text inside `path`, or None where it is damaged."""
+    content = path.read_bytes()
     try:
         if path.suffix == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                content = archive.read(file.member)
+            content = zipfile.ZipFile(io.BytesIO(content)).read(file.member)
         elif path.suffix == ".gz":
-            content = gzip.decompress(path.read_bytes())
-        else:
-            content = path.read_bytes()
-    except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error):
+            content = gzip.decompress(content)
+    except Exception:  # a damaged archive fails in any of a dozen ways
         return None
     if hashlib.sha256(content).hexdigest() != file.sha256:
         return None
@@ -159,10 +167,12 @@ def _resuming_downloader(url: str, output_file: str, _: object) -> None:
     """Download for pooch, going on from a part that an earlier attempt left behind."""
     part = cache_folder() / f"{hashlib.sha256(url.encode()).hexdigest()[:16]}.part"
     have = part.stat().st_size if part.exists() else 0
-    headers = {"Range": f"bytes={have}-"} if have else {}
+    # "identity": a range counts the bytes of the file, not of a form compressed on the way.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with requests.get(url, headers=headers, stream=True, timeout=30) as response:
-        if response.status_code == requests.codes.requested_range_not_satisfiable:
-            part.unlink()  # the part is no beginning of this file
+        if have and response.status_code == requests.codes.requested_range_not_satisfiable:
+            part.unlink()  # it is no beginning of this file
+            return _resuming_downloader(url, output_file, _)
         response.raise_for_status()
         resumed = response.status_code == requests.codes.partial_content
         length = response.headers.get("Content-Length")
