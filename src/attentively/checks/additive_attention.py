@@ -5,7 +5,7 @@ parts 3 to 6 stand nowhere here: their inputs are made around a known answer, or
 measured, or its properties are looked at one by one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import torch
@@ -29,18 +29,21 @@ from attentively.checks import (
     plain_tensor,
     show,
 )
+from attentively.data import toy
 from attentively.data.batches import pad
 from attentively.decoding import translate
 from attentively.masks import padding_mask
 from attentively.protocol import DecoderOutput
 from attentively.seq2seq import Seq2Seq
-from attentively.vocabulary import PAD_ID, START_ID
+from attentively.vocabulary import PAD_ID, target_ids
 
 __all__ = [
     "alignment",
+    "an_example",
     "attention",
     "bug_hunt",
     "energies",
+    "examples",
     "once_solved",
     "predictions",
     "progress",
@@ -70,6 +73,38 @@ def ready() -> None:
     translation = translate(load_pretrained(MODEL), SENTENCES[:1], beam_size=1)[0]
     print(f"PyTorch {torch.__version__}. The trained model translates “{SENTENCES[0]}”")
     print(f"as “{translation.text}”. Ready.")
+
+
+def examples(split: str, num_pairs: int) -> list[tuple[Tensor, set[tuple[int, int]]]]:
+    """Return what the trained model looks at in toy sentences, each with its gold links.
+
+    The model reads the gold translation word by word, so that row i of the weights belongs to
+    word i. Sentences have one clause or two.
+    """
+    return [
+        (weights, set(pair.alignment))
+        for pair, weights in _read(toy.load(split, num_pairs, clauses=(1, 2)))
+    ]
+
+
+def an_example() -> tuple[toy.ToyPair, Tensor]:
+    """Return one toy pair and what the trained model looks at in it."""
+    return _read([toy.translate(SENTENCES[2])])[0]
+
+
+def _read(pairs: Sequence[toy.ToyPair]) -> list[tuple[toy.ToyPair, Tensor]]:
+    checkpoint = load_pretrained(MODEL)
+    src = pad([checkpoint.src_tokenizer.encode(pair.src_text) for pair in pairs], PAD_ID)
+    tgt = pad([target_ids(checkpoint.tgt_tokenizer, pair.tgt_text) for pair in pairs], PAD_ID)
+    src_mask = padding_mask(src, PAD_ID)
+    with torch.no_grad():
+        memory = checkpoint.model.encode(src, src_mask)
+        output = checkpoint.model.decode(tgt[:, :-1], memory, src_mask, need_weights=True)
+    assert output.weights is not None  # the trained model attends
+    return [
+        (pair, weights[: len(pair.tgt) + 1, : len(pair.src) + 1])
+        for pair, weights in zip(pairs, output.weights, strict=True)
+    ]
 
 
 def _random(*sizes: int, scale: float = 1.0) -> Tensor:
@@ -587,7 +622,7 @@ def _expect_same_translations(candidate: object) -> None:
     sources = [checkpoint.src_tokenizer.encode(sentence) for sentence in SENTENCES]
     src = pad(sources, PAD_ID)
     src_mask = padding_mask(src, PAD_ID)
-    targets = [[START_ID, *checkpoint.tgt_tokenizer.encode(each.text)] for each in before]
+    targets = [target_ids(checkpoint.tgt_tokenizer, each.text) for each in before]
     tgt = pad(targets, PAD_ID)
     with torch.no_grad():
         expected = model.decode(tgt, model.encode(src, src_mask), src_mask, need_weights=True)
@@ -969,8 +1004,8 @@ def _check_by_hand(by_hand: object) -> None:
         elif not U[:, 1].count_nonzero():
             diagnosis = (
                 "both queries look at the same key. The keys' constant 1 has no influence (the "
-                "second column of U is zero), and without it they always do: tanh is odd, so turning "
-                "every sign only turns the sign of the energy."
+                "second column of U is zero), and without it they always do: tanh is odd, so "
+                "turning every sign only turns the sign of the energy."
             )
     elif (on_match > 0.5).all():
         diagnosis = "each query prefers the right key, but not by enough. Larger numbers, anywhere?"

@@ -1,0 +1,25 @@
+"""How nbgrader works on this course: its own commands, `make release` and `make grade` alike."""
+
+c = get_config()
+
+c.CourseDirectory.course_id = "attentively"
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "exercises"
+
+# An unsolved part raises, so it scores 0; the checks know this exception when it is bare.
+c.ClearSolutions.code_stub = {
+    "python": "raise NotImplementedError  # replace this line with your code"
+}
+
+# nbgrader copies every file that stands beside a notebook, be it a solution in Markdown. Here a
+# side file is released only if it is listed: {"08_additive_attention": ["data.csv"]}.
+c.Release.side_files = {}
+c.GenerateAssignment.post_convert_hook = "attentively_grader.release.tidy_released"
+
+# For a cell that does not end; the parts after it are graded all the same.
+c.Execute.timeout = 120
+
+# nbgrader takes points away for any text on stderr, so for a warning too. An error is recorded
+# as an error in any case, so what stands on stderr is dropped before scores are read.
+c.IgnorePattern.enabled = True
+c.IgnorePattern.pattern = "^"

@@ -1,0 +1,162 @@
+"""From an instructor's notebook to the students': nbgrader's own conversion, made repeatable.
+
+Only notebooks and the side files that the course's configuration lists are released; the
+conversion runs in a temporary course, so that no gradebook appears; and a release that holds a
+line of a solution is refused.
+"""
+
+import ast
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbgrader.converters import GenerateAssignment
+from nbgrader.converters.base import NbGraderException
+from traitlets.config import Config
+
+from attentively_grader import notebooks
+from attentively_grader.course import (
+    CONFIG,
+    CourseError,
+    check_assignment,
+    converting,
+    course_directory,
+    load_config,
+    reason,
+)
+
+REGION = re.compile(r"^\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")
+
+
+def side_files(config: Config, assignment: str) -> set[str]:
+    """Return the files beside the notebook that may be released, relative to its folder."""
+    return set(config.Release.get("side_files", {}).get(assignment, []))
+
+
+def release(root: Path, assignment: str) -> dict[str, bytes]:
+    """Convert one assignment and return the released files by their relative path.
+
+    Raises `CourseError` if nbgrader refuses it or a solution would leak.
+    """
+    config = load_config(root)
+    check_assignment(root, config, assignment)
+    source = root / str(config.CourseDirectory.source_directory) / assignment
+    allowed = side_files(config, assignment)
+    with tempfile.TemporaryDirectory(prefix="release-") as folder:
+        stage = Path(folder)
+        shutil.copyfile(root / CONFIG, stage / CONFIG)
+        staged = stage / str(config.CourseDirectory.source_directory) / assignment
+        staged.mkdir(parents=True)
+        for path in sorted(source.glob("*.ipynb")):
+            text = notebooks.tidy(notebooks.read(path))
+            (staged / path.name).write_text(text, encoding="utf-8")
+        for name in sorted(allowed):
+            if not (source / name).is_file():
+                raise CourseError(f"{source / name} is listed as a side file, but is not there")
+            (staged / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / name, staged / name)
+        generate(stage, assignment)
+        target = stage / str(config.CourseDirectory.release_directory) / assignment
+        files = {
+            path.relative_to(target).as_posix(): path.read_bytes()
+            for path in sorted(target.rglob("*"))
+            if path.is_file()
+        }
+    _check_for_leaks(source, files)
+    return files
+
+
+def generate(root: Path, assignment: str, elsewhere: Path | None = None) -> None:
+    """Run nbgrader's conversion in the course at `root`, which also fills its gradebook.
+
+    What it writes goes to the course's release directory, or `elsewhere`.
+    """
+    config = load_config(root)
+    if elsewhere is not None:
+        config.CourseDirectory.release_directory = str(elsewhere)
+        config.GenerateAssignment.post_convert_hook = None
+    course = course_directory(root, config)
+    course.assignment_id = assignment
+    converter = GenerateAssignment(coursedir=course, config=config)
+    converter.force = True
+    with converting(converter) as messages:
+        try:
+            converter.start()
+        except NbGraderException as error:
+            why = reason(messages, error)
+            raise CourseError(f"nbgrader cannot release {assignment}: {why}") from None
+
+
+def tidy_released(assignment: str, **_: object) -> None:
+    """Make a release repeatable: nbgrader calls this after it has converted an assignment.
+
+    It runs in the course's folder. Side files that are not listed are removed again.
+    """
+    config = load_config(Path.cwd())
+    target = Path(str(config.CourseDirectory.release_directory)) / assignment
+    allowed = side_files(config, assignment)
+    for path in sorted(target.rglob("*"), reverse=True):
+        if path.is_dir():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path.suffix == ".ipynb":
+            text = notebooks.tidy(notebooks.read(path), checksums=True)
+            path.write_text(text, encoding="utf-8")
+        elif path.relative_to(target).as_posix() not in allowed:
+            path.unlink()
+
+
+def _check_for_leaks(source: Path, files: dict[str, bytes]) -> None:
+    secret: set[str] = set()
+    for path in source.glob("*.ipynb"):
+        secret |= secret_lines(notebooks.read(path))
+    for name, content in files.items():
+        text = content.decode("utf-8", errors="replace")
+        if name.endswith(".ipynb"):
+            text = "\n".join(cell.source for cell in _parse(content).cells)
+        lines = {line.strip() for line in text.splitlines()}
+        leaked = sorted(secret & lines)
+        if leaked:
+            raise CourseError(f"{name} would be released with a line of a solution: {leaked[0]}")
+
+
+def _parse(content: bytes) -> NotebookNode:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "notebook.ipynb"
+        path.write_bytes(content)
+        return notebooks.read(path)
+
+
+def secret_lines(notebook: NotebookNode) -> set[str]:
+    """Return the lines that stand only inside solutions and hidden tests."""
+    inside: set[str] = set()
+    outside: set[str] = set()
+    for cell in notebook.cells:
+        for line, secret in _marked(cell.source):
+            (inside if secret else outside).add(line.strip())
+    return {line for line in inside - outside if _says_something(line)}
+
+
+def _marked(source: str) -> Iterator[tuple[str, bool]]:
+    """Yield each line and whether it stands between BEGIN and END."""
+    secret = False
+    for line in source.splitlines():
+        region = REGION.match(line)
+        if region:
+            secret = region[1] == "BEGIN"
+        else:
+            yield line, secret
+
+
+def _says_something(line: str) -> bool:
+    """Tell a line of a solution from a lone bracket, ``return`` or ``else:``."""
+    if not line or line.startswith("#"):
+        return len(line) > 12
+    try:
+        statements = ast.parse(line).body
+    except SyntaxError:
+        return len(line) > 12
+    return bool(statements) and len(line) > 6

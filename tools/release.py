@@ -1,0 +1,186 @@
+"""Make exercises/ from solutions/, and keep both tidy.
+
+python tools/release.py            release every assignment
+python tools/release.py NAME ...   release these
+python tools/release.py --check    change nothing; say what is not up to date
+python tools/release.py --tidy     take outputs, counts and random ids out of solutions/
+"""
+
+import argparse
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from attentively_grader import course, notebooks
+from attentively_grader.course import CourseError
+from attentively_grader.release import release
+
+ROOT = Path(__file__).resolve().parents[1]
+HEADING = re.compile(
+    r"^## Part (\d+) · .+ \((\d+) points, about (\d+) minutes, (easy|medium|hard)\)$", re.M
+)
+ORIGINAL = "original"
+"""The tag of a check whose part has its answer neither in the book nor in the package."""
+
+
+def problems(notebook: NotebookNode) -> list[str]:
+    """Return what keeps a source notebook from being an assignment of this course."""
+    found = []
+    points = original = 0
+    waiting = ""  # the solution that has no check yet
+    parts: list[tuple[str, int]] = []
+    prose = ""
+    ids: list[str] = []
+    for cell in notebook.cells:
+        flags = cell.metadata.get("nbgrader", {})
+        name = flags.get("grade_id", cell.get("id", ""))
+        if flags:
+            ids.append(name)
+        if cell.cell_type == "markdown":
+            prose += cell.source + "\n"
+        if flags.get("solution"):
+            if waiting:
+                found.append(f"the solution {waiting!r} has no check before {name!r}")
+            waiting = name
+            if cell.source.count("### BEGIN SOLUTION") < 1 or cell.source.count(
+                "### BEGIN SOLUTION"
+            ) != cell.source.count("### END SOLUTION"):
+                found.append(f"{name!r} needs ### BEGIN SOLUTION and ### END SOLUTION")
+        elif flags.get("grade"):
+            if not waiting:
+                found.append(f"the check {name!r} has no solution before it")
+            waiting = ""
+            points += flags.get("points", 0)
+            original += flags.get("points", 0) * (ORIGINAL in cell.metadata.get("tags", []))
+            parts.append((prose, flags.get("points", 0)))
+            prose = ""
+            found += _problems_of_check(name, cell)
+        elif "### BEGIN" in cell.source:
+            found.append(f"{name!r} holds a marked region, but is neither solution nor check")
+    if waiting:
+        found.append(f"the solution {waiting!r} has no check")
+    found += [f"two cells are called {name!r}" for name in sorted(set(ids)) if ids.count(name) > 1]
+    for number, (text, worth) in enumerate(parts, start=1):
+        found += _problems_of_prose(number, text, worth)
+    if points != 100:
+        found.append(f"the points sum to {points}, not to 100")
+    if original < 40:
+        found.append(
+            f"{original} points are for parts whose answer stands nowhere (tag {ORIGINAL!r}); at "
+            "least 40 are needed"
+        )
+    return found
+
+
+def _problems_of_check(name: str, cell: NotebookNode) -> list[str]:
+    found = []
+    before, begin, rest = cell.source.partition("### BEGIN HIDDEN TESTS")
+    if not before.strip():
+        found.append(f"the check {name!r} has no visible test")
+    if not begin or "### END HIDDEN TESTS" not in rest:
+        found.append(f"the check {name!r} has no hidden tests")
+    if "raises-exception" not in cell.metadata.get("tags", []):
+        found.append(f"the check {name!r} lacks the tag raises-exception, so Run All stops there")
+    if not cell.metadata.nbgrader.get("locked"):
+        found.append(f"the check {name!r} is not locked")
+    return found
+
+
+def _problems_of_prose(number: int, text: str, worth: int) -> list[str]:
+    headings = HEADING.findall(text)
+    if len(headings) != 1:
+        return [
+            f"part {number} needs one heading like "
+            f"“## Part {number} · Name ({worth} points, about 10 minutes, easy)”"
+        ]
+    found = []
+    if headings[0][:2] != (str(number), str(worth)):
+        found.append(
+            f"the heading of part {number} says part {headings[0][0]} and {headings[0][1]} points; "
+            f"its check is worth {worth}"
+        )
+    if text.count("<details>") != 3:
+        found.append(f"part {number} has {text.count('<details>')} hints; three steps are wanted")
+    return found
+
+
+def write(files: dict[str, bytes], target: Path) -> None:
+    """Make `target` hold these files and no others."""
+    fresh = target.with_name(f".{target.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    for name, content in files.items():
+        (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+        (fresh / name).write_bytes(content)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
+
+
+def differs(files: dict[str, bytes], target: Path) -> bool:
+    """Tell whether `target` holds other files than these."""
+    there = {
+        path.relative_to(target).as_posix(): path.read_bytes()
+        for path in target.rglob("*")
+        if path.is_file() and ".ipynb_checkpoints" not in path.parts
+    }
+    return there != files
+
+
+def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Release, check or tidy; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="an assignment; all by default")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--check", action="store_true", help="change nothing, complain")
+    mode.add_argument("--tidy", action="store_true", help="tidy the sources, release nothing")
+    options = parser.parse_args(arguments)
+    config = course.load_config(root)
+    names = options.names or course.assignments(root, config)
+    if not names:
+        raise CourseError(f"{config.CourseDirectory.source_directory}/ holds no assignment")
+    bad = 0
+    for name in names:
+        course.check_assignment(root, config, name)
+        bad += not _one(root, config, name, options)
+    return 1 if bad else 0
+
+
+def _one(root: Path, config: object, name: str, options: argparse.Namespace) -> bool:
+    """Treat one assignment; return whether all is well."""
+    folder = root / str(config.CourseDirectory.source_directory) / name  # type: ignore[attr-defined]
+    found = []
+    for path in sorted(folder.glob("*.ipynb")):
+        notebook = notebooks.read(path)
+        text = notebooks.tidy(notebook)
+        if text != path.read_text(encoding="utf-8"):
+            if options.check:
+                found.append(f"{path.name} is not tidy: run tools/release.py --tidy")
+            elif options.tidy:
+                path.write_text(text, encoding="utf-8")
+                print(f"{name}: {path.name} tidied")
+        found += problems(notebook)
+    if options.tidy:
+        return True
+    target = root / str(config.CourseDirectory.release_directory) / name  # type: ignore[attr-defined]
+    if not found:
+        files = release(root, name)
+        if not differs(files, target):
+            print(f"{name}: up to date")
+        elif options.check:
+            found.append(f"{target.relative_to(root)} is not up to date: run make release")
+        else:
+            write(files, target)
+            print(f"{name}: released to {target.relative_to(root)}/ ({', '.join(files)})")
+    for problem in found:
+        print(f"{name}: {problem}", file=sys.stderr)
+    return not found
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (CourseError, ValueError) as error:
+        sys.exit(f"error: {error}")
