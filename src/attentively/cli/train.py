@@ -59,22 +59,26 @@ def train(
     pairs = corpus.load("train")
     if resume:
         checkpoint = checkpoints.load(output / "last.safetensors")
+        tokenizers = checkpoint.src_tokenizer, checkpoint.tgt_tokenizer
     else:
-        src_tokenizer, tgt_tokenizer = _tokenizers(tokenizer, pairs, vocabulary_size)
+        print("learning the vocabulary")
+        tokenizers = _tokenizers(tokenizer, pairs, vocabulary_size)
+    model_config = Seq2SeqConfig(
+        src_vocab_size=len(tokenizers[0]),
+        tgt_vocab_size=len(tokenizers[1]),
+        embedding_dim=embedding_dim,
+        encoder_dim=encoder_dim,
+        decoder_dim=decoder_dim,
+        attention_dim=attention_dim,
+        attention=attention,
+        dropout=dropout,
+        share_embeddings=tokenizers[0] is tokenizers[1],
+    )
+    if resume:
+        _refuse_other(checkpoint, model_config, corpus.name)
+    else:
         torch.manual_seed(seed)
-        model = Seq2Seq(
-            Seq2SeqConfig(
-                src_vocab_size=len(src_tokenizer),
-                tgt_vocab_size=len(tgt_tokenizer),
-                embedding_dim=embedding_dim,
-                encoder_dim=encoder_dim,
-                decoder_dim=decoder_dim,
-                attention_dim=attention_dim,
-                attention=attention,
-                dropout=dropout,
-                share_embeddings=src_tokenizer is tgt_tokenizer,
-            )
-        )
+        model = Seq2Seq(model_config)
         provenance = {
             "command": shlex.join(["attentively", *sys.argv[1:]]),
             "data": corpus.name,
@@ -86,22 +90,36 @@ def train(
             "device": device.describe(device.best()),
             "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
         }
-        checkpoint = Checkpoint(model, src_tokenizer, tgt_tokenizer, provenance)
+        checkpoint = Checkpoint(model, *tokenizers, provenance)
     print(
         f"{len(pairs):,} training pairs, {checkpoint.provenance['parameters']:,} parameters, "
         f"{device.describe(device.best())}"
     )
     examples, validation = (
-        encode_pairs(split, checkpoint.src_tokenizer, checkpoint.tgt_tokenizer)
-        for split in (pairs, corpus.load("validation"))
+        encode_pairs(split, *tokenizers) for split in (pairs, corpus.load("validation"))
     )
     trainer = Trainer(checkpoint, examples, validation, config, output)
-    records = trainer.fit(resume=resume)
+    try:
+        records = trainer.fit(resume=resume)
+    except KeyboardInterrupt:
+        print(f"stopped at step {trainer.step}; the same command with --resume goes on")
+        raise typer.Exit(130) from None
     best = min(records, key=lambda record: record["validation_loss"])
     print(
         f"best validation loss {best['validation_loss']:.4f} nats a token at step "
         f"{best['step']:.0f}; {output / 'best.safetensors'}"
     )
+
+
+def _refuse_other(checkpoint: Checkpoint, config: Seq2SeqConfig, data: str) -> None:
+    """Raise `ValueError` where the run to resume is of another model or other data."""
+    asked = config.to_dict() | {"data": data}
+    found = checkpoint.model.config.to_dict() | {"data": checkpoint.provenance.get("data")}
+    differing = {name: found[name] for name in asked if asked[name] != found[name]}
+    if differing:
+        raise ValueError(
+            f"the run to resume has {differing}, not { ({name: asked[name] for name in differing}) }"
+        )
 
 
 def _tokenizers(
