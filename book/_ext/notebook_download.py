@@ -28,7 +28,7 @@ def plain_markdown(text: str, page: Path, app: Sphinx) -> str:
             return as_markdown(body)
         if directive == "math":
             return f"$$\n{OPTION.sub('', argument + body).strip()}\n$$"
-        options = {name: value for name, value in OPTION.findall(body)}
+        options = dict(OPTION.findall(body))
         wanted = {name: options[name] for name in ("pyobject", "lines") if name in options}
         reader = LiteralIncludeReader(str(page.parent / argument), wanted, app.config)
         try:
