@@ -21,6 +21,7 @@ from attentively.vocabulary import Tokenizer, load_tokenizer
 
 MODELS = {"Seq2Seq": (Seq2Seq, Seq2SeqConfig)}
 FORMAT = "attentively checkpoint 1"
+FIELDS = ("format", "model", "config", "src_tokenizer", "tgt_tokenizer", "provenance")
 _PRETRAINED = Path(__file__).parent / "pretrained"
 
 
@@ -48,7 +49,8 @@ def save(
     """Write `checkpoint` to `path`, whole or not at all.
 
     With `half_precision` the numbers are stored in 16 bits. `extra` tensors, such as an
-    optimizer's, stand beside the model's under their own names.
+    optimizer's, stand beside the model's under their own names. Raises `OSError` where the
+    file cannot be written; what stood there before then still does.
     """
     model = checkpoint.model
     dtype = torch.float16 if half_precision else torch.float32
@@ -69,7 +71,10 @@ def save(
     if content["src_tokenizer"] == content["tgt_tokenizer"]:
         content["tgt_tokenizer"] = ""  # one joint tokenizer is written once
     with replacing(path) as temporary:
-        save_file(tensors, temporary, metadata=content)
+        try:
+            save_file(tensors, temporary, metadata=content)
+        except SafetensorError as error:
+            raise OSError(f"{path} could not be written: {error}") from None
 
 
 def load(path: Path | str, device: torch.device | str = "cpu") -> Checkpoint:
@@ -78,12 +83,20 @@ def load(path: Path | str, device: torch.device | str = "cpu") -> Checkpoint:
     Raises `CheckpointError`, which is a `ValueError`, for a file that is missing or damaged.
     """
     content, tensors = read(path)
-    try:
-        model_class, config_class = MODELS[content["model"]]
-    except KeyError:
+    if content["model"] not in MODELS:
         raise CheckpointError(
-            f"{path} holds a model of kind {content.get('model')!r}; known are {sorted(MODELS)}"
-        ) from None
+            f"{path} holds a model of kind {content['model']!r}; known are {sorted(MODELS)}"
+        )
+    try:
+        return _assemble(content, tensors, device)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+
+
+def _assemble(
+    content: dict[str, str], tensors: dict[str, Tensor], device: torch.device | str
+) -> Checkpoint:
+    model_class, config_class = MODELS[content["model"]]
     model = model_class(config_class.from_dict(json.loads(content["config"])))
     weights = {
         name.removeprefix("model."): value.float()
@@ -93,12 +106,15 @@ def load(path: Path | str, device: torch.device | str = "cpu") -> Checkpoint:
     expected = {name: value.shape for name, value in model.named_parameters()}
     found = {name: value.shape for name, value in weights.items()}
     if expected != found:
-        differing = sorted(name for name, _ in expected.items() ^ found.items())
-        raise CheckpointError(f"{path} does not fit its own configuration at {differing[:5]}")
+        differing = sorted({name for name, _ in expected.items() ^ found.items()})
+        raise ValueError(f"its tensors do not fit its own configuration at {differing[:5]}")
     model.load_state_dict(weights, strict=False)  # tied parameters are stored once
     src_tokenizer = load_tokenizer(content["src_tokenizer"])
     joint = content["tgt_tokenizer"] == ""
     tgt_tokenizer = src_tokenizer if joint else load_tokenizer(content["tgt_tokenizer"])
+    sizes = len(src_tokenizer), len(tgt_tokenizer)
+    if sizes != (model.config.src_vocab_size, model.config.tgt_vocab_size):
+        raise ValueError(f"its tokenizers of {sizes} tokens do not fit {model.config}")
     provenance = json.loads(content["provenance"])
     return Checkpoint(model.to(device).eval(), src_tokenizer, tgt_tokenizer, provenance)
 
@@ -118,6 +134,9 @@ def read(path: Path | str) -> tuple[dict[str, str], dict[str, Tensor]]:
             f"{path} is of format {content.get('format')!r}, not {FORMAT!r}: "
             "was it written by another program or version?"
         )
+    missing = [name for name in FIELDS if name not in content]
+    if missing:
+        raise CheckpointError(f"{path} is damaged: {missing} is missing")
     return content, tensors
 
 
