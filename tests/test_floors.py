@@ -26,7 +26,7 @@ FLOORS = [
     ["protocol", "seq2seq", "transformer", "captioning", "language_model", "heads"],
     ["data", "metrics", "losses", "schedules", "checkpoints"],
     ["decoding", "training", "evaluation", "plots"],
-    ["checks", "experiments"],
+    ["checks", "experiments", "coursework"],
     ["cli", "__main__"],
 ]
 PLACE = {
