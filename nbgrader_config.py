@@ -18,6 +18,8 @@ c.GenerateAssignment.post_convert_hook = "attentively_grader.release.tidy_releas
 
 # For a cell that does not end; the parts after it are graded all the same.
 c.Execute.timeout = 120
+# Only the kernel's own errors on the terminal, not that it speaks to this machine unencrypted.
+c.Execute.extra_arguments = ["--log-level=40"]
 
 # nbgrader takes points away for any text on stderr, so for a warning too. An error is recorded
 # as an error in any case, so what stands on stderr is dropped before scores are read.

@@ -4,6 +4,7 @@ import logging
 import os
 import re
 import sysconfig
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,7 +76,9 @@ def converting(converter: BaseConverter) -> Iterator[list[str]]:
     path = os.environ.get("PATH", "")
     os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), path])
     try:
-        yield messages
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of SQLAlchemy, about how nbgrader uses it
+            yield messages
     finally:
         os.environ["PATH"] = path
         log.handlers[:], log.propagate = before

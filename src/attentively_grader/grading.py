@@ -178,7 +178,7 @@ class Course:
             try:
                 notebooks.read(submission.folder / name)
             except ValueError as error:
-                raise CourseError(str(error)) from None
+                raise CourseError(str(error).replace(f"{self.root}/", "")) from None
 
     # What was graded already is known by its content, so that a second run is quick.
 

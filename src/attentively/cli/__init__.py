@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from attentively.cli import data, experiment, train, translate
+from attentively.cli import coursework, data, experiment, train, translate
 from attentively.data.download import DataError
 
 app = typer.Typer(
@@ -19,6 +19,9 @@ app.command("translate")(translate.translate)
 app.command("evaluate")(translate.evaluate)
 app.command("models")(translate.models)
 app.command("experiment")(experiment.experiment)
+app.command("progress")(coursework.progress)
+app.command("submit")(coursework.submit)
+app.command("grade")(coursework.grade)
 
 
 def main() -> None:

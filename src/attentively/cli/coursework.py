@@ -1,0 +1,66 @@
+"""``attentively progress``, ``submit`` and ``grade``: an assignment from both sides."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+Work = Annotated[Path, typer.Option(help="The folder with your notebooks.")]
+
+
+def progress(
+    assignment: Annotated[str | None, typer.Argument(help="All in the folder, by default.")] = None,
+    work: Work = Path("work"),
+) -> None:
+    """Run your notebook from top to bottom and show which parts pass."""
+    coursework = _coursework()
+    for path in coursework.find(work, assignment):
+        results = coursework.run(path, show_progress=sys.stderr.isatty())
+        print(coursework.report(path.stem, results))
+
+
+def submit(
+    assignment: Annotated[str, typer.Argument(help="The name of its folder.")],
+    student: Annotated[str, typer.Option(help="Your name, as your instructor lists it.")],
+    to: Annotated[Path, typer.Option(help="The folder to pack into.")] = Path("submitted"),
+    work: Work = Path("work"),
+) -> None:
+    """Pack what your instructor collects; an earlier submission is kept."""
+    receipt = _coursework().submit(work, assignment, student, to)
+    print(f"packed {receipt.folder}/ at {receipt.timestamp}")
+    print(f"  {', '.join(receipt.files)}; {receipt.parts} graded parts")
+    if receipt.earlier:
+        print(f"  your earlier submission is kept as {receipt.earlier}/")
+    print("Hand in this folder. `attentively progress` shows which parts pass.")
+
+
+def grade(
+    assignment: Annotated[str | None, typer.Argument(help="All submitted, by default.")] = None,
+    student: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
+    again: Annotated[bool, typer.Option(help="Grade anew what has not changed.")] = False,
+) -> None:
+    """Grade submitted/ into gradebook.db (for instructors)."""
+    try:
+        from attentively_grader.__main__ import main
+    except ModuleNotFoundError as error:
+        raise ValueError(_missing(error, "grading")) from None
+
+    arguments = [assignment] if assignment else []
+    for name in student or []:
+        arguments += ["--student", name]
+    raise typer.Exit(main([*arguments, *["--again"] * again]))
+
+
+def _coursework() -> ModuleType:
+    # Notebooks need packages that the library alone does without.
+    try:
+        from attentively import coursework
+    except ModuleNotFoundError as error:
+        raise ValueError(_missing(error, "book")) from None
+    return coursework
+
+
+def _missing(error: ModuleNotFoundError, extra: str) -> str:
+    return f"this needs {error.name}: pip install 'attentively[{extra}]'"

@@ -1,0 +1,182 @@
+"""A student's side of an assignment: how far it is, and handing it in.
+
+Both work on the notebook's file and know nothing of what it teaches: a part is a cell that
+nbgrader gives points to. What an answer is worth in the end, the instructor's grading says; it
+has further inputs and the original of each check.
+"""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nbclient import NotebookClient
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from tqdm.auto import tqdm
+
+from attentively_grader import notebooks
+
+SECONDS_A_CELL = 120
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_STAMP = "%Y-%m-%d %H:%M:%S UTC"
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """What became of one graded part."""
+
+    title: str
+    points: float
+    state: str
+    """One of solved, not yet, wrong."""
+    message: str = ""
+
+    @property
+    def earned(self) -> float:
+        return self.points if self.state == "solved" else 0.0
+
+
+def find(work: Path, assignment: str | None) -> list[Path]:
+    """Return the notebooks in `work`, or that of one assignment.
+
+    Raises `ValueError`, which lists what there is.
+    """
+    there = sorted(path for path in work.glob("*/*.ipynb") if path.stem == path.parent.name)
+    names = ", ".join(path.stem for path in there) or "nothing yet: `make lab` copies them there"
+    if assignment is None:
+        if not there:
+            raise ValueError(f"there is no assignment in {work}/; it holds {names}")
+        return there
+    chosen = [path for path in there if path.stem == assignment]
+    if not chosen:
+        raise ValueError(f"there is no assignment {assignment!r} in {work}/; it holds {names}")
+    return chosen
+
+
+def run(path: Path, show_progress: bool = False) -> list[PartResult]:
+    """Run a copy of the notebook from top to bottom and tell what became of each part."""
+    notebook = notebooks.read(path)
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    with tqdm(total=len(cells), unit="cell", disable=not show_progress, leave=False) as bar:
+        client = NotebookClient(
+            notebook,
+            timeout=SECONDS_A_CELL,
+            interrupt_on_timeout=True,
+            kernel_name="python3",
+            allow_errors=True,
+            extra_arguments=["--log-level=40"],  # the kernel's errors only
+            resources={"metadata": {"path": str(path.parent)}},
+            on_cell_complete=lambda cell, cell_index: bar.update(cell.cell_type == "code"),
+        )
+        stopped = ""
+        try:
+            client.execute()
+        except DeadKernelError:
+            stopped = "Python stopped while it ran this part or one before it (out of memory?)"
+        except CellTimeoutError:
+            stopped = f"this part, or one before it, took longer than {SECONDS_A_CELL} seconds"
+    return list(_results(notebook, stopped))
+
+
+def _results(notebook: NotebookNode, stopped: str) -> Iterator[PartResult]:
+    title = ""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            headings = re.findall(r"^## +(.+?)(?: \([^()]*points[^()]*\))?$", cell.source, re.M)
+            title = headings[-1] if headings else title
+        flags = cell.metadata.get("nbgrader", {})
+        if not flags.get("grade"):
+            continue
+        points = float(flags.get("points", 0))
+        name = title or flags.get("grade_id", "")
+        if stopped and not cell.execution_count:
+            yield PartResult(name, points, "wrong", stopped)
+            continue
+        errors = [output for output in cell.outputs if output.output_type == "error"]
+        if not errors:
+            yield PartResult(name, points, "solved")
+        elif errors[0].ename == "NotImplementedYet":
+            yield PartResult(name, points, "not yet")
+        elif errors[0].ename == "CheckFailed":
+            yield PartResult(name, points, "wrong", errors[0].evalue.partition("\n")[2])
+        else:
+            yield PartResult(name, points, "wrong", f"  {errors[0].ename}: {errors[0].evalue}")
+
+
+def report(assignment: str, results: Sequence[PartResult]) -> str:
+    """Return a table of the parts, and under it what the checks say."""
+    if not results:
+        return f"{assignment}: the notebook has no graded part; is it the right one?"
+    width = max(len(result.title) for result in results)
+    lines = [assignment]
+    for result in results:
+        points = f"{result.earned:g}/{result.points:g}"
+        lines.append(f"  {result.title:{width}}  {result.state:8} {points:>6}")
+    total = f"{sum(r.earned for r in results):g}/{sum(r.points for r in results):g}"
+    lines.append(f"  {'':{width}}  {'':8} {total:>6}")
+    for result in results:
+        if result.message:
+            lines += ["", result.title, result.message]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What was packed, and where an earlier submission went."""
+
+    folder: Path
+    timestamp: str
+    files: list[str]
+    parts: int
+    earlier: Path | None
+
+
+def submit(
+    work: Path, assignment: str, student: str, to: Path, now: datetime | None = None
+) -> Receipt:
+    """Pack what an instructor collects, in nbgrader's layout: STUDENT/ASSIGNMENT/.
+
+    An earlier submission is kept beside it, in STUDENT/.earlier/. Raises `ValueError` for a name
+    that cannot be a folder's, and for a notebook that is missing or cannot be read.
+    """
+    if not _NAME.fullmatch(student):
+        raise ValueError(
+            f"student={student!r}: use letters without accents, digits, _ . and -, and start "
+            "with a letter, a digit or _; your instructor has a list of names"
+        )
+    path = find(work, assignment)[0]
+    notebook = notebooks.read(path)
+    parts = sum(bool(cell.metadata.get("nbgrader", {}).get("grade")) for cell in notebook.cells)
+    if not parts:
+        raise ValueError(f"{path} has no graded part: is it the notebook that you were given?")
+    now = now or datetime.now(UTC)
+    target = to / student / assignment
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=".packing-"))
+    try:
+        shutil.copyfile(path, fresh / path.name)
+        timestamp = now.strftime(_STAMP)
+        (fresh / "timestamp.txt").write_text(timestamp + "\n", encoding="utf-8")
+        fresh.chmod(0o755)
+        earlier = _set_aside(target) if target.exists() else None
+        fresh.rename(target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return Receipt(target, timestamp, sorted(f.name for f in target.iterdir()), parts, earlier)
+
+
+def _set_aside(target: Path) -> Path:
+    """Move an earlier submission to where nbgrader does not look; its name is its date."""
+    stamp = target / "timestamp.txt"
+    when = stamp.read_text(encoding="utf-8") if stamp.exists() else "undated"
+    name = f"{target.name}-{re.sub(r'[^0-9A-Za-z]+', '', when)}"
+    folder = target.parent / ".earlier"
+    folder.mkdir(exist_ok=True)
+    place, number = folder / name, 2
+    while place.exists():
+        place, number = folder / f"{name}-{number}", number + 1
+    return target.rename(place)
