@@ -52,6 +52,8 @@ class TrainingConfig(Config):
         for name in ("learning_rate", "clip_norm"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be positive")
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(f"patience={self.patience} must be at least 1, or None")
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule={self.schedule!r} is unknown: choose of {list(SCHEDULES)}")
 

@@ -1,0 +1,563 @@
+"""Training minimises the right loss, keeps the best, and resumes as if never stopped."""
+
+import json
+import math
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tiny_models import SIZES
+
+from attentively import checkpoints, training
+from attentively.checkpoints import Checkpoint, CheckpointError
+from attentively.data.batches import Batch, Example, collate, shuffled
+from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.training import Trainer, TrainingConfig, teacher_forced_loss, validation_loss
+from attentively.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary, WordTokenizer
+
+VOCAB = 13
+CONFIG = TrainingConfig(
+    steps=13, batch_size=7, learning_rate=2e-2, validate_every=3, clip_norm=0.4, seed=3
+)
+VALIDATIONS = [3, 6, 9, 12, 13]
+
+# Hundreds of steps go by here; other tests check the shapes.
+pytestmark = pytest.mark.usefixtures("unchecked")
+
+
+def copying(count, seed):
+    """Sentences to be copied, of 1 to 5 words."""
+    generator = random.Random(seed)
+    sentences = [
+        [generator.randrange(4, VOCAB) for _ in range(generator.randint(1, 5))]
+        for _ in range(count)
+    ]
+    return [Example([*words, END_ID], [START_ID, *words, END_ID]) for words in sentences]
+
+
+TRAIN, VALIDATION = copying(37, seed=1), copying(11, seed=2)
+
+
+def fresh(seed=0, dropout=0.3):
+    torch.manual_seed(seed)
+    model = Seq2Seq(Seq2SeqConfig(VOCAB, VOCAB, **SIZES, dropout=dropout))
+    words = WordTokenizer(Vocabulary(f"w{index}" for index in range(VOCAB - 4)))
+    return Checkpoint(model, words, words, {"data": "copying"})
+
+
+def trainer(directory=None, config=CONFIG, checkpoint=None, **changes):
+    checkpoint = checkpoint or fresh()
+    config = TrainingConfig.from_dict(config.to_dict() | changes)
+    return Trainer(checkpoint, TRAIN, VALIDATION, config, directory, progress=False)
+
+
+def weights(model):
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def equal(one, other):
+    assert one.keys() == other.keys()
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def timeless(records):
+    """Records without the seconds, which no two runs share."""
+    return [{key: record[key] for key in record if key != "seconds"} for record in records]
+
+
+# The loss
+
+
+def padded(batch, src=3, tgt=2):
+    return Batch(F.pad(batch.src, (0, src), value=PAD_ID), F.pad(batch.tgt, (0, tgt), value=PAD_ID))
+
+
+def test_padding_changes_nothing_to_the_loss():
+    model, batch = fresh(dropout=0.0).model, collate(TRAIN[:7])
+    losses, gradients = [], []
+    for same in (batch, padded(batch)):
+        loss = teacher_forced_loss(model, same)
+        losses.append(loss)
+        gradients.append(torch.autograd.grad(loss, list(model.parameters())))
+    torch.testing.assert_close(*losses)
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
+
+
+def test_a_loss_that_counts_padding_would_be_seen(monkeypatch):
+    def counting_padding(logits, targets, pad_id):
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+    monkeypatch.setattr(training, "cross_entropy", counting_padding)
+    with pytest.raises(AssertionError):
+        test_padding_changes_nothing_to_the_loss()
+
+
+def test_the_loss_is_of_every_next_token_given_the_true_ones():
+    model = fresh(dropout=0.0).model
+    example = TRAIN[0]
+    src = torch.tensor([example.src])
+    src_mask = torch.ones(1, 1, len(example.src), dtype=torch.bool)
+    state = model.start(model.encode(src, src_mask), src_mask)
+    surprises = []
+    for token, next_token in zip(example.tgt[:-1], example.tgt[1:], strict=True):
+        logits, state = model.step(torch.tensor([token]), state)
+        surprises.append(-logits.log_softmax(-1)[0, next_token])
+    expected = sum(surprises) / len(surprises)
+    torch.testing.assert_close(teacher_forced_loss(model, collate([example])), expected)
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 11, 256])
+def test_the_validation_loss_is_the_mean_over_tokens(batch_size):
+    model = fresh().model.eval()
+    total, tokens, means = 0.0, 0, []
+    for example in VALIDATION:
+        loss = teacher_forced_loss(model, collate([example])).item()
+        total += loss * (len(example.tgt) - 1)
+        tokens += len(example.tgt) - 1
+        means.append(loss)
+    expected = pytest.approx(total / tokens, rel=1e-5)
+    assert validation_loss(model, VALIDATION, batch_size) == expected
+    assert sum(means) / len(means) != expected  # the mean over sentences is another number
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_validating_is_without_dropout_and_leaves_the_mode_as_it_was(mode):
+    model = fresh().model.train(mode)
+    assert validation_loss(model, VALIDATION) == validation_loss(model, VALIDATION)
+    assert model.training is mode
+
+
+# The loop
+
+
+def plain_loop(clip=True, schedule=True):
+    """The same training without the trainer."""
+    checkpoint = fresh()
+    model = checkpoint.model
+    optimizer = torch.optim.Adam(model.parameters(), lr=CONFIG.learning_rate)
+    torch.manual_seed(CONFIG.seed)
+    step = 0
+    norms = []
+    for epoch in range(4):
+        for batch in shuffled(TRAIN, CONFIG.batch_size, CONFIG.seed, epoch):
+            if step == CONFIG.steps:
+                break
+            warm_up = 0.1 * CONFIG.steps
+            if step < warm_up:
+                share = (step + 1) / (warm_up + 1)
+            else:
+                progress = (step - warm_up) / (CONFIG.steps - warm_up)
+                share = 0.5 * (1 + math.cos(math.pi * progress))
+            for group in optimizer.param_groups:
+                group["lr"] = CONFIG.learning_rate * (share if schedule else 1)
+            loss = teacher_forced_loss(model.train(), batch)
+            gradients = torch.autograd.grad(loss, list(model.parameters()))
+            norm = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+            norms.append(norm.item())
+            factor = CONFIG.clip_norm / norm if clip and norm > CONFIG.clip_norm else 1.0
+            for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+                parameter.grad = gradient * factor
+            optimizer.step()
+            step += 1
+    return weights(model), norms
+
+
+def test_it_equals_a_plain_loop(tmp_path):
+    trainer(tmp_path).fit()
+    trained = checkpoints.load(tmp_path / "last.safetensors").model.state_dict()
+
+    def differs_from(other):
+        return any(not torch.allclose(trained[name], other[name], atol=1e-3) for name in trained)
+
+    expected, norms = plain_loop()
+    assert any(norm > CONFIG.clip_norm for norm in norms)
+    assert any(norm < CONFIG.clip_norm for norm in norms)
+    assert not differs_from(expected)
+    assert differs_from(plain_loop(clip=False)[0])
+    assert differs_from(plain_loop(schedule=False)[0])
+
+
+def longest_gradient(monkeypatch):
+    """Train with a short clip norm; return the length of the longest gradient that is used."""
+    seen = []
+    run = trainer(clip_norm=0.25)
+    step = run.optimizer.step
+
+    def watched(*given):
+        gradients = [parameter.grad.flatten() for parameter in run.model.parameters()]
+        seen.append(torch.cat(gradients).norm().item())
+        return step(*given)
+
+    monkeypatch.setattr(run.optimizer, "step", watched)
+    run.fit()
+    assert len(seen) == CONFIG.steps
+    return max(seen)
+
+
+def test_no_gradient_is_longer_than_the_clip_norm(monkeypatch):
+    assert longest_gradient(monkeypatch) == pytest.approx(0.25, rel=1e-3)
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda *_: None)  # the broken twin
+    assert longest_gradient(monkeypatch) > 0.5
+
+
+def test_it_learns(tmp_path):
+    run = trainer(checkpoint=fresh(dropout=0.0), steps=100, validate_every=50)
+    before = validation_loss(run.model, VALIDATION)
+    records = run.fit()
+    assert records[-1]["validation_loss"] < 0.75 * before
+    assert records[-1]["train_loss"] < records[0]["train_loss"]
+    assert validation_loss(run.model, VALIDATION) == pytest.approx(
+        min(record["validation_loss"] for record in records)
+    )
+
+
+def test_the_seed_settles_a_run():
+    def run(**changes):
+        torch.manual_seed(random.randrange(1000))  # what was drawn before does not matter
+        one = trainer(**changes)
+        torch.rand(5)
+        one.fit()
+        return weights(one.model)
+
+    assert equal(run(), run())
+    assert not equal(run(), run(seed=4))
+
+
+# What it leaves behind
+
+
+def test_the_records_and_the_log_agree(tmp_path):
+    records = trainer(tmp_path).fit()
+    assert [record["step"] for record in records] == VALIDATIONS
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == records
+    for record in records:
+        assert set(record) == {"step", "train_loss", "validation_loss", "learning_rate", "seconds"}
+        assert all(math.isfinite(value) for value in record.values())
+    seconds = [record["seconds"] for record in records]
+    assert seconds == sorted(seconds)
+    assert records[-1]["learning_rate"] < records[0]["learning_rate"]
+
+
+def test_the_folder_holds_what_it_should(tmp_path):
+    trainer(tmp_path / "new" / "run").fit()
+    names = {path.name for path in (tmp_path / "new" / "run").iterdir()}
+    assert names == {"best.safetensors", "last.safetensors", "log.jsonl"}
+    for name in ("best", "last"):
+        provenance = checkpoints.load(tmp_path / "new" / "run" / f"{name}.safetensors").provenance
+        assert provenance["data"] == "copying"
+        assert provenance["seconds"] > 0
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(trainer().fit()) == len(VALIDATIONS)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Let validation losses be those of a script; returns the weights at each validation."""
+
+    def script(losses):
+        losses, seen = iter(losses), []
+
+        def validation(model, _):
+            seen.append(weights(model))
+            return next(losses)
+
+        monkeypatch.setattr(training, "validation_loss", validation)
+        return seen
+
+    return script
+
+
+@pytest.mark.parametrize("in_a_folder", [False, True])
+def test_the_best_weights_are_left_not_the_last(scripted, tmp_path, in_a_folder):
+    seen = scripted([3.0, 1.0, 2.0, 1.5, 1.2])
+    run = trainer(tmp_path if in_a_folder else None)
+    run.fit()
+    assert equal(weights(run.model), seen[1])
+    assert not equal(weights(run.model), seen[-1])
+    assert not run.model.training
+    if in_a_folder:
+        best, last = (
+            checkpoints.load(tmp_path / f"{name}.safetensors").model.state_dict()
+            for name in ("best", "last")
+        )
+        assert equal(best, seen[1])
+        assert equal(last, seen[-1])
+
+
+@pytest.mark.parametrize(
+    ("patience", "losses", "stops_at"),
+    [
+        (None, [3.0, 1.0, 2.0, 2.0, 2.0], 13),
+        (1, [3.0, 2.0, 2.5], 9),
+        (2, [3.0, 2.0, 2.5, 2.4], 12),
+        (2, [3.0, 3.5, 2.9, 3.1, 2.8], 13),
+        (1, [3.0, 2.0, 1.0, 0.9, 0.8], 13),
+        (2, [3.0, 3.0, 3.0], 9),  # as good as the best is no new best
+    ],
+)
+def test_it_stops_when_patience_is_at_an_end(scripted, patience, losses, stops_at):
+    scripted(losses)
+    run = trainer(patience=patience)
+    records = run.fit()
+    assert run.step == records[-1]["step"] == stops_at
+    assert [record["validation_loss"] for record in records] == losses
+
+
+# Resuming
+
+
+class Killed(BaseException):
+    """As good as a power cut: nothing but the test catches it."""
+
+
+class Moment:
+    """Moments at which a run is killed, by the function that does not come back."""
+
+    def before(self, monkeypatch, where, name, count, when=lambda *_: True):
+        original, calls = getattr(where, name), []
+
+        def killing(*given, **named):
+            if when(*given):
+                calls.append(1)
+                if len(calls) == count:
+                    raise Killed
+            return original(*given, **named)
+
+        monkeypatch.setattr(where, name, killing)
+
+    def update(self, monkeypatch, count):
+        self.before(monkeypatch, Trainer, "_update", count)
+
+    def log(self, monkeypatch, count):
+        self.before(monkeypatch, training, "replacing", count)
+
+    def save(self, monkeypatch, count, name):
+        def is_it(_, path, *__):
+            return path.name.startswith(name)
+
+        self.before(monkeypatch, checkpoints, "save", count, is_it)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("uninterrupted")
+    run = trainer(directory)
+    records = run.fit()
+    _, last = checkpoints.read(directory / "last.safetensors")
+    return records, weights(run.model), last
+
+
+def assert_same_end(run, records, directory, uninterrupted):
+    expected_records, expected_weights, expected_last = uninterrupted
+    assert timeless(records) == timeless(expected_records)
+    assert equal(weights(run.model), expected_weights)
+    _, last = checkpoints.read(directory / "last.safetensors")
+    assert any(name.startswith("optimizer.") for name in last)
+    assert equal(last, expected_last)  # weights, moments and random state, bit for bit
+    lines = (directory / "log.jsonl").read_text().splitlines()
+    assert timeless(map(json.loads, lines)) == timeless(expected_records)
+
+
+KILLS = {
+    "in the first stretch": lambda m, patch: m.update(patch, 5),
+    "right after a validation": lambda m, patch: m.update(patch, 7),
+    "in a later epoch": lambda m, patch: m.update(patch, 11),
+    "at the last step": lambda m, patch: m.update(patch, 13),
+    "before the log is written": lambda m, patch: m.log(patch, 3),
+    "after the log, before the best": lambda m, patch: m.save(patch, 2, "best"),
+    "after the best, before the last": lambda m, patch: m.save(patch, 3, "last"),
+    "at the very end": lambda m, patch: m.save(patch, 5, "last"),
+}
+
+
+@pytest.mark.parametrize("kill", KILLS.values(), ids=KILLS.keys())
+def test_a_killed_run_resumes_as_if_never_stopped(tmp_path, kill, uninterrupted):
+    with pytest.MonkeyPatch.context() as patch:
+        kill(Moment(), patch)
+        with pytest.raises(Killed):
+            trainer(tmp_path).fit()
+    resumed = trainer(tmp_path, checkpoint=fresh(seed=99))  # what it begins with does not matter
+    assert_same_end(resumed, resumed.fit(resume=True), tmp_path, uninterrupted)
+
+
+def test_a_run_killed_again_and_again_gets_there(tmp_path, uninterrupted):
+    resume = False
+    for count in (5, 4, 3, 5):
+        with pytest.MonkeyPatch.context() as patch:
+            Moment().update(patch, count)
+            with pytest.raises(Killed):
+                trainer(tmp_path).fit(resume=resume)
+        resume = True
+    resumed = trainer(tmp_path)
+    assert_same_end(resumed, resumed.fit(resume=True), tmp_path, uninterrupted)
+
+
+@pytest.mark.parametrize("forgotten", ["random state", "optimizer", "place in the data"])
+def test_a_resumption_that_forgets_would_be_seen(tmp_path, forgotten, uninterrupted):
+    with pytest.MonkeyPatch.context() as patch:
+        Moment().update(patch, 5)
+        with pytest.raises(Killed):
+            trainer(tmp_path).fit()
+    resumed = trainer(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        if forgotten == "random state":
+            patch.setattr(torch, "set_rng_state", lambda _: None)
+        elif forgotten == "optimizer":
+            patch.setattr(resumed.optimizer, "load_state_dict", lambda _: None)
+        else:
+            original = training.shuffled
+            patch.setattr(training, "shuffled", lambda *given: original(*given[:-1]))
+        records = resumed.fit(resume=True)
+    with pytest.raises(AssertionError):
+        assert_same_end(resumed, records, tmp_path, uninterrupted)
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path, uninterrupted):
+    trainer(tmp_path).fit()
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    resumed = trainer(tmp_path, checkpoint=fresh(seed=99))
+    assert_same_end(resumed, resumed.fit(resume=True), tmp_path, uninterrupted)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_resuming_a_run_that_stopped_early_does_not_go_on(tmp_path, scripted):
+    scripted([3.0, 2.0, 2.5])
+    records = trainer(tmp_path, patience=1).fit()
+    scripted([])  # one more validation would be an error
+    resumed = trainer(tmp_path, patience=1)
+    assert resumed.fit(resume=True) == records
+    assert resumed.step == 9
+
+
+def test_the_log_is_cut_to_where_the_run_resumes(tmp_path, uninterrupted):
+    with pytest.MonkeyPatch.context() as patch:
+        Moment().save(patch, 3, "last")  # the log has a third line, the checkpoint two
+        with pytest.raises(Killed):
+            trainer(tmp_path).fit()
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 3
+    with pytest.MonkeyPatch.context() as patch:
+        Moment().update(patch, 4)
+        with pytest.raises(Killed):
+            trainer(tmp_path).fit(resume=True)
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [3, 6, 9]
+
+
+def test_a_full_disk_leaves_a_run_that_can_be_resumed(tmp_path, uninterrupted):
+    original, saves = checkpoints.save_file, []
+
+    def disk_fills_up(tensors, path, metadata):
+        saves.append(path)
+        if len(saves) == 4:
+            path.write_bytes(b"half of")
+            raise OSError(28, "No space left on device")
+        original(tensors, path, metadata)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "save_file", disk_fills_up)
+        with pytest.raises(OSError, match="No space left"):
+            trainer(tmp_path).fit()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"best.safetensors", "last.safetensors", "log.jsonl"}
+    resumed = trainer(tmp_path)
+    assert_same_end(resumed, resumed.fit(resume=True), tmp_path, uninterrupted)
+
+
+def test_seconds_add_up(tmp_path, monkeypatch):
+    with pytest.MonkeyPatch.context() as patch:
+        Moment().update(patch, 7)
+        with pytest.raises(Killed):
+            trainer(tmp_path).fit()
+    before = checkpoints.load(tmp_path / "last.safetensors").provenance["seconds"]
+    records = trainer(tmp_path).fit(resume=True)
+    assert records[-1]["seconds"] > before
+    assert records[-1]["seconds"] < 60
+
+
+# What it refuses
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
+    trainer(tmp_path).fit()
+    before = (tmp_path / "last.safetensors").read_bytes()
+    with pytest.raises(ValueError, match="already holds a run: resume it, or choose another"):
+        trainer(tmp_path, seed=4).fit()
+    assert (tmp_path / "last.safetensors").read_bytes() == before
+
+
+def test_a_run_of_other_settings_is_not_resumed(tmp_path):
+    trainer(tmp_path).fit()
+    with pytest.raises(ValueError, match=r"'batch_size': 7.*cannot be resumed.*'batch_size': 5"):
+        trainer(tmp_path, batch_size=5).fit(resume=True)
+
+
+def test_nothing_to_resume_from(tmp_path):
+    with pytest.raises(CheckpointError, match=r"there is no checkpoint at .*last\.safetensors"):
+        trainer(tmp_path).fit(resume=True)
+    with pytest.raises(ValueError, match="nothing to resume from without a directory"):
+        trainer().fit(resume=True)
+
+
+def test_a_checkpoint_that_is_no_run_is_not_resumed(tmp_path):
+    checkpoints.save(fresh(), tmp_path / "last.safetensors")
+    with pytest.raises(ValueError, match="cannot be resumed"):
+        trainer(tmp_path).fit(resume=True)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path, monkeypatch, value):
+    original, calls = training.teacher_forced_loss, []
+
+    def exploding(model, batch):
+        calls.append(model.training)
+        loss = original(model, batch)
+        return loss * value if sum(calls) > 7 else loss
+
+    monkeypatch.setattr(training, "teacher_forced_loss", exploding)
+    with pytest.raises(FloatingPointError, match=r"at step 9: try a learning rate below 0\.02"):
+        trainer(tmp_path).fit()
+    last = checkpoints.load(tmp_path / "last.safetensors")
+    assert [record["step"] for record in last.provenance["run"]["records"]] == [3, 6]
+    assert all(value.isfinite().all() for value in last.model.state_dict().values())
+
+
+@pytest.mark.parametrize(("train", "validation"), [([], VALIDATION), (TRAIN, [])])
+def test_no_examples_are_refused(train, validation):
+    with pytest.raises(
+        ValueError, match=f"there are {len(train)} to train on and {len(validation)} to"
+    ):
+        Trainer(fresh(), train, validation, CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("steps", 0),
+        ("batch_size", 0),
+        ("validate_every", -1),
+        ("patience", 0),
+        ("learning_rate", 0.0),
+        ("learning_rate", math.nan),
+        ("clip_norm", -1.0),
+        ("schedule", "sometimes"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(field, value):
+    with pytest.raises(ValueError, match=f"{field}={value!r}"):
+        TrainingConfig(**{"steps": 5, field: value})
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_the_progress_bar_can_be_off(capsys, progress):
+    Trainer(fresh(), TRAIN, VALIDATION, CONFIG, progress=progress).fit()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert ("13/13" in captured.err) is progress
+    assert bool(captured.err) is progress
