@@ -1,7 +1,7 @@
 """From an instructor's notebook to the students': nbgrader's own conversion, made repeatable.
 
 Only notebooks and the side files that the course's configuration lists are released; the
-conversion runs in a temporary course, so that no gradebook appears; and a release that holds a
+conversion runs in a temporary course, without a gradebook; and a release that holds a
 line of a solution is refused.
 """
 
@@ -58,7 +58,7 @@ def release(root: Path, assignment: str) -> dict[str, bytes]:
                 raise CourseError(f"{source / name} is listed as a side file, but is not there")
             (staged / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, staged / name)
-        generate(stage, assignment)
+        generate(stage, assignment, gradebook=False)
         target = stage / str(config.CourseDirectory.release_directory) / assignment
         files = {
             path.relative_to(target).as_posix(): path.read_bytes()
@@ -69,12 +69,18 @@ def release(root: Path, assignment: str) -> dict[str, bytes]:
     return files
 
 
-def generate(root: Path, assignment: str, elsewhere: Path | None = None) -> None:
+def generate(
+    root: Path, assignment: str, elsewhere: Path | None = None, gradebook: bool = True
+) -> None:
     """Run nbgrader's conversion in the course at `root`, which also fills its gradebook.
 
-    What it writes goes to the course's release directory, or `elsewhere`.
+    What it writes goes to the course's release directory, or `elsewhere`. Without `gradebook`
+    none is made, which is quicker.
     """
     config = load_config(root)
+    if not gradebook:
+        config.GenerateAssignment.no_database = True
+        config.SaveCells.enabled = False
     if elsewhere is not None:
         config.CourseDirectory.release_directory = str(elsewhere)
         config.GenerateAssignment.post_convert_hook = None
