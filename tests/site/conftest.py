@@ -61,6 +61,7 @@ class Visit:
 
     def __init__(self, page) -> None:
         self.page = page
+        page.set_default_timeout(120_000)  # a busy machine is not a fault of the page
         self.complaints: list[str] = []
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
