@@ -50,7 +50,7 @@ FILES = {
             url="https://raw.githubusercontent.com/modelexlab/data/"
             "adddaf33ac35572bcfeb421efec29435e7ea9332/fra-eng.zip",
             member="fra-eng/fra.txt",
-            licence="CC BY 2.0 FR",
+            licence="CC BY 2.0",
             attribution="tatoeba.org, by way of www.manythings.org/anki",
         ),
     ]

@@ -1,7 +1,7 @@
 """Real sentences: English–French pairs from Tatoeba, short and everyday.
 
 The sentences are by the contributors of tatoeba.org, collected by manythings.org/anki, and
-licensed CC BY 2.0 FR.
+licensed CC BY 2.0.
 """
 
 import hashlib
