@@ -53,6 +53,8 @@ def pytest_runtest_setup(item):
             f"needs real data: set {download.VARIABLE} to a folder that holds "
             + ", ".join(file.path for file in download.FILES.values())
         )
+    if item.get_closest_marker("gpu") is not None and not torch.cuda.is_available():
+        pytest.skip("needs a GPU that PyTorch can use: none is here")
 
 
 def _data_folder_present():

@@ -257,4 +257,18 @@ def test_a_shared_table_begins_small_enough_to_be_an_output_layer():
     )
     assert shared[1:].norm(dim=-1).mean().item() == pytest.approx(1, abs=0.05)
     assert apart[1:].norm(dim=-1).mean().item() == pytest.approx(61**0.5, abs=0.3)
-    assert (shared[PAD_ID] == 0).all() and (apart[PAD_ID] == 0).all()
+    assert (shared[PAD_ID] == 0).all()
+    assert (apart[PAD_ID] == 0).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("attention", ["additive", "fixed"])
+def test_the_gpu_says_the_same(attention):
+    given, answers = sentences(), []
+    for where in ("cpu", "cuda"):
+        model = seq2seq(attention=attention).to(where)
+        batch = Batch(given.src, given.tgt).to(where)
+        loss = teacher_forced_loss(model, batch)
+        answers.append((loss, *torch.autograd.grad(loss, list(model.parameters()))))
+    for one, other in zip(*answers, strict=True):
+        torch.testing.assert_close(other.cpu(), one, atol=1e-4, rtol=1e-3)
