@@ -41,6 +41,9 @@ def train(
         int | None, typer.Option(help="Stop after so many validations without a new best.")
     ] = None,
     seed: int = 0,
+    start_from: Annotated[
+        Path | None, typer.Option(help="Begin with this checkpoint's weights and tokenizers.")
+    ] = None,
     resume: Annotated[bool, typer.Option(help="Go on with the run in the folder.")] = False,
 ) -> None:
     """Train a sequence-to-sequence model and keep the best by validation loss.
@@ -57,8 +60,9 @@ def train(
         seed=seed,
     )
     pairs = corpus.load("train")
-    if resume:
-        checkpoint = checkpoints.load(output / "last.safetensors")
+    earlier = output / "last.safetensors" if resume else start_from
+    if earlier is not None:
+        checkpoint = checkpoints.load(earlier)
         tokenizers = checkpoint.src_tokenizer, checkpoint.tgt_tokenizer
     else:
         print("learning the vocabulary")
@@ -74,11 +78,13 @@ def train(
         dropout=dropout,
         share_embeddings=tokenizers[0] is tokenizers[1],
     )
-    if resume:
-        _refuse_other(checkpoint, model_config, corpus.name)
-    else:
+    if earlier is not None:
+        _refuse_other(earlier, checkpoint, model_config, corpus.name)
+    if not resume:
         torch.manual_seed(seed)
         model = Seq2Seq(model_config)
+        if start_from is not None:
+            model.load_state_dict(checkpoint.model.state_dict())
         provenance = {
             "command": shlex.join(["attentively", *sys.argv[1:]]),
             "data": corpus.name,
@@ -90,6 +96,8 @@ def train(
             "device": device.describe(device.best()),
             "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
         }
+        if start_from is not None:
+            provenance["started_from"] = checkpoint.provenance
         checkpoint = Checkpoint(model, *tokenizers, provenance)
     print(
         f"{len(pairs):,} training pairs, {checkpoint.provenance['parameters']:,} parameters, "
@@ -111,8 +119,8 @@ def train(
     )
 
 
-def _refuse_other(checkpoint: Checkpoint, config: Seq2SeqConfig, data: str) -> None:
-    """Raise `ValueError` where the run to resume is of another model or other data."""
+def _refuse_other(path: Path, checkpoint: Checkpoint, config: Seq2SeqConfig, data: str) -> None:
+    """Raise `ValueError` where the earlier run is of another model or other data."""
     asked = config.to_dict() | {"data": data}
     found = checkpoint.model.config.to_dict() | {"data": checkpoint.provenance.get("data")}
     differing = {name: found[name] for name in asked if asked[name] != found[name]}
