@@ -79,7 +79,8 @@ def train(
         share_embeddings=tokenizers[0] is tokenizers[1],
     )
     if earlier is not None:
-        _refuse_other(earlier, checkpoint, model_config, corpus.name)
+        label = "the run to resume" if resume else f"the run to start from, {start_from},"
+        _refuse_other(label, checkpoint, model_config, corpus.name)
     if not resume:
         torch.manual_seed(seed)
         model = Seq2Seq(model_config)
@@ -119,15 +120,14 @@ def train(
     )
 
 
-def _refuse_other(path: Path, checkpoint: Checkpoint, config: Seq2SeqConfig, data: str) -> None:
+def _refuse_other(label: str, checkpoint: Checkpoint, config: Seq2SeqConfig, data: str) -> None:
     """Raise `ValueError` where the earlier run is of another model or other data."""
     asked = config.to_dict() | {"data": data}
     found = checkpoint.model.config.to_dict() | {"data": checkpoint.provenance.get("data")}
     differing = {name: found[name] for name in asked if asked[name] != found[name]}
     if differing:
-        raise ValueError(
-            f"the run to resume has {differing}, not { ({name: asked[name] for name in differing}) }"
-        )
+        wanted = {name: asked[name] for name in differing}
+        raise ValueError(f"{label} has {differing}, not {wanted}")
 
 
 def _tokenizers(
