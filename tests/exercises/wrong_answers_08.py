@@ -473,7 +473,7 @@ BUG_HUNTS = [
     (_left(mean=True), "too small by the factor src_len"),
     (_left(detached=True), "no gradient reaches queries"),
     (nan_for_nothing, "whose mask is all False gets NaN"),
-    (one_target_word, "The shape of contexts is (2, 11), expected (2, 3, 11)"),
+    (one_target_word, "The shape of contexts is (2, 1), expected (2, 2, 1)"),
     (_left(two_tanh=True, mask_after=True), "Right so far: weights sum to 1"),
 ]
 

@@ -156,7 +156,7 @@ def call(candidate: object, inputs: Mapping[str, object]) -> object:
     is what a released notebook holds, becomes `NotImplementedYet`. Changed inputs are refused.
     """
     if not callable(candidate):
-        raise CheckFailed(f"  Expected a function or class, got {_kind(candidate)}.")
+        raise CheckFailed(f"  Expected a function or class, got {_kind(candidate)}")
     given = {name: _copy(value) for name, value in inputs.items()}
     try:
         answer = candidate(*given.values())
@@ -173,9 +173,9 @@ def call(candidate: object, inputs: Mapping[str, object]) -> object:
     for name, value in inputs.items():
         if isinstance(value, Tensor) and not _same(given[name], value):
             raise CheckFailed(
-                f"  Your code changes its input {name}. Whoever called it still needs {name}:\n"
-                "  make a new tensor instead of writing into this one (no +=, no method ending "
-                f"in _).\n{describe(inputs)}"
+                f"  Your code changes its input {name}, which its caller still needs. Make a new "
+                "tensor instead of writing into this one: no +=, no method whose name ends in _."
+                f"\n{describe(inputs)}"
             )
     return answer
 
@@ -187,8 +187,8 @@ def call_twice(candidate: object, inputs: Mapping[str, object]) -> object:
         if one.shape != other.shape or not torch.allclose(one, other, RTOL, ATOL, equal_nan=True):
             raise CheckFailed(
                 "  Called twice with the same inputs, your code gives two different answers. Is "
-                f"there\n  dropout or another random number, or does a call leave something "
-                f"behind?\n{describe(inputs)}"
+                "there dropout or another random number, or does a call leave something behind?"
+                f"\n{describe(inputs)}"
             )
     return first
 
@@ -234,7 +234,7 @@ def expect_pair(
     """Return the answer if it is a tuple of two."""
     if not isinstance(answer, tuple) or len(answer) != 2:
         raise CheckFailed(
-            f"  Expected a pair, `return {names[0]}, {names[1]}`; got {_kind(answer)}.\n"
+            f"  Expected a pair, `return {names[0]}, {names[1]}`; got {_kind(answer)}\n"
             + describe(inputs)
         )
     return answer
@@ -262,7 +262,7 @@ def plain_tensor(answer: object, what: str, inputs: Mapping[str, object]) -> Ten
     """Return the answer, detached, if it is a plain tensor of 32-bit numbers."""
     # Exactly a tensor: a subclass could answer every comparison as it likes.
     if type(answer) is not Tensor and type(answer) is not nn.Parameter:
-        raise CheckFailed(f"  Expected {what} as a torch.Tensor, got {_kind(answer)}.")
+        raise CheckFailed(f"  Expected {what} as a torch.Tensor, got {_kind(answer)}")
     if answer.dtype != torch.float32:
         raise CheckFailed(
             f"  The numbers of {what} are {answer.dtype}, expected torch.float32 as in the inputs."
@@ -305,15 +305,13 @@ def _diagnose(got: Tensor, twins: Iterable[Twin], inputs: Mapping[str, object]) 
     return ""
 
 
-def expect_gradients(
-    output: Tensor, sources: Mapping[str, Tensor], advice: str = "", nan: str = ""
-) -> None:
+def expect_gradients(output: Tensor, sources: Mapping[str, Tensor], nan: str = "") -> None:
     """Refuse an output from which no finite gradient flows back to each of the sources."""
     if not output.requires_grad:
         raise CheckFailed(
             "  The numbers are right, but no gradient flows through them, so nothing could be "
             "learned. Is there .item(), .detach(), .data, torch.tensor(...) or "
-            f"torch.no_grad() in your code?{advice}"
+            "torch.no_grad() in your code?"
         )
     # A plain sum would not do: weights always sum to one.
     goal = (output * torch.linspace(-1, 1, output.numel()).reshape(output.shape)).sum()
@@ -321,9 +319,8 @@ def expect_gradients(
     for name, gradient in zip(sources, gradients, strict=True):
         if gradient is None or not gradient.count_nonzero():
             raise CheckFailed(
-                f"  The numbers are right, but no gradient reaches {name}, which therefore could "
-                f"not be learned. Does .item(), .detach(), .data or torch.tensor(...) cut the "
-                f"way to it?{advice}"
+                f"  The numbers are right, but no gradient reaches {name}, so nothing behind it "
+                "can learn. Does .item(), .detach(), .data or torch.tensor(...) cut the way?"
             )
         if not gradient.isfinite().all():
             raise CheckFailed(

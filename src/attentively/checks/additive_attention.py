@@ -584,8 +584,8 @@ def _expect_zeros_for_nothing(mine: nn.Module, inputs: Inputs) -> None:
         if row.count_nonzero():
             uniform = what == "weights" and torch.allclose(row, row.mean())
             raise CheckFailed(
-                f"  The last sentence has nothing to attend to (its mask is all False), yet its "
-                f"{what} is not zero"
+                f"  The last sentence has nothing to attend to (its mask is all False), yet not all "
+                f"of its {what} is zero"
                 + (
                     ": equal scores share the weight equally. Set masked weights to 0 after the "
                     "softmax as well."
@@ -768,7 +768,7 @@ def _prediction(
     what: str, diagnosis: str, sizes: Mapping[str, int], got: int, expected: int
 ) -> str:
     return (
-        f"  {what}: {diagnosis}.\n{describe(sizes)}\n"
+        f"  {what}: {diagnosis[0].lower()}{diagnosis[1:]}.\n{describe(sizes)}\n"
         f"  got         {got:,}\n  measured    {expected:,}"
     )
 
@@ -779,7 +779,7 @@ def _prediction(
 @_parts.part("bug hunt", "mended_attention")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
     """Check the mended attention of a whole target, one symptom after the other."""
-    sizes = [(2, 3, 5, 7, 11, 13)]
+    sizes = [(2, 2, 3, 1, 1, 2), (2, 3, 5, 7, 11, 13)]  # the first small enough to be shown
     if thorough:
         sizes += [(3, 3, 2, 5, 7, 11), (5, 2, 7, 3, 11, 2), (1, 7, 3, 2, 5, 3)]
     for each in sizes:
@@ -796,13 +796,16 @@ def bug_hunt(candidate: object, thorough: bool = False) -> None:
 def _target_inputs(
     batch: int, tgt_len: int, src_len: int, query_dim: int, key_dim: int, hidden_dim: int
 ) -> dict[str, Tensor]:
-    return {
+    inputs = {
         "queries": _random(batch, tgt_len, query_dim),
         "keys": _random(batch, src_len, key_dim),
         "mask": torch.ones(batch, src_len, dtype=torch.bool),
-        "W": _random(hidden_dim, query_dim, scale=0.7),
-        "U": _random(hidden_dim, key_dim, scale=0.7),
+        "W": _random(hidden_dim, query_dim),
+        "U": _random(hidden_dim, key_dim),
         "v": _random(hidden_dim),
+    }
+    return {
+        name: value if name == "mask" else value.round(decimals=1) for name, value in inputs.items()
     }
 
 
