@@ -388,7 +388,7 @@ PREDICTIONS = [
     ((kept_as_float, multiplications), "expected a whole number"),
     ((numbers_kept, never_once), "but keys_once is True"),
     ((numbers_kept, always_once), "but keys_once is False"),
-    ((numbers_kept, v_forgotten), "Exactly the product with v is missing"),
+    ((numbers_kept, v_forgotten), "exactly the product with v is missing"),
     ((numbers_kept, context_forgotten), "the weighted sum of the keys is missing"),
     ((numbers_kept, additions_too), "additions are not to be counted"),
     ((numbers_kept, of_one_sentence), "too small by the factor batch"),

@@ -584,8 +584,8 @@ def _expect_zeros_for_nothing(mine: nn.Module, inputs: Inputs) -> None:
         if row.count_nonzero():
             uniform = what == "weights" and torch.allclose(row, row.mean())
             raise CheckFailed(
-                f"  The last sentence has nothing to attend to (its mask is all False), yet not all "
-                f"of its {what} is zero"
+                f"  The last sentence has nothing to attend to (its mask is all False), yet not "
+                f"all of its {what} is zero"
                 + (
                     ": equal scores share the weight equally. Set masked weights to 0 after the "
                     "softmax as well."
@@ -712,7 +712,7 @@ def _check_kept(numbers_kept: object, sizes: Mapping[str, int]) -> None:
     got = _whole_number("numbers_kept", call(numbers_kept, sizes), sizes)
     _, expected = _measure(sizes)
     if got != expected:
-        diagnosis = _factor(got, expected, sizes) or "The package, as it runs, keeps another number"
+        diagnosis = _factor(got, expected, sizes) or "the package, as it runs, keeps another number"
         raise CheckFailed(_prediction("numbers_kept", diagnosis, sizes, got, expected))
 
 
@@ -729,15 +729,15 @@ def _check_count(multiplications: object, inputs: Mapping[str, int]) -> None:
     off = {count: name for name, count in products.items()}
     diagnosis = ""
     if got == 2 * expected:
-        diagnosis = "This is twice the number: additions are not to be counted"
+        diagnosis = "this is twice the number: additions are not to be counted"
     elif inputs["keys_once"] and got == every_step:
         diagnosis = "U h is computed anew for every target word here, but keys_once is True"
     elif not inputs["keys_once"] and got == every_step - saved:
         diagnosis = "U h is counted once a sentence here, but keys_once is False"
     elif expected - got in off:
-        diagnosis = f"Exactly {off[expected - got]} is missing from the count"
+        diagnosis = f"exactly {off[expected - got]} is missing from the count"
     elif got - expected in off:
-        diagnosis = f"Exactly {off[got - expected]} is counted once too often"
+        diagnosis = f"exactly {off[got - expected]} is counted once too often"
     else:
         diagnosis = _factor(got, expected, inputs) or _one_product_off(
             got - expected, products, inputs
@@ -749,9 +749,9 @@ def _factor(got: int, expected: int, sizes: Mapping[str, int]) -> str:
     """Name the size by which a number is too small or too large, if it is one."""
     for name, size in sizes.items():
         if size > 1 and got * size == expected:
-            return f"The number is too small by the factor {name}"
+            return f"the number is too small by the factor {name}"
         if size > 1 and got == expected * size:
-            return f"The number is too large by the factor {name}"
+            return f"the number is too large by the factor {name}"
     return ""
 
 
@@ -760,15 +760,15 @@ def _one_product_off(difference: int, products: Mapping[str, int], sizes: Mappin
     for product, count in products.items():
         factor = _factor(count + difference, count, sizes)
         if factor:
-            return factor.replace("The number", f"Of the parts, {product}")
-    return "The package, counted as it runs, makes another number"
+            return factor.replace("the number", f"of the parts, {product}")
+    return "the package, counted as it runs, makes another number"
 
 
 def _prediction(
     what: str, diagnosis: str, sizes: Mapping[str, int], got: int, expected: int
 ) -> str:
     return (
-        f"  {what}: {diagnosis[0].lower()}{diagnosis[1:]}.\n{describe(sizes)}\n"
+        f"  {what}: {diagnosis}.\n{describe(sizes)}\n"
         f"  got         {got:,}\n  measured    {expected:,}"
     )
 
