@@ -224,8 +224,9 @@ def test_what_waits_for_a_part_says_so(capsys):
     with once_solved("Part 6"):
         unwritten()
     assert capsys.readouterr().out == "This runs once Part 6 is written.\n"
-    with pytest.raises(ZeroDivisionError), once_solved("Part 6"):
+    with once_solved("Part 6"):
         _ = 1 / 0
+    assert "once Part 6 is right (ZeroDivisionError: division by zero)" in capsys.readouterr().out
 
 
 def test_ready_translates(capsys):

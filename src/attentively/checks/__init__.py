@@ -23,6 +23,7 @@ from torch import Tensor, nn
 RTOL, ATOL = 1e-4, 1e-5
 """How far an answer in 32 bits may be from the expected one: any order of summation passes."""
 
+_FEW = 12  # numbers that a message shows whole
 _VALUES = ("  called with", "  got", "  expected", "  measured", "  sentence")
 _NOT_THE_STUDENTS = [
     str(Path(__file__).parents[1]),
@@ -131,19 +132,19 @@ class Parts:
         except NotImplementedYet:
             return "not yet"
         except CheckFailed as verdict:
-            return f"wrong: {str(verdict).strip().splitlines()[0]}"
+            return f"wrong: {textwrap.shorten(str(verdict).strip().splitlines()[0], 100)}"
         return "solved"
 
 
 @contextmanager
 def once_solved(what: str) -> Iterator[None]:
-    """Run what follows if it can; say that it waits for `what` where that is not written yet."""
+    """Run what follows if it can; where `what` is not written or fails, say that it waits."""
     try:
         yield
-    except NotImplementedError as error:
-        if str(error):
-            raise
-        print(f"This runs once {what} is written.")
+    except Exception as error:  # whatever it is, the check of that part explains it better
+        written = not isinstance(error, NotImplementedError) or str(error)
+        why = f" ({type(error).__name__}: {error})" if written else ""
+        print(f"This runs once {what} is {'right' if written else 'written'}{why}.")
 
 
 # Calling a candidate
@@ -333,7 +334,14 @@ def expect_gradients(output: Tensor, sources: Mapping[str, Tensor], nan: str = "
 
 def describe(inputs: Mapping[str, object]) -> str:
     """Return the inputs, one a line: small ones whole, large ones by their shape."""
-    lines = [f"{name} = {show(value)}" for name, value in inputs.items()]
+    lines = []
+    for name, value in inputs.items():
+        if not isinstance(value, Tensor):
+            lines.append(f"{name} = {show(value)}")
+        elif value.numel() > _FEW:
+            lines.append(f"{name}: shape {tuple(value.shape)}")
+        else:
+            lines.append(f"{name}: shape {tuple(value.shape)}, {show(value)}")
     return "\n".join(
         f"  {'called with' if not i else '':11} {line}" for i, line in enumerate(lines)
     )
@@ -342,7 +350,7 @@ def describe(inputs: Mapping[str, object]) -> str:
 def show(value: object) -> str:
     """Return a value as a reader wants to see it in a message."""
     if isinstance(value, Tensor):
-        if value.numel() > 12:
+        if value.numel() > _FEW:
             return f"a tensor of shape {tuple(value.shape)}"
         return str(_rounded(value.detach().tolist()))
     if isinstance(value, float):
@@ -365,7 +373,7 @@ def _rounded(value: object) -> object:
 
 
 def _difference(got: Tensor, expected: Tensor) -> str:
-    if got.shape == expected.shape and got.numel() > 12:
+    if got.shape == expected.shape and got.numel() > _FEW:
         differs = ~torch.isclose(got, expected, RTOL, ATOL)
         index = tuple(differs.nonzero()[0].tolist())
         place = f"at {list(index)} "
