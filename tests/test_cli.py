@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from attentively import __version__, checkpoints, cli
 from attentively.data import corpora, download
@@ -247,6 +248,20 @@ def test_another_run_is_not_resumed(refuses, trained, tmp_path):
     refuses("the run to resume has .*11.*, not .*17", *resume, "--embedding-dim", 17)
     refuses("the run to resume has .*'tiny'.*, not .*'other'", *["train", "other", *resume[2:]])
     refuses("there is no checkpoint at", *TRAIN, "--output", tmp_path / "new", "--resume")
+
+
+def test_starting_from_another_run(attentively, refuses, trained, tmp_path):
+    start = [*TRAIN, "--output", tmp_path / "next", "--start-from", trained / "best.safetensors"]
+    refuses("the run to start from.*11.*, not .*17", *start, "--embedding-dim", 17)
+    refuses("there is no checkpoint at", *start[:-1], tmp_path / "nowhere.safetensors")
+    code, _, _ = attentively(*start, "--learning-rate", 1e-12)  # next to no learning
+    assert code == 0
+    one, other = (
+        checkpoints.load(folder / "best.safetensors") for folder in (trained, tmp_path / "next")
+    )
+    assert other.src_tokenizer.to_json() == one.src_tokenizer.to_json()
+    for before, after in zip(one.model.parameters(), other.model.parameters(), strict=True):
+        torch.testing.assert_close(after, before)
 
 
 def test_a_loss_that_is_no_number_is_one_line(refuses, tmp_path, monkeypatch):

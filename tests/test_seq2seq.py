@@ -228,6 +228,26 @@ def test_dropout_is_off_in_evaluation_and_on_in_training():
     assert not torch.equal(model.decode(given.tgt, memory, given.src_mask).logits, once)
 
 
+def test_dropout_is_on_words_annotations_and_readout():
+    model, given = seq2seq(dropout=0.5).train(), sentences()
+    one, other = (model.encode(given.src, given.src_mask) for _ in range(2))
+    assert not torch.equal(one.state, other.state)  # source words
+    dropped = one.outputs.masked_select(given.src_mask.transpose(1, 2)) == 0
+    assert 0.3 < dropped.float().mean() < 0.7  # annotations
+
+    def decoding_varies():
+        one, other = (model.decode(given.tgt, memory, given.src_mask).logits for _ in range(2))
+        return not torch.equal(one, other)
+
+    memory = model.eval().encode(given.src, given.src_mask)
+    model.train().decoder.dropout.p = 0.0
+    assert decoding_varies()  # target words
+    model.dropout.p, model.decoder.dropout.p = 0.0, 0.5
+    assert decoding_varies()  # readout
+    model.decoder.dropout.p = 0.0
+    assert not decoding_varies()
+
+
 def test_one_table_needs_one_vocabulary():
     with pytest.raises(ValueError, match="src_vocab_size=23 and tgt_vocab_size=29"):
         Seq2SeqConfig(23, 29, share_embeddings=True)
