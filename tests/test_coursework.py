@@ -118,6 +118,18 @@ def test_what_is_no_notebook_is_refused(work, tmp_path, content, words):
     assert not list(tmp_path.glob("submitted/*/*"))
 
 
+def test_the_folder_is_found_from_inside_it(work, tmp_path, monkeypatch, capsys):
+    for number, here in enumerate([tmp_path, work, work / "small"]):
+        assert coursework.locate(here) == work
+        monkeypatch.chdir(here)
+        app(["submit", "small", "--student", f"anna{number}"], standalone_mode=False)
+    students = {path.parent.name for path in tmp_path.glob("submitted/anna*/small")}
+    assert students == {"anna0", "anna1", "anna2"}
+    assert "packed ../../submitted/anna2/small/" in capsys.readouterr().out
+    (work / "small" / "small.ipynb").unlink()
+    assert coursework.locate(tmp_path) == work
+
+
 def test_the_command_line(work, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):

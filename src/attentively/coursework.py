@@ -40,6 +40,17 @@ class PartResult:
         return self.points if self.state == "solved" else 0.0
 
 
+def locate(here: Path) -> Path:
+    """Return the folder of the student's notebooks: `here`/work, or one that `here` lies in.
+
+    The terminal of JupyterLab opens in the folder itself.
+    """
+    for folder in (here / "work", here, here.parent):
+        if any(path.stem == path.parent.name for path in folder.glob("*/*.ipynb")):
+            return folder
+    return here / "work"
+
+
 def find(work: Path, assignment: str | None) -> list[Path]:
     """Return the notebooks in `work`, or that of one assignment.
 

@@ -1,5 +1,6 @@
 """``attentively progress``, ``submit`` and ``grade``: an assignment from both sides."""
 
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -7,16 +8,18 @@ from typing import Annotated
 
 import typer
 
-Work = Annotated[Path, typer.Option(help="The folder with your notebooks.")]
+Work = Annotated[
+    Path | None, typer.Option(help="The folder with your notebooks: work/, or where you are.")
+]
 
 
 def progress(
     assignment: Annotated[str | None, typer.Argument(help="All in the folder, by default.")] = None,
-    work: Work = Path("work"),
+    work: Work = None,
 ) -> None:
     """Run your notebook from top to bottom and show which parts pass."""
     coursework = _coursework()
-    for path in coursework.find(work, assignment):
+    for path in coursework.find(work or _located(), assignment):
         results = coursework.run(path, show_progress=sys.stderr.isatty())
         print(coursework.report(path.stem, results))
 
@@ -24,10 +27,15 @@ def progress(
 def submit(
     assignment: Annotated[str, typer.Argument(help="The name of its folder.")],
     student: Annotated[str, typer.Option(help="Your name, as your instructor lists it.")],
-    to: Annotated[Path, typer.Option(help="The folder to pack into.")] = Path("submitted"),
-    work: Work = Path("work"),
+    to: Annotated[
+        Path | None, typer.Option(help="The folder to pack into: submitted/, beside work/.")
+    ] = None,
+    work: Work = None,
 ) -> None:
     """Pack what your instructor collects; an earlier submission is kept."""
+    work = work or _located()
+    # Not work.parent: of a path like ".." that is ".".
+    to = to or Path(os.path.relpath(work.resolve().parent / "submitted"))
     receipt = _coursework().submit(work, assignment, student, to)
     print(f"packed {receipt.folder}/ at {receipt.timestamp}")
     print(f"  {', '.join(receipt.files)}; {receipt.parts} graded parts")
@@ -60,6 +68,12 @@ def _coursework() -> ModuleType:
     except ModuleNotFoundError as error:
         raise ValueError(_missing(error, "book")) from None
     return coursework
+
+
+def _located() -> Path:
+    """Return the folder of notebooks, named as short as it can be."""
+    found: Path = _coursework().locate(Path.cwd())
+    return Path(os.path.relpath(found))
 
 
 def _missing(error: ModuleNotFoundError, extra: str) -> str:
