@@ -48,6 +48,7 @@ def fresh(seed=0, dropout=0.3):
 
 def trainer(directory=None, config=CONFIG, checkpoint=None, **changes):
     checkpoint = checkpoint or fresh()
+    checkpoint.model.eval()  # as one comes from a file
     config = TrainingConfig.from_dict(config.to_dict() | changes)
     return Trainer(checkpoint, TRAIN, VALIDATION, config, directory, progress=False)
 

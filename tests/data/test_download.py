@@ -226,10 +226,12 @@ def test_a_folder_without_the_file_is_passed_over(server, tmp_path, monkeypatch)
     assert download.read("pairs") == TEXT
 
 
+@pytest.mark.parametrize("suffix", [".gz", ""])
 @pytest.mark.parametrize("content", [b"", b"other text", gzip.compress(TEXT.encode())[:-9]])
-def test_a_damaged_copy_in_the_cache_is_fetched_again(server, tmp_path, cached, content):
-    cached.parent.mkdir(parents=True)
-    cached.write_bytes(content)
+def test_a_damaged_copy_in_the_cache_is_fetched_again(server, cached, content, suffix):
+    damaged = cached.with_suffix(suffix)
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(content)
     assert download.read("pairs") == TEXT
     assert len(server.ranges) == 1
     assert download.read("pairs") == TEXT
