@@ -40,7 +40,8 @@ $(READY): pyproject.toml constraints.txt
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || { \
 	  echo "Could not make $(VENV). On Debian and Ubuntu: apt install python3-venv" >&2; \
 	  rm -rf $(VENV); exit 1; }
-	$(RUN) -m pip install --quiet --constraint constraints.txt \
+	@echo "Setting up $(VENV), once: this takes minutes, most of them for PyTorch."
+	$(RUN) -m pip install --constraint constraints.txt \
 	  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --editable '.[dev]'
 	@touch $(READY)
 
