@@ -36,7 +36,9 @@ def encode_pairs(
     pairs: Sequence[Pair], src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
 ) -> list[Example]:
     """Turn the text of every pair into ids."""
-    return [Example(src_tokenizer.encode(src), target_ids(tgt_tokenizer, tgt)) for src, tgt in pairs]
+    return [
+        Example(src_tokenizer.encode(src), target_ids(tgt_tokenizer, tgt)) for src, tgt in pairs
+    ]
 
 
 def pad(sentences: Sequence[Sequence[int]], pad_id: int = PAD_ID) -> Int[Tensor, "batch longest"]:
