@@ -65,7 +65,7 @@ class Visit:
         self.complaints: list[str] = []
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
-        page.on("requestfailed", lambda request: self.complaints.append(f"failed: {request.url}"))
+        page.on("requestfailed", self._failed)
         page.on("response", self._response)
         page.on("request", self._request)
 
@@ -80,6 +80,10 @@ class Visit:
     def _console(self, message) -> None:
         if message.type in ("error", "warning"):
             self.complaints.append(f"console {message.type}: {message.text}")
+
+    def _failed(self, request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # given up by the browser, on leaving the page
+            self.complaints.append(f"failed: {request.url}: {request.failure}")
 
     def _response(self, response) -> None:
         if response.status >= 400:
