@@ -16,6 +16,9 @@ c.ClearSolutions.code_stub = {
 c.Release.side_files = {}
 c.GenerateAssignment.post_convert_hook = "attentively_grader.release.tidy_released"
 
+# The checks that the notebooks import lie here: where these folders change, all is graded anew.
+c.Grading.depends_on = ["src"]
+
 # For a cell that does not end; the parts after it are graded all the same.
 c.Execute.timeout = 120
 # Only the kernel's own errors on the terminal, not that it speaks to this machine unencrypted.

@@ -1,6 +1,7 @@
 """Grading a small course that needs no model: every way in which a submission can go wrong."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 from notebook_tools import ROOT, small_notebook, with_source, write
@@ -12,6 +13,17 @@ from attentively_grader.grading import Course, grade
 from attentively_grader.release import release, secret_lines
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(600)]
+
+UNREADABLE = {
+    "truncated": b'{"cells": [',
+    "binary": bytes(range(256)),
+    "empty": b"",
+    "no-cells": b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": null}',
+    "deep": b'{"nbformat": 4, "cells": ' + b"[" * 100_000,
+    "minor": b'{"nbformat": 4, "nbformat_minor": "x", "metadata": {}, "cells": []}',
+    "flags": b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [{"id": "one", '
+    b'"cell_type": "markdown", "metadata": {"nbgrader": []}, "source": ""}]}',
+}
 
 RIGHT_1 = "def part_1():\n    return 41"
 RIGHT_2 = "def part_2():\n    return 'another secret'"
@@ -61,8 +73,8 @@ def graded(course, released):
     edited = with_source(answered(released, first="def part_1():\n    return 1"), "check-1", "pass")
     hand_in("edits", edited)
     hand_in("cannot+be", answered(released))
-    write_bytes(submitted / "truncated" / "small" / "small.ipynb", b'{"cells": [')
-    write_bytes(submitted / "binary" / "small" / "small.ipynb", bytes(range(256)))
+    for student, content in UNREADABLE.items():
+        write_bytes(submitted / student / "small" / "small.ipynb", content)
     write_bytes(submitted / "old" / "small" / "small.ipynb", b'{"nbformat": 3, "worksheets": []}')
     write_bytes(submitted / "misnamed" / "small" / "Small (1).ipynb", b"{}")
     status = grade(course)
@@ -94,7 +106,7 @@ def test_points(graded, student, points):
 def test_what_cannot_be_graded_does_not_stop_the_class(graded):
     course, status = graded
     assert status == 1
-    for student in ("dies", "truncated", "binary", "old", "misnamed"):
+    for student in ("dies", *UNREADABLE, "old", "misnamed"):
         assert not (course / "autograded" / student / "small").exists()
         assert total(course, student) in (None, 0)
 
@@ -118,8 +130,7 @@ def test_a_second_run_grades_only_what_is_new(graded, capsys):
 def test_reasons_are_said_in_words(graded):
     course = Course(graded[0])
     reasons = {
-        "truncated": "not a readable notebook",
-        "binary": "not a readable notebook",
+        **dict.fromkeys(UNREADABLE, "not a readable notebook"),
         "old": "its format is 3",
         "misnamed": "there is no small.ipynb, but Small (1).ipynb",
         "cannot+be": "use letters",
@@ -131,6 +142,64 @@ def test_reasons_are_said_in_words(graded):
             course.grade(submission)
         assert words in str(caught.value), student
         assert str(graded[0]) not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_is_no_notebook_is_one_kind_of_error(tmp_path, content):
+    with pytest.raises(ValueError, match=r"is not a readable notebook: .") as caught:
+        notebooks.read(write_bytes(tmp_path / "some.ipynb", content))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def class_of_one(tmp_path, released):
+    """A course whose only student is right, and whose checks lie in src/."""
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    write(small_notebook(), tmp_path / "solutions" / "small" / "small.ipynb")
+    write_bytes(tmp_path / "src" / "checks.py", b"LIMIT = 1\n")
+    write(answered(released), tmp_path / "submitted" / "anna" / "small" / "small.ipynb")
+    return tmp_path
+
+
+def test_a_mended_check_grades_all_anew(class_of_one, capsys):
+    def second_run():
+        capsys.readouterr()
+        assert grade(class_of_one) == 0
+        return "graded before" in capsys.readouterr().out
+
+    grade(class_of_one)
+    write_bytes(class_of_one / "src" / "__pycache__" / "checks.pyc", b"of no account")
+    assert second_run()
+    write_bytes(class_of_one / "src" / "checks.py", b"LIMIT = 2\n")
+    assert not second_run()
+    assert second_run()
+    kept = class_of_one / "autograded" / ".graded" / "anna"
+    assert [path.name for path in kept.iterdir()] == ["small.json"]
+
+
+def test_a_broken_assignment_or_file_does_not_stop_the_others(
+    class_of_one, released, capsys, monkeypatch
+):
+    write_bytes(class_of_one / "solutions" / "broken" / "broken.ipynb", b"{")
+    submitted = class_of_one / "submitted"
+    write(answered(released), submitted / "anna" / "broken" / "broken.ipynb")
+    write(answered(released), submitted / "locked" / "small" / "small.ipynb")
+    write_bytes(submitted / "locked" / "small" / "notes.txt", b"mine alone")
+    write_bytes(class_of_one / "autograded" / ".graded" / "locked" / "small.json", b"{}")
+    read_bytes = Path.read_bytes
+
+    def locked(path):
+        if path.name == "notes.txt":
+            raise PermissionError(13, "Permission denied", str(path))
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", locked)
+    assert grade(class_of_one) == 1
+    printed = capsys.readouterr()
+    assert "small, anna: 100 of 100" in printed.out
+    assert "broken, anna: SET ASIDE: nbgrader cannot release broken" in printed.out
+    assert ": submitted/locked/small/notes.txt cannot be read: Permission" in printed.err
+    assert "Not graded, 2 of 3" in printed.err
 
 
 @pytest.mark.parametrize(

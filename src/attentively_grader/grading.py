@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from nbgrader.api import Gradebook, MissingEntry
@@ -48,12 +49,17 @@ class Submission:
 
     def content(self) -> str:
         """Return a fingerprint of every file."""
-        digest = hashlib.sha256()
-        for path in sorted(self.folder.rglob("*")):
-            if path.is_file():
-                digest.update(path.relative_to(self.folder).as_posix().encode() + b"\0")
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
-        return digest.hexdigest()
+        return fingerprint(self.folder)
+
+
+def fingerprint(folder: Path) -> str:
+    """Return a hash of every file in a folder, but for what Python leaves there as it runs."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,11 @@ class Course:
         """
         check_name(submission.student, "the student's name")
         self._check_files(submission)
+        try:
+            key = self._key(submission)
+        except OSError as error:
+            name = str(error.filename).replace(f"{self.root}/", "")
+            raise CourseError(f"{name} cannot be read: {error.strerror}") from None
         directory = course_directory(self.root, self.config)
         directory.student_id, directory.assignment_id = submission.student, submission.assignment
         for converter_class in (Autograde, GenerateFeedback):
@@ -162,7 +173,7 @@ class Course:
                     converter.start()
                 except Exception as error:  # whatever it is, the rest of the class goes on
                     raise CourseError(reason(messages, error)) from None
-        self._remember(submission)
+        self._remember(submission, key)
 
     def _check_files(self, submission: Submission) -> None:
         expected = {
@@ -183,27 +194,37 @@ class Course:
     # What was graded already is known by its content, so that a second run is quick.
 
     def _key(self, submission: Submission) -> dict[str, str]:
-        source = Submission(
-            "", submission.assignment, self.folder("source") / submission.assignment
-        )
-        return {"submission": submission.content(), "source": source.content()}
+        return {
+            "submission": submission.content(),
+            "source": fingerprint(self.folder("source") / submission.assignment),
+            **self._dependencies,
+        }
+
+    @cached_property
+    def _dependencies(self) -> dict[str, str]:
+        """Fingerprints of the folders that the course's notebooks import from."""
+        folders = self.config.Grading.get("depends_on", [])
+        return {f"folder {name}": fingerprint(self.root / name) for name in folders}
 
     def _memory(self, submission: Submission) -> Path:
         folder = self.folder("autograded") / ".graded" / submission.student
         return folder / f"{submission.assignment}.json"
 
-    def _remember(self, submission: Submission) -> None:
+    def _remember(self, submission: Submission, key: dict[str, str]) -> None:
         path = self._memory(submission)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(self._key(submission)) + "\n", encoding="utf-8")
+        temporary = path.with_suffix(".writing")
+        temporary.write_text(json.dumps(key) + "\n", encoding="utf-8")
+        temporary.replace(path)
 
     def is_graded(self, submission: Submission) -> bool:
-        """Tell whether this very work was graded against these very tests."""
+        """Tell whether this very work was graded against these very tests and checks."""
         try:
             known = json.loads(self._memory(submission).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            same = bool(known == self._key(submission))
+        except (OSError, ValueError):  # `grade` says what cannot be read
             return False
-        return bool(known == self._key(submission)) and self.scores(submission) is not None
+        return same and self.scores(submission) is not None
 
 
 def grade(
@@ -214,10 +235,13 @@ def grade(
     submissions = course.submissions(assignment, students)
     print(WARNING, file=sys.stderr, flush=True)
     set_aside: dict[Submission, str] = {}
-    for name in sorted({each.assignment for each in submissions}):
-        course.prepare(name)
+    broken = _prepare(course, submissions)
     for number, submission in enumerate(submissions, start=1):
         place = f"[{number}/{len(submissions)}] {submission.assignment}, {submission.student}"
+        if submission.assignment in broken:
+            set_aside[submission] = broken[submission.assignment]
+            print(f"{place}: SET ASIDE: {broken[submission.assignment]}", flush=True)
+            continue
         if not again and course.is_graded(submission):
             print(f"{place}: graded before, {course.scores(submission)}", flush=True)
             continue
@@ -240,6 +264,17 @@ def grade(
         for submission, why in set_aside.items():
             print(f"  {submission.folder.relative_to(course.root)}: {why}", file=sys.stderr)
     return 1 if set_aside else 0
+
+
+def _prepare(course: Course, submissions: Sequence[Submission]) -> dict[str, str]:
+    """Prepare each assignment; return those that cannot be, with the reason."""
+    broken: dict[str, str] = {}
+    for name in sorted({each.assignment for each in submissions}):
+        try:
+            course.prepare(name)
+        except Exception as error:  # whatever it is, the other assignments go on
+            broken[name] = str(error)
+    return broken
 
 
 def _table(course: Course, assignment: str, graded: Sequence[Submission]) -> Iterator[str]:

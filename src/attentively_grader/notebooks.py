@@ -30,11 +30,15 @@ def read(path: Path) -> nbformat.NotebookNode:
             warnings.simplefilter("ignore")  # of missing cell ids, which nbformat fills in
             notebook = nbformat.reads(text, as_version=4)
         nbformat.validate(notebook)
+        for place, cell in enumerate(notebook.cells, start=1):
+            flags = cell.metadata.get("nbgrader", {})
+            if not isinstance(flags, dict):
+                raise ValueError(f"cell {place} has {flags!r} where nbgrader keeps its marks")
         return notebook
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    except (ValueError, nbformat.ValidationError) as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # nbformat fails in a dozen ways on what is no notebook
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path} is not a readable notebook: {reason}") from None
 
 
