@@ -210,7 +210,8 @@ def test_output_is_asked_for(attentively):
 
 def test_a_finished_run_is_not_overwritten_and_can_be_resumed(attentively, refuses, trained):
     before = (trained / "last.safetensors").read_bytes()
-    refuses("already holds a run: resume it", *TRAIN, "--output", trained)
+    out = refuses("already holds a run: resume it", *TRAIN, "--output", trained)
+    assert "vocabulary" not in out  # refused before it was learnt
     code, out, _ = attentively(*TRAIN, "--output", trained, "--resume")
     assert code == 0
     assert "best validation loss" in out
@@ -230,7 +231,7 @@ def test_a_stopped_run_resumes_to_the_same_end(attentively, trained, tmp_path, m
         patch.setattr(Trainer, "_update", interrupted)
         code, out, err = attentively(*TRAIN, "--output", tmp_path / "stopped")
     assert code == 130
-    assert "stopped at step 4; the same command with --resume goes on" in out
+    assert "stopped at step 4; --resume goes on from step 3\n" in out
     assert "Traceback" not in err
     code, _, _ = attentively(*TRAIN, "--output", tmp_path / "stopped", "--resume")
     assert code == 0
@@ -239,6 +240,22 @@ def test_a_stopped_run_resumes_to_the_same_end(attentively, trained, tmp_path, m
         _, tensors = checkpoints.read(folder / "last.safetensors")
         ends.append({name: value.tolist() for name, value in tensors.items()})
     assert ends[0] == ends[1]
+
+
+def test_a_run_stopped_before_its_first_validation_says_so(attentively, tmp_path, monkeypatch):
+    original, steps = Trainer._update, []
+
+    def interrupted(self, batch):
+        steps.append(1)
+        if len(steps) == 3:
+            raise KeyboardInterrupt
+        return original(self, batch)
+
+    monkeypatch.setattr(Trainer, "_update", interrupted)
+    code, out, _ = attentively(*TRAIN, "--output", tmp_path)
+    assert code == 130
+    assert "stopped at step 2; nothing was saved yet: start again\n" in out
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_run_is_not_resumed(refuses, trained, tmp_path):

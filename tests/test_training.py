@@ -311,6 +311,14 @@ def test_it_stops_when_patience_is_at_an_end(scripted, patience, losses, stops_a
     assert [record["validation_loss"] for record in records] == losses
 
 
+def test_of_losses_as_low_the_first_is_the_best(scripted, tmp_path):
+    seen = scripted([3.0, 1.0, 1.0, 2.0, 1.0])
+    run = trainer(tmp_path)
+    assert training.best_record(run.fit())["step"] == 6
+    assert equal(checkpoints.load(tmp_path / "best.safetensors").model.state_dict(), seen[1])
+    assert equal(weights(run.model), seen[1])
+
+
 # Resuming
 
 
@@ -491,6 +499,23 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
     with pytest.raises(ValueError, match="already holds a run: resume it, or choose another"):
         trainer(tmp_path, seed=4).fit()
     assert (tmp_path / "last.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("obstacle", ["a file", "no right"])
+def test_a_folder_that_cannot_be_written_to_is_refused_at_once(tmp_path, monkeypatch, obstacle):
+    folder = tmp_path / "run"
+    if obstacle == "a file":
+        folder.write_text("in the way")
+    else:
+
+        def denied(dir):
+            raise PermissionError(13, "Permission denied", str(dir / "tmp"))
+
+        monkeypatch.setattr(training.tempfile, "TemporaryFile", denied)
+    run = trainer(folder)
+    with pytest.raises(OSError, match=r"nothing can be written to .*run: (File|Permission)"):
+        run.fit()
+    assert run.step == 0
 
 
 def test_a_run_of_other_settings_is_not_resumed(tmp_path):

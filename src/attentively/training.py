@@ -2,6 +2,7 @@
 
 import json
 import math
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -108,6 +109,26 @@ def teacher_forced_weights(
     ]
 
 
+def best_record(records: Sequence[Record]) -> Record:
+    """Return the record of the lowest validation loss, the first if several are as low."""
+    return min(records, key=lambda record: record["validation_loss"])
+
+
+def refuse_earlier_run(directory: Path) -> None:
+    """Raise `ValueError` where a run stands already, which a new one would overwrite."""
+    if (directory / "last.safetensors").exists():
+        raise ValueError(f"{directory} already holds a run: resume it, or choose another folder")
+
+
+def _try_to_write(directory: Path) -> None:
+    """Make the folder; raise `OSError` before any work is done if it cannot be written to."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory).close()
+    except OSError as error:
+        raise OSError(f"nothing can be written to {directory}: {error.strerror}") from error
+
+
 class Trainer:
     """Fit a model to sentence pairs.
 
@@ -149,15 +170,16 @@ class Trainer:
 
         With `resume`, go on from the directory's ``last.safetensors`` and end where an
         uninterrupted run would have ended. Raises `ValueError` if a run of other settings
-        stands there, and `FloatingPointError` where the loss is no longer a number.
+        stands there, `OSError` if nothing can be written there, and `FloatingPointError` where
+        the loss is no longer a number.
         """
         torch.manual_seed(self.config.seed)
         if resume:
             self._restore()
-        elif self.directory is not None and (self.directory / "last.safetensors").exists():
-            raise ValueError(
-                f"{self.directory} already holds a run: resume it, or choose another folder"
-            )
+        elif self.directory is not None:
+            refuse_earlier_run(self.directory)
+        if self.directory is not None:
+            _try_to_write(self.directory)
         best_weights = self._weights()
         losses: list[Tensor] = []
         started = time.monotonic() - self.seconds
@@ -175,7 +197,7 @@ class Trainer:
                 self.seconds = time.monotonic() - started
                 record = self._validate(losses)
                 losses = []
-                if record["validation_loss"] == self._best_loss():
+                if record is best_record(self.records):
                     best_weights = self._weights()
                     self._save("best")
                 self._save("last")
@@ -199,8 +221,8 @@ class Trainer:
             return True
         if self.config.patience is None or not self.records:
             return False
-        losses = [record["validation_loss"] for record in self.records]
-        return len(losses) - 1 - losses.index(min(losses)) >= self.config.patience
+        since_best = len(self.records) - 1 - self.records.index(best_record(self.records))
+        return since_best >= self.config.patience
 
     def _update(self, batch: Batch) -> Tensor:
         self.model.train()
@@ -235,9 +257,6 @@ class Trainer:
             with replacing(self.directory / "log.jsonl") as temporary:
                 temporary.write_text("".join(lines), encoding="utf-8")
         return record
-
-    def _best_loss(self) -> float:
-        return min(record["validation_loss"] for record in self.records)
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: value.clone() for name, value in self.model.state_dict().items()}

@@ -16,7 +16,7 @@ from attentively.data import corpora
 from attentively.data.batches import encode_pairs
 from attentively.data.pairs import Pair
 from attentively.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
-from attentively.training import Trainer, TrainingConfig
+from attentively.training import Trainer, TrainingConfig, best_record, refuse_earlier_run
 from attentively.vocabulary import BPETokenizer, Tokenizer, WordTokenizer
 
 
@@ -59,6 +59,8 @@ def train(
         patience=patience,
         seed=seed,
     )
+    if not resume:
+        refuse_earlier_run(output)  # before the vocabulary is learnt, which takes a while
     pairs = corpus.load("train")
     earlier = output / "last.safetensors" if resume else start_from
     if earlier is not None:
@@ -111,9 +113,13 @@ def train(
     try:
         records = trainer.fit(resume=resume)
     except KeyboardInterrupt:
-        print(f"stopped at step {trainer.step}; the same command with --resume goes on")
+        if trainer.records:
+            saved = f"--resume goes on from step {trainer.records[-1]['step']}"
+        else:
+            saved = "nothing was saved yet: start again"
+        print(f"stopped at step {trainer.step}; {saved}")
         raise typer.Exit(130) from None
-    best = min(records, key=lambda record: record["validation_loss"])
+    best = best_record(records)
     print(
         f"best validation loss {best['validation_loss']:.4f} nats a token at step "
         f"{best['step']:.0f}; {output / 'best.safetensors'}"
