@@ -222,8 +222,17 @@ def test_a_damaged_file_of_your_own_is_refused_and_left_alone(
 
 
 def test_a_folder_without_the_file_is_passed_over(server, tmp_path, monkeypatch):
-    monkeypatch.setenv(download.VARIABLE, str(tmp_path / "nowhere"))
+    (tmp_path / "mine").mkdir()
+    monkeypatch.setenv(download.VARIABLE, str(tmp_path / "mine"))
     assert download.read("pairs") == TEXT
+
+
+def test_a_folder_that_is_not_there_is_a_mistake(server, tmp_path, monkeypatch):
+    monkeypatch.setenv(download.VARIABLE, str(tmp_path / "nowhere"))
+    for use in (download.read, download.find):
+        with pytest.raises(DataError, match="ATTENTIVELY_DATA=.*nowhere is no folder"):
+            use("pairs")
+    assert server.ranges == []
 
 
 @pytest.mark.parametrize("suffix", [".gz", ""])

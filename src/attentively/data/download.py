@@ -1,7 +1,7 @@
 """Data files by name: from a folder of yours, from the cache, or from the network.
 
 Every file is checked against the SHA-256 of its text before it is used. A folder named in the
-environment variable ``ATTENTIVELY_DATA`` is looked at first.
+environment variable ``ATTENTIVELY_DATA`` is looked at first; it must be there.
 """
 
 import gzip
@@ -121,6 +121,8 @@ def _known(name: str) -> DataFile:
 
 def _own_folder() -> Path | None:
     folder = os.environ.get(VARIABLE)
+    if folder and not Path(folder).is_dir():
+        raise DataError(f"{VARIABLE}={folder} is no folder")
     return Path(folder) if folder else None
 
 
