@@ -68,8 +68,11 @@ def test_a_finished_run_measures_nothing(tmp_path):
 def test_rows_of_another_run_are_not_mixed_in(tmp_path, change, message):
     content = run(counting(Counter()), tmp_path / "r.json", tmp_path, seeds=1, progress=False)
     (tmp_path / "r.json").write_text(json.dumps(content | change))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         run(counting(Counter()), tmp_path / "r.json", tmp_path, seeds=1, progress=False)
+    # The trainings would be gone on with if only the file were moved.
+    assert f"move it away, and {tmp_path}/ with its trainings too" in str(caught.value)
+    assert str(tmp_path / "r.json") in str(caught.value)
 
 
 def test_a_file_that_is_no_result_is_refused_and_left(tmp_path):

@@ -56,7 +56,7 @@ def run(
         "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
         "device": device.describe(device.best()),
     }
-    rows = _finished_rows(output, heading)
+    rows = _finished_rows(output, Path(runs), heading)
     wanted = [(condition, seed) for seed in range(seeds) for condition in experiment.conditions]
     missing = [
         (condition, seed)
@@ -80,7 +80,7 @@ def run(
     return {**heading, "rows": rows}
 
 
-def _finished_rows(output: Path, heading: Row) -> list[Row]:
+def _finished_rows(output: Path, runs: Path, heading: Row) -> list[Row]:
     if not output.exists():
         return []
     try:
@@ -91,6 +91,6 @@ def _finished_rows(output: Path, heading: Row) -> list[Row]:
         if content.get(key) != heading[key]:
             raise ValueError(
                 f"{output} holds rows of {key} {content.get(key)!r}, not {heading[key]!r}: "
-                "move it away to start anew"
+                f"move it away, and {runs}/ with its trainings too, to start anew"
             )
     return content["rows"]
