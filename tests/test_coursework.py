@@ -1,5 +1,6 @@
 """A student's progress and submission, on a small notebook."""
 
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -9,6 +10,7 @@ from notebook_tools import small_notebook, small_part, with_source, write
 from attentively import coursework
 from attentively.cli import app, main
 
+READABLE = "small.ipynb is not a readable notebook: save it again in JupyterLab, or .*one$"
 TAGS = ("raises-exception",)
 
 
@@ -57,6 +59,48 @@ def test_a_kernel_that_dies_is_told(work):
     assert "Python stopped" in second.message
 
 
+@pytest.mark.notebook
+def test_what_was_saved_with_the_notebook_is_not_taken_for_solved(work):
+    """All passed in JupyterLab; then Python stops in the first part, and no part is solved."""
+    notebook = with_source(small_notebook(), "part-1", "import os\nos._exit(3)")
+    for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), start=1):
+        cell.execution_count = number
+    results = coursework.run(write(notebook, work / "small" / "small.ipynb"))
+    assert [result.state for result in results] == ["wrong", "wrong"]
+    assert coursework.report("small", results).count("Python stopped") == 1
+
+
+@pytest.mark.notebook
+def test_a_python_that_does_not_start_is_one_line(work, monkeypatch, capsys):
+    def dead(self):
+        raise RuntimeError("Kernel died before replying to kernel_info")
+
+    monkeypatch.setattr(coursework.NotebookClient, "execute", dead)
+    monkeypatch.setattr("sys.argv", ["attentively", "progress", "--work", str(work)])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    error = capsys.readouterr().err
+    assert error.startswith("error: Python could not be started for ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("extra", ["submit", "progress", "grade"])
+def test_a_package_that_is_not_installed_says_how_to_have_it(extra, monkeypatch, capsys):
+    for module in ("attentively.coursework", "attentively_grader.__main__"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.delattr("attentively.coursework", raising=False)
+    for module in ("nbclient", "nbgrader.api"):
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, "attentively_grader.grading", raising=False)
+    given = ["small", "--student", "anna"] if extra == "submit" else []
+    monkeypatch.setattr("sys.argv", ["attentively", extra, *given])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    error = capsys.readouterr().err
+    assert "run `make setup` in the project's folder" in error
+    assert "attentively[" not in error
+
+
 def test_a_notebook_without_parts_is_told():
     assert "no graded part" in coursework.report("small", [])
 
@@ -74,11 +118,30 @@ def test_a_submission_has_the_layout_that_nbgrader_collects(work, tmp_path):
     folder = tmp_path / "submitted" / "anna" / "small"
     assert receipt.folder == folder
     assert receipt.files == ["small.ipynb", "timestamp.txt"]
-    assert receipt.parts == 4
+    assert (receipt.parts, receipt.unwritten) == (4, 0)
     assert receipt.earlier is None
     assert (folder / "small.ipynb").read_bytes() == (work / "small" / "small.ipynb").read_bytes()
     stamp = (folder / "timestamp.txt").read_text(encoding="utf-8").strip()
     assert parse_utc(stamp) == now.replace(tzinfo=None)
+
+
+@pytest.mark.parametrize(
+    ("unsolved", "line"),
+    [
+        ([], None),
+        (["part-1"], "1 of 2 parts is not implemented yet"),
+        (["part-1", "part-2"], "2 of 2 parts are not implemented yet"),
+    ],
+)
+def test_parts_without_an_answer_are_counted(work, capsys, unsolved, line):
+    notebook = with_source(small_notebook(), "part-2", "# raise NotImplementedError was here")
+    for name in unsolved:
+        body = "    raise NotImplementedError  # replace this line with your code\n"
+        notebook = with_source(notebook, name, "def part():\n" + 2 * body)
+    write(notebook, work / "small" / "small.ipynb")
+    app(["submit", "small", "--student", "anna", "--work", str(work)], standalone_mode=False)
+    printed = capsys.readouterr().out
+    assert (line in printed) if line else ("not implemented" not in printed)
 
 
 def test_an_earlier_submission_is_kept(work, tmp_path):
@@ -105,9 +168,9 @@ def test_a_name_that_is_no_folder_is_refused(work, tmp_path, student):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"{", "not a readable notebook"),
-        (b"\xff\xfe\x00", "not a readable notebook"),
-        (b"[]", "its format is None"),
+        (b"{", READABLE),
+        (b"\xff\xfe\x00", READABLE),
+        (b"[]", READABLE),
         (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}', "no graded part"),
     ],
 )

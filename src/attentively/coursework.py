@@ -22,6 +22,7 @@ from attentively_grader import notebooks
 
 SECONDS_A_CELL = 120
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_UNWRITTEN = re.compile(r"^\s*raise NotImplementedError\b", re.M)
 _STAMP = "%Y-%m-%d %H:%M:%S UTC"
 
 
@@ -69,9 +70,14 @@ def find(work: Path, assignment: str | None) -> list[Path]:
 
 
 def run(path: Path, show_progress: bool = False) -> list[PartResult]:
-    """Run a copy of the notebook from top to bottom and tell what became of each part."""
-    notebook = notebooks.read(path)
+    """Run a copy of the notebook from top to bottom and tell what became of each part.
+
+    Raises `ValueError` if the notebook cannot be read, or Python cannot be started.
+    """
+    notebook = _read(path)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for cell in cells:  # what was saved with the notebook is of an earlier run
+        cell.execution_count, cell.outputs = None, []
     with tqdm(total=len(cells), unit="cell", disable=not show_progress, leave=False) as bar:
         client = NotebookClient(
             notebook,
@@ -90,11 +96,25 @@ def run(path: Path, show_progress: bool = False) -> list[PartResult]:
             stopped = "Python stopped while it ran this part or one before it (out of memory?)"
         except CellTimeoutError:
             stopped = f"this part, or one before it, took longer than {SECONDS_A_CELL} seconds"
+        except RuntimeError as error:  # what Jupyter raises where a kernel does not come up
+            reason = (str(error).splitlines() or ["no reason given"])[0]
+            raise ValueError(f"Python could not be started for {path}: {reason}") from None
     return list(_results(notebook, stopped))
 
 
+def _read(path: Path) -> NotebookNode:
+    """Read a student's notebook; the error says what to do, not what the parser met."""
+    try:
+        return notebooks.read(path)
+    except ValueError:
+        raise ValueError(
+            f"{path} is not a readable notebook: save it again in JupyterLab, or move it away and "
+            "let `make lab` copy a fresh one"
+        ) from None
+
+
 def _results(notebook: NotebookNode, stopped: str) -> Iterator[PartResult]:
-    title = ""
+    title, told = "", False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             headings = re.findall(r"^## +(.+?)(?: \([^()]*points[^()]*\))?$", cell.source, re.M)
@@ -105,7 +125,8 @@ def _results(notebook: NotebookNode, stopped: str) -> Iterator[PartResult]:
         points = float(flags.get("points", 0))
         name = title or flags.get("grade_id", "")
         if stopped and not cell.execution_count:
-            yield PartResult(name, points, "wrong", stopped)
+            yield PartResult(name, points, "wrong", "" if told else stopped)
+            told = True
             continue
         errors = [output for output in cell.outputs if output.output_type == "error"]
         if not errors:
@@ -143,6 +164,8 @@ class Receipt:
     timestamp: str
     files: list[str]
     parts: int
+    unwritten: int
+    """Parts in which a cell still raises `NotImplementedError` as it was handed out."""
     earlier: Path | None
 
 
@@ -160,8 +183,7 @@ def submit(
             "with a letter, a digit or _; your instructor has a list of names"
         )
     path = find(work, assignment)[0]
-    notebook = notebooks.read(path)
-    parts = sum(bool(cell.metadata.get("nbgrader", {}).get("grade")) for cell in notebook.cells)
+    parts = _parts_written(_read(path))
     if not parts:
         raise ValueError(f"{path} has no graded part: is it the notebook that you were given?")
     now = now or datetime.now(UTC)
@@ -177,7 +199,21 @@ def submit(
         fresh.rename(target)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-    return Receipt(target, timestamp, sorted(f.name for f in target.iterdir()), parts, earlier)
+    files = sorted(file.name for file in target.iterdir())
+    return Receipt(target, timestamp, files, len(parts), parts.count(False), earlier)
+
+
+def _parts_written(notebook: NotebookNode) -> list[bool]:
+    """Tell of each part whether something was written: its cells end with the graded one."""
+    parts, written = [], True
+    for cell in notebook.cells:
+        flags = cell.metadata.get("nbgrader", {})
+        if flags.get("solution") and _UNWRITTEN.search(cell.source):
+            written = False
+        if flags.get("grade"):
+            parts.append(written)
+            written = True
+    return parts
 
 
 def _set_aside(target: Path) -> Path:

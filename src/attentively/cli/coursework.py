@@ -39,6 +39,9 @@ def submit(
     receipt = _coursework().submit(work, assignment, student, to)
     print(f"packed {receipt.folder}/ at {receipt.timestamp}")
     print(f"  {', '.join(receipt.files)}; {receipt.parts} graded parts")
+    if receipt.unwritten:
+        are = "is" if receipt.unwritten == 1 else "are"
+        print(f"  {receipt.unwritten} of {receipt.parts} parts {are} not implemented yet")
     if receipt.earlier:
         print(f"  your earlier submission is kept as {receipt.earlier}/")
     print("Hand in this folder. `attentively progress` shows which parts pass.")
@@ -53,7 +56,7 @@ def grade(
     try:
         from attentively_grader.__main__ import main
     except ModuleNotFoundError as error:
-        raise ValueError(_missing(error, "grading")) from None
+        raise ValueError(_missing(error)) from None
 
     arguments = [assignment] if assignment else []
     for name in student or []:
@@ -66,7 +69,7 @@ def _coursework() -> ModuleType:
     try:
         from attentively import coursework
     except ModuleNotFoundError as error:
-        raise ValueError(_missing(error, "book")) from None
+        raise ValueError(_missing(error)) from None
     return coursework
 
 
@@ -76,5 +79,8 @@ def _located() -> Path:
     return Path(os.path.relpath(found))
 
 
-def _missing(error: ModuleNotFoundError, extra: str) -> str:
-    return f"this needs {error.name}: pip install 'attentively[{extra}]'"
+def _missing(error: ModuleNotFoundError) -> str:
+    return (
+        f"this needs {error.name}: run `make setup` in the project's folder, or there "
+        "`pip install -e '.[dev]'`"
+    )
