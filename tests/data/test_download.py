@@ -230,7 +230,7 @@ def test_a_folder_without_the_file_is_passed_over(server, tmp_path, monkeypatch)
 def test_a_folder_that_is_not_there_is_a_mistake(server, tmp_path, monkeypatch):
     monkeypatch.setenv(download.VARIABLE, str(tmp_path / "nowhere"))
     for use in (download.read, download.find):
-        with pytest.raises(DataError, match="ATTENTIVELY_DATA=.*nowhere is no folder"):
+        with pytest.raises(DataError, match=r"ATTENTIVELY_DATA=.*nowhere is no folder"):
             use("pairs")
     assert server.ranges == []
 
