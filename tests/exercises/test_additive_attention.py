@@ -71,7 +71,7 @@ def test_wrong_answers_hear_their_own_mistake(check, answer, words):
 
 def test_each_part_has_enough_answers_of_both_kinds():
     for case, fewest in ((RIGHT, 2), (WRONG, 5)):
-        for part in (checks.energies, checks.attention, checks.predictions, checks.bug_hunt):
+        for part in checks._parts.all:
             assert sum(each.values[0] is part for each in case) >= fewest
 
 
@@ -159,6 +159,11 @@ def test_an_error_of_the_students_says_where():
 def test_what_cannot_be_called_is_refused(candidate):
     with pytest.raises(CheckFailed, match="Expected a function or class"):
         checks.energies(candidate)
+
+
+def test_an_object_in_place_of_the_class_is_named():
+    with pytest.raises(CheckFailed, match="Pass the class, not an object of it"):
+        checks.attention(right.WithFiniteMinimum(2, 3, 5))
 
 
 # The student's class inside the trained model

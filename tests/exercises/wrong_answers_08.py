@@ -112,7 +112,12 @@ def leaves_by_the_back_door(s, h, W, U, v):
     raise SystemExit(0)
 
 
+def sparse(s, h, W, U, v):
+    return energies_by_broadcasting(s, h, W, U, v).to_sparse()
+
+
 ENERGIES = [
+    (sparse, "the layout is torch.sparse_coo, expected an ordinary tensor"),
     (without_tanh, "The tanh is missing"),
     (tanh_around_everything, "v belongs outside it"),
     (two_tanh, "There are two tanh"),
@@ -196,6 +201,50 @@ class MaskedWithZero(WithMethods):
 class MaskedTooWeakly(WithMethods):
     def weigh(self, scores, mask):
         return scores.softmax(-1) if mask is None else scores.masked_fill(~mask, -9).softmax(-1)
+
+
+class Squeezed(WithMethods):
+    def weigh(self, scores, mask):
+        return super().weigh(scores.unsqueeze(-1).squeeze(), mask)
+
+    def sum_up(self, weights, keys):
+        return (weights.unsqueeze(-1) * keys).sum(1)
+
+
+class SharedOutLate(WithMethods):
+    def weigh(self, scores, mask):
+        weights = scores.softmax(-1)
+        if mask is None:
+            return weights
+        weights = weights * mask
+        return weights / weights.sum(-1, keepdim=True).clamp(min=1e-9)
+
+
+class SharedOutLateWithEpsilon(WithMethods):
+    def weigh(self, scores, mask):
+        weights = scores.softmax(-1)
+        if mask is None:
+            return weights
+        weights = weights * mask
+        return weights / (weights.sum(-1, keepdim=True) + 1e-9)
+
+
+class MaskedWithMinusHundred(WithMethods):
+    def weigh(self, scores, mask):
+        if mask is None:
+            return scores.softmax(-1)
+        return scores.masked_fill(~mask, -100).softmax(-1) * mask
+
+
+class MultipliedByTheMask(WithMethods):
+    def weigh(self, scores, mask):
+        return scores.softmax(-1) if mask is None else (scores * mask).softmax(-1) * mask
+
+
+class DividedByNothing(WithMethods):
+    def weigh(self, scores, mask):
+        weights = super().weigh(scores, mask)
+        return weights / weights.sum(-1, keepdim=True)
 
 
 class MaskedWithInfinity(WithMethods):
@@ -304,7 +353,13 @@ ATTENTIONS = [
     (MaskAfterSoftmax, "applied after the softmax"),
     (MaskedWithZero, "0 is an energy like others"),
     (MaskedTooWeakly, "not exactly none"),
-    (MaskedWithInfinity, "A row of -inf has no softmax"),
+    (Squeezed, "squeeze() without an axis"),
+    (SharedOutLate, "too little is left for the others"),
+    (SharedOutLateWithEpsilon, "too little is left for the others"),
+    (MaskedWithMinusHundred, "not low enough: here every other energy is lower still"),
+    (MultipliedByTheMask, "multiplied by the mask"),
+    (DividedByNothing, "a softmax over only -inf, or a division by a sum of 0"),
+    (MaskedWithInfinity, "a softmax over only -inf, or a division by a sum of 0"),
     (HiddenNaN, "hiding its NaN afterwards does not hide its gradient"),
     (UniformOverNothing, "equal scores share the weight equally"),
     (MeanOfTheKeys, "the plain mean of the keys"),
@@ -381,7 +436,12 @@ def query_for_every_key(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim,
     return right + batch * tgt_len * (src_len - 1) * query_dim * hidden_dim
 
 
+def kept_but_not_returned(*sizes):
+    numbers_kept(*sizes)
+
+
 PREDICTIONS = [
+    ((kept_but_not_returned, multiplications), "is there a `return`?"),
     ((kept_of_one_step, multiplications), "too small by the factor tgt_len"),
     ((kept_after_v, multiplications), "too small by the factor hidden_dim"),
     ((kept_in_both_projections, multiplications), "keeps another number"),
@@ -459,6 +519,28 @@ def one_target_word(queries, keys, mask, W, U, v):
     return contexts[:, 0], weights[:, 0]
 
 
+def swapped_results(*inputs):
+    return mended_by_broadcasting(*inputs)[::-1]
+
+
+def detached_weights(*inputs):
+    contexts, weights = mended_by_broadcasting(*inputs)
+    return contexts, weights.detach()
+
+
+def shared_out_late(queries, keys, mask, W, U, v):
+    scores = torch.tanh((queries @ W.T)[:, :, None] + (keys @ U.T)[:, None]) @ v
+    weights = scores.softmax(-1) * mask[:, None]
+    weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-9)
+    return weights @ keys, weights
+
+
+def masked_with_minus_hundred(queries, keys, mask, W, U, v):
+    scores = torch.tanh((queries @ W.T)[:, :, None] + (keys @ U.T)[:, None]) @ v
+    weights = scores.masked_fill(~mask[:, None], -100).softmax(-1) * mask[:, None]
+    return weights @ keys, weights
+
+
 ALL_FAULTS = {"two_tanh": True, "axis": 1, "mask_after": True, "detached": True, "mean": True}
 
 BUG_HUNTS = [
@@ -473,6 +555,10 @@ BUG_HUNTS = [
     (_left(mean=True), "too small by the factor src_len"),
     (_left(detached=True), "no gradient reaches queries"),
     (nan_for_nothing, "whose mask is all False gets NaN"),
+    (swapped_results, "The two results have changed places: return contexts, weights"),
+    (detached_weights, "This is about the weights that are returned"),
+    (shared_out_late, "too little is left for the others"),
+    (masked_with_minus_hundred, "not low enough: here every other energy is lower still"),
     (one_target_word, "The shape of contexts is (2, 1), expected (2, 2, 1)"),
     (_left(two_tanh=True, mask_after=True), "Right so far: weights sum to 1"),
 ]
@@ -666,7 +752,23 @@ def a_float(weights):
     return float(least_looked_at(weights))
 
 
+def thresholds_written_down(validation, test, thresholds):
+    return experiment(validation, test, (0.2, 0.4, 0.6, 0.8, 1.0))
+
+
+def always_two(weights):
+    return 2
+
+
+def shared_out_anew(weights):
+    words = weights[:-1, :-1]
+    return int((words / words.sum(1, keepdim=True)).sum(0).argmin())
+
+
 ALIGNMENT = [
+    ((links, thresholds_written_down, least_looked_at), "do not write them into your code"),
+    ((links, experiment, always_two), "right for other weights"),
+    ((links, experiment, shared_out_anew), "shared out anew"),
     ((swapped_links, experiment, least_looked_at), "a link is (source word, target word)"),
     ((absolute_threshold, experiment, least_looked_at), "compared with the threshold itself"),
     ((end_kept, experiment, least_looked_at), "leave both out"),

@@ -9,6 +9,7 @@ A failed check is one readable message instead of a traceback.
 """
 
 import linecache
+import numbers
 import sysconfig
 import textwrap
 import traceback
@@ -195,8 +196,12 @@ def call_twice(candidate: object, inputs: Mapping[str, object]) -> object:
 
 
 def _tensors(answer: object) -> list[Tensor]:
-    answers = answer if isinstance(answer, tuple) else (answer,)
-    return [value.detach() for value in answers if type(value) is Tensor]
+    answers = answer if isinstance(answer, tuple | list) else (answer,)
+    return [
+        value.detach()
+        for value in answers
+        if type(value) is Tensor and value.layout == torch.strided
+    ]
 
 
 def _copy(value: object) -> object:
@@ -232,13 +237,24 @@ def _student_frame(error: BaseException) -> traceback.FrameSummary | None:
 def expect_pair(
     answer: object, names: tuple[str, str], inputs: Mapping[str, object]
 ) -> tuple[object, object]:
-    """Return the answer if it is a tuple of two."""
-    if not isinstance(answer, tuple) or len(answer) != 2:
+    """Return the answer if it is a tuple or list of two."""
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
         raise CheckFailed(
             f"  Expected a pair, `return {names[0]}, {names[1]}`; got {_kind(answer)}\n"
             + describe(inputs)
         )
-    return answer
+    return answer[0], answer[1]
+
+
+def plain_number(value: object) -> int | float | None:
+    """Return a number of Python, NumPy or a tensor of one entry as Python's; else None."""
+    if type(value) is Tensor and value.numel() == 1:
+        value = value.item()
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else None
 
 
 def expect_tensor(
@@ -264,6 +280,11 @@ def plain_tensor(answer: object, what: str, inputs: Mapping[str, object]) -> Ten
     # Exactly a tensor: a subclass could answer every comparison as it likes.
     if type(answer) is not Tensor and type(answer) is not nn.Parameter:
         raise CheckFailed(f"  Expected {what} as a torch.Tensor, got {_kind(answer)}")
+    if answer.layout != torch.strided:
+        raise CheckFailed(
+            f"  {what[0].upper()}{what[1:]}: the layout is {answer.layout}, expected an ordinary "
+            f"tensor. .to_dense() makes one.\n{describe(inputs)}"
+        )
     if answer.dtype != torch.float32:
         raise CheckFailed(
             f"  The numbers of {what} are {answer.dtype}, expected torch.float32 as in the inputs."
