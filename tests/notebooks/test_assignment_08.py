@@ -1,5 +1,6 @@
 """08_additive_attention through nbgrader itself: release, submit, grade, feedback."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -142,7 +143,6 @@ def test_the_release_is_what_the_solutions_give():
     folder = ROOT / "exercises" / NAME
     there = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert there == first
-    assert not (ROOT / "gradebook.db").exists() or (ROOT / "submitted").exists()
 
 
 def test_nbgraders_own_command_gives_the_same(tmp_path):
@@ -195,6 +195,53 @@ def test_the_release_runs_to_its_end_and_each_part_says_one_line(unsolved):
     (table,) = outputs(unsolved, "progress-code")
     assert table.count("not yet") == 6
     assert "0 of 6 solved" in table
+
+
+RATE_OUTSIDE = """
+def rate(examples, threshold):
+    predicted = [links(weights, threshold) for weights, _ in examples]
+    return alignment_error_rate(predicted, [gold for _, gold in examples])
+
+
+def links(weights, threshold):
+    words = weights[:-1, :-1]
+    linked = words >= threshold * words.max(dim=1, keepdim=True).values
+    return {(j, i) for i, j in linked.nonzero().tolist()}
+
+
+def experiment(validation, test, thresholds):
+    best = min(thresholds, key=lambda threshold: rate(validation, threshold))
+    return best, rate(test, best)
+
+
+def least_looked_at(weights):
+    return int(weights[:-1, :-1].sum(dim=0).argmin())
+"""
+
+
+def test_no_cell_takes_a_name_that_an_answer_uses(tmp_path):
+    """Hint 3 of part 6 suggests the name `rate`; the progress cell calls it once more."""
+    solved = with_source(notebooks.read(SOURCE), "alignment", RATE_OUTSIDE)
+    ran = execute(write(solved, tmp_path / RELEASED.name))
+    shown = "".join(outputs(ran, "alignment-use"))
+    assert "chosen threshold" in shown
+    assert "This runs once" not in shown
+    table = "".join(outputs(ran, "progress-code"))
+    assert "6 of 6 solved" in table
+
+
+def test_locked_cells_bind_no_common_names():
+    taken = set()
+    for cell in notebooks.read(SOURCE).cells:
+        if cell.cell_type == "code" and cell.metadata.nbgrader.get("locked"):
+            for node in ast.parse(cell.source).body:
+                # What a function binds inside stays there.
+                inner = [node] if isinstance(node, ast.FunctionDef) else list(ast.walk(node))
+                taken |= {n.name for n in inner if isinstance(n, ast.FunctionDef)}
+                taken |= {
+                    n.id for n in inner if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+                }
+    assert {name.split("_")[0] for name in taken} == {"faulty", "show"}
 
 
 def test_progress_reads_the_same_from_its_outputs(unsolved):
