@@ -1,7 +1,7 @@
 """What every encoder–decoder model answers to, so that one trainer and one search serve all."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -71,7 +71,3 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
         self, token: Int[Tensor, " batch"], state: State
     ) -> tuple[Float[Tensor, "batch vocab"], State]:
         """Read one token; return the scores of the next one, and the state after it."""
-
-
-AnyEncoderDecoder = EncoderDecoder[Any]
-"""A model of this protocol, whatever its state."""

@@ -41,7 +41,9 @@ def translate(
     """Translate sentences. The translation goes to stdout; what to know about it, to stderr."""
     checkpoint = _load(model)
     texts = [tidy(text) for text in sentences or [line.rstrip("\n") for line in sys.stdin]]
-    found = decoding.translate(checkpoint, texts, beam_size, length_penalty)
+    found = decoding.translate(
+        checkpoint, texts, beam_size, length_penalty, need_weights=plot is not None
+    )
     for translation in found:
         print(translation.text)
         if translation.note:
