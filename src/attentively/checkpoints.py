@@ -5,39 +5,64 @@ runs no code. The shipped ones stand in the package, so `load_pretrained` needs 
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
+from attentively.config import ModelConfig
 from attentively.files import replacing
-from attentively.protocol import EncoderDecoder
+from attentively.protocol import EncoderDecoder, Model
 from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.vocabulary import Tokenizer, load_tokenizer
 
-MODELS = {"Seq2Seq": (Seq2Seq, Seq2SeqConfig)}
+MODELS: dict[str, tuple[Callable[[Any], Model], type[ModelConfig]]] = {
+    "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
+}
+"""Every kind of model that can be saved: its class, and that of its configuration."""
 FORMAT = "attentively checkpoint 1"
 FIELDS = ("format", "model", "config", "src_tokenizer", "tgt_tokenizer", "provenance")
 _PRETRAINED = Path(__file__).parent / "pretrained"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is missing, damaged, or of another kind."""
+
+
+class Translator(NamedTuple):
+    """A model from text to text, and its tokenizers."""
+
+    model: EncoderDecoder
+    src_tokenizer: Tokenizer
+    tgt_tokenizer: Tokenizer
 
 
 @dataclass
 class Checkpoint:
     """A model ready for use, with all that is needed to feed it text."""
 
-    model: EncoderDecoder
-    src_tokenizer: Tokenizer
-    tgt_tokenizer: Tokenizer
+    model: Model
+    src_tokenizer: Tokenizer | None
+    """Of what the model reads; None where that is no text."""
+    tgt_tokenizer: Tokenizer | None
+    """Of what the model writes; None where it writes no text."""
     provenance: dict[str, Any] = field(default_factory=dict)
     """Command, seed, data, device, time and scores."""
 
-
-class CheckpointError(ValueError):
-    """A checkpoint that is missing, damaged, or of another kind."""
+    def translator(self) -> Translator:
+        """Return the parts of a model from text to text; another raises `CheckpointError`."""
+        if (
+            not isinstance(self.model, EncoderDecoder)
+            or self.src_tokenizer is None
+            or self.tgt_tokenizer is None
+        ):
+            raise CheckpointError(f"a {type(self.model).__name__} does not translate text")
+        return Translator(self.model, self.src_tokenizer, self.tgt_tokenizer)
 
 
 def save(
@@ -54,18 +79,17 @@ def save(
     """
     model = checkpoint.model
     dtype = torch.float16 if half_precision else torch.float32
-    # named_parameters() lists a tied parameter once; safetensors refuses shared memory.
     tensors = {
-        f"model.{name}": value.detach().to("cpu", dtype).contiguous()
-        for name, value in model.named_parameters()
+        f"model.{name}": value.to("cpu", dtype if value.is_floating_point() else None).contiguous()
+        for name, value in _stored(model).items()
     }
     tensors |= {name: value.detach().cpu().contiguous() for name, value in (extra or {}).items()}
     content = {
         "format": FORMAT,
         "model": type(model).__name__,
         "config": json.dumps(model.config.to_dict()),
-        "src_tokenizer": checkpoint.src_tokenizer.to_json(),
-        "tgt_tokenizer": checkpoint.tgt_tokenizer.to_json(),
+        "src_tokenizer": _tokenizer_text(checkpoint.src_tokenizer),
+        "tgt_tokenizer": _tokenizer_text(checkpoint.tgt_tokenizer),
         "provenance": json.dumps(checkpoint.provenance, ensure_ascii=False),
     }
     if content["src_tokenizer"] == content["tgt_tokenizer"]:
@@ -99,24 +123,40 @@ def _assemble(
     model_class, config_class = MODELS[content["model"]]
     model = model_class(config_class.from_dict(json.loads(content["config"])))
     weights = {
-        name.removeprefix("model."): value.float()
+        name.removeprefix("model."): value.float() if value.is_floating_point() else value
         for name, value in tensors.items()
         if name.startswith("model.")
     }
-    expected = {name: value.shape for name, value in model.named_parameters()}
+    expected = {name: value.shape for name, value in _stored(model).items()}
     found = {name: value.shape for name, value in weights.items()}
     if expected != found:
         differing = sorted({name for name, _ in expected.items() ^ found.items()})
         raise ValueError(f"its tensors do not fit its own configuration at {differing[:5]}")
     model.load_state_dict(weights, strict=False)  # tied parameters are stored once
-    src_tokenizer = load_tokenizer(content["src_tokenizer"])
+    src_tokenizer = _read_tokenizer(content["src_tokenizer"])
     joint = content["tgt_tokenizer"] == ""
-    tgt_tokenizer = src_tokenizer if joint else load_tokenizer(content["tgt_tokenizer"])
-    sizes = len(src_tokenizer), len(tgt_tokenizer)
-    if sizes != (model.config.src_vocab_size, model.config.tgt_vocab_size):
+    tgt_tokenizer = src_tokenizer if joint else _read_tokenizer(content["tgt_tokenizer"])
+    sizes = tuple(None if given is None else len(given) for given in (src_tokenizer, tgt_tokenizer))
+    if sizes != model.config.vocab_sizes:
         raise ValueError(f"its tokenizers of {sizes} tokens do not fit {model.config}")
     provenance = json.loads(content["provenance"])
     return Checkpoint(model.to(device).eval(), src_tokenizer, tgt_tokenizer, provenance)
+
+
+def _stored(model: nn.Module) -> dict[str, Tensor]:
+    """Return what a checkpoint keeps of a model: parameters, and buffers that it cannot rebuild."""
+    tensors = model.state_dict()  # knows which buffers those are
+    # Not the state's own list: a tied parameter stands there twice, and safetensors refuses it.
+    names = [name for name, _ in [*model.named_parameters(), *model.named_buffers()]]
+    return {name: tensors[name] for name in names if name in tensors}
+
+
+def _tokenizer_text(tokenizer: Tokenizer | None) -> str:
+    return "null" if tokenizer is None else tokenizer.to_json()
+
+
+def _read_tokenizer(text: str) -> Tokenizer | None:
+    return None if text == "null" else load_tokenizer(text)
 
 
 def read(path: Path | str) -> tuple[dict[str, str], dict[str, Tensor]]:

@@ -1,7 +1,8 @@
 """Frozen configurations that say what they do not understand."""
 
 import dataclasses
-from typing import Any, Self
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,3 +30,20 @@ class Config:
     def to_dict(self) -> dict[str, Any]:
         """Return every choice by its name."""
         return dataclasses.asdict(self)
+
+
+class VocabSizes(NamedTuple):
+    """How many tokens a model reads and writes; None where it has no such side."""
+
+    src: int | None
+    tgt: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelConfig(Config, ABC):
+    """The choices that make a model."""
+
+    @property
+    @abstractmethod
+    def vocab_sizes(self) -> VocabSizes:
+        """What its source and its target tokenizer must hold."""

@@ -1,12 +1,14 @@
-"""What every encoder–decoder model answers to, so that one trainer and one search serve all."""
+"""What every model answers to, so that one trainer and one search serve all."""
 
 from abc import ABC, abstractmethod
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from attentively.config import Config
+from attentively.config import ModelConfig
+from attentively.masks import padding_mask
+from attentively.vocabulary import PAD_ID
 
 
 class Memory(NamedTuple):
@@ -14,7 +16,7 @@ class Memory(NamedTuple):
 
     outputs: Float[Tensor, "batch src_len memory_dim"]
     """One vector per source position."""
-    state: Float[Tensor, "batch encoder_dim"] | None = None
+    state: Float[Tensor, "batch state_dim"] | None = None
     """For recurrent models, what starts the decoder."""
 
 
@@ -38,19 +40,40 @@ class DecoderState(Protocol):
 State = TypeVar("State", bound=DecoderState)
 
 
-class EncoderDecoder(nn.Module, ABC, Generic[State]):
+class Model(nn.Module):
+    """A network that says what it is made of."""
+
+    config: ModelConfig
+
+
+class Autoregressive(Model, ABC, Generic[State]):
+    """A model that writes one token after the other."""
+
+    @abstractmethod
+    def step(
+        self, token: Int[Tensor, " batch"], state: State
+    ) -> tuple[Float[Tensor, "batch vocab"], State]:
+        """Read one token; return the scores of the next one, and the state after it.
+
+        The state that was given stays as it was, so that another token may be tried.
+        """
+
+
+class EncoderDecoder(Autoregressive[State]):
     """A model that reads a source and writes a target.
 
-    ``src_mask`` is ``padding_mask(src, PAD_ID)``, of shape (batch, 1, src_len).
+    ``src_mask`` is ``model.source_mask(src)``, of shape (batch, 1, src_len).
     """
 
-    config: Config
+    def source_mask(self, src: Shaped[Tensor, "batch ..."]) -> Bool[Tensor, "batch 1 src_len"]:
+        """True where there is something to look at: at real tokens, not at padding."""
+        return padding_mask(src, PAD_ID)
 
     @abstractmethod
     def encode(
-        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "batch 1 src_len"]
+        self, src: Shaped[Tensor, "batch ..."], src_mask: Bool[Tensor, "batch 1 src_len"]
     ) -> Memory:
-        """Read the source."""
+        """Read the source: the ids of a sentence, or whatever else the model reads."""
 
     @abstractmethod
     def decode(
@@ -65,9 +88,3 @@ class EncoderDecoder(nn.Module, ABC, Generic[State]):
     @abstractmethod
     def start(self, memory: Memory, src_mask: Bool[Tensor, "batch 1 src_len"]) -> State:
         """Return the state before the first token."""
-
-    @abstractmethod
-    def step(
-        self, token: Int[Tensor, " batch"], state: State
-    ) -> tuple[Float[Tensor, "batch vocab"], State]:
-        """Read one token; return the scores of the next one, and the state after it."""

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attentively.additive import AdditiveAttention
-from attentively.config import Config
+from attentively.config import ModelConfig, VocabSizes
 from attentively.embedding import TokenEmbedding
 from attentively.protocol import DecoderOutput, EncoderDecoder, Memory
 from attentively.recurrent import BidirectionalEncoder
@@ -23,7 +23,7 @@ AttentionKind = Literal["additive", "fixed"]
 
 
 @dataclass(frozen=True)
-class Seq2SeqConfig(Config):
+class Seq2SeqConfig(ModelConfig):
     """The sizes of a `Seq2Seq`, and how its decoder sees the source."""
 
     src_vocab_size: int
@@ -45,6 +45,11 @@ class Seq2SeqConfig(Config):
                 f"share_embeddings needs one vocabulary, but src_vocab_size={self.src_vocab_size} "
                 f"and tgt_vocab_size={self.tgt_vocab_size}"
             )
+
+    @property
+    def vocab_sizes(self) -> VocabSizes:
+        """What its source and its target tokenizer must hold."""
+        return VocabSizes(self.src_vocab_size, self.tgt_vocab_size)
 
 
 class FixedContext(nn.Module):
