@@ -67,6 +67,75 @@ def test_equals_torch_in_value_and_gradient(seed, pad_id):
     torch.testing.assert_close(ours.grad, theirs.grad)
 
 
+def test_label_smoothing_by_hand():
+    # Three tokens with probabilities 1/2, 1/4, 1/4; the first was right; then padding. Smoothing
+    # by 0.3 asks for 0.7 + 0.1, 0.1 and 0.1 of them, which cost 1, 2 and 2 bits.
+    logits = torch.tensor([[[0.5, 0.25, 0.25], [0.98, 0.01, 0.01]]]).log()
+    loss = cross_entropy(logits, torch.tensor([[0, 2]]), pad_id=2, label_smoothing=0.3)
+    assert loss.item() == pytest.approx((0.8 * 1 + 0.1 * 2 + 0.1 * 2) * math.log(2))
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.37, 0.99])
+@pytest.mark.parametrize("pad_id", [0, 4])
+def test_label_smoothing_equals_torch_in_value_and_gradient(label_smoothing, pad_id):
+    logits, targets = batch()
+    ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    loss = cross_entropy(ours, targets, pad_id, label_smoothing)
+    expected = F.cross_entropy(
+        theirs.transpose(1, 2), targets, ignore_index=pad_id, label_smoothing=label_smoothing
+    )
+    torch.testing.assert_close(loss, expected)
+    loss.backward()
+    expected.backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def spread_over_the_others(logits, targets, pad_id, label_smoothing):
+    """A broken twin: the right token gets no share of what is spread."""
+    log_p = logits.log_softmax(-1)
+    right = log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    others = (log_p.sum(-1) - right) / (logits.shape[-1] - 1)
+    losses = -(1 - label_smoothing) * right - label_smoothing * others
+    return losses[targets != pad_id].mean()
+
+
+def best_probability_of_the_right_token(loss, label_smoothing, vocab=5):
+    """Return what a model without any other aim ends up saying."""
+    logits = torch.zeros(1, 1, vocab, dtype=torch.double, requires_grad=True)
+    optimizer = torch.optim.LBFGS([logits], max_iter=100, line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        value = loss(logits, torch.tensor([[3]]), PAD_ID, label_smoothing)
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    return logits.softmax(-1)[0, 0, 3].item()
+
+
+def test_the_right_token_has_its_part_of_the_even_share():
+    # Szegedy et al.: 1 - epsilon + epsilon / K, where K = 5.
+    assert best_probability_of_the_right_token(cross_entropy, 0.2) == pytest.approx(
+        0.8 + 0.2 / 5, abs=1e-3
+    )
+    assert best_probability_of_the_right_token(spread_over_the_others, 0.2) == pytest.approx(
+        0.8, abs=1e-3
+    )
+
+
+@pytest.mark.parametrize("label_smoothing", [-0.1, 1.0, 1.5, math.nan])
+def test_a_smoothing_that_is_no_share_is_refused(label_smoothing):
+    with pytest.raises(ValueError, match=f"label_smoothing={label_smoothing} must be from 0"):
+        cross_entropy(*batch(), PAD_ID, label_smoothing)
+
+
+def test_an_impossible_token_costs_nothing_without_smoothing():
+    logits = torch.tensor([[[0.0, 0.0, -torch.inf]]])
+    loss = cross_entropy(logits, torch.tensor([[1]]), PAD_ID)
+    assert loss.item() == pytest.approx(math.log(2))
+
+
 def moves_with_the_logits_at_padding(loss):
     logits, targets = batch()
     moved = torch.where((targets == PAD_ID).unsqueeze(-1), 100 * logits, logits)
@@ -106,11 +175,16 @@ def test_every_token_weighs_the_same():
     assert not weighs_every_token_alike(mean_of_sentence_means)
 
 
-def test_impossible_logits_at_padding_do_no_harm():
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_impossible_logits_at_padding_do_no_harm(label_smoothing):
     logits, targets = batch()
     logits[targets == PAD_ID] = -torch.inf
     logits[targets == PAD_ID, 3] = 0.0
-    assert cross_entropy(logits, targets, PAD_ID).isfinite()
+    logits.requires_grad_()
+    loss = cross_entropy(logits, targets, PAD_ID, label_smoothing)
+    loss.backward()
+    assert loss.isfinite()
+    assert logits.grad.isfinite().all()
 
 
 def test_nothing_but_padding_is_refused():

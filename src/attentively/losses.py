@@ -8,6 +8,7 @@ def cross_entropy(
     logits: Float[Tensor, "batch tgt_len vocab"],
     targets: Int[Tensor, "batch tgt_len"],
     pad_id: int,
+    label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
     r"""Return the mean surprise, in nats per token, at the tokens that should have come.
 
@@ -15,11 +16,26 @@ def cross_entropy(
         \qquad p = \operatorname{softmax}(\text{logits})
 
     over the :math:`N` real tokens of the batch; padding counts neither above nor below the
-    line. Raises `ValueError` where there is nothing but padding.
+    line. Label smoothing :math:`\varepsilon` asks for less certainty: the right token is
+    worth :math:`1 - \varepsilon`, and the rest is spread evenly over all :math:`K` tokens
+    of the vocabulary, so that :math:`\log p(y_t)` above becomes
+
+    .. math:: (1 - \varepsilon) \log p(y_t) + \frac{\varepsilon}{K} \sum_{k=1}^{K} \log p(k).
+
+    Szegedy et al. (2016), https://arxiv.org/abs/1512.00567, section 7; the Transformer's
+    paper takes :math:`\varepsilon = 0.1` (https://arxiv.org/abs/1706.03762, section 5.4).
+
+    Raises `ValueError` where there is nothing but padding, and for a `label_smoothing` that is
+    not from 0 to below 1.
     """
+    if not 0 <= label_smoothing < 1:
+        raise ValueError(f"label_smoothing={label_smoothing} must be from 0 to below 1")
     real = targets != pad_id
     if not real.any():
         raise ValueError(f"all {targets.numel()} targets are padding (pad_id={pad_id})")
     log_probabilities = logits.log_softmax(dim=-1)
     log_likelihoods = log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    if label_smoothing > 0:
+        evenly_spread = log_probabilities.mean(dim=-1)
+        log_likelihoods = (1 - label_smoothing) * log_likelihoods + label_smoothing * evenly_spread
     return -log_likelihoods[real].mean()

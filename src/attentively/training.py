@@ -227,7 +227,7 @@ class Trainer:
     def _update(self, batch: Batch) -> Tensor:
         self.model.train()
         rate = self.config.learning_rate * SCHEDULES[self.config.schedule](
-            self.step, self.config.steps
+            self.step, self.config.steps, max(1, self.config.steps // 10)
         )
         for group in self.optimizer.param_groups:
             group["lr"] = rate
