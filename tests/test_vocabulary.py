@@ -20,6 +20,7 @@ from attentively.vocabulary import (
     UNK,
     UNK_ID,
     BPETokenizer,
+    CharacterTokenizer,
     Vocabulary,
     WordTokenizer,
     load_tokenizer,
@@ -36,12 +37,14 @@ SENTENCES = [
 ]
 CHARACTERS = sorted(set("".join(SENTENCES)))
 WORDS = sorted({word for sentence in SENTENCES for word in sentence.split()})
-KINDS = ["word", "bpe"]
+KINDS = ["word", "character", "bpe"]
 
 
 def train(kind, vocabulary_size=101):
     if kind == "word":
         return WordTokenizer.train(SENTENCES)
+    if kind == "character":
+        return CharacterTokenizer.train(SENTENCES)
     return BPETokenizer.train(SENTENCES, vocabulary_size)
 
 
@@ -108,6 +111,7 @@ def test_words_round_trip(words):
 
 
 BPE = train("bpe")
+LETTERS = train("character")
 
 
 @given(st.text(CHARACTERS))
@@ -117,9 +121,30 @@ def test_text_of_known_characters_round_trips_through_bpe(text):
     assert BPE.decode(ids) == " ".join(text.split())
 
 
+@given(st.text(CHARACTERS))
+def test_characters_round_trip_with_every_space_between_and_around_them(text):
+    ids = LETTERS.encode(text)
+    assert len(ids) == len(text) + 1
+    assert LETTERS.decode(ids) == text
+    assert LETTERS.tokens(ids) == [*text, END]
+
+
+@given(st.text(min_size=1))
+def test_a_text_round_trips_through_its_own_characters(text):
+    tokenizer = CharacterTokenizer.train(text)
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert len(tokenizer) == len(SPECIAL_TOKENS) + len(set(text))
+
+
+def test_characters_are_listed_in_the_order_of_unicode():
+    tokenizer = CharacterTokenizer.train(["Ça b\n", "ab"])
+    assert tokenizer.vocabulary.tokens[4:] == ["\n", " ", "a", "b", "Ç"]
+    assert tokenizer.encode("ba") == [7, 6, END_ID]
+
+
 @given(st.text())
 def test_any_text_at_all_encodes_and_decodes(text):
-    for tokenizer in (BPE, WordTokenizer.train(SENTENCES)):
+    for tokenizer in (BPE, LETTERS, WordTokenizer.train(SENTENCES)):
         ids = tokenizer.encode(text)
         assert ids[-1] == END_ID
         assert all(0 <= index < len(tokenizer) for index in ids)
@@ -130,7 +155,7 @@ def test_any_text_at_all_encodes_and_decodes(text):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_text_is_only_the_end(tokenizers, kind):
-    for nothing in ("", " ", "\n\t "):
+    for nothing in [""] if kind == "character" else ["", " ", "\n\t "]:
         assert tokenizers[kind].encode(nothing) == [END_ID]
     assert tokenizers[kind].decode([]) == ""
     assert tokenizers[kind].decode([START_ID, END_ID, PAD_ID]) == ""
@@ -223,6 +248,8 @@ def test_an_empty_corpus_is_refused(sentences):
         BPETokenizer.train(sentences, 101)
     with pytest.raises(ValueError, match="is the corpus empty"):
         WordTokenizer.train(sentences)
+    with pytest.raises(ValueError, match="is the corpus empty"):
+        CharacterTokenizer.train(sentence.strip() for sentence in sentences)
 
 
 def test_a_min_count_beyond_every_word_is_refused():
@@ -275,6 +302,11 @@ def test_json_round_trip(tokenizers, kind):
         '{"kind": "word", "tokens": ["a", "a"]}',
         '{"kind": "word", "tokens": 7}',
         '{"kind": "word", "tokens": [7]}',
+        '{"kind": "character"}',
+        '{"kind": "character", "tokens": ["a", "a"]}',
+        '{"kind": "character", "tokens": ["a", "bc"]}',
+        '{"kind": "character", "tokens": ["a", ""]}',
+        '{"kind": "character", "tokens": [7]}',
         '{"kind": "bpe", "library": {}}',
         '{"kind": "bpe", "library": {"model": {"type": "BPE"}}}',
     ],

@@ -1,4 +1,4 @@
-"""Text becomes numbers: special tokens, vocabularies, and two tokenizers.
+"""Text becomes numbers: special tokens, vocabularies, and three tokenizers.
 
 A *source* sentence is ``tokenizer.encode(text)``: its ids and then ``END_ID``.
 A *target* sentence is ``[START_ID] + tokenizer.encode(text)``: the decoder reads all
@@ -107,6 +107,41 @@ class WordTokenizer:
         return json.dumps({"kind": "word", "tokens": ordinary}, ensure_ascii=False)
 
 
+class CharacterTokenizer:
+    """One token for each character; spaces and line ends count, and nothing is tidied away."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+
+    @classmethod
+    def train(cls, texts: Iterable[str]) -> "CharacterTokenizer":
+        """List the characters that occur, in the order of Unicode; one text will do."""
+        characters = {character for text in texts for character in text}
+        if not characters:
+            raise ValueError("there is no character to list: is the corpus empty?")
+        return cls(Vocabulary(sorted(characters)))
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of the characters of `text`, ``END_ID`` last."""
+        return [*self.vocabulary.encode(text), END_ID]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the characters of `ids` side by side, special tokens left out."""
+        return "".join(self.vocabulary.decode(i for i in ids if i not in _SILENT_IDS))
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return the character of each id, special tokens too."""
+        return self.vocabulary.decode(ids)
+
+    def to_json(self) -> str:
+        """Return all that `load_tokenizer` needs."""
+        ordinary = self.vocabulary.tokens[len(SPECIAL_TOKENS) :]
+        return json.dumps({"kind": "character", "tokens": ordinary}, ensure_ascii=False)
+
+
 class BPETokenizer:
     """Subwords by byte-pair encoding: frequent words whole, rare ones in pieces.
 
@@ -184,11 +219,13 @@ class BPETokenizer:
 _SILENT_IDS = {PAD_ID, START_ID, END_ID}
 
 
-def load_tokenizer(text: str) -> WordTokenizer | BPETokenizer:
+def load_tokenizer(text: str) -> WordTokenizer | CharacterTokenizer | BPETokenizer:
     """Read back what a tokenizer's ``to_json`` wrote; raises `ValueError` for other text."""
     match json.loads(text):
         case {"kind": "word", "tokens": [*tokens]} if all(isinstance(t, str) for t in tokens):
             return WordTokenizer(Vocabulary(tokens))
+        case {"kind": "character", "tokens": [*tokens]} if all(_is_character(t) for t in tokens):
+            return CharacterTokenizer(Vocabulary(tokens))
         case {"kind": "bpe", "library": library}:
             try:
                 library_tokenizer = tokenizers.Tokenizer.from_str(json.dumps(library))
@@ -196,7 +233,13 @@ def load_tokenizer(text: str) -> WordTokenizer | BPETokenizer:
                 raise ValueError(f"this is no tokenizer of the library's: {error}") from None
             library_tokenizer.encode_special_tokens = True  # not kept in the library's own file
             return BPETokenizer(library_tokenizer)
-    raise ValueError("expected a tokenizer of kind 'word' or 'bpe', as written by to_json")
+    raise ValueError(
+        "expected a tokenizer of kind 'word', 'character' or 'bpe', as written by to_json"
+    )
+
+
+def _is_character(token: object) -> bool:
+    return isinstance(token, str) and len(token) == 1
 
 
 def target_ids(tokenizer: Tokenizer, text: str) -> list[int]:
