@@ -1,5 +1,6 @@
 """Scores agree with sacreBLEU, with paper and pencil, and with what they claim to measure."""
 
+import functools
 import math
 import random
 from collections import Counter
@@ -13,11 +14,14 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from attentively import metrics
 from attentively.metrics import (
     alignment_error_rate,
+    chrf,
     corpus_bleu,
     count_ngrams,
+    edit_distance,
     exact_match,
     perplexity,
     tokenize_13a,
+    word_error_rate,
 )
 
 FRENCH = [
@@ -274,6 +278,263 @@ def test_tokenize_is_the_callers_choice():
 def test_bleu_refuses(hypotheses, references, message):
     with pytest.raises(ValueError, match=message):
         corpus_bleu(hypotheses, references)
+
+
+# --- chrF ---
+
+
+def sacrebleus_chrf(hypotheses, references):
+    """`references` holds a string, or several, for each hypothesis."""
+    alternatives = [[r] if isinstance(r, str) else r for r in references]
+    scorer = sacrebleu.CHRF()
+    return scorer.corpus_score(hypotheses, list(zip(*alternatives, strict=True))).score
+
+
+def assert_chrf_equals_sacrebleus(hypotheses, references, score=chrf):
+    expected = sacrebleus_chrf(hypotheses, references)
+    assert score(hypotheses, references) == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_docstring_says_sacrebleus_signature():
+    scorer = sacrebleu.CHRF()
+    scorer.corpus_score(["a"], [["a"]])
+    for part in ("case:mixed", "eff:yes", "nc:6", "nw:0", "space:no"):
+        assert part in chrf.__doc__
+        assert part in str(scorer.get_signature())
+
+
+def test_chrf_by_hand():
+    # Without the space: lechat and lachatte. Of the hypothesis's 6, 5, 4, 3, 2 and 1 n-grams
+    # these are shared: l e c h a t, ch ha at, cha hat, chat. The reference has 8, 7, 6, 5, 4, 3.
+    precision = (6 / 6 + 3 / 5 + 2 / 4 + 1 / 3 + 0 / 2 + 0 / 1) / 6
+    recall = (6 / 8 + 3 / 7 + 2 / 6 + 1 / 5 + 0 / 4 + 0 / 3) / 6
+    expected = 100 * 5 * precision * recall / (4 * precision + recall)
+    assert chrf(["le chat"], ["la chatte"]) == pytest.approx(expected)
+    assert expected == pytest.approx(30.33, abs=0.01)
+
+
+@given(corpora(max_size=5))
+@example((["le chat"], ["le chat"]))  # all but the longest n-grams
+@example((["ab"], ["abc"]))  # few orders count
+@example(([""], [""]))
+@example((["le"], [""]))
+@example(([""], ["le"]))
+@example((["", "le chat dort"], ["le lait", "le chat dort"]))
+@example((["le chat dort", "le lait"], ["", "le lait"]))
+def test_chrf_equals_sacrebleu(corpus):
+    assert_chrf_equals_sacrebleus(*corpus)
+
+
+@given(
+    st.lists(st.tuples(nasty_text() | st.text(max_size=9), nasty_text()), min_size=1, max_size=4)
+)
+def test_chrf_equals_sacrebleu_on_nasty_strings(pairs):
+    assert_chrf_equals_sacrebleus(*map(list, zip(*pairs, strict=True)))
+
+
+@given(st.lists(st.tuples(sentences(max_size=5), *[sentences(max_size=5)] * 3), min_size=1))
+def test_chrf_equals_sacrebleu_with_three_references(rows):
+    assert_chrf_equals_sacrebleus([row[0] for row in rows], [list(row[1:]) for row in rows])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_chrf_equals_sacrebleu_on_spoiled_translations(seed):
+    rng = random.Random(seed)
+    references = rng.choices(FRENCH, k=97)
+    hypotheses = [spoiled(reference, rng) for reference in references]
+    assert 10 < chrf(hypotheses, references) < 95
+    assert_chrf_equals_sacrebleus(hypotheses, references)
+
+
+def recall_and_precision_alike(hypotheses, references, monkeypatch):
+    """A broken twin: what is left out costs no more than what is too much."""
+    monkeypatch.setattr(metrics, "CHRF_BETA", 1)
+    return chrf(hypotheses, references)
+
+
+def spaces_counted(hypotheses, references, monkeypatch):
+    """A broken twin: a space is a character."""
+    visible = [[text.replace(" ", "_") for text in texts] for texts in (hypotheses, references)]
+    return chrf(*visible)
+
+
+def every_order_counted(hypotheses, references, monkeypatch):
+    """A broken twin: an order without n-grams scores nothing and counts."""
+    one = metrics._Overlap(0, 1, 1)
+    overlaps = metrics._overlaps
+    monkeypatch.setattr(
+        metrics,
+        "_overlaps",
+        lambda *texts: [o if o.hypothesis else one for o in overlaps(*texts)],
+    )
+    return chrf(hypotheses, references)
+
+
+def mean_chrf_of_sentences(hypotheses, references, monkeypatch):
+    """A broken twin: the mean of the sentences' scores."""
+    pairs = zip(hypotheses, references, strict=True)
+    scores = [chrf([hypothesis], [reference]) for hypothesis, reference in pairs]
+    return sum(scores) / len(scores)
+
+
+@pytest.mark.parametrize(
+    ("broken", "hypotheses", "references"),
+    [
+        (recall_and_precision_alike, ["le chat dort"], ["le chat dort bien ici"]),
+        (spaces_counted, ["le chat dort"], ["le chaton dort"]),
+        (every_order_counted, ["chat"], ["chats"]),
+        (mean_chrf_of_sentences, ["le chat dort", "oui"], ["le chat dort bien", "non"]),
+    ],
+)
+def test_broken_chrfs_differ_from_sacrebleu(broken, hypotheses, references, monkeypatch):
+    assert_chrf_equals_sacrebleus(hypotheses, references)
+    with pytest.raises(AssertionError):
+        assert_chrf_equals_sacrebleus(
+            hypotheses, references, lambda *corpus: broken(*corpus, monkeypatch=monkeypatch)
+        )
+
+
+@given(corpora(max_size=5), st.randoms(use_true_random=False))
+def test_chrf_lies_in_range_and_knows_no_order(corpus, rng):
+    score = chrf(*corpus)
+    assert 0 <= score <= 100 + 1e-9
+    shuffled = list(zip(*corpus, strict=True))
+    rng.shuffle(shuffled)
+    assert chrf(*map(list, zip(*shuffled, strict=True))) == pytest.approx(score)
+
+
+@given(st.lists(sentences(min_size=1, max_size=9), min_size=1))
+def test_a_perfect_translation_has_a_chrf_of_100(references):
+    assert chrf(references, references) == pytest.approx(100)
+
+
+def test_a_wrong_ending_costs_less_in_chrf_than_in_bleu():
+    reference = ["les petites maisons blanches sont très belles ici"]
+    endings = ["les petits maisons blanche sont très beaux ici"]
+    assert chrf(endings, reference) > 60
+    assert corpus_bleu(endings, reference).score < 30
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "message"),
+    [
+        ([], [], "an empty corpus has no score"),
+        (["a"], ["a", "b"], r"different lengths .*'hypotheses': 1, 'references': 2"),
+        ("a sentence", ["a sentence"], "hypotheses must be a list of sentences.*'a sentence'"),
+        (["a"], [[]], "'a' has no reference"),
+    ],
+)
+def test_chrf_refuses(hypotheses, references, message):
+    with pytest.raises(ValueError, match=message):
+        chrf(hypotheses, references)
+
+
+# --- word error rate ---
+
+
+@functools.cache
+def brute_force(one, other):
+    """Return the edit distance by trying every edit at the beginning."""
+    if not one or not other:
+        return len(one) + len(other)
+    if one[0] == other[0]:
+        return brute_force(one[1:], other[1:])
+    return 1 + min(
+        brute_force(one[1:], other[1:]), brute_force(one[1:], other), brute_force(one, other[1:])
+    )
+
+
+def greedy(one, other):
+    """A broken twin: words are compared place by place."""
+    return sum(a != b for a, b in zip(one, other, strict=False)) + abs(len(one) - len(other))
+
+
+def tokens():
+    return st.lists(st.sampled_from("abc"), max_size=6).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "reference", "edits"),
+    [
+        ("kitten", "sitting", 3),  # k to s, e to i, and a g
+        ("", "abc", 3),
+        ("abc", "", 3),
+        ("abc", "abc", 0),
+        ("abcd", "bcde", 2),  # out at the front, in at the back
+        ("ab", "ba", 2),  # to swap two is no single edit
+    ],
+)
+def test_edit_distance_by_hand(hypothesis, reference, edits):
+    assert edit_distance(hypothesis, reference) == edits
+    assert edit_distance(list(hypothesis), list(reference)) == edits
+
+
+@given(tokens(), tokens())
+def test_edit_distance_equals_brute_force(one, other):
+    assert edit_distance(one, other) == brute_force(one, other)
+
+
+def test_place_by_place_is_not_enough():
+    assert edit_distance("abcd", "bcde") == brute_force("abcd", "bcde") != greedy("abcd", "bcde")
+
+
+@given(tokens(), tokens(), tokens())
+def test_edit_distance_is_a_distance(one, two, three):
+    assert edit_distance(one, two) == edit_distance(two, one)
+    assert (edit_distance(one, two) == 0) == (one == two)
+    assert edit_distance(one, three) <= edit_distance(one, two) + edit_distance(two, three)
+    assert abs(len(one) - len(two)) <= edit_distance(one, two) <= max(len(one), len(two))
+    assert edit_distance(three + one, three + two) == edit_distance(one, two)
+
+
+def test_word_error_rate_by_hand():
+    # chat for chien; "pas" left out; "bien" and "ici" too much; 4 + 5 words in the references.
+    hypotheses = ["le chat dort bien ici", "je ne sais"]
+    references = ["le chien dort", "je ne sais pas trop"]
+    # the first: 1 substitution and 2 insertions; the second: 2 deletions
+    assert word_error_rate(hypotheses, references) == pytest.approx(5 / 8)
+
+
+def test_word_error_rate_is_no_mean_over_sentences():
+    hypotheses, references = ["a", "a b c d e"], ["b", "a b c d e"]
+    assert word_error_rate(hypotheses, references) == pytest.approx(1 / 6)
+    each = [word_error_rate([h], [r]) for h, r in zip(hypotheses, references, strict=True)]
+    assert sum(each) / 2 == pytest.approx(1 / 2)
+
+
+def test_too_many_words_bring_the_rate_above_1():
+    assert word_error_rate(["a b c d"], ["e"]) == 4
+    assert word_error_rate(["a b", ""], ["", "a"]) == 3
+
+
+def test_white_space_is_no_error():
+    assert word_error_rate(["  le\u00a0chat  dort \n"], ["le chat dort"]) == 0
+
+
+@given(corpora(max_size=5).filter(lambda corpus: any(corpus[1])))
+def test_word_error_rate_properties(corpus):
+    hypotheses, references = corpus
+    rate = word_error_rate(hypotheses, references)
+    words = sum(len(reference.split()) for reference in references)
+    assert rate * words == pytest.approx(
+        sum(brute_force(tuple(h.split()), tuple(r.split())) for h, r in zip(*corpus, strict=True))
+    )
+    assert word_error_rate(references, references) == 0
+    assert word_error_rate([""] * len(references), references) == 1
+
+
+@pytest.mark.parametrize(
+    ("hypotheses", "references", "message"),
+    [
+        ([], [], "an empty corpus has no score"),
+        (["a"], ["a", "b"], r"'hypotheses': 1, 'references': 2"),
+        ("a", ["a"], "hypotheses must be a list of sentences"),
+        (["a", ""], ["", " "], "every reference given is empty"),
+    ],
+)
+def test_word_error_rate_refuses(hypotheses, references, message):
+    with pytest.raises(ValueError, match=message):
+        word_error_rate(hypotheses, references)
 
 
 # --- exact match ---
