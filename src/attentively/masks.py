@@ -32,18 +32,19 @@ def masked_softmax(
     """
     if mask is None:
         return torch.softmax(scores, dim=-1)
-    if not _broadcasts(mask.shape, scores.shape):
-        raise ValueError(
-            f"a mask of shape {tuple(mask.shape)} does not fit scores of shape "
-            f"{tuple(scores.shape)}: give every axis the same size, or 1"
-        )
+    check_mask(mask, scores.shape)
     # The lowest finite number rather than -inf: a row of -inf has no softmax.
     lowest = torch.finfo(scores.dtype).min
     weights = torch.softmax(scores.masked_fill(~mask, lowest), dim=-1)
     return weights.masked_fill(~mask, 0.0)
 
 
-def _broadcasts(mask_shape: torch.Size, scores_shape: torch.Size) -> bool:
-    return len(mask_shape) == len(scores_shape) and all(
-        size in (1, full) for size, full in zip(mask_shape, scores_shape, strict=True)
-    )
+def check_mask(mask: Bool[Tensor, "..."], scores_shape: tuple[int, ...]) -> None:
+    """Raise `ValueError` if `mask` does not fit scores of that shape, quoting both shapes."""
+    if len(mask.shape) != len(scores_shape) or any(
+        size not in (1, full) for size, full in zip(mask.shape, scores_shape, strict=True)
+    ):
+        raise ValueError(
+            f"a mask of shape {tuple(mask.shape)} does not fit scores of shape "
+            f"{tuple(scores_shape)}: give every axis the same size, or 1"
+        )
