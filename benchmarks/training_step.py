@@ -28,7 +28,8 @@ from attentively.checkpoints import Checkpoint
 from attentively.data.batches import Batch, Example, collate
 from attentively.files import replacing
 from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
-from attentively.training import Trainer, TrainingConfig, teacher_forced_loss
+from attentively.tasks import teacher_forced_loss
+from attentively.training import Trainer, TrainingConfig
 from attentively.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary, WordTokenizer
 
 RESULTS = Path(__file__).parent / "results" / "training_step.json"
@@ -127,7 +128,7 @@ def of_the_package(size: Size) -> tuple[nn.Module, Callable[[Batch], Tensor]]:
     example = [Example([END_ID], [START_ID, END_ID])]
     config = TrainingConfig(steps=10**6, schedule="constant", clip_norm=CLIP_NORM)
     trainer = Trainer(Checkpoint(model, words, words), example, example, config)
-    return model, trainer._update
+    return model, lambda batch: trainer._update([batch])
 
 
 def name_in_plain(name: str) -> str:

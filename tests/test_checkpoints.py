@@ -2,6 +2,7 @@
 
 import json
 import struct
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -11,7 +12,9 @@ from tiny_models import SRC_VOCAB, TGT_VOCAB, sentences, seq2seq
 
 from attentively import checkpoints
 from attentively.checkpoints import Checkpoint, CheckpointError
+from attentively.config import VocabSizes
 from attentively.masks import padding_mask
+from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.vocabulary import PAD_ID, UNK_ID, BPETokenizer, Vocabulary, WordTokenizer
 
 
@@ -101,6 +104,78 @@ def test_extra_tensors_stand_beside_the_model(tmp_path):
     assert torch.equal(
         logits(checkpoints.load(tmp_path / "run.safetensors").model), logits(checkpoint().model)
     )
+
+
+def test_extra_tensors_come_back_beside_the_checkpoint(tmp_path):
+    extra = {"optimizer.0.step": torch.tensor(3.0), "random.cpu.0": torch.get_rng_state()}
+    checkpoints.save(checkpoint(), tmp_path / "m.safetensors", extra=extra)
+    loaded, found = checkpoints.load_with_extra(tmp_path / "m.safetensors")
+    assert found.keys() == extra.keys()
+    assert all(torch.equal(found[name], extra[name]) for name in extra)
+    assert loaded.provenance == checkpoint().provenance
+
+
+class Normalised(Seq2Seq):
+    """A model with buffers: one that is learnt, with whole numbers beside it, and one that is
+    made anew.
+    """
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.register_buffer("table", torch.arange(5.0), persistent=False)
+
+
+@pytest.mark.parametrize("half_precision", [False, True])
+def test_buffers_come_back_too(tmp_path, monkeypatch, half_precision):
+    monkeypatch.setitem(checkpoints.MODELS, "Normalised", (Normalised, Seq2SeqConfig))
+    whole = checkpoint()
+    whole.model = Normalised(whole.model.config)
+    whole.model.norm(torch.randn(7, 3))  # moves its running mean, and counts
+    checkpoints.save(whole, tmp_path / "m.safetensors", half_precision)
+    _, tensors = checkpoints.read(tmp_path / "m.safetensors")
+    assert "model.table" not in tensors
+    norm = checkpoints.load(tmp_path / "m.safetensors").model.norm
+    assert norm.num_batches_tracked == 1
+    assert norm.running_mean.abs().max() > 0
+    torch.testing.assert_close(norm.running_mean, whole.model.norm.running_mean, atol=1e-3, rtol=0)
+
+
+def test_a_model_that_reads_or_writes_no_text_has_no_tokenizer_there(tmp_path, monkeypatch):
+    @dataclass(frozen=True)
+    class WritesOnlyConfig(Seq2SeqConfig):
+        @property
+        def vocab_sizes(self):
+            return VocabSizes(None, self.tgt_vocab_size)
+
+    monkeypatch.setitem(checkpoints.MODELS, "Seq2Seq", (Seq2Seq, WritesOnlyConfig))
+    whole = checkpoint()
+    model = Seq2Seq(WritesOnlyConfig(**whole.model.config.to_dict()))
+    path = tmp_path / "m.safetensors"
+    checkpoints.save(Checkpoint(model, None, whole.tgt_tokenizer), path)
+    loaded = checkpoints.load(path)
+    assert loaded.src_tokenizer is None
+    assert loaded.tgt_tokenizer.to_json() == whole.tgt_tokenizer.to_json()
+    with pytest.raises(CheckpointError, match="a Seq2Seq does not translate text"):
+        loaded.translator()
+    checkpoints.save(whole, path)
+    with pytest.raises(CheckpointError, match=r"do not fit .*WritesOnlyConfig"):
+        checkpoints.load(path)
+
+
+def test_the_mean_of_weights_is_taken_number_by_number():
+    states = [
+        {"w": torch.tensor([1.0, 4.0]), "count": torch.tensor(3)},
+        {"w": torch.tensor([2.0, 8.0]), "count": torch.tensor(5)},
+        {"w": torch.tensor([6.0, 0.0]), "count": torch.tensor(7)},
+    ]
+    mean = checkpoints.mean_weights(states)
+    assert mean["w"].tolist() == [3.0, 4.0]
+    assert mean["count"] == 7  # what is counted is the last's
+    with pytest.raises(ValueError, match="there is no checkpoint to take the mean of"):
+        checkpoints.mean_weights([])
+    with pytest.raises(ValueError, match="states of one model"):
+        checkpoints.mean_weights([states[0], {"v": torch.zeros(1)}])
 
 
 def test_a_file_can_be_saved_over_itself(path):
@@ -196,7 +271,7 @@ def test_damage_anywhere_in_the_header_is_refused_or_harmless(path):
         ("config", '{"wings": 2}', r"has no \['wings'\]"),
         ("config", "[", "damaged"),
         ("config", "7", "damaged"),
-        ("src_tokenizer", "{}", "kind 'word' or 'bpe'"),
+        ("src_tokenizer", "{}", "expected a tokenizer of kind 'word'"),
         ("provenance", "", "damaged"),
     ],
 )

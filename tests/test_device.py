@@ -67,3 +67,37 @@ def test_describe(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda _: "A Fine One")
     assert device.describe(torch.device("cuda")) == "cuda (A Fine One)"
     assert device.describe(torch.device("mps")) == "mps"
+
+
+def test_a_lack_of_memory_is_known_by_its_type_or_its_words():
+    assert device.is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory."))
+    assert device.is_out_of_memory(RuntimeError("MPS backend out of memory (MPS allocated: 9 GB)"))
+    assert not device.is_out_of_memory(RuntimeError("shapes do not match"))
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(1 << 50)  # what the CPU's allocator itself says
+    assert device.is_out_of_memory(caught.value)
+
+
+def test_bfloat16_is_asked_of_a_gpu_alone(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    assert device.has_bfloat16(torch.device("cpu"))
+    assert not device.has_bfloat16(torch.device("cuda"))
+
+
+def test_each_kind_of_device_keeps_its_own_random_state(monkeypatch):
+    kept = {}
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda where: torch.tensor([where.index]))
+    monkeypatch.setattr(
+        torch.cuda, "set_rng_state", lambda state, where: kept.update({where: state})
+    )
+    monkeypatch.setattr(torch.mps, "get_rng_state", lambda: torch.tensor([9]))
+    monkeypatch.setattr(torch.mps, "set_rng_state", lambda state: kept.update(mps=state))
+    gpu = torch.device("cuda", 1)
+    assert device.random_state(torch.device("cpu")) == {}
+    assert device.random_state(gpu) == {"cuda": torch.tensor([1])}
+    assert device.random_state(torch.device("mps")) == {"mps": torch.tensor([9])}
+    one, two = torch.zeros(1), torch.ones(1)
+    device.set_random_state(gpu, one)
+    device.set_random_state(torch.device("mps"), two)
+    assert kept[gpu] is one
+    assert kept["mps"] is two

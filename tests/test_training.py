@@ -2,19 +2,23 @@
 
 import json
 import math
+import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 from tiny_models import SIZES
 
-from attentively import checkpoints, training
+from attentively import checkpoints, device, training
 from attentively.checkpoints import Checkpoint, CheckpointError
-from attentively.data.batches import Batch, Example, collate, shuffled
+from attentively.data.batches import Example, collate, shuffled
 from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
-from attentively.training import Trainer, TrainingConfig, teacher_forced_loss, validation_loss
-from attentively.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary, WordTokenizer
+from attentively.tasks import Translation, teacher_forced_loss
+from attentively.training import Trainer, TrainingConfig, validation_loss
+from attentively.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
 
 VOCAB = 13
 CONFIG = TrainingConfig(
@@ -67,46 +71,7 @@ def timeless(records):
     return [{key: record[key] for key in record if key != "seconds"} for record in records]
 
 
-# The loss
-
-
-def padded(batch, src=3, tgt=2):
-    return Batch(F.pad(batch.src, (0, src), value=PAD_ID), F.pad(batch.tgt, (0, tgt), value=PAD_ID))
-
-
-def test_padding_changes_nothing_to_the_loss():
-    model, batch = fresh(dropout=0.0).model, collate(TRAIN[:7])
-    losses, gradients = [], []
-    for same in (batch, padded(batch)):
-        loss = teacher_forced_loss(model, same)
-        losses.append(loss)
-        gradients.append(torch.autograd.grad(loss, list(model.parameters())))
-    torch.testing.assert_close(*losses)
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-6, rtol=1e-4)
-
-
-def test_a_loss_that_counts_padding_would_be_seen(monkeypatch):
-    def counting_padding(logits, targets, pad_id):
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-
-    monkeypatch.setattr(training, "cross_entropy", counting_padding)
-    with pytest.raises(AssertionError):
-        test_padding_changes_nothing_to_the_loss()
-
-
-def test_the_loss_is_of_every_next_token_given_the_true_ones():
-    model = fresh(dropout=0.0).model
-    example = TRAIN[0]
-    src = torch.tensor([example.src])
-    src_mask = torch.ones(1, 1, len(example.src), dtype=torch.bool)
-    state = model.start(model.encode(src, src_mask), src_mask)
-    surprises = []
-    for token, next_token in zip(example.tgt[:-1], example.tgt[1:], strict=True):
-        logits, state = model.step(torch.tensor([token]), state)
-        surprises.append(-logits.log_softmax(-1)[0, next_token])
-    expected = sum(surprises) / len(surprises)
-    torch.testing.assert_close(teacher_forced_loss(model, collate([example])), expected)
+# Validation
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 11, 256])
@@ -141,11 +106,13 @@ def plain_loop(clip=True, schedule=True):
     torch.manual_seed(CONFIG.seed)
     step = 0
     norms = []
+    sizes = [(len(example.src), len(example.tgt)) for example in TRAIN]
     for epoch in range(4):
-        for batch in shuffled(TRAIN, CONFIG.batch_size, CONFIG.seed, epoch):
+        for batch in shuffled(sizes, CONFIG.seed, epoch, CONFIG.batch_size):
             if step == CONFIG.steps:
                 break
-            warm_up = 0.1 * CONFIG.steps
+            batch = collate([TRAIN[index] for index in batch])
+            warm_up = 1  # a tenth of 13 steps
             if step < warm_up:
                 share = (step + 1) / (warm_up + 1)
             else:
@@ -226,6 +193,229 @@ def test_the_seed_settles_a_run():
     assert not equal(run(), run(seed=4))
 
 
+# Larger batches than fit, and several processes
+
+
+def updated(model_seed=0, **changes):
+    """Return the weights after one run of three steps without dropout."""
+    run = trainer(
+        checkpoint=fresh(model_seed, dropout=0.0), steps=3, schedule="constant", **changes
+    )
+    run.fit()
+    return weights(run.model)
+
+
+def same_up_to_rounding(one, other):
+    return all(torch.allclose(one[name], other[name], atol=1e-4) for name in one)
+
+
+@pytest.mark.parametrize("parts", [2, 3, 7, 20])
+def test_accumulated_gradients_equal_those_of_the_whole_batch(parts):
+    assert same_up_to_rounding(updated(accumulate=parts), updated())
+
+
+def test_a_mean_of_means_would_be_seen(monkeypatch):
+    """Parts with few targets must not count as much as parts with many."""
+    expected = updated()
+    monkeypatch.setattr(Translation, "count", lambda *_: 1)
+    assert not same_up_to_rounding(updated(accumulate=3), expected)
+
+
+def test_batches_by_tokens_reach_the_model():
+    seen = []
+    run = trainer(tokens_per_batch=31, accumulate=2)
+    original = run._update
+
+    def watched(parts):
+        seen.append(sum(len(part.tgt) for part in parts) * max(part.tgt.size(1) for part in parts))
+        assert len(parts) <= 2
+        return original(parts)
+
+    run._update = watched
+    run.fit()
+    assert len(seen) == CONFIG.steps
+    assert max(seen) <= 31
+    assert max(seen) > 20
+    with pytest.raises(ValueError, match="more than tokens_per_batch=3"):
+        trainer(tokens_per_batch=3).fit()
+
+
+ALONE = """
+import sys
+sys.path.insert(0, {tests!r})
+import json, torch
+from pathlib import Path
+from test_training import fresh, timeless, trainer, weights
+from attentively.parallel import Processes, processes
+from attentively.training import Trainer, TrainingConfig, validation_loss
+
+torch.set_num_threads(1)
+directory = Path({directory!r})
+with processes() as us:
+    def run(name, **changes):
+        one = trainer(directory / name, checkpoint=fresh(us.rank, dropout=0.0), **changes)
+        one.processes = us
+        return one
+    one = run("whole")
+    records = one.fit()
+    assert one.processes.count == 2
+    twin = run("twin")
+    Processes.sum_gradients, kept = lambda *_: None, Processes.sum_gradients
+    twin.fit()
+    Processes.sum_gradients = kept
+    stopped = run("stopped")
+    original, calls = stopped._update, []
+    def update(parts):
+        calls.append(1)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return original(parts)
+    stopped._update = update
+    try:
+        stopped.fit()
+    except KeyboardInterrupt:
+        pass
+    resumed = run("stopped")
+    resumed.fit(resume=True)
+    few = run("few", batch_size=1)
+    few.fit()
+    sums = us.gather(torch.stack([value.double().sum() for value in weights(one.model).values()]))
+    same = all(torch.equal(part, sums[0]) for part in sums)
+    if us.first:
+        (directory / "told.json").write_text(json.dumps(same))
+"""
+
+
+def test_two_processes_train_as_one(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(ALONE.format(tests=str(Path(__file__).parent), directory=str(tmp_path)))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "ATTENTIVELY_DEVICE": "cpu"}
+    done = subprocess.run([*command, "2", str(script)], capture_output=True, env=environment)
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    alone = trainer(checkpoint=fresh(dropout=0.0))
+    expected = alone.fit()
+
+    def losses(name):
+        lines = (tmp_path / name / "log.jsonl").read_text().splitlines()
+        return [
+            (record["train_loss"], record["validation_loss"]) for record in map(json.loads, lines)
+        ]
+
+    together, twin = losses("whole"), losses("twin")
+    curve = [(record["train_loss"], record["validation_loss"]) for record in expected]
+    torch.testing.assert_close(torch.tensor(together), torch.tensor(curve), atol=1e-3, rtol=1e-3)
+    assert not torch.allclose(torch.tensor(twin), torch.tensor(curve), atol=1e-3, rtol=1e-3)
+    assert losses("stopped") == together  # resumed, bit for bit
+    assert json.loads((tmp_path / "told.json").read_text())  # both hold the same weights
+    assert len(losses("few")) == len(VALIDATIONS)  # one of two has nothing to do
+    with pytest.raises(ValueError, match="trained by 2 processes, so it cannot be resumed by 1"):
+        trainer(tmp_path / "whole", checkpoint=fresh(dropout=0.0)).fit(resume=True)
+
+
+# Averaging, precision, compiling
+
+
+def test_the_mean_of_the_last_checkpoints_is_kept_if_it_is_better(tmp_path, scripted):
+    seen = scripted([3.0, 2.5, 2.0, 2.2, 2.1, 1.5])
+    run = trainer(tmp_path, average_last=3)
+    records = run.fit()
+    assert records[-1]["averaged"] == 3
+    assert [record["validation_loss"] for record in records] == [3.0, 2.5, 2.0, 2.2, 2.1, 1.5]
+    for name, value in weights(run.model).items():
+        torch.testing.assert_close(value, torch.stack([each[name] for each in seen[2:5]]).mean(0))
+    names = {path.name for path in tmp_path.glob("step-*")}
+    assert names == {f"step-{step:07}.safetensors" for step in (9, 12, 13)}
+    last = checkpoints.load(tmp_path / "last.safetensors").model.state_dict()
+    assert equal(last, seen[4])  # from which training would go on
+
+
+def test_a_mean_that_is_no_better_is_left(scripted):
+    seen = scripted([3.0, 2.5, 2.0, 2.2, 2.1, 2.05])
+    run = trainer(average_last=2)
+    assert run.fit()[-1]["averaged"] == 2
+    assert equal(weights(run.model), seen[2])
+
+
+@pytest.mark.parametrize("count", [5, 10, 13])
+def test_a_killed_run_averages_as_if_never_stopped(tmp_path, count):
+    expected = trainer(tmp_path / "whole", average_last=3).fit()
+    with pytest.MonkeyPatch.context() as patch:
+        Moment().update(patch, count)
+        with pytest.raises(Killed):
+            trainer(tmp_path / "killed", average_last=3).fit()
+    resumed = trainer(tmp_path / "killed", average_last=3)
+    assert timeless(resumed.fit(resume=True)) == timeless(expected)
+    again = trainer(tmp_path / "killed", average_last=3)
+    assert timeless(again.fit(resume=True)) == timeless(expected)  # nothing left to do
+    assert equal(weights(again.model), weights(resumed.model))
+
+
+def test_a_run_in_sixteen_bits_learns_the_same_and_keeps_its_weights_in_thirty_two():
+    precise, rough = (
+        trainer(checkpoint=fresh(dropout=0.0), precision=p) for p in ("float32", "bfloat16")
+    )
+    losses = [[record["train_loss"] for record in run.fit()] for run in (precise, rough)]
+    torch.testing.assert_close(*map(torch.tensor, losses), atol=0.05, rtol=0.05)
+    assert losses[0] != losses[1]  # it did compute in fewer bits
+    assert {parameter.dtype for parameter in rough.model.parameters()} == {torch.float32}
+
+
+def test_a_device_without_sixteen_bits_is_named(monkeypatch):
+    monkeypatch.setattr(device, "has_bfloat16", lambda _: False)
+    with pytest.raises(ValueError, match=r"cpu \(1 thread\) does not compute in bfloat16"):
+        trainer(precision="bfloat16")
+
+
+def test_without_a_compiler_training_goes_on(monkeypatch, capsys):
+    def no_compiler(function, **_):
+        def fails(*given):
+            raise torch._dynamo.exc.InternalTorchDynamoError("no working C++ compiler found")
+
+        return fails
+
+    monkeypatch.setattr(torch, "compile", no_compiler)
+    compiled = trainer(compile=True).fit()
+    assert timeless(compiled) == timeless(trainer().fit())
+    assert "going on without torch.compile: no working C++" in capsys.readouterr().err
+
+
+def test_an_error_of_our_own_is_not_taken_for_a_compilers(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+
+    def wrong(*_):
+        raise ValueError("ours")
+
+    monkeypatch.setattr(Translation, "training_loss", wrong)
+    with pytest.raises(ValueError, match="ours"):
+        trainer(compile=True).fit()
+
+
+@pytest.mark.parametrize(
+    ("changes", "advice"),
+    [
+        ({}, "lower batch_size=7, or raise accumulate=1"),
+        ({"tokens_per_batch": 31}, "lower tokens_per_batch=31"),
+    ],
+)
+def test_out_of_memory_says_what_to_lower(monkeypatch, changes, advice):
+    def too_large(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(Translation, "training_loss", too_large)
+    with pytest.raises(MemoryError, match=rf"at step 1, with \d+ examples of up to .*{advice}"):
+        trainer(**changes).fit()
+
+
+def test_another_error_is_not_taken_for_a_lack_of_memory(monkeypatch):
+    def wrong(*_):
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(Translation, "training_loss", wrong)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        trainer().fit()
+
+
 # What it leaves behind
 
 
@@ -265,7 +455,7 @@ def scripted(monkeypatch):
     def script(losses):
         losses, seen = iter(losses), []
 
-        def validation(model, _):
+        def validation(model, _, **__):
             seen.append(weights(model))
             return next(losses)
 
@@ -422,7 +612,7 @@ def test_a_resumption_that_forgets_would_be_seen(tmp_path, forgotten, uninterrup
             patch.setattr(resumed.optimizer, "load_state_dict", lambda _: None)
         else:
             original = training.shuffled
-            patch.setattr(training, "shuffled", lambda *given: original(*given[:-1]))
+            patch.setattr(training, "shuffled", lambda *given: [[0], *original(*given)])
         records = resumed.fit(resume=True)
     with pytest.raises(AssertionError):
         assert_same_end(resumed, records, tmp_path, uninterrupted)
@@ -539,15 +729,16 @@ def test_a_checkpoint_that_is_no_run_is_not_resumed(tmp_path):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path, monkeypatch, value):
-    original, calls = training.teacher_forced_loss, []
+    original, calls = Translation.training_loss, []
 
-    def exploding(model, batch):
-        calls.append(model.training)
-        loss = original(model, batch)
-        return loss * value if sum(calls) > 7 else loss
+    def exploding(task, model, batch):
+        calls.append(batch)
+        loss = original(task, model, batch)
+        return loss * value if len(calls) > 7 else loss
 
-    monkeypatch.setattr(training, "teacher_forced_loss", exploding)
-    with pytest.raises(FloatingPointError, match=r"at step 9: try a learning rate below 0\.02"):
+    monkeypatch.setattr(Translation, "training_loss", exploding)
+    advice = r"at step 8: try a learning rate below 0\.02; .* keeps the model of step 6"
+    with pytest.raises(FloatingPointError, match=advice):
         trainer(tmp_path).fit()
     last = checkpoints.load(tmp_path / "last.safetensors")
     assert [record["step"] for record in last.provenance["run"]["records"]] == [3, 6]
@@ -573,6 +764,15 @@ def test_no_examples_are_refused(train, validation):
         ("learning_rate", math.nan),
         ("clip_norm", -1.0),
         ("schedule", "sometimes"),
+        ("tokens_per_batch", 0),
+        ("accumulate", 0),
+        ("warm_up_steps", 0),
+        ("beta2", 1.0),
+        ("epsilon", 0.0),
+        ("label_smoothing", 1.0),
+        ("attention_penalty", -1.0),
+        ("precision", "float16"),
+        ("average_last", 0),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(field, value):

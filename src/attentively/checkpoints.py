@@ -5,7 +5,7 @@ runs no code. The shipped ones stand in the package, so `load_pretrained` needs 
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,15 +106,43 @@ def load(path: Path | str, device: torch.device | str = "cpu") -> Checkpoint:
 
     Raises `CheckpointError`, which is a `ValueError`, for a file that is missing or damaged.
     """
+    return load_with_extra(path, device)[0]
+
+
+def load_with_extra(
+    path: Path | str, device: torch.device | str = "cpu"
+) -> tuple[Checkpoint, dict[str, Tensor]]:
+    """Read a checkpoint, and the `extra` tensors that `save` put beside the model's."""
     content, tensors = read(path)
     if content["model"] not in MODELS:
         raise CheckpointError(
             f"{path} holds a model of kind {content['model']!r}; known are {sorted(MODELS)}"
         )
     try:
-        return _assemble(content, tensors, device)
+        checkpoint = _assemble(content, tensors, device)
     except (ValueError, TypeError, RuntimeError) as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
+    extra = {name: value for name, value in tensors.items() if not name.startswith("model.")}
+    return checkpoint, extra
+
+
+def mean_weights(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the mean of several states of one model, parameter by parameter.
+
+    The last checkpoints of a run stand around a point that is often better than each of them:
+    Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 6.1, average 5 or 20.
+    """
+    if not weights:
+        raise ValueError("there is no checkpoint to take the mean of")
+    names = {frozenset(state) for state in weights}
+    if len(names) > 1:
+        raise ValueError("only states of one model have a mean: these name other parameters")
+    return {
+        name: torch.stack([state[name] for state in weights]).mean(dim=0)
+        if value.is_floating_point()
+        else value
+        for name, value in weights[-1].items()
+    }
 
 
 def _assemble(

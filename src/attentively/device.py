@@ -33,6 +33,36 @@ def describe(device: torch.device) -> str:
     return device.type
 
 
+def has_bfloat16(device: torch.device) -> bool:
+    """Return whether the device computes in 16-bit brain floating point."""
+    return device.type != "cuda" or torch.cuda.is_bf16_supported()
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether a device, or the machine, had no room left."""
+    # The CPU and MPS raise a plain RuntimeError; only the text tells.
+    return isinstance(error, torch.OutOfMemoryError) or any(
+        words in str(error) for words in ("can't allocate memory", "out of memory")
+    )
+
+
+def random_state(device: torch.device) -> dict[str, torch.Tensor]:
+    """Return the state of the device's own random numbers, by its type; the CPU's apart."""
+    if device.type == "cuda":
+        return {"cuda": torch.cuda.get_rng_state(device)}
+    if device.type == "mps":
+        return {"mps": torch.mps.get_rng_state()}
+    return {}
+
+
+def set_random_state(device: torch.device, state: torch.Tensor) -> None:
+    """Go on from what `random_state` returned."""
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    elif device.type == "mps":
+        torch.mps.set_rng_state(state)
+
+
 def _checked(name: str) -> torch.device:
     try:
         device = torch.device(name)

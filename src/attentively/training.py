@@ -1,33 +1,39 @@
-"""Training: teacher forcing, validation, early stop, and a run that can be resumed."""
+"""Training: updates, validation, early stop, and a run that can be resumed."""
 
+import itertools
 import json
 import math
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from attentively import checkpoints, device
+from attentively import checkpoints, device, tasks
 from attentively.checkpoints import Checkpoint
 from attentively.config import Config
-from attentively.data.batches import Batch, Example, in_order, shuffled
+from attentively.data.batches import Batch, Example, collate, in_order, shuffled
 from attentively.decoding import evaluating
 from attentively.files import replacing
-from attentively.losses import cross_entropy
-from attentively.masks import padding_mask
-from attentively.protocol import EncoderDecoder
+from attentively.parallel import Processes
+from attentively.protocol import EncoderDecoder, Model
 from attentively.schedules import SCHEDULES
-from attentively.vocabulary import PAD_ID
+from attentively.tasks import Task
 
 Record = dict[str, int | float]
-"""One line of the log: step, losses in nats per token, learning rate, seconds."""
+"""One line of the log: step, losses in nats per target, learning rate, seconds."""
+
+Precision = Literal["float32", "bfloat16"]
+CHECKED_EVERY = 20
+"""Steps between two looks at whether the loss is still a number."""
 
 
 @dataclass(frozen=True)
@@ -35,53 +41,93 @@ class TrainingConfig(Config):
     """How long, how fast and from which seed to train."""
 
     steps: int
+    """Updates of the weights."""
     batch_size: int = 64
+    """Examples an update."""
+    tokens_per_batch: int | None = None
+    """Tokens an update, on the longer side, padding counted; takes the place of batch_size."""
+    accumulate: int = 1
+    """Parts of a batch computed one after the other: the same update in less memory."""
     learning_rate: float = 1e-3
+    """The highest of the schedule."""
     schedule: str = "one_cycle"
+    """constant, one_cycle or inverse_square_root (the Transformer paper's)."""
+    warm_up_steps: int | None = None
+    """Steps in which the learning rate rises; by default a tenth of all."""
+    beta2: float = 0.999
+    """How long Adam remembers squared gradients; 0.98 in the Transformer paper."""
+    epsilon: float = 1e-8
+    """What Adam adds to their root; 1e-9 in the Transformer paper."""
     clip_norm: float = 1.0
     """Gradients longer than this are shortened to it."""
+    label_smoothing: float = 0.0
+    """Share of the probability that is taught to all tokens alike."""
+    attention_penalty: float = 1.0
+    """For captions: how much it costs to look unevenly at the places of an image."""
+    precision: Precision = "float32"
+    """bfloat16 computes the large products in 16 bits and keeps the weights in 32."""
+    compile: bool = False
+    """Let torch.compile fuse the model's steps; the first ones take longer."""
+    average_last: int = 1
+    """In the end try the mean of so many last checkpoints; kept if it validates better."""
     validate_every: int = 200
     """Steps between two validations; each also writes a checkpoint and a line of the log."""
     patience: int | None = None
     """Stop after so many validations without a new best; None trains to the end."""
     seed: int = 0
+    """Settles the order of the examples, and dropout."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "validate_every"):
+        for name in ("steps", "batch_size", "accumulate", "average_last", "validate_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        for name in ("learning_rate", "clip_norm"):
+        for name in ("tokens_per_batch", "warm_up_steps", "patience"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name}={value} must be at least 1, or None")
+        for name in ("learning_rate", "clip_norm", "epsilon"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be positive")
-        if self.patience is not None and self.patience < 1:
-            raise ValueError(f"patience={self.patience} must be at least 1, or None")
+        for name in ("beta2", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+        if not self.attention_penalty >= 0:
+            raise ValueError(f"attention_penalty={self.attention_penalty} must not be negative")
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule={self.schedule!r} is unknown: choose of {list(SCHEDULES)}")
-
-
-def teacher_forced_loss(model: EncoderDecoder, batch: Batch) -> Float[Tensor, ""]:
-    """Return the mean loss per target token when every prefix is the true one (nats)."""
-    src_mask = padding_mask(batch.src, PAD_ID)
-    memory = model.encode(batch.src, src_mask)
-    logits = model.decode(batch.tgt[:, :-1], memory, src_mask).logits
-    return cross_entropy(logits, batch.tgt[:, 1:], PAD_ID)
+        if self.precision not in get_args(Precision):
+            raise ValueError(
+                f"precision={self.precision!r} is unknown: choose of {get_args(Precision)}"
+            )
 
 
 def validation_loss(
-    model: EncoderDecoder, examples: Sequence[Example], batch_size: int = 256
+    model: Model,
+    examples: Sequence[Any],
+    batch_size: int = 256,
+    task: Task[Any, Any] | None = None,
+    processes: Processes | None = None,
 ) -> float:
-    """Return the mean loss per target token over `examples`, without dropout (nats)."""
+    """Return the mean loss per target over `examples`, without dropout (nats).
+
+    `task` is what the model is taught, by default what models of its kind are; where a task
+    leaves something to chance, such as what to mask, it is the same each time. Each of several
+    `processes` computes its share.
+    """
+    task = task or tasks.find(model)
+    processes = processes or Processes()
     where = next(model.parameters()).device
-    total, tokens = 0.0, 0
+    generator = torch.Generator().manual_seed(0)
     # Similar lengths side by side waste less on padding; the sum does not mind the order.
-    examples = sorted(examples, key=lambda example: len(example.tgt))
+    examples = processes.share(sorted(examples, key=lambda example: task.size(example)[-1]))
+    total = torch.zeros(2, dtype=torch.float64)  # loss and targets
     with evaluating(model):
-        for batch in in_order(examples, batch_size):
-            batch = batch.to(where)
-            count = int((batch.tgt[:, 1:] != PAD_ID).sum())
-            total += teacher_forced_loss(model, batch).item() * count
-            tokens += count
-    return total / tokens
+        for indices in in_order(len(examples), batch_size) if examples else []:
+            batch = task.collate([examples[index] for index in indices], generator)
+            count = task.count(batch)
+            total += torch.tensor([task.loss(model, batch.to(where)).item() * count, count])
+    loss, targets = processes.sum(total).tolist()
+    return loss / targets
 
 
 def teacher_forced_weights(
@@ -95,9 +141,9 @@ def teacher_forced_weights(
     where = next(model.parameters()).device
     found: list[Tensor] = []
     with evaluating(model):
-        for batch in in_order(examples, batch_size):
-            src, tgt = batch.to(where)
-            src_mask = padding_mask(src, PAD_ID)
+        for indices in in_order(len(examples), batch_size):
+            src, tgt = collate([examples[index] for index in indices]).to(where)
+            src_mask = model.source_mask(src)
             memory = model.encode(src, src_mask)
             weights = model.decode(tgt[:, :-1], memory, src_mask, need_weights=True).weights
             if weights is None:
@@ -130,7 +176,7 @@ def _try_to_write(directory: Path) -> None:
 
 
 class Trainer:
-    """Fit a model to sentence pairs.
+    """Fit a model to examples of its task.
 
     With a `directory`, each validation leaves there ``last.safetensors`` (model, optimizer and
     random state: enough to resume), ``best.safetensors`` (the model that validated best) and a
@@ -140,12 +186,14 @@ class Trainer:
     def __init__(
         self,
         checkpoint: Checkpoint,
-        train: Sequence[Example],
-        validation: Sequence[Example],
+        train: Sequence[Any],
+        validation: Sequence[Any],
         config: TrainingConfig,
         directory: Path | str | None = None,
         progress: bool = True,
+        processes: Processes | None = None,
     ) -> None:
+        """`train` and `validation` hold examples of the model's task (see `attentively.tasks`)."""
         if not train or not validation:
             raise ValueError(
                 f"training needs examples, but there are {len(train)} to train on and "
@@ -153,157 +201,312 @@ class Trainer:
             )
         self.checkpoint = checkpoint
         self.model = checkpoint.model
+        self.task: Task[Any, Any] = tasks.find(
+            self.model, config.label_smoothing, config.attention_penalty
+        )
         self.train = train
         self.validation = validation
         self.config = config
         self.directory = Path(directory) if directory is not None else None
-        self.progress = progress
+        self.processes = processes or Processes()
+        self.progress = progress and self.processes.first
         self.device = device.best()
+        if config.precision == "bfloat16" and not device.has_bfloat16(self.device):
+            raise ValueError(f"{device.describe(self.device)} does not compute in bfloat16")
         self.model.to(self.device)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=config.learning_rate)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(),
+            lr=config.learning_rate,
+            betas=(0.9, config.beta2),
+            eps=config.epsilon,
+        )
         self.step = 0
         self.seconds = 0.0
         self.records: list[Record] = []
+        self._best: dict[str, Tensor] = {}
+        self._recent: dict[int, dict[str, Tensor]] = {}
+        self._training_loss = self.task.training_loss
+        if config.compile:
+            self._training_loss = torch.compile(self.task.training_loss, dynamic=True)
 
     def fit(self, resume: bool = False) -> list[Record]:
         """Train, and return the log; the model is left with its best weights.
 
         With `resume`, go on from the directory's ``last.safetensors`` and end where an
         uninterrupted run would have ended. Raises `ValueError` if a run of other settings
-        stands there, `OSError` if nothing can be written there, and `FloatingPointError` where
-        the loss is no longer a number.
+        stands there, `OSError` if nothing can be written there, `FloatingPointError` where
+        the loss is no longer a number, and `MemoryError` where a batch is too large.
         """
-        torch.manual_seed(self.config.seed)
+        torch.manual_seed(self.config.seed + self.processes.rank)
         if resume:
             self._restore()
         elif self.directory is not None:
             refuse_earlier_run(self.directory)
-        if self.directory is not None:
+        self.processes.wait()  # all have looked before the first writes
+        if self.directory is not None and self.processes.first:
             _try_to_write(self.directory)
-        best_weights = self._weights()
+        self.processes.share_out(self.model.state_dict().values())
         losses: list[Tensor] = []
         started = time.monotonic() - self.seconds
         with tqdm(
             total=self.config.steps, initial=self.step, unit="step", disable=not self.progress
         ) as bar:
-            for batch in self._batches():
+            for indices in self._batches():
                 if self._finished():
                     break
-                losses.append(self._update(batch.to(self.device)))
+                losses.append(self._update(self._parts(indices)))
                 self.step += 1
                 bar.update()
-                if self.step % self.config.validate_every and self.step < self.config.steps:
+                to_validate = (
+                    self.step % self.config.validate_every == 0 or self.step == self.config.steps
+                )
+                if to_validate or len(losses) % CHECKED_EVERY == 0:
+                    self._check_numbers(losses)
+                if not to_validate:
                     continue
                 self.seconds = time.monotonic() - started
                 record = self._validate(losses)
                 losses = []
                 if record is best_record(self.records):
-                    best_weights = self._weights()
-                    self._save("best")
+                    self._keep_best()
+                self._remember()
                 self._save("last")
                 bar.set_postfix(
                     train=f"{record['train_loss']:.3f}",
                     validation=f"{record['validation_loss']:.3f}",
                 )
-        self._load_best(best_weights)
+        if self.config.average_last > 1 and not self._averaged():
+            self._average()
+        self.processes.wait()
+        self._load_best()
         return self.records
 
-    def _batches(self) -> Iterator[Batch]:
-        """Yield batches for ever, from where the run stands."""
-        per_epoch = math.ceil(len(self.train) / self.config.batch_size)
-        epoch, skip = divmod(self.step, per_epoch)
-        while True:
-            yield from shuffled(self.train, self.config.batch_size, self.config.seed, epoch, skip)
-            epoch, skip = epoch + 1, 0
+    def _batches(self) -> Iterator[list[int]]:
+        """Yield batches of indices for ever, from where the run stands."""
+        sizes = [self.task.size(example) for example in self.train]
+        seen = self.step
+        for epoch in itertools.count():
+            planned = shuffled(
+                sizes,
+                self.config.seed,
+                epoch,
+                self.config.batch_size,
+                self.config.tokens_per_batch,
+            )
+            yield from planned[seen:]
+            seen = max(0, seen - len(planned))
+
+    def _parts(self, indices: Sequence[int]) -> list[Batch]:
+        """Return this process's share of a batch, in as many parts as are accumulated."""
+        share = self.processes.share(indices)
+        size = math.ceil(len(share) / self.config.accumulate)
+        return [
+            self.task.collate([self.train[index] for index in share[first : first + size]])
+            for first in range(0, len(share), max(1, size))
+        ]
 
     def _finished(self) -> bool:
-        if self.step >= self.config.steps:
+        if self.step >= self.config.steps or self._averaged():
             return True
         if self.config.patience is None or not self.records:
             return False
         since_best = len(self.records) - 1 - self.records.index(best_record(self.records))
         return since_best >= self.config.patience
 
-    def _update(self, batch: Batch) -> Tensor:
+    def _averaged(self) -> bool:
+        return bool(self.records) and "averaged" in self.records[-1]
+
+    def _update(self, parts: Sequence[Batch]) -> Tensor:
+        """Make one step on the mean loss over all targets of all parts of all processes.
+
+        Returns this process's part of that mean.
+        """
         self.model.train()
-        rate = self.config.learning_rate * SCHEDULES[self.config.schedule](
-            self.step, self.config.steps, max(1, self.config.steps // 10)
-        )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        loss = teacher_forced_loss(self.model, batch)
+        self._set_learning_rate()
+        counts = [self.task.count(part) for part in parts]
+        targets = int(self.processes.sum(torch.tensor(sum(counts))))
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        mean = torch.zeros((), device=self.device)
+        try:
+            for part, count in zip(parts, counts, strict=True):
+                with self._precision():
+                    loss = self._loss(part.to(self.device)) * (count / targets)
+                loss.backward()
+                mean += loss.detach()
+        except RuntimeError as error:
+            raise self._explained(error, parts) from error
+        self.processes.sum_gradients(self.model.parameters())
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
         self.optimizer.step()
-        return loss.detach()
+        return mean
 
-    def _validate(self, losses: list[Tensor]) -> Record:
+    def _set_learning_rate(self) -> None:
+        warm_up_steps = self.config.warm_up_steps or max(1, round(0.1 * self.config.steps))
+        share = SCHEDULES[self.config.schedule](self.step, self.config.steps, warm_up_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.learning_rate * share
+
+    def _precision(self) -> AbstractContextManager[None]:
+        return torch.autocast(
+            self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"
+        )
+
+    def _loss(self, batch: Batch) -> Tensor:
+        try:
+            return self._training_loss(self.model, batch)
+        except Exception as error:
+            if not self.config.compile or not type(error).__module__.startswith("torch._"):
+                raise
+            # torch.compile wants a compiler for the device, which not every machine has.
+            tqdm.write(f"going on without torch.compile: {error}".split("\n")[0], sys.stderr)
+            self._training_loss = self.task.training_loss
+            return self._training_loss(self.model, batch)
+
+    def _explained(self, error: RuntimeError, parts: Sequence[Batch]) -> Exception:
+        """Turn a lack of memory into advice; any other error stays as it is."""
+        if not device.is_out_of_memory(error):
+            return error
+        rows, longest = max((len(part.tgt), part.tgt.size(-1)) for part in parts)
+        size = "batch_size" if self.config.tokens_per_batch is None else "tokens_per_batch"
+        return MemoryError(
+            f"out of memory at step {self.step + 1}, with {rows} examples of up to {longest} "
+            f"tokens at once: lower {size}={getattr(self.config, size)}, or raise "
+            f"accumulate={self.config.accumulate} for the same update in smaller parts"
+        )
+
+    def _check_numbers(self, losses: Sequence[Tensor]) -> None:
+        """Raise `FloatingPointError` if one of the latest losses is no number."""
+        finite = self.processes.sum(torch.stack(list(losses))).isfinite().tolist()
+        if not all(finite):
+            self._stop_at(self.step - len(losses) + 1 + finite.index(False))
+
+    def _stop_at(self, step: int) -> None:
+        saved = ""
+        if self.directory is not None and self.records:
+            saved = f"; {self.directory} keeps the model of step {self.records[-1]['step']}"
+        raise FloatingPointError(
+            f"the loss is no longer a number at step {step}: "
+            f"try a learning rate below {self.config.learning_rate}{saved}"
+        )
+
+    def _validate(self, losses: Sequence[Tensor]) -> Record:
         record: Record = {
             "step": self.step,
-            "train_loss": torch.stack(losses).mean().item(),
-            "validation_loss": validation_loss(self.model, self.validation),
+            "train_loss": self.processes.sum(torch.stack(list(losses)).mean()).item(),
+            "validation_loss": validation_loss(
+                self.model, self.validation, task=self.task, processes=self.processes
+            ),
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "seconds": round(self.seconds, 2),
         }
-        if not math.isfinite(record["train_loss"] + record["validation_loss"]):
-            raise FloatingPointError(
-                f"the loss is no longer a number at step {self.step}: "
-                f"try a learning rate below {self.config.learning_rate}"
-            )
+        if not math.isfinite(record["validation_loss"]):
+            self._stop_at(self.step)
+        self._log(record)
+        return record
+
+    def _log(self, record: Record) -> None:
         self.records.append(record)
-        if self.directory is not None:
+        if self.directory is not None and self.processes.first:
             lines = [json.dumps(line) + "\n" for line in self.records]
             with replacing(self.directory / "log.jsonl") as temporary:
                 temporary.write_text("".join(lines), encoding="utf-8")
-        return record
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: value.clone() for name, value in self.model.state_dict().items()}
 
-    def _load_best(self, in_memory: dict[str, Tensor]) -> None:
-        best = self.directory / "best.safetensors" if self.directory is not None else None
-        if best is not None and best.exists():
-            self.model.load_state_dict(checkpoints.load(best).model.state_dict())
+    def _keep_best(self) -> None:
+        if self.directory is None:
+            self._best = self._weights()
         else:
-            self.model.load_state_dict(in_memory)
+            self._save("best")
+
+    def _load_best(self) -> None:
+        if self.directory is not None:
+            best = checkpoints.load(self.directory / "best.safetensors")
+            self._best = best.model.state_dict()
+        self.model.load_state_dict(self._best)
         self.model.eval()
+
+    # Averaging the last checkpoints
+
+    def _remember(self) -> None:
+        """Keep the weights of this validation, and forget those of too long ago."""
+        if self.config.average_last == 1:
+            return
+        self._recent[self.step] = self._weights()
+        self._save(_recent_name(self.step))
+        for step in sorted(self._recent)[: -self.config.average_last]:
+            del self._recent[step]
+            if self.directory is not None and self.processes.first:
+                (self.directory / f"{_recent_name(step)}.safetensors").unlink(missing_ok=True)
+
+    def _average(self) -> None:
+        """Validate the mean of the last checkpoints, and keep it if it is the best."""
+        trained = self._weights()
+        self.model.load_state_dict(checkpoints.mean_weights(list(self._recent.values())))
+        record = {
+            **self.records[-1],
+            "validation_loss": validation_loss(
+                self.model, self.validation, task=self.task, processes=self.processes
+            ),
+            "averaged": len(self._recent),
+        }
+        self._log(record)
+        if record is best_record(self.records):
+            self._keep_best()
+        self.model.load_state_dict(trained)
+        self._save("last")
+
+    # Saving and resuming
 
     def _save(self, name: str) -> None:
         if self.directory is None:
             return
-        extra: dict[str, Tensor] = {}
+        extra = self._random_states() if name == "last" else {}
+        if not self.processes.first:
+            return
         provenance: dict[str, Any] = {**self.checkpoint.provenance, "seconds": self.seconds}
         if name == "last":
-            extra = {"random.cpu": torch.get_rng_state()}
-            if self.device.type == "cuda":
-                extra["random.cuda"] = torch.cuda.get_rng_state(self.device)
             for index, values in self.optimizer.state_dict()["state"].items():
                 extra |= {f"optimizer.{index}.{key}": value for key, value in values.items()}
-            provenance["run"] = {"config": self.config.to_dict(), "records": self.records}
+            provenance["run"] = {
+                "config": self.config.to_dict(),
+                "records": self.records,
+                "processes": self.processes.count,
+            }
         checkpoint = Checkpoint(
             self.model, self.checkpoint.src_tokenizer, self.checkpoint.tgt_tokenizer, provenance
         )
         checkpoints.save(checkpoint, self.directory / f"{name}.safetensors", extra=extra)
 
+    def _random_states(self) -> dict[str, Tensor]:
+        """Return every process's random state, of the CPU and of the device."""
+        states = {"cpu": torch.get_rng_state()} | device.random_state(self.device)
+        return {
+            f"random.{kind}.{rank}": value
+            for kind, state in states.items()
+            for rank, value in enumerate(self.processes.gather(state))
+        }
+
     def _restore(self) -> None:
         if self.directory is None:
             raise ValueError("there is nothing to resume from without a directory")
         path = self.directory / "last.safetensors"
-        restored = checkpoints.load(path)
+        restored, extra = checkpoints.load_with_extra(path)
         run = restored.provenance.get("run")
         if run is None or run["config"] != self.config.to_dict():
             raise ValueError(
                 f"{path} was trained with {run and run['config']}, "
                 f"so it cannot be resumed with {self.config.to_dict()}"
             )
+        if run["processes"] != self.processes.count:
+            raise ValueError(
+                f"{path} was trained by {run['processes']} processes, so it cannot be resumed "
+                f"by {self.processes.count}"
+            )
         self.model.load_state_dict(restored.model.state_dict())
-        _, tensors = checkpoints.read(path)
-        torch.set_rng_state(tensors["random.cpu"])
-        if self.device.type == "cuda" and "random.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
         state: dict[int, dict[str, Tensor]] = {}
-        for name, value in tensors.items():
+        for name, value in extra.items():
             if name.startswith("optimizer."):
                 _, index, key = name.split(".")
                 state.setdefault(int(index), {})[key] = value
@@ -312,3 +515,25 @@ class Trainer:
         self.records = run["records"]
         self.step = int(self.records[-1]["step"])
         self.seconds = restored.provenance["seconds"]
+        if self.config.average_last > 1:
+            self._restore_recent(self.directory)
+        self._restore_random_states(extra)  # last: making a model draws random numbers
+
+    def _restore_recent(self, directory: Path) -> None:
+        steps = sorted({int(record["step"]) for record in self.records})
+        for step in steps[-self.config.average_last :]:
+            recent = checkpoints.load(directory / f"{_recent_name(step)}.safetensors")
+            self._recent[step] = {
+                name: value.to(self.device) for name, value in recent.model.state_dict().items()
+            }
+
+    def _restore_random_states(self, extra: dict[str, Tensor]) -> None:
+        rank = self.processes.rank
+        torch.set_rng_state(extra[f"random.cpu.{rank}"])
+        kind = self.device.type
+        if kind != "cpu" and f"random.{kind}.{rank}" in extra:
+            device.set_random_state(self.device, extra[f"random.{kind}.{rank}"])
+
+
+def _recent_name(step: int) -> str:
+    return f"step-{step:07}"

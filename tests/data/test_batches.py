@@ -28,10 +28,6 @@ def examples(count=101):
     ]
 
 
-def numbers(batches):
-    return [[row[0] - 4 for row in batch.src.tolist()] for batch in batches]
-
-
 def test_padding_stands_at_the_end():
     assert pad([[5], [6, 7, 8], []]).tolist() == [[5, 0, 0], [6, 7, 8], [0, 0, 0]]
     assert pad([[5], [6, 7]], pad_id=9).tolist() == [[5, 9], [6, 7]]
@@ -74,48 +70,73 @@ def test_a_batch_moves_whole():
     assert batch.src.device.type == batch.tgt.device.type == "meta"
 
 
+def sizes(count=101):
+    """Sizes of many kinds, some of them longer on the target's side."""
+    return [(index * 7 % 13 + 2, index * 5 % 11 + 2) for index in range(count)]
+
+
 @pytest.mark.parametrize("batch_size", [1, 7, 101, 103])
 def test_in_order(batch_size):
-    batches = numbers(in_order(examples(), batch_size))
-    assert [number for batch in batches for number in batch] == list(range(101))
+    batches = in_order(101, batch_size)
+    assert [index for batch in batches for index in batch] == list(range(101))
     assert all(len(batch) == batch_size for batch in batches[:-1])
 
 
 @given(st.integers(1, 211), st.integers(1, 23), st.integers(0, 3), st.integers(0, 3))
 def test_an_epoch_holds_every_example_once(count, batch_size, seed, epoch):
-    batches = numbers(shuffled(examples(count), batch_size, seed, epoch))
-    assert Counter(number for batch in batches for number in batch) == Counter(range(count))
-    assert len(batches) == -(-count // batch_size)  # which is what the trainer counts on
+    batches = shuffled(sizes(count), seed, epoch, batch_size)
+    assert Counter(index for batch in batches for index in batch) == Counter(range(count))
+    assert len(batches) == -(-count // batch_size)
     assert all(len(batch) <= batch_size for batch in batches)
+
+
+def cost(batch, given):
+    return len(batch) * max(max(given[index]) for index in batch)
+
+
+@given(st.integers(1, 211), st.integers(14, 97), st.integers(0, 3))
+def test_batches_by_tokens_hold_every_example_once_and_no_more_than_fits(count, limit, epoch):
+    batches = shuffled(sizes(count), 0, epoch, batch_size=1, tokens_per_batch=limit)
+    assert Counter(index for batch in batches for index in batch) == Counter(range(count))
+    assert all(cost(batch, sizes(count)) <= limit for batch in batches)
+
+
+def test_batches_by_tokens_are_filled():
+    many = sizes(997)
+    batches = shuffled(many, 0, 0, batch_size=1, tokens_per_batch=97)
+    assert sum(cost(batch, many) for batch in batches) > 0.8 * 97 * len(batches)
+    by_hand = shuffled([(5, 3), (5, 2), (1, 5)], 0, 0, 1, tokens_per_batch=10)
+    assert sorted(map(len, by_hand)) == [1, 2]
 
 
 def test_seed_and_epoch_settle_the_order():
     def order(seed, epoch):
-        return numbers(shuffled(examples(), 7, seed, epoch))
+        return shuffled(sizes(), seed, epoch, 7)
 
     assert order(1, 2) == order(1, 2)
     assert len({str(order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
 
 
-@pytest.mark.parametrize("skip", [0, 1, 5, 14, 15, 20])
-def test_skipping_goes_on_where_it_stopped(skip):
-    whole = numbers(shuffled(examples(), 7, seed=0, epoch=1))
-    assert numbers(shuffled(examples(), 7, seed=0, epoch=1, skip=skip)) == whole[skip:]
+@pytest.mark.parametrize("choice", [{"batch_size": 7}, {"batch_size": 1, "tokens_per_batch": 89}])
+def test_neighbours_are_of_similar_length(choice):
+    many = sizes(499)
 
-
-def test_neighbours_are_of_similar_length():
     def padding(batches):
-        return sum(int((batch.src == PAD_ID).sum()) for batch in batches)
+        rows = [[many[index][0] for index in batch] for batch in batches]
+        return sum(max(row) * len(row) - sum(row) for row in rows)
 
-    many = examples(499)
-    assert padding(shuffled(many, 7, 0, 0)) < 0.2 * padding(in_order(many, 7))
-    first = [batch.src.shape[1] for batch in shuffled(many, 7, 0, 0)]
+    batches = shuffled(many, 0, 0, **choice)
+    assert padding(batches) < 0.2 * padding(in_order(499, 7))
+    first = [many[batch[0]] for batch in batches]
     assert first != sorted(first)  # the batches themselves come in any order
 
 
-@pytest.mark.parametrize("make", [in_order, lambda *given: shuffled(*given, seed=0, epoch=0)])
-def test_refused(make):
-    with pytest.raises(ValueError, match="batch_size=0 must be at least 1"):
-        list(make(examples(), 0))
-    with pytest.raises(ValueError, match="is the corpus empty"):
-        list(make([], 7))
+def test_refused():
+    for make in (lambda size: in_order(5, size), lambda size: shuffled(sizes(), 0, 0, size)):
+        with pytest.raises(ValueError, match="batch_size=0 must be at least 1"):
+            make(0)
+    for make in (lambda: in_order(0, 7), lambda: shuffled([], 0, 0, 7)):
+        with pytest.raises(ValueError, match="is the corpus empty"):
+            make()
+    with pytest.raises(ValueError, match=r"example 1 has 9 tokens, more than tokens_per_batch=8"):
+        shuffled([(3, 2), (4, 9)], 0, 0, 1, tokens_per_batch=8)
