@@ -19,10 +19,12 @@ from attentively.config import ModelConfig
 from attentively.files import replacing
 from attentively.protocol import EncoderDecoder, Model
 from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.transformer import Transformer, TransformerConfig
 from attentively.vocabulary import Tokenizer, load_tokenizer
 
 MODELS: dict[str, tuple[Callable[[Any], Model], type[ModelConfig]]] = {
     "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
+    "Transformer": (Transformer, TransformerConfig),
 }
 """Every kind of model that can be saved: its class, and that of its configuration."""
 FORMAT = "attentively checkpoint 1"
