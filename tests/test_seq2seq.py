@@ -1,5 +1,7 @@
 """The recurrent encoder–decoder computes its equations, with attention and without."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,7 +13,7 @@ from attentively.additive import AdditiveAttention
 from attentively.checkpoints import Checkpoint
 from attentively.data.batches import Batch
 from attentively.seq2seq import FixedContext, Seq2Seq, Seq2SeqConfig
-from attentively.training import teacher_forced_loss
+from attentively.tasks import teacher_forced_loss
 from attentively.vocabulary import PAD_ID, Vocabulary, WordTokenizer
 
 
@@ -45,32 +47,66 @@ def by_the_equations(model, src, tgt):
         backwards.insert(0, h)
     annotations = [torch.cat(both) for both in zip(forwards, backwards, strict=True)]
 
-    s = torch.tanh(p["decoder.bridge.weight"] @ backwards[0] + p["decoder.bridge.bias"])
-    cell = {name.removeprefix("decoder.cell."): value for name, value in p.items()}
-    logits, all_weights = [], []
-    for word in tgt:
+    def ask(s, step):
+        """Return the context and the weights, for the kinds that are tested here."""
+        if model.config.attention == "fixed":
+            return torch.cat([forwards[-1], backwards[0]]), None
+        places = range(len(annotations))
         if model.config.attention == "additive":
             W = p["decoder.attention.query_projection.weight"]
             U = p["decoder.attention.key_projection.weight"]
             v = p["decoder.attention.energy.weight"][0]
-            scores = torch.stack([v @ torch.tanh(W @ s + U @ h) for h in annotations])
-            weights = scores.exp() / scores.exp().sum()
-            all_weights.append(weights)
-            c = sum(weight * h for weight, h in zip(weights, annotations, strict=True))
+            scores = [v @ torch.tanh(W @ s + U @ h) for h in annotations]
+        elif model.config.attention == "local-m":
+            W = p["decoder.attention.content.key_projection.weight"]
+            middle = min(step, len(annotations) - 1)
+            places = [j for j in places if abs(j - middle) <= model.config.window]
+            scores = [s @ W @ annotations[j] for j in places]
+        else:  # general
+            scores = [s @ p["decoder.attention.key_projection.weight"] @ h for h in annotations]
+        shares = torch.stack(scores).exp() / torch.stack(scores).exp().sum()
+        weights = torch.zeros(len(annotations)).index_put((torch.tensor([*places]),), shares)
+        return sum(weight * h for weight, h in zip(weights, annotations, strict=True)), weights
+
+    s = torch.tanh(p["decoder.bridge.weight"] @ backwards[0] + p["decoder.bridge.bias"])
+    said = torch.zeros(model.config.embedding_dim)
+    cell = {name.removeprefix("decoder.cell."): value for name, value in p.items()}
+    logits, all_weights = [], []
+    for step, word in enumerate(tgt):
+        if model.config.decoder == "bahdanau":
+            c, weights = ask(s, step)
+            s = gru_cell(torch.cat([E_tgt[word], c]), s, cell)
         else:
-            c = torch.cat([forwards[-1], backwards[0]])
-        s = gru_cell(torch.cat([E_tgt[word], c]), s, cell)
-        t = torch.tanh(p["decoder.readout.weight"] @ torch.cat([s, c]) + p["decoder.readout.bias"])
+            read = torch.cat([E_tgt[word], said]) if model.config.input_feeding else E_tgt[word]
+            s = gru_cell(read, s, cell)
+            c, weights = ask(s, step)
+        if weights is not None:
+            all_weights.append(weights)
+        R, b = p["decoder.readout.weight"], p["decoder.readout.bias"]
+        said = torch.tanh(R @ torch.cat([s, c]) + b)
         V = p.get("decoder.output.weight", E_src)
-        logits.append(V @ t + p["decoder.output.bias"])
+        logits.append(V @ said + p["decoder.output.bias"])
     return torch.stack(logits), torch.stack(all_weights) if all_weights else None
 
 
-@pytest.mark.parametrize("attention", ["additive", "fixed"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"attention": "additive"},
+        {"attention": "fixed"},
+        {"attention": "general"},
+        {"attention": "additive", "decoder": "luong"},
+        {"attention": "fixed", "decoder": "luong"},
+        {"attention": "general", "decoder": "luong"},
+        {"attention": "general", "decoder": "luong", "input_feeding": True},
+        {"attention": "local-m", "decoder": "luong", "window": 1},
+    ],
+    ids=lambda settings: "-".join(map(str, settings.values())),
+)
 @pytest.mark.parametrize("shared", [False, True])
-def test_equals_its_equations_in_value_and_gradient(attention, shared):
+def test_equals_its_equations_in_value_and_gradient(settings, shared):
     sizes = {"tgt_vocab_size": SRC_VOCAB} if shared else {}
-    model = seq2seq(attention=attention, share_embeddings=shared, **sizes)
+    model = seq2seq(share_embeddings=shared, **settings, **sizes)
     given = sentences()
     memory = model.encode(given.src, given.src_mask)
     output = model.decode(given.tgt, memory, given.src_mask, need_weights=True)
@@ -98,6 +134,29 @@ def test_equals_its_equations_in_value_and_gradient(attention, shared):
         if name == "src_embedding.table.weight" or name == "decoder.embedding.table.weight":
             one, other = one[PAD_ID + 1 :], other[PAD_ID + 1 :]
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-3, msg=name)
+
+
+def test_the_encoder_equals_a_gru_on_each_sentence_alone_in_value_and_gradient():
+    model, given = seq2seq(), sentences()
+    reference = nn.GRU(SIZES["embedding_dim"], SIZES["encoder_dim"], bidirectional=True)
+    reference.load_state_dict(model.encoder.gru.state_dict())
+    table = model.src_embedding.table.weight.detach().clone().requires_grad_()
+    memory = model.encode(given.src, given.src_mask)
+    pieces, expected_pieces = [], []
+    for row, length in enumerate(given.src_lengths):
+        outputs, (_, backward_state) = reference(table[given.src[row, :length]])
+        torch.testing.assert_close(memory.outputs[row, :length], outputs)
+        torch.testing.assert_close(memory.state[row], backward_state)
+        pieces += [memory.outputs[row, :length].flatten(), memory.state[row]]
+        expected_pieces += [outputs.flatten(), backward_state]
+    direction = torch.randn(sum(piece.numel() for piece in pieces))
+    ours = [model.src_embedding.table.weight, *model.encoder.parameters()]
+    theirs = [table, *reference.parameters()]
+    gradients = torch.autograd.grad(torch.cat(pieces) @ direction, ours)
+    expected = torch.autograd.grad(torch.cat(expected_pieces) @ direction, theirs)
+    for one, other in zip(gradients, expected, strict=True):
+        assert one.abs().max() > 0
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 
 
 class Rewritten(nn.Module):
@@ -195,9 +254,18 @@ def test_a_shared_table_counts_once():
     assert sizes[0] - sizes[1] == 2 * SRC_VOCAB * SIZES["embedding_dim"]
 
 
-@pytest.mark.parametrize("attention", ["additive", "fixed"])
-def test_it_learns_one_batch_by_heart(attention):
-    config = Seq2SeqConfig(SRC_VOCAB, SRC_VOCAB, 31, 23, 37, 29, attention)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"attention": "additive"},
+        {"attention": "fixed"},
+        {"attention": "dot", "decoder": "luong"},
+        {"attention": "local-p", "decoder": "luong", "input_feeding": True},
+    ],
+    ids=lambda settings: settings["attention"],
+)
+def test_it_learns_one_batch_by_heart(settings):
+    config = Seq2SeqConfig(SRC_VOCAB, SRC_VOCAB, 31, 19, 38, 29, **settings)
     model, given = Seq2Seq(config), sentences()
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-2)
     for _ in range(60):
@@ -253,10 +321,66 @@ def test_one_table_needs_one_vocabulary():
         Seq2SeqConfig(23, 29, share_embeddings=True)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"attention": "much"}, "attention='much' is unknown: choose of additive, fixed, dot"),
+        ({"decoder": "cho"}, "decoder='cho' is unknown: choose of bahdanau, luong"),
+        ({"input_feeding": True}, "input_feeding=True needs decoder='luong'"),
+        ({"attention": "local-m"}, "attention='local-m' needs decoder='luong'"),
+        ({"attention": "local-p"}, "attention='local-p' needs decoder='luong'"),
+        ({"attention": "dot", "encoder_dim": 63}, "decoder_dim=128 to be twice encoder_dim=63"),
+        ({"attention": "location"}, "attention='location' needs max_len"),
+        ({"attention": "location", "max_len": 0}, "max_len=0"),
+        ({"attention": "local-p", "decoder": "luong", "window": 0}, "window=0 must be at least 1"),
+    ],
+)
 @pytest.mark.usefixtures("unchecked")
-def test_an_unknown_attention_is_refused():
-    with pytest.raises(ValueError, match="attention='much' is unknown: choose additive or fixed"):
-        Seq2SeqConfig(23, 29, attention="much")
+def test_settings_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Seq2Seq(Seq2SeqConfig(23, 29, **settings))
+
+
+def test_both_decoders_have_the_same_parameters_but_for_what_they_read():
+    shapes = [
+        {name: value.shape for name, value in seq2seq(decoder=decoder).named_parameters()}
+        for decoder in ("bahdanau", "luong")
+    ]
+    assert {name for name, _ in shapes[0].items() ^ shapes[1].items()} == {"decoder.cell.weight_ih"}
+
+
+def asks_with_the_newest_state(decoder):
+    """Whether the token that is read changes where the same step looks."""
+    model, given = seq2seq(decoder=decoder), sentences()
+    memory = model.encode(given.src, given.src_mask)
+    rows = [
+        model.decode(tgt[:, :1], memory, given.src_mask, need_weights=True).weights
+        for tgt in (given.tgt, given.tgt + 1)
+    ]
+    return not torch.allclose(*rows)
+
+
+def test_luong_asks_with_the_current_state_and_bahdanau_with_the_previous_one():
+    assert asks_with_the_newest_state("luong")
+    assert not asks_with_the_newest_state("bahdanau")
+
+
+def hears_where_it_looked(**settings):
+    """Whether what the first step saw changes the state after the second."""
+    model, given = seq2seq(attention="general", decoder="luong", **settings), sentences()
+    state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
+    elsewhere = replace(state, encoder_outputs=state.encoder_outputs + 1)
+    hiddens = []
+    for start in (state, elsewhere):
+        _, after = model.step(given.tgt[:, 0], start)
+        _, after = model.step(given.tgt[:, 1], after)
+        hiddens.append(after.hidden)
+    return not torch.allclose(*hiddens)
+
+
+def test_only_input_feeding_tells_the_next_step_what_was_seen():
+    assert hears_where_it_looked(input_feeding=True)
+    assert not hears_where_it_looked()
 
 
 def test_the_loss_is_that_of_the_next_token():

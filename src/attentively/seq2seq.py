@@ -2,9 +2,12 @@
 
 With additive attention this is the model of Bahdanau, Cho & Bengio (2015),
 https://arxiv.org/abs/1409.0473, section 3; with a fixed context, that of
-Cho et al. (2014), https://arxiv.org/abs/1406.1078, with the same encoder.
+Cho et al. (2014), https://arxiv.org/abs/1406.1078, with the same encoder; with
+``decoder="luong"``, that of Luong, Pham & Manning (2015), https://arxiv.org/abs/1508.04025,
+section 3, again with the same encoder.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, get_args, runtime_checkable
 
@@ -15,11 +18,15 @@ from torch import Tensor, nn
 from attentively.additive import AdditiveAttention
 from attentively.config import ModelConfig, VocabSizes
 from attentively.embedding import TokenEmbedding
+from attentively.multiplicative import LocalAttention, LocalKind, LuongAttention
 from attentively.protocol import DecoderOutput, EncoderDecoder, Memory
 from attentively.recurrent import BidirectionalEncoder
 from attentively.vocabulary import PAD_ID
 
-AttentionKind = Literal["additive", "fixed"]
+AttentionKind = Literal[
+    "additive", "fixed", "dot", "general", "concat", "location", "local-m", "local-p"
+]
+DecoderKind = Literal["bahdanau", "luong"]
 
 
 @dataclass(frozen=True)
@@ -32,19 +39,55 @@ class Seq2SeqConfig(ModelConfig):
     encoder_dim: int = 64
     decoder_dim: int = 128
     attention_dim: int = 64
+    """The hidden layer of the additive score, and of concat."""
     attention: AttentionKind = "additive"
     dropout: float = 0.0
     share_embeddings: bool = False
     """One table for source, target and output layer; needs one joint vocabulary."""
+    decoder: DecoderKind = "bahdanau"
+    """Who asks the attention: the state before a token is read, or, with luong, after it."""
+    input_feeding: bool = False
+    """A luong decoder also reads what it said last, its attentional vector."""
+    max_len: int | None = None
+    """The longest source that location can score."""
+    window: int = 3
+    """How far local-m and local-p look to either side."""
 
     def __post_init__(self) -> None:
-        if self.attention not in get_args(AttentionKind):
-            raise ValueError(f"attention={self.attention!r} is unknown: choose additive or fixed")
+        for name, known in (("attention", AttentionKind), ("decoder", DecoderKind)):
+            if getattr(self, name) not in get_args(known):
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} is unknown: "
+                    f"choose of {', '.join(get_args(known))}"
+                )
         if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
             raise ValueError(
                 f"share_embeddings needs one vocabulary, but src_vocab_size={self.src_vocab_size} "
                 f"and tgt_vocab_size={self.tgt_vocab_size}"
             )
+        if self.decoder == "bahdanau":
+            if self.input_feeding:
+                raise ValueError(
+                    "input_feeding=True needs decoder='luong': "
+                    "a bahdanau decoder reads its context already"
+                )
+            if self.attention in get_args(LocalKind):
+                raise ValueError(
+                    f"attention={self.attention!r} needs decoder='luong', whose newest state "
+                    "says where to look"
+                )
+        if self.attention == "dot" and self.decoder_dim != 2 * self.encoder_dim:
+            raise ValueError(
+                f"attention='dot' needs decoder_dim={self.decoder_dim} to be twice "
+                f"encoder_dim={self.encoder_dim}: the encoder reads both ways"
+            )
+        if self.attention == "location" and not self.max_len:
+            raise ValueError(
+                "attention='location' needs max_len, the longest source, "
+                f"but max_len={self.max_len}"
+            )
+        if self.window < 1:
+            raise ValueError(f"window={self.window} must be at least 1")
 
     @property
     def vocab_sizes(self) -> VocabSizes:
@@ -82,6 +125,19 @@ class KeyProjecting(Protocol):
         """Return what `forward` takes as `projected_keys`."""
 
 
+@runtime_checkable
+class StepCounting(Protocol):
+    """An attention that looks near a position, for which it may need the decoder's step."""
+
+    def aligned_position(
+        self,
+        query: Float[Tensor, "batch query_dim"],
+        lengths: Int[Tensor, " batch"],
+        step: int | None,
+    ) -> Float[Tensor, " batch"]:
+        """Return the position, in sentences of these lengths; `forward` takes `step` too."""
+
+
 @dataclass(frozen=True)
 class RecurrentState:
     """Where a recurrent decoder stands, and what it looks at."""
@@ -91,6 +147,10 @@ class RecurrentState:
     src_mask: Bool[Tensor, "batch src_len"]
     precomputed: dict[str, Tensor]
     """What the attention computed of the encoder outputs alone, by argument name."""
+    step: int = 0
+    """How many tokens a `LuongDecoder` has read."""
+    attentional: Float[Tensor, "batch embedding_dim"] | None = None
+    """What a `LuongDecoder` with input feeding will read beside the next token."""
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
         """Return the state of the chosen hypotheses, in that order; a row may repeat."""
@@ -100,37 +160,39 @@ class RecurrentState:
             encoder_outputs=self.encoder_outputs[rows],
             src_mask=self.src_mask[rows],
             precomputed={name: value[rows] for name, value in self.precomputed.items()},
+            attentional=None if self.attentional is None else self.attentional[rows],
         )
 
 
-class AttentiveDecoder(nn.Module):
+class RecurrentDecoder(nn.Module, ABC):
     r"""Write the target token by token, asking the attention for a context at each.
 
-    .. math::
-        c_i = \text{attention}(s_{i-1}, h), \qquad
-        s_i = \text{GRU}([E y_{i-1}; c_i], s_{i-1}), \qquad
-        \text{logits}_i = V \tanh(R [s_i; c_i]).
-
-    The first state is :math:`s_0 = \tanh(W_s \overleftarrow{h}_1)`, from the backward reader's
-    state at the first word, as in the paper. The paper's output layer is a maxout over
-    :math:`s_{i-1}`, :math:`y_{i-1}` and :math:`c_i`; ours is the simpler one above.
+    The first state is :math:`s_0 = \tanh(W_s m)`, with :math:`m` the `state` of the memory.
 
     `attention` is called as ``attention(query, keys, mask)``; one that offers `project_keys`
     also gets its result back as `projected_keys`, so that it is computed once a sentence.
     """
 
     def __init__(
-        self, embedding: TokenEmbedding, attention: nn.Module, config: Seq2SeqConfig
+        self,
+        embedding: TokenEmbedding,
+        attention: nn.Module,
+        input_dim: int,
+        start_dim: int,
+        key_dim: int,
+        decoder_dim: int,
+        dropout: float = 0.0,
     ) -> None:
+        """`input_dim` is the size of what each step reads, `start_dim` that of the start."""
         super().__init__()
-        key_dim = 2 * config.encoder_dim
+        vocab_size, embedding_dim = embedding.table.weight.shape
         self.embedding = embedding
         self.attention = attention
-        self.bridge = nn.Linear(config.encoder_dim, config.decoder_dim)  # W_s
-        self.cell = nn.GRUCell(config.embedding_dim + key_dim, config.decoder_dim)
-        self.readout = nn.Linear(config.decoder_dim + key_dim, config.embedding_dim)  # R
-        self.output = nn.Linear(config.embedding_dim, config.tgt_vocab_size)  # V
-        self.dropout = nn.Dropout(config.dropout)
+        self.bridge = nn.Linear(start_dim, decoder_dim)  # W_s
+        self.cell = nn.GRUCell(input_dim, decoder_dim)
+        self.readout = nn.Linear(decoder_dim + key_dim, embedding_dim)  # R, or Luong's W_c
+        self.output = nn.Linear(embedding_dim, vocab_size)  # V
+        self.dropout = nn.Dropout(dropout)
 
     def start(self, memory: Memory, src_mask: Bool[Tensor, "batch src_len"]) -> RecurrentState:
         """Return :math:`s_0` and what to look at."""
@@ -139,6 +201,48 @@ class AttentiveDecoder(nn.Module):
             precomputed["projected_keys"] = self.attention.project_keys(memory.outputs)
         hidden = torch.tanh(self.bridge(memory.state))
         return RecurrentState(hidden, memory.outputs, src_mask, precomputed)
+
+    @abstractmethod
+    def advance(
+        self, embedded: Float[Tensor, "batch embedding_dim"], state: RecurrentState
+    ) -> tuple[
+        RecurrentState, Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"] | None
+    ]:
+        """Read one embedded token; return the next state, the context and the weights."""
+
+    @abstractmethod
+    def predict(
+        self,
+        hidden: Float[Tensor, "*shape decoder_dim"],
+        context: Float[Tensor, "*shape key_dim"],
+    ) -> Float[Tensor, "*shape vocab"]:
+        """Return the logits of the next token."""
+
+
+class AttentiveDecoder(RecurrentDecoder):
+    r"""Bahdanau's decoder: the state *before* a token is read asks what to look at.
+
+    .. math::
+        c_i = \text{attention}(s_{i-1}, h), \qquad
+        s_i = \text{GRU}([E y_{i-1}; c_i], s_{i-1}), \qquad
+        \text{logits}_i = V \tanh(R [s_i; c_i]).
+
+    In a `Seq2Seq` the first state is :math:`s_0 = \tanh(W_s \overleftarrow{h}_1)`, from the
+    backward reader's state at the first word, as in the paper. The paper's output layer is a
+    maxout over :math:`s_{i-1}`, :math:`y_{i-1}` and :math:`c_i`; ours is the simpler one above.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attention: nn.Module,
+        start_dim: int,
+        key_dim: int,
+        decoder_dim: int,
+        dropout: float = 0.0,
+    ) -> None:
+        input_dim = embedding.table.embedding_dim + key_dim
+        super().__init__(embedding, attention, input_dim, start_dim, key_dim, decoder_dim, dropout)
 
     def advance(
         self, embedded: Float[Tensor, "batch embedding_dim"], state: RecurrentState
@@ -162,41 +266,86 @@ class AttentiveDecoder(nn.Module):
         return self.output(self.dropout(readout))
 
 
-class Seq2Seq(EncoderDecoder[RecurrentState]):
-    """A bidirectional recurrent encoder and an attentive recurrent decoder."""
+class LuongDecoder(RecurrentDecoder):
+    r"""Luong's decoder: the state *after* a token is read asks what to look at.
 
-    config: Seq2SeqConfig
+    .. math::
+        s_t = \text{GRU}(E y_{t-1}, s_{t-1}), \qquad
+        c_t = \text{attention}(s_t, h), \qquad
+        \tilde{h}_t = \tanh(W_c [c_t; s_t]), \qquad
+        \text{logits}_t = V \tilde{h}_t
 
-    def __init__(self, config: Seq2SeqConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.src_embedding = TokenEmbedding(config.src_vocab_size, config.embedding_dim)
-        self.encoder = BidirectionalEncoder(config.embedding_dim, config.encoder_dim)
-        if config.share_embeddings:
-            tgt_embedding = self.src_embedding
-        else:
-            tgt_embedding = TokenEmbedding(config.tgt_vocab_size, config.embedding_dim)
-        attention: nn.Module = FixedContext()
-        if config.attention == "additive":
-            attention = AdditiveAttention(
-                config.decoder_dim, 2 * config.encoder_dim, config.attention_dim
-            )
-        self.decoder = AttentiveDecoder(tgt_embedding, attention, config)
-        if config.share_embeddings:
-            table = tgt_embedding.table.weight
-            # As an output layer, rows of length 1: longer ones would make the first logits wild.
-            nn.init.normal_(table, std=config.embedding_dim**-0.5)
-            nn.init.zeros_(table[PAD_ID])
-            self.decoder.output.weight = table
-        self.dropout = nn.Dropout(config.dropout)
+    (equations 5 and 6). The context makes the prediction and not the next state. With
+    `input_feeding` (section 3.3) the next step reads the attentional vector
+    :math:`\tilde{h}_t` beside its token, so that it knows what was looked at; the first step
+    reads zeros. The paper has a stack of LSTMs where ours is one GRU, the same as in
+    `AttentiveDecoder`, and so is its start.
 
-    def encode(
-        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "batch 1 src_len"]
-    ) -> Memory:
-        """Return an annotation per source token, and the backward reader's last state."""
-        embedded = self.dropout(self.src_embedding(src))
-        outputs, backward_state = self.encoder(embedded, src_mask.squeeze(1))
-        return Memory(self.dropout(outputs), backward_state)
+    An attention that offers `aligned_position`, as `LocalAttention` does, is told the step.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attention: nn.Module,
+        start_dim: int,
+        key_dim: int,
+        decoder_dim: int,
+        dropout: float = 0.0,
+        input_feeding: bool = False,
+    ) -> None:
+        input_dim = embedding.table.embedding_dim * (2 if input_feeding else 1)
+        super().__init__(embedding, attention, input_dim, start_dim, key_dim, decoder_dim, dropout)
+        self.input_feeding = input_feeding
+
+    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch src_len"]) -> RecurrentState:
+        """Return :math:`s_0`, what to look at, and zeros for the first step to read."""
+        state = super().start(memory, src_mask)
+        if not self.input_feeding:
+            return state
+        nothing = state.hidden.new_zeros(len(state.hidden), self.readout.out_features)
+        return replace(state, attentional=nothing)
+
+    def advance(
+        self, embedded: Float[Tensor, "batch embedding_dim"], state: RecurrentState
+    ) -> tuple[
+        RecurrentState, Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"] | None
+    ]:
+        """Read one embedded token; return the next state, the context and the weights."""
+        if state.attentional is not None:
+            embedded = torch.cat([embedded, state.attentional], dim=-1)
+        hidden = self.cell(embedded, state.hidden)
+        step = {"step": state.step} if isinstance(self.attention, StepCounting) else {}
+        context, weights = self.attention(
+            hidden, state.encoder_outputs, state.src_mask, **state.precomputed, **step
+        )
+        state = replace(state, hidden=hidden, step=state.step + 1)
+        if self.input_feeding:
+            state = replace(state, attentional=self.attentional(hidden, context))
+        return state, context, weights
+
+    def attentional(
+        self,
+        hidden: Float[Tensor, "*shape decoder_dim"],
+        context: Float[Tensor, "*shape key_dim"],
+    ) -> Float[Tensor, "*shape embedding_dim"]:
+        r"""Return the attentional vector :math:`\tilde{h}_t`; `readout` is :math:`W_c`."""
+        return torch.tanh(self.readout(torch.cat([hidden, context], dim=-1)))
+
+    def predict(
+        self,
+        hidden: Float[Tensor, "*shape decoder_dim"],
+        context: Float[Tensor, "*shape key_dim"],
+    ) -> Float[Tensor, "*shape vocab"]:
+        """Return the logits of the next token."""
+        return self.output(self.dropout(self.attentional(hidden, context)))
+
+
+class RecurrentModel(EncoderDecoder[RecurrentState]):
+    """A model that writes with a `RecurrentDecoder`, whatever it reads."""
+
+    decoder: RecurrentDecoder
+    dropout: nn.Dropout
 
     def decode(
         self,
@@ -230,3 +379,55 @@ class Seq2Seq(EncoderDecoder[RecurrentState]):
         embedded = self.dropout(self.decoder.embedding(token))
         state, context, _ = self.decoder.advance(embedded, state)
         return self.decoder.predict(state.hidden, context), state
+
+
+class Seq2Seq(RecurrentModel):
+    """A bidirectional recurrent encoder and an attentive recurrent decoder."""
+
+    config: Seq2SeqConfig
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.src_embedding = TokenEmbedding(config.src_vocab_size, config.embedding_dim)
+        self.encoder = BidirectionalEncoder(config.embedding_dim, config.encoder_dim)
+        if config.share_embeddings:
+            tgt_embedding = self.src_embedding
+        else:
+            tgt_embedding = TokenEmbedding(config.tgt_vocab_size, config.embedding_dim)
+        self.decoder = _decoder(config, tgt_embedding)
+        if config.share_embeddings:
+            table = tgt_embedding.table.weight
+            # As an output layer, rows of length 1: longer ones would make the first logits wild.
+            nn.init.normal_(table, std=config.embedding_dim**-0.5)
+            nn.init.zeros_(table[PAD_ID])
+            self.decoder.output.weight = table
+        self.dropout = nn.Dropout(config.dropout)
+
+    def encode(
+        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "batch 1 src_len"]
+    ) -> Memory:
+        """Return an annotation per source token, and the backward reader's last state."""
+        embedded = self.dropout(self.src_embedding(src))
+        outputs, backward_state = self.encoder(embedded, src_mask.squeeze(1))
+        return Memory(self.dropout(outputs), backward_state)
+
+
+def _decoder(config: Seq2SeqConfig, embedding: TokenEmbedding) -> RecurrentDecoder:
+    sizes = (config.encoder_dim, 2 * config.encoder_dim, config.decoder_dim, config.dropout)
+    if config.decoder == "luong":
+        return LuongDecoder(embedding, _attention(config), *sizes, config.input_feeding)
+    return AttentiveDecoder(embedding, _attention(config), *sizes)
+
+
+def _attention(config: Seq2SeqConfig) -> nn.Module:
+    query_dim, key_dim = config.decoder_dim, 2 * config.encoder_dim
+    if config.attention == "additive":
+        return AdditiveAttention(query_dim, key_dim, config.attention_dim)
+    if config.attention == "fixed":
+        return FixedContext()
+    if config.attention == "local-m" or config.attention == "local-p":
+        return LocalAttention(query_dim, key_dim, config.window, config.attention)
+    return LuongAttention(
+        query_dim, key_dim, config.attention, config.attention_dim, config.max_len
+    )
