@@ -1,12 +1,11 @@
 """What every encoder–decoder model must do, whatever it is made of."""
 
 import inspect
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import tiny_models
 import torch
-import torch.nn.functional as F
 from tiny_models import MODELS, sentences
 
 from attentively import checkpoints
@@ -93,8 +92,42 @@ class HalfSelected(RecurrentState):
         )
 
 
-def broken(kind):
-    return lambda seed=0: tiny_models.seq2seq(seed, kind)
+class KeepsItsPlace(Seq2Seq):
+    """What a hypothesis said last is fed to another one."""
+
+    def start(self, memory, src_mask):
+        state = super().start(memory, src_mask)
+        return FeedingNotSelected(*(getattr(state, field.name) for field in fields(state)))
+
+
+class FeedingNotSelected(RecurrentState):
+    def select(self, rows):
+        same = self.attentional[torch.arange(len(rows)) % len(self.attentional)]
+        return replace(super().select(rows), attentional=same)
+
+
+class StepForgetsWhatItSaid(Seq2Seq):
+    def step(self, token, state):
+        logits, after = super().step(token, state)
+        return logits, replace(after, attentional=state.attentional)
+
+
+class StandsStill(Seq2Seq):
+    def step(self, token, state):
+        logits, after = super().step(token, state)
+        return logits, replace(after, step=0)
+
+
+def broken(kind, **changes):
+    return lambda seed=0: tiny_models.seq2seq(seed, kind, **changes)
+
+
+def feeding(kind):
+    return broken(kind, attention="general", decoder="luong", input_feeding=True)
+
+
+def monotonic(kind):
+    return broken(kind, attention="local-m", decoder="luong", window=1)
 
 
 def test_every_kind_that_checkpoints_know_is_tested():
@@ -108,7 +141,7 @@ def test_names_and_shapes(make):
     assert isinstance(model, EncoderDecoder)
     memory = model.encode(given.src, given.src_mask)
     assert isinstance(memory, Memory)
-    assert memory.outputs.shape[:2] == given.src.shape
+    assert memory.outputs.shape[:2] == given.src_mask.squeeze(1).shape
     output = model.decode(given.tgt, memory, given.src_mask)
     assert isinstance(output, DecoderOutput)
     assert output.weights is None  # nobody asked
@@ -154,16 +187,15 @@ def test_a_model_that_sees_the_future_would_be_seen():
 def padding_changes_nothing(make):
     model, given = make(), sentences()
     before = run(model, given)
-    src = F.pad(given.src, (0, 3), value=PAD_ID)
-    tgt = F.pad(given.tgt, (0, 2), value=PAD_ID)
-    after = run(model, given._replace(src=src, src_mask=padding_mask(src, PAD_ID), tgt=tgt))
+    after = run(model, given.padded())
     if not close(before.logits, after.logits[:, : given.tgt.shape[1]]):
         return False
     if before.weights is None:
         return True
     weights = after.weights[:, : given.tgt.shape[1]]
-    return close(before.weights, weights[:, :, : given.src.shape[1]]) and bool(
-        (weights[:, :, given.src.shape[1] :] == 0).all()
+    src_len = given.src_mask.shape[-1]
+    return close(before.weights, weights[:, :, :src_len]) and bool(
+        (weights[:, :, src_len:] == 0).all()
     )
 
 
@@ -180,17 +212,14 @@ def test_a_model_that_reads_padding_would_be_seen(kind):
 def one_alone_equals_one_of_many(make):
     model, given = make(), sentences()
     together = run(model, given)
-    for row, (src_len, tgt_len) in enumerate(
-        zip(given.src_lengths, given.tgt_lengths, strict=True)
-    ):
-        src, tgt = given.src[row : row + 1, :src_len], given.tgt[row : row + 1, :tgt_len]
-        alone = run(model, given._replace(src=src, src_mask=padding_mask(src, PAD_ID), tgt=tgt))
+    for row, tgt_len in enumerate(given.tgt_lengths):
+        alone = run(model, given.alone(row))
         if not close(alone.logits[0], together.logits[row, :tgt_len]):
             return False
-        if alone.weights is not None and not close(
-            alone.weights[0], together.weights[row, :tgt_len, :src_len]
-        ):
-            return False
+        if alone.weights is not None:
+            src_len = alone.weights.shape[-1]
+            if not close(alone.weights[0], together.weights[row, :tgt_len, :src_len]):
+                return False
     return True
 
 
@@ -220,8 +249,13 @@ def test_all_at_once_equals_step_by_step(make):
     assert all_at_once_equals_step_by_step(make)
 
 
-def test_a_model_that_forgets_would_be_seen():
-    assert not all_at_once_equals_step_by_step(broken(StepForgets))
+@pytest.mark.parametrize(
+    "make",
+    [broken(StepForgets), feeding(StepForgetsWhatItSaid), monotonic(StandsStill)],
+    ids=["state", "feeding", "position"],
+)
+def test_a_model_that_forgets_would_be_seen(make):
+    assert not all_at_once_equals_step_by_step(make)
 
 
 @every_model
@@ -251,8 +285,11 @@ def test_select_reorders_and_repeats(make):
     assert select_reorders(make)
 
 
-def test_a_state_that_reorders_by_half_would_be_seen():
-    assert not select_reorders(broken(SelectsTheHiddenStateAlone))
+@pytest.mark.parametrize(
+    "make", [broken(SelectsTheHiddenStateAlone), feeding(KeepsItsPlace)], ids=["source", "feeding"]
+)
+def test_a_state_that_reorders_by_half_would_be_seen(make):
+    assert not select_reorders(make)
 
 
 @every_model
@@ -270,10 +307,13 @@ def test_weights_sum_to_one_and_are_zero_at_padding(make):
     model, given = make(), sentences()
     weights = run(model, given).weights
     if weights is None:
-        assert make is MODELS["seq2seq-fixed"]  # the one that does not attend
+        assert model.config.attention == "fixed"  # the one that does not attend
         return
-    assert weights.shape == (*given.tgt.shape, given.src.shape[1])
-    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(given.tgt.shape))
+    assert weights.shape == (*given.tgt.shape, given.src_mask.shape[-1])
+    if getattr(model.config, "attention", None) == "local-p":  # its weights fall off
+        assert ((weights.sum(dim=-1) > 0) & (weights.sum(dim=-1) < 1)).all()
+    else:
+        torch.testing.assert_close(weights.sum(dim=-1), torch.ones(given.tgt.shape))
     assert (weights.masked_select(~given.src_mask) == 0).all()
 
 
@@ -289,9 +329,7 @@ def test_asking_for_weights_changes_nothing_else(make):
 def test_the_source_matters(make):
     model, given = make(), sentences()
     before = run(model, given).logits
-    src = given.src.clone()
-    src[1, 3] = 4 if src[1, 3] != 4 else 5
-    after = run(model, given._replace(src=src)).logits
+    after = run(model, given.with_another_source(1)).logits
     assert not close(before[1], after[1])
     assert close(before[[0, 2]], after[[0, 2]])
 
