@@ -5,8 +5,10 @@ import inspect
 import itertools
 import math
 import types
+from collections import Counter
 
 import pytest
+import scipy.stats
 import torch
 import torch.nn.functional as F
 
@@ -15,7 +17,7 @@ from attentively.checkpoints import Checkpoint
 from attentively.data.batches import pad
 from attentively.decoding import beam_search, evaluating, greedy_search, translate
 from attentively.masks import padding_mask
-from attentively.protocol import DecoderOutput, EncoderDecoder, Memory
+from attentively.protocol import Autoregressive, DecoderOutput, EncoderDecoder, Memory
 from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID, Vocabulary, WordTokenizer
 
@@ -69,6 +71,48 @@ class Markov(EncoderDecoder):
         return DecoderOutput(torch.stack(logits, dim=1))
 
 
+class Counting(Markov):
+    """Keeps a record of how many rows each step reads, and of how often rows are chosen."""
+
+    def __init__(self, logits):
+        super().__init__(logits)
+        self.rows, self.selected = [], 0
+
+    def start(self, memory, src_mask):
+        counting = self
+
+        class State(MarkovState):
+            def select(self, rows):
+                counting.selected += 1
+                return State(self.language[rows], self.previous[rows])
+
+        state = super().start(memory, src_mask)
+        return State(state.language, state.previous)
+
+    def step(self, token, state):
+        self.rows.append(len(token))
+        assert set(token.tolist()) <= {START_ID, *WORDS}, "a model is never asked what follows that"
+        return super().step(token, state)
+
+
+class MarkovText(Autoregressive):
+    """The first language of `Markov`, without a source: the prompt is the source."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = torch.nn.Parameter(logits)
+
+    def start(self, prompt):
+        first = torch.full((len(prompt),), START_ID)
+        state = MarkovState(torch.zeros_like(first), first)
+        for token in prompt.unbind(dim=1):
+            _, state = self.step(token, state)
+        return state
+
+    def step(self, token, state):
+        return Markov.step(self, token, state)
+
+
 def random_markov(seed):
     generator = torch.Generator().manual_seed(seed)
     return Markov(torch.randn(3, VOCAB, VOCAB, VOCAB, generator=generator, dtype=torch.float64) * 2)
@@ -88,6 +132,10 @@ def markov(tree):
     return Markov(probabilities.log())
 
 
+def counting(tree):
+    return Counting(markov(tree).logits.detach())
+
+
 def source(*rows):
     src = pad([[*row, END_ID] for row in rows or [(4,)]])
     return src, padding_mask(src, PAD_ID)
@@ -105,6 +153,23 @@ LONG_OR_SHORT = {
     (START_ID, START_ID): {A: 0.5, B: 0.5},
     (START_ID, B): {C: 0.9, END_ID: 0.1},
     (B, C): {C: 0.9, END_ID: 0.1},
+}
+# The empty sentence takes the first place; "B" is third and better than what follows "A".
+ENDS_AT_ONCE = {
+    (START_ID, START_ID): {END_ID: 0.5, A: 0.3, B: 0.2},
+    (START_ID, A): {A: 0.5, B: 0.5},
+}
+# After "A" and "B C" (0.14, three tokens) have ended, "B C C" has 0.21: better for its length.
+STILL_HOPEFUL = {
+    (START_ID, START_ID): {A: 0.5, B: 0.5},
+    (START_ID, B): {C: 0.7, END_ID: 0.3},
+    (B, C): {C: 0.6, END_ID: 0.4},
+}
+# "A" and "B" end after two tokens, and nothing else can be as likely as either.
+SETTLED = {
+    (START_ID, START_ID): {A: 0.9, B: 0.1},
+    (START_ID, A): {END_ID: 0.98, A: 0.02},
+    (A, A): {A: 1.0},
 }
 
 
@@ -206,13 +271,21 @@ def two_beams_find_what_greedy_misses(module):
 
 def the_length_penalty_chooses(module):
     model = markov(LONG_OR_SHORT)
-    for length_penalty, winner in [(0.0, [A]), (1.0, [B, C, C])]:
+    short, long = math.log(0.5), math.log(0.405)  # of 2 and 4 tokens
+    for length_penalty, winner, score in [
+        (0.0, [A], short),
+        (1.0, [B, C, C], long / 4),
+        (module.power(1.0), [B, C, C], long / 4),
+        (module.power(0.5), [B, C, C], long / 2),  # -0.452, and -0.490 of the short one
+        (module.gnmt(1.0), [A], short * 6 / 7),  # -0.594 and -0.603
+        (module.gnmt(2.0), [B, C, C], long * (6 / 9) ** 2),  # -0.509 and -0.402
+    ]:
         ((best, *_),) = module.beam_search(model, *source(), 5, 3, length_penalty)
-        assert best.ids == winner
+        assert (best.ids, best.score) == (winner, pytest.approx(score))
 
 
 def a_later_sentence_may_overtake(module):
-    """The short sentence ends first; the search goes on and keeps both, and no third."""
+    """The short sentence ends first; the search goes on and keeps the best two of three."""
     (found,) = module.beam_search(markov(LONG_OR_SHORT), *source(), 5, 2, 1.0)
     assert [hypothesis.ids for hypothesis in found] == [[B, C, C], [A]]
     expected = [math.log(0.405) / 4, math.log(0.5) / 2]
@@ -227,6 +300,162 @@ def unfinished_sentences_come_last(module):
     assert found[0].score < found[1].score
 
 
+def an_end_costs_no_place(module):
+    """As many beginnings go on after a sentence has ended."""
+    (found,) = module.beam_search(markov(ENDS_AT_ONCE), *source(), 5, 2, 0.0)
+    assert [hypothesis.ids for hypothesis in found] == [[], [B]]
+
+
+def beginnings_are_scored_at_their_present_length(module):
+    (found,) = module.beam_search(markov(STILL_HOPEFUL), *source(), 9, 2, 1.0)
+    assert [hypothesis.ids for hypothesis in found] == [[A], [B, C, C]]
+
+
+def the_search_ends_when_nothing_can_improve(module):
+    model = counting(SETTLED)
+    (found,) = module.beam_search(model, *source(), 50, 2, 0.0)
+    assert [hypothesis.ids for hypothesis in found] == [[A], [B]]
+    assert model.rows == [1, 2]
+
+
+def an_empty_place_asks_nothing(module):
+    """A beam wider than there are beginnings asks the model only how beginnings go on."""
+    module.beam_search(counting(SETTLED), *source(), 9, 4, 0.0)
+    module.beam_search(counting(GREEDY_LOSES), *source(), 9, 7, 0.0)
+
+
+def what_is_done_leaves_the_batch(module):
+    """In the first language one word is enough, in the second three."""
+    trees = (
+        {(START_ID, START_ID): {A: 1.0}},
+        {(START_ID, START_ID): {A: 1.0}, (START_ID, A): {B: 1.0}, (A, B): {C: 1.0}},
+    )
+    logits = torch.cat([markov(tree).logits.detach() for tree in trees])
+    src, mask = source((4,), (5,), (4,))
+    for search, expected in [
+        (lambda model: module.greedy_search(model, src, mask, 9), [3, 3, 1, 1]),
+        (lambda model: module.beam_search(model, src, mask, 9, 1), [3, 3, 1, 1]),
+        (lambda model: module.sample(model, src, mask, 9, samples=5), [15, 15, 5, 5]),
+    ]:
+        model = Counting(logits)
+        found = search(model)
+        assert model.rows == expected
+        texts = [[h.ids for h in (hs if isinstance(hs, list) else [hs])] for hs in found]
+        copies = len(texts[0])
+        assert texts == [[[A]] * copies, [[A, B, C]] * copies, [[A]] * copies]
+
+
+def rows_are_chosen_only_where_they_change(module):
+    for search, expected in [
+        (lambda model: module.greedy_search(model, *source(), 9), 0),
+        (lambda model: module.sample(model, *source(), 9), 0),
+        (lambda model: module.beam_search(model, *source(), 9, 1), 0),
+        (lambda model: module.beam_search(model, *source(), 5, 2), 3),
+    ]:
+        model = counting(LONG_OR_SHORT)
+        search(model)
+        assert model.selected == expected
+
+
+def distributions(temperature, top_k, top_p, probabilities):
+    """`truncate` in plain numbers, for probabilities of which no two are equal."""
+    kept = {token: p ** (1 / temperature) for token, p in probabilities.items()}
+    likeliest_first = sorted(kept, key=kept.get, reverse=True)[:top_k]
+    total = sum(kept[token] for token in likeliest_first)
+    nucleus, mass = {}, 0.0
+    for token in likeliest_first:
+        if mass < top_p:
+            nucleus[token] = kept[token] / total
+        mass += kept[token] / total
+    return {token: p / sum(nucleus.values()) for token, p in nucleus.items()}
+
+
+WAYS_TO_DRAW = [
+    {},
+    {"temperature": 0.4},
+    {"temperature": 2.5},
+    {"top_k": 1},
+    {"top_k": 2},
+    {"top_p": 0.6},
+    {"top_p": 0.05},
+    {"temperature": 1.7, "top_k": 2, "top_p": 0.75},
+]
+# Two words, then an end: a sentence of two words has the product of its probabilities.
+TWO_WORDS = {
+    (START_ID, START_ID): {A: 0.55, B: 0.3, C: 0.15},
+    (START_ID, A): {A: 0.1, B: 0.2, C: 0.7},
+    (START_ID, B): {A: 0.45, B: 0.35, C: 0.2},
+    (START_ID, C): {A: 0.25, B: 0.65, C: 0.1},
+}
+
+
+def truncating_gives_the_distribution(module):
+    probabilities = {0: 0.15, 1: 0.5, 2: 0.05, 3: 0.3}
+    log_probabilities = torch.tensor([probabilities[token] for token in range(4)]).log()
+    for way in WAYS_TO_DRAW:
+        expected = distributions(
+            way.get("temperature", 1.0), way.get("top_k"), way.get("top_p", 1.0), probabilities
+        )
+        found = module.truncate(log_probabilities.expand(2, 3, 4), **way).exp()
+        for row in found.flatten(0, 1):
+            assert row.tolist() == pytest.approx([expected.get(token, 0.0) for token in range(4)])
+            assert (row > 0).tolist() == [token in expected for token in range(4)]
+
+
+def samples_follow_the_distribution(module):
+    """Pearson's statistic of 3,000 draws stays below what one in a thousand fair runs exceeds."""
+    draws = 3000
+    for way in WAYS_TO_DRAW:
+        choices = way.get("temperature", 1.0), way.get("top_k"), way.get("top_p", 1.0)
+        expected = {
+            (first, second): draws * p * q
+            for first, p in distributions(*choices, TWO_WORDS[START_ID, START_ID]).items()
+            for second, q in distributions(*choices, TWO_WORDS[START_ID, first]).items()
+        }
+        generator = torch.Generator().manual_seed(7)
+        (found,) = module.sample(
+            markov(TWO_WORDS), *source(), 5, **way, samples=draws, generator=generator
+        )
+        counts = Counter(tuple(hypothesis.ids) for hypothesis in found)
+        assert counts.keys() <= expected.keys()
+        statistic = sum((counts[text] - n) ** 2 / n for text, n in expected.items())
+        assert statistic < scipy.stats.chi2.isf(1e-3, max(1, len(expected) - 1))
+
+
+def samples_say_what_the_model_says(module):
+    """Also where they were drawn from something else, and where a token is forbidden."""
+    model = random_markov(3)
+    src, mask = source((4,), (5, 4), (6, 6, 5))
+    for way in WAYS_TO_DRAW:
+        for row, found in zip(
+            src, module.sample(model, src, mask, 9, **way, samples=4), strict=True
+        ):
+            assert len(found) == 4
+            for hypothesis in found:
+                assert set(hypothesis.ids) <= set(WORDS)
+                ids = [*hypothesis.ids, *[END_ID] * hypothesis.finished]
+                expected = log_probability_of(model, row.tolist(), ids)
+                assert hypothesis.log_probability == pytest.approx(expected, abs=1e-5)
+                assert hypothesis.score == hypothesis.log_probability
+
+
+def a_prompt_is_read_once(module):
+    """What follows a prompt is what would follow it had the model written it."""
+    model, reads_source = (kind(random_markov(4).logits.detach()) for kind in (MarkovText, Markov))
+    src, mask = source((6,))  # asks for the first language
+    everything = module.beam_search(reads_source, src, mask, 5, 400, 0.0)[0]
+    for prompt in ([], [B], [C, A]):
+        expected = [h for h in everything if h.finished and h.ids[: len(prompt)] == prompt]
+        before = log_probability_of(reads_source, src[0].tolist(), prompt) if prompt else 0.0
+        rows = torch.tensor([[START_ID, *prompt]] * 2)
+        for found in module.generate(model, rows, 5 - len(prompt), module.Beam(400, 0.0)):
+            finished = [h for h in found if h.finished]
+            assert [[*prompt, *h.ids] for h in finished] == [h.ids for h in expected]
+            assert [before + h.log_probability for h in finished] == pytest.approx(
+                [h.log_probability for h in expected], abs=1e-5
+            )
+
+
 PROPERTIES = [
     width_one_is_greedy,
     a_wide_beam_is_exhaustive,
@@ -237,6 +466,16 @@ PROPERTIES = [
     the_length_penalty_chooses,
     a_later_sentence_may_overtake,
     unfinished_sentences_come_last,
+    an_end_costs_no_place,
+    beginnings_are_scored_at_their_present_length,
+    the_search_ends_when_nothing_can_improve,
+    an_empty_place_asks_nothing,
+    what_is_done_leaves_the_batch,
+    rows_are_chosen_only_where_they_change,
+    truncating_gives_the_distribution,
+    samples_follow_the_distribution,
+    samples_say_what_the_model_says,
+    a_prompt_is_read_once,
 ]
 
 
@@ -257,36 +496,73 @@ def broken_twin(old, new):
 @pytest.mark.parametrize(
     ("old", "new", "seen_by"),
     [
-        # an ended sentence gives its place to a new one
-        ("beam_size - len(ended[sentence])", "beam_size", a_later_sentence_may_overtake),
-        # the search stops at the first ended sentence
-        ("if not live:", "if not live or any(ended):", a_later_sentence_may_overtake),
-        # ... or as soon as the beam holds some
-        ("if not live:", "if not live or len(ended[0]) > 3:", a_wide_beam_is_exhaustive),
+        # the search stops at the first ended sentence that beats the beginnings
+        ("(len(found) < beam_size or", "(not found or", a_later_sentence_may_overtake),
+        # ... or as soon as there are enough ended ones
+        (" or best_live > found[-1].score)", ")", a_later_sentence_may_overtake),
+        # ... or not before every beginning has ended or been given up
+        (" or best_live > found[-1].score)", " or True)", the_search_ends_when_nothing_can_improve),
+        # beginnings are compared without regard to their length
+        (
+            "likeliest[row] / penalty(length)",
+            "likeliest[row]",
+            beginnings_are_scored_at_their_present_length,
+        ),
+        # ended sentences push beginnings out of the beam
+        (
+            "log_probabilities, 2 * beam_size)",
+            "log_probabilities, beam_size)",
+            an_end_costs_no_place,
+        ),
         # the beam is one narrower
-        ("beam_size - len(ended[sentence])", "1", two_beams_find_what_greedy_misses),
+        ("live.topk(min(beam_size,", "live.topk(min(1,", two_beams_find_what_greedy_misses),
+        # an unlikely end is as good as any
+        ("ended[:, :beam_size].nonzero()", "ended.nonzero()", width_one_is_greedy),
+        # all that ended is kept
+        ("= best[:beam_size]", "= best", a_later_sentence_may_overtake),
+        # ... in the order in which it ended
+        ("key=_score, reverse=True)", "key=len)", a_wide_beam_is_exhaustive),
         # unlikely tokens are thrown away early
-        ("width = min(beam_size, ", "width = min(2, ", a_wide_beam_is_exhaustive),
+        ("topk(min(count, places", "topk(min(count, 3, places", a_wide_beam_is_exhaustive),
         # the states of the hypotheses are mixed up
-        ("[partial.parent for", "[live[0].parent for", log_probabilities_are_the_models),
-        # every sentence's hypotheses compete with those of its neighbours
-        ("key=lambda c: c.sentence):", "key=lambda c: 0):", company_changes_nothing),
+        (
+            "* places + beam.parent)",
+            "* places + 0 * beam.parent)",
+            log_probabilities_are_the_models,
+        ),
+        # ... or those of the sentences
+        ("unsqueeze(1) * places +", "unsqueeze(1) * 0 +", company_changes_nothing),
+        # ... or left as they were
+        ("select(parents)", "select(parents.sort().values)", log_probabilities_are_the_models),
+        # ... or chosen without need
+        ("if parents.tolist() !=", "if True or", rows_are_chosen_only_where_they_change),
+        ("if len(going_on) < len(live):", "if True:", rows_are_chosen_only_where_they_change),
+        # an empty place holds an ended sentence, and the model is asked how it goes on
+        ("place.where(best > -math.inf,", "place.where(best < 1,", an_empty_place_asks_nothing),
         # one sentence's end is everybody's
-        ("if ended.all():", "if ended.any():", width_one_is_greedy),
-        # what comes after the end is kept
-        ("ids.index(END_ID) if finished", "ids.index(END_ID) + 1 if finished", width_one_is_greedy),
+        ("if not going_on:", "if len(going_on) < len(live):", width_one_is_greedy),
+        # what has ended stays in the batch
+        (
+            "going_on = [row for row, text in enumerate(live) if texts[text][-1] != END_ID]",
+            "going_on = [*range(len(live))] * any(i[-1] != END_ID for i in texts)",
+            what_is_done_leaves_the_batch,
+        ),
+        # the end is kept
+        ("ids[:-1] if finished", "ids if finished", width_one_is_greedy),
         # the length penalty is forgotten
-        ("** length_penalty", "** 0", the_length_penalty_chooses),
+        ("lambda length: length**alpha", "lambda length: 1.0", the_length_penalty_chooses),
+        ("(5 + length) / 6", "length / 6", the_length_penalty_chooses),
+        ("(5 + length) / 6", "(5 + length) / 5", the_length_penalty_chooses),
         # the end token is not counted
         (
-            "log_probability / len(partial.ids) **",
-            "log_probability / max(1, len(partial.ids) - partial.ended) **",
+            "_ended(candidates, beam_size, penalty(length))",
+            "_ended(candidates, beam_size, penalty(max(1, length - 1)))",
             a_later_sentence_may_overtake,
         ),
         # sentences that never ended are ranked among those that did
         (
-            "(hypothesis.finished, hypothesis.score)",
-            "hypothesis.score",
+            "[*found[sentence], *unfinished][:beam_size]",
+            "sorted([*found[sentence], *unfinished], key=_score, reverse=True)[:beam_size]",
             unfinished_sentences_come_last,
         ),
         # <pad>, <unk> and <start> are written
@@ -302,6 +578,48 @@ def broken_twin(old, new):
             "    if not log_probabilities.amax",
             log_probabilities_are_the_models,
         ),
+        # the choices of a draw are forgotten, or a little off
+        ("log_probabilities / temperature", "log_probabilities", truncating_gives_the_distribution),
+        (
+            "log_probabilities / temperature",
+            "log_probabilities * temperature",
+            samples_follow_the_distribution,
+        ),
+        ("topk(min(top_k, ", "topk(min(top_k + 1, ", truncating_gives_the_distribution),
+        (".cumsum(dim=-1) - probabilities", ".cumsum(dim=-1)", truncating_gives_the_distribution),
+        (
+            "(-1, order, likelier >= top_p)",
+            "(-1, order.roll(1, -1), likelier >= top_p)",
+            truncating_gives_the_distribution,
+        ),
+        (
+            "(-1, order, likelier >= top_p)",
+            "(-1, order.sort().values, likelier >= top_p)",
+            truncating_gives_the_distribution,
+        ),
+        ("return scores.log_softmax(dim=-1)", "return scores", truncating_gives_the_distribution),
+        # the likeliest is always drawn
+        (
+            "torch.multinomial(kept.exp(), 1, generator=generator).squeeze(1)",
+            "kept.argmax(-1)",
+            samples_follow_the_distribution,
+        ),
+        # ... or anything that is left
+        (
+            "torch.multinomial(kept.exp(),",
+            "torch.multinomial((kept > -math.inf).float(),",
+            samples_follow_the_distribution,
+        ),
+        # the probability is that of what was drawn from
+        (
+            "log_probabilities.gather(1, token",
+            "(choose.__closure__ and log_probabilities / 2).gather(1, token",
+            samples_say_what_the_model_says,
+        ),
+        # a prompt's last token is read twice
+        ("reader.start(prompt[:, :-1])", "reader.start(prompt)", a_prompt_is_read_once),
+        # ... or its first
+        ("prompt[:, -1])", "prompt[:, 0])", a_prompt_is_read_once),
     ],
 )
 def test_a_broken_twin_is_seen(old, new, seen_by):
@@ -423,12 +741,12 @@ def test_searching_leaves_the_model_as_it_was(seq2seq):
         assert not seq2seq.encoder.training
         with evaluating(seq2seq):
             assert not seq2seq.dropout.training
-            assert torch.is_inference_mode_enabled()
+            assert not torch.is_grad_enabled()
         with pytest.raises(ValueError, match="logits"), evaluating(seq2seq):
             decoding.next_log_probabilities(torch.full((2, VOCAB), math.nan))
         assert seq2seq.dropout.training
         assert not seq2seq.encoder.training
-        assert not torch.is_inference_mode_enabled()
+        assert torch.is_grad_enabled()
     finally:
         seq2seq.eval()
 
@@ -584,3 +902,252 @@ def test_nothing_to_translate():
 def test_translate_refuses(sentences, choices, message):
     with pytest.raises(ValueError, match=message):
         translate(copier(), sentences, **choices)
+
+
+class Choosy(Copier):
+    """Refuses what it has no place for, when it reads or when it writes."""
+
+    def __init__(self, reads=math.inf, writes=math.inf):
+        super().__init__()
+        self.reads, self.writes = reads, writes
+
+    def encode(self, src, src_mask):
+        if src.shape[1] > self.reads:
+            raise ValueError(f"{src.shape[1]} tokens, but {self.reads} positions")
+        return super().encode(src, src_mask)
+
+    def step(self, token, state):
+        if state.position.max() >= self.writes:
+            raise ValueError(f"there is no position {self.writes}")
+        return super().step(token, state)
+
+
+@pytest.mark.parametrize(
+    ("limits", "note"),
+    [({"reads": 6}, "13 tokens, but 6 positions"), ({"writes": 6}, "there is no position 6")],
+)
+@pytest.mark.parametrize("batch_size", [1, 64])
+def test_a_sentence_that_the_model_refuses_spoils_no_other(limits, note, batch_size):
+    tokenizer = WordTokenizer(Vocabulary(["a", "b", "c"]))
+    checkpoint = Checkpoint(Choosy(**limits), tokenizer, tokenizer)
+    translations = translate(checkpoint, SENTENCES, beam_size=1, max_len=20, batch_size=batch_size)
+    expected = ["" if len(sentence.split()) == 12 else sentence for sentence in SENTENCES]
+    assert [translation.text for translation in translations] == expected
+    assert [translation.note for translation in translations] == ["", "", "", note, "", ""]
+    assert translations[3].src_tokens == [*SENTENCES[3].split(), "<end>"]
+
+
+def test_a_model_that_says_nothing_does_not_pass_for_one_that_refuses():
+    tokenizer = WordTokenizer(Vocabulary(["a", "b", "c"]))
+    silent = Markov(torch.full((1, *[VOCAB] * 3), math.nan))
+    with pytest.raises(decoding.NoChoiceError):
+        translate(Checkpoint(silent, tokenizer, tokenizer), ["a", "b"])
+
+
+def test_a_model_that_does_not_translate_is_refused():
+    tokenizer = WordTokenizer(Vocabulary(["a", "b", "c"]))
+    writer = MarkovText(random_markov(0).logits.detach())
+    with pytest.raises(ValueError, match="a MarkovText does not translate text"):
+        translate(Checkpoint(writer, None, tokenizer), ["a"])
+
+
+# --- Captions ---
+
+
+class Painter(Copier):
+    """Writes the pixels of a row of an image: 0.4 is token 4, and 0.3 the end."""
+
+    def source_mask(self, src):
+        return torch.ones(len(src), 1, src.shape[2] * src.shape[3], dtype=torch.bool)
+
+    def encode(self, src, src_mask):
+        assert not self.training
+        return Memory((10 * src).round().flatten(1).unsqueeze(-1))
+
+
+def image(*pixels):
+    return torch.tensor(pixels).view(1, 1, 1, len(pixels)) / 10
+
+
+def captioner(model=None, src_tokenizer=None):
+    tokenizer = WordTokenizer(Vocabulary(["a", "b", "c"]))
+    return Checkpoint(model or Painter(), src_tokenizer, tokenizer)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_every_image_gets_its_caption(batch_size):
+    images = torch.cat([image(4, 5, 6, 3), image(6, 3, 4, 4), image(5, 5, 3, 3)])
+    captions = decoding.caption(captioner(), images, beam_size=3, batch_size=batch_size)
+    assert [caption.text for caption in captions] == ["a b c", "c", "b b"]
+    for caption in captions:
+        assert caption.tgt_tokens == [*caption.text.split(), "<end>"]
+        assert caption.src_tokens == []
+        torch.testing.assert_close(caption.weights, torch.eye(4)[: len(caption.tgt_tokens)])
+        assert caption.note == ""
+        certain = 5 - math.log(math.exp(5) + VOCAB - 1)
+        assert caption.score == pytest.approx(certain, abs=1e-5)
+
+
+def test_captions_the_rest():
+    assert decoding.caption(captioner(), image(4, 3)[:0]) == []
+    (short,) = decoding.caption(captioner(), image(4, 5, 6, 3), 1, max_len=2, need_weights=False)
+    assert (short.text, short.note, short.weights) == ("a b", "given up after 2 tokens", None)
+    tokenizer = captioner().tgt_tokenizer
+    for other in (
+        copier(),
+        captioner(src_tokenizer=tokenizer),
+        captioner(MarkovText(torch.ones(1))),
+    ):
+        with pytest.raises(ValueError, match=r"a (Copier|Painter|MarkovText) does not caption"):
+            decoding.caption(other, image(4, 3))
+    with pytest.raises(ValueError, match="batch_size=0 must be at least 1"):
+        decoding.caption(captioner(), image(4, 3), batch_size=0)
+
+
+# --- Text that goes on ---
+
+STORIES = {
+    (START_ID, START_ID): {A: 0.7, B: 0.3},
+    (START_ID, A): {B: 0.8, C: 0.2},
+    (A, B): {C: 0.9, END_ID: 0.1},
+}
+
+
+def storyteller():
+    tokenizer = WordTokenizer(Vocabulary(["a", "b", "c"]))
+    return Checkpoint(MarkovText(markov(STORIES).logits.detach()), None, tokenizer)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 64])
+def test_a_text_goes_on_from_its_prompt(batch_size):
+    prompts = ["", "a", "a b", "", "a b c", "b"]
+    found = decoding.continue_text(storyteller(), prompts, 9, decoding.Beam(1), batch_size)
+    assert [[text.text for text in texts] for texts in found] == [
+        ["a b c"],
+        ["a b c"],
+        ["a b c"],
+        ["a b c"],
+        ["a b c"],
+        ["b"],
+    ]
+    assert [text.src_tokens for (text,) in found] == [prompt.split() for prompt in prompts]
+    assert [text.tgt_tokens for (text,) in found][:3] == [
+        ["a", "b", "c", "<end>"],
+        ["b", "c", "<end>"],
+        ["c", "<end>"],
+    ]
+    assert all(text.weights is None and text.note == "" for (text,) in found)
+
+
+def test_a_text_may_go_on_in_several_ways():
+    (found,) = decoding.continue_text(storyteller(), ["a"], 9, decoding.Beam(3, 0.0))
+    assert [text.text for text in found] == ["a b c", "a c", "a b"]
+    assert [text.score for text in found] == pytest.approx([math.log(p) for p in (0.72, 0.2, 0.08)])
+    generator = torch.Generator().manual_seed(0)
+    how = decoding.Sampling(top_k=1, samples=4, generator=generator)
+    assert [
+        [text.text for text in texts]
+        for texts in decoding.continue_text(storyteller(), ["", "b"], 9, how)
+    ] == [["a b c"] * 4, ["b"] * 4]
+    (freely,) = decoding.continue_text(storyteller(), ["a"])
+    assert len(freely) == 1
+
+
+def test_what_a_text_does_not_say_is_noted():
+    ((text,),) = decoding.continue_text(storyteller(), ["a zebra b"], 1, decoding.Beam(1))
+    assert text.src_tokens == ["a", "<unk>", "b"]
+    assert text.note == "unknown words: zebra"
+    ((text,),) = decoding.continue_text(storyteller(), ["a"], 1, decoding.Beam(1))
+    assert (text.text, text.note) == ("a b", "given up after 1 tokens")
+
+
+def test_nothing_to_go_on_with():
+    assert decoding.continue_text(storyteller(), []) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: decoding.continue_text(storyteller(), "a b"), "expected a list of prompts"),
+        (lambda: decoding.continue_text(copier(), ["a"]), "a Copier does not go on with a text"),
+        (lambda: decoding.continue_text(storyteller(), ["a"], 0), "max_len=0 must be at least 1"),
+        (
+            lambda: decoding.generate(Copier(), torch.ones(1, 2, dtype=int), 3),
+            "a Copier does not go",
+        ),
+        (
+            lambda: decoding.generate(storyteller().model, torch.ones(2, 0, dtype=int), 3),
+            "prompt_len=0 must be at least 1",
+        ),
+        (
+            lambda: decoding.continue_text(storyteller(), ["a"], 3, decoding.Beam(0)),
+            "beam_size=0 must be at least 1",
+        ),
+    ],
+)
+def test_going_on_refuses(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# --- Drawing, the rest ---
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"temperature": 0.0}, "temperature=0.0 must be above 0; its limit is greedy_search"),
+        ({"temperature": -1.0}, "temperature=-1.0 must be above 0"),
+        ({"temperature": math.nan}, "temperature=nan must be above 0"),
+        ({"top_k": 0}, "top_k=0 must be at least 1"),
+        ({"top_p": 0.0}, "top_p=0.0 must be above 0 and at most 1"),
+        ({"top_p": 1.1}, "top_p=1.1 must be above 0 and at most 1"),
+        ({"samples": 0}, "samples=0 must be at least 1"),
+        ({"max_len": 0}, "max_len=0 must be at least 1"),
+    ],
+)
+def test_sampling_refuses(choices, message):
+    with pytest.raises(ValueError, match=message):
+        decoding.sample(random_markov(0), *source(), **{"max_len": 3} | choices)
+
+
+def test_a_seed_settles_the_samples():
+    model = random_markov(0)
+    src, mask = source((4,), (5,))
+
+    def draw(seed):
+        return decoding.sample(
+            model, src, mask, 7, samples=20, generator=torch.Generator().manual_seed(seed)
+        )
+
+    assert draw(1) == draw(1) != draw(2)
+    first, second = draw(1)
+    assert len(first) == len(second) == 20
+    assert first != second
+
+
+def test_the_likeliest_token_is_what_a_greedy_search_takes(seq2seq):
+    src, mask = source((4, 5, 6), (7, 8, 9, 10, 4), (12,))
+    greedy = greedy_search(seq2seq, src, mask, 7)
+    for way in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}):
+        drawn = decoding.sample(seq2seq, src, mask, 7, **way)
+        assert_close(drawn, [[hypothesis] for hypothesis in greedy])
+
+
+def test_a_truncated_distribution_is_one():
+    log_probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05]).log()
+    for choices, expected in [
+        ({}, [0.5, 0.3, 0.15, 0.05]),
+        ({"temperature": 0.5}, [0.25 / 0.365, 0.09 / 0.365, 0.0225 / 0.365, 0.0025 / 0.365]),
+        ({"top_k": 2}, [0.625, 0.375, 0, 0]),
+        ({"top_k": 9}, [0.5, 0.3, 0.15, 0.05]),
+        ({"top_p": 0.79}, [0.625, 0.375, 0, 0]),
+        ({"top_p": 0.81}, [0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0]),
+        ({"top_p": 0.01}, [1, 0, 0, 0]),
+        ({"top_p": 1.0}, [0.5, 0.3, 0.15, 0.05]),
+        ({"top_k": 2, "top_p": 0.6}, [1, 0, 0, 0]),  # 0.625 of what top_k has left
+    ]:
+        found = decoding.truncate(log_probabilities, **choices)
+        torch.testing.assert_close(found.exp(), torch.tensor(expected, dtype=torch.float))
+    ties = decoding.truncate(torch.tensor([0.4, 0.3, 0.3]).log(), top_k=2)
+    torch.testing.assert_close(ties.exp(), torch.tensor([0.4, 0.3, 0.3]))

@@ -1,24 +1,25 @@
-"""Search: from a model's probabilities for the next token to a whole sentence.
+r"""Search: from a model's probabilities for the next token to a whole text.
 
-The searches ask a model only for what every model answers (`attentively.protocol`). All that
-a model remembers from one token to the next is in its state.
+Three ways to write: `greedy_search` takes the likeliest next token, `beam_search` follows
+several beginnings at once, `sample` draws. They ask a model only for what every model answers
+(`attentively.protocol`): all that it remembers from one token to the next is in its state. So
+each is one loop, for translation, for captions and for text that goes on from a prompt.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from attentively.checkpoints import Checkpoint
+from attentively.checkpoints import Checkpoint, CheckpointError
 from attentively.data.batches import pad
-from attentively.masks import padding_mask
-from attentively.protocol import EncoderDecoder
-from attentively.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID, unknown_words
+from attentively.protocol import Autoregressive, EncoderDecoder, Memory
+from attentively.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID, Tokenizer, unknown_words
 
 # No reader wants these in a sentence. <pad> and <start> are never a target in training, so
 # what a model says of them is noise; <unk> stands for every rare word at once.
@@ -26,7 +27,7 @@ FORBIDDEN_IDS = (PAD_ID, UNK_ID, START_ID)
 
 
 class Hypothesis(NamedTuple):
-    """A sentence that a search proposes."""
+    """A text that a search proposes."""
 
     ids: list[int]
     """Its tokens, without start and end."""
@@ -38,9 +39,39 @@ class Hypothesis(NamedTuple):
     """False where the search gave up before the end token."""
 
 
+class _Beginning(NamedTuple):
+    """Where a search sets out."""
+
+    state: Any
+    """What the model remembers (a `DecoderState`)."""
+    token: Int[Tensor, " batch"]
+    """What it is to read next."""
+
+
+class _Source(NamedTuple):
+    """What a model has read."""
+
+    memory: Memory
+    src_mask: Bool[Tensor, "batch 1 src_len"]
+
+
+def _read(
+    model: EncoderDecoder[Any],
+    src: Shaped[Tensor, "batch ..."],
+    src_mask: Bool[Tensor, "batch 1 src_len"],
+) -> _Source:
+    return _Source(model.encode(src, src_mask), src_mask)
+
+
+def _begin(model: EncoderDecoder[Any], source: _Source) -> _Beginning:
+    outputs = source.memory.outputs
+    first = torch.full((len(outputs),), START_ID, device=outputs.device)
+    return _Beginning(model.start(*source), first)
+
+
 def greedy_search(
-    model: EncoderDecoder,
-    src: Int[Tensor, "batch src_len"],
+    model: EncoderDecoder[Any],
+    src: Shaped[Tensor, "batch ..."],
     src_mask: Bool[Tensor, "batch 1 src_len"],
     max_len: int,
     forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
@@ -48,134 +79,372 @@ def greedy_search(
     """Take the likeliest next token, again and again, until the end token.
 
     The search gives up after `max_len` tokens, the end token counted. Returns one hypothesis
-    for each source sentence; its score is its log-probability.
+    for each source; its score is its log-probability.
     """
     _check_at_least_one(max_len=max_len)
     with evaluating(model):
-        state = model.start(model.encode(src, src_mask), src_mask)
-        token = src.new_full((len(src),), START_ID)
-        ended = torch.zeros_like(token, dtype=torch.bool)
-        tokens, log_probabilities = [], []
-        for _ in range(max_len):
-            logits, state = model.step(token, state)
-            log_probability, token = next_log_probabilities(logits, forbidden_ids).max(dim=-1)
-            tokens.append(token)
-            log_probabilities.append(log_probability)
-            ended |= token == END_ID
-            if ended.all():
-                break
-        rows = torch.stack(tokens, dim=1).tolist()
-        values = torch.stack(log_probabilities, dim=1).tolist()
-    return [_cut_at_end(*row) for row in zip(rows, values, strict=True)]
+        beginning = _begin(model, _read(model, src, src_mask))
+        return _one_by_one(model, beginning, max_len, _likeliest, forbidden_ids)
 
 
-def _cut_at_end(ids: list[int], log_probabilities: list[float]) -> Hypothesis:
-    """Drop what a sentence went on to say after its end, while others were not done."""
-    finished = END_ID in ids
-    length = ids.index(END_ID) if finished else len(ids)
-    log_probability = sum(log_probabilities[: length + 1])
-    return Hypothesis(ids[:length], log_probability, score=log_probability, finished=finished)
+def _likeliest(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
+    return log_probabilities.argmax(dim=-1)
 
 
-class _Partial(NamedTuple):
-    """The first tokens of a translation."""
+def _one_by_one(
+    model: Autoregressive[Any],
+    beginning: _Beginning,
+    max_len: int,
+    choose: Callable[[Tensor], Tensor],
+    forbidden_ids: Sequence[int],
+) -> list[Hypothesis]:
+    """Let `choose` settle each next token of each text, until all have ended."""
+    state, token = beginning
+    texts: list[list[int]] = [[] for _ in range(len(token))]
+    totals = [0.0] * len(token)
+    live = list(range(len(token)))  # the texts that go on, in the order of the state's rows
+    for _ in range(max_len):
+        logits, state = model.step(token, state)
+        log_probabilities = next_log_probabilities(logits, forbidden_ids)
+        token = choose(log_probabilities)
+        chosen = log_probabilities.gather(1, token.unsqueeze(1)).squeeze(1)
+        for text, index, value in zip(live, token.tolist(), chosen.tolist(), strict=True):
+            texts[text].append(index)
+            totals[text] += value
+        going_on = [row for row, text in enumerate(live) if texts[text][-1] != END_ID]
+        if not going_on:
+            break
+        if len(going_on) < len(live):  # what has ended leaves the batch
+            live = [live[row] for row in going_on]
+            rows = token.new_tensor(going_on)
+            state, token = state.select(rows), token[rows]
+    return [_without_end(ids, total) for ids, total in zip(texts, totals, strict=True)]
 
-    sentence: int
-    """The row of the source sentence that it translates."""
-    parent: int
-    """The row, in the state, of the same tokens without the last."""
-    ids: list[int]
-    log_probability: float
 
-    @property
-    def ended(self) -> bool:
-        return self.ids[-1:] == [END_ID]
+def _without_end(ids: list[int], log_probability: float) -> Hypothesis:
+    finished = ids[-1] == END_ID
+    words = ids[:-1] if finished else ids
+    return Hypothesis(words, log_probability, score=log_probability, finished=finished)
+
+
+LengthPenalty = Callable[[int], float]
+"""What the log-probability of a text is divided by, given its length."""
+
+
+def power(alpha: float) -> LengthPenalty:
+    r"""Divide by :math:`|y|^{\alpha}`.
+
+    :math:`\alpha = 0` ranks by probability, which favours short texts; :math:`\alpha = 1`
+    ranks by the mean log-probability of a token.
+    """
+    return lambda length: length**alpha
+
+
+def gnmt(alpha: float) -> LengthPenalty:
+    r"""Divide by :math:`\left(\frac{5 + |y|}{5 + 1}\right)^{\alpha}`, which favours length less.
+
+    The length penalty of Wu et al. (2016), https://arxiv.org/abs/1609.08144, section 7,
+    equation 14, without the coverage penalty that the paper adds.
+    """
+    return lambda length: ((5 + length) / 6) ** alpha
+
+
+class _Partials(NamedTuple):
+    """Beginnings of texts: for each sentence several, the likeliest first."""
+
+    ids: Int[Tensor, "sentences places length"]
+    log_probability: Float[Tensor, "sentences places"]
+    """Minus infinity at a place that nothing fills."""
+    parent: Int[Tensor, "sentences places"]
+    """The place, one token ago, of the same text without its last token."""
+
+
+class Beam(NamedTuple):
+    """How to search, for `generate`: the choices of `beam_search`."""
+
+    beam_size: int
+    length_penalty: float | LengthPenalty = 1.0
 
 
 def beam_search(
-    model: EncoderDecoder,
-    src: Int[Tensor, "batch src_len"],
+    model: EncoderDecoder[Any],
+    src: Shaped[Tensor, "batch ..."],
     src_mask: Bool[Tensor, "batch 1 src_len"],
     max_len: int,
     beam_size: int,
-    length_penalty: float = 1.0,
+    length_penalty: float | LengthPenalty = 1.0,
     forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
 ) -> list[list[Hypothesis]]:
-    r"""Keep the `beam_size` likeliest beginnings at every step; rank whole sentences by
+    r"""Follow the `beam_size` likeliest beginnings at once; rank whole texts by
 
-    .. math:: \operatorname{score}(y) = \frac{\log p(y)}{|y|^{\alpha}}
+    .. math:: \operatorname{score}(y) = \frac{\log p(y)}{\operatorname{lp}(|y|)}
 
-    with :math:`\alpha` the `length_penalty` and :math:`|y|` the number of tokens, the end
-    token counted. :math:`\alpha = 0` ranks by probability, which favours short sentences;
-    :math:`\alpha = 1` ranks by the mean log-probability of a token.
+    with :math:`|y|` the number of tokens, the end token counted, and :math:`\operatorname{lp}`
+    the `length_penalty`: `gnmt`, `power`, or a number, which stands for `power` of it.
 
-    A sentence that ends is set aside and keeps its place, so the beam narrows. The search is
-    over when every place holds an ended sentence, not at the first one, which a longer one may
-    still overtake. Width 1 is `greedy_search`; a width that is never filled is exhaustive search.
-    Equally likely tokens are taken in no particular order.
+    At every step each sentence's beginnings are extended by every token. Of the `beam_size`
+    likeliest extensions those that end are set aside, and the `beam_size` likeliest of those
+    that do not end go on. Of the ones set aside, the `beam_size` with the best scores are kept.
+    A sentence is done when it has so many, and no beginning, scored at its present length,
+    beats the worst of them. This is exact where the penalty is 1; under one that grows with the
+    length it is a heuristic, as a beginning's score may still rise. Width 1 is `greedy_search`;
+    a width that is never filled is exhaustive search. Equally likely tokens are taken in no
+    particular order. The rules are those of Hugging Face's ``generate`` (``early_stopping=False``).
 
-    Returns up to `beam_size` hypotheses for each source sentence, the best first. Those
-    given up after `max_len` tokens, the end token counted, stand after those that ended.
+    Returns up to `beam_size` hypotheses for each source, the best first. Those given up
+    after `max_len` tokens, the end token counted, stand after those that ended.
     """
-    _check_at_least_one(max_len=max_len, beam_size=beam_size)
-    ended: list[list[_Partial]] = [[] for _ in range(len(src))]
+    _check_at_least_one(max_len=max_len)
     with evaluating(model):
-        state = model.start(model.encode(src, src_mask), src_mask)
-        live = [_Partial(sentence, sentence, [], 0.0) for sentence in range(len(src))]
-        token = src.new_full((len(src),), START_ID)
-        for _ in range(max_len):
-            logits, state = model.step(token, state)
-            log_probabilities = next_log_probabilities(logits, forbidden_ids)
-            candidates = _extend(live, log_probabilities, beam_size)
-            live = []
-            for sentence, proposals in groupby(candidates, key=lambda c: c.sentence):
-                places = beam_size - len(ended[sentence])
-                for candidate in sorted(proposals, key=_likeliest_first)[:places]:
-                    if candidate.ended:
-                        ended[sentence].append(candidate)
-                    else:
-                        live.append(candidate)
-            if not live:
-                break
-            state = state.select(src.new_tensor([partial.parent for partial in live]))
-            token = src.new_tensor([partial.ids[-1] for partial in live])
-    for partial in live:
-        ended[partial.sentence].append(partial)
-    return [
-        sorted(
-            (_hypothesis(partial, length_penalty) for partial in found),
-            key=lambda hypothesis: (hypothesis.finished, hypothesis.score),
-            reverse=True,
-        )
-        for found in ended
-    ]
+        beginning = _begin(model, _read(model, src, src_mask))
+        how = Beam(beam_size, length_penalty)
+        return _beam_search(model, beginning, max_len, how, forbidden_ids)
+
+
+def _beam_search(
+    model: Autoregressive[Any],
+    beginning: _Beginning,
+    max_len: int,
+    how: Beam,
+    forbidden_ids: Sequence[int],
+) -> list[list[Hypothesis]]:
+    beam_size, length_penalty = how
+    _check_at_least_one(beam_size=beam_size)
+    penalty = length_penalty if callable(length_penalty) else power(length_penalty)
+    state, token = beginning
+    found: list[list[Hypothesis]] = [[] for _ in range(len(token))]
+    live = list(range(len(token)))  # the sentences still searched, in the order of the beam's rows
+    beam = _empty_texts(len(token), token.device)
+    for length in range(1, max_len + 1):
+        logits, state = model.step(token, state)
+        log_probabilities = next_log_probabilities(logits, forbidden_ids)
+        # At most beam_size of them end, one for each beginning, so enough are left to go on.
+        candidates = _extend(beam, log_probabilities, 2 * beam_size)
+        for row, hypothesis in _ended(candidates, beam_size, penalty(length)):
+            best = sorted([*found[live[row]], hypothesis], key=_score, reverse=True)
+            found[live[row]] = best[:beam_size]
+        places = beam.ids.shape[1]
+        beam = _going_on(candidates, beam_size)
+        likeliest = beam.log_probability[:, 0].tolist()
+        searched = [
+            row
+            for row, sentence in enumerate(live)
+            if _may_improve(likeliest[row] / penalty(length), found[sentence], beam_size)
+        ]
+        live = [live[row] for row in searched]
+        if not live:
+            break
+        rows = token.new_tensor(searched)
+        beam = _Partials(*(part[rows] for part in beam))
+        parents = (rows.unsqueeze(1) * places + beam.parent).flatten()
+        if parents.tolist() != list(range(len(token))):
+            state = state.select(parents)
+        token = beam.ids[:, :, -1].flatten()
+    for row, sentence in enumerate(live):
+        unfinished = _unfinished(beam, row, penalty(max_len))
+        found[sentence] = [*found[sentence], *unfinished][:beam_size]
+    return found
+
+
+def _empty_texts(sentences: int, device: torch.device) -> _Partials:
+    """Return one beginning for each sentence: nothing, of probability 1."""
+    first = torch.zeros(sentences, 1, dtype=torch.long, device=device)
+    return _Partials(
+        first.unsqueeze(-1)[:, :, :0], torch.zeros_like(first, dtype=torch.float), first
+    )
 
 
 def _extend(
-    live: Sequence[_Partial],
-    log_probabilities: Float[Tensor, "live vocab"],
-    beam_size: int,
-) -> list[_Partial]:
-    """Return every live beginning with each token that may follow, sentence by sentence."""
-    # A sentence keeps at most beam_size candidates, so no parent needs to offer more.
-    width = min(beam_size, log_probabilities.size(-1))
-    best, tokens = (rows.tolist() for rows in log_probabilities.topk(width, dim=-1))
+    beam: _Partials, log_probabilities: Float[Tensor, "rows vocab"], count: int
+) -> _Partials:
+    """Extend every beginning by every token; return each sentence's `count` likeliest."""
+    sentences, places, length = beam.ids.shape
+    vocab = log_probabilities.shape[-1]
+    following = log_probabilities.view(sentences, places, vocab)
+    totals = (beam.log_probability.unsqueeze(-1) + following).flatten(1)
+    best, index = totals.topk(min(count, places * vocab))
+    parent, token = index // vocab, index % vocab
+    texts = beam.ids.gather(1, parent.unsqueeze(-1).expand(-1, -1, length))
+    return _Partials(torch.cat([texts, token.unsqueeze(-1)], dim=-1), best, parent)
+
+
+def _ended(
+    candidates: _Partials, beam_size: int, divisor: float
+) -> Iterator[tuple[int, Hypothesis]]:
+    """Yield, with its row, each text among the `beam_size` likeliest of its row that has ended."""
+    possible = candidates.log_probability > -math.inf
+    ended = possible & (candidates.ids[:, :, -1] == END_ID)
+    for row, place in ended[:, :beam_size].nonzero().tolist():
+        total = candidates.log_probability[row, place].item()
+        ids = candidates.ids[row, place, :-1].tolist()
+        yield row, Hypothesis(ids, total, total / divisor, finished=True)
+
+
+def _going_on(candidates: _Partials, beam_size: int) -> _Partials:
+    """Return the `beam_size` likeliest that have not ended."""
+    ended = candidates.ids[:, :, -1] == END_ID
+    live = candidates.log_probability.masked_fill(ended, -math.inf)
+    best, place = live.topk(min(beam_size, live.shape[1]))
+    # A place that nothing fills repeats the first one, at probability 0.
+    place = place.where(best > -math.inf, place[:, :1])
+    ids = candidates.ids.gather(1, place.unsqueeze(-1).expand(-1, -1, candidates.ids.shape[2]))
+    return _Partials(ids, best, candidates.parent.gather(1, place))
+
+
+def _may_improve(best_live: float, found: Sequence[Hypothesis], beam_size: int) -> bool:
+    """Return whether the best beginning, as it is, would stand among those that ended."""
+    return best_live > -math.inf and (len(found) < beam_size or best_live > found[-1].score)
+
+
+def _unfinished(beam: _Partials, row: int, divisor: float) -> list[Hypothesis]:
+    texts = zip(beam.ids[row].tolist(), beam.log_probability[row].tolist(), strict=True)
     return [
-        _Partial(old.sentence, parent, [*old.ids, token], old.log_probability + log_probability)
-        for parent, old in enumerate(live)
-        for log_probability, token in zip(best[parent], tokens[parent], strict=True)
-        if log_probability > -math.inf
+        Hypothesis(ids, total, total / divisor, finished=False)
+        for ids, total in texts
+        if total > -math.inf
     ]
 
 
-def _likeliest_first(partial: _Partial) -> float:
-    return -partial.log_probability
+def _score(hypothesis: Hypothesis) -> float:
+    return hypothesis.score
 
 
-def _hypothesis(partial: _Partial, length_penalty: float) -> Hypothesis:
-    score = partial.log_probability / len(partial.ids) ** length_penalty
-    ids = partial.ids[:-1] if partial.ended else partial.ids
-    return Hypothesis(ids, partial.log_probability, score, partial.ended)
+def truncate(
+    log_probabilities: Float[Tensor, "*batch vocab"],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Float[Tensor, "*batch vocab"]:
+    r"""Return the log-probabilities that `sample` draws from; what is cut off has none left.
+
+    In this order: `temperature` :math:`t` makes :math:`p_i` into
+    :math:`p_i^{1/t} / \sum_j p_j^{1/t}`; `top_k` keeps the :math:`k` likeliest tokens (and
+    those as likely as the last of them); `top_p` keeps the smallest set of the likeliest tokens
+    whose probability reaches :math:`p` (Holtzman et al., 2020, https://arxiv.org/abs/1904.09751,
+    section 3.1, where it is called nucleus sampling). At least one token is always kept, and
+    those kept share out the probability of the others.
+
+    Raises `ValueError` for a `temperature` or `top_k` that is not positive, and a `top_p` that
+    is not above 0 and at most 1.
+    """
+    if not temperature > 0:
+        raise ValueError(f"temperature={temperature} must be above 0; its limit is greedy_search")
+    if top_k is not None:
+        _check_at_least_one(top_k=top_k)
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p={top_p} must be above 0 and at most 1")
+    scores = log_probabilities / temperature
+    if top_k is not None:
+        last_kept = scores.topk(min(top_k, scores.shape[-1])).values[..., -1:]
+        scores = scores.masked_fill(scores < last_kept, -math.inf)
+    if top_p is not None and top_p < 1:
+        probabilities, order = scores.softmax(dim=-1).sort(dim=-1, descending=True)
+        likelier = probabilities.cumsum(dim=-1) - probabilities  # what comes before a token
+        dropped = torch.zeros_like(likelier, dtype=torch.bool)
+        scores = scores.masked_fill(dropped.scatter(-1, order, likelier >= top_p), -math.inf)
+    return scores.log_softmax(dim=-1)
+
+
+class Sampling(NamedTuple):
+    """How to draw, for `generate`: the choices of `sample`."""
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    samples: int = 1
+    generator: torch.Generator | None = None
+
+
+FREELY = Sampling()
+"""Draw from the model's own probabilities, once."""
+
+
+def sample(
+    model: EncoderDecoder[Any],
+    src: Shaped[Tensor, "batch ..."],
+    src_mask: Bool[Tensor, "batch 1 src_len"],
+    max_len: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    samples: int = 1,
+    generator: torch.Generator | None = None,
+    forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
+) -> list[list[Hypothesis]]:
+    """Draw each next token from the model's probabilities, as `truncate` leaves them.
+
+    Returns `samples` hypotheses for each source, in the order drawn, which may repeat. Their
+    log-probability is under the model itself, whatever they were drawn from. A `generator`, on
+    the model's device, makes the draws repeatable: the same sources in the same order then
+    give the same texts.
+    """
+    _check_at_least_one(max_len=max_len)
+    how = Sampling(temperature, top_k, top_p, samples, generator)
+    with evaluating(model):
+        beginning = _begin(model, _read(model, src, src_mask))
+        return _sample(model, beginning, max_len, how, forbidden_ids)
+
+
+def _sample(
+    model: Autoregressive[Any],
+    beginning: _Beginning,
+    max_len: int,
+    how: Sampling,
+    forbidden_ids: Sequence[int],
+) -> list[list[Hypothesis]]:
+    temperature, top_k, top_p, samples, generator = how
+    _check_at_least_one(samples=samples)
+
+    def draw(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
+        kept = truncate(log_probabilities, temperature, top_k, top_p)
+        return torch.multinomial(kept.exp(), 1, generator=generator).squeeze(1)
+
+    state, token = beginning
+    if samples > 1:
+        rows = torch.arange(len(token), device=token.device).repeat_interleave(samples)
+        state, token = state.select(rows), token[rows]
+    drawn = _one_by_one(model, _Beginning(state, token), max_len, draw, forbidden_ids)
+    return [drawn[first : first + samples] for first in range(0, len(drawn), samples)]
+
+
+@runtime_checkable
+class PromptReader(Protocol):
+    """A model that begins by reading a prompt, as a language model does."""
+
+    def start(self, prompt: Int[Tensor, "batch prompt_len"]) -> Any:
+        """Return the state after `prompt`, which may have no token."""
+
+
+def generate(
+    model: Autoregressive[Any],
+    prompt: Int[Tensor, "batch prompt_len"],
+    max_len: int,
+    how: Sampling | Beam = FREELY,
+    forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
+) -> list[list[Hypothesis]]:
+    """Let a language model go on with each prompt, for up to `max_len` tokens.
+
+    The prompts of a batch have the same length and at least one token: a text from nothing has
+    the prompt ``START_ID``. Returns, for each prompt, hypotheses of what follows it: those of
+    `sample` or those of `beam_search`.
+    """
+    _check_at_least_one(max_len=max_len, prompt_len=prompt.shape[1])
+    reader = _prompt_reader(model)
+    with evaluating(model):
+        beginning = _Beginning(reader.start(prompt[:, :-1]), prompt[:, -1])
+        if isinstance(how, Beam):
+            return _beam_search(model, beginning, max_len, how, forbidden_ids)
+        return _sample(model, beginning, max_len, how, forbidden_ids)
+
+
+def _prompt_reader(model: object) -> PromptReader:
+    if isinstance(model, EncoderDecoder) or not isinstance(model, PromptReader):
+        raise CheckpointError(f"a {type(model).__name__} does not go on with a text")
+    return model
+
+
+class NoChoiceError(ValueError):
+    """A model that leaves no token to write."""
 
 
 def next_log_probabilities(
@@ -184,12 +453,13 @@ def next_log_probabilities(
     """Return the log-probability of every next token, minus infinity for a forbidden one.
 
     The others keep the model's own probabilities: what is forbidden is not shared out among
-    them. Raises `ValueError` where no token is left, as with logits that are not numbers.
+    them. Raises `NoChoiceError` where no token is left, as with logits that are not numbers.
     """
     log_probabilities = logits.float().log_softmax(dim=-1)
-    log_probabilities[:, list(forbidden_ids)] = -math.inf
+    for forbidden in forbidden_ids:
+        log_probabilities[:, forbidden] = -math.inf
     if not log_probabilities.amax(dim=-1).isfinite().all():
-        raise ValueError(
+        raise NoChoiceError(
             "the model leaves no next token to choose: its logits are not numbers, or every "
             "token is impossible or forbidden"
         )
@@ -202,7 +472,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        with torch.inference_mode():
+        with torch.no_grad():
             yield
     finally:
         for module, training in modes:
@@ -210,16 +480,16 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 class Translation(NamedTuple):
-    """A translated sentence, and what the model looked at."""
+    """A text that a model wrote, and what it looked at."""
 
     text: str
-    """The translation; empty where there is none."""
+    """The translation, caption or continued text; empty where there is none."""
     src_tokens: list[str]
-    """What the model read, ``<end>`` included."""
+    """What the model read, ``<end>`` included; none where that was an image."""
     tgt_tokens: list[str]
     """What the model wrote, ``<end>`` included if it came so far."""
     score: float
-    """The score of `beam_search`; minus infinity where there is no translation."""
+    """The score of its `Hypothesis`; minus infinity where there is none."""
     weights: Float[Tensor, "tgt_len src_len"] | None
     """Where the model looked at each token that it wrote; None if it does not attend."""
     note: str = ""
@@ -230,18 +500,19 @@ def translate(
     checkpoint: Checkpoint,
     sentences: Sequence[str],
     beam_size: int = 5,
-    length_penalty: float = 1.0,
+    length_penalty: float | LengthPenalty = 1.0,
     max_len: int | None = None,
     max_src_len: int = 256,
     need_weights: bool = True,
     batch_size: int = 64,
 ) -> list[Translation]:
-    """Translate text; the translations come in the order of the sentences.
+    """Translate text by `beam_search`; the translations come in the order of the sentences.
 
-    A sentence that is empty or has more than `max_src_len` tokens is not translated; its
-    `note` says so. `max_len` is the number of tokens after which the search gives up; by
-    default it grows with the source. The weights come from reading the finished translation
-    once more.
+    A sentence that is empty, has more than `max_src_len` tokens or is refused by the model (as
+    too long for its positions) is not translated; its `note` says so. `max_len` is the number
+    of tokens after which the search gives up; by default it grows with the source. The weights
+    come from reading the finished translation once more. Raises `CheckpointError`, which is a
+    `ValueError`, for a model that does not translate text.
     """
     if isinstance(sentences, str):
         raise ValueError(f"expected a list of sentences, but got one string: {sentences[:40]!r}")
@@ -251,38 +522,48 @@ def translate(
         max_src_len=max_src_len,
         batch_size=batch_size,
     )
-    sources = [checkpoint.src_tokenizer.encode(sentence) for sentence in sentences]
-    translations: dict[int, Translation] = {}
-    for index, ids in enumerate(sources):
-        reason = _why_not(ids, max_src_len)
-        if reason:
-            src_tokens = checkpoint.src_tokenizer.tokens(ids)
-            translations[index] = Translation("", src_tokens, [], -math.inf, None, reason)
+    model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
+    sources = [src_tokenizer.encode(sentence) for sentence in sentences]
+    refused = {index: _why_not(ids, max_src_len) for index, ids in enumerate(sources)}
+
+    def length(index: int) -> int:
+        return len(sources[index])
 
     def give_up_after(index: int) -> int:
-        return max_len or _default_max_len(len(sources[index]))
+        return max_len or _default_max_len(length(index))
 
-    waiting = [index for index in range(len(sources)) if index not in translations]
-    waiting.sort(key=lambda index: len(sources[index]))  # neighbours of like length pad little
-    for limit, group in groupby(waiting, key=give_up_after):
-        indices = list(group)
-        for first in range(0, len(indices), batch_size):
-            batch = indices[first : first + batch_size]
-            found = _translate_batch(
-                checkpoint,
-                [sources[index] for index in batch],
-                beam_size,
-                length_penalty,
-                limit,
-                need_weights,
-            )
-            translations.update(zip(batch, found, strict=True))
+    waiting = [index for index in range(len(sources)) if not refused[index]]
+    waiting.sort(key=length)  # neighbours of like length pad little
+    batches = [
+        (limit, batch)
+        for limit, group in groupby(waiting, key=give_up_after)
+        for batch in _batches(list(group), batch_size)
+    ]
+    how = Beam(beam_size, length_penalty)
+    written: dict[int, Translation] = {}
+    while batches:
+        limit, batch = batches.pop()
+        src = pad([sources[index] for index in batch], PAD_ID)
+        try:
+            texts = _write(model, tgt_tokenizer, src, limit, how, need_weights)
+            written.update(zip(batch, texts, strict=True))
+        except NoChoiceError:
+            raise
+        except ValueError as error:  # too long for the model's positions, say
+            if len(batch) == 1:
+                refused[batch[0]] = str(error)
+            else:  # only the one at fault is to suffer
+                batches += [(limit, [index]) for index in batch]
+    translations = []
     for index, sentence in enumerate(sentences):
-        if UNK_ID in sources[index]:
-            unknown = dict.fromkeys(unknown_words(checkpoint.src_tokenizer, sentence))
-            note = f"unknown words: {', '.join(unknown)}"
-            translations[index] = _noted(translations[index], note)
-    return [translations[index] for index in range(len(sentences))]
+        nothing = Translation("", [], [], -math.inf, None, refused[index])
+        found = written.get(index, nothing)
+        src_tokens = src_tokenizer.tokens(sources[index])
+        # Without the padding's columns, and a copy, so that the batch's can be forgotten.
+        weights = None if found.weights is None else found.weights[:, : len(src_tokens)].clone()
+        note = _joined(found.note, _unknown(src_tokenizer, sentence))
+        translations.append(found._replace(src_tokens=src_tokens, weights=weights, note=note))
+    return translations
 
 
 def _why_not(ids: Sequence[int], max_src_len: int) -> str:
@@ -294,59 +575,150 @@ def _why_not(ids: Sequence[int], max_src_len: int) -> str:
     return ""
 
 
-def _noted(translation: Translation, note: str) -> Translation:
-    return translation._replace(note="; ".join(filter(None, [translation.note, note])))
-
-
 def _default_max_len(src_len: int) -> int:
     # A function of this sentence alone: the company it is batched with must not change what
     # it becomes. In steps of 8, so that a batch has room for neighbours in length.
     return 10 + 2 * 8 * math.ceil(src_len / 8)
 
 
-def _translate_batch(
-    checkpoint: Checkpoint,
-    sources: Sequence[list[int]],
-    beam_size: int,
-    length_penalty: float,
+def _batches(indices: Sequence[int], batch_size: int) -> list[Sequence[int]]:
+    return [indices[first : first + batch_size] for first in range(0, len(indices), batch_size)]
+
+
+def _unknown(tokenizer: Tokenizer, text: str) -> str:
+    if UNK_ID not in tokenizer.encode(text):
+        return ""
+    words = dict.fromkeys(unknown_words(tokenizer, text))  # each once
+    return f"unknown words: {', '.join(words)}"
+
+
+def _joined(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
+
+
+def _write(
+    model: EncoderDecoder[Any],
+    tokenizer: Tokenizer,
+    src: Shaped[Tensor, "batch ..."],
     max_len: int,
+    how: Beam,
     need_weights: bool,
 ) -> list[Translation]:
-    model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
-    device = next(model.parameters()).device
-    src = pad(sources, PAD_ID).to(device)
-    src_mask = padding_mask(src, PAD_ID)
-    found = beam_search(model, src, src_mask, max_len, beam_size, length_penalty)
-    best = [hypotheses[0] for hypotheses in found]
-    weights = _weights(model, src, src_mask, best) if need_weights else None
-    translations = []
-    for row, (ids, hypothesis) in enumerate(zip(sources, best, strict=True)):
-        tgt_tokens = tokenizer.tokens([*hypothesis.ids, *[END_ID] * hypothesis.finished])
-        translations.append(
-            Translation(
-                tokenizer.decode(hypothesis.ids),
-                checkpoint.src_tokenizer.tokens(ids),
-                tgt_tokens,
-                hypothesis.score,
-                None if weights is None else weights[row, : len(tgt_tokens), : len(ids)].clone(),
-                "" if hypothesis.finished else f"given up after {max_len} tokens",
-            )
-        )
-    return translations
+    """Search for the best text of each source; what was read is left for the caller to say."""
+    src = src.to(next(model.parameters()).device)
+    with evaluating(model):
+        source = _read(model, src, model.source_mask(src))
+        found = _beam_search(model, _begin(model, source), max_len, how, FORBIDDEN_IDS)
+        best = [hypotheses[0] for hypotheses in found]
+        weights = _weights(model, source, best) if need_weights else None
+    rows = [None] * len(best) if weights is None else weights
+    return [
+        _translation(tokenizer, hypothesis, row) for hypothesis, row in zip(best, rows, strict=True)
+    ]
 
 
 def _weights(
-    model: EncoderDecoder,
-    src: Int[Tensor, "batch src_len"],
-    src_mask: Bool[Tensor, "batch 1 src_len"],
-    hypotheses: Sequence[Hypothesis],
+    model: EncoderDecoder[Any], source: _Source, hypotheses: Sequence[Hypothesis]
 ) -> Float[Tensor, "batch tgt_len src_len"] | None:
     """Return where the model looks as it writes each token of each hypothesis and its end."""
-    tgt = pad([[START_ID, *hypothesis.ids] for hypothesis in hypotheses], PAD_ID).to(src.device)
-    with evaluating(model):
-        memory = model.encode(src, src_mask)
-        weights = model.decode(tgt, memory, src_mask, need_weights=True).weights
+    tgt = pad([[START_ID, *hypothesis.ids] for hypothesis in hypotheses], PAD_ID)
+    tgt = tgt.to(source.src_mask.device)
+    weights = model.decode(tgt, *source, need_weights=True).weights
     return None if weights is None else weights.cpu()
+
+
+def _translation(
+    tokenizer: Tokenizer,
+    hypothesis: Hypothesis,
+    weights: Float[Tensor, "tgt_len src_len"] | None,
+) -> Translation:
+    tokens = tokenizer.tokens([*hypothesis.ids, *[END_ID] * hypothesis.finished])
+    return Translation(
+        tokenizer.decode(hypothesis.ids),
+        [],
+        tokens,
+        hypothesis.score,
+        None if weights is None else weights[: len(tokens)],
+        "" if hypothesis.finished else f"given up after {len(tokens)} tokens",
+    )
+
+
+def caption(
+    checkpoint: Checkpoint,
+    images: Float[Tensor, "batch 1 height width"],
+    beam_size: int = 5,
+    length_penalty: float | LengthPenalty = 1.0,
+    max_len: int = 64,
+    need_weights: bool = True,
+    batch_size: int = 64,
+) -> list[Translation]:
+    """Describe each image by `beam_search`.
+
+    The weights have a column for each place of the image that the model can look at. The rest
+    is as in `translate`. Raises `CheckpointError`, which is a `ValueError`, for a model that
+    does not caption images.
+    """
+    _check_at_least_one(beam_size=beam_size, max_len=max_len, batch_size=batch_size)
+    model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
+    if (
+        not isinstance(model, EncoderDecoder)
+        or checkpoint.src_tokenizer is not None
+        or tokenizer is None
+    ):
+        raise CheckpointError(f"a {type(model).__name__} does not caption images")
+    how = Beam(beam_size, length_penalty)
+    captions: list[Translation] = []
+    for first in range(0, len(images), batch_size):
+        batch = images[first : first + batch_size]
+        captions += _write(model, tokenizer, batch, max_len, how, need_weights)
+    return captions
+
+
+def continue_text(
+    checkpoint: Checkpoint,
+    prompts: Sequence[str],
+    max_len: int = 100,
+    how: Sampling | Beam = FREELY,
+    batch_size: int = 64,
+) -> list[list[Translation]]:
+    """Let a language model go on with each prompt, which may be empty, as `generate` does.
+
+    Returns, for each prompt, the samples or the hypotheses of the beam. Their text is the
+    prompt and what the model wrote after it. Raises `CheckpointError`, which is a `ValueError`,
+    for a model that does not go on with a text.
+    """
+    if isinstance(prompts, str):
+        raise ValueError(f"expected a list of prompts, but got one string: {prompts[:40]!r}")
+    _check_at_least_one(batch_size=batch_size)
+    model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
+    if not isinstance(model, Autoregressive) or tokenizer is None:
+        raise CheckpointError(f"a {type(model).__name__} does not go on with a text")
+    device = next(model.parameters()).device
+    # A prompt begins with the start token, and has no end.
+    rows = [[START_ID, *tokenizer.encode(prompt)[:-1]] for prompt in prompts]
+
+    def length(index: int) -> int:
+        return len(rows[index])
+
+    found: dict[int, list[Hypothesis]] = {}
+    for _, group in groupby(sorted(range(len(rows)), key=length), key=length):
+        for batch in _batches(list(group), batch_size):
+            prompt = torch.tensor([rows[index] for index in batch], device=device)
+            found.update(zip(batch, generate(model, prompt, max_len, how), strict=True))
+    return [
+        [_continued(tokenizer, prompt, hypothesis) for hypothesis in found[index]]
+        for index, prompt in enumerate(prompts)
+    ]
+
+
+def _continued(tokenizer: Tokenizer, prompt: str, hypothesis: Hypothesis) -> Translation:
+    ids = tokenizer.encode(prompt)[:-1]
+    written = _translation(tokenizer, hypothesis, None)
+    return written._replace(
+        text=tokenizer.decode([*ids, *hypothesis.ids]),
+        src_tokens=tokenizer.tokens(ids),
+        note=_joined(written.note, _unknown(tokenizer, prompt)),
+    )
 
 
 def _check_at_least_one(**numbers: int) -> None:
