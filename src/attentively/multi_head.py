@@ -128,6 +128,8 @@ class MultiHeadAttention(nn.Module):
         first = cache.length  # where the first query stands
         if key is not None and value is not None:
             self.remember(key, value, cache)
+        elif key is not None or value is not None:
+            raise ValueError("every key needs its value: give key and value, or neither")
         if cache.keys is None or cache.values is None:
             raise ValueError("there is nothing to attend to: give key and value, or a filled cache")
         if mask is not None:
