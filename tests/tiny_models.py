@@ -43,6 +43,16 @@ def transformer(seed: int = 0, kind: type[Transformer] = Transformer, **changes)
     return model
 
 
+def stack_model(kind, config_class, seed: int = 0, **changes):
+    """Return an untrained model of one stack in evaluation mode; `seed` settles its weights."""
+    torch.manual_seed(seed)
+    model = kind(config_class(**{"vocab_size": SRC_VOCAB} | STACK_SIZES | changes)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return model
+
+
 # Every model that answers to the protocol stands here, and gets all its tests.
 MODELS = {
     "seq2seq-additive": lambda seed=0: seq2seq(seed),

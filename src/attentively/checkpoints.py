@@ -17,6 +17,13 @@ from torch import Tensor, nn
 
 from attentively.config import ModelConfig
 from attentively.files import replacing
+from attentively.heads import (
+    Classifier,
+    ClassifierConfig,
+    MaskedLanguageModel,
+    MaskedLanguageModelConfig,
+)
+from attentively.language_model import LanguageModel, LanguageModelConfig
 from attentively.protocol import EncoderDecoder, Model
 from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.transformer import Transformer, TransformerConfig
@@ -25,6 +32,9 @@ from attentively.vocabulary import Tokenizer, load_tokenizer
 MODELS: dict[str, tuple[Callable[[Any], Model], type[ModelConfig]]] = {
     "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
     "Transformer": (Transformer, TransformerConfig),
+    "LanguageModel": (LanguageModel, LanguageModelConfig),
+    "Classifier": (Classifier, ClassifierConfig),
+    "MaskedLanguageModel": (MaskedLanguageModel, MaskedLanguageModelConfig),
 }
 """Every kind of model that can be saved: its class, and that of its configuration."""
 FORMAT = "attentively checkpoint 1"
