@@ -15,6 +15,7 @@ from attentively.masks import padding_mask
 from attentively.protocol import DecoderOutput, DecoderState, EncoderDecoder, Memory
 from attentively.recurrent import BidirectionalEncoder
 from attentively.seq2seq import RecurrentState, Seq2Seq
+from attentively.transformer import Transformer, TransformerState
 from attentively.vocabulary import END_ID, PAD_ID, Vocabulary, WordTokenizer
 
 pytestmark = pytest.mark.usefixtures("_no_gradients")
@@ -118,7 +119,100 @@ class StandsStill(Seq2Seq):
         return logits, replace(after, step=0)
 
 
+class NoCausalMask(Transformer):
+    def decode(self, tgt, memory, src_mask, need_weights=False):
+        outputs, _, _ = self.decoder(tgt, memory.outputs, None, src_mask)
+        return DecoderOutput(self.output(outputs))
+
+
+class EncoderReadsPadding(Transformer):
+    def encode(self, src, src_mask):
+        return super().encode(src, torch.ones_like(src_mask))
+
+
+class DecoderReadsPadding(Transformer):
+    def decode(self, tgt, memory, src_mask, need_weights=False):
+        return super().decode(tgt, memory, torch.ones_like(src_mask), need_weights)
+
+
+class CountsFromTheEnd(Transformer):
+    """Sentences stand at the right, so the longest decides where the others begin."""
+
+    def encode(self, src, src_mask):
+        lengths = src_mask.sum(dim=-1)
+        right = (torch.arange(src.shape[1]) + lengths) % src.shape[1]
+        memory = super().encode(src.gather(1, right), src_mask.squeeze(1).gather(1, right)[:, None])
+        back = (torch.arange(src.shape[1]) - lengths) % src.shape[1]
+        return Memory(memory.outputs.gather(1, back.unsqueeze(2).expand_as(memory.outputs)))
+
+
+class CacheForgets(Transformer):
+    def step(self, token, state):
+        logits, _ = super().step(token, state)
+        return logits, state
+
+
+class AlwaysTheFirstPosition(Transformer):
+    def step(self, token, state):
+        embed = self.decoder.input.forward
+        self.decoder.input.forward = lambda ids, first: embed(ids)
+        logits, state = super().step(token, state)
+        del self.decoder.input.forward
+        return logits, state
+
+
+class WritesIntoTheState(Transformer):
+    def step(self, token, state):
+        outputs, _, _ = self.decoder(
+            token.unsqueeze(1), memory_mask=state.src_mask, caches=state.caches
+        )
+        return self.output(outputs.squeeze(1)), state
+
+
+class SelectsSome(TransformerState):
+    """Of its parts, some are reordered; the others stay where they were."""
+
+    def select(self, rows):
+        chosen, same = super().select(rows), super().select(torch.arange(len(rows)) % 3)
+        return self.mixed(chosen, same)
+
+
+class SelectsTheFirstLayer(SelectsSome):
+    def mixed(self, chosen, same):
+        return replace(chosen, caches=[chosen.caches[0], *same.caches[1:]])
+
+
+class SelectsTheTarget(SelectsSome):
+    def mixed(self, chosen, same):
+        pairs = zip(chosen.caches, same.caches, strict=True)
+        return replace(chosen, caches=[one._replace(memory=other.memory) for one, other in pairs])
+
+
+class SelectsTheMemory(SelectsSome):
+    def mixed(self, chosen, same):
+        pairs = zip(chosen.caches, same.caches, strict=True)
+        return replace(chosen, caches=[one._replace(target=other.target) for one, other in pairs])
+
+
+class SelectsNoMask(SelectsSome):
+    def mixed(self, chosen, same):
+        return replace(chosen, src_mask=same.src_mask)
+
+
+def selecting(state_kind):
+    """Return a Transformer whose states are of this kind."""
+
+    class WithThatState(Transformer):
+        def start(self, memory, src_mask):
+            state = super().start(memory, src_mask)
+            return state_kind(state.caches, state.src_mask)
+
+    return broken(WithThatState)
+
+
 def broken(kind, **changes):
+    if issubclass(kind, Transformer):
+        return lambda seed=0: tiny_models.transformer(seed, kind, **changes)
     return lambda seed=0: tiny_models.seq2seq(seed, kind, **changes)
 
 
@@ -181,8 +275,9 @@ def test_the_future_leaves_the_past_alone(make):
     assert future_leaves_the_past_alone(make)
 
 
-def test_a_model_that_sees_the_future_would_be_seen():
-    assert not future_leaves_the_past_alone(broken(SeesTheFuture))
+@pytest.mark.parametrize("kind", [SeesTheFuture, NoCausalMask])
+def test_a_model_that_sees_the_future_would_be_seen(kind):
+    assert not future_leaves_the_past_alone(broken(kind))
 
 
 def padding_changes_nothing(make):
@@ -205,7 +300,9 @@ def test_padding_changes_nothing(make):
     assert padding_changes_nothing(make)
 
 
-@pytest.mark.parametrize("kind", [ReadsThePadding, AttendsToPadding])
+@pytest.mark.parametrize(
+    "kind", [ReadsThePadding, AttendsToPadding, EncoderReadsPadding, DecoderReadsPadding]
+)
 def test_a_model_that_reads_padding_would_be_seen(kind):
     assert not padding_changes_nothing(broken(kind))
 
@@ -229,7 +326,9 @@ def test_one_alone_equals_one_of_many(make):
     assert one_alone_equals_one_of_many(make)
 
 
-@pytest.mark.parametrize("kind", [ReadsThePadding, NormalisesOverTheBatch])
+@pytest.mark.parametrize(
+    "kind", [ReadsThePadding, NormalisesOverTheBatch, EncoderReadsPadding, CountsFromTheEnd]
+)
 def test_a_model_whose_sentences_meet_would_be_seen(kind):
     assert not one_alone_equals_one_of_many(broken(kind))
 
@@ -252,21 +351,36 @@ def test_all_at_once_equals_step_by_step(make):
 
 @pytest.mark.parametrize(
     "make",
-    [broken(StepForgets), feeding(StepForgetsWhatItSaid), monotonic(StandsStill)],
-    ids=["state", "feeding", "position"],
+    [
+        broken(StepForgets),
+        feeding(StepForgetsWhatItSaid),
+        monotonic(StandsStill),
+        broken(CacheForgets),
+        broken(AlwaysTheFirstPosition),
+        broken(AlwaysTheFirstPosition, positions="learned"),
+    ],
+    ids=["state", "feeding", "local", "cache", "sinusoidal", "learned"],
 )
 def test_a_model_that_forgets_would_be_seen(make):
     assert not all_at_once_equals_step_by_step(make)
 
 
-@every_model
-def test_a_step_leaves_the_state_before_it_as_it_was(make):
+def step_leaves_the_state(make):
     model, given = make(), sentences()
     state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
     first, _ = model.step(given.tgt[:, 0], state)
     model.step(given.tgt[:, 1], state)
     again, _ = model.step(given.tgt[:, 0], state)
-    assert torch.equal(first, again)
+    return torch.equal(first, again)
+
+
+@every_model
+def test_a_step_leaves_the_state_before_it_as_it_was(make):
+    assert step_leaves_the_state(make)
+
+
+def test_a_step_that_writes_into_the_state_would_be_seen():
+    assert not step_leaves_the_state(broken(WritesIntoTheState))
 
 
 def select_reorders(make):
@@ -287,7 +401,16 @@ def test_select_reorders_and_repeats(make):
 
 
 @pytest.mark.parametrize(
-    "make", [broken(SelectsTheHiddenStateAlone), feeding(KeepsItsPlace)], ids=["source", "feeding"]
+    "make",
+    [
+        broken(SelectsTheHiddenStateAlone),
+        feeding(KeepsItsPlace),
+        selecting(SelectsTheFirstLayer),
+        selecting(SelectsTheTarget),
+        selecting(SelectsTheMemory),
+        selecting(SelectsNoMask),
+    ],
+    ids=["source", "feeding", "layers", "memory", "target", "mask"],
 )
 def test_a_state_that_reorders_by_half_would_be_seen(make):
     assert not select_reorders(make)
