@@ -48,18 +48,21 @@ def unchecked():
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("real_data") is not None and not _data_folder_present():
+    marker = item.get_closest_marker("real_data")
+    missing = [] if marker is None else _missing_from_the_folder(marker.args or download.SETS)
+    if missing:
         pytest.skip(
-            f"needs real data: set {download.VARIABLE} to a folder that holds "
-            + ", ".join(file.path for file in download.FILES.values())
+            f"needs real data: set {download.VARIABLE} to a folder that holds {', '.join(missing)}"
         )
     if item.get_closest_marker("gpu") is not None and not torch.cuda.is_available():
         pytest.skip("needs a GPU that PyTorch can use: none is here")
 
 
-def _data_folder_present():
+def _missing_from_the_folder(names):
+    """Return the files of these data sets that do not lie in one's own folder."""
     folder = os.environ.get(download.VARIABLE)
-    return bool(folder) and all(
-        download.find(name).is_relative_to(folder) if download.find(name) else False
-        for name in download.FILES
+    paths = {file.path for name in names for file in download.files_of(name)}
+    found = {path: download.find(path) if folder else None for path in paths}
+    return sorted(
+        path for path, where in found.items() if where is None or not where.is_relative_to(folder)
     )

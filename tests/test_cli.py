@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from attentively import __version__, checkpoints, cli
-from attentively.data import corpora, download
+from attentively.data import corpora
 from attentively.data.corpora import Corpus
 from attentively.data.pairs import Pair
 from attentively.training import Trainer
@@ -362,25 +362,6 @@ def test_the_models_that_ship(attentively):
 
 
 # data and experiments
-
-
-def test_listing_data(attentively, monkeypatch, tmp_path):
-    monkeypatch.setattr(download, "find", lambda name: None)
-    code, out, _ = attentively("data", "list")
-    assert code == 0
-    for name, file in download.FILES.items():
-        assert f"attentively data get {name}" in out
-        assert file.licence in out
-        assert file.attribution in out
-
-
-def test_getting_data(attentively, refuses, monkeypatch, tmp_path):
-    monkeypatch.setattr(download, "read", lambda name: "one\ttwo\n" * 1234)
-    monkeypatch.setattr(download, "find", lambda name: tmp_path / "there")
-    code, out, _ = attentively("data", "get", "tatoeba-en-fr")
-    assert code == 0
-    assert "1,234 lines, checksum right" in out
-    assert str(tmp_path / "there") in out
 
 
 def test_unknown_data_lists_what_there_is(refuses):

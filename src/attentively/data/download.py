@@ -8,15 +8,19 @@ import gzip
 import hashlib
 import io
 import os
+import tarfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import pooch
 import requests
 from filelock import FileLock
 from tqdm.auto import tqdm
 
+from attentively.data.catalogue import FILES as FILES
+from attentively.data.catalogue import SETS as SETS
+from attentively.data.catalogue import DataFile
 from attentively.files import replacing
 
 VARIABLE = "ATTENTIVELY_DATA"
@@ -24,88 +28,87 @@ VARIABLE = "ATTENTIVELY_DATA"
 pooch.get_logger().setLevel("WARNING")  # its notes on checksums are for programmers
 
 
-@dataclass(frozen=True)
-class DataFile:
-    """One text file that can be had."""
-
-    name: str
-    path: str
-    """Where it lies in a data folder; ``.gz`` beside it will do too."""
-    sha256: str
-    """Checksum of the text itself, whatever archive it came in."""
-    url: str
-    member: str
-    """Its name inside the zip archive at `url`."""
-    licence: str
-    attribution: str
-
-
-FILES = {
-    file.name: file
-    for file in [
-        DataFile(
-            name="tatoeba-en-fr",
-            path="tatoeba/fra.txt",
-            sha256="0bb85dbaa1c896844649094d7eaf2e34bee34e84fe362b26ce7e8f2e12aae104",
-            url="https://raw.githubusercontent.com/modelexlab/data/"
-            "adddaf33ac35572bcfeb421efec29435e7ea9332/fra-eng.zip",
-            member="fra-eng/fra.txt",
-            licence="CC BY 2.0",
-            attribution="tatoeba.org, by way of www.manythings.org/anki",
-        ),
-    ]
-}
-
-
 class DataError(RuntimeError):
     """Data that is not there, cannot be fetched, or is not what it should be."""
 
 
-def find(name: str) -> Path | None:
-    """Return where the file called `name` lies on this machine, or None."""
-    file = _known(name)
+class Found(NamedTuple):
+    """A file, where it lies on this machine, and whether it is what it should be."""
+
+    file: DataFile
+    path: Path | None
+    state: Literal["present", "damaged", "missing"]
+
+
+def files_of(name: str) -> tuple[DataFile, ...]:
+    """Return the files of the data set called `name`, or the one file of that path."""
+    if name in SETS:
+        return SETS[name].files
+    if name in FILES:
+        return (FILES[name],)
+    raise DataError(f"no data set is called {name!r}; there are {', '.join(sorted(SETS))}")
+
+
+def find(path: str) -> Path | None:
+    """Return where the file called `path` lies on this machine, or None."""
+    file = _known(path)
     return _in_folder(_own_folder(), file) or _in_folder(cache_folder(), file)
 
 
-def read(name: str) -> str:
-    """Return the text of the file called `name`, fetching it if it is not at hand.
+def check(name: str) -> list[Found]:
+    """Look for every file of the data set called `name`, and read what is there."""
+    found = []
+    for file in files_of(name):
+        path = find(file.path)
+        if path is None:
+            found.append(Found(file, None, "missing"))
+        else:
+            damaged = _unpack(path, file) is None
+            found.append(Found(file, path, "damaged" if damaged else "present"))
+    return found
+
+
+def read(path: str) -> str:
+    """Return the text of the file called `path`, fetching it if it is not at hand.
 
     A damaged copy in your own folder is refused, and left alone. Raises `DataError`.
     """
-    file = _known(name)
-    path = _in_folder(_own_folder(), file)
-    if path is None:
-        return fetch(name)
-    content = _unpack(path, file)
-    if content is None:
-        raise DataError(f"{path} is damaged: its text does not have the checksum of {name}")
-    return content
+    file = _known(path)
+    own = _in_folder(_own_folder(), file)
+    if own is None:
+        return fetch(path)
+    text = _unpack(own, file)
+    if text is None:
+        raise DataError(f"{own} is damaged: its text does not have the checksum of {path}")
+    return text
 
 
-def fetch(name: str) -> str:
-    """Return the text of the file called `name` from the cache, after downloading it if need be.
+def fetch(path: str) -> str:
+    """Return the text of the file called `path` from the cache, after downloading it if need be.
 
     An interrupted download goes on where it stopped; a corrupted one is refused and fetched
     once more from the beginning; a damaged copy in the cache is replaced. Raises `DataError`.
     """
-    file = _known(name)
+    file = _known(path)
     cache_folder().mkdir(parents=True, exist_ok=True)
-    with FileLock(cache_folder() / f"{name}.lock"):  # a second process waits, then finds it
+    with FileLock(
+        cache_folder() / f"{_key(file.url)}.lock"
+    ):  # a second process waits, then finds it
         cached = _in_folder(cache_folder(), file)
         if cached is not None:
-            content = _unpack(cached, file)
-            if content is not None:
-                return content
+            text = _unpack(cached, file)
+            if text is not None:
+                return text
             cached.unlink()
         for _ in range(2):
             archive = _download(file)
-            content = _unpack(archive, file)
+            text = _unpack(archive, file)
             archive.unlink()
-            if content is not None:
+            if text is not None:
                 with replacing(cache_folder() / f"{file.path}.gz") as temporary:
-                    temporary.write_bytes(gzip.compress(content.encode(), mtime=0))
-                return content
-    raise DataError(f"{file.url} does not hold what it should: the checksum of {name} is wrong")
+                    temporary.write_bytes(gzip.compress(text.encode(), mtime=0))
+                return text
+    raise DataError(f"{file.url} does not hold what it should: the checksum of {path} is wrong")
 
 
 def cache_folder() -> Path:
@@ -113,10 +116,10 @@ def cache_folder() -> Path:
     return Path(pooch.os_cache("attentively"))
 
 
-def _known(name: str) -> DataFile:
-    if name not in FILES:
-        raise DataError(f"no data set is called {name!r}; there are {', '.join(sorted(FILES))}")
-    return FILES[name]
+def _known(path: str) -> DataFile:
+    if path not in FILES:
+        raise DataError(f"no data file is called {path!r}; there are {', '.join(sorted(FILES))}")
+    return FILES[path]
 
 
 def _own_folder() -> Path | None:
@@ -139,6 +142,10 @@ def _unpack(path: Path, file: DataFile) -> str | None:
     try:
         if path.suffix == ".zip":
             content = zipfile.ZipFile(io.BytesIO(content)).read(file.member)
+        elif path.name.endswith(".tar.gz"):
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                member = archive.extractfile(file.member)
+                content = member.read() if member else b""
         elif path.suffix == ".gz":
             content = gzip.decompress(content)
     except Exception:  # a damaged archive fails in any of a dozen ways
@@ -148,18 +155,24 @@ def _unpack(path: Path, file: DataFile) -> str | None:
     return content.decode("utf-8")
 
 
+def _key(url: str) -> str:
+    """Return a short name for what is on its way from `url`."""
+    return hashlib.sha256(url.encode()).hexdigest()[:16]
+
+
 def _download(file: DataFile) -> Path:
+    kinds = (kind for kind in (".zip", ".tar.gz", ".gz") if file.url.endswith(kind))
     try:
         archive = pooch.retrieve(
             file.url,
             known_hash=None,  # the text inside is checked, not the archive around it
-            fname=f"{file.name}.zip",
+            fname=_key(file.url) + next(kinds, ".txt"),
             path=cache_folder(),
             downloader=_resuming_downloader,
         )
     except requests.RequestException as error:
         raise DataError(
-            f"{file.name} could not be fetched ({type(error).__name__}). Without a network, put "
+            f"{file.path} could not be fetched ({type(error).__name__}). Without a network, put "
             f"{file.path} (from {file.url}) into a folder and name it in {VARIABLE}."
         ) from error
     return Path(archive)
@@ -167,7 +180,7 @@ def _download(file: DataFile) -> Path:
 
 def _resuming_downloader(url: str, output_file: str, _: object) -> None:
     """Download for pooch, going on from a part that an earlier attempt left behind."""
-    part = cache_folder() / f"{hashlib.sha256(url.encode()).hexdigest()[:16]}.part"
+    part = cache_folder() / f"{_key(url)}.part"
     have = part.stat().st_size if part.exists() else 0
     # "identity": a range counts the bytes of the file, not of a form compressed on the way.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})

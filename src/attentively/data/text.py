@@ -1,0 +1,54 @@
+"""Plain text: any UTF-8 file, and the plays of Shakespeare for models that write on."""
+
+from pathlib import Path
+
+from attentively.data import download
+from attentively.data.splits import check_split
+
+SHAKESPEARE = "shakespeare"
+
+
+def shakespeare(split: str) -> str:
+    """Return 90 % of the plays to train on, or 5 % to validate with or to test, by `part_of`."""
+    (file,) = download.files_of(SHAKESPEARE)
+    return part_of(download.read(file.path), split, SHAKESPEARE)
+
+
+def part_of(text: str, split: str, name: str) -> str:
+    """Return the first 90 % of a text as ``train``, the next 5 % as ``validation``, the rest.
+
+    A text is cut in two places and never shuffled, since a model of language reads on and on.
+    `name` is for messages. Raises `ValueError` for an unknown split and for a text too short
+    to be cut.
+    """
+    check_split(split)
+    first, second = len(text) * 90 // 100, len(text) * 95 // 100
+    if not 0 < first < second < len(text):
+        raise ValueError(f"{name} has {len(text)} characters: too few to cut into three parts")
+    parts = {"train": text[:first], "validation": text[first:second], "test": text[second:]}
+    return parts[split]
+
+
+def read_text(path: Path | str) -> str:
+    """Return the text of a UTF-8 file; line ends become line feeds, a byte-order mark is dropped.
+
+    Raises `ValueError` naming the first byte that is not UTF-8, or an empty file.
+    """
+    content = Path(path).read_bytes()
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{path} is not UTF-8: byte {content[error.start]:#04x} at offset {error.start}, "
+            f"in line {line}"
+        ) from None
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    if not text.strip():
+        raise ValueError(f"{path} holds no text: it is empty")
+    return text
+
+
+def read_lines(path: Path | str) -> list[str]:
+    """Return the lines of a UTF-8 file; only a line feed ends one. Raises as `read_text`."""
+    return read_text(path).removesuffix("\n").split("\n")
