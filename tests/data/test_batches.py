@@ -7,17 +7,24 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attentively.data import digits
 from attentively.data.batches import (
     Batch,
     Example,
+    LabelledExample,
     collate,
+    encode_labelled,
+    encode_lines,
     encode_pairs,
+    encode_running_text,
+    encode_scenes,
     in_order,
     pad,
     shuffled,
 )
 from attentively.data.pairs import Pair
-from attentively.vocabulary import END_ID, PAD_ID, START_ID, WordTokenizer
+from attentively.data.sentiment import Labelled
+from attentively.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary, WordTokenizer
 
 
 def examples(count=101):
@@ -56,6 +63,55 @@ def test_pairs_become_examples():
         Example([4, 5, END_ID], [START_ID, 6, END_ID]),
         Example([1, END_ID], [START_ID, END_ID]),
     ]
+
+
+def test_lines_become_texts_and_empty_ones_are_left_out():
+    words = WordTokenizer.train(["a b"])
+    assert encode_lines(["b a", "", "  ", "a"], words) == [
+        [START_ID, 5, 4, END_ID],
+        [START_ID, 4, END_ID],
+    ]
+
+
+def test_a_running_text_is_cut_into_pieces_that_overlap_by_half():
+    words = WordTokenizer.train(["a b c d e f g"])
+    pieces = encode_running_text("a b c d e f g", words, length=4)
+    assert pieces == [[START_ID, 4, 5, 6, 7], [START_ID, 6, 7, 8, 9], [START_ID, 8, 9, 10]]
+    assert encode_running_text("a b", words, length=4) == [[START_ID, 4, 5]]
+    with pytest.raises(ValueError, match="length=1 leaves no token to predict from"):
+        encode_running_text("a b", words, length=1)
+
+
+@given(st.integers(1, 53), st.integers(2, 11))
+def test_every_token_of_a_running_text_is_in_a_piece(count, length):
+    text = " ".join(f"w{index}" for index in range(count))
+    words = WordTokenizer(Vocabulary(text.split()))
+    pieces = encode_running_text(text, words, length)
+    assert all(len(piece) <= length + 1 for piece in pieces)
+    assert {i for piece in pieces for i in piece[1:]} == set(range(4, 4 + count))
+    read = [i for piece in pieces for i in piece[1:]]
+    assert len(read) < 2 * count + length
+
+
+def test_labels_become_numbers_and_an_unknown_one_is_named():
+    words = WordTokenizer.train(["a b"])
+    items = [Labelled("a b", "yes"), Labelled("b", "no")]
+    assert encode_labelled(items, words, ("no", "yes")) == [
+        LabelledExample([4, 5, END_ID], 1),
+        LabelledExample([5, END_ID], 0),
+    ]
+    with pytest.raises(ValueError, match=r"the label 'yes' of 'a b' is none of \['no', 'maybe'\]"):
+        encode_labelled(items, words, ("no", "maybe"))
+
+
+def test_scenes_become_images_with_captions():
+    words = WordTokenizer(Vocabulary(digits.words()))
+    scenes = digits.load("train", 3)
+    examples = encode_scenes(scenes, words)
+    for scene, example in zip(scenes, examples, strict=True):
+        assert torch.equal(example.image, scene.image)
+        assert example.tgt[0] == START_ID
+        assert words.decode(example.tgt) == " ".join(scene.caption)
 
 
 def test_collating_pads_each_side_by_itself():

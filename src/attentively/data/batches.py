@@ -2,15 +2,17 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+from attentively.data.digits import DigitScene
 from attentively.data.pairs import Pair
-from attentively.vocabulary import PAD_ID, Tokenizer, target_ids
+from attentively.data.sentiment import Labelled
+from attentively.vocabulary import PAD_ID, START_ID, Tokenizer, target_ids
 
 Size = tuple[int, ...]
 """How many tokens an example has on each side that it has."""
@@ -25,11 +27,27 @@ class Example(NamedTuple):
     tgt: list[int]
 
 
+class LabelledExample(NamedTuple):
+    """A sentence as ids, and the number of its label."""
+
+    ids: list[int]
+    label: int
+
+
+class ImageExample(NamedTuple):
+    """An image, and its caption as ids from ``START_ID`` to ``END_ID``."""
+
+    image: Float[Tensor, "channels height width"]
+    tgt: list[int]
+
+
 class Batch(NamedTuple):
     """Several examples, padded at the end."""
 
-    src: Int[Tensor, "batch src_len"]
-    tgt: Int[Tensor, "batch tgt_len"]
+    src: Shaped[Tensor, "batch ..."]
+    """What the model reads."""
+    tgt: Int[Tensor, "batch ..."]
+    """What it should say."""
 
     def to(self, device: torch.device | str) -> Self:
         """Return the batch on `device`."""
@@ -42,6 +60,46 @@ def encode_pairs(
     """Turn the text of every pair into ids."""
     return [
         Example(src_tokenizer.encode(src), target_ids(tgt_tokenizer, tgt)) for src, tgt in pairs
+    ]
+
+
+def encode_labelled(
+    items: Iterable[Labelled], tokenizer: Tokenizer, labels: Sequence[str]
+) -> list[LabelledExample]:
+    """Turn text into ids and labels into their numbers; an unknown one raises `ValueError`."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    examples = []
+    for text, label in items:
+        if label not in numbers:
+            raise ValueError(f"the label {label!r} of {text!r} is none of {list(labels)}")
+        examples.append(LabelledExample(tokenizer.encode(text), numbers[label]))
+    return examples
+
+
+def encode_lines(lines: Iterable[str], tokenizer: Tokenizer) -> list[list[int]]:
+    """Turn every line that is not empty into ids from ``START_ID`` to ``END_ID``."""
+    return [target_ids(tokenizer, line) for line in lines if line.strip()]
+
+
+def encode_running_text(text: str, tokenizer: Tokenizer, length: int) -> list[list[int]]:
+    """Cut a text into pieces of `length` tokens, each after a ``START_ID``.
+
+    Every piece begins where the one before it is half over, so that all tokens but the first
+    few are predicted from at least half a piece before them.
+    """
+    if length < 2:
+        raise ValueError(f"length={length} leaves no token to predict from: take 2 or more")
+    ids = tokenizer.encode(text)[:-1]  # the text goes on; only its pieces end
+    overlap = length // 2
+    starts = range(0, max(1, len(ids) - overlap), length - overlap)
+    return [[START_ID, *ids[start : start + length]] for start in starts]
+
+
+def encode_scenes(scenes: Iterable[DigitScene], tokenizer: Tokenizer) -> list[ImageExample]:
+    """Turn the caption of every scene into ids."""
+    return [
+        ImageExample(scene.image, target_ids(tokenizer, " ".join(scene.caption)))
+        for scene in scenes
     ]
 
 
