@@ -61,6 +61,20 @@ def test_bleu_is_sacrebleus(result):
     assert "tok:13a" in result.signature
 
 
+def test_chrf_is_sacrebleus(result):
+    assert result.chrf == pytest.approx(result.sacrebleu_chrf, abs=1e-9)
+    one_reference = sacrebleu.corpus_chrf(result.translations, [[r[0] for r in result.references]])
+    assert result.sacrebleu_chrf > one_reference.score
+    for part in ("nrefs:var", "nc:6", "nw:0"):
+        assert part in result.chrf_signature
+
+
+def test_what_does_not_translate_is_refused(checkpoint):
+    checkpoint.tgt_tokenizer = None
+    with pytest.raises(ValueError, match="a Seq2Seq does not translate text"):
+        evaluation.evaluate(checkpoint, PAIRS)
+
+
 def test_perplexity_is_of_every_pair(result, checkpoint):
     examples = encode_pairs(PAIRS, checkpoint.src_tokenizer, checkpoint.tgt_tokenizer)
     assert result.perplexity == pytest.approx(
@@ -82,7 +96,7 @@ def test_the_file_has_a_line_for_each_source(result, tmp_path):
 
 def test_scores_are_in_the_summary(result):
     for name, value in result.scores().items():
-        assert f"{name:12} {value}" in result.summary()
+        assert f"{name:14} {value}" in result.summary()
 
 
 def test_an_empty_split_is_refused(checkpoint):
@@ -96,4 +110,5 @@ def test_an_untrained_model_really_translates(checkpoint):
     found = evaluation.evaluate(checkpoint, pairs, beam_size=2)
     assert found.sentences == 5
     assert 0 <= found.bleu < 50
+    assert found.chrf == pytest.approx(found.sacrebleu_chrf, abs=1e-9)
     assert found.perplexity > 50  # it has learned nothing

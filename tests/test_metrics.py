@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from attentively import metrics
+from attentively.data import tatoeba
 from attentively.metrics import (
     alignment_error_rate,
     chrf,
@@ -344,6 +345,19 @@ def test_chrf_equals_sacrebleu_on_spoiled_translations(seed):
     hypotheses = [spoiled(reference, rng) for reference in references]
     assert 10 < chrf(hypotheses, references) < 95
     assert_chrf_equals_sacrebleus(hypotheses, references)
+
+
+@pytest.mark.real_data("tatoeba-en-fr")
+def test_scores_equal_sacrebleus_on_real_sentences():
+    rng = random.Random(0)
+    references = [pair.tgt for pair in tatoeba.load("test")]
+    hypotheses = [spoiled(reference, rng) for reference in references]
+    assert_equals_sacrebleu(hypotheses, references)
+    assert_chrf_equals_sacrebleus(hypotheses, references)
+    others = rng.sample(references, len(references))
+    alternatives = [list(pair) for pair in zip(references, others, strict=True)]
+    assert_equals_sacrebleu(hypotheses, alternatives)
+    assert_chrf_equals_sacrebleus(hypotheses, alternatives)
 
 
 def recall_and_precision_alike(hypotheses, references, monkeypatch):

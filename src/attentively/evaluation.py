@@ -11,9 +11,9 @@ from tqdm.auto import tqdm
 from attentively.checkpoints import Checkpoint
 from attentively.data.batches import encode_pairs
 from attentively.data.pairs import Pair
-from attentively.decoding import translate
+from attentively.decoding import LengthPenalty, translate
 from attentively.files import replacing
-from attentively.metrics import corpus_bleu, perplexity
+from attentively.metrics import chrf, corpus_bleu, perplexity
 from attentively.training import validation_loss
 
 
@@ -28,6 +28,11 @@ class Evaluation:
     sacrebleu: float
     """The same by sacreBLEU, with `signature`."""
     signature: str
+    chrf: float
+    """Ours, 0 to 100; of a sentence's references the nearest counts."""
+    sacrebleu_chrf: float
+    """The same by sacreBLEU, with `chrf_signature`."""
+    chrf_signature: str
     exact_match: float
     """Share of translations that equal a reference."""
     perplexity: float
@@ -43,13 +48,16 @@ class Evaluation:
             "bleu": round(self.bleu, 2),
             "sacrebleu": round(self.sacrebleu, 2),
             "signature": self.signature,
+            "chrf": round(self.chrf, 2),
+            "sacrebleu_chrf": round(self.sacrebleu_chrf, 2),
+            "chrf_signature": self.chrf_signature,
             "exact_match": round(self.exact_match, 4),
             "perplexity": round(self.perplexity, 3),
         }
 
     def summary(self) -> str:
         """Return the numbers, a line each."""
-        return "\n".join(f"{name:12} {value}" for name, value in self.scores().items())
+        return "\n".join(f"{name:14} {value}" for name, value in self.scores().items())
 
     def write(self, path: Path | str) -> None:
         """Write source, translation and references, tab-separated, a sentence a line."""
@@ -63,10 +71,15 @@ def evaluate(
     checkpoint: Checkpoint,
     pairs: Sequence[Pair],
     beam_size: int = 5,
-    length_penalty: float = 1.0,
+    length_penalty: float | LengthPenalty = 1.0,
     progress: bool = False,
 ) -> Evaluation:
-    """Translate every distinct source of `pairs` and compare with all its references."""
+    """Translate every distinct source of `pairs` and compare with all its references.
+
+    Raises `CheckpointError`, which is a `ValueError`, for a model that does not translate text,
+    and `ValueError` where there is no pair.
+    """
+    model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
     if not pairs:
         raise ValueError("there is no sentence pair to evaluate with")
     references: dict[str, list[str]] = {}
@@ -80,19 +93,21 @@ def evaluate(
         )
         texts += [translation.text for translation in found]
     given = list(references.values())
-    scorer = sacrebleu.BLEU()
     most = max(len(alternatives) for alternatives in given)
     # sacreBLEU wants a list for the first references, one for the second, …; None fills up.
     columns: list[Any] = [[row[i] if i < len(row) else None for row in given] for i in range(most)]
-    official = scorer.corpus_score(texts, columns)
-    examples = encode_pairs(pairs, checkpoint.src_tokenizer, checkpoint.tgt_tokenizer)
+    bleu, characters = sacrebleu.BLEU(), sacrebleu.CHRF()
+    examples = encode_pairs(pairs, src_tokenizer, tgt_tokenizer)
     return Evaluation(
         sentences=len(sources),
         bleu=corpus_bleu(texts, given).score,
-        sacrebleu=official.score,
-        signature=str(scorer.get_signature()),
+        sacrebleu=bleu.corpus_score(texts, columns).score,
+        signature=str(bleu.get_signature()),
+        chrf=chrf(texts, given),
+        sacrebleu_chrf=characters.corpus_score(texts, columns).score,
+        chrf_signature=str(characters.get_signature()),
         exact_match=sum(text in row for text, row in zip(texts, given, strict=True)) / len(texts),
-        perplexity=perplexity(validation_loss(checkpoint.model, examples)),
+        perplexity=perplexity(validation_loss(model, examples)),
         sources=sources,
         translations=texts,
         references=given,
