@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from attentively.positional import (
+    PRECOMPUTED,
     ALiBi,
     AttentionPosition,
     LearnedPositionalEmbedding,
@@ -131,6 +132,20 @@ def test_sinusoids_from_a_later_position_are_a_slice():
     torch.testing.assert_close(sinusoids(3, 5, first=4), sinusoids(7, 5)[4:])
 
 
+def test_beyond_the_precomputed_positions_there_are_more():
+    x = torch.zeros(1, PRECOMPUTED + 7, 5)
+    codes = sinusoids(PRECOMPUTED + 7, 5)
+    encoding = SinusoidalPositionalEncoding(5)
+    torch.testing.assert_close(encoding(x)[0], codes)
+    for first, end in ((PRECOMPUTED - 2, PRECOMPUTED), (PRECOMPUTED - 2, PRECOMPUTED + 7)):
+        torch.testing.assert_close(encoding(x[:, first:end], first)[0], codes[first:end])
+    rotary, q = RotaryPositionalEmbedding(D_HEAD), vectors()
+    for first in (PRECOMPUTED - LENGTH, PRECOMPUTED - 2, PRECOMPUTED):
+        torch.testing.assert_close(
+            rotary.turn(q, first), by_complex_numbers(q, first), atol=1e-3, rtol=1e-3
+        )
+
+
 @pytest.mark.parametrize("kind", [SinusoidalPositionalEncoding, LearnedPositionalEmbedding])
 def test_what_is_added_depends_on_the_position_alone(kind):
     encoding = added(kind)
@@ -142,10 +157,10 @@ def test_what_is_added_depends_on_the_position_alone(kind):
     assert encoding(x[:, :0]).shape == (BATCH, 0, 5)
 
 
-def test_sinusoids_are_not_learned_and_not_stored():
-    encoding = SinusoidalPositionalEncoding(5)
-    assert list(encoding.parameters()) == []
-    assert encoding.state_dict() == {}
+def test_sines_and_cosines_are_not_learned_and_not_stored():
+    for module in (SinusoidalPositionalEncoding(5), RotaryPositionalEmbedding(D_HEAD)):
+        assert list(module.parameters()) == []
+        assert module.state_dict() == {}
 
 
 def test_learned_positions_are_rows_of_a_table():

@@ -14,6 +14,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+PRECOMPUTED = 1024
+"""For so many positions, sines and cosines are computed once; for further ones when asked."""
+
 
 def position_angles(
     length: int, size: int, first: int = 0, device: torch.device | None = None
@@ -55,17 +58,24 @@ class SinusoidalPositionalEncoding(nn.Module):
     positions do nearly as well there (table 3, row E).
     """
 
+    table: Float[Tensor, "positions d_model"]
+
     def __init__(self, d_model: int) -> None:
         super().__init__()
         if d_model < 1:
             raise ValueError(f"d_model={d_model} must be positive")
         self.d_model = d_model
+        self.register_buffer("table", sinusoids(PRECOMPUTED, d_model), persistent=False)
 
     def forward(
         self, x: Float[Tensor, "batch len d_model"], first: int = 0
     ) -> Float[Tensor, "batch len d_model"]:
         """Return `x` with each position's code added."""
-        codes = sinusoids(x.shape[1], self.d_model, first, x.device)
+        end = first + x.shape[1]
+        if end <= len(self.table):
+            codes = self.table[first:end]
+        else:
+            codes = sinusoids(x.shape[1], self.d_model, first, x.device)
         return x + codes.to(x.dtype)  # the same codes for every sentence of the batch
 
 
@@ -138,18 +148,29 @@ class RotaryPositionalEmbedding(AttentionPosition):
     Source: Su et al. (2021), https://arxiv.org/abs/2104.09864, sections 3.2.2 and 3.4.2.
     """
 
+    cos: Float[Tensor, "positions pairs"]
+    sin: Float[Tensor, "positions pairs"]
+
     def __init__(self, d_head: int) -> None:
         super().__init__()
         if d_head < 2 or d_head % 2 == 1:
             raise ValueError(f"d_head={d_head} does not split into pairs: it must be even")
         self.d_head = d_head
+        angles = position_angles(PRECOMPUTED, d_head)
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
 
     def turn(
         self, x: Float[Tensor, "batch heads len d_head"], first: int
     ) -> Float[Tensor, "batch heads len d_head"]:
         """Return each vector rotated by the angles of its position."""
-        angles = position_angles(x.shape[2], self.d_head, first, x.device)
-        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        end = first + x.shape[2]
+        if end <= len(self.cos):
+            cos, sin = self.cos[first:end], self.sin[first:end]
+        else:
+            angles = position_angles(x.shape[2], self.d_head, first, x.device)
+            cos, sin = angles.cos(), angles.sin()
+        cos, sin = cos.to(x.dtype), sin.to(x.dtype)
         even, odd = x[..., 0::2], x[..., 1::2]
         turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
         return turned.flatten(start_dim=-2)  # the pairs side by side again
