@@ -4,16 +4,24 @@ import pytest
 import tiny_models
 import torch
 import torch.nn.functional as F
+from tiny_examples import (
+    HEIGHT,
+    PAIRS,
+    STACK,
+    TEXTS,
+    WIDTH,
+    captioner,
+    checkpoint_of,
+    examples_for,
+    one_of_each,
+    scenes,
+)
 
 from attentively import checkpoints, tasks
 from attentively.captioning import (
-    STRIDE,
-    Captioner,
-    CaptionerConfig,
     doubly_stochastic_penalty,
 )
-from attentively.checkpoints import Checkpoint
-from attentively.data.batches import Batch, Example, ImageExample, LabelledExample, collate
+from attentively.data.batches import Batch, LabelledExample, collate
 from attentively.heads import (
     Classifier,
     ClassifierConfig,
@@ -32,43 +40,13 @@ from attentively.tasks import (
     teacher_forced_loss,
 )
 from attentively.training import Trainer, TrainingConfig, validation_loss
-from attentively.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID, Vocabulary, WordTokenizer
-
-STACK = {"d_model": 8, "num_heads": 2, "d_ff": 11, "num_layers": 2, "dropout": 0.0}
-HEIGHT, WIDTH = 2 * STRIDE, 3 * STRIDE
-
-
-def captioner():
-    torch.manual_seed(0)
-    sizes = {"feature_dim": 7, "embedding_dim": 5, "decoder_dim": 11, "attention_dim": 3}
-    return Captioner(CaptionerConfig(19, HEIGHT, WIDTH, **sizes))
-
-
-def one_of_each():
-    """Return an untrained model of every kind that can be saved."""
-    torch.manual_seed(0)
-    heads = {"vocab_size": 13, **STACK}
-    return {
-        "Seq2Seq": tiny_models.seq2seq(),
-        "Transformer": tiny_models.MODELS["transformer-pre"](),
-        "Captioner": captioner(),
-        "LanguageModel": LanguageModel(LanguageModelConfig(**heads)),
-        "MaskedLanguageModel": MaskedLanguageModel(MaskedLanguageModelConfig(**heads)),
-        "Classifier": Classifier(ClassifierConfig(labels=("no", "maybe", "yes"), **heads)),
-    }
-
+from attentively.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID
 
 # Translation
 
 
 def padded(batch, src=3, tgt=2):
     return Batch(F.pad(batch.src, (0, src), value=PAD_ID), F.pad(batch.tgt, (0, tgt), value=PAD_ID))
-
-
-PAIRS = [
-    Example([*range(4, 4 + n), END_ID], [START_ID, *range(9, 9 + m), END_ID])
-    for n, m in [(2, 5), (7, 1), (3, 3)]
-]
 
 
 def test_padding_changes_nothing_to_the_loss():
@@ -126,12 +104,6 @@ def test_translation_counts_the_predicted_tokens_and_smooths_in_training_only():
 # Captions
 
 
-def scenes():
-    images = torch.rand(3, 1, HEIGHT, WIDTH)
-    captions = [[START_ID, 5, 7, END_ID], [START_ID, END_ID], [START_ID, 11, 13, 17, END_ID]]
-    return [ImageExample(image, tgt) for image, tgt in zip(images, captions, strict=True)]
-
-
 def test_captions_are_taught_with_a_price_on_uneven_looks():
     model = captioner()
     examples = scenes()
@@ -156,9 +128,6 @@ def test_captions_are_taught_with_a_price_on_uneven_looks():
 
 
 # Language models
-
-
-TEXTS = [[START_ID, 5, 6, 7, END_ID], [START_ID, 8, END_ID], [START_ID, 9, 5, 6, 5, 6, 5, END_ID]]
 
 
 def test_a_language_model_is_taught_every_next_token():
@@ -305,32 +274,13 @@ def test_an_unknown_model_has_none():
         tasks.find(torch.nn.Linear(2, 3))
 
 
-def learning_curve(model, examples):
-    """Train on a handful of examples; return the first and the last training loss."""
-    sizes = model.config.vocab_sizes
-    words = [
-        None if size is None else WordTokenizer(Vocabulary(f"w{i}" for i in range(size - 4)))
-        for size in sizes
-    ]
-    config = TrainingConfig(
-        steps=60, batch_size=3, learning_rate=2e-2, validate_every=30, attention_penalty=0.1
-    )
-    run = Trainer(Checkpoint(model, *words), examples, examples, config, progress=False)
-    return [record["validation_loss"] for record in run.fit()]
-
-
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", sorted(checkpoints.MODELS))
 def test_one_trainer_teaches_them_all(name):
-    examples = {
-        "Captioner": scenes(),
-        "LanguageModel": TEXTS,
-        "MaskedLanguageModel": [text[1:] for text in TEXTS],
-        "Classifier": [
-            LabelledExample(text[1:], label) for text, label in zip(TEXTS, (2, 0, 1), strict=True)
-        ],
-    }
-    model = one_of_each()[name].train()
-    before = validation_loss(model, examples.get(name, PAIRS))
-    after = learning_curve(model, examples.get(name, PAIRS))
-    assert after[-1] < 0.6 * before
+    examples, model = examples_for(name), one_of_each()[name].train()
+    before = validation_loss(model, examples)
+    config = TrainingConfig(
+        steps=60, batch_size=3, learning_rate=2e-2, validate_every=30, attention_penalty=0.1
+    )
+    run = Trainer(checkpoint_of(model), examples, examples, config, progress=False)
+    assert run.fit()[-1]["validation_loss"] < 0.6 * before

@@ -1,0 +1,113 @@
+"""Every model says the same on an accelerator as on the CPU, and learns the same there.
+
+For a few models the CPU itself stands in for the accelerator, so that these tests are seen
+to run everywhere.
+Tolerances: in 32 bits, 1e-4 for what models say, 1e-3 of the longest gradient for gradients.
+"""
+
+import pytest
+import torch
+from tiny_examples import checkpoint_of, examples_for, one_of_each
+from tiny_models import MODELS, sentences
+
+from attentively.data.batches import Batch
+from attentively.decoding import beam_search, greedy_search
+from attentively.device import best
+from attentively.tasks import teacher_forced_loss
+from attentively.training import Trainer, TrainingConfig
+
+CONTROLS = ("seq2seq-additive", "transformer-rotary", "LanguageModel", "Captioner")
+
+
+def cases(names):
+    """Return every name with an accelerator, and a few with the CPU in its place."""
+    return [
+        *(pytest.param(name, "cpu") for name in names if name in CONTROLS),
+        *(pytest.param(name, "accelerator", marks=pytest.mark.gpu) for name in names),
+    ]
+
+
+@pytest.fixture
+def other(where, monkeypatch):
+    """The device to compare with the CPU."""
+    if where == "accelerator":
+        monkeypatch.delenv("ATTENTIVELY_DEVICE")
+    return best()
+
+
+def on_both(MODELS[name], other, compute):
+    """Return what `compute` makes of the same model on the CPU and on `other`."""
+    return compute(make(), torch.device("cpu")), compute(make().to(other), other)
+
+
+def close(one, two, tolerance=1e-4):
+    torch.testing.assert_close(one, two.cpu(), atol=tolerance, rtol=tolerance)
+
+
+every_model = pytest.mark.parametrize(("name", "where"), cases(MODELS))
+every_kind = pytest.mark.parametrize(("name", "where"), cases(one_of_each()))
+
+
+@every_model
+def test_models_say_the_same(name, other):
+    given = sentences()
+
+    def run(model, device):
+        src, tgt, src_mask = given.src.to(device), given.tgt.to(device), given.src_mask.to(device)
+        with torch.no_grad():
+            memory = model.encode(src, src_mask)
+            return model.decode(tgt, memory, src_mask, need_weights=True)
+
+    here, there = on_both(MODELS[name], other, run)
+    assert there.logits.device.type == other.type
+    close(here.logits, there.logits)
+    if here.weights is not None:
+        close(here.weights, there.weights)
+
+
+@every_model
+def test_gradients_are_the_same(name, other):
+    def gradients(model, device):
+        given = sentences()
+        batch = Batch(given.src, given.tgt).to(device)
+        loss = teacher_forced_loss(model, batch)
+        found = torch.autograd.grad(loss, list(model.parameters()))
+        return loss, torch.cat([gradient.flatten() for gradient in found])
+
+    (loss, here), (other_loss, there) = on_both(MODELS[name], other, gradients)
+    close(loss, other_loss)
+    assert (here - there.cpu()).abs().max() < 1e-3 * here.norm()
+
+
+@every_model
+def test_searches_find_the_same(name, other):
+    given = sentences()
+
+    def search(model, device):
+        src, src_mask = given.src.to(device), given.src_mask.to(device)
+        greedy = greedy_search(model, src, src_mask, max_len=7)
+        beams = beam_search(model, src, src_mask, max_len=7, beam_size=3)
+        return [each.ids for each in greedy], [[each.ids for each in beam] for beam in beams]
+
+    here, there = on_both(MODELS[name], other, search)
+    assert here == there
+
+
+@pytest.mark.usefixtures("unchecked")
+@every_kind
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_training_goes_the_same_way(name, precision, other, monkeypatch):
+    examples = examples_for(name)
+    config = TrainingConfig(
+        steps=4, batch_size=3, validate_every=2, schedule="constant", precision=precision
+    )
+
+    def losses(model, device):
+        monkeypatch.setenv("ATTENTIVELY_DEVICE", device.type)
+        checkpoint = checkpoint_of(model)
+        records = Trainer(checkpoint, examples, examples, config, progress=False).fit()
+        assert next(model.parameters()).device.type == device.type
+        return torch.tensor([record["train_loss"] for record in records])
+
+    here, there = on_both(lambda: one_of_each()[name], other, losses)
+    close(here, there, 1e-3 if precision == "float32" else 5e-2)
