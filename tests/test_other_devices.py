@@ -35,7 +35,7 @@ def other(where, monkeypatch):
     return best()
 
 
-def on_both(MODELS[name], other, compute):
+def on_both(make, other, compute):
     """Return what `compute` makes of the same model on the CPU and on `other`."""
     return compute(make(), torch.device("cpu")), compute(make().to(other), other)
 
