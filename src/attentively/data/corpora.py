@@ -24,6 +24,8 @@ KINDS: dict[Kind, str] = {
 }
 """What a corpus may hold, in words."""
 
+_SUFFIXES: dict[str, Kind] = {".tsv": "pairs", ".txt": "text"}
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -179,9 +181,6 @@ def _from_files(name: str, kind: Kind | None) -> Corpus | None:
         raise ValueError(f"{name} is a file, but {KINDS[kind]} are read from none")
     load = partial(readers[kind], paths)
     return Corpus(name, load, "that of your files", f"your files {name}", kind)
-
-
-_SUFFIXES: dict[str, Kind] = {".tsv": "pairs", ".txt": "text"}
 
 
 def _pairs(paths: Sequence[Path], split: str) -> list[Pair]:

@@ -18,9 +18,7 @@ import requests
 from filelock import FileLock
 from tqdm.auto import tqdm
 
-from attentively.data.catalogue import FILES as FILES
-from attentively.data.catalogue import SETS as SETS
-from attentively.data.catalogue import DataFile
+from attentively.data.catalogue import FILES, SETS, DataFile
 from attentively.files import replacing
 
 VARIABLE = "ATTENTIVELY_DATA"
