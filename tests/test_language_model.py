@@ -383,7 +383,9 @@ def test_the_gpu_says_the_same(changes):
     for where in ("cpu", "cuda"):
         model, ids = model.to(where), ids.to(where)
         logits = model(ids).logits
-        stepped, _ = model.step(ids[:, 5], model.start(ids[:, :5]))
+        stepped = torch.stack(
+            [model.step(ids[:, n], model.start(ids[:, :n]))[0] for n in (0, 1, 5)]
+        )
         loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
         answers.append((logits, stepped, *torch.autograd.grad(loss, list(model.parameters()))))
     for one, other in zip(*answers, strict=True):

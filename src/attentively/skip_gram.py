@@ -182,9 +182,9 @@ class WordVectors:
 
     over vectors made of length 1 (Mikolov, Yih & Zweig 2013, https://aclanthology.org/N13-1090,
     section 4; called 3CosAdd by Levy & Goldberg 2014, https://aclanthology.org/W14-1618).
-    By custom :math:`a`, :math:`b` and :math:`c` are no answers. Let in, :math:`c` itself or
-    :math:`b` is often the nearest (Linzen 2016, https://aclanthology.org/W16-2503), so what the
-    custom is worth has to be said beside a score.
+    By custom :math:`a`, :math:`b` and :math:`c` are no answers. Let in, :math:`c` itself was the
+    nearest in 93 cases of 100 (Linzen 2016, https://aclanthology.org/W16-2503, section 4), so a
+    score should say whether the custom was kept.
     """
 
     def __init__(self, words: Sequence[str], vectors: Float[Tensor, "words embedding_dim"]) -> None:
