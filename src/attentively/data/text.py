@@ -9,7 +9,11 @@ SHAKESPEARE = "shakespeare"
 
 
 def shakespeare(split: str) -> str:
-    """Return 90 % of the plays to train on, or 5 % to validate with or to test, by `part_of`."""
+    """Return 90 % of the plays to train on, or 5 % to validate with or to test, by `part_of`.
+
+    Raises `ValueError` for an unknown split, and `DataError` where the data cannot be had.
+    """
+    check_split(split)  # before anything is fetched
     (file,) = download.files_of(SHAKESPEARE)
     return part_of(download.read(file.path), split, SHAKESPEARE)
 
