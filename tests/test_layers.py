@@ -59,7 +59,7 @@ def in_torch(ours):
         HEADS,
         D_FF,
         dropout=0.0,
-        activation="relu" if ours.feed_forward.activation is nn.functional.relu else "gelu",
+        activation="relu" if ours.feed_forward.activation is torch.relu_ else "gelu",
         batch_first=True,
         norm_first=ours.around_feed_forward.norm == "pre",
     )

@@ -5,6 +5,7 @@ Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3.3.
 
 from typing import Literal, get_args
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -31,7 +32,8 @@ class FeedForward(nn.Module):
             raise ValueError(f"activation={activation!r} is unknown: choose relu or gelu")
         self.inner = nn.Linear(d_model, d_ff)  # W_1, b_1
         self.outer = nn.Linear(d_ff, d_model)  # W_2, b_2
-        self.activation = F.relu if activation == "relu" else F.gelu
+        # In place: what the ReLU overwrites is the largest tensor of a layer, and not needed again.
+        self.activation = torch.relu_ if activation == "relu" else F.gelu
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:

@@ -66,8 +66,11 @@ def fused_attention(
 
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor) -> None:
     # PyTorch would stretch an axis of 1, silently.
-    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
     if query.shape[:-2] != key.shape[:-2] or query.shape[-1] != key.shape[-1]:
-        raise ValueError(f"queries and keys may differ in their number alone: {shapes}")
-    if key.shape[:-1] != value.shape[:-1]:
-        raise ValueError(f"every key needs its value: {shapes}")
+        problem = "queries and keys may differ in their number alone"
+    elif key.shape[:-1] != value.shape[:-1]:
+        problem = "every key needs its value"
+    else:
+        return
+    shapes = [tuple(tensor.shape) for tensor in (query, key, value)]
+    raise ValueError(f"{problem}: query {shapes[0]}, key {shapes[1]}, value {shapes[2]}")
