@@ -393,9 +393,7 @@ class Trainer:
         record: Record = {
             "step": self.step,
             "train_loss": self.processes.sum(torch.stack(list(losses)).mean()).item(),
-            "validation_loss": validation_loss(
-                self.model, self.validation, task=self.task, processes=self.processes
-            ),
+            "validation_loss": self._validation_loss(),
             "learning_rate": self.optimizer.param_groups[0]["lr"],
             "seconds": round(self.seconds, 2),
         }
@@ -403,6 +401,14 @@ class Trainer:
             self._stop_at(self.step)
         self._log(record)
         return record
+
+    def _validation_loss(self) -> float:
+        size = self.config.batch_size
+        if self.config.tokens_per_batch is not None:
+            longest = max(max(self.task.size(example)) for example in self.validation)
+            size = max(1, self.config.tokens_per_batch // longest)
+        # As many at a time as in training: what fits there fits here.
+        return validation_loss(self.model, self.validation, size, self.task, self.processes)
 
     def _log(self, record: Record) -> None:
         self.records.append(record)
@@ -446,9 +452,7 @@ class Trainer:
         self.model.load_state_dict(checkpoints.mean_weights(list(self._recent.values())))
         record = {
             **self.records[-1],
-            "validation_loss": validation_loss(
-                self.model, self.validation, task=self.task, processes=self.processes
-            ),
+            "validation_loss": self._validation_loss(),
             "averaged": len(self._recent),
         }
         self._log(record)

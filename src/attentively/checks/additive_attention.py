@@ -95,13 +95,13 @@ def an_example() -> tuple[toy.ToyPair, Tensor]:
 
 
 def _read(pairs: Sequence[toy.ToyPair]) -> list[tuple[toy.ToyPair, Tensor]]:
-    checkpoint = load_pretrained(MODEL)
-    src = pad([checkpoint.src_tokenizer.encode(pair.src_text) for pair in pairs], PAD_ID)
-    tgt = pad([target_ids(checkpoint.tgt_tokenizer, pair.tgt_text) for pair in pairs], PAD_ID)
+    model, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
+    src = pad([src_tokenizer.encode(pair.src_text) for pair in pairs], PAD_ID)
+    tgt = pad([target_ids(tgt_tokenizer, pair.tgt_text) for pair in pairs], PAD_ID)
     src_mask = padding_mask(src, PAD_ID)
     with torch.no_grad():
-        memory = checkpoint.model.encode(src, src_mask)
-        output = checkpoint.model.decode(tgt[:, :-1], memory, src_mask, need_weights=True)
+        memory = model.encode(src, src_mask)
+        output = model.decode(tgt[:, :-1], memory, src_mask, need_weights=True)
     assert output.weights is not None  # the trained model attends
     return [
         (pair, weights[: len(pair.tgt) + 1, : len(pair.src) + 1])
@@ -665,10 +665,11 @@ def _expect_same_translations(candidate: object) -> None:
     checkpoint = load_pretrained(MODEL)
     model = cast(Seq2Seq, checkpoint.model)
     before = translate(checkpoint, SENTENCES, beam_size=1)
-    sources = [checkpoint.src_tokenizer.encode(sentence) for sentence in SENTENCES]
+    _, src_tokenizer, tgt_tokenizer = checkpoint.translator()
+    sources = [src_tokenizer.encode(sentence) for sentence in SENTENCES]
     src = pad(sources, PAD_ID)
     src_mask = padding_mask(src, PAD_ID)
-    targets = [target_ids(checkpoint.tgt_tokenizer, each.text) for each in before]
+    targets = [target_ids(tgt_tokenizer, each.text) for each in before]
     tgt = pad(targets, PAD_ID)
     with torch.no_grad():
         expected = model.decode(tgt, model.encode(src, src_mask), src_mask, need_weights=True)

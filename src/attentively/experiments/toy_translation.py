@@ -45,12 +45,9 @@ def train(
     progress: bool = False,
 ) -> Trainer:
     """Train on sentences of the given numbers of clauses; go on if `directory` holds a run."""
+    _, *tokenizers = checkpoint.translator()
     examples, validation = (
-        encode_pairs(
-            as_text(toy.load(split, number, clauses=clauses)),
-            checkpoint.src_tokenizer,
-            checkpoint.tgt_tokenizer,
-        )
+        encode_pairs(as_text(toy.load(split, number, clauses=clauses)), *tokenizers)
         for split, number in (("train", train_pairs), ("validation", max(50, train_pairs // 40)))
     )
     trainer = Trainer(checkpoint, examples, validation, config, directory, progress)
@@ -72,10 +69,8 @@ def scores(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> dict[str, fl
 
 def alignment_errors(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> float:
     """Return the alignment error rate of the strongest weight of each reference word."""
-    weights = teacher_forced_weights(
-        checkpoint.model,
-        encode_pairs(as_text(pairs), checkpoint.src_tokenizer, checkpoint.tgt_tokenizer),
-    )
+    model, *tokenizers = checkpoint.translator()
+    weights = teacher_forced_weights(model, encode_pairs(as_text(pairs), *tokenizers))
     predicted = []
     for pair, matrix in zip(pairs, weights, strict=True):
         words = matrix[: len(pair.tgt), : len(pair.src)]  # without the two end tokens
