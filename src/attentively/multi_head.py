@@ -56,7 +56,8 @@ class KeyValueCache:
         """Return the cache of the chosen rows of the batch, in that order; a row may repeat."""
         if self.keys is None or self.values is None:
             return type(self)()
-        return type(self)(self.keys[rows], self.values[rows])
+        # Several times as fast as self.keys[rows].
+        return type(self)(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
 
 class MultiHeadAttention(nn.Module):
