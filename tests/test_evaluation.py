@@ -1,15 +1,26 @@
 """Evaluation: each score is what it says, over each distinct source once."""
 
+import math
+
 import pytest
 import sacrebleu
+import torch
+import torch.nn.functional as F
 
 from attentively import evaluation
-from attentively.data import toy
-from attentively.data.batches import encode_pairs
+from attentively.checkpoints import Checkpoint
+from attentively.data import digits, toy
+from attentively.data.batches import encode_lines, encode_pairs
 from attentively.data.pairs import Pair
+from attentively.data.sentiment import Labelled
 from attentively.experiments import toy_translation
+from attentively.heads import MaskedLanguageModel, MaskedLanguageModelConfig
+from attentively.language_model import LanguageModel, LanguageModelConfig
 from attentively.metrics import perplexity
+from attentively.protocol import Model
+from attentively.reading import Judgement
 from attentively.training import validation_loss
+from attentively.vocabulary import START_ID, CharacterTokenizer, Vocabulary, WordTokenizer
 
 
 class Said:
@@ -112,3 +123,100 @@ def test_an_untrained_model_really_translates(checkpoint):
     assert 0 <= found.bleu < 50
     assert found.chrf == pytest.approx(found.sacrebleu_chrf, abs=1e-9)
     assert found.perplexity > 50  # it has learned nothing
+
+
+# Models that do not translate
+
+
+def test_every_character_of_a_running_text_is_judged_once():
+    text = "abba ab baab " * 7
+    tokenizer = CharacterTokenizer.train([text])
+    model = LanguageModel(
+        LanguageModelConfig(vocab_size=len(tokenizer), d_model=6, num_heads=2, d_ff=5, num_layers=1)
+    )
+    checkpoint = Checkpoint(model, None, tokenizer)
+    for piece_length in (7, 10, 500):
+        result = evaluation.evaluate_language_model(checkpoint, text, piece_length)
+        assert (result.tokens, result.characters) == (len(text), len(text))
+    ids = torch.tensor([[START_ID, *tokenizer.encode(text)[:-1]]])
+    with torch.no_grad():  # in one piece it is the model's own loss
+        whole = F.cross_entropy(model.eval()(ids[:, :-1]).logits[0], ids[0, 1:]).item()
+    assert result.loss == pytest.approx(whole, abs=1e-5)
+    assert result.scores()["perplexity_per_character"] == result.scores()["perplexity"]
+
+
+def test_lines_are_judged_with_their_ends():
+    text = "a b c\n\nb a\n"
+    tokenizer = WordTokenizer.train([text])
+    model = LanguageModel(
+        LanguageModelConfig(vocab_size=len(tokenizer), d_model=6, num_heads=2, d_ff=5, num_layers=1)
+    )
+    result = evaluation.evaluate_language_model(Checkpoint(model, None, tokenizer), text)
+    assert (result.tokens, result.characters) == (3 + 1 + 2 + 1, len("a b c\nb a\n"))
+    mean = validation_loss(model, encode_lines(text.splitlines(), tokenizer))
+    assert result.loss == pytest.approx(mean, abs=1e-5)
+    per_character = result.loss * 7 / 10
+    assert result.scores()["bits_per_character"] == pytest.approx(
+        per_character / math.log(2), abs=1e-4
+    )
+
+
+def test_a_confusion_says_what_was_taken_for_what(checkpoint, monkeypatch):
+    said = {"one": "good", "two": "bad", "three": "good"}
+
+    def classify(_, texts):
+        return [Judgement(said[text], {}) for text in texts]
+
+    monkeypatch.setattr(evaluation, "classify", classify)
+    items = [Labelled("one", "good"), Labelled("two", "good"), Labelled("three", "bad")]
+    result = evaluation.evaluate_classifier(checkpoint, items)
+    assert result.accuracy == pytest.approx(1 / 3)
+    assert result.confusion == {"good": {"good": 1, "bad": 1}, "bad": {"good": 1, "bad": 0}}
+    assert list(result.rows())[1] == ("two", "bad", "good")
+    assert "said good" in result.summary()
+
+
+def test_what_was_taken_out_is_known_or_not(monkeypatch):
+    tokenizer = WordTokenizer.train(["dog dog dog cat"])
+    config = MaskedLanguageModelConfig(
+        vocab_size=len(tokenizer), d_model=6, num_heads=2, d_ff=5, num_layers=1
+    )
+    model = MaskedLanguageModel(config)
+    [dog, _] = tokenizer.encode("dog")
+
+    def always_dog(ids, mask):
+        return 9.0 * F.one_hot(torch.full_like(ids, dog), len(tokenizer)).float()
+
+    monkeypatch.setattr(model, "forward", always_dog)
+    checkpoint = Checkpoint(model, tokenizer, None)
+    texts = ["dog " * length for length in (1, 7, 20)]
+    result = evaluation.evaluate_masked_language_model(checkpoint, texts)
+    assert (result.texts, result.masked, result.accuracy) == (3, 1 + 1 + 3, 1.0)
+    surprise = math.log(1 + (len(tokenizer) - 1) * math.exp(-9))
+    assert result.loss == pytest.approx(surprise, abs=1e-4)
+    assert evaluation.evaluate_masked_language_model(checkpoint, ["cat"]).accuracy == 0
+
+
+def test_a_caption_may_be_true_and_another(monkeypatch):
+    scenes = digits.load("test", 5)
+    said = [" ".join(scene.caption) for scene in scenes]
+    said[0] = "a nine above a nine and a nine"  # no sentence
+    monkeypatch.setattr(
+        evaluation, "caption", lambda *_, **__: [Said(text) for text in said[: len(scenes)]]
+    )
+    monkeypatch.setattr(evaluation, "validation_loss", lambda *_: 0.0)
+    tokenizer = WordTokenizer(Vocabulary(digits.words()))
+    checkpoint = Checkpoint(Model(), None, tokenizer)
+    result = evaluation.evaluate_captioner(checkpoint, scenes)
+    assert (result.faithful, result.exact_match, result.perplexity) == (0.8, 0.8, 1.0)
+
+
+def test_a_model_of_another_kind_is_refused(checkpoint):
+    with pytest.raises(ValueError, match="a Seq2Seq does not foresee a text"):
+        evaluation.evaluate_language_model(checkpoint, "some text")
+    with pytest.raises(ValueError, match="a Seq2Seq does not fill gaps"):
+        evaluation.evaluate_masked_language_model(checkpoint, ["some text"])
+    with pytest.raises(ValueError, match="there is no scene"):
+        evaluation.evaluate_captioner(checkpoint, [])
+    with pytest.raises(ValueError, match="there is no labelled sentence"):
+        evaluation.evaluate_classifier(checkpoint, [])
