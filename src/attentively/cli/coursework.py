@@ -8,11 +8,15 @@ from typing import Annotated
 
 import typer
 
+app = typer.Typer(add_completion=False)
 Work = Annotated[
     Path | None, typer.Option(help="The folder with your notebooks: work/, or where you are.")
 ]
 
 
+@app.command(
+    epilog="Examples:\n\nattentively progress\n\nattentively progress 08_additive_attention"
+)
 def progress(
     assignment: Annotated[str | None, typer.Argument(help="All in the folder, by default.")] = None,
     work: Work = None,
@@ -24,6 +28,7 @@ def progress(
         print(coursework.report(path.stem, results))
 
 
+@app.command(epilog="Example:\n\nattentively submit 08_additive_attention --student ada")
 def submit(
     assignment: Annotated[str, typer.Argument(help="The name of its folder.")],
     student: Annotated[str, typer.Option(help="Your name, as your instructor lists it.")],
@@ -47,6 +52,10 @@ def submit(
     print("Hand in this folder. `attentively progress` shows which parts pass.")
 
 
+@app.command(
+    epilog="Examples:\n\nattentively grade\n\n"
+    "attentively grade 08_additive_attention --student ada --again"
+)
 def grade(
     assignment: Annotated[str | None, typer.Argument(help="All submitted, by default.")] = None,
     student: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,

@@ -7,9 +7,14 @@ import typer
 
 from attentively import experiments
 
+app = typer.Typer(add_completion=False)
 NAMES = ", ".join(sorted(experiments.EXPERIMENTS))
 
 
+@app.command(
+    epilog="Examples:\n\nattentively experiment bottleneck --quick\n\n"
+    "attentively experiment bottleneck --seeds 5"
+)
 def experiment(
     name: Annotated[str, typer.Argument(help=f"One of: {NAMES}.")],
     quick: Annotated[bool, typer.Option(help="A small form, to see that it runs.")] = False,

@@ -1,150 +1,334 @@
 """``attentively train``: fit a model to a corpus, and be able to go on later."""
 
+import json
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 import torch
 import typer
 
 import attentively
-from attentively import checkpoints, device
+from attentively import checkpoints, device, parallel
 from attentively.checkpoints import Checkpoint
+from attentively.cli import families, settings
+from attentively.cli.families import FAMILIES, FROM_DATA, Content, Family, TokenizerKind, Tokenizers
+from attentively.cli.settings import Choice, Given
 from attentively.data import corpora
-from attentively.data.batches import encode_pairs
-from attentively.data.pairs import Pair
-from attentively.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
+from attentively.data.corpora import KINDS, Corpus
+from attentively.parallel import Processes
 from attentively.training import Trainer, TrainingConfig, best_record, refuse_earlier_run
-from attentively.vocabulary import BPETokenizer, Tokenizer, WordTokenizer
+from attentively.vocabulary import load_tokenizer
+
+MODEL_CHOICES = {
+    choice.name: choice
+    for choice in settings.choices(
+        {family.name: family.config for family in FAMILIES.values()}, without=FROM_DATA
+    )
+}
+TRAINING_CHOICES = {
+    choice.name: choice for choice in settings.choices({"training": TrainingConfig})
+}
+TOP = {
+    "data": Choice("data", str, False, (), {}, {}),
+    "model": Choice("model", str, False, tuple(FAMILIES), {}, {}),
+    "tokenizer": Choice("tokenizer", str, False, get_args(TokenizerKind), {}, {}),
+    "vocabulary_size": Choice("vocabulary_size", int, False, (), {}, {}),
+    "piece_length": Choice("piece_length", int, False, (), {}, {}),
+}
+"""What stands in a file before the first table."""
+EVERY_CHOICE = TOP | MODEL_CHOICES | TRAINING_CHOICES
+
+EPILOG = """Examples:
+
+attentively train toy --model transformer --d-model 64 --steps 1000 --output runs/toy
+
+attentively train --config tatoeba-en-fr-additive --output runs/tatoeba
+
+attentively train --resume --output runs/tatoeba
+
+torchrun --nproc-per-node 2 -m attentively train toy --steps 1000 --output runs/toy-2"""
 
 
 def train(
-    data: Annotated[str, typer.Argument(help=f"One of: {', '.join(sorted(corpora.CORPORA))}.")],
     output: Annotated[Path, typer.Option(help="Folder for checkpoints and the log.")],
-    attention: Annotated[
-        AttentionKind, typer.Option(help="fixed is none: one vector for the whole source.")
-    ] = "additive",
-    tokenizer: Annotated[str, typer.Option(help="bpe (one joint vocabulary) or word.")] = "bpe",
-    vocabulary_size: Annotated[int, typer.Option(help="Tokens of the joint vocabulary.")] = 5000,
-    embedding_dim: int = 128,
-    encoder_dim: Annotated[int, typer.Option(help="Size of one reading direction.")] = 160,
-    decoder_dim: int = 256,
-    attention_dim: int = 160,
-    dropout: float = 0.2,
-    steps: int = 7000,
-    batch_size: Annotated[int, typer.Option(help="Sentence pairs a step.")] = 128,
-    learning_rate: Annotated[float, typer.Option(help="The highest of the one cycle.")] = 2e-3,
-    validate_every: Annotated[int, typer.Option(help="Steps between validations.")] = 250,
-    patience: Annotated[
-        int | None, typer.Option(help="Stop after so many validations without a new best.")
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="A corpus's name (`attentively train nothing` lists them); a file of yours, "
+            ".tsv for sentence pairs or .txt for text; or two files with a comma between."
+        ),
     ] = None,
-    seed: int = 0,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help=f"One of: {', '.join(FAMILIES)}. By default what the data suggests.",
+        ),
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A TOML file with these choices, or the name of a recipe: "
+            f"{', '.join(settings.recipes())}. The command line goes before it.",
+        ),
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="word, character, or bpe: pieces of words, one list for both sides. By default "
+            "word for toy and labelled sentences and for captions, character for other text, "
+            "bpe for other sentence pairs."
+        ),
+    ] = None,
+    vocabulary_size: Annotated[
+        int | None,
+        typer.Option(
+            help="The most tokens of a vocabulary, the special ones counted. By default "
+            f"{families.DEFAULT_SIZE} for bpe and every word for word."
+        ),
+    ] = None,
+    piece_length: Annotated[
+        int | None,
+        typer.Option(
+            help="Text that is read by characters is cut into pieces of so many; by default "
+            f"{families.PIECE_LENGTH}. By words or bpe it is read line by line."
+        ),
+    ] = None,
     start_from: Annotated[
-        Path | None, typer.Option(help="Begin with this checkpoint's weights and tokenizers.")
+        Path | None,
+        typer.Option(help="Begin with this checkpoint's weights, sizes and tokenizers."),
     ] = None,
-    resume: Annotated[bool, typer.Option(help="Go on with the run in the folder.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in the output folder, as it was.")
+    ] = False,
+    **options: Any,
 ) -> None:
-    """Train a sequence-to-sequence model and keep the best by validation loss.
+    """Train a model and keep the best by validation loss.
 
-    The folder gets best.safetensors, last.safetensors (to resume from) and log.jsonl.
+    The output folder gets best.safetensors, last.safetensors (to resume from) and log.jsonl.
     """
-    corpus = corpora.find(data)
-    config = TrainingConfig(
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        validate_every=validate_every,
-        patience=patience,
-        seed=seed,
-    )
-    if not resume:
-        refuse_earlier_run(output)  # before the vocabulary is learnt, which takes a while
-    pairs = corpus.load("train")
-    earlier = output / "last.safetensors" if resume else start_from
-    if earlier is not None:
-        checkpoint = checkpoints.load(earlier)
-        tokenizers = checkpoint.src_tokenizer, checkpoint.tgt_tokenizer
-    else:
-        print("learning the vocabulary")
-        tokenizers = _tokenizers(tokenizer, pairs, vocabulary_size)
-    model_config = Seq2SeqConfig(
-        src_vocab_size=len(tokenizers[0]),
-        tgt_vocab_size=len(tokenizers[1]),
-        embedding_dim=embedding_dim,
-        encoder_dim=encoder_dim,
-        decoder_dim=decoder_dim,
-        attention_dim=attention_dim,
-        attention=attention,
-        dropout=dropout,
-        share_embeddings=tokenizers[0] is tokenizers[1],
-    )
-    if earlier is not None:
-        label = "the run to resume" if resume else f"the run to start from, {start_from},"
-        _refuse_other(label, checkpoint, model_config, corpus.name)
-    if not resume:
-        torch.manual_seed(seed)
-        model = Seq2Seq(model_config)
-        if start_from is not None:
-            model.load_state_dict(checkpoint.model.state_dict())
-        provenance = {
-            "command": shlex.join(["attentively", *sys.argv[1:]]),
-            "data": corpus.name,
-            "data_licence": corpus.licence,
-            "attribution": corpus.attribution,
-            "training_pairs": len(pairs),
-            "parameters": sum(parameter.numel() for parameter in model.parameters()),
-            "training": config.to_dict(),
-            "device": device.describe(device.best()),
-            "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
+    options |= {
+        "data": data,
+        "model": model,
+        "tokenizer": tokenizer,
+        "vocabulary_size": vocabulary_size,
+        "piece_length": piece_length,
+    }
+    given = _given(config, options)
+    with parallel.processes() as processes:
+        if resume:
+            if start_from is not None:
+                raise ValueError("--resume and --start-from exclude each other")
+            trainer = _resumed(output, given, processes)
+        else:
+            refuse_earlier_run(output)  # before the vocabulary is learnt, which takes a while
+            trainer = _new(output, given, start_from, processes)
+        _fit(trainer, output, resume, processes)
+
+
+def _given(config: str | None, options: Mapping[str, Any]) -> dict[str, Given]:
+    """Return what was chosen, each value of the right kind: the command line before the file."""
+    given: dict[str, Given] = {}
+    if config is not None:
+        tables = {"": TOP, "training": TRAINING_CHOICES}
+        tables |= {
+            name: {key: one for key, one in MODEL_CHOICES.items() if name in one.owners}
+            for name in FAMILIES
         }
-        if start_from is not None:
-            provenance["started_from"] = checkpoint.provenance
-        checkpoint = Checkpoint(model, *tokenizers, provenance)
-    print(
-        f"{len(pairs):,} training pairs, {checkpoint.provenance['parameters']:,} parameters, "
-        f"{device.describe(device.best())}"
+        given = settings.read(config, tables)
+    for name, value in options.items():
+        if value is not None:
+            given[name] = Given(value, EVERY_CHOICE[name].flag if name != "data" else "DATA")
+    return {name: Given(EVERY_CHOICE[name].check(one), one.where) for name, one in given.items()}
+
+
+def _new(
+    output: Path, given: Mapping[str, Given], start_from: Path | None, processes: Processes
+) -> Trainer:
+    """Prepare a run of its own."""
+    for name, flag in (("data", "DATA"), ("steps", "--steps")):
+        if name not in given:
+            raise typer.BadParameter("it is needed, here or in --config", param_hint=flag)
+    named = families.find(given["model"].value) if "model" in given else None
+    corpus = corpora.find(given["data"].value, None if named is None else named.kind)
+    start = checkpoints.load(start_from) if start_from is not None else None
+    family = named or (families.usual(corpus.kind) if start is None else families.of(start.model))
+    families.refuse_other_data(family, corpus)
+    _refuse_strange(given, family)
+    piece_length = _value(given, "piece_length", families.PIECE_LENGTH)
+    content = Content(corpus.load("train"), corpus.kind, piece_length)
+    training = TrainingConfig(**_values(given, TRAINING_CHOICES))
+    torch.manual_seed(training.seed)
+    provenance: dict[str, Any] = {}
+    if start is None:
+        kind = _value(given, "tokenizer", families.usual_tokenizer(corpus))
+        size = _value(given, "vocabulary_size", None)
+        tokenizers = _shared(lambda: families.learn(kind, family.texts(content), size), processes)
+        settled = family.from_data(content, tokenizers)
+        model = family.model(family.config(**settled, **_values(given, MODEL_CHOICES)))
+        provenance |= {"vocabulary_size": size}
+    else:
+        _refuse_contradiction(given, _of_model(start), f"{start_from} to start from")
+        model = start.model
+        tokenizers = Tokenizers(start.src_tokenizer, start.tgt_tokenizer)
+        provenance |= {"started_from": start.provenance}
+    examples = family.examples(content, tokenizers, model.config)
+    provenance |= {
+        "command": shlex.join(["attentively", *sys.argv[1:]]),
+        "data": corpus.name,
+        "data_licence": corpus.licence,
+        "attribution": corpus.attribution,
+        "piece_length": piece_length,
+        "training_examples": len(examples),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "training": training.to_dict(),
+        "device": device.describe(device.best()),
+        "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
+    }
+    checkpoint = Checkpoint(model, *tokenizers, provenance)
+    return _trainer(checkpoint, family, corpus, examples, training, output, processes)
+
+
+def _resumed(output: Path, given: Mapping[str, Given], processes: Processes) -> Trainer:
+    """Prepare to go on with the run in `output`; what was chosen may only repeat it."""
+    checkpoint = checkpoints.load(output / "last.safetensors")
+    family = families.of(checkpoint.model)
+    _refuse_strange(given, family)
+    settled = checkpoint.provenance["run"]["config"]
+    found = _of_model(checkpoint) | {"data": checkpoint.provenance["data"]} | settled
+    _refuse_contradiction(given, found, "the run to resume")
+    corpus = corpora.find(checkpoint.provenance["data"], family.kind)
+    tokenizers = Tokenizers(checkpoint.src_tokenizer, checkpoint.tgt_tokenizer)
+    piece_length = checkpoint.provenance["piece_length"]
+    content = Content(corpus.load("train"), corpus.kind, piece_length)
+    examples = family.examples(content, tokenizers, checkpoint.model.config)
+    training = TrainingConfig.from_dict(settled)
+    return _trainer(checkpoint, family, corpus, examples, training, output, processes)
+
+
+def _trainer(
+    checkpoint: Checkpoint,
+    family: Family,
+    corpus: Corpus,
+    examples: Any,
+    training: TrainingConfig,
+    output: Path,
+    processes: Processes,
+) -> Trainer:
+    tokenizers = Tokenizers(checkpoint.src_tokenizer, checkpoint.tgt_tokenizer)
+    piece_length = checkpoint.provenance["piece_length"]
+    content = Content(corpus.load("validation"), corpus.kind, piece_length)
+    validation = family.examples(content, tokenizers, checkpoint.model.config)
+    if processes.first:
+        print(
+            f"{corpus.name}: {KINDS[corpus.kind]}, {len(examples):,} examples to train on and "
+            f"{len(validation):,} to validate with; {_described(tokenizers)}"
+        )
+        print(
+            f"{family.name}: {checkpoint.provenance['parameters']:,} parameters, on "
+            f"{device.describe(device.best())}"
+            + (f", {processes.count} processes" if processes.count > 1 else "")
+        )
+    return Trainer(
+        checkpoint, examples, validation, training, output, sys.stderr.isatty(), processes
     )
-    examples, validation = (
-        encode_pairs(split, *tokenizers) for split in (pairs, corpus.load("validation"))
-    )
-    trainer = Trainer(checkpoint, examples, validation, config, output)
+
+
+def _fit(trainer: Trainer, output: Path, resume: bool, processes: Processes) -> None:
     try:
         records = trainer.fit(resume=resume)
     except KeyboardInterrupt:
-        if trainer.records:
-            saved = f"--resume goes on from step {trainer.records[-1]['step']}"
-        else:
+        if processes.first:
             saved = "nothing was saved yet: start again"
-        print(f"stopped at step {trainer.step}; {saved}")
+            if trainer.records:
+                step = trainer.records[-1]["step"]
+                saved = f"`attentively train --resume --output {output}` goes on from step {step}"
+            print(f"stopped at step {trainer.step}; {saved}")
         raise typer.Exit(130) from None
-    best = best_record(records)
-    print(
-        f"best validation loss {best['validation_loss']:.4f} nats a token at step "
-        f"{best['step']:.0f}; {output / 'best.safetensors'}"
-    )
-
-
-def _refuse_other(label: str, checkpoint: Checkpoint, config: Seq2SeqConfig, data: str) -> None:
-    """Raise `ValueError` where the earlier run is of another model or other data."""
-    asked = config.to_dict() | {"data": data}
-    found = checkpoint.model.config.to_dict() | {"data": checkpoint.provenance.get("data")}
-    differing = {name: found[name] for name in asked if asked[name] != found[name]}
-    if differing:
-        wanted = {name: asked[name] for name in differing}
-        raise ValueError(f"{label} has {differing}, not {wanted}")
-
-
-def _tokenizers(
-    kind: str, pairs: Sequence[Pair], vocabulary_size: int
-) -> tuple[Tokenizer, Tokenizer]:
-    if kind == "bpe":
-        joint = BPETokenizer.train((text for pair in pairs for text in pair), vocabulary_size)
-        return joint, joint
-    if kind == "word":
-        return (
-            WordTokenizer.train(pair.src for pair in pairs),
-            WordTokenizer.train(pair.tgt for pair in pairs),
+    if processes.first:
+        best = best_record(records)
+        print(
+            f"best validation loss {best['validation_loss']:.4f} nats a target at step "
+            f"{best['step']:.0f}; {output / 'best.safetensors'}"
         )
-    raise ValueError(f"tokenizer={kind!r} is unknown: choose bpe or word")
+
+
+def _value(given: Mapping[str, Given], name: str, otherwise: Any) -> Any:
+    return given[name].value if name in given else otherwise
+
+
+def _values(given: Mapping[str, Given], choices: Mapping[str, Choice]) -> dict[str, Any]:
+    return {name: one.value for name, one in given.items() if name in choices}
+
+
+def _refuse_strange(given: Mapping[str, Given], family: Family) -> None:
+    """Raise `ValueError` for a choice that only other families have."""
+    for name, one in given.items():
+        choice = MODEL_CHOICES.get(name)
+        if choice is not None and family.name not in choice.owners:
+            raise ValueError(
+                f"{one.where} belongs to --model {' or '.join(choice.owners)}, not {family.name}"
+            )
+
+
+def _of_model(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return the choices that a checkpoint has settled, as the options name them."""
+    [tokenizer, *_] = filter(None, (checkpoint.src_tokenizer, checkpoint.tgt_tokenizer))
+    made = {"tokenizer": families.kind_of(tokenizer), "vocabulary_size": len(tokenizer)}
+    said = checkpoint.provenance
+    made |= {name: said[name] for name in ("vocabulary_size", "piece_length") if name in said}
+    return checkpoint.model.config.to_dict() | made | {"model": families.of(checkpoint.model).name}
+
+
+def _refuse_contradiction(given: Mapping[str, Given], found: Mapping[str, Any], label: str) -> None:
+    """Raise `ValueError` for a choice that is not what the earlier run has settled."""
+    for name, one in given.items():
+        if name in found and one.value != found[name]:
+            raise ValueError(f"{one.where} is {one.value!r}, but {label} has {found[name]!r}")
+
+
+def _shared(learn: Callable[[], Tokenizers], processes: Processes) -> Tokenizers:
+    """Let the first process learn the vocabulary, and hand it to the others."""
+    if processes.count == 1:
+        return learn()
+    content = b""
+    if processes.first:
+        content = json.dumps([one and one.to_json() for one in learn()]).encode()
+    length = torch.tensor(len(content))
+    processes.share_out([length])
+    letters = torch.tensor(list(content or bytes(int(length))), dtype=torch.uint8)
+    processes.share_out([letters])
+    src, tgt = json.loads(bytes(letters.tolist()))
+    src_tokenizer = src and load_tokenizer(src)
+    return Tokenizers(src_tokenizer, src_tokenizer if src == tgt else tgt and load_tokenizer(tgt))
+
+
+def _described(tokenizers: Tokenizers) -> str:
+    src, tgt = tokenizers
+    if src is not None and tgt is not None and src is not tgt:
+        return f"{families.kind_of(src)} tokenizers of {len(src):,} and {len(tgt):,} tokens"
+    [tokenizer, *_] = filter(None, tokenizers)
+    return f"{families.kind_of(tokenizer)} tokenizer of {len(tokenizer):,} tokens"
+
+
+def _panel(choice: Choice) -> str:
+    every = set(choice.owners) == set(FAMILIES)
+    return "Every model" if every else f"--model {', '.join(choice.owners)}"
+
+
+app = typer.Typer(add_completion=False)
+app.command("train", epilog=EPILOG)(
+    settings.with_options(
+        train,
+        [
+            *(
+                settings.parameter(choice, _panel(choice))
+                for choice in sorted(MODEL_CHOICES.values(), key=lambda one: -len(one.owners))
+            ),
+            *(settings.parameter(choice, "Training") for choice in TRAINING_CHOICES.values()),
+        ],
+    )
+)

@@ -1,93 +1,213 @@
-"""``attentively translate`` and ``attentively evaluate``: use a model, and measure it."""
+"""``attentively translate``: from arguments, a file or standard input."""
 
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import typer
-from torch import Tensor
+from tqdm import tqdm
 
-from attentively import checkpoints, decoding, device, evaluation
+from attentively import decoding
 from attentively.checkpoints import Checkpoint
-from attentively.data import corpora
+from attentively.cli import models, sampling
+from attentively.cli.attention_page import Map, Text, page
 from attentively.data.pairs import tidy
+from attentively.decoding import Sampling, Translation
+from attentively.files import replacing
+from attentively.transformer import Transformer
+from attentively.vocabulary import END_ID, START_ID
 
-Model = Annotated[
-    str, typer.Option(help="A shipped model's name (see `attentively models`) or a file.")
-]
+AT_ONCE = 64
+"""Sentences that are translated together."""
+EPILOG = """Examples:
+
+attentively translate --model tatoeba-en-fr-additive "I do not like milk."
+
+attentively translate --model runs/toy --input english.txt --output french.txt
+
+attentively translate --model runs/toy "the dog sleeps" --attention look.html --attention a.png"""
+
+app = typer.Typer(add_completion=False)
 
 
-def models() -> None:
-    """List the models that ship with the package, and what each was trained on."""
-    for name in checkpoints.pretrained_names():
-        provenance = checkpoints.load_pretrained(name).provenance
-        print(name)
-        for key in ("command", "data", "attribution", "data_licence", "device", "evaluation"):
-            if key in provenance:
-                print(f"  {key.replace('_', ' ')}: {provenance[key]}")
-
-
+@app.command(epilog=EPILOG)
 def translate(
-    model: Model,
+    model: models.Model,
     sentences: Annotated[
         list[str] | None, typer.Argument(help="Sentences; without any, one a line from stdin.")
     ] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", help="Read a sentence a line from this file.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write to this file, whole or not at all; not to stdout.")
+    ] = None,
+    attention: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--attention",
+            "--plot",
+            metavar="FILE",
+            help="Show where the model looked: all sentences in a page (.html), or the first in a "
+            "picture (.png); repeatable.",
+        ),
+    ] = None,
     beam_size: Annotated[int, typer.Option(help="1 is greedy search.")] = 5,
     length_penalty: Annotated[float, typer.Option(help="Higher favours longer sentences.")] = 1.0,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw where the model looked (first sentence) to this file.")
-    ] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Draw each translation, rather than search for it.")
+    ] = False,
+    temperature: sampling.Temperature = 1.0,
+    top_k: sampling.TopK = None,
+    top_p: sampling.TopP = None,
+    seed: sampling.Seed = 0,
 ) -> None:
-    """Translate sentences. The translation goes to stdout; what to know about it, to stderr."""
-    checkpoint = _load(model)
-    texts = [tidy(text) for text in sentences or [line.rstrip("\n") for line in sys.stdin]]
-    found = decoding.translate(
-        checkpoint, texts, beam_size, length_penalty, need_weights=plot is not None
-    )
-    for translation in found:
-        print(translation.text)
-        if translation.note:
-            print(f"note: {translation.note}", file=sys.stderr)
-    if plot is not None:
-        if not found or found[0].weights is None:
-            raise ValueError("there are no weights to plot: nothing was translated with attention")
-        _draw(found[0].weights, found[0], plot)
+    """Translate sentences, a line each. What to know about a translation goes to stderr."""
+    pictures = attention or []
+    _refuse_unwritable(pictures)
+    if sentences and input is not None:
+        raise ValueError("sentences are given and --input too: which are to be translated?")
+    if not sample and (temperature, top_k, top_p, seed) != (1.0, None, None, 0):
+        raise ValueError("--temperature, --top-k, --top-p and --seed go with --sample")
+    checkpoint = models.load(model)
+    checkpoint.translator()  # says so if it is none
+    how = sampling.sampling(checkpoint, temperature, top_k, top_p, seed) if sample else None
 
+    def translated(texts: Sequence[str]) -> list[Translation]:
+        if how is not None:
+            return [_sampled(checkpoint, text, how, bool(pictures)) for text in texts]
+        return decoding.translate(
+            checkpoint, texts, beam_size, length_penalty, need_weights=bool(pictures)
+        )
 
-def evaluate(
-    data: Annotated[str, typer.Argument(help=f"One of: {', '.join(sorted(corpora.CORPORA))}.")],
-    model: Model,
-    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
-    beam_size: int = 5,
-    length_penalty: float = 1.0,
-    output: Annotated[
-        Path | None, typer.Option(help="Also write the translations, a tab-separated line each.")
-    ] = None,
-) -> None:
-    """Score a model's translations of a split: BLEU, exact match, perplexity."""
-    checkpoint = _load(model)
-    pairs = corpora.find(data).load(split)
-    result = evaluation.evaluate(checkpoint, pairs, beam_size, length_penalty, progress=True)
-    print(result.summary())
+    kept: list[tuple[str, Translation]] = []
+    lines: list[str] = []
+    with tqdm(unit="sentence", delay=2, leave=False, disable=None) as bar:
+        for texts in _in_parts(_sentences(sentences, input)):
+            for text, translation in zip(texts, translated(texts), strict=True):
+                if translation.note:
+                    tqdm.write(f"note: {translation.note}", file=sys.stderr)
+                if output is None:
+                    tqdm.write(translation.text, file=sys.stdout)
+                else:
+                    lines.append(translation.text + "\n")
+                if pictures:
+                    kept.append((text, translation))
+            sys.stdout.flush()
+            bar.update(len(texts))
     if output is not None:
-        result.write(output)
-        print(f"translations in {output}")
+        with replacing(output) as temporary:
+            temporary.write_text("".join(lines), encoding="utf-8")
+    for path in pictures:
+        _show(checkpoint, kept, path)
+        print(f"attention in {path}", file=sys.stderr)
 
 
-def _load(model: str) -> Checkpoint:
-    if model in checkpoints.pretrained_names():
-        return checkpoints.load_pretrained(model, device.best())
-    if Path(model).suffix == ".safetensors":
-        return checkpoints.load(model, device.best())
-    return checkpoints.load_pretrained(model)  # which says what names there are
+def _sentences(given: Sequence[str] | None, file: Path | None) -> Iterator[str]:
+    """Yield the sentences to translate, as they come."""
+    if given:
+        yield from map(tidy, given)
+    elif file is not None:
+        with file.open(encoding="utf-8") as lines:
+            yield from map(tidy, lines)
+    else:
+        yield from map(tidy, sys.stdin)
 
 
-def _draw(weights: Tensor, translation: decoding.Translation, path: Path) -> None:
-    import matplotlib.pyplot as plt  # takes a second, so only where a plot is wanted
+def _in_parts(sentences: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the sentences, many at a time; one by one from somebody who types them."""
+    sentences = iter(sentences)
+    while part := list(islice(sentences, 1 if sys.stdin.isatty() else AT_ONCE)):
+        yield part
+
+
+def _sampled(checkpoint: Checkpoint, text: str, how: Sampling, need_weights: bool) -> Translation:
+    """Draw a translation of one sentence."""
+    model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
+    ids = src_tokenizer.encode(text)
+    if len(ids) == 1:  # nothing but the end token
+        return Translation("", [], [], float("-inf"), None, "empty sentence")
+    src = torch.tensor([ids], device=next(model.parameters()).device)
+    [[drawn]] = decoding.sample(
+        model, src, model.source_mask(src), 10 + 2 * len(ids), *how._replace(samples=1)
+    )
+    written = [*drawn.ids, *[END_ID] * drawn.finished]
+    weights = None
+    if need_weights:
+        tgt = torch.tensor([[START_ID, *drawn.ids]], device=src.device)
+        with decoding.evaluating(model):
+            src_mask = model.source_mask(src)
+            memory = model.encode(src, src_mask)
+            weights = model.decode(tgt, memory, src_mask, need_weights=True).weights
+    return Translation(
+        tgt_tokenizer.decode(drawn.ids),
+        src_tokenizer.tokens(ids),
+        tgt_tokenizer.tokens(written),
+        drawn.score,
+        None if weights is None else weights[0, : len(written)].cpu(),
+        "" if drawn.finished else f"given up after {len(written)} tokens",
+    )
+
+
+# Where the model looked
+
+
+def _refuse_unwritable(paths: Sequence[Path]) -> None:
+    for path in paths:
+        if path.suffix not in (".html", ".png"):
+            raise ValueError(f"--attention writes a .html page or a .png picture, not {path}")
+
+
+def _show(checkpoint: Checkpoint, kept: Sequence[tuple[str, Translation]], path: Path) -> None:
+    if not any(translation.weights is not None for _, translation in kept):
+        raise ValueError("there are no weights to show: nothing was translated with attention")
+    if path.suffix == ".html":
+        texts = [
+            Text(source, translation.text, _maps(checkpoint, source, translation), translation.note)
+            for source, translation in kept
+        ]
+        with replacing(path) as temporary:
+            temporary.write_text(page("Where the model looked", texts), encoding="utf-8")
+        return
+    weights, first = next((each.weights, each) for _, each in kept if each.weights is not None)
+    import matplotlib.pyplot as plt  # takes a second, so only where a picture is wanted
 
     from attentively import plots
 
     figure, axes = plt.subplots()
-    plots.alignment_heat_map(weights, translation.src_tokens, translation.tgt_tokens, ax=axes)
-    figure.savefig(path, bbox_inches="tight")
-    print(f"plot in {path}", file=sys.stderr)
+    plots.alignment_heat_map(weights, first.src_tokens, first.tgt_tokens, ax=axes)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format="png", bbox_inches="tight")
+    plt.close(figure)
+
+
+def _maps(checkpoint: Checkpoint, source: str, translation: Translation) -> list[Map]:
+    """Return the weights on the source, and of a Transformer those of each layer and head."""
+    if translation.weights is None:
+        return []
+    model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
+    read, written = translation.src_tokens, translation.tgt_tokens
+    if not isinstance(model, Transformer):
+        return [Map("Target to source", written, read, translation.weights)]
+    number = {tgt_tokenizer.tokens([index])[0]: index for index in range(len(tgt_tokenizer))}
+    # What the decoder reads is what it wrote, one token later.
+    before = [START_ID, *(number[token] for token in written[:-1])]
+    where = next(model.parameters()).device
+    src, tgt = (torch.tensor([ids], device=where) for ids in (src_tokenizer.encode(source), before))
+    with decoding.evaluating(model):
+        maps = model.attention_maps(src, tgt)
+    sides = {
+        "Target to source": (maps.cross, written, read),
+        "Source to source": (maps.encoder, read, read),
+        "Target to target": (maps.decoder, written, tgt_tokenizer.tokens(before)),
+    }
+    mean = Map("Target to source, mean of all layers and heads", written, read, translation.weights)
+    return [mean] + [
+        Map(f"{side}, layer {layer} head {head}", rows, columns, weights.cpu())
+        for side, (layers, rows, columns) in sides.items()
+        for layer, heads in enumerate(layers[:, 0], start=1)
+        for head, weights in enumerate(heads, start=1)
+    ]

@@ -1,0 +1,43 @@
+"""What the source says of itself, for ``--help``: read, not imported, and never said twice."""
+
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+from itertools import pairwise
+from pathlib import Path
+
+
+def of_file(path: Path, function: str) -> str:
+    """Return the docstring of a function in a file, or else the file's, without importing it."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    found: ast.Module | ast.FunctionDef = module
+    for statement in module.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == function:
+            found = statement
+    return plain(ast.get_docstring(found) or "")
+
+
+def of_fields(config: type) -> dict[str, str]:
+    """Return what stands under each field of a dataclass, and of those it builds upon."""
+    found: dict[str, str] = {}
+    for base in reversed(config.__mro__):
+        if not dataclasses.is_dataclass(base):
+            continue
+        [definition] = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for statement, following in pairwise(definition.body):
+            match statement, following:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    found[name] = plain(inspect.cleandoc(text))
+    return found
+
+
+def plain(text: str) -> str:
+    """Return a docstring as a terminal should show it: without the marks for a page."""
+    text = re.sub(r":\w+:`([^`]*)`", r"\1", text)
+    return text.replace("`", "")

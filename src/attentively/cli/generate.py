@@ -1,0 +1,54 @@
+"""``attentively generate``: let a language model go on with a text."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from attentively import decoding
+from attentively.cli import models, sampling
+from attentively.decoding import Beam
+
+EPILOG = """Examples:
+
+attentively generate --model runs/shakespeare "ROMEO:" --max-len 300 --temperature 0.8
+
+attentively generate --model runs/toy-text --samples 5
+
+attentively generate --model runs/toy-text "le chien" --beam-size 5"""
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(epilog=EPILOG)
+def generate(
+    model: models.Model,
+    prompt: Annotated[str, typer.Argument(help="How the text begins; nothing, by default.")] = "",
+    max_len: Annotated[int, typer.Option(help="The most tokens to write.")] = 100,
+    samples: Annotated[int, typer.Option(help="How many texts, a blank line between them.")] = 1,
+    temperature: sampling.Temperature = 1.0,
+    top_k: sampling.TopK = None,
+    top_p: sampling.TopP = None,
+    seed: sampling.Seed = 0,
+    beam_size: Annotated[
+        int | None, typer.Option(help="Search for the likeliest text, rather than draw one.")
+    ] = None,
+) -> None:
+    """Let a language model go on with a text: token by token, drawn or searched for."""
+    drawn = (samples, temperature, top_k, top_p, seed) != (1, 1.0, None, None, 0)
+    if beam_size is not None and drawn:
+        raise ValueError(
+            "--beam-size searches and draws nothing: it goes without --samples, --temperature, "
+            "--top-k, --top-p and --seed"
+        )
+    checkpoint = models.load(model)
+    how: decoding.Sampling | Beam
+    if beam_size is None:
+        how = sampling.sampling(checkpoint, temperature, top_k, top_p, seed, samples)
+    else:
+        how = Beam(beam_size)
+    [texts] = decoding.continue_text(checkpoint, [prompt], max_len, how)
+    found = texts if beam_size is None else texts[:1]
+    print("\n\n".join(one.text for one in found))
+    for note in dict.fromkeys(one.note for one in found if one.note):
+        print(f"note: {note}", file=sys.stderr)

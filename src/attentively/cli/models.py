@@ -1,0 +1,41 @@
+"""``attentively models``, and how every command finds the model that it is to use."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attentively import checkpoints, device
+from attentively.checkpoints import Checkpoint
+
+Model = Annotated[
+    str,
+    typer.Option(
+        help="A shipped model's name (see `attentively models`), a file, or a run's folder."
+    ),
+]
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(epilog="Example:\n\nattentively models")
+def models() -> None:
+    """List the models that ship with the package, and what each was trained on."""
+    for name in checkpoints.pretrained_names():
+        provenance = checkpoints.load_pretrained(name).provenance
+        print(name)
+        for key in ("command", "data", "attribution", "data_licence", "device", "evaluation"):
+            if key in provenance:
+                print(f"  {key.replace('_', ' ')}: {provenance[key]}")
+
+
+def load(model: str) -> Checkpoint:
+    """Read the checkpoint that ``--model`` names, onto the device that is best."""
+    if model in checkpoints.pretrained_names():
+        return checkpoints.load_pretrained(model, device.best())
+    path = Path(model)
+    if path.is_dir():
+        return checkpoints.load(path / "best.safetensors", device.best())
+    if path.suffix == ".safetensors":
+        return checkpoints.load(path, device.best())
+    return checkpoints.load_pretrained(model)  # which says what names there are

@@ -1,0 +1,58 @@
+"""``attentively classify`` and ``attentively fill``: what a model says of a text."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from attentively import reading
+from attentively.cli import models
+from attentively.data.pairs import tidy
+
+CLASSIFY_EPILOG = """Examples:
+
+attentively classify --model runs/sentiment "I would go there again ."
+
+attentively classify --model runs/sentiment < opinions.txt"""
+FILL_EPILOG = """Examples:
+
+attentively fill --model runs/masked "the ___ sleeps"
+
+attentively fill --guesses 10 --model runs/masked < gaps.txt"""
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(epilog=CLASSIFY_EPILOG)
+def classify(
+    model: models.Model,
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts; without any, one a line from stdin.")
+    ] = None,
+) -> None:
+    """Say which label each text has: label, probability and text, with tabs between."""
+    given = [tidy(text) for text in texts or sys.stdin]
+    for text, judgement in zip(given, reading.classify(models.load(model), given), strict=True):
+        print(f"{judgement.label}\t{judgement.probabilities[judgement.label]:.3f}\t{text}")
+        if judgement.note:
+            print(f"note: {judgement.note}", file=sys.stderr)
+
+
+@app.command(epilog=FILL_EPILOG)
+def fill(
+    model: models.Model,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Texts with {reading.GAP} for a word; without any, from stdin."),
+    ] = None,
+    guesses: Annotated[int, typer.Option(help="How many guesses to show of each gap.")] = 5,
+) -> None:
+    """Say what stands in the gaps of a text: the filled text, and the guesses below it."""
+    checkpoint = models.load(model)
+    for text in texts or sys.stdin:
+        filled = reading.fill(checkpoint, tidy(text), guesses)
+        print(filled.text)
+        for gap in filled.guesses:
+            print("  " + ", ".join(f"{token} {100 * value:.1f} %" for token, value in gap.items()))
+        if filled.note:
+            print(f"note: {filled.note}", file=sys.stderr)
