@@ -1,0 +1,229 @@
+"""Scenes to describe: handwritten digits in a grid, and captions that say what stands where.
+
+.. code-block:: python
+
+    from attentively.data import digits
+
+    scene = digits.load("train", 1)[0]
+    scene.image.shape  # (1, 24, 36)
+    " ".join(scene.caption)  # a zero left of an eight
+
+A scene is a grid of two rows and three columns. One to three of its places hold one of the
+8 × 8 images that come with scikit-learn, shifted at random; the others are empty. A caption
+says of two digits how they stand to each other, and leaves no digit out:
+
+.. code-block:: text
+
+    caption   claim | claim "and" claim
+    claim     digit | digit relation digit
+    digit     "a" "zero" | … | "an" "eight" | "a" "nine"
+    relation  "above" | "below" | "left" "of" | "right" "of"
+
+"Above" means in a higher row, whatever the columns, and "left of" in a column further left. So
+several captions are true of a scene: either digit may come first, and of two that stand
+aslant two relations hold. A scene has one of them, taken at random; :func:`is_faithful` knows
+every other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from random import Random
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from sklearn.datasets import load_digits
+from torch import Tensor
+
+SPLITS = ("train", "validation", "test")
+
+ROWS, COLUMNS = 2, 3
+DIGIT_SIZE = 8  # pixels, as in scikit-learn
+CELL_SIZE = 12  # pixels: room to shift a digit
+HEIGHT, WIDTH = ROWS * CELL_SIZE, COLUMNS * CELL_SIZE
+
+DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+RELATIONS = {
+    ("above",): (1, 0),
+    ("below",): (-1, 0),
+    ("left", "of"): (0, 1),
+    ("right", "of"): (0, -1),
+}
+"""From the words to the direction, down and right, in which the second digit lies."""
+
+Cells = tuple[int | None, ...]
+"""The digit in each place of the grid, row by row; None where it is empty."""
+Focus = tuple[frozenset[int], ...]
+"""For each word, the places that it speaks of; none for "a", "an", "of" and "and"."""
+
+
+@dataclass(frozen=True, eq=False)
+class DigitScene:
+    """An image, and one true thing said of it."""
+
+    image: Float[Tensor, "1 height width"]
+    """From 0, the paper, to 1, the ink."""
+    cells: Cells
+    caption: tuple[str, ...]
+    focus: Focus
+    """As :func:`ground` finds it."""
+
+
+class Claim(NamedTuple):
+    """That a digit is there, or how two stand to each other."""
+
+    digits: tuple[int, ...]
+    relation: tuple[str, ...]
+
+
+def load(split: str, num_scenes: int, *, seed: int = 0) -> list[DigitScene]:
+    """Return that many scenes of the "train", "validation" or "test" split.
+
+    No two splits share an image of a digit. The same arguments give the same scenes everywhere,
+    and fewer scenes are the first of more. Raises `ValueError` for an argument out of range.
+    """
+    if split not in SPLITS:
+        raise ValueError(f"split={split!r} is none of {', '.join(SPLITS)}")
+    if num_scenes < 0:
+        raise ValueError(f"num_scenes={num_scenes} is negative")
+    random = Random(f"{split} {seed}")
+    return [_scene(random, _images()[split]) for _ in range(num_scenes)]
+
+
+def words() -> list[str]:
+    """Return every word of the captions, in alphabetical order."""
+    relations = [word for relation in RELATIONS for word in relation]
+    return sorted({*DIGITS, *relations, "a", "an", "and"})
+
+
+def is_well_formed(caption: Sequence[str]) -> bool:
+    """Whether the grammar makes this caption, of whatever scene."""
+    return _claims(tuple(caption)) is not None
+
+
+def is_faithful(scene: DigitScene, caption: Sequence[str]) -> bool:
+    """Whether the caption is well-formed and true of the scene, even if it leaves a digit out."""
+    return ground(scene.cells, caption) is not None
+
+
+def ground(cells: Cells, caption: Sequence[str]) -> Focus | None:
+    """Return the places that each word speaks of, or None if the caption is not true.
+
+    Where a claim is true of several pairs of places, its words speak of them all. A relation
+    speaks of both its places.
+    """
+    claims = _claims(tuple(caption))
+    if claims is None:
+        return None
+    nowhere: frozenset[int] = frozenset()
+    focus: list[frozenset[int]] = []
+    for digits, relation in claims:
+        groups = [group for group in _groups(relation) if _digits_at(cells, group) == digits]
+        if not groups:
+            return None
+        if focus:
+            focus.append(nowhere)  # and
+        places = [frozenset(each) for each in zip(*groups, strict=True)]
+        focus += [nowhere, places[0]]
+        if relation:
+            focus += [places[0] | places[1]] + [nowhere] * (len(relation) - 1)
+            focus += [nowhere, places[1]]
+    return tuple(focus)
+
+
+def _scene(random: Random, images: Sequence[Sequence[Tensor]]) -> DigitScene:
+    places = random.sample(range(ROWS * COLUMNS), random.randint(1, 3))
+    found = {place: random.randrange(len(DIGITS)) for place in places}
+    cells = tuple(found.get(place) for place in range(ROWS * COLUMNS))
+    image = torch.zeros(1, HEIGHT, WIDTH)
+    for place, digit in found.items():
+        row, column = divmod(place, COLUMNS)
+        top = row * CELL_SIZE + random.randint(0, CELL_SIZE - DIGIT_SIZE)
+        left = column * CELL_SIZE + random.randint(0, CELL_SIZE - DIGIT_SIZE)
+        drawn = random.choice(images[digit])
+        image[0, top : top + DIGIT_SIZE, left : left + DIGIT_SIZE] = drawn
+    caption = _caption(random, cells, places)
+    focus = ground(cells, caption)
+    assert focus is not None  # what was said is true
+    return DigitScene(image, cells, caption, focus)
+
+
+def _caption(random: Random, cells: Cells, places: Sequence[int]) -> tuple[str, ...]:
+    """Name a single digit; compare the first with the second, and the third with either."""
+    groups = [tuple(places[:2])]
+    if len(places) == 3:
+        groups.append((places[2], random.choice(places[:2])))
+    claims = []
+    for group in groups:
+        true = [relation for relation in RELATIONS if group in _groups(relation)]
+        claims.append(_say(_digits_at(cells, group), random.choice(true) if true else ()))
+    return claims[0] if len(claims) == 1 else claims[0] + ("and",) + claims[1]
+
+
+def _say(digits: Sequence[int | None], relation: tuple[str, ...]) -> tuple[str, ...]:
+    names = [DIGITS[digit] for digit in digits if digit is not None]
+    first, *second = [("an" if name == "eight" else "a", name) for name in names]
+    return first + relation + second[0] if second else first
+
+
+def _claims(caption: tuple[str, ...]) -> list[Claim] | None:
+    """Read the caption, or return None if it is not well-formed."""
+    claims: list[Claim] = []
+    while True:
+        cut = caption.index("and") if "and" in caption else len(caption)
+        claim = _every_claim().get(caption[:cut])
+        if claim is None or len(claims) == 2:
+            return None
+        claims.append(claim)
+        if cut == len(caption):
+            return claims
+        caption = caption[cut + 1 :]
+
+
+@cache
+def _every_claim() -> dict[tuple[str, ...], Claim]:
+    """Return all that can be claimed, by its words."""
+    every = range(len(DIGITS))
+    claims = [Claim((digit,), ()) for digit in every]
+    claims += [
+        Claim((first, second), relation)
+        for first in every
+        for relation in RELATIONS
+        for second in every
+    ]
+    return {_say(*claim): claim for claim in claims}
+
+
+@cache
+def _groups(relation: tuple[str, ...]) -> list[tuple[int, ...]]:
+    """Return every pair of places that stand so to each other; without a relation, every place."""
+    every = range(ROWS * COLUMNS)
+    if not relation:
+        return [(place,) for place in every]
+    down, right = RELATIONS[relation]
+    return [
+        (one, other)
+        for one in every
+        for other in every
+        if down * (other // COLUMNS - one // COLUMNS) + right * (other % COLUMNS - one % COLUMNS)
+        > 0
+    ]
+
+
+def _digits_at(cells: Cells, group: Sequence[int]) -> tuple[int | None, ...]:
+    return tuple(cells[place] for place in group)
+
+
+@cache
+def _images() -> dict[str, list[list[Tensor]]]:
+    """Return the images of each digit in each split: of every 20 in a row, 14, 3 and 3."""
+    found = load_digits()
+    images: dict[str, list[list[Tensor]]] = {split: [[] for _ in range(10)] for split in SPLITS}
+    seen = [0] * 10
+    for image, digit in zip(found.images, found.target.tolist(), strict=True):
+        place = seen[digit] % 20
+        split = SPLITS[0] if place < 14 else SPLITS[1] if place < 17 else SPLITS[2]
+        images[split][digit].append(torch.tensor(image / 16, dtype=torch.float32))
+        seen[digit] += 1
+    return images
