@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 import tiny_models
 import torch
-from tiny_models import MODELS, sentences
+from tiny_models import MODELS, examples, sentences
 
 from attentively import checkpoints
 from attentively.checkpoints import MODELS as KINDS
@@ -20,6 +20,8 @@ from attentively.vocabulary import END_ID, PAD_ID, Vocabulary, WordTokenizer
 
 pytestmark = pytest.mark.usefixtures("_no_gradients")
 every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
+READERS = {name: make for name, make in MODELS.items() if make().config.vocab_sizes.src is not None}
+every_reader = pytest.mark.parametrize("make", READERS.values(), ids=READERS.keys())
 
 
 @pytest.fixture
@@ -232,7 +234,8 @@ def test_every_kind_that_checkpoints_know_is_tested():
 
 @every_model
 def test_names_and_shapes(make):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     assert isinstance(model, EncoderDecoder)
     memory = model.encode(given.src, given.src_mask)
     assert isinstance(memory, Memory)
@@ -257,7 +260,8 @@ def test_the_signatures_are_those_of_the_protocol(make):
 
 
 def future_leaves_the_past_alone(make):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     before = run(model, given).logits
     for position in range(1, given.tgt.shape[1]):
         changed = given.tgt.clone()
@@ -281,7 +285,8 @@ def test_a_model_that_sees_the_future_would_be_seen(kind):
 
 
 def padding_changes_nothing(make):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     before = run(model, given)
     after = run(model, given.padded())
     if not close(before.logits, after.logits[:, : given.tgt.shape[1]]):
@@ -308,7 +313,8 @@ def test_a_model_that_reads_padding_would_be_seen(kind):
 
 
 def one_alone_equals_one_of_many(make):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     together = run(model, given)
     for row, tgt_len in enumerate(given.tgt_lengths):
         alone = run(model, given.alone(row))
@@ -334,7 +340,8 @@ def test_a_model_whose_sentences_meet_would_be_seen(kind):
 
 
 def all_at_once_equals_step_by_step(make):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     expected = run(model, given, need_weights=False).logits
     state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
     rows = []
@@ -366,7 +373,8 @@ def test_a_model_that_forgets_would_be_seen(make):
 
 
 def step_leaves_the_state(make):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
     first, _ = model.step(given.tgt[:, 0], state)
     model.step(given.tgt[:, 1], state)
@@ -384,7 +392,8 @@ def test_a_step_that_writes_into_the_state_would_be_seen():
 
 
 def select_reorders(make):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
     _, state = model.step(given.tgt[:, 0], state)
     expected, after = model.step(given.tgt[:, 1], state)
@@ -418,7 +427,8 @@ def test_a_state_that_reorders_by_half_would_be_seen(make):
 
 @every_model
 def test_select_of_one_and_of_none(make):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
     logits, _ = model.step(given.tgt[1:2, 0], state.select(torch.tensor([1])))
     assert logits.shape[0] == 1
@@ -428,7 +438,8 @@ def test_select_of_one_and_of_none(make):
 
 @every_model
 def test_weights_sum_to_one_and_are_zero_at_padding(make):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     weights = run(model, given).weights
     if weights is None:
         assert model.config.attention == "fixed"  # the one that does not attend
@@ -443,7 +454,8 @@ def test_weights_sum_to_one_and_are_zero_at_padding(make):
 
 @every_model
 def test_asking_for_weights_changes_nothing_else(make):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     asked, not_asked = run(model, given, True), run(model, given, False)
     torch.testing.assert_close(asked.logits, not_asked.logits)
     assert not_asked.weights is None
@@ -451,7 +463,8 @@ def test_asking_for_weights_changes_nothing_else(make):
 
 @every_model
 def test_the_source_matters(make):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     before = run(model, given).logits
     after = run(model, given.with_another_source(1)).logits
     assert not close(before[1], after[1])
@@ -461,17 +474,18 @@ def test_the_source_matters(make):
 @every_model
 def test_seeds_settle_the_weights(make):
     one, same, other = make(seed=1), make(seed=1), make(seed=2)
-    given = sentences()
+    given = examples(one)
     assert torch.equal(run(one, given).logits, run(same, given).logits)
     assert not close(run(one, given).logits, run(other, given).logits)
 
 
 @every_model
 def test_saved_and_loaded_it_says_the_same(make, tmp_path):
-    model, given = make(), sentences()
+    model = make()
+    given = examples(model)
     src, tgt = (
-        WordTokenizer(Vocabulary(f"w{index}" for index in range(size - 4)))
-        for size in (model.config.src_vocab_size, model.config.tgt_vocab_size)
+        None if size is None else WordTokenizer(Vocabulary(f"w{i}" for i in range(size - 4)))
+        for size in model.config.vocab_sizes
     )
     checkpoints.save(Checkpoint(model, src, tgt), tmp_path / "model.safetensors")
     loaded = checkpoints.load(tmp_path / "model.safetensors").model
@@ -486,7 +500,8 @@ def test_saved_and_loaded_it_says_the_same(make, tmp_path):
 
 @every_model
 def test_gradients_reach_every_parameter(make):
-    model, given = make().train(), sentences()
+    model = make().train()
+    given = examples(model)
     with torch.enable_grad():
         run(model, given).logits.square().sum().backward()
     for name, parameter in model.named_parameters():
@@ -496,6 +511,13 @@ def test_gradients_reach_every_parameter(make):
 
 
 @every_model
+def test_the_mask_is_the_models_own(make):
+    model = make()
+    given = examples(model)
+    assert torch.equal(model.source_mask(given.src), given.src_mask)
+
+
+@every_reader
 def test_the_shortest_sentences(make):
     model = make()
     src, tgt = torch.tensor([[END_ID]]), torch.tensor([[2]])
@@ -503,7 +525,7 @@ def test_the_shortest_sentences(make):
     assert run(model, given).logits.isfinite().all()
 
 
-@every_model
+@every_reader
 def test_a_sentence_of_padding_alone_is_refused(make):
     model = make()
     src = torch.tensor([[4, END_ID], [PAD_ID, PAD_ID]])

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attentively.captioning import STRIDE, Captioner, CaptionerConfig
 from attentively.data.batches import pad
 from attentively.masks import padding_mask
 from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -53,6 +54,21 @@ def stack_model(kind, config_class, seed: int = 0, **changes):
     return model
 
 
+# Two places down, three across.
+IMAGE_SIZES = {"height": 2 * STRIDE, "width": 3 * STRIDE, "feature_dim": 5, "embedding_dim": 3}
+
+
+def captioner(seed: int = 0, kind: type[Captioner] = Captioner, **changes) -> Captioner:
+    """Return an untrained captioner in evaluation mode; `seed` settles its weights."""
+    torch.manual_seed(seed)
+    sizes = {"tgt_vocab_size": TGT_VOCAB, "decoder_dim": 7, "attention_dim": 11}
+    model = kind(CaptionerConfig(**sizes | IMAGE_SIZES | changes)).eval()
+    with torch.no_grad():  # larger than at birth, so that every part makes a difference
+        for parameter in model.parameters():
+            parameter.mul_(2)
+    return model
+
+
 # Every model that answers to the protocol stands here, and gets all its tests.
 MODELS = {
     "seq2seq-additive": lambda seed=0: seq2seq(seed),
@@ -84,6 +100,8 @@ MODELS = {
     "transformer-no-positions": lambda seed=0: transformer(seed, positions="none"),
     "transformer-grouped": lambda seed=0: transformer(seed, num_heads=6, num_kv_heads=2),
     "transformer-dropout": lambda seed=0: transformer(seed, dropout=0.3),
+    "captioner": lambda seed=0: captioner(seed),
+    "captioner-dropout": lambda seed=0: captioner(seed, dropout=0.3),
 }
 
 
@@ -124,3 +142,39 @@ def sentences(src_lengths=(4, 7, 2), tgt_lengths=(3, 5, 6), seed=0, vocab=SRC_VO
     src = pad([[*words(length - 1), END_ID] for length in src_lengths])
     tgt = pad([[START_ID, *words(length - 2), END_ID] for length in tgt_lengths])
     return Sentences(src, padding_mask(src, PAD_ID), tgt, src_lengths, tgt_lengths)
+
+
+class Scenes(NamedTuple):
+    src: Tensor
+    src_mask: Tensor
+    tgt: Tensor
+    tgt_lengths: tuple[int, ...]
+
+    def padded(self):
+        """Return the same with more padding of the targets; images have none."""
+        return self._replace(tgt=F.pad(self.tgt, (0, 2), value=PAD_ID))
+
+    def alone(self, row):
+        """Return one image without the others, and its target without padding."""
+        tgt = self.tgt[row : row + 1, : self.tgt_lengths[row]]
+        rows = slice(row, row + 1)
+        return self._replace(src=self.src[rows], src_mask=self.src_mask[rows], tgt=tgt)
+
+    def with_another_source(self, row):
+        """Return the same with one image changed."""
+        src = self.src.clone()
+        src[row] = 1 - src[row]
+        return self._replace(src=src)
+
+
+def scenes() -> Scenes:
+    """Return three random images, and the targets of `sentences`."""
+    given = sentences()
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(3, 1, IMAGE_SIZES["height"], IMAGE_SIZES["width"], generator=generator)
+    return Scenes(images, torch.ones(3, 1, 6, dtype=torch.bool), given.tgt, given.tgt_lengths)
+
+
+def examples(model) -> Sentences | Scenes:
+    """Return what the model can read."""
+    return scenes() if isinstance(model, Captioner) else sentences()

@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from attentively.captioning import Captioner, CaptionerConfig
 from attentively.config import ModelConfig
 from attentively.files import replacing
 from attentively.heads import (
@@ -32,6 +33,7 @@ from attentively.vocabulary import Tokenizer, load_tokenizer
 MODELS: dict[str, tuple[Callable[[Any], Model], type[ModelConfig]]] = {
     "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
     "Transformer": (Transformer, TransformerConfig),
+    "Captioner": (Captioner, CaptionerConfig),
     "LanguageModel": (LanguageModel, LanguageModelConfig),
     "Classifier": (Classifier, ClassifierConfig),
     "MaskedLanguageModel": (MaskedLanguageModel, MaskedLanguageModelConfig),
