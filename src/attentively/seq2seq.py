@@ -36,12 +36,17 @@ class Seq2SeqConfig(ModelConfig):
     src_vocab_size: int
     tgt_vocab_size: int
     embedding_dim: int = 64
+    """Numbers in the vector of a token."""
     encoder_dim: int = 64
+    """Numbers in the state of each of the encoder's two readers."""
     decoder_dim: int = 128
+    """Numbers in the state of the decoder."""
     attention_dim: int = 64
     """The hidden layer of the additive score, and of concat."""
     attention: AttentionKind = "additive"
+    """How the decoder sees the source; fixed is one vector for all of it, whatever the query."""
     dropout: float = 0.0
+    """On embeddings, encoder outputs and what the output layer reads."""
     share_embeddings: bool = False
     """One table for source, target and output layer; needs one joint vocabulary."""
     decoder: DecoderKind = "bahdanau"

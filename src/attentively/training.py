@@ -67,7 +67,8 @@ class TrainingConfig(Config):
     precision: Precision = "float32"
     """bfloat16 computes the large products in 16 bits and keeps the weights in 32."""
     compile: bool = False
-    """Let torch.compile fuse the model's steps; the first ones take longer."""
+    """Let torch.compile fuse the model's steps. The first ones take a minute or more; of a
+    recurrent model, unrolled word by word, many minutes."""
     average_last: int = 1
     """In the end try the mean of so many last checkpoints; kept if it validates better."""
     validate_every: int = 200

@@ -43,18 +43,25 @@ class StackConfig(ModelConfig, ABC):
     """The sizes of a stack of layers, and the choices within them."""
 
     d_model: int = 128
+    """Numbers in the vector of a token."""
     num_heads: int = 4
+    """Attentions side by side in each layer; they share d_model out evenly."""
     num_kv_heads: int | None = None
     """How many heads have keys and values of their own; None for all of them."""
     d_ff: int = 512
+    """Units inside the feed-forward network."""
     num_layers: int = 3
+    """Layers of the encoder, and as many of the decoder, where there are both."""
     dropout: float = 0.1
     """On the output of each sub-layer before it is added, and on the embeddings with their
     positions: the places of the paper (section 5.4). `torch.nn.Transformer` also drops attention
     weights and units inside the feed-forward network."""
     norm: Norm = "pre"
+    """Where a layer normalises: before each sub-layer, or after it as in the paper."""
     positions: Positions = "sinusoidal"
+    """How a token's place is told; the paper's are sinusoidal."""
     activation: Activation = "relu"
+    """What the feed-forward network bends its signal with."""
     max_len: int = 512
     """How many positions there are, where they are learned; the others reach any length."""
 
