@@ -507,7 +507,16 @@ def test_gradients_reach_every_parameter(make):
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
-        assert parameter.grad.abs().max() > 0, name
+        if not adds_the_same_to_every_score(name, model):
+            assert parameter.grad.abs().max() > 1e-6, name
+
+
+def adds_the_same_to_every_score(name, model):
+    """What is added to every key adds the same to all scores of a query, and softmax does not
+    mind; a rotation makes it differ from key to key.
+    """
+    rotates = getattr(model.config, "positions", None) == "rotary"
+    return name.endswith("key_projection.bias") and not ("self_attention" in name and rotates)
 
 
 @every_model
