@@ -19,7 +19,7 @@ class Map(NamedTuple):
 
     name: str
     rows: Sequence[str]
-    """What was written, a token each."""
+    """What was written, or read, a token each."""
     columns: Sequence[str]
     """What was looked at, a token each."""
     weights: Float[Tensor, "rows columns"]
@@ -87,7 +87,7 @@ def _table(number: int, one: Map) -> str:
         f'<div class="map" role="region" tabindex="0" aria-labelledby="name-{number}">'
         f'<table id="table-{number}"><caption id="name-{number}" aria-live="polite">'
         f"{html.escape(one.name)}</caption>\n"
-        f'<thead><tr><td class="corner">written ↓ looked at →</td>{head}</tr></thead>\n'
+        f'<thead><tr><td class="corner">token ↓ looks at →</td>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table></div>"
     )
 
@@ -159,8 +159,8 @@ _PAGE = """<!DOCTYPE html>
 <body>
 <main>
 <h1>{title}</h1>
-<p>Each row is a token that the model wrote; the numbers say, in percent, how much it looked at
-the token of each column as it wrote that one. The largest of a row is bold and underlined.</p>
+<p>Each row is a token, as the model wrote or read it; the numbers say, in percent, how much it
+looked at the token of each column meanwhile. The largest of a row is bold and underlined.</p>
 {sections}
 </main>
 <script>{script}</script>

@@ -82,11 +82,11 @@ def _draw(
         words = ["", *caption.tgt_tokens]
         weights = [] if caption.weights is None else list(caption.weights)
         for ax, word, looked_at in zip(row, words, [None, *weights], strict=False):
-            ax.imshow(scene.image[0], cmap="gray_r")
+            ax.imshow(scene.image[0].numpy(), cmap="gray_r")
             ax.set_title(word, fontsize=8)
             if looked_at is not None:
                 ax.imshow(
-                    looked_at.view(feature_map),
+                    looked_at.view(feature_map).numpy(),
                     cmap="Blues",
                     alpha=0.6,
                     extent=(-0.5, width - 0.5, height - 0.5, -0.5),

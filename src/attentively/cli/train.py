@@ -149,11 +149,10 @@ def _new(
     output: Path, given: Mapping[str, Given], start_from: Path | None, processes: Processes
 ) -> Trainer:
     """Prepare a run of its own."""
-    for name, flag in (("data", "DATA"), ("steps", "--steps")):
-        if name not in given:
-            raise typer.BadParameter("it is needed, here or in --config", param_hint=flag)
+    _need(given, "data", "DATA")
     named = families.find(given["model"].value) if "model" in given else None
     corpus = corpora.find(given["data"].value, None if named is None else named.kind)
+    _need(given, "steps", "--steps")
     start = checkpoints.load(start_from) if start_from is not None else None
     family = named or (families.usual(corpus.kind) if start is None else families.of(start.model))
     families.refuse_other_data(family, corpus)
@@ -167,6 +166,11 @@ def _new(
         kind = _value(given, "tokenizer", families.usual_tokenizer(corpus))
         size = _value(given, "vocabulary_size", None)
         tokenizers = _shared(lambda: families.learn(kind, family.texts(content), size), processes)
+        if _value(given, "share_embeddings", False) and tokenizers.src is not tokenizers.tgt:
+            raise ValueError(
+                f"{given['share_embeddings'].where} needs one vocabulary for both sides: "
+                "choose the tokenizer bpe"
+            )
         settled = family.from_data(content, tokenizers)
         model = family.model(family.config(**settled, **_values(given, MODEL_CHOICES)))
         provenance |= {"vocabulary_size": size}
@@ -254,6 +258,11 @@ def _fit(trainer: Trainer, output: Path, resume: bool, processes: Processes) -> 
             f"best validation loss {best['validation_loss']:.4f} nats a target at step "
             f"{best['step']:.0f}; {output / 'best.safetensors'}"
         )
+
+
+def _need(given: Mapping[str, Given], name: str, label: str) -> None:
+    if name not in given:
+        raise typer.BadParameter("it is needed, here or in --config", param_hint=label)
 
 
 def _value(given: Mapping[str, Given], name: str, otherwise: Any) -> Any:
