@@ -62,7 +62,7 @@ class ImageEncoder(nn.Module):
     place.
 
     A place that sees so little does not know where it is, and "left of" could not be learned.
-    So each has a learned vector of its own, added before the last layer.
+    So each adds a learned vector of its own to what it sees.
     """
 
     def __init__(self, feature_dim: int, feature_map: tuple[int, int]) -> None:
@@ -76,16 +76,17 @@ class ImageEncoder(nn.Module):
             nn.ReLU(),
             nn.MaxPool2d(STRIDE // 2),
         )
-        self.place = nn.Parameter(0.1 * torch.randn(feature_dim, *feature_map))
         self.combine = nn.Conv2d(feature_dim, feature_dim, kernel_size=1)
         self.norm = LayerNorm(feature_dim)
+        rows, columns = feature_map
+        self.place = nn.Parameter(0.5 * torch.randn(rows * columns, feature_dim))
 
     def forward(
         self, image: Float[Tensor, "batch 1 height width"]
     ) -> Float[Tensor, "batch places feature_dim"]:
         """Return the annotations, row by row."""
-        annotations = self.combine(self.look(image) + self.place)
-        return self.norm(annotations.flatten(2).transpose(1, 2))
+        seen = self.combine(self.look(image)).flatten(2).transpose(1, 2)
+        return self.norm(seen) + self.place
 
 
 class Captioner(RecurrentModel):
