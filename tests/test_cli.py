@@ -674,7 +674,7 @@ def test_starting_from_another_run(attentively, refuses, trained, tmp_path):
         "transformer",
     )
     refuses("there is no checkpoint at", *start[:-1], tmp_path / "nowhere.safetensors")
-    start = ["train", "other", *STEPS.split(), *start[-4:]]
+    start = ["train", "other", *STEPS.split(), *start[-4:-1], trained]  # its folder will do
     code, _, _ = attentively(*start, "--learning-rate", 1e-12)  # next to no learning
     assert code == 0
     one, other = (
@@ -717,7 +717,7 @@ def test_debug_shows_where_an_error_arose(attentively, monkeypatch, tmp_path):
         (KeyError("what"), "error: KeyError: 'what' .attentively --debug … shows where.$"),
         (
             RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
-            "error: out of memory: lower --batch-size",
+            "error: out of memory: take a smaller model or shorter texts",
         ),
     ],
 )

@@ -101,7 +101,7 @@ def explained(error: Exception) -> str:
         from attentively import device
 
         if isinstance(error, RuntimeError) and device.is_out_of_memory(error):
-            return f"out of memory: lower --batch-size ({text})"
+            return f"out of memory: take a smaller model or shorter texts ({text})"
     expected = (ValueError, DataError, FloatingPointError, OSError, MemoryError)
     if isinstance(error, expected):
         return text or type(error).__name__

@@ -33,9 +33,12 @@ def load(model: str) -> Checkpoint:
     """Read the checkpoint that ``--model`` names, onto the device that is best."""
     if model in checkpoints.pretrained_names():
         return checkpoints.load_pretrained(model, device.best())
-    path = Path(model)
-    if path.is_dir():
-        return checkpoints.load(path / "best.safetensors", device.best())
+    path = file(Path(model))
     if path.suffix == ".safetensors":
         return checkpoints.load(path, device.best())
     return checkpoints.load_pretrained(model)  # which says what names there are
+
+
+def file(path: Path) -> Path:
+    """Return the checkpoint that a path means: of a run's folder, the best one."""
+    return path / "best.safetensors" if path.is_dir() else path

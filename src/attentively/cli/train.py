@@ -13,7 +13,7 @@ import typer
 import attentively
 from attentively import checkpoints, device, parallel
 from attentively.checkpoints import Checkpoint
-from attentively.cli import families, settings
+from attentively.cli import families, models, settings
 from attentively.cli.families import FAMILIES, FROM_DATA, Content, Family, TokenizerKind, Tokenizers
 from attentively.cli.settings import Choice, Given
 from attentively.data import corpora
@@ -31,6 +31,7 @@ MODEL_CHOICES = {
 TRAINING_CHOICES = {
     choice.name: choice for choice in settings.choices({"training": TrainingConfig})
 }
+CORPORA = "; ".join(f"{words} ({', '.join(corpora.names(kind))})" for kind, words in KINDS.items())
 TOP = {
     "data": Choice("data", str, False, (), {}, {}),
     "model": Choice("model", str, False, tuple(FAMILIES), {}, {}),
@@ -57,8 +58,9 @@ def train(
     data: Annotated[
         str | None,
         typer.Argument(
-            help="A corpus's name (`attentively train nothing` lists them); a file of yours, "
-            ".tsv for sentence pairs or .txt for text; or two files with a comma between."
+            help=f"A corpus: {CORPORA}. Or files of yours: .tsv, a sentence, a tab and its "
+            "translation or label a line; .txt for text; two with a comma between, translations "
+            "line by line."
         ),
     ] = None,
     model: Annotated[
@@ -99,7 +101,10 @@ def train(
     ] = None,
     start_from: Annotated[
         Path | None,
-        typer.Option(help="Begin with this checkpoint's weights, sizes and tokenizers."),
+        typer.Option(
+            help="Begin with the weights, sizes and tokenizers of this checkpoint, a file or a "
+            "run's folder."
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the output folder, as it was.")
@@ -150,11 +155,15 @@ def _new(
 ) -> Trainer:
     """Prepare a run of its own."""
     _need(given, "data", "DATA")
-    named = families.find(given["model"].value) if "model" in given else None
+    start = None if start_from is None else checkpoints.load(models.file(start_from))
+    named: Family | None = None
+    if "model" in given:
+        named = families.find(given["model"].value)
+    elif start is not None:
+        named = families.of(start.model)
     corpus = corpora.find(given["data"].value, None if named is None else named.kind)
+    family = named or families.usual(corpus.kind)
     _need(given, "steps", "--steps")
-    start = checkpoints.load(start_from) if start_from is not None else None
-    family = named or (families.usual(corpus.kind) if start is None else families.of(start.model))
     families.refuse_other_data(family, corpus)
     _refuse_strange(given, family)
     piece_length = _value(given, "piece_length", families.PIECE_LENGTH)
@@ -206,7 +215,7 @@ def _resumed(output: Path, given: Mapping[str, Given], processes: Processes) -> 
     _refuse_contradiction(given, found, "the run to resume")
     corpus = corpora.find(checkpoint.provenance["data"], family.kind)
     tokenizers = Tokenizers(checkpoint.src_tokenizer, checkpoint.tgt_tokenizer)
-    piece_length = checkpoint.provenance["piece_length"]
+    piece_length = _piece_length(checkpoint)
     content = Content(corpus.load("train"), corpus.kind, piece_length)
     examples = family.examples(content, tokenizers, checkpoint.model.config)
     training = TrainingConfig.from_dict(settled)
@@ -223,7 +232,7 @@ def _trainer(
     processes: Processes,
 ) -> Trainer:
     tokenizers = Tokenizers(checkpoint.src_tokenizer, checkpoint.tgt_tokenizer)
-    piece_length = checkpoint.provenance["piece_length"]
+    piece_length = _piece_length(checkpoint)
     content = Content(corpus.load("validation"), corpus.kind, piece_length)
     validation = family.examples(content, tokenizers, checkpoint.model.config)
     if processes.first:
@@ -258,6 +267,11 @@ def _fit(trainer: Trainer, output: Path, resume: bool, processes: Processes) -> 
             f"best validation loss {best['validation_loss']:.4f} nats a target at step "
             f"{best['step']:.0f}; {output / 'best.safetensors'}"
         )
+
+
+def _piece_length(checkpoint: Checkpoint) -> int:
+    length: int = checkpoint.provenance.get("piece_length", families.PIECE_LENGTH)
+    return length
 
 
 def _need(given: Mapping[str, Given], name: str, label: str) -> None:
