@@ -13,12 +13,15 @@ import torch
 import torch.nn.functional as F
 
 from attentively import decoding
+from attentively.captioning import Captioner, CaptionerConfig
 from attentively.checkpoints import Checkpoint
 from attentively.data.batches import pad
 from attentively.decoding import beam_search, evaluating, greedy_search, translate
+from attentively.language_model import LanguageModel, LanguageModelConfig
 from attentively.masks import padding_mask
 from attentively.protocol import Autoregressive, DecoderOutput, EncoderDecoder, Memory
 from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.transformer import Transformer, TransformerConfig
 from attentively.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID, Vocabulary, WordTokenizer
 
 WORDS = (4, 5, 6)
@@ -751,6 +754,89 @@ def test_searching_leaves_the_model_as_it_was(seq2seq):
         seq2seq.eval()
 
 
+# --- With a Transformer, and with a language model ---
+
+
+def decided(model):
+    """Give a model opinions of its own, so that ends occur and texts differ."""
+    torch.manual_seed(3)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    return model.eval()
+
+
+def transformer(**choices):
+    config = TransformerConfig(
+        src_vocab_size=13,
+        tgt_vocab_size=11,
+        d_model=8,
+        num_heads=2,
+        d_ff=5,
+        num_layers=2,
+        **choices,
+    )
+    return decided(Transformer(config))
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary", "alibi"])
+def test_a_transformer_is_searched_in_company_and_alone(positions):
+    model = transformer(positions=positions, norm="post")
+    rows = [(4, 5, 6), (7, 8, 9, 10, 4), (12,), (4, 4)]
+    src, mask = source(*rows)
+    together = beam_search(model, src, mask, 9, 3)
+    assert_close(together, [beam_search(model, *source(row), 9, 3)[0] for row in rows])
+    greedy = greedy_search(model, src, mask, 9)
+    assert_close([greedy], [[greedy_search(model, *source(row), 9)[0] for row in rows]])
+    assert len({tuple(h.ids) for found in together for h in found}) > 2
+    for row, found in zip(rows, together, strict=True):
+        for hypothesis in found:
+            ids = [*hypothesis.ids, *[END_ID] * hypothesis.finished]
+            with torch.no_grad():
+                expected = log_probability_of(model, [*row, END_ID], ids)
+            assert hypothesis.log_probability == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_sentence_beyond_the_positions_has_a_note():
+    tokenizers = [WordTokenizer(Vocabulary(f"w{i}" for i in range(n - 4))) for n in (13, 11)]
+    checkpoint = Checkpoint(transformer(positions="learned", max_len=9), *tokenizers)
+    sentences = ["w1 w2", "w3 " * 11, "w4"]
+    fits, too_long, fits_too = translate(checkpoint, sentences, max_len=5, beam_size=2)
+    assert "max_len=9" in too_long.note
+    assert (too_long.text, too_long.weights) == ("", None)
+    assert fits.tgt_tokens
+    assert fits_too.tgt_tokens
+
+
+def test_a_language_model_goes_on_as_it_reads():
+    """Greedy text by the cache is the text of a model that reads it all again at every step."""
+    config = LanguageModelConfig(vocab_size=11, d_model=6, num_heads=2, d_ff=5, num_layers=2)
+    model = decided(LanguageModel(config))
+    prompts = torch.tensor([[START_ID, 4, 5], [START_ID, 10, 7]])
+    greedy = decoding.generate(model, prompts, 7, decoding.Beam(1))
+    for prompt, (hypothesis,) in zip(prompts.tolist(), greedy, strict=True):
+        text = list(prompt)
+        for _ in range(7):
+            with torch.no_grad():
+                logits = model(torch.tensor([text])).logits[:, -1]
+            text.append(decoding.next_log_probabilities(logits).argmax().item())
+            if text[-1] == END_ID:
+                break
+        assert [*prompt, *hypothesis.ids, *[END_ID] * hypothesis.finished] == text
+    generator = torch.Generator().manual_seed(0)
+    drawn = decoding.generate(
+        model, prompts, 7, decoding.Sampling(1.5, top_k=5, samples=3, generator=generator)
+    )
+    for prompt, found in zip(prompts.tolist(), drawn, strict=True):
+        assert len(found) == 3
+        for hypothesis in found:
+            ids = [*hypothesis.ids, *[END_ID] * hypothesis.finished]
+            text = torch.tensor([[*prompt, *ids]])
+            with torch.no_grad():
+                said = model(text[:, :-1]).logits.log_softmax(-1)[0, len(prompt) - 1 :]
+            expected = said.gather(-1, torch.tensor(ids).unsqueeze(-1)).sum().item()
+            assert hypothesis.log_probability == pytest.approx(expected, abs=1e-4)
+
+
 # --- Translating text ---
 
 
@@ -1002,6 +1088,29 @@ def test_captions_the_rest():
             decoding.caption(other, image(4, 3))
     with pytest.raises(ValueError, match="batch_size=0 must be at least 1"):
         decoding.caption(captioner(), image(4, 3), batch_size=0)
+
+
+def test_a_captioner_looks_at_places():
+    config = CaptionerConfig(
+        tgt_vocab_size=VOCAB,
+        height=12,
+        width=24,
+        feature_dim=5,
+        embedding_dim=3,
+        decoder_dim=11,
+        attention_dim=2,
+    )
+    checkpoint = captioner(decided(Captioner(config)))
+    images = torch.rand(3, 1, 12, 24)
+    captions = decoding.caption(checkpoint, images, beam_size=2, max_len=5)
+    down, right = config.feature_map
+    for index, caption in enumerate(captions):
+        assert 1 <= len(caption.tgt_tokens) <= 5
+        assert caption.weights.shape == (len(caption.tgt_tokens), down * right)
+        torch.testing.assert_close(caption.weights.sum(1), torch.ones(len(caption.tgt_tokens)))
+        (alone,) = decoding.caption(checkpoint, images[index : index + 1], beam_size=2, max_len=5)
+        assert alone.tgt_tokens == caption.tgt_tokens
+        assert alone.score == pytest.approx(caption.score, abs=1e-5)
 
 
 # --- Text that goes on ---
