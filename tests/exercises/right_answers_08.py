@@ -359,3 +359,13 @@ ALIGNMENT = [
     (links, experiment, least_looked_at),
     (links_by_loops, experiment_by_counting, least_looked_at_by_loops),
 ]
+
+# Each part's right answers, by the name of its check
+RIGHT = {
+    "energies": ENERGIES,
+    "attention": ATTENTIONS,
+    "predictions": PREDICTIONS,
+    "bug_hunt": MENDED,
+    "why_tanh": WHY_TANH,
+    "alignment": ALIGNMENT,
+}

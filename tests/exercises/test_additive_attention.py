@@ -1,4 +1,4 @@
-"""08_additive_attention: right answers pass however they are written, wrong ones hear why not."""
+"""The checks of 08_additive_attention, beyond what its bank of answers proves."""
 
 import contextlib
 import re
@@ -14,88 +14,12 @@ from attentively.checks import CheckFailed, NotImplementedYet, once_solved
 from attentively.checks import additive_attention as checks
 
 
-def _name(answer):
-    answers = answer if isinstance(answer, tuple) else (answer,)
-    return "-".join(each.__name__ for each in answers)
-
-
-def _cases(check, answers):
-    for answer in answers:
-        yield pytest.param(check, answer, id=f"{check.title}-{_name(answer)}".replace(" ", "_"))
-
-
-def _wrong_cases(check, bank):
-    for answer, words in bank:
-        name = f"{check.title}-{_name(answer)}".replace(" ", "_")
-        yield pytest.param(check, answer, words, id=name)
-
-
-RIGHT = [
-    *_cases(checks.energies, right.ENERGIES),
-    *_cases(checks.attention, right.ATTENTIONS),
-    *_cases(checks.predictions, right.PREDICTIONS),
-    *_cases(checks.bug_hunt, right.MENDED),
-    *_cases(checks.why_tanh, right.WHY_TANH),
-    *_cases(checks.alignment, right.ALIGNMENT),
-]
-WRONG = [
-    *_wrong_cases(checks.energies, wrong.ENERGIES),
-    *_wrong_cases(checks.attention, wrong.ATTENTIONS),
-    *_wrong_cases(checks.predictions, wrong.PREDICTIONS),
-    *_wrong_cases(checks.bug_hunt, wrong.BUG_HUNTS),
-    *_wrong_cases(checks.why_tanh, wrong.WHY_TANH),
-    *_wrong_cases(checks.alignment, wrong.ALIGNMENT),
-]
-
-
-def _call(check, answer, **options):
-    check(*(answer if isinstance(answer, tuple) else (answer,)), **options)
-
-
-@pytest.mark.parametrize(("check", "answer"), RIGHT)
-@pytest.mark.parametrize("thorough", [False, True])
-def test_right_answers_pass_however_they_are_written(check, answer, thorough, capsys):
-    _call(check, answer, thorough=thorough)
-    assert capsys.readouterr().out.startswith(f"{check.label}: right")
-
-
-@pytest.mark.parametrize(("check", "answer", "words"), WRONG)
-def test_wrong_answers_hear_their_own_mistake(check, answer, words):
-    with pytest.raises(CheckFailed) as caught:
-        _call(check, answer)
-    message = " ".join(str(caught.value).split())
-    assert message.startswith(f"{check.label}: not right yet.")
-    assert words in message
-    assert max(map(len, str(caught.value).splitlines())) < 200
-
-
-def test_each_part_has_enough_answers_of_both_kinds():
-    for case, fewest in ((RIGHT, 2), (WRONG, 5)):
-        for part in checks._parts.all:
-            assert sum(each.values[0] is part for each in case) >= fewest
-
-
-@pytest.mark.parametrize(("check", "answer", "words"), WRONG)
-def test_a_message_depends_on_the_mistake_alone(check, answer, words):
-    messages = set()
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        with pytest.raises(CheckFailed) as caught:
-            _call(check, answer)
-        messages.add(str(caught.value))
-    assert len(messages) == 1 or "two different answers" in words
+def test_each_part_has_five_wrong_answers_or_more():
+    assert min(len(answers) for answers in wrong.WRONG.values()) >= 5
 
 
 def test_the_package_passes_its_own_check():
     checks.check_attention(additive.AdditiveAttention, thorough=True)
-
-
-def test_a_check_leaves_the_random_numbers_of_the_notebook_alone():
-    torch.manual_seed(11)
-    expected = torch.rand(3)
-    torch.manual_seed(11)
-    checks.energies(right.energies_by_einsum)
-    assert torch.equal(torch.rand(3), expected)
 
 
 # What is not written yet

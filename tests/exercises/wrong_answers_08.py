@@ -790,3 +790,80 @@ ALIGNMENT = [
     ((links, experiment, smallest_weight), "smallest single weight"),
     ((links, experiment, a_float), "an int"),
 ]
+
+# Each part's wrong answers, by the name of its check
+WRONG = {
+    "energies": ENERGIES,
+    "attention": ATTENTIONS,
+    "predictions": PREDICTIONS,
+    "bug_hunt": BUG_HUNTS,
+    "why_tanh": WHY_TANH,
+    "alignment": ALIGNMENT,
+}
+
+
+# Through nbgrader: cells as a student would write them
+
+WITHOUT_TANH = """
+def energies(query, keys, W, U, v):
+    return ((query @ W.T).unsqueeze(1) + keys @ U.T) @ v
+"""
+MASK_IGNORED = """
+import warnings
+
+
+class AdditiveAttention(nn.Module):
+    def __init__(self, query_dim, key_dim, hidden_dim):
+        super().__init__()
+        self.query_projection = nn.Linear(query_dim, hidden_dim, bias=False)
+        self.key_projection = nn.Linear(key_dim, hidden_dim, bias=False)
+        self.energy = nn.Linear(hidden_dim, 1, bias=False)
+
+    def forward(self, query, keys, mask=None):
+        inside = self.query_projection(query).unsqueeze(1) + self.key_projection(keys)
+        weights = self.energy(torch.tanh(inside)).squeeze(-1).softmax(dim=-1)
+        return (weights.unsqueeze(-1) * keys).sum(dim=1), weights
+"""
+# Right, and with a warning on stderr, which must cost nothing.
+WARNED = """
+def energies(query, keys, W, U, v):
+    import warnings
+    warnings.warn("this is only a warning")
+    return torch.tanh((query @ W.T).unsqueeze(1) + keys @ U.T) @ v
+"""
+CHOSEN_ON_TEST = """
+from attentively.metrics import alignment_error_rate
+
+
+def links(weights, threshold):
+    words = weights[:-1, :-1]
+    linked = words >= threshold * words.max(dim=1, keepdim=True).values
+    return {(j, i) for i, j in linked.nonzero().tolist()}
+
+
+def experiment(validation, test, thresholds):
+    def rate(threshold):
+        predicted = [links(weights, threshold) for weights, _ in test]
+        return alignment_error_rate(predicted, [gold for _, gold in test])
+
+    return min((rate(threshold), threshold) for threshold in thresholds)[::-1]
+
+
+def least_looked_at(weights):
+    return int(weights[:-1, :-1].sum(dim=0).argmin())
+"""
+
+# Student: the cells that differ from the solution's, the checks lost by it, words of the feedback
+HANDED_IN = {
+    "without_tanh": ({"energies": WITHOUT_TANH}, ["energies-check"], "The tanh is missing"),
+    "mask_ignored": (
+        {"energies": WARNED, "attention": MASK_IGNORED},
+        ["attention-check"],
+        "The mask is ignored",
+    ),
+    "chosen_on_test": (
+        {"alignment": CHOSEN_ON_TEST},
+        ["alignment-check"],
+        "the threshold was chosen on the test sentences",
+    ),
+}

@@ -1,0 +1,141 @@
+"""Every assignment in solutions/, with its checks and its bank of answers.
+
+The bank is two files in tests/exercises/, by the assignment's number:
+
+right_answers_NN.py   RIGHT      {check: [answer, ...]}
+wrong_answers_NN.py   WRONG      {check: [(answer, words of its message), ...]}
+                      HANDED_IN  {student: ({cell: source}, [lost check cells], words of feedback)}
+
+An answer is what the check is called with; a tuple where it takes several.
+"""
+
+import importlib
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from types import ModuleType
+
+import pytest
+from notebook_tools import ROOT
+
+from attentively.checks import CheckFailed, Part
+from attentively_grader import course, notebooks
+
+sys.path.insert(0, str(ROOT / "tests" / "exercises"))
+
+FEWEST_RIGHT, FEWEST_WRONG = 2, 3
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One folder of solutions/: NN_topic."""
+
+    name: str
+
+    def __str__(self):
+        return self.name
+
+    @property
+    def number(self):
+        return self.name.partition("_")[0]
+
+    @property
+    def source(self):
+        return ROOT / "solutions" / self.name / f"{self.name}.ipynb"
+
+    @property
+    def released(self):
+        return ROOT / "exercises" / self.name / f"{self.name}.ipynb"
+
+    @property
+    def checks(self) -> ModuleType:
+        topic = self.name.partition("_")[2]
+        return importlib.import_module(f"attentively.checks.{topic}")
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """The checks by the names that the bank gives them, in the order of the parts."""
+        found = {name: each for name, each in vars(self.checks).items() if isinstance(each, Part)}
+        return dict(sorted(found.items(), key=lambda item: item[1].number))
+
+    @property
+    def graded_cells(self):
+        """The cells that nbgrader gives points to."""
+        cells = notebooks.read(self.source).cells
+        return [cell for cell in cells if cell.metadata.get("nbgrader", {}).get("grade")]
+
+    @property
+    def right(self):
+        return self._bank(f"right_answers_{self.number}", "RIGHT")
+
+    @property
+    def wrong(self):
+        return self._bank(f"wrong_answers_{self.number}", "WRONG")
+
+    @property
+    def handed_in(self):
+        return self._bank(f"wrong_answers_{self.number}", "HANDED_IN")
+
+    def _bank(self, module, name):
+        """Return a part of the bank; one that is not written holds nothing, which a test sees."""
+        if find_spec(module) is None:
+            return {}
+        return getattr(importlib.import_module(module), name)
+
+
+ASSIGNMENTS = [Assignment(name) for name in course.assignments(ROOT, course.load_config(ROOT))]
+
+
+def title(answer):
+    """Return a short name of an answer, for a test's name."""
+    answers = answer if isinstance(answer, tuple) else (answer,)
+    return "-".join(getattr(each, "__name__", type(each).__name__) for each in answers)
+
+
+def call(part, answer, **options):
+    """Check an answer as a notebook does."""
+    part(*(answer if isinstance(answer, tuple) else (answer,)), **options)
+
+
+def message(part, answer):
+    """Return what the check says against an answer; one that it lets pass fails the test."""
+    with pytest.raises(CheckFailed) as caught:
+        call(part, answer)
+    return str(caught.value)
+
+
+def faults_of_message(part, said, words):
+    """Return what is wrong with what a check says against an answer."""
+    found = []
+    flat = " ".join(said.split())
+    if not flat.startswith(f"{part.label}: not right yet."):
+        found.append(f"it begins {flat[:60]!r}")
+    if not words.strip() or words not in flat:
+        found.append(f"it lacks {words!r}: {flat}")
+    if max(map(len, said.splitlines())) >= 200:
+        found.append("a line is longer than 200 characters")
+    return found
+
+
+def faults_of_bank(parts, right, wrong):
+    """Return what a bank lacks, and what it has for no part."""
+    found = [f"{name!r} is no check" for name in sorted({*right, *wrong} - {*parts})]
+    for name in parts:
+        counts = (("right", FEWEST_RIGHT, right), ("wrong", FEWEST_WRONG, wrong))
+        for kind, fewest, bank in counts:
+            if len(bank.get(name, [])) < fewest:
+                there = len(bank.get(name, []))
+                found.append(f"{name!r} has {there} {kind} answers, and needs {fewest}")
+    return found
+
+
+def faults_of_scores(scores, lost=()):
+    """Return the checks that did not get what they should: nothing if lost, else all points."""
+    found = [f"{check!r} is no check" for check in lost if check not in scores.maximum]
+    for check, most in scores.maximum.items():
+        expected = 0 if check in lost else most
+        if scores.points[check] != expected:
+            found.append(f"{check!r} got {scores.points[check]:g}, expected {expected:g}")
+    if sum(scores.maximum.values()) != 100:
+        found.append(f"the points sum to {sum(scores.maximum.values()):g}, not to 100")
+    return found
