@@ -30,10 +30,15 @@ class CaptionerConfig(ModelConfig):
     height: int = 24
     width: int = 36
     feature_dim: int = 64
+    """Numbers in the vector of a place."""
     embedding_dim: int = 32
+    """Numbers in the vector of a token."""
     decoder_dim: int = 128
+    """Numbers in the state of the decoder."""
     attention_dim: int = 64
+    """The hidden layer of the additive score."""
     dropout: float = 0.0
+    """On embeddings, the vectors of places and what the output layer reads."""
 
     def __post_init__(self) -> None:
         if self.height < 1 or self.width < 1 or self.height % STRIDE or self.width % STRIDE:
