@@ -20,14 +20,15 @@ says of two digits how they stand to each other, and leaves no digit out:
     relation  "above" | "below" | "left" "of" | "right" "of"
 
 "Above" means in a higher row, whatever the columns, and "left of" in a column further left. So
-several captions are true of a scene: either digit may come first, and of two that stand
-aslant two relations hold. A scene has one of them, taken at random; :func:`is_faithful` knows
-every other.
+several captions are true of a scene: digits may come in any order, and of two that stand
+aslant two relations hold. The captions of the data name the smaller digit first and take a
+relation at random; :func:`is_faithful` knows all that is true.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
@@ -143,22 +144,24 @@ def _scene(random: Random, images: Sequence[Sequence[Tensor]]) -> DigitScene:
         left = column * CELL_SIZE + random.randint(0, CELL_SIZE - DIGIT_SIZE)
         drawn = random.choice(images[digit])
         image[0, top : top + DIGIT_SIZE, left : left + DIGIT_SIZE] = drawn
-    caption = _caption(random, cells, places)
+    caption = _caption(random, cells)
     focus = ground(cells, caption)
     assert focus is not None  # what was said is true
     return DigitScene(image, cells, caption, focus)
 
 
-def _caption(random: Random, cells: Cells, places: Sequence[int]) -> tuple[str, ...]:
-    """Name a single digit; compare the first with the second, and the third with either."""
-    groups = [tuple(places[:2])]
-    if len(places) == 3:
-        groups.append((places[2], random.choice(places[:2])))
-    claims = []
-    for group in groups:
-        true = [relation for relation in RELATIONS if group in _groups(relation)]
-        claims.append(_say(_digits_at(cells, group), random.choice(true) if true else ()))
-    return claims[0] if len(claims) == 1 else claims[0] + ("and",) + claims[1]
+def _caption(random: Random, cells: Cells) -> tuple[str, ...]:
+    """Name a single digit; compare the smallest with the next, and that with a third."""
+    digit_at = {place: digit for place, digit in enumerate(cells) if digit is not None}
+    places = sorted(digit_at, key=lambda place: (digit_at[place], place))
+    if len(places) == 1:
+        return _say(_digits_at(cells, places), ())
+    said: tuple[str, ...] = ()
+    for pair in pairwise(places):
+        true = [relation for relation in RELATIONS if pair in _groups(relation)]
+        said += ("and",) if said else ()
+        said += _say(_digits_at(cells, pair), random.choice(true))
+    return said
 
 
 def _say(digits: Sequence[int | None], relation: tuple[str, ...]) -> tuple[str, ...]:
