@@ -266,7 +266,7 @@ def test_damage_anywhere_in_the_header_is_refused_or_harmless(path):
     ("field", "value", "message"),
     [
         ("format", "attentively checkpoint 7", "of format 'attentively checkpoint 7'"),
-        ("model", "Perceiver", r"of kind 'Perceiver'; known are \['Classifier', .*'Seq2Seq'"),
+        ("model", "Perceiver", r"of kind 'Perceiver'; known are \['Captioner', .*'Seq2Seq'"),
         ("config", "{}", r"needs \['src_vocab_size', 'tgt_vocab_size'\]"),
         ("config", '{"wings": 2}', r"has no \['wings'\]"),
         ("config", "[", "damaged"),

@@ -163,7 +163,7 @@ def doubly_stochastic_penalty(
 
     for each image, and the mean over the batch; padding of the targets, where `tgt_mask` is
     False, looks at nothing. Added to the loss it asks that every place be looked at about
-    once (section 4.2.1, equation 14). With fewer words than places it cannot be zero.
+    once (section 4.2.1). With fewer words than places it cannot be zero.
     """
     looked_at = (weights * tgt_mask.unsqueeze(-1)).sum(dim=1)
     return (1 - looked_at).square().sum(dim=-1).mean()
