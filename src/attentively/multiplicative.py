@@ -215,10 +215,11 @@ class LocalAttention(nn.Module):
         """Return :math:`p_t`, the middle of the window, in sentences of these `lengths`."""
         if self.kind == "local-p":
             hidden = torch.tanh(self.position_projection(query))
-            return lengths * torch.sigmoid(self.position_energy(hidden)).squeeze(-1)
+            # In 32 bits: bfloat16 cannot tell word 300 from word 301.
+            return lengths * torch.sigmoid(self.position_energy(hidden).float()).squeeze(-1)
         if step is None:
             raise ValueError("local-m goes by the decoder's step, which is missing")
-        return (lengths - 1).clamp(max=step).to(query.dtype)
+        return (lengths - 1).clamp(max=step).float()
 
     def project_keys(
         self, keys: Float[Tensor, "batch src_len key_dim"]
