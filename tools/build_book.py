@@ -1,38 +1,230 @@
 """Build the book into _build/html, so that old outputs never stand beside new code.
 
 Jupyter Book executes a chapter again when its own cells change; it does not notice that the
-package which those cells import has changed. So the fingerprints of what a page shows are kept
-in _build, and what is stale goes before anything is built:
+package which those cells import has changed, and Sphinx does not read an unchanged page twice.
+So fingerprints are kept in _build. When one changes that is
 
-- the code that chapters run (src, book/results, the pins): forget every execution;
-- the look of pages (configuration, extensions, bibliography): write every page anew.
+- of all that a page's outputs can depend on: this page is executed again, and no other;
+- of all that it shows: it is read again, with the outputs that it had;
+- of how all pages look: all are read again. Whatever changes, all are written anew.
+
+What a page needs is read from its text, without running it; where that cannot be told, all of
+src counts.
 """
 
+import ast
+import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 
+from jupyter_cache import get_cache  # type: ignore[import-untyped]
+
 ROOT = Path(__file__).resolve().parents[1]
-CODE = ["src", "book/results", "constraints.txt", "tools/build_book.py"]
-LOOK = ["_config.yml", "_toc.yml", "book/_ext", "book/references.bib"]
+STAMP = ".fingerprints.json"
+EVERY_PAGE = ["constraints.txt", "tools/build_book.py"]
+LOOK = [*EVERY_PAGE, "_config.yml", "_toc.yml", "book/_ext", "book/_static", "book/references.bib"]
+CELL = re.compile(r"^(`{3,}|:{3,})\{code-cell\}.*?\n(.*?)^\1", re.M | re.S)
+OPTIONS = re.compile(r"\A(---\n.*?^---$|(:[^\n]*\n)+)", re.M | re.S)
+DOCSTRINGS = re.compile(r"^\.\. auto", re.M)
+INCLUDED = re.compile(r"\{literalinclude\}[ \t]*(\S+)")
+COMPUTED = re.compile(r"import_module|__import__|get_ipython|subprocess|os\.system")
+"""Where this is used, what is needed cannot be read from the text."""
+LOOKED_AT = re.compile(r"raises-exception|\btraceback\b|\binspect\b|getsource|__doc__|\bhelp\(")
+"""Where this is used, comments, docstrings and the numbers of lines can reach the outputs."""
 
 
-def fingerprint(paths: Iterable[Path]) -> str:
-    """Return one hash of every file's name and content; caches do not count."""
-    digest = hashlib.sha256(f"{sys.version_info[:2]}".encode())
-    for path in paths:
-        files = [path] if path.is_file() else sorted(path.rglob("*"))
-        for file in files:
-            if file.is_file() and "__pycache__" not in file.parts:
-                digest.update(f"{file.relative_to(path.parent)}\0".encode())
-                digest.update(hashlib.sha256(file.read_bytes()).digest())
+def files_of(folder: Path) -> list[Path]:
+    """Return a folder's files, or the file itself; caches do not count."""
+    if folder.is_file():
+        return [folder]
+    return [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+
+
+def fingerprint(root: Path, files: Iterable[Path], *facts: str) -> str:
+    """Return one hash of every file's name and content, and of further facts."""
+    digest = hashlib.sha256()
+    for fact in [sys.version, version("torch"), *facts]:
+        digest.update(f"{fact}\0".encode())
+    for file in files:
+        digest.update(f"{os.path.relpath(file, root)}\0".encode())
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()
+
+
+# What a page needs
+
+
+def cells(text: str) -> str:
+    """Return the code of a page's cells, less their options."""
+    return "\n".join(OPTIONS.sub("", match[2]) for match in CELL.finditer(text))
+
+
+@functools.cache
+def imported(code: str) -> list[str]:
+    """Return each module, or name in a module, that the code imports, inside functions too."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            found += (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            found += (f"{module}.{alias.name}" for alias in node.names)
+    return found
+
+
+def modules(src: Path, code: str) -> dict[Path, str]:
+    """Return the files in `src` that the code imports, and what these import, with their text.
+
+    Raises `SyntaxError` for code that is more than Python, and `LookupError` where imports are
+    computed or relative: then what is needed cannot be told.
+    """
+    found: dict[Path, str] = {}
+    waiting = [code]
+    while waiting:
+        text = waiting.pop()
+        if COMPUTED.search(text):
+            raise LookupError("what is imported is known only when it runs")
+        for name in imported(text):
+            if name.startswith("."):
+                raise LookupError(f"{name} is a relative import")
+            parts = name.split(".")
+            for length in range(1, len(parts) + 1):  # a package's __init__ runs too
+                place = src.joinpath(*parts[:length])
+                for file in (place / "__init__.py", place.with_suffix(".py")):
+                    if file.is_file() and file not in found:
+                        found[file] = file.read_text(encoding="utf-8")
+                        waiting.append(found[file])
+    return found
+
+
+@functools.cache
+def meaning(text: str) -> str:
+    """Return what Python code does, whatever its comments, docstrings and layout."""
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody"):
+            if isinstance(statements := getattr(node, field, None), list):
+                kept = [each for each in statements if not _says_only(each)]
+                setattr(node, field, kept)
+    return ast.dump(tree)
+
+
+def _says_only(statement: ast.stmt) -> bool:
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
+
+
+def data_files(src: Path, texts: Iterable[str]) -> Iterator[Path]:
+    """Yield the data files in `src` that code may read: its text names the file or its folder.
+
+    Of the checkpoints those that are named, where each call of `load_pretrained` holds a name.
+    """
+    everything = "\n".join(texts)
+    names_known = all(_loads_by_name(text) for text in texts)
+    for file in files_of(src):
+        if file.suffix == ".py":
+            continue
+        folder_counts = file.parent.name != "pretrained" or not names_known
+        if file.name.split(".")[0] in everything or (
+            folder_counts and file.parent.name in everything
+        ):
+            yield file
+
+
+@functools.cache
+def _loads_by_name(code: str) -> bool:
+    tree = ast.parse(code)
+    by_name = {
+        node.func
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)
+    }
+    return all(
+        node in by_name
+        for node in ast.walk(tree)
+        if getattr(node, "attr", getattr(node, "id", "")) == "load_pretrained"
+    )
+
+
+def results_files(book: Path, text: str, code: str) -> list[Path]:
+    """Return the results that a page names; all of them if it reads some by a computed name."""
+    files = files_of(book / "results")
+    strings = re.findall(r"""["']([^"'\n]*\bresults\b[^"'\n]*)["']""", code)
+    if any(not re.fullmatch(r"[\w./-]*\bresults/[\w.-]+\.json", each) for each in strings):
+        return files
+    return [file for file in files if file.name.split(".")[0] in text]
+
+
+def included(page: Path) -> list[Path]:
+    """Return the files that a page shows parts of."""
+    names = INCLUDED.findall(page.read_text(encoding="utf-8"))
+    files = [(page.parent / name).resolve() for name in names]
+    return [file for file in files if file.is_file()]
+
+
+def outputs_of(root: Path, page: Path) -> str:
+    """Return a hash of all that the outputs of a page can depend on; nothing if it has none."""
+    src, book = root / "src", root / "book"
+    text = page.read_text(encoding="utf-8")
+    if not (code := cells(text)):
+        return ""
+    facts = [code]
+    files = [root / path for path in EVERY_PAGE] + results_files(book, text, code)
+    files += [  # whatever else lies beside the pages
+        file
+        for file in files_of(book)
+        if file.suffix not in (".md", ".bib")
+        and file.relative_to(book).parts[0] not in ("results", "_ext", "_static")
+    ]
+    try:
+        needed = modules(src, code)
+        files += data_files(src, [code, *needed.values()])
+        needed |= {f: f.read_text(encoding="utf-8") for f in included(page) if f.suffix == ".py"}
+        if any(LOOKED_AT.search(each) for each in [text, *needed.values()]):
+            files += sorted(needed)
+        else:
+            for file in sorted(needed):
+                facts += [os.path.relpath(file, root), meaning(needed[file])]
+    except (SyntaxError, LookupError):
+        files += files_of(src)
+    return fingerprint(root, files, *facts)
+
+
+def shown_by(root: Path, page: Path) -> str:
+    """Return a hash of what a page shows beside its outputs."""
+    files = [page, *included(page)]
+    if DOCSTRINGS.search(page.read_text(encoding="utf-8")):
+        files += [file for file in files_of(root / "src") if file.suffix == ".py"]
+    return fingerprint(root, files)
+
+
+# What is stale
+
+
+def fingerprints(root: Path) -> dict[str, list[str]]:
+    """Return those of each page, outputs first, and under an empty name that of how all look."""
+    look = fingerprint(root, [file for path in LOOK for file in files_of(root / path)])
+    pages = [file for file in files_of(root / "book") if file.suffix == ".md"]
+    return {"": [look]} | {
+        page.relative_to(root).as_posix(): [outputs_of(root, page), shown_by(root, page)]
+        for page in pages
+    }
 
 
 def drop_stale(root: Path, build: Path) -> str:
@@ -40,25 +232,39 @@ def drop_stale(root: Path, build: Path) -> str:
 
     What is left is consistent at once, so an interrupted build needs no repair.
     """
-    stamp = build / ".fingerprints.json"
-    new = {
-        "code": fingerprint(root / path for path in CODE),
-        "look": fingerprint(root / path for path in LOOK),
-    }
+    stamp = build / STAMP
+    new = fingerprints(root)
     old = json.loads(stamp.read_text()) if stamp.exists() else {}
     if old == new:
         return ""
     stamp.unlink(missing_ok=True)
-    stale = ["html", ".doctrees"]
-    reason = "the pages' configuration changed: every page is written anew"
-    if old.get("code") != new["code"]:
-        stale += [".jupyter_cache", "jupyter_execute"]
-        reason = "src/, book/results/ or the pins changed: every chapter is executed anew"
-    for name in stale:
-        shutil.rmtree(build / name, ignore_errors=True)
+    pages = [name for name in new if name]
+    executed = [name for name in pages if new[name][0] != old.get(name, [""])[0]]
+    forget_executions(
+        build / ".jupyter_cache",
+        {(root / name).resolve() for name in pages if old and name not in executed},
+    )
+    shutil.rmtree(build / "html", ignore_errors=True)
+    if new[""] != old.get(""):
+        shutil.rmtree(build / ".doctrees", ignore_errors=True)
+        shutil.rmtree(build / "jupyter_execute", ignore_errors=True)
+    for name in pages:
+        if new[name] != old.get(name):
+            (build / ".doctrees" / name).with_suffix(".doctree").unlink(missing_ok=True)
     build.mkdir(exist_ok=True)
     stamp.write_text(json.dumps(new, indent=1) + "\n")
-    return reason if old else ""
+    return f"executed anew, for what they need has changed: {', '.join(executed) or 'no page'}"
+
+
+def forget_executions(folder: Path, kept: set[Path]) -> None:
+    """Drop every execution from Jupyter Book's cache that is not of one of the `kept` pages."""
+    if not kept:
+        shutil.rmtree(folder, ignore_errors=True)
+    elif folder.exists():
+        cache = get_cache(folder)
+        for record in cache.list_cache_records():
+            if Path(record.uri).resolve() not in kept:
+                cache.remove_cache(record.pk)
 
 
 def own_kernel_settings(build: Path) -> Path:
@@ -89,6 +295,9 @@ def build_book(root: Path) -> int:
     jupyter_book = Path(sys.executable).parent / "jupyter-book"
     command = [str(jupyter_book), "build", ".", "-W", "--keep-going"]
     status = subprocess.run(command, cwd=root, env=environment).returncode
+    stamp = build / STAMP
+    if json.loads(stamp.read_text()) != fingerprints(root):
+        stamp.unlink()  # what was edited meanwhile may be seen by some pages only
     seconds = time.monotonic() - started
     if status:
         # A page once read is not read again, and then its warning would not come back.

@@ -6,6 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from nbformat.v4 import new_code_cell, new_notebook
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -15,43 +18,72 @@ spec.loader.exec_module(build_book)
 
 PAGE = """---
 file_format: mystnb
-kernelspec: {name: python3, display_name: Python 3}
+kernelspec: {{name: python3, display_name: Python 3}}
 ---
-# A page
+# {title}
 
-```{code-cell} python3
+```{{code-cell}} python3
+:tags: [hide-input]
 import sys
 
 sys.path.insert(0, "../src")
-from shown import value
+{code}
+```
+"""
+# `shown` is what a page imports; what it needs lies two imports deep, once inside a function.
+SHOWN = "from shown import value\n\nprint(f'The value is {value()}.')"
+RESULTS = """import json
+from pathlib import Path
 
-print(f"The value is {value()}.")
+print("The result is", json.loads(Path("results/small.json").read_text()))"""
+API = """# The package
+
+```{eval-rst}
+.. automodule:: aside
+   :members:
 ```
 """
 
 
 @pytest.fixture
-def project(tmp_path):
-    """A book of one page, built as the real one is, on a package of one function."""
+def project(tmp_path, monkeypatch):
+    """A book of three pages, built as the real one is, on a package of four modules."""
     root = tmp_path / "project"
-    shutil.copytree(ROOT / "book" / "_ext", root / "book" / "_ext")
-    shutil.copytree(ROOT / "book" / "_static", root / "book" / "_static")
+    for folder in ("_ext", "_static"):
+        shutil.copytree(ROOT / "book" / folder, root / "book" / folder)
     shutil.copy(ROOT / "_config.yml", root)
-    (root / "book" / "references.bib").write_text("")
-    (root / "book" / "page.md").write_text(PAGE)
-    (root / "_toc.yml").write_text("format: jb-book\nroot: book/page\n")
-    (root / "constraints.txt").write_text("")
-    (root / "src").mkdir()
+    (root / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "build_book.py", root / "tools")
+    write(root, "book/references.bib", "")
+    write(root, "book/page.md", PAGE.format(title="A page", code=SHOWN))
+    write(root, "book/other.md", PAGE.format(title="Another page", code=RESULTS))
+    write(root, "book/api.md", API)
+    write(root, "book/results/small.json", "1")
+    write(root, "book/results/large.json", "2")
+    chapters = "chapters: [{file: book/other}, {file: book/api}]"
+    write(root, "_toc.yml", f"format: jb-book\nroot: book/page\n{chapters}\n")
+    write(root, "constraints.txt", "")
+    write(root, "src/shown.py", "from middle import deep_value as value\n")
+    write(root, "src/middle/__init__.py", "def deep_value():\n    import deep\n    return deep.N\n")
+    write(root, "src/middle/table.csv", "1,2")
+    write(root, "src/aside.py", '"""Beside it."""\n\n\ndef unused():\n    """Return nothing."""\n')
+    write(root, "src/pretrained/toy.safetensors", "numbers")
     write_value(root, "17")
+    monkeypatch.setenv("PYTHONPATH", str(root / "src"))  # for the page of the package
     return root
 
 
-def write_value(root, expression):
-    (root / "src" / "shown.py").write_text(f"def value():\n    return {expression}\n")
+def write(root, path, text):
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+def write_value(root, expression, docstring="Hold a number."):
+    write(root, "src/deep.py", f'"""{docstring}"""\n\nN = {expression}\n')
 
 
 @pytest.mark.notebook
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_change_in_src_is_seen_and_a_failure_stays_one(project, capfd):
     """The trap: Jupyter Book's cache looks at the page only."""
 
@@ -59,74 +91,276 @@ def test_a_change_in_src_is_seen_and_a_failure_stays_one(project, capfd):
         status = build_book.build_book(project)
         html = project / "_build" / "html" / "book" / "page.html"
         said = re.sub(r"\x1b\[[\d;]*m", "", "".join(capfd.readouterr()))  # less its colours
-        return status, html.read_text() if html.exists() else "", said
+        executed = re.findall(r"(\w+)\.md: Executing notebook", said)
+        return status, html.read_text() if html.exists() else "", said, executed
 
-    status, html, said = build()
-    assert status == 0
+    def text(page):
+        return (project / "_build" / "html" / "book" / f"{page}.html").read_text()
+
+    status, html, said, executed = build()
+    assert status == 0, said
     assert "The value is 17." in html
+    assert "The result is 1" in text("other")
+    assert "Return nothing." in text("api")
     assert "Open _build/html/index.html" in said
+    assert sorted(executed) == ["other", "page"]
 
-    status, html, said = build()
+    status, html, said, executed = build()
     assert status == 0
-    assert "Executing notebook" not in said, "a second build executes nothing"
+    assert executed == [], "a second build executes nothing"
 
+    # Two imports deep: this page is executed, the other is not.
     write_value(project, "19")
-    status, html, said = build()
+    status, html, said, executed = build()
     assert status == 0
-    assert "src/, book/results/ or the pins changed" in said
+    assert "executed anew, for what they need has changed: book/page.md" in said
+    assert executed == ["page"]
     assert "The value is 19." in html
     assert "The value is 17." not in html
+    assert "The result is 1" in text("other")
+
+    # A module that no page imports, and a docstring of one that a page does; then a result.
+    write(project, "src/aside.py", 'def unused():\n    """Return nothing at all."""\n')
+    write_value(project, "19", docstring="Hold a prime number.")
+    write(project, "book/results/small.json", "23")
+    status, html, said, executed = build()
+    assert status == 0
+    assert executed == ["other"]
+    assert "Return nothing at all." in text("api")
+    assert "The result is 23" in text("other")
+    assert "The value is 19." in html
 
     write_value(project, "1 / 0")
     for _ in range(2):  # Sphinx alone would pass the second time: the page is not read again
-        status, html, said = build()
+        status, html, said, executed = build()
         assert status == 1
         assert "ZeroDivisionError: division by zero" in said
         assert "The traceback of a failing cell: _build/html/reports/book/page.err.log" in said
         assert not re.search(r"The value is \d", html)
 
-    write_value(project, "23")
-    status, html, said = build()
+    # The number of long ago comes back: what was executed then has been forgotten.
+    write_value(project, "17")
+    status, html, said, executed = build()
     assert status == 0
-    assert "The value is 23." in html
+    assert "The value is 17." in html
+
+
+ALL = {"html", ".doctrees", ".jupyter_cache", "jupyter_execute"}
+PAGES = ["api", "other", "page"]
 
 
 @pytest.fixture
 def built(project):
     """What a build leaves behind, without the building."""
     build = project / "_build"
-    assert build_book.drop_stale(project, build) == ""
-    for name in ["html", ".doctrees", ".jupyter_cache", "jupyter_execute"]:
-        (build / name).mkdir(parents=True)
+    assert "page.md" in build_book.drop_stale(project, build)
+    leave(project)
     return build
+
+
+def leave(project):
+    build = project / "_build"
+    for name in ["html", ".doctrees/book", "jupyter_execute"]:
+        (build / name).mkdir(parents=True, exist_ok=True)
+    for page in PAGES:
+        (build / ".doctrees" / "book" / f"{page}.doctree").touch()
+    cache = get_cache(build / ".jupyter_cache")
+    for page in ("page", "other"):
+        record(cache, project / "book" / f"{page}.md", page)
+
+
+def record(cache, path, page):
+    notebook = new_notebook(
+        cells=[new_code_cell(f"print({page!r})")],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    )
+    bundle = CacheBundleIn(notebook, str(path))
+    cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
 
 
 def left(build):
     return {path.name for path in build.iterdir() if path.is_dir()}
 
 
+def executions(build):
+    """Return the pages whose executions are kept."""
+    if not (build / ".jupyter_cache").exists():
+        return []
+    records = get_cache(build / ".jupyter_cache").list_cache_records()
+    return sorted(Path(each.uri).stem for each in records)
+
+
+def read(build):
+    """Return the pages that Sphinx will not read again."""
+    return sorted(path.stem for path in build.glob(".doctrees/book/*.doctree"))
+
+
 def test_no_change_drops_nothing(project, built):
     assert build_book.drop_stale(project, built) == ""
-    assert left(built) == {"html", ".doctrees", ".jupyter_cache", "jupyter_execute"}
+    assert left(built) == ALL
+    assert executions(built) == ["other", "page"]
+    assert read(built) == PAGES
+
+
+BOTH = ["page", "other"]
 
 
 @pytest.mark.parametrize(
-    ("path", "executed_again"),
+    ("path", "executed_again", "read_again"),
     [
-        ("src/new.py", True),
-        ("src/pretrained/model.safetensors", True),
-        ("book/results/bottleneck.json", True),
-        ("constraints.txt", True),
-        ("book/_ext/new.py", False),
-        ("_toc.yml", False),
+        # Needed by the page: itself, two imports deep, inside a function; a package's data
+        ("src/shown.py", ["page"], ["api", "page"]),
+        ("src/middle/__init__.py", ["page"], ["api", "page"]),
+        ("src/deep.py", ["page"], ["api", "page"]),
+        # Needed by none: docstrings are shown all the same
+        ("src/aside.py", [], ["api"]),
+        ("src/new.py", [], ["api"]),
+        ("src/middle/unused.py", [], ["api"]),
+        ("src/pretrained/toy.safetensors", [], []),
+        # What shadows a module that a page imports is needed
+        ("src/json.py", ["other"], ["api", "other"]),
+        # Results are read by name
+        ("book/results/small.json", ["other"], ["other"]),
+        ("book/results/large.json", [], []),
+        # What concerns all
+        ("book/helper.py", BOTH, BOTH),
+        ("constraints.txt", BOTH, PAGES),
+        ("tools/build_book.py", BOTH, PAGES),
+        ("book/_ext/new.py", [], PAGES),
+        ("book/references.bib", [], PAGES),
+        ("_toc.yml", [], PAGES),
+        ("_config.yml", [], PAGES),
     ],
 )
-def test_each_change_drops_what_it_makes_stale(project, built, path, executed_again):
-    (project / path).parent.mkdir(parents=True, exist_ok=True)
-    (project / path).write_text("new")
-    assert "anew" in build_book.drop_stale(project, built)
-    assert left(built) == (set() if executed_again else {".jupyter_cache", "jupyter_execute"})
+def test_each_change_drops_what_it_makes_stale(project, built, path, executed_again, read_again):
+    before = (project / path).read_text() if (project / path).exists() else ""
+    write(project, path, before + "\nnew = 1\n")
+    changed = bool(executed_again or read_again)
+    said = build_book.drop_stale(project, built)
+    assert bool(said) == changed
+    assert executions(built) == sorted({"other", "page"} - {*executed_again})
+    assert read(built) == sorted({*PAGES} - {*read_again})
+    assert ("html" in left(built)) == (not changed), "whatever changes, all pages are written"
+    for page in ("page", "other"):
+        assert (f"{page}.md" in said) == (page in executed_again)
     assert build_book.drop_stale(project, built) == "", "and is told once"
+
+
+@pytest.mark.parametrize(
+    ("text", "executed_again"),
+    [
+        ('"""Hold another number."""\n\nN = 17\n', []),
+        ("# A comment\nN = (17)  # of the paper\n", []),
+        ("N = 18\n", ["page"]),
+        ('"""Hold a number."""\n\nN = 17.0\n', ["page"]),
+    ],
+)
+def test_docstrings_comments_and_layout_execute_nothing(project, built, text, executed_again):
+    write(project, "src/deep.py", text)
+    assert build_book.drop_stale(project, built)
+    assert executions(built) == sorted({"other", "page"} - {*executed_again})
+    assert "api" not in read(built)
+
+
+@pytest.mark.parametrize("cell", ["help(value)", "print(value.__doc__)", "import inspect"])
+def test_a_page_that_looks_at_code_counts_every_letter(project, built, cell):
+    write(project, "book/page.md", PAGE.format(title="A page", code=f"{SHOWN}\n{cell}"))
+    build_book.drop_stale(project, built)
+    leave(project)
+    write_value(project, "17", docstring="Hold a prime.")
+    build_book.drop_stale(project, built)
+    assert executions(built) == ["other"]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    ["!python script.py", "%run x.py", "import importlib\nimportlib.import_module('a' + 'b')"],
+)
+@pytest.mark.parametrize("path", ["src/aside.py", "src/pretrained/toy.safetensors"])
+def test_where_needs_cannot_be_read_all_of_src_counts(project, built, cell, path):
+    write(project, "book/page.md", PAGE.format(title="A page", code=cell))
+    build_book.drop_stale(project, built)
+    leave(project)
+    write(project, path, "changed = 1\n")
+    build_book.drop_stale(project, built)
+    assert executions(built) == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "needs"),
+    [
+        ("load_pretrained('toy')", True),
+        ("load_pretrained('other')", False),
+        ("load_pretrained(name)", True),
+        ("[*map(load_pretrained, names)]", True),
+    ],
+)
+def test_checkpoints_count_by_name_where_all_names_are_written_out(project, built, cell, needs):
+    write(project, "src/shown.py", "FOLDER = 'pretrained'\ndef load_pretrained(name): ...\n")
+    code = f"from shown import load_pretrained\n{cell}"
+    write(project, "book/page.md", PAGE.format(title="A page", code=code))
+    build_book.drop_stale(project, built)
+    leave(project)
+    write(project, "src/pretrained/toy.safetensors", "other numbers")
+    build_book.drop_stale(project, built)
+    assert executions(built) == (["other"] if needs else ["other", "page"])
+
+
+def test_data_beside_a_module_that_names_it_counts(project, built):
+    write(project, "src/deep.py", "N = open('table.csv')\n")
+    build_book.drop_stale(project, built)
+    leave(project)
+    write(project, "src/middle/table.csv", "3,4")
+    build_book.drop_stale(project, built)
+    assert executions(built) == ["other"]
+
+
+@pytest.mark.parametrize("path", ["Path('results') / name", "f'results/{name}.json'"])
+def test_results_under_computed_names_are_all_results(project, built, path):
+    code = f"from pathlib import Path\nname = 'la' + 'rge'\nprint({path})"
+    write(project, "book/page.md", PAGE.format(title="A page", code=code))
+    build_book.drop_stale(project, built)
+    leave(project)
+    write(project, "book/results/large.json", "3")
+    build_book.drop_stale(project, built)
+    assert executions(built) == ["other"]
+
+
+def test_a_file_that_a_page_shows_counts(project, built):
+    shown = "\n```{literalinclude} ../src/aside.py\n```\n"
+    write(project, "book/page.md", PAGE.format(title="A page", code=SHOWN) + shown)
+    build_book.drop_stale(project, built)
+    leave(project)
+    write(project, "src/aside.py", '"""Elsewhere."""\n\n\ndef unused(): ...\n')
+    build_book.drop_stale(project, built)
+    assert "page" not in read(built)
+    leave(project)
+    write(project, "src/aside.py", '"""Elsewhere."""\n\n\ndef unused():\n    return 1\n')
+    build_book.drop_stale(project, built)
+    assert executions(built) == ["other"]
+
+
+def test_a_page_of_other_cells_is_executed_and_read_again(project, built):
+    write(project, "book/page.md", PAGE.format(title="A page", code=SHOWN + "\nprint(1)"))
+    assert "book/page.md" in build_book.drop_stale(project, built)
+    assert executions(built) == ["other"]
+    assert read(built) == ["api", "other"]
+
+
+def test_prose_executes_nothing(project, built):
+    write(project, "book/page.md", PAGE.format(title="A new title", code=SHOWN))
+    assert "no page" in build_book.drop_stale(project, built)
+    assert executions(built) == ["other", "page"]
+    assert read(built) == ["api", "other"]
+
+
+def test_executions_of_another_place_are_not_trusted(project, built):
+    """A copied tree: its cache tells of the pages that it was copied from."""
+    copy = project.parent / "copy"
+    shutil.copytree(project, copy)
+    write(copy, "src/deep.py", "N = 1\n")
+    build_book.drop_stale(copy, copy / "_build")
+    assert executions(copy / "_build") == []
 
 
 def test_a_renamed_or_removed_file_counts_as_a_change(project, built):
@@ -138,6 +372,13 @@ def test_a_renamed_or_removed_file_counts_as_a_change(project, built):
 
 @pytest.mark.parametrize("path", ["src/__pycache__/shown.pyc", "README.md", "tests/test_x.py"])
 def test_other_files_do_not_matter(project, built, path):
-    (project / path).parent.mkdir(parents=True, exist_ok=True)
-    (project / path).write_text("new")
+    write(project, path, "new")
     assert build_book.drop_stale(project, built) == ""
+
+
+def test_every_page_of_the_book_can_be_read():
+    """Of no chapter all of src counts: that would execute it after every change."""
+    for page in (ROOT / "book").glob("*.md"):
+        code = build_book.cells(page.read_text())
+        needed = build_book.modules(ROOT / "src", code)
+        assert len(needed) < len([*(ROOT / "src").rglob("*.py")])
