@@ -19,7 +19,7 @@ from attentively.captioning import (
 from attentively.checkpoints import Checkpoint
 from attentively.data import digits
 from attentively.data.batches import encode_scenes
-from attentively.decoding import caption
+from attentively.writing import caption
 from attentively.training import Trainer, TrainingConfig
 from attentively.vocabulary import Vocabulary, WordTokenizer
 

@@ -47,3 +47,10 @@ class ModelConfig(Config, ABC):
     @abstractmethod
     def vocab_sizes(self) -> VocabSizes:
         """What its source and its target tokenizer must hold."""
+
+
+def check_at_least_one(**numbers: int) -> None:
+    """Raise `ValueError` for a number below 1, naming it."""
+    for name, number in numbers.items():
+        if number < 1:
+            raise ValueError(f"{name}={number} must be at least 1")

@@ -9,17 +9,16 @@ each is one loop, for translation, for captions and for text that goes on from a
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from attentively.checkpoints import Checkpoint, CheckpointError
-from attentively.data.batches import pad
-from attentively.protocol import Autoregressive, EncoderDecoder, Memory
-from attentively.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID, Tokenizer, unknown_words
+from attentively.checkpoints import CheckpointError
+from attentively.config import check_at_least_one
+from attentively.protocol import Autoregressive, EncoderDecoder
+from attentively.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID
 
 # No reader wants these in a sentence. <pad> and <start> are never a target in training, so
 # what a model says of them is noise; <unk> stands for every rare word at once.
@@ -48,25 +47,14 @@ class _Beginning(NamedTuple):
     """What it is to read next."""
 
 
-class _Source(NamedTuple):
-    """What a model has read."""
-
-    memory: Memory
-    src_mask: Bool[Tensor, "batch 1 src_len"]
-
-
-def _read(
+def _begin(
     model: EncoderDecoder[Any],
     src: Shaped[Tensor, "batch ..."],
     src_mask: Bool[Tensor, "batch 1 src_len"],
-) -> _Source:
-    return _Source(model.encode(src, src_mask), src_mask)
-
-
-def _begin(model: EncoderDecoder[Any], source: _Source) -> _Beginning:
-    outputs = source.memory.outputs
-    first = torch.full((len(outputs),), START_ID, device=outputs.device)
-    return _Beginning(model.start(*source), first)
+) -> _Beginning:
+    """Read the sources, and stand before the first token."""
+    first = torch.full((len(src),), START_ID, device=src.device)
+    return _Beginning(model.start(model.encode(src, src_mask), src_mask), first)
 
 
 def greedy_search(
@@ -81,9 +69,9 @@ def greedy_search(
     The search gives up after `max_len` tokens, the end token counted. Returns one hypothesis
     for each source; its score is its log-probability.
     """
-    _check_at_least_one(max_len=max_len)
+    check_at_least_one(max_len=max_len)
     with evaluating(model):
-        beginning = _begin(model, _read(model, src, src_mask))
+        beginning = _begin(model, src, src_mask)
         return _one_by_one(model, beginning, max_len, _likeliest, forbidden_ids)
 
 
@@ -194,9 +182,9 @@ def beam_search(
     Returns up to `beam_size` hypotheses for each source, the best first. Those given up
     after `max_len` tokens, the end token counted, stand after those that ended.
     """
-    _check_at_least_one(max_len=max_len)
+    check_at_least_one(max_len=max_len)
     with evaluating(model):
-        beginning = _begin(model, _read(model, src, src_mask))
+        beginning = _begin(model, src, src_mask)
         how = Beam(beam_size, length_penalty)
         return _beam_search(model, beginning, max_len, how, forbidden_ids)
 
@@ -209,7 +197,7 @@ def _beam_search(
     forbidden_ids: Sequence[int],
 ) -> list[list[Hypothesis]]:
     beam_size, length_penalty = how
-    _check_at_least_one(beam_size=beam_size)
+    check_at_least_one(beam_size=beam_size)
     penalty = length_penalty if callable(length_penalty) else power(length_penalty)
     state, token = beginning
     found: list[list[Hypothesis]] = [[] for _ in range(len(token))]
@@ -330,7 +318,7 @@ def truncate(
     if not temperature > 0:
         raise ValueError(f"temperature={temperature} must be above 0; its limit is greedy_search")
     if top_k is not None:
-        _check_at_least_one(top_k=top_k)
+        check_at_least_one(top_k=top_k)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p={top_p} must be above 0 and at most 1")
     scores = log_probabilities / temperature
@@ -378,10 +366,10 @@ def sample(
     the model's device, makes the draws repeatable: the same sources in the same order then
     give the same texts.
     """
-    _check_at_least_one(max_len=max_len)
+    check_at_least_one(max_len=max_len)
     how = Sampling(temperature, top_k, top_p, samples, generator)
     with evaluating(model):
-        beginning = _begin(model, _read(model, src, src_mask))
+        beginning = _begin(model, src, src_mask)
         return _sample(model, beginning, max_len, how, forbidden_ids)
 
 
@@ -393,7 +381,7 @@ def _sample(
     forbidden_ids: Sequence[int],
 ) -> list[list[Hypothesis]]:
     temperature, top_k, top_p, samples, generator = how
-    _check_at_least_one(samples=samples)
+    check_at_least_one(samples=samples)
 
     def draw(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
         kept = truncate(log_probabilities, temperature, top_k, top_p)
@@ -428,7 +416,7 @@ def generate(
     the prompt ``START_ID``. Returns, for each prompt, hypotheses of what follows it: those of
     `sample` or those of `beam_search`.
     """
-    _check_at_least_one(max_len=max_len, prompt_len=prompt.shape[1])
+    check_at_least_one(max_len=max_len, prompt_len=prompt.shape[1])
     reader = _prompt_reader(model)
     with evaluating(model):
         beginning = _Beginning(reader.start(prompt[:, :-1]), prompt[:, -1])
@@ -477,251 +465,3 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
-
-
-class Translation(NamedTuple):
-    """A text that a model wrote, and what it looked at."""
-
-    text: str
-    """The translation, caption or continued text; empty where there is none."""
-    src_tokens: list[str]
-    """What the model read, ``<end>`` included; none where that was an image."""
-    tgt_tokens: list[str]
-    """What the model wrote, ``<end>`` included if it came so far."""
-    score: float
-    """The score of its `Hypothesis`; minus infinity where there is none."""
-    weights: Float[Tensor, "tgt_len src_len"] | None
-    """Where the model looked at each token that it wrote; None if it does not attend."""
-    note: str = ""
-    """What a reader should know: an empty sentence, unknown words, ..."""
-
-
-def translate(
-    checkpoint: Checkpoint,
-    sentences: Sequence[str],
-    beam_size: int = 5,
-    length_penalty: float | LengthPenalty = 1.0,
-    max_len: int | None = None,
-    max_src_len: int = 256,
-    need_weights: bool = True,
-    batch_size: int = 64,
-) -> list[Translation]:
-    """Translate text by `beam_search`; the translations come in the order of the sentences.
-
-    A sentence that is empty, has more than `max_src_len` tokens or is refused by the model (as
-    too long for its positions) is not translated; its `note` says so. `max_len` is the number
-    of tokens after which the search gives up; by default it grows with the source. The weights
-    come from reading the finished translation once more. Raises `CheckpointError`, which is a
-    `ValueError`, for a model that does not translate text.
-    """
-    if isinstance(sentences, str):
-        raise ValueError(f"expected a list of sentences, but got one string: {sentences[:40]!r}")
-    _check_at_least_one(
-        beam_size=beam_size,
-        max_len=1 if max_len is None else max_len,
-        max_src_len=max_src_len,
-        batch_size=batch_size,
-    )
-    model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
-    sources = [src_tokenizer.encode(sentence) for sentence in sentences]
-    refused = {index: _why_not(ids, max_src_len) for index, ids in enumerate(sources)}
-
-    def length(index: int) -> int:
-        return len(sources[index])
-
-    def give_up_after(index: int) -> int:
-        return max_len or _default_max_len(length(index))
-
-    waiting = [index for index in range(len(sources)) if not refused[index]]
-    waiting.sort(key=length)  # neighbours of like length pad little
-    batches = [
-        (limit, batch)
-        for limit, group in groupby(waiting, key=give_up_after)
-        for batch in _batches(list(group), batch_size)
-    ]
-    how = Beam(beam_size, length_penalty)
-    written: dict[int, Translation] = {}
-    while batches:
-        limit, batch = batches.pop()
-        src = pad([sources[index] for index in batch], PAD_ID)
-        try:
-            texts = _write(model, tgt_tokenizer, src, limit, how, need_weights)
-            written.update(zip(batch, texts, strict=True))
-        except NoChoiceError:
-            raise
-        except ValueError as error:  # too long for the model's positions, say
-            if len(batch) == 1:
-                refused[batch[0]] = str(error)
-            else:  # only the one at fault is to suffer
-                batches += [(limit, [index]) for index in batch]
-    translations = []
-    for index, sentence in enumerate(sentences):
-        nothing = Translation("", [], [], -math.inf, None, refused[index])
-        found = written.get(index, nothing)
-        src_tokens = src_tokenizer.tokens(sources[index])
-        # Without the padding's columns, and a copy, so that the batch's can be forgotten.
-        weights = None if found.weights is None else found.weights[:, : len(src_tokens)].clone()
-        note = _joined(found.note, _unknown(src_tokenizer, sentence))
-        translations.append(found._replace(src_tokens=src_tokens, weights=weights, note=note))
-    return translations
-
-
-def _why_not(ids: Sequence[int], max_src_len: int) -> str:
-    """Return why a source is not translated; nothing where it is."""
-    if len(ids) == 1:  # nothing but the end token
-        return "empty sentence"
-    if len(ids) > max_src_len:
-        return f"too long: {len(ids)} tokens, and at most {max_src_len} are translated"
-    return ""
-
-
-def _default_max_len(src_len: int) -> int:
-    # A function of this sentence alone: the company it is batched with must not change what
-    # it becomes. In steps of 8, so that a batch has room for neighbours in length.
-    return 10 + 2 * 8 * math.ceil(src_len / 8)
-
-
-def _batches(indices: Sequence[int], batch_size: int) -> list[Sequence[int]]:
-    return [indices[first : first + batch_size] for first in range(0, len(indices), batch_size)]
-
-
-def _unknown(tokenizer: Tokenizer, text: str) -> str:
-    if UNK_ID not in tokenizer.encode(text):
-        return ""
-    words = dict.fromkeys(unknown_words(tokenizer, text))  # each once
-    return f"unknown words: {', '.join(words)}"
-
-
-def _joined(*notes: str) -> str:
-    return "; ".join(filter(None, notes))
-
-
-def _write(
-    model: EncoderDecoder[Any],
-    tokenizer: Tokenizer,
-    src: Shaped[Tensor, "batch ..."],
-    max_len: int,
-    how: Beam,
-    need_weights: bool,
-) -> list[Translation]:
-    """Search for the best text of each source; what was read is left for the caller to say."""
-    src = src.to(next(model.parameters()).device)
-    with evaluating(model):
-        source = _read(model, src, model.source_mask(src))
-        found = _beam_search(model, _begin(model, source), max_len, how, FORBIDDEN_IDS)
-        best = [hypotheses[0] for hypotheses in found]
-        weights = _weights(model, source, best) if need_weights else None
-    rows = [None] * len(best) if weights is None else weights
-    return [
-        _translation(tokenizer, hypothesis, row) for hypothesis, row in zip(best, rows, strict=True)
-    ]
-
-
-def _weights(
-    model: EncoderDecoder[Any], source: _Source, hypotheses: Sequence[Hypothesis]
-) -> Float[Tensor, "batch tgt_len src_len"] | None:
-    """Return where the model looks as it writes each token of each hypothesis and its end."""
-    tgt = pad([[START_ID, *hypothesis.ids] for hypothesis in hypotheses], PAD_ID)
-    tgt = tgt.to(source.src_mask.device)
-    weights = model.decode(tgt, *source, need_weights=True).weights
-    return None if weights is None else weights.cpu()
-
-
-def _translation(
-    tokenizer: Tokenizer,
-    hypothesis: Hypothesis,
-    weights: Float[Tensor, "tgt_len src_len"] | None,
-) -> Translation:
-    tokens = tokenizer.tokens([*hypothesis.ids, *[END_ID] * hypothesis.finished])
-    return Translation(
-        tokenizer.decode(hypothesis.ids),
-        [],
-        tokens,
-        hypothesis.score,
-        None if weights is None else weights[: len(tokens)],
-        "" if hypothesis.finished else f"given up after {len(tokens)} tokens",
-    )
-
-
-def caption(
-    checkpoint: Checkpoint,
-    images: Float[Tensor, "batch 1 height width"],
-    beam_size: int = 5,
-    length_penalty: float | LengthPenalty = 1.0,
-    max_len: int = 64,
-    need_weights: bool = True,
-    batch_size: int = 64,
-) -> list[Translation]:
-    """Describe each image by `beam_search`.
-
-    The weights have a column for each place of the image that the model can look at. The rest
-    is as in `translate`. Raises `CheckpointError`, which is a `ValueError`, for a model that
-    does not caption images.
-    """
-    _check_at_least_one(beam_size=beam_size, max_len=max_len, batch_size=batch_size)
-    model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
-    if (
-        not isinstance(model, EncoderDecoder)
-        or checkpoint.src_tokenizer is not None
-        or tokenizer is None
-    ):
-        raise CheckpointError(f"a {type(model).__name__} does not caption images")
-    how = Beam(beam_size, length_penalty)
-    captions: list[Translation] = []
-    for first in range(0, len(images), batch_size):
-        batch = images[first : first + batch_size]
-        captions += _write(model, tokenizer, batch, max_len, how, need_weights)
-    return captions
-
-
-def continue_text(
-    checkpoint: Checkpoint,
-    prompts: Sequence[str],
-    max_len: int = 100,
-    how: Sampling | Beam = FREELY,
-    batch_size: int = 64,
-) -> list[list[Translation]]:
-    """Let a language model go on with each prompt, which may be empty, as `generate` does.
-
-    Returns, for each prompt, the samples or the hypotheses of the beam. Their text is the
-    prompt and what the model wrote after it. Raises `CheckpointError`, which is a `ValueError`,
-    for a model that does not go on with a text.
-    """
-    if isinstance(prompts, str):
-        raise ValueError(f"expected a list of prompts, but got one string: {prompts[:40]!r}")
-    _check_at_least_one(batch_size=batch_size)
-    model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
-    if not isinstance(model, Autoregressive) or tokenizer is None:
-        raise CheckpointError(f"a {type(model).__name__} does not go on with a text")
-    device = next(model.parameters()).device
-    # A prompt begins with the start token, and has no end.
-    rows = [[START_ID, *tokenizer.encode(prompt)[:-1]] for prompt in prompts]
-
-    def length(index: int) -> int:
-        return len(rows[index])
-
-    found: dict[int, list[Hypothesis]] = {}
-    for _, group in groupby(sorted(range(len(rows)), key=length), key=length):
-        for batch in _batches(list(group), batch_size):
-            prompt = torch.tensor([rows[index] for index in batch], device=device)
-            found.update(zip(batch, generate(model, prompt, max_len, how), strict=True))
-    return [
-        [_continued(tokenizer, prompt, hypothesis) for hypothesis in found[index]]
-        for index, prompt in enumerate(prompts)
-    ]
-
-
-def _continued(tokenizer: Tokenizer, prompt: str, hypothesis: Hypothesis) -> Translation:
-    ids = tokenizer.encode(prompt)[:-1]
-    written = _translation(tokenizer, hypothesis, None)
-    return written._replace(
-        text=tokenizer.decode([*ids, *hypothesis.ids]),
-        src_tokens=tokenizer.tokens(ids),
-        note=_joined(written.note, _unknown(tokenizer, prompt)),
-    )
-
-
-def _check_at_least_one(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < 1:
-            raise ValueError(f"{name}={number} must be at least 1")

@@ -25,7 +25,7 @@ from attentively.data.batches import (
 from attentively.data.digits import DigitScene
 from attentively.data.pairs import Pair
 from attentively.data.sentiment import Labelled
-from attentively.decoding import LengthPenalty, caption, evaluating, translate
+from attentively.decoding import LengthPenalty, evaluating
 from attentively.files import replacing
 from attentively.heads import MaskedLanguageModel
 from attentively.language_model import LanguageModel
@@ -35,6 +35,7 @@ from attentively.reading import classify
 from attentively.tasks import take_out
 from attentively.training import validation_loss
 from attentively.vocabulary import END_ID, PAD_ID, CharacterTokenizer
+from attentively.writing import caption, translate
 
 
 class Report(ABC):

@@ -89,7 +89,7 @@ class Translation(Task[EncoderDecoder, Example]):
 class Captioning(Task[Captioner, ImageExample]):
     """Predict each word of the caption from the image and the true words before it."""
 
-    def __init__(self, label_smoothing: float = 0.0, attention_penalty: float = 1.0) -> None:
+    def __init__(self, label_smoothing: float = 0.0, attention_penalty: float = 0.0) -> None:
         self.label_smoothing = label_smoothing
         self.attention_penalty = attention_penalty
 
@@ -250,7 +250,7 @@ def teacher_forced_loss(
 
 
 def find(
-    model: Model, label_smoothing: float = 0.0, attention_penalty: float = 1.0
+    model: Model, label_smoothing: float = 0.0, attention_penalty: float = 0.0
 ) -> Task[Any, Any]:
     """Return what a model of this kind is taught; raises `TypeError` for one not known."""
     match model:

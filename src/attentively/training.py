@@ -62,7 +62,7 @@ class TrainingConfig(Config):
     """Gradients longer than this are shortened to it."""
     label_smoothing: float = 0.0
     """Share of the probability that is taught to all tokens alike."""
-    attention_penalty: float = 1.0
+    attention_penalty: float = 0.0
     """For captions: how much it costs to look unevenly at the places of an image."""
     precision: Precision = "float32"
     """bfloat16 computes the large products in 16 bits and keeps the weights in 32."""

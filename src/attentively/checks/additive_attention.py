@@ -33,11 +33,11 @@ from attentively.checks import (
 )
 from attentively.data import toy
 from attentively.data.batches import pad
-from attentively.decoding import translate
 from attentively.masks import padding_mask
 from attentively.protocol import DecoderOutput
 from attentively.seq2seq import Seq2Seq
 from attentively.vocabulary import PAD_ID, target_ids
+from attentively.writing import translate
 
 __all__ = [
     "alignment",

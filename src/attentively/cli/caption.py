@@ -7,13 +7,13 @@ from typing import Annotated
 import torch
 import typer
 
-from attentively import decoding
+from attentively import writing
 from attentively.captioning import Captioner
 from attentively.cli import models
 from attentively.data import digits
 from attentively.data.digits import DigitScene
-from attentively.decoding import Translation
 from attentively.files import replacing
+from attentively.writing import Translation
 
 EPILOG = """Examples:
 
@@ -43,12 +43,12 @@ def caption(
     checkpoint = models.load(model)
     given = digits.load("test", scenes, seed=seed)
     images = torch.stack([scene.image for scene in given])
-    found = decoding.caption(checkpoint, images, beam_size, need_weights=plot is not None)
+    found = writing.caption(checkpoint, images, beam_size, need_weights=plot is not None)
     for scene, said in zip(given, found, strict=True):
         true = "true" if digits.is_faithful(scene, said.text.split()) else "not true"
         print(f"{_rows(scene)}\n{said.text} ({true})\n")
     if plot is not None:
-        assert isinstance(checkpoint.model, Captioner)  # or `decoding.caption` had refused it
+        assert isinstance(checkpoint.model, Captioner)  # or `writing.caption` had refused it
         _draw(given, found, checkpoint.model.config.feature_map, plot)
         print(f"plot in {plot}")
 
@@ -89,6 +89,8 @@ def _draw(
                     looked_at.view(feature_map).numpy(),
                     cmap="Blues",
                     alpha=0.6,
+                    vmin=0,
+                    vmax=1,
                     extent=(-0.5, width - 0.5, height - 0.5, -0.5),
                 )
     with replacing(path) as temporary:

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from attentively import decoding
+from attentively import writing
 from attentively.cli import models, sampling
-from attentively.decoding import Beam
+from attentively.decoding import Beam, Sampling
 
 EPILOG = """Examples:
 
@@ -42,12 +42,12 @@ def generate(
             "--top-k, --top-p and --seed"
         )
     checkpoint = models.load(model)
-    how: decoding.Sampling | Beam
+    how: Sampling | Beam
     if beam_size is None:
         how = sampling.sampling(checkpoint, temperature, top_k, top_p, seed, samples)
     else:
         how = Beam(beam_size)
-    [texts] = decoding.continue_text(checkpoint, [prompt], max_len, how)
+    [texts] = writing.continue_text(checkpoint, [prompt], max_len, how)
     found = texts if beam_size is None else texts[:1]
     print("\n\n".join(one.text for one in found))
     for note in dict.fromkeys(one.note for one in found if one.note):

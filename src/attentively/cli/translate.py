@@ -10,15 +10,15 @@ import torch
 import typer
 from tqdm import tqdm
 
-from attentively import decoding
+from attentively import decoding, writing
 from attentively.checkpoints import Checkpoint
 from attentively.cli import models, sampling
 from attentively.cli.attention_page import Map, Text, page
 from attentively.data.pairs import tidy
-from attentively.decoding import Sampling, Translation
 from attentively.files import replacing
 from attentively.transformer import Transformer
-from attentively.vocabulary import END_ID, START_ID
+from attentively.vocabulary import START_ID
+from attentively.writing import Translation
 
 AT_ONCE = 64
 """Sentences that are translated together."""
@@ -77,16 +77,15 @@ def translate(
     how = sampling.sampling(checkpoint, temperature, top_k, top_p, seed) if sample else None
 
     def translated(texts: Sequence[str]) -> list[Translation]:
-        if how is not None:
-            return [_sampled(checkpoint, text, how, bool(pictures)) for text in texts]
-        return decoding.translate(
-            checkpoint, texts, beam_size, length_penalty, need_weights=bool(pictures)
+        return writing.translate(
+            checkpoint, texts, beam_size, length_penalty, how, need_weights=bool(pictures)
         )
 
     kept: list[tuple[str, Translation]] = []
     lines: list[str] = []
     with tqdm(unit="sentence", delay=2, leave=False, disable=None) as bar:
-        for texts in _in_parts(_sentences(sentences, input)):
+        typed = not sentences and input is None and sys.stdin.isatty()
+        for texts in _in_parts(_sentences(sentences, input), 1 if typed else AT_ONCE):
             for text, translation in zip(texts, translated(texts), strict=True):
                 if translation.note:
                     tqdm.write(f"note: {translation.note}", file=sys.stderr)
@@ -117,39 +116,11 @@ def _sentences(given: Sequence[str] | None, file: Path | None) -> Iterator[str]:
         yield from map(tidy, sys.stdin)
 
 
-def _in_parts(sentences: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the sentences, many at a time; one by one from somebody who types them."""
+def _in_parts(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Yield the sentences, `size` at a time: one by one from somebody who types them."""
     sentences = iter(sentences)
-    while part := list(islice(sentences, 1 if sys.stdin.isatty() else AT_ONCE)):
+    while part := list(islice(sentences, size)):
         yield part
-
-
-def _sampled(checkpoint: Checkpoint, text: str, how: Sampling, need_weights: bool) -> Translation:
-    """Draw a translation of one sentence."""
-    model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
-    ids = src_tokenizer.encode(text)
-    if len(ids) == 1:  # nothing but the end token
-        return Translation("", [], [], float("-inf"), None, "empty sentence")
-    src = torch.tensor([ids], device=next(model.parameters()).device)
-    [[drawn]] = decoding.sample(
-        model, src, model.source_mask(src), 10 + 2 * len(ids), *how._replace(samples=1)
-    )
-    written = [*drawn.ids, *[END_ID] * drawn.finished]
-    weights = None
-    if need_weights:
-        tgt = torch.tensor([[START_ID, *drawn.ids]], device=src.device)
-        with decoding.evaluating(model):
-            src_mask = model.source_mask(src)
-            memory = model.encode(src, src_mask)
-            weights = model.decode(tgt, memory, src_mask, need_weights=True).weights
-    return Translation(
-        tgt_tokenizer.decode(drawn.ids),
-        src_tokenizer.tokens(ids),
-        tgt_tokenizer.tokens(written),
-        drawn.score,
-        None if weights is None else weights[0, : len(written)].cpu(),
-        "" if drawn.finished else f"given up after {len(written)} tokens",
-    )
 
 
 # Where the model looked

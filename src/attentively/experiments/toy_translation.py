@@ -10,11 +10,11 @@ from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.data.batches import encode_pairs
 from attentively.data.pairs import Pair
-from attentively.decoding import translate
 from attentively.metrics import alignment_error_rate, corpus_bleu, exact_match
 from attentively.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
 from attentively.training import Trainer, TrainingConfig, teacher_forced_weights
 from attentively.vocabulary import Vocabulary, WordTokenizer
+from attentively.writing import translate
 
 TRAINED_CLAUSES = (1, 2, 3)
 
