@@ -110,13 +110,14 @@ class Captioning(Task[Captioner, ImageExample]):
 
     def training_loss(self, model: Captioner, batch: Batch) -> Float[Tensor, ""]:
         """Return the same, and what it costs to look unevenly at the places of the image."""
+        if self.attention_penalty == 0:
+            return teacher_forced_loss(model, batch, self.label_smoothing)
         src_mask = model.source_mask(batch.src)
         memory = model.encode(batch.src, src_mask)
         logits, weights = model.decode(batch.tgt[:, :-1], memory, src_mask, need_weights=True)
+        assert weights is not None  # a captioner attends
         targets = batch.tgt[:, 1:]
         surprise = cross_entropy(logits.float(), targets, PAD_ID, self.label_smoothing)
-        if weights is None or self.attention_penalty == 0:
-            return surprise
         penalty = doubly_stochastic_penalty(weights, targets != PAD_ID)
         return surprise + self.attention_penalty * penalty
 
