@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from attentively import __version__, checkpoints, cli, decoding, reading, tasks
+from attentively import __version__, checkpoints, cli, reading, tasks, writing
 from attentively.cli import docstrings, families, settings
 from attentively.cli import train as train_command
 from attentively.data import corpora, digits
@@ -278,6 +278,11 @@ def test_nothing_is_said_twice_of_an_option():
     for family in families.FAMILIES.values():
         names = {field.name for field in dataclasses.fields(family.config)}
         assert names - families.FROM_DATA <= set(every)
+
+
+def test_every_option_says_what_it_is_for():
+    every = {**train_command.MODEL_CHOICES, **train_command.TRAINING_CHOICES}
+    assert [name for name, choice in every.items() if not all(choice.helps.values())] == []
 
 
 def test_help_is_what_the_source_says(attentively, monkeypatch):
@@ -733,7 +738,7 @@ def test_an_interruption_has_a_code_of_its_own(attentively, monkeypatch, trained
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(decoding, "translate", interrupted)
+    monkeypatch.setattr(writing, "translate", interrupted)
     code, _, err = attentively("translate", "--model", trained, "a dog")
     assert code == 130
     assert "Traceback" not in err
