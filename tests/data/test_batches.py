@@ -163,6 +163,19 @@ def test_batches_by_tokens_are_filled():
     assert sum(cost(batch, many) for batch in batches) > 0.8 * 97 * len(batches)
     by_hand = shuffled([(5, 3), (5, 2), (1, 5)], 0, 0, 1, tokens_per_batch=10)
     assert sorted(map(len, by_hand)) == [1, 2]
+    after_a_long_one = shuffled([(1, 9), *[(2, 2)] * 5], 0, 0, 1, tokens_per_batch=10)
+    assert sorted(map(len, after_a_long_one)) == [1, 5]
+
+
+def test_batches_by_tokens_do_not_ask_how_many_examples():
+    one, many = (shuffled(sizes(997), 0, 0, size, tokens_per_batch=97) for size in (1, 64))
+    assert one == many
+
+
+def test_every_epoch_has_other_neighbours():
+    different = [(length, length) for length in range(1, 998)]
+    one, other = ({frozenset(batch) for batch in shuffled(different, 0, n, 7)} for n in (0, 1))
+    assert one != other
 
 
 def test_seed_and_epoch_settle_the_order():
@@ -185,6 +198,17 @@ def test_neighbours_are_of_similar_length(choice):
     assert padding(batches) < 0.2 * padding(in_order(499, 7))
     first = [many[batch[0]] for batch in batches]
     assert first != sorted(first)  # the batches themselves come in any order
+
+
+def test_of_sources_of_one_length_the_targets_are_similar():
+    lengths = [tgt for _, tgt in sizes(499)]
+
+    def padding(batches):
+        rows = [[lengths[index] for index in batch] for batch in batches]
+        return sum(max(row) * len(row) - sum(row) for row in rows)
+
+    batches = shuffled([(5, length) for length in lengths], 0, 0, 7)
+    assert padding(batches) < 0.2 * padding(in_order(499, 7))
 
 
 def test_refused():
