@@ -123,8 +123,8 @@ def test_digits_are_shifted_down_and_right():
     images = torch.stack([scene.image for scene in digits.load("train", 211)])
     cells = images.unflatten(2, (ROWS, CELL_SIZE)).unflatten(4, (COLUMNS, CELL_SIZE))
     ink = cells.amax(dim=(0, 1, 2, 4))  # the darkest of each pixel of a cell
-    assert (ink.amax(dim=0) > 0).all()
-    assert (ink.amax(dim=1) > 0).all()
+    for axis in (0, 1):  # all in one place, they would cover DIGIT_SIZE pixels at most
+        assert (ink.amax(dim=axis) > 0).sum() > digits.DIGIT_SIZE + 1
 
 
 def test_an_image_shows_its_digits_where_they_stand():
