@@ -159,10 +159,13 @@ MASK_ID = 101
 
 
 def test_by_hand_what_is_taken_out():
-    ids = torch.tensor([[5, 6, END_ID, PAD_ID], [UNK_ID, 9, END_ID, PAD_ID]])
+    ids = torch.tensor(
+        [[5, 6, END_ID, PAD_ID], [UNK_ID, 9, END_ID, PAD_ID], [UNK_ID, UNK_ID, 9, END_ID]]
+    )
     read, said = take_out(ids, MASK_ID, torch.Generator().manual_seed(0))
-    assert (said != PAD_ID).sum(dim=1).tolist() == [1, 1]  # one at least
-    assert said[1].tolist() == [PAD_ID, 9, PAD_ID, PAD_ID]  # never what is no ordinary token
+    assert (said != PAD_ID).sum(dim=1).tolist() == [1, 1, 1]  # one at least
+    # never what is no ordinary token
+    assert said[1:].tolist() == [[PAD_ID, 9, PAD_ID, PAD_ID], [PAD_ID, PAD_ID, 9, PAD_ID]]
     untouched = said == PAD_ID
     assert torch.equal(read[untouched], ids[untouched])
     assert torch.equal(said[~untouched], ids[~untouched])
@@ -266,6 +269,18 @@ def test_each_kind_of_model_has_its_task():
         "Classifier": Classification,
     }
     assert found.keys() == checkpoints.MODELS.keys()
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", sorted(checkpoints.MODELS.keys() - {"MaskedLanguageModel"}))
+def test_the_settings_of_a_run_reach_its_task(name):
+    examples = examples_for(name)
+    config = TrainingConfig(steps=1, label_smoothing=0.3, attention_penalty=2.0)
+    checkpoint = checkpoint_of(one_of_each()[name])
+    task = Trainer(checkpoint, examples, examples, config, progress=False).task
+    assert task.label_smoothing == 0.3
+    if name == "Captioner":
+        assert task.attention_penalty == 2.0
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -1,5 +1,6 @@
 """Training minimises the right loss, keeps the best, and resumes as if never stopped."""
 
+import itertools
 import json
 import math
 import os
@@ -7,6 +8,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -193,6 +195,30 @@ def test_the_seed_settles_a_run():
     assert not equal(run(), run(seed=4))
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"batch_size": 5},
+        {"tokens_per_batch": 31},
+        {"learning_rate": 1e-2},
+        {"schedule": "constant"},
+        {"warm_up_steps": 7},
+        {"beta2": 0.9},
+        {"epsilon": 0.1},
+        {"clip_norm": 0.1},
+        {"label_smoothing": 0.3},
+    ],
+    ids=str,
+)
+def test_no_setting_is_ignored(setting):
+    def trained(**changes):
+        run = trainer(checkpoint=fresh(dropout=0.0), steps=4, **changes)
+        run.fit()
+        return weights(run.model)
+
+    assert not same_up_to_rounding(trained(**setting), trained())
+
+
 # Larger batches than fit, and several processes
 
 
@@ -238,6 +264,18 @@ def test_batches_by_tokens_reach_the_model():
     assert max(seen) > 20
     with pytest.raises(ValueError, match="more than tokens_per_batch=3"):
         trainer(tokens_per_batch=3).fit()
+
+
+def test_a_validation_takes_no_more_tokens_at_a_time_than_an_update(monkeypatch):
+    original, seen = Translation.loss, []
+
+    def watched(task, model, batch):
+        seen.append(batch.tgt.numel())
+        return original(task, model, batch)
+
+    monkeypatch.setattr(Translation, "loss", watched)
+    trainer(tokens_per_batch=31, steps=1).fit()
+    assert 20 < max(seen) <= 31
 
 
 ALONE = """
@@ -392,18 +430,19 @@ def test_an_error_of_our_own_is_not_taken_for_a_compilers(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changes", "advice"),
+    ("changes", "rows", "advice"),
     [
-        ({}, "lower batch_size=7, or raise accumulate=1"),
-        ({"tokens_per_batch": 31}, "lower tokens_per_batch=31"),
+        ({}, "7", "lower batch_size=7, or raise accumulate=1"),
+        ({"accumulate": 2}, "4", "lower batch_size=7, or raise accumulate=2"),  # the larger part
+        ({"tokens_per_batch": 31}, r"\d+", "lower tokens_per_batch=31"),
     ],
 )
-def test_out_of_memory_says_what_to_lower(monkeypatch, changes, advice):
+def test_out_of_memory_says_what_to_lower(monkeypatch, changes, rows, advice):
     def too_large(*_):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
     monkeypatch.setattr(Translation, "training_loss", too_large)
-    with pytest.raises(MemoryError, match=rf"at step 1, with \d+ examples of up to .*{advice}"):
+    with pytest.raises(MemoryError, match=rf"at step 1, with {rows} examples of up to .*{advice}"):
         trainer(**changes).fit()
 
 
@@ -670,14 +709,15 @@ def test_a_full_disk_leaves_a_run_that_can_be_resumed(tmp_path, uninterrupted):
 
 
 def test_seconds_add_up(tmp_path, monkeypatch):
+    ticks = itertools.count(start=50)  # a clock that is a second further each time it is read
+    monkeypatch.setattr(training, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
     with pytest.MonkeyPatch.context() as patch:
         Moment().update(patch, 7)
         with pytest.raises(Killed):
             trainer(tmp_path).fit()
-    before = checkpoints.load(tmp_path / "last.safetensors").provenance["seconds"]
+    next(ticks)  # what passes in between does not count
     records = trainer(tmp_path).fit(resume=True)
-    assert records[-1]["seconds"] > before
-    assert records[-1]["seconds"] < 60
+    assert [record["seconds"] for record in records] == [1, 2, 3, 4, 5]
 
 
 # What it refuses
@@ -727,8 +767,7 @@ def test_a_checkpoint_that_is_no_run_is_not_resumed(tmp_path):
         trainer(tmp_path).fit(resume=True)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_loss_that_is_no_number_stops_the_run(tmp_path, monkeypatch, value):
+def explode_at_step_8(monkeypatch, value):
     original, calls = Translation.training_loss, []
 
     def exploding(task, model, batch):
@@ -737,12 +776,32 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path, monkeypatch, value):
         return loss * value if len(calls) > 7 else loss
 
     monkeypatch.setattr(Translation, "training_loss", exploding)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path, monkeypatch, value):
+    explode_at_step_8(monkeypatch, value)
     advice = r"at step 8: try a learning rate below 0\.02; .* keeps the model of step 6"
     with pytest.raises(FloatingPointError, match=advice):
         trainer(tmp_path).fit()
     last = checkpoints.load(tmp_path / "last.safetensors")
     assert [record["step"] for record in last.provenance["run"]["records"]] == [3, 6]
     assert all(value.isfinite().all() for value in last.model.state_dict().values())
+
+
+def test_a_loss_that_is_no_number_is_seen_long_before_a_late_validation(monkeypatch):
+    explode_at_step_8(monkeypatch, math.nan)
+    run = trainer(steps=100, validate_every=100)
+    with pytest.raises(FloatingPointError, match=r"at step 8: .* below 0\.02$"):
+        run.fit()
+    assert run.step == training.CHECKED_EVERY < 100
+
+
+def test_a_validation_loss_that_is_no_number_stops_the_run(tmp_path, scripted):
+    scripted([3.0, math.nan])
+    with pytest.raises(FloatingPointError, match=r"at step 6: .* keeps the model of step 3"):
+        trainer(tmp_path).fit()
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize(("train", "validation"), [([], VALIDATION), (TRAIN, [])])
