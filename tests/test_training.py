@@ -19,7 +19,7 @@ from attentively.checkpoints import Checkpoint, CheckpointError
 from attentively.data.batches import Example, collate, shuffled
 from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.tasks import Translation, teacher_forced_loss
-from attentively.training import Trainer, TrainingConfig, validation_loss
+from attentively.training import Trainer, TrainingConfig, teacher_forced_weights, validation_loss
 from attentively.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
 
 VOCAB = 13
@@ -95,6 +95,20 @@ def test_validating_is_without_dropout_and_leaves_the_mode_as_it_was(mode):
     model = fresh().model.train(mode)
     assert validation_loss(model, VALIDATION) == validation_loss(model, VALIDATION)
     assert model.training is mode
+
+
+def test_teacher_forced_weights_are_those_of_each_pair_alone():
+    model = fresh().model
+    found = teacher_forced_weights(model, VALIDATION, batch_size=4)
+    assert len(found) == len(VALIDATION)
+    for matrix, example in zip(found, VALIDATION, strict=True):
+        assert matrix.shape == (len(example.tgt) - 1, len(example.src))
+        (alone,) = teacher_forced_weights(model, [example])
+        torch.testing.assert_close(matrix, alone)
+    assert model.training  # as it was
+    blind = Seq2Seq(Seq2SeqConfig(VOCAB, VOCAB, **SIZES, attention="fixed"))
+    with pytest.raises(ValueError, match="this Seq2Seq does not attend: it has no weights"):
+        teacher_forced_weights(blind, VALIDATION)
 
 
 # The loop
@@ -290,8 +304,8 @@ from attentively.training import Trainer, TrainingConfig, validation_loss
 torch.set_num_threads(1)
 directory = Path({directory!r})
 with processes() as us:
-    def run(name, **changes):
-        one = trainer(directory / name, checkpoint=fresh(us.rank, dropout=0.0), **changes)
+    def run(name, dropout=0.0, **changes):
+        one = trainer(directory / name, checkpoint=fresh(us.rank, dropout), **changes)
         one.processes = us
         return one
     one = run("whole")
@@ -301,7 +315,9 @@ with processes() as us:
     Processes.sum_gradients, kept = lambda *_: None, Processes.sum_gradients
     twin.fit()
     Processes.sum_gradients = kept
-    stopped = run("stopped")
+    run("noisy", dropout=0.3).fit()
+    draws = us.gather(torch.rand(5))
+    stopped = run("stopped", dropout=0.3)
     original, calls = stopped._update, []
     def update(parts):
         calls.append(1)
@@ -313,14 +329,15 @@ with processes() as us:
         stopped.fit()
     except KeyboardInterrupt:
         pass
-    resumed = run("stopped")
+    resumed = run("stopped", dropout=0.3)
     resumed.fit(resume=True)
     few = run("few", batch_size=1)
     few.fit()
     sums = us.gather(torch.stack([value.double().sum() for value in weights(one.model).values()]))
     same = all(torch.equal(part, sums[0]) for part in sums)
     if us.first:
-        (directory / "told.json").write_text(json.dumps(same))
+        told = {{"same weights": same, "same chance": torch.equal(*draws)}}
+        (directory / "told.json").write_text(json.dumps(told))
 """
 
 
@@ -344,8 +361,9 @@ def test_two_processes_train_as_one(tmp_path):
     curve = [(record["train_loss"], record["validation_loss"]) for record in expected]
     torch.testing.assert_close(torch.tensor(together), torch.tensor(curve), atol=1e-3, rtol=1e-3)
     assert not torch.allclose(torch.tensor(twin), torch.tensor(curve), atol=1e-3, rtol=1e-3)
-    assert losses("stopped") == together  # resumed, bit for bit
-    assert json.loads((tmp_path / "told.json").read_text())  # both hold the same weights
+    assert losses("stopped") == losses("noisy")  # resumed, bit for bit, dropout and all
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert told == {"same weights": True, "same chance": False}
     assert len(losses("few")) == len(VALIDATIONS)  # one of two has nothing to do
     with pytest.raises(ValueError, match="trained by 2 processes, so it cannot be resumed by 1"):
         trainer(tmp_path / "whole", checkpoint=fresh(dropout=0.0)).fit(resume=True)
