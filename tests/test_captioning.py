@@ -19,9 +19,9 @@ from attentively.captioning import (
 from attentively.checkpoints import Checkpoint
 from attentively.data import digits
 from attentively.data.batches import encode_scenes
-from attentively.writing import caption
 from attentively.training import Trainer, TrainingConfig
 from attentively.vocabulary import Vocabulary, WordTokenizer
+from attentively.writing import caption
 
 FEATURE_DIM = 61
 ROWS, COLUMNS = 3, 4  # of a map large enough that a place in the middle sees no border

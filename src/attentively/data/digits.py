@@ -34,7 +34,6 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
-from sklearn.datasets import load_digits
 from torch import Tensor
 
 SPLITS = ("train", "validation", "test")
@@ -221,6 +220,8 @@ def _digits_at(cells: Cells, group: Sequence[int]) -> tuple[int | None, ...]:
 @cache
 def _images() -> dict[str, list[list[Tensor]]]:
     """Return the images of each digit in each split: of every 20 in a row, 14, 3 and 3."""
+    from sklearn.datasets import load_digits  # takes a second, so only where scenes are wanted
+
     found = load_digits()
     images: dict[str, list[list[Tensor]]] = {split: [[] for _ in range(10)] for split in SPLITS}
     seen = [0] * 10
