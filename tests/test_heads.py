@@ -326,6 +326,12 @@ def test_the_mask_is_the_id_after_the_last():
     assert read(model, ids).shape == (BATCH, LENGTH, SRC_VOCAB)  # it is never predicted
 
 
+def test_at_birth_a_masked_language_model_is_as_unsure_as_can_be():
+    config = MaskedLanguageModelConfig(vocab_size=997, d_model=24, d_ff=7, num_layers=1)
+    table = MaskedLanguageModel(config).encoder.input.embedding.table.weight
+    assert table[PAD_ID + 1 :].std().item() == pytest.approx(24**-0.5, rel=0.03)
+
+
 def test_a_token_is_scored_by_its_own_row():
     model, ids = masked(), texts()
     outputs, _ = model.encoder(ids, padding_mask(ids, PAD_ID))

@@ -124,6 +124,12 @@ def test_weights_sum_to_one_and_are_zero_under_the_mask(kernel):
     assert (weights[mask] > 0).all()
 
 
+def test_the_only_key_has_all_the_weight_however_near_the_edge_it_is():
+    u = torch.tensor([[1 - 1e-7, 3.0]])
+    assert 0 < epanechnikov(u)[0, 0] < 1e-6
+    assert kernel_weights(u, "epanechnikov").tolist() == [[1.0, 0.0]]
+
+
 class DividesByTheSum(KernelPooling):
     """A broken twin, the equation as it stands: 0 / 0 where no key is near."""
 

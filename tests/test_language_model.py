@@ -13,6 +13,7 @@ from attentively import checkpoints
 from attentively.checkpoints import Checkpoint
 from attentively.config import VocabSizes
 from attentively.language_model import LanguageModel, LanguageModelConfig, LanguageModelState
+from attentively.masks import causal_mask
 from attentively.positional import SinusoidalPositionalEncoding
 from attentively.protocol import Autoregressive, DecoderOutput, DecoderState
 from attentively.vocabulary import PAD_ID, Vocabulary, WordTokenizer
@@ -231,6 +232,10 @@ def test_weights_are_those_of_the_past():
     torch.testing.assert_close(asked.weights.sum(dim=-1), torch.ones(BATCH, LENGTH))
     assert (asked.weights.triu(diagonal=1) == 0).all()
     assert (asked.weights.tril()[:, -1] > 0).all()
+    _, maps = model.decoder(ids, causal_mask(LENGTH), need_weights=True)
+    every = [head for layer in maps.unbind() for head in layer.unbind(dim=1)]
+    assert len(every) == model.config.num_layers * model.config.num_heads > 1
+    torch.testing.assert_close(asked.weights, sum(every) / len(every))
 
 
 @pytest.mark.parametrize("changes", [{}, {"norm": "post", "activation": "gelu"}])

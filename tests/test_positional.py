@@ -173,6 +173,13 @@ def test_learned_positions_are_rows_of_a_table():
     assert rows.tolist() == [False] * 4 + [True] * 3 + [False] * 4
 
 
+def test_learned_positions_begin_as_in_their_papers():
+    gehring = LearnedPositionalEmbedding(31, max_len=499).table.weight
+    assert gehring.std().item() == pytest.approx(0.1, rel=0.03)
+    lengths = RelativePositionalEmbedding(31, 249).table.weight.norm(dim=1)
+    assert lengths.mean().item() == pytest.approx(1, rel=0.03)
+
+
 def test_learned_positions_end():
     encoding = LearnedPositionalEmbedding(5, max_len=11)
     encoding(torch.zeros(1, 11, 5))

@@ -22,6 +22,7 @@ def test_one_cycle_by_hand():
     assert one_cycle(2, 20, 2) == 1
     assert one_cycle(11, 20, 2) == pytest.approx(1 / 2)  # halfway down
     assert one_cycle(20, 20, 2) == 0
+    assert one_cycle(5, 5, 5) == 1  # no step is left for the way down
 
 
 def one_cycle_of_a_tenth(step, steps):

@@ -10,7 +10,7 @@ from torch import nn
 from attentively.embedding import TokenEmbedding
 from attentively.layers import DecoderLayer
 from attentively.masks import causal_mask, padding_mask
-from attentively.multi_head import KeyValueCache
+from attentively.multi_head import KeyValueCache, MultiHeadAttention
 from attentively.positional import sinusoids
 from attentively.transformer import (
     MAX_DISTANCE,
@@ -249,6 +249,13 @@ def test_one_table_serves_source_target_and_output():
         p.numel() for p in model.parameters()
     )
     assert difference == 2 * SRC_VOCAB * 12
+
+
+def test_heads_share_keys_and_values_in_every_attention():
+    model = transformer(num_heads=6, num_kv_heads=2)
+    attentions = [m for m in model.modules() if isinstance(m, MultiHeadAttention)]
+    assert len(attentions) == 3 * model.config.num_layers
+    assert {attention.group_size for attention in attentions} == {3}
 
 
 @every_position
