@@ -378,6 +378,33 @@ def test_what_a_text_does_not_say_is_noted():
     assert (text.text, text.note) == ("a b", "given up after 1 tokens")
 
 
+def test_a_prompt_is_read_after_the_start_token(monkeypatch):
+    read, start = [], MarkovText.start
+
+    def watched(model, prompt):
+        read.extend(prompt.tolist())
+        return start(model, prompt)
+
+    monkeypatch.setattr(MarkovText, "start", watched)
+    writing.continue_text(storyteller(), ["", "a", "a b"], 1, decoding.Beam(1))
+    assert read == [[], [START_ID], [START_ID, A]]  # all but the last, which is read next
+
+
+def test_a_beam_goes_on_without_what_is_forbidden():
+    prompt = torch.tensor([[START_ID, A]])
+    for how in (decoding.Beam(3), decoding.Sampling(samples=7)):
+        forbidden = (*decoding.FORBIDDEN_IDS, B)
+        (found,) = decoding.generate(storyteller().model, prompt, 5, how, forbidden)
+        assert all(B not in hypothesis.ids for hypothesis in found)
+        assert [C] in [hypothesis.ids for hypothesis in found]
+
+
+def test_probabilities_are_computed_in_thirty_two_bits():
+    logits = torch.randn(2, VOCAB).bfloat16()
+    found = decoding.next_log_probabilities(logits, ())
+    torch.testing.assert_close(found, logits.float().log_softmax(dim=-1))
+
+
 def test_nothing_to_go_on_with():
     assert writing.continue_text(storyteller(), []) == []
 
