@@ -19,8 +19,8 @@ class Residual(nn.Module):
     r"""Lead a signal through a sub-layer and, at the same time, around it.
 
     .. math::
-        \text{post:}\quad y = \operatorname{LayerNorm}(x + f(x)), \qquad
-        \text{pre:}\quad y = x + f(\operatorname{LayerNorm}(x)).
+        \text{post:}\quad y &= \operatorname{LayerNorm}(x + f(x)) \\
+        \text{pre:}\quad y &= x + f(\operatorname{LayerNorm}(x))
 
     The paper normalises after the sum. Normalised before the sub-layer, a signal goes from the
     first layer to the last through sums alone, and training needs no warm-up (Xiong et al.).

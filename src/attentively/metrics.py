@@ -72,10 +72,9 @@ def corpus_bleu(
 
     .. math::
 
-        \mathrm{BLEU} = 100 \cdot \min\!\left(1, e^{1 - r/c}\right)
-            \cdot \Bigl(\prod_{n=1}^{4} p_n\Bigr)^{1/4},
-        \qquad
-        p_n = \frac{\sum_{\text{n-grams}} \min(\text{count in hypothesis},
+        \mathrm{BLEU} &= 100 \cdot \min\!\left(1, e^{1 - r/c}\right)
+            \cdot \Bigl(\prod_{n=1}^{4} p_n\Bigr)^{1/4} \\
+        p_n &= \frac{\sum_{\text{n-grams}} \min(\text{count in hypothesis},
             \text{count in reference})}{\sum_{\text{n-grams}} \text{count in hypothesis}}
 
     with :math:`c` tokens in the hypotheses and :math:`r` in the references. The sums run
@@ -157,12 +156,10 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -
 
     .. math::
 
-        \mathrm{chrF} = 100 \cdot \frac{(1 + \beta^2) \, P R}{\beta^2 P + R},
-        \qquad
-        P = \frac{1}{6} \sum_{n=1}^{6} \frac{\text{shared n-grams}}
-            {\text{n-grams of the hypotheses}},
-        \qquad
-        R = \frac{1}{6} \sum_{n=1}^{6} \frac{\text{shared n-grams}}
+        \mathrm{chrF} &= 100 \cdot \frac{(1 + \beta^2) \, P R}{\beta^2 P + R} \\
+        P &= \frac{1}{6} \sum_{n=1}^{6} \frac{\text{shared n-grams}}
+            {\text{n-grams of the hypotheses}} \\
+        R &= \frac{1}{6} \sum_{n=1}^{6} \frac{\text{shared n-grams}}
             {\text{n-grams of the references}}
 
     with :math:`\beta = 2`: to leave something out costs more than to say too much. N-grams

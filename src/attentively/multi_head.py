@@ -64,8 +64,8 @@ class MultiHeadAttention(nn.Module):
     r"""Let every query look at every key in `num_heads` ways at once.
 
     .. math::
-        \operatorname{head}_i = \operatorname{Attention}(Q W^Q_i, K W^K_i, V W^V_i), \qquad
-        \operatorname{MultiHead}(Q, K, V) =
+        \operatorname{head}_i &= \operatorname{Attention}(Q W^Q_i, K W^K_i, V W^V_i) \\
+        \operatorname{MultiHead}(Q, K, V) &=
             [\operatorname{head}_1; \dots; \operatorname{head}_h] W^O
 
     Each head sees the whole of a vector through projections of its own, to

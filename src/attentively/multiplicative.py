@@ -22,13 +22,12 @@ class LuongAttention(nn.Module):
     For a decoder state :math:`h_t` and encoder outputs :math:`\bar{h}_1, \dots, \bar{h}_S`,
 
     .. math::
-        \operatorname{score}(h_t, \bar{h}_s) = \begin{cases}
+        \operatorname{score}(h_t, \bar{h}_s) &= \begin{cases}
             h_t^\top \bar{h}_s & \text{dot} \\
             h_t^\top W_a \bar{h}_s & \text{general} \\
             v_a^\top \tanh(W_a [h_t; \bar{h}_s]) & \text{concat}
-        \end{cases}
-        \qquad
-        a_t = \operatorname{softmax}(\operatorname{score}), \qquad c_t = \sum_s a_t(s) \bar{h}_s
+        \end{cases} \\
+        a_t &= \operatorname{softmax}(\operatorname{score}), \qquad c_t = \sum_s a_t(s) \bar{h}_s
 
     (equation 7), or, without a look at the source, :math:`a_t = \operatorname{softmax}(W_a h_t)`
     (location, equation 8). In the paper :math:`h_t` is the state *after* the decoder has read

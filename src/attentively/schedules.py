@@ -31,9 +31,9 @@ def one_cycle(step: int, steps: int, warm_up_steps: int) -> float:
 def inverse_square_root(step: int, steps: int, warm_up_steps: int) -> float:
     r"""Rise in a line over `warm_up_steps`, then fall as one over the square root of the step.
 
-    .. math:: \text{share}(n) = \min\!\left(\frac{n}{w}, \sqrt{\frac{w}{n}}\right),
-        \qquad n = \text{step} + 1, \quad w = \text{warm-up steps}
+    .. math:: \text{share} = \min\!\left(\frac{n}{w}, \sqrt{\frac{w}{n}}\right)
 
+    with :math:`n` the number of the step, counted from 1, and :math:`w` the steps of the warm-up.
     This is equation (3) of Vaswani et al. (2017), https://arxiv.org/abs/1706.03762,
     section 5.3, divided by its highest value, which is `paper_learning_rate`. How long the
     run is does not matter, so a run can be made longer later. Without a warm-up the first

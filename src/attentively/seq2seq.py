@@ -228,9 +228,9 @@ class AttentiveDecoder(RecurrentDecoder):
     r"""Bahdanau's decoder: the state *before* a token is read asks what to look at.
 
     .. math::
-        c_i = \text{attention}(s_{i-1}, h), \qquad
-        s_i = \text{GRU}([E y_{i-1}; c_i], s_{i-1}), \qquad
-        \text{logits}_i = V \tanh(R [s_i; c_i]).
+        c_i &= \text{attention}(s_{i-1}, h) \\
+        s_i &= \text{GRU}([E y_{i-1}; c_i], s_{i-1}) \\
+        \text{logits}_i &= V \tanh(R [s_i; c_i])
 
     In a `Seq2Seq` the first state is :math:`s_0 = \tanh(W_s \overleftarrow{h}_1)`, from the
     backward reader's state at the first word, as in the paper. The paper's output layer is a
@@ -275,10 +275,10 @@ class LuongDecoder(RecurrentDecoder):
     r"""Luong's decoder: the state *after* a token is read asks what to look at.
 
     .. math::
-        s_t = \text{GRU}(E y_{t-1}, s_{t-1}), \qquad
-        c_t = \text{attention}(s_t, h), \qquad
-        \tilde{h}_t = \tanh(W_c [c_t; s_t]), \qquad
-        \text{logits}_t = V \tilde{h}_t
+        s_t &= \text{GRU}(E y_{t-1}, s_{t-1}) \\
+        c_t &= \text{attention}(s_t, h) \\
+        \tilde{h}_t &= \tanh(W_c [c_t; s_t]) \\
+        \text{logits}_t &= V \tilde{h}_t
 
     (equations 5 and 6). The context makes the prediction and not the next state. With
     `input_feeding` (section 3.3) the next step reads the attentional vector
