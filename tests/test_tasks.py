@@ -223,6 +223,13 @@ def test_a_masked_language_model_is_taught_what_was_taken_out():
     logits = model(batch.src, padding_mask(batch.src, PAD_ID))
     expected = F.cross_entropy(logits.flatten(0, 1), batch.tgt.flatten(), ignore_index=PAD_ID)
     torch.testing.assert_close(task.loss(model, batch), expected)
+    assert torch.equal(task.training_loss(model, batch), task.loss(model, batch))
+    smoothing = MaskedLanguageModelling(model.mask_id, label_smoothing=0.3)
+    expected = F.cross_entropy(
+        logits.flatten(0, 1), batch.tgt.flatten(), ignore_index=PAD_ID, label_smoothing=0.3
+    )
+    torch.testing.assert_close(smoothing.training_loss(model, batch), expected)
+    assert torch.equal(smoothing.loss(model, batch), task.loss(model, batch))
     assert task.count(batch) == 3
     assert task.size(texts[0]) == (4,)
 

@@ -159,9 +159,10 @@ class MaskedLanguageModelling(Task[MaskedLanguageModel, list[int]]):
     Devlin et al. (2019), https://arxiv.org/abs/1810.04805, section 3.1, task 1.
     """
 
-    def __init__(self, mask_id: int) -> None:
+    def __init__(self, mask_id: int, label_smoothing: float = 0.0) -> None:
         """`mask_id` is the model's, which comes after those of all tokens."""
         self.mask_id = mask_id
+        self.label_smoothing = label_smoothing
 
     def size(self, example: list[int]) -> Size:
         """Return the length of the text."""
@@ -175,8 +176,15 @@ class MaskedLanguageModelling(Task[MaskedLanguageModel, list[int]]):
 
     def loss(self, model: MaskedLanguageModel, batch: Batch) -> Float[Tensor, ""]:
         """Return the mean surprise at what was taken out."""
+        return self._loss(model, batch, 0.0)
+
+    def training_loss(self, model: MaskedLanguageModel, batch: Batch) -> Float[Tensor, ""]:
+        """Return the same, towards the smoothed labels."""
+        return self._loss(model, batch, self.label_smoothing)
+
+    def _loss(self, model: MaskedLanguageModel, batch: Batch, label_smoothing: float) -> Tensor:
         logits = model(batch.src, padding_mask(batch.src, PAD_ID))
-        return cross_entropy(logits.float(), batch.tgt, PAD_ID)
+        return cross_entropy(logits.float(), batch.tgt, PAD_ID, label_smoothing)
 
 
 def take_out(
@@ -262,7 +270,7 @@ def find(
         case LanguageModel():
             return LanguageModelling(label_smoothing)
         case MaskedLanguageModel():
-            return MaskedLanguageModelling(model.mask_id)
+            return MaskedLanguageModelling(model.mask_id, label_smoothing)
         case Classifier():
             return Classification(label_smoothing)
     raise TypeError(f"there is no task for a {type(model).__name__}")
