@@ -2,7 +2,12 @@
 
 from typing import Any
 
+from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
+
+LONGEST_VALUE = 150
+"""Characters."""
 
 
 def skip_machinery(
@@ -23,9 +28,18 @@ def readable_signature(
     return None
 
 
+def leave_out_long_values(app: Sphinx, doctree: nodes.document) -> None:
+    """Show the value of a constant only where it fits its line; a catalogue does not."""
+    for annotation in list(doctree.findall(addnodes.desc_annotation)):
+        text = annotation.astext().lstrip()
+        if text.startswith("=") and len(text) > LONGEST_VALUE:
+            annotation.parent.remove(annotation)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.setup_extension("sphinx.ext.autodoc")
     app.connect("autodoc-skip-member", skip_machinery)
     app.connect("autodoc-process-signature", readable_signature)
+    app.connect("doctree-read", leave_out_long_values)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
