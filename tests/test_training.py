@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -427,6 +428,43 @@ def test_a_device_without_sixteen_bits_is_named(monkeypatch):
     monkeypatch.setattr(device, "has_bfloat16", lambda _: False)
     with pytest.raises(ValueError, match=r"cpu \(1 thread\) does not compute in bfloat16"):
         trainer(precision="bfloat16")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler: apt install g++")
+def test_a_compiled_run_learns_the_same(tmp_path):
+    """In a process of its own, where no shape is checked: the compiler would read the checks."""
+    script = tmp_path / "script.py"
+    script.write_text(COMPILED.format(tests=str(Path(__file__).parent)))
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "ATTENTIVELY_DEVICE": "cpu"}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "going on without torch.compile" not in done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["graphs"] > 0  # it was compiled
+    assert told["compiled"] == pytest.approx(told["plain"], rel=1e-4)
+
+
+COMPILED = """
+import sys
+sys.path.insert(0, {tests!r})
+import json, torch
+from test_training import VOCAB, trainer
+from tiny_examples import checkpoint_of
+from attentively.transformer import Transformer, TransformerConfig
+
+def losses(**changes):
+    torch.manual_seed(0)
+    sizes = dict(d_model=16, num_heads=2, d_ff=32, num_layers=1, dropout=0.0)
+    config = TransformerConfig(src_vocab_size=VOCAB, tgt_vocab_size=VOCAB, **sizes)
+    run = trainer(checkpoint=checkpoint_of(Transformer(config)), steps=6, **changes)
+    return [record["train_loss"] for record in run.fit()]
+
+told = dict(plain=losses(), compiled=losses(compile=True))
+told["graphs"] = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+print(json.dumps(told))
+"""
 
 
 def test_without_a_compiler_training_goes_on(monkeypatch, capsys):
