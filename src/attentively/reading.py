@@ -6,11 +6,12 @@ from typing import NamedTuple
 import torch
 
 from attentively.checkpoints import Checkpoint, CheckpointError
+from attentively.config import check_at_least_one
 from attentively.data.batches import pad
 from attentively.decoding import evaluating
 from attentively.heads import Classifier, MaskedLanguageModel
 from attentively.masks import padding_mask
-from attentively.vocabulary import END_ID, PAD_ID, unknown_words
+from attentively.vocabulary import END_ID, PAD_ID, note_unknown_words
 
 GAP = "___"
 """What stands for a missing token in a text."""
@@ -53,12 +54,11 @@ def classify(checkpoint: Checkpoint, texts: Sequence[str], batch_size: int = 64)
             probabilities = model(ids, padding_mask(ids, PAD_ID)).float().softmax(dim=-1)
         for text, row in zip(some, probabilities.tolist(), strict=True):
             by_label = dict(zip(model.config.labels, row, strict=True))
-            unknown = ", ".join(dict.fromkeys(unknown_words(tokenizer, text)))
             judgements.append(
                 Judgement(
                     max(by_label, key=lambda label: by_label[label]),
                     by_label,
-                    f"unknown words: {unknown}" if unknown else "",
+                    note_unknown_words(tokenizer, text),
                 )
             )
     return judgements
@@ -73,8 +73,7 @@ def fill(checkpoint: Checkpoint, text: str, guesses: int = 5) -> Filled:
     model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
     if not isinstance(model, MaskedLanguageModel) or tokenizer is None:
         raise CheckpointError(f"a {type(model).__name__} does not fill gaps")
-    if guesses < 1:
-        raise ValueError(f"guesses={guesses} must be at least 1")
+    check_at_least_one(guesses=guesses)
     parts = text.split(GAP)
     if len(parts) == 1:
         raise ValueError(f"{text!r} has no gap: write {GAP} where a word is missing")
@@ -90,12 +89,11 @@ def fill(checkpoint: Checkpoint, text: str, guesses: int = 5) -> Filled:
     best, tokens = logits.softmax(dim=-1).topk(min(guesses, logits.shape[1] - END_ID - 1))
     for gap, row in zip(gaps, tokens.tolist(), strict=True):
         ids[gap] = row[0]
-    unknown = ", ".join(dict.fromkeys(unknown_words(tokenizer, " ".join(parts))))
     return Filled(
         tokenizer.decode(ids),
         [
             dict(zip(tokenizer.tokens(row), values, strict=True))
             for row, values in zip(tokens.tolist(), best.tolist(), strict=True)
         ],
-        f"unknown words: {unknown}" if unknown else "",
+        note_unknown_words(tokenizer, " ".join(parts)),
     )

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attentively.additive import AdditiveAttention
-from attentively.config import ModelConfig, VocabSizes
+from attentively.config import ModelConfig, VocabSizes, check_at_least_one
 from attentively.embedding import TokenEmbedding
 from attentively.multiplicative import LocalAttention, LocalKind, LuongAttention
 from attentively.protocol import DecoderOutput, EncoderDecoder, Memory
@@ -91,8 +91,7 @@ class Seq2SeqConfig(ModelConfig):
                 "attention='location' needs max_len, the longest source, "
                 f"but max_len={self.max_len}"
             )
-        if self.window < 1:
-            raise ValueError(f"window={self.window} must be at least 1")
+        check_at_least_one(window=self.window)
 
     @property
     def vocab_sizes(self) -> VocabSizes:

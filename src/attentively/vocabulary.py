@@ -250,3 +250,11 @@ def target_ids(tokenizer: Tokenizer, text: str) -> list[int]:
 def unknown_words(tokenizer: Tokenizer, text: str) -> Sequence[str]:
     """Return the words of `text` of which some part is not in the vocabulary."""
     return [word for word in text.split() if UNK_ID in tokenizer.encode(word)]
+
+
+def note_unknown_words(tokenizer: Tokenizer, text: str) -> str:
+    """Return a note that names the unknown words of `text`, each once; nothing without any."""
+    if UNK_ID not in tokenizer.encode(text):
+        return ""
+    words = dict.fromkeys(unknown_words(tokenizer, text))
+    return f"unknown words: {', '.join(words)}"

@@ -29,7 +29,7 @@ from attentively.decoding import (
     sample,
 )
 from attentively.protocol import Autoregressive, EncoderDecoder
-from attentively.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID, Tokenizer, unknown_words
+from attentively.vocabulary import END_ID, PAD_ID, START_ID, Tokenizer, note_unknown_words
 
 
 class Translation(NamedTuple):
@@ -117,7 +117,7 @@ def translate(
         src_tokens = src_tokenizer.tokens(sources[index])
         # Without the padding's columns, and a copy, so that the batch's can be forgotten.
         weights = None if found.weights is None else found.weights[:, : len(src_tokens)].clone()
-        note = _joined(found.note, _unknown(src_tokenizer, sentence))
+        note = _joined(found.note, note_unknown_words(src_tokenizer, sentence))
         translations.append(found._replace(src_tokens=src_tokens, weights=weights, note=note))
     return translations
 
@@ -139,13 +139,6 @@ def _default_max_len(src_len: int) -> int:
 
 def _batches(indices: Sequence[int], batch_size: int) -> list[Sequence[int]]:
     return [indices[first : first + batch_size] for first in range(0, len(indices), batch_size)]
-
-
-def _unknown(tokenizer: Tokenizer, text: str) -> str:
-    if UNK_ID not in tokenizer.encode(text):
-        return ""
-    words = dict.fromkeys(unknown_words(tokenizer, text))  # each once
-    return f"unknown words: {', '.join(words)}"
 
 
 def _joined(*notes: str) -> str:
@@ -279,5 +272,5 @@ def _continued(tokenizer: Tokenizer, prompt: str, hypothesis: Hypothesis) -> Tra
     return written._replace(
         text=tokenizer.decode([*ids, *hypothesis.ids]),
         src_tokens=tokenizer.tokens(ids),
-        note=_joined(written.note, _unknown(tokenizer, prompt)),
+        note=_joined(written.note, note_unknown_words(tokenizer, prompt)),
     )

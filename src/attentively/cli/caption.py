@@ -10,6 +10,7 @@ import typer
 from attentively import writing
 from attentively.captioning import Captioner
 from attentively.cli import models
+from attentively.config import check_at_least_one
 from attentively.data import digits
 from attentively.data.digits import DigitScene
 from attentively.files import replacing
@@ -36,8 +37,7 @@ def caption(
     ] = None,
 ) -> None:
     """Describe scenes of handwritten digits: what is there, what the model says, if it is true."""
-    if scenes < 1:
-        raise ValueError(f"scenes={scenes} must be at least 1")
+    check_at_least_one(scenes=scenes)
     if plot is not None and plot.suffix != ".png":
         raise ValueError(f"--plot writes a .png picture, not {plot}")
     checkpoint = models.load(model)

@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 import attentively
 from attentively import device
+from attentively.config import check_at_least_one
 from attentively.files import replacing
 
 Row = dict[str, Any]
@@ -45,8 +46,7 @@ def run(
     versions and the device. A run that was stopped goes on where it was. Raises `ValueError` if
     `output` is of another experiment, of the other of quick and full, or of other versions.
     """
-    if seeds < 1:
-        raise ValueError(f"seeds={seeds} must be at least 1")
+    check_at_least_one(seeds=seeds)
     output = Path(output)
     heading = {
         "experiment": experiment.name,
