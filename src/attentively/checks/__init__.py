@@ -8,6 +8,7 @@ at the first that fails. Where the answer equals that of a known mistake, the mi
 A failed check is one readable message instead of a traceback.
 """
 
+import itertools
 import linecache
 import numbers
 import sysconfig
@@ -25,6 +26,7 @@ RTOL, ATOL = 1e-4, 1e-5
 """How far an answer in 32 bits may be from the expected one: any order of summation passes."""
 
 _FEW = 12  # numbers that a message shows whole
+_LONG = 160  # characters of a plain value that a message shows whole
 _VALUES = ("  called with", "  got", "  expected", "  measured", "  sentence")
 _NOT_THE_STUDENTS = [
     str(Path(__file__).parents[1]),
@@ -173,18 +175,29 @@ def call(candidate: object, inputs: Mapping[str, object]) -> object:
     except BaseException as error:  # sys.exit() in an answer must not end the check
         raise _raised(error, inputs) from None
     for name, value in inputs.items():
-        if isinstance(value, Tensor) and not _same(given[name], value):
+        if not _same(given[name], value):
+            advice = (
+                "Make a new tensor instead of writing into this one: no +=, no method whose name "
+                "ends in _."
+                if isinstance(value, Tensor)
+                else "Work on a copy, list(...) or dict(...)."
+            )
             raise CheckFailed(
-                f"  Your code changes its input {name}, which its caller still needs. Make a new "
-                "tensor instead of writing into this one: no +=, no method whose name ends in _."
+                f"  Your code changes its input {name}, which its caller still needs. {advice}"
                 f"\n{describe(inputs)}"
             )
     return answer
 
 
 def call_twice(candidate: object, inputs: Mapping[str, object]) -> object:
-    """Call the candidate twice; tensors that it returns must be the same."""
+    """Call the candidate twice; tensors and plain values that it returns must be the same."""
     first, second = call(candidate, inputs), call(candidate, inputs)
+    if _is_plain(first) and _is_plain(second) and not _alike(first, second):
+        raise CheckFailed(
+            "  Called twice with the same inputs, your code gives two different answers. Does a "
+            "call leave something behind, or is the order of a set relied on?"
+            f"\n{describe(inputs)}"
+        )
     for one, other in zip(_tensors(first), _tensors(second), strict=False):
         if one.shape != other.shape or not torch.allclose(one, other, RTOL, ATOL, equal_nan=True):
             raise CheckFailed(
@@ -207,11 +220,22 @@ def _tensors(answer: object) -> list[Tensor]:
 def _copy(value: object) -> object:
     if isinstance(value, Tensor):
         return value.detach().clone().requires_grad_(value.requires_grad)
-    return value
+    if type(value) in (list, tuple):
+        return type(value)(_copy(item) for item in value)  # type: ignore[call-arg, attr-defined]
+    if type(value) is dict:
+        return {key: _copy(item) for key, item in value.items()}
+    return set(value) if type(value) is set else value
 
 
-def _same(one: object, other: Tensor) -> bool:
-    return isinstance(one, Tensor) and one.shape == other.shape and torch.equal(one, other)
+def _same(one: object, other: object) -> bool:
+    """Tell whether a copy that was given away is still as its original."""
+    if isinstance(other, Tensor):
+        return isinstance(one, Tensor) and one.shape == other.shape and torch.equal(one, other)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return list(one) == list(other) and all(map(_same, one.values(), other.values()))
+    return one is other or bool(one == other)
 
 
 def _raised(error: BaseException, inputs: Mapping[str, object]) -> CheckFailed:
@@ -327,6 +351,110 @@ def _diagnose(got: Tensor, twins: Iterable[Twin], inputs: Mapping[str, object]) 
     return ""
 
 
+def expect_value(
+    answer: object,
+    expected: object,
+    what: str,
+    inputs: Mapping[str, object],
+    twins: Iterable[Twin] = (),
+    hint: str = "",
+) -> None:
+    """Refuse a plain value unlike `expected`; name the mistake of the first twin that agrees.
+
+    Plain are strings, numbers, None, and lists, tuples, sets and dicts of them. A tuple passes for
+    a list and a Counter for a dict; whole numbers are compared exactly, others as in tensors.
+    """
+    if _alike(answer, expected):
+        return
+    diagnosis = ""
+    for twin in twins:
+        try:
+            wrong = twin.answer(*(_copy(value) for value in inputs.values()))
+        except (ValueError, LookupError, TypeError):  # this mistake cannot be made here
+            continue
+        if _alike(answer, wrong):
+            diagnosis = twin.diagnosis
+            break
+    if not diagnosis:
+        wanted = next((kind for kind in _KINDS if isinstance(expected, kind)), type(expected))
+        if not isinstance(answer, _KINDS.get(wanted, wanted)):
+            article = "an" if wanted.__name__[0] in "aeiou" else "a"
+            raise CheckFailed(
+                f"  Expected {what} as {article} {wanted.__name__}, got {_kind(answer)}"
+                f"\n{describe(inputs)}"
+            )
+        diagnosis = f"This is not what is expected of {what}." + (f" {hint}" if hint else "")
+    raise CheckFailed(f"  {diagnosis}\n{describe(inputs)}\n{_first_difference(answer, expected)}")
+
+
+_KINDS: dict[type, tuple[type, ...]] = {
+    list: (list, tuple),
+    tuple: (list, tuple),
+    dict: (dict,),
+    set: (set, frozenset),
+    bool: (bool,),
+    int: (numbers.Integral,),
+    float: (numbers.Real,),
+}
+"""What passes for a plain value of each type."""
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether a value is made of exactly these types: a subclass could answer as it likes."""
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(_is_plain, value))  # type: ignore[call-overload]
+    if isinstance(value, dict):
+        return all(map(_is_plain, dict.keys(value))) and all(map(_is_plain, dict.values(value)))
+    return value is None or type(value) in (str, bytes, bool) or plain_number(value) is not None
+
+
+def _alike(one: object, other: object) -> bool:
+    if not (_is_plain(one) and _is_plain(other)):
+        return False
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return len(one) == len(other) and all(
+            dict.__contains__(one, key) and _alike(dict.__getitem__(one, key), value)
+            for key, value in dict.items(other)
+        )
+    first, second = plain_number(one), plain_number(other)
+    if first is not None and second is not None:
+        if isinstance(first, int) and isinstance(second, int):
+            return first == second
+        return bool(abs(first - second) <= ATOL + RTOL * abs(second))
+    if isinstance(one, set | frozenset) and isinstance(other, set | frozenset):
+        return one == other
+    return type(one) is type(other) and one == other
+
+
+def _first_difference(got: object, expected: object) -> str:
+    """Show two plain values: small ones whole, of large ones the first place that differs."""
+    place = ""
+    while max(len(repr(got)), len(repr(expected))) > _LONG:
+        steps: list[tuple[object, object, object]] = []
+        if isinstance(got, list | tuple) and isinstance(expected, list | tuple):
+            absent = _Words("nothing: it ends before")
+            pairs = enumerate(itertools.zip_longest(got, expected, fillvalue=absent))
+            steps = [(index, *pair) for index, pair in pairs]
+        elif isinstance(got, dict) and isinstance(expected, dict):
+            absent = _Words("nothing under this key")
+            steps = [(k, got.get(k, absent), expected.get(k, absent)) for k in {**expected, **got}]
+        steps = [step for step in steps if not _alike(step[1], step[2])]
+        if not steps:
+            break
+        step, got, expected = steps[0]
+        place += f"[{step!r}]"
+    place = f"at {place} " if place else ""
+    return f"  got         {place}{show(got)}\n  expected    {place}{show(expected)}"
+
+
+class _Words(str):
+    """Words that stand in a message as they are, not in quotation marks."""
+
+    __repr__ = str.__str__
+
+
 def expect_gradients(output: Tensor, sources: Mapping[str, Tensor], nan: str = "") -> None:
     """Refuse an output from which no finite gradient flows back to each of the sources."""
     if not output.requires_grad:
@@ -377,7 +505,7 @@ def show(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     text = repr(value)
-    return text if len(text) <= 160 else f"{text[:157]}..."
+    return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
 
 
 def _wrapped(line: str) -> str:

@@ -1,0 +1,134 @@
+"""The check kit, where answers are lists, dicts and strings rather than tensors."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from attentively.checks import CheckFailed, Twin, call, call_twice, expect_value
+
+
+def refused(answer, expected, **options):
+    with pytest.raises(CheckFailed) as caught:
+        expect_value(answer, expected, "the pieces", {"word": "ab"}, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (["a", "b"], ["a", "b"]),
+        (("a", "b"), ["a", "b"]),
+        ([["a", "b"]], [("a", "b")]),
+        (Counter("aab"), {"b": 1, "a": 2}),
+        ({("a", "b"): np.int64(3)}, {("a", "b"): 3}),
+        (torch.tensor(0.5), 0.5),
+        (1 / 3, 0.333333),
+        ({1, 2}, frozenset({2, 1})),
+        (None, None),
+        ("", ""),
+        ([], []),
+    ],
+)
+def test_what_is_alike_passes(answer, expected):
+    expect_value(answer, expected, "the pieces", {"word": "ab"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (["b", "a"], ["a", "b"]),
+        (["a"], ["a", "b"]),
+        (["a", "b", "b"], ["a", "b"]),
+        ({"a": 1, "b": 0}, {"a": 1}),
+        ({"a": 2}, {"a": 1}),
+        ({"b": 1}, {"a": 1}),
+        (10_001, 10_000),
+        (0.34, 0.333),
+        (True, 1),
+        ("1", 1),
+        ("e\u0301", "é"),
+        (b"a", "a"),
+        ([None], [0]),
+    ],
+)
+def test_what_is_not_alike_is_refused(answer, expected):
+    said = refused(answer, expected)
+    assert "the pieces" in said
+    assert "called with word = 'ab'" in said
+
+
+def test_another_kind_is_named():
+    assert "Expected the pieces as a list, got a set" in refused({"a"}, ["a"])
+    assert "as a dict, got a list" in refused([], {"a": 1})
+    assert "as an int, got a float" in refused(3.5, 3)
+    assert "as a list, got None: is there a `return`?" in refused(None, ["a"])
+    assert "as a str, got a bytes" in refused(b"a", "a")
+
+
+def test_one_that_answers_every_comparison_is_refused():
+    class Agrees(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            return True
+
+    refused(Agrees("b"), "a")
+    refused([Agrees("b")], ["a"])
+
+
+def test_the_first_twin_that_answers_alike_is_named():
+    twins = [
+        Twin("It cannot be made here.", lambda word: word[7]),
+        Twin("It is backwards.", lambda word: list(word[::-1])),
+        Twin("It is never reached.", lambda word: list(word[::-1])),
+    ]
+    assert "It is backwards." in refused(["b", "a"], ["a", "b"], twins=twins)
+    said = refused(["c"], ["a", "b"], twins=twins, hint="A list of strings.")
+    assert "This is not what is expected of the pieces. A list of strings." in said
+
+
+def test_of_long_values_the_first_difference_is_shown():
+    expected = [(str(i), [i, i + 1]) for i in range(50)]
+    wrong = [*expected[:20], ("20", [20, 22]), *expected[21:]]
+    said = refused(wrong, expected)
+    assert "got         at [20] ('20', [20, 22])" in said
+    assert "expected    at [20] ('20', [20, 21])" in said
+    said = refused(expected[:30], expected)
+    assert "got         at [30] nothing: it ends before" in said
+    counts = {str(i): i for i in range(50)}
+    said = refused(counts | {"7": 8}, counts)
+    assert "got         at ['7'] 8" in said
+    said = refused({"7": 7}, counts)
+    assert "got         at ['0'] nothing under this key" in said
+
+
+@pytest.mark.parametrize(
+    ("inputs", "spoil"),
+    [
+        ({"pieces": ["a", "b"]}, lambda pieces: pieces.pop()),
+        ({"pieces": ["a", "b"]}, lambda pieces: pieces.sort(reverse=True)),
+        ({"counts": {"a": 1}}, lambda counts: counts.update(a=2)),
+        ({"words": [(["a"], 1)]}, lambda words: words[0][0].append("b")),
+        ({"examples": [(torch.ones(2), {1})]}, lambda examples: examples[0][0].zero_()),
+        ({"links": {1}}, lambda links: links.add(2)),
+    ],
+)
+def test_inputs_that_are_changed_are_refused(inputs, spoil):
+    with pytest.raises(CheckFailed, match=f"changes its input {next(iter(inputs))}"):
+        call(spoil, inputs)
+    assert call(lambda value: "left alone", inputs) == "left alone"
+
+
+def test_two_different_answers_are_refused():
+    left_behind = []
+
+    def answer(word):
+        left_behind.append(word)
+        return list(left_behind)
+
+    with pytest.raises(CheckFailed, match="two different answers"):
+        call_twice(answer, {"word": "ab"})
+    assert call_twice(list, {"word": "ab"}) == ["a", "b"]
