@@ -14,6 +14,7 @@ FLOORS = [
     [
         "embedding",
         "skip_gram",
+        "word_vectors",
         "positional",
         "kernels",
         "additive",

@@ -1,4 +1,4 @@
-"""Skip-gram: the loss, what it is learned from, and what its vectors are asked."""
+"""Skip-gram: the loss, and what it is learned from."""
 
 import math
 import random
@@ -9,9 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from attentively.skip_gram import (
-    AnalogyScore,
     SkipGram,
-    WordVectors,
     context_pairs,
     draw_negatives,
     keep_probabilities,
@@ -20,6 +18,7 @@ from attentively.skip_gram import (
     word_counts,
 )
 from attentively.vocabulary import PAD_ID
+from attentively.word_vectors import WordVectors
 
 VOCAB, DIM, PAIRS, DRAWN = 13, 5, 7, 3
 
@@ -276,128 +275,9 @@ def test_the_same_seed_draws_the_same_negatives():
     assert not torch.equal(one, other)
 
 
-# What it is asked
-
-
-WORDS = {
-    "king": [0.3, 0.7, 0.4],
-    "queen": [0.3, 0.1, 0.9],
-    "man": [0.1, 0.8, 0.0],
-    "woman": [0.1, 0.2, 0.5],
-    "apple": [-0.9, 0.1, 0.1],
-}
-
-
-def royal():
-    return WordVectors(list(WORDS), torch.tensor(list(WORDS.values())))
-
-
-def test_similarity_by_hand():
-    vectors = WordVectors(["a", "b", "c", "d"], torch.tensor([[1.0, 0], [5, 0], [3, 4], [-2, 0]]))
-    assert vectors.similarity("a", "b") == pytest.approx(1)  # length is not seen
-    assert vectors.similarity("a", "c") == pytest.approx(3 / 5)
-    assert vectors.similarity("a", "d") == pytest.approx(-1)
-
-
-def test_similarity_is_the_cosine():
-    for one in WORDS:
-        for other in WORDS:
-            expected = F.cosine_similarity(
-                torch.tensor(WORDS[one]), torch.tensor(WORDS[other]), dim=0
-            )
-            assert royal().similarity(one, other) == pytest.approx(expected.item(), abs=1e-6)
-
-
-def test_neighbours():
-    vectors = royal()
-    near = vectors.nearest("king", 3)
-    assert [word for word, _ in near] == ["man", "woman", "queen"]
-    assert near[0].cosine == pytest.approx(vectors.similarity("king", "man"))
-    assert [near.cosine for near in near] == sorted((n.cosine for n in near), reverse=True)
-    assert len(vectors.nearest("king")) == len(WORDS) - 1  # no more than there are
-    assert "king" not in [word for word, _ in vectors.nearest("king")]
-
-
-def by_cosines_of_every_word(a, b, c, left_out):
-    """3CosAdd written out, word by word."""
-    unit = {word: torch.tensor(v) / math.hypot(*v) for word, v in WORDS.items()}
-    wanted = unit[b] - unit[a] + unit[c]
-    cosines = {
-        word: (v @ wanted / wanted.norm()).item()
-        for word, v in unit.items()
-        if word not in left_out
-    }
-    return sorted(cosines.items(), key=lambda item: -item[1])
-
-
-@pytest.mark.parametrize("exclude", [True, False])
-def test_analogies_equal_the_equation(exclude):
-    for question in [("man", "king", "woman"), ("king", "apple", "queen"), ("man", "man", "king")]:
-        expected = by_cosines_of_every_word(*question, question if exclude else ())
-        answers = royal().analogy(*question, count=9, exclude=exclude)
-        assert [word for word, _ in answers] == [word for word, _ in expected]
-        assert [cosine for _, cosine in answers] == pytest.approx(
-            [cosine for _, cosine in expected], abs=1e-6
-        )
-
-
-def test_man_is_to_king_as_woman_is_to_queen():
-    assert royal().analogy("man", "king", "woman")[0].word == "queen"
-
-
-def test_leaving_the_question_out_can_make_the_answer():
-    """Pairs that hardly differ: b - a + c is c itself, and d is merely the next."""
-    words = ["man", "king", "woman", "queen"]
-    table = torch.tensor([[1.0, 0, 0.1], [1, 0, 0], [0, 1, 0.1], [0, 0.9, 0.2]])
-    vectors = WordVectors(words, table)
-    assert vectors.analogy("man", "king", "woman")[0].word == "queen"
-    assert vectors.analogy("man", "king", "woman", exclude=False)[0].word == "woman"
-    question = [("man", "king", "woman", "queen")]
-    assert vectors.score_analogies(question).accuracy == 1
-    assert vectors.score_analogies(question, exclude=False).accuracy == 0
-
-
-def test_a_score_counts_what_was_asked_and_what_was_not():
-    questions = [
-        ("man", "king", "woman", "queen"),
-        ("man", "king", "woman", "apple"),
-        ("man", "king", "woman", "duchess"),
-    ]
-    score = royal().score_analogies(questions)
-    assert score == AnalogyScore(correct=1, asked=2, skipped=1)
-    assert score.accuracy == 1 / 2
-    with pytest.raises(ValueError, match="none of 1 questions could be asked"):
-        _ = royal().score_analogies(questions[2:]).accuracy
-
-
-def test_a_word_without_a_vector_is_named():
-    assert "king" in royal()
-    assert "duke" not in royal()
-    for ask in (royal().nearest, lambda word: royal().similarity("king", word)):
-        with pytest.raises(ValueError, match="there is no vector for 'duke' among 5 words"):
-            ask("duke")
-
-
-def test_words_and_vectors_must_fit():
-    with pytest.raises(ValueError, match="2 words, 2 of them distinct, came with 3 vectors"):
-        WordVectors(["a", "b"], torch.randn(3, 2))
-    with pytest.raises(ValueError, match="2 words, 1 of them distinct, came with 2 vectors"):
-        WordVectors(["a", "a"], torch.randn(2, 2))
-
-
-def test_a_vector_of_zeros_is_near_nothing():
-    vectors = WordVectors(["<pad>", "a", "b"], torch.tensor([[0.0, 0], [1, 0], [-1, 1]]))
-    assert vectors.similarity("<pad>", "a") == 0
-    assert vectors.nearest("a", 1)[0] == ("<pad>", 0)  # for want of a better one
-
-
 @pytest.mark.gpu
 def test_the_gpu_says_the_same():
     model, *pairs = model_and_pairs()
     expected = model(*pairs)
     there = model.to("cuda")(*(part.cuda() for part in pairs))
     torch.testing.assert_close(there.cpu(), expected, atol=1e-5, rtol=1e-5)
-    words = [f"w{index}" for index in range(VOCAB)]
-    near = WordVectors(words, model.vectors).nearest("w1", 3)
-    expected_near = WordVectors(words, model.vectors.cpu()).nearest("w1", 3)
-    assert [word for word, _ in near] == [word for word, _ in expected_near]

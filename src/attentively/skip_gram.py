@@ -2,7 +2,7 @@ r"""Skip-gram: vectors for words, learned from the company that the words keep.
 
 A word's vector is to predict the words around it. Asking the right word to win against the
 whole vocabulary is dear; with *negative sampling* it has to win against a few drawn at random.
-Then the vectors are asked: which words are near, and what completes an analogy.
+What the vectors then say about words is asked in `attentively.word_vectors`.
 
 Sources: Mikolov, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1301.3781, section 3.2;
 Mikolov, Sutskever, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1310.4546, sections 2.2
@@ -12,7 +12,6 @@ and 2.3.
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -139,110 +138,3 @@ def draw_negatives(
     """
     drawn = torch.multinomial(noise, pairs * negatives, replacement=True, generator=generator)
     return drawn.view(pairs, negatives)
-
-
-# What it is asked
-
-
-class Neighbour(NamedTuple):
-    """A word, and the cosine of the angle between its vector and what was asked."""
-
-    word: str
-    cosine: float
-
-
-class AnalogyScore(NamedTuple):
-    """How many analogies were answered right."""
-
-    correct: int
-    asked: int
-    skipped: int
-    """Questions with a word that has no vector: they are not asked."""
-
-    @property
-    def accuracy(self) -> float:
-        """The share of right answers among the questions asked."""
-        if self.asked == 0:
-            raise ValueError(f"none of {self.skipped} questions could be asked")
-        return self.correct / self.asked
-
-
-Analogy = tuple[str, str, str, str]
-
-
-class WordVectors:
-    r"""Ask vectors about words, whoever made them.
-
-    Vectors are compared by the cosine of the angle between them,
-    :math:`x \cdot y / (\lVert x \rVert \lVert y \rVert)`, which does not see their lengths.
-
-    An analogy, :math:`a` is to :math:`b` as :math:`c` is to what?, is answered by
-
-    .. math:: \operatorname*{argmax}_{d} \; \cos(d, \; b - a + c)
-
-    over vectors made of length 1 (Mikolov, Yih & Zweig 2013, https://aclanthology.org/N13-1090,
-    section 4; called 3CosAdd by Levy & Goldberg 2014, https://aclanthology.org/W14-1618).
-    By custom :math:`a`, :math:`b` and :math:`c` are no answers. Let in, :math:`c` itself was the
-    nearest in 93 cases of 100 (Linzen 2016, https://aclanthology.org/W16-2503, section 4), so a
-    score should say whether the custom was kept.
-    """
-
-    def __init__(self, words: Sequence[str], vectors: Float[Tensor, "words embedding_dim"]) -> None:
-        """Raise `ValueError` unless there is one vector for each word, and each word once."""
-        self.words = list(words)
-        self.ids = {word: index for index, word in enumerate(self.words)}
-        if len(self.words) != len(vectors) or len(self.ids) != len(self.words):
-            raise ValueError(
-                f"{len(self.words)} words, {len(self.ids)} of them distinct, "
-                f"came with {len(vectors)} vectors"
-            )
-        self.directions = F.normalize(vectors.detach(), dim=-1)  # of length 1
-
-    def __contains__(self, word: str) -> bool:
-        return word in self.ids
-
-    def similarity(self, one: str, other: str) -> float:
-        """Return the cosine between two words; a word without a vector raises `ValueError`."""
-        return float(self._direction(one) @ self._direction(other))
-
-    def nearest(self, word: str, count: int = 10) -> list[Neighbour]:
-        """Return the words nearest to `word`, itself left out, the nearest first."""
-        return self._nearest(self._direction(word), count, left_out=[word])
-
-    def analogy(
-        self, a: str, b: str, c: str, count: int = 1, exclude: bool = True
-    ) -> list[Neighbour]:
-        """Answer "`a` is to `b` as `c` is to …", the best answer first.
-
-        With `exclude`, the three words of the question are no answers.
-        """
-        wanted = self._direction(b) - self._direction(a) + self._direction(c)
-        return self._nearest(F.normalize(wanted, dim=0), count, [a, b, c] if exclude else [])
-
-    def score_analogies(self, questions: Iterable[Analogy], exclude: bool = True) -> AnalogyScore:
-        """Ask every question (a, b, c, d); right is what answers exactly d."""
-        correct = asked = skipped = 0
-        for a, b, c, d in questions:
-            if not all(word in self for word in (a, b, c, d)):
-                skipped += 1
-                continue
-            asked += 1
-            correct += self.analogy(a, b, c, exclude=exclude)[0].word == d
-        return AnalogyScore(correct, asked, skipped)
-
-    def _direction(self, word: str) -> Float[Tensor, " embedding_dim"]:
-        if word not in self.ids:
-            raise ValueError(f"there is no vector for {word!r} among {len(self.words)} words")
-        return self.directions[self.ids[word]]
-
-    def _nearest(
-        self, wanted: Float[Tensor, " embedding_dim"], count: int, left_out: Sequence[str]
-    ) -> list[Neighbour]:
-        cosines = self.directions @ wanted
-        cosines[[self.ids[word] for word in left_out]] = -torch.inf
-        count = min(count, len(self.words) - len(set(left_out)))
-        best = cosines.topk(count)
-        return [
-            Neighbour(self.words[index], cosine)
-            for index, cosine in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        ]
