@@ -478,6 +478,22 @@ def expect_gradients(output: Tensor, sources: Mapping[str, Tensor], nan: str = "
             )
 
 
+def expect_gradients_through(
+    candidate: object,
+    inputs: Mapping[str, Tensor],
+    sources: Mapping[str, Tensor],
+    pick: Callable[..., Tensor] = lambda answer: answer,
+    nan: str = "",
+) -> None:
+    """Call once more, on the inputs themselves, and let the gradient of one output flow back."""
+
+    def on_the_inputs_themselves(*_: Tensor) -> object:
+        return candidate(*inputs.values())  # type: ignore[operator]
+
+    answer = call(on_the_inputs_themselves, inputs)
+    expect_gradients(pick(answer), sources, nan=nan)
+
+
 # Saying it
 
 

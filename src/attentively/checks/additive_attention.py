@@ -23,7 +23,7 @@ from attentively.checks import (
     call_twice,
     describe,
     expect_equal,
-    expect_gradients,
+    expect_gradients_through,
     expect_pair,
     expect_tensor,
     once_solved,
@@ -236,23 +236,7 @@ def energies(candidate: object, thorough: bool = False) -> None:
         hint = "One number for each key of each sentence: (batch, src_len)."
         expect_equal(answer, _energies(*inputs.values()), "energies", inputs, _ENERGY_TWINS, hint)
     inputs = {name: x.requires_grad_() for name, x in _energy_inputs(2, 3, 5, 7, 11).items()}
-    _expect_gradients_through(candidate, inputs, lambda answer: answer, inputs)
-
-
-def _expect_gradients_through(
-    candidate: object,
-    inputs: Inputs,
-    pick: Callable[..., Tensor],
-    sources: Inputs,
-    nan: str = "",
-) -> None:
-    """Call once more, on the inputs themselves, and let the gradient of one output flow back."""
-
-    def on_the_inputs_themselves(*_: Tensor) -> object:
-        return candidate(*inputs.values())  # type: ignore[operator]
-
-    answer = call(on_the_inputs_themselves, inputs)
-    expect_gradients(pick(answer), sources, nan=nan)
+    expect_gradients_through(candidate, inputs, inputs)
 
 
 # Part 2
@@ -649,11 +633,11 @@ def _expect_gradients_of_attention(mine: nn.Module, inputs: Inputs) -> None:
     }
     sources: dict[str, Tensor] = dict(mine.named_parameters())
     sources |= {name: inputs[name] for name in ("query", "keys")}
-    _expect_gradients_through(
+    expect_gradients_through(
         mine,
         inputs,
-        lambda answer: answer[0],
         sources,
+        lambda answer: answer[0],
         " One sentence here has nothing to attend to. A row of -inf has no softmax, and "
         "hiding its NaN afterwards does not hide its gradient: use a finite lowest number, as "
         "torch.finfo(...).min.",
@@ -1011,18 +995,18 @@ def _examine_gradients(candidate: object, inputs: dict[str, Tensor]) -> None:
         for name, value in inputs.items()
     }
     sources = {name: inputs[name] for name in ("queries", "keys", "W", "U", "v")}
-    _expect_gradients_through(candidate, inputs, lambda answer: answer[0], sources)
+    expect_gradients_through(candidate, inputs, sources, lambda answer: answer[0])
     try:
-        _expect_gradients_through(candidate, inputs, lambda answer: answer[1], sources)
+        expect_gradients_through(candidate, inputs, sources, lambda answer: answer[1])
     except CheckFailed as failed:
         raise CheckFailed(f"  This is about the weights that are returned.\n{failed}") from None
     inputs["mask"] = _last_row_empty(*inputs["mask"].shape)
     if len(inputs["mask"]) > 1:
-        _expect_gradients_through(
+        expect_gradients_through(
             candidate,
             inputs,
-            lambda answer: answer[0],
             sources,
+            lambda answer: answer[0],
             " One sentence here has nothing to attend to: a row of -inf has no softmax, and "
             "hiding its NaN does not hide its gradient.",
         )
