@@ -1,0 +1,83 @@
+"""Words: English text to learn vectors from, and questions to ask of vectors.
+
+The sentences are by the contributors of tatoeba.org (CC BY 2.0); the analogies are those of
+Mikolov, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1301.3781, section 4.1; the judged
+pairs those of Finkelstein et al. (2002), https://doi.org/10.1145/503104.503110.
+"""
+
+import re
+from collections.abc import Iterable
+
+from attentively.data import download
+from attentively.data.pairs import parse_pairs
+from attentively.word_vectors import Analogy
+
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+")
+"""Letters, with apostrophes between them; or digits."""
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text in lower case, without punctuation; ``don't`` is one word."""
+    return _WORD.findall(text.lower().replace("\u2019", "'"))
+
+
+def tatoeba_english() -> list[list[str]]:
+    """Return the words of every English sentence of Tatoeba that we have, each sentence once.
+
+    Sentences are the same if their words are, whatever the punctuation and however often they
+    are translated, to French or to Spanish. Raises `DataError` where the data cannot be had.
+    """
+    found: dict[tuple[str, ...], None] = {}
+    for name in ("tatoeba-en-fr", "tatoeba-en-es"):
+        (file,) = download.files_of(name)
+        for pair in parse_pairs(download.read(file.path).split("\n"), name):
+            found[tuple(split_words(pair.src))] = None
+    return [list(sentence) for sentence in found if sentence]
+
+
+def analogies() -> dict[str, list[Analogy]]:
+    """Return the questions a : b = c : d of the Google set by section, in lower case.
+
+    Raises `DataError` where the data cannot be had.
+    """
+    (file,) = download.files_of("analogies")
+    return parse_analogies(download.read(file.path).split("\n"), file.path)
+
+
+def parse_analogies(lines: Iterable[str], name: str) -> dict[str, list[Analogy]]:
+    """Read lines of four words, under lines ``: section``; `name` is for messages."""
+    sections: dict[str, list[Analogy]] = {}
+    section = None
+    for number, line in enumerate(lines, start=1):
+        words = line.lower().split()
+        if line.startswith(":"):
+            section = sections.setdefault(line[1:].strip(), [])
+        elif words:
+            if section is None or len(words) != 4:
+                raise ValueError(f"line {number} of {name} is no section and no four words in one")
+            a, b, c, d = words
+            section.append((a, b, c, d))
+    return sections
+
+
+def similarities() -> list[tuple[str, str, float]]:
+    """Return the pairs of WordSim-353, in lower case, with how alike people find them (0 to 10).
+
+    Raises `DataError` where the data cannot be had.
+    """
+    (file,) = download.files_of("wordsim353")
+    return parse_similarities(download.read(file.path).split("\n"), file.path)
+
+
+def parse_similarities(lines: Iterable[str], name: str) -> list[tuple[str, str, float]]:
+    """Read lines of two words and a number between tabs; ``#`` begins a remark."""
+    pairs = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            one, other, judged = line.lower().split("\t")
+            pairs.append((one.strip(), other.strip(), float(judged)))
+        except ValueError:
+            raise ValueError(f"line {number} of {name} is not two words and a number") from None
+    return pairs
