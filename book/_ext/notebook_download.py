@@ -1,7 +1,7 @@
 """Give each executed page as a Jupyter notebook, outputs included: "Open as notebook".
 
 MyST-NB already writes the notebook that it executed. Here it is copied into the site, with what a
-notebook cannot show replaced by what it stands for: included code, equations, quizzes, roles.
+notebook cannot show replaced by what it stands for: included code, equations, quizzes, maps, roles.
 """
 
 import re
@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import quiz
+import transformer_map
 from docutils import nodes
-from quiz import as_markdown
 from sphinx.application import Sphinx
 from sphinx.directives.code import LiteralIncludeReader
 
-FENCE = re.compile(r"^(`{3,}|:{3,})\{(literalinclude|math|quiz)\} *(.*?)\n(.*?)^\1 *$", re.M | re.S)
+FENCE = re.compile(
+    r"^(`{3,}|:{3,})\{(literalinclude|math|quiz|transformer-map)\} *(.*?)\n(.*?)^\1 *$", re.M | re.S
+)
 OPTION = re.compile(r"^:([\w-]+): *(.*)\n", re.M)
 ROLE = re.compile(r"\{[a-z][a-z:]*\}(`[^`\n]+`)")
 
@@ -25,10 +28,12 @@ def plain_markdown(text: str, page: Path, app: Sphinx) -> str:
     def spell_out(match: re.Match[str]) -> str:
         _, directive, argument, body = match.groups()
         if directive == "quiz":
-            return as_markdown(body)
+            return quiz.as_markdown(body)
         if directive == "math":
             return f"$$\n{OPTION.sub('', argument + body).strip()}\n$$"
         options = dict(OPTION.findall(body))
+        if directive == "transformer-map":
+            return transformer_map.as_markdown(options, OPTION.sub("", body).strip())
         wanted = {name: options[name] for name in ("pyobject", "lines") if name in options}
         reader = LiteralIncludeReader(str(page.parent / argument), wanted, app.config)
         try:

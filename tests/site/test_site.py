@@ -93,7 +93,9 @@ def test_links_and_images_lead_somewhere(site, visit):
         places[url] = set(
             window.page.eval_on_selector_all("[id], a[name]", "es => es.map(e => e.id || e.name)")
         )
-        hrefs = window.page.eval_on_selector_all("a[href]", "es => es.map(e => e.href)")
+        hrefs = window.page.eval_on_selector_all(  # in SVG, e.href is no text
+            "a[href]", "es => es.map(e => new URL(e.getAttribute('href'), document.baseURI).href)"
+        )
         links |= {(url, href) for href in hrefs if href.startswith("file:")}
         for image in window.page.query_selector_all("img"):
             source, alt, drawn = image.evaluate(
