@@ -328,3 +328,14 @@ def test_a_target_begins_with_start(tokenizers, kind):
 def test_unknown_words_are_named(tokenizers, kind):
     assert unknown_words(tokenizers[kind], "the 猫 did not cross 道 .") == ["猫", "道"]
     assert unknown_words(tokenizers[kind], SENTENCES[0]) == []
+
+
+def test_words_are_tidied_and_cut_before_merging():
+    tokenizer = train("bpe")
+    assert tokenizer.words(" l’animal  dort. ") == ["▁l'", "animal", "▁dort", "."]
+    assert tokenizer.words("") == []
+
+
+def test_merges_come_in_the_order_learned():
+    first, second = train("bpe", 101).merges[:2]
+    assert train("bpe", len(SPECIAL_TOKENS) + len(CHARACTERS) + 2).merges == [first, second]

@@ -201,6 +201,17 @@ class BPETokenizer:
         pieces = self.tokens(i for i in ids if i not in _SILENT_IDS)
         return "".join(pieces).replace("▁", " ").strip()
 
+    def words(self, text: str) -> list[str]:
+        """Return the words and marks of `text`, tidied: what is cut into pieces one by one."""
+        tidied = self._tokenizer.normalizer.normalize_str(text)
+        return [word for word, _ in self._tokenizer.pre_tokenizer.pre_tokenize_str(tidied)]
+
+    @property
+    def merges(self) -> list[tuple[str, str]]:
+        """The pairs of pieces to join, in the order in which they were learned."""
+        learned = json.loads(self._tokenizer.to_str())["model"]["merges"]
+        return [(first, second) for first, second in learned]
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the piece of each id; raises `ValueError` for an id out of range."""
         pieces = []
