@@ -27,7 +27,16 @@ FLOORS = [
     ["layers"],
     ["protocol", "seq2seq", "transformer", "captioning", "language_model", "heads"],
     ["data", "metrics", "losses", "schedules", "checkpoints", "parallel"],
-    ["decoding", "writing", "reading", "tasks", "training", "evaluation", "plots"],
+    [
+        "decoding",
+        "writing",
+        "reading",
+        "tasks",
+        "training",
+        "vector_training",
+        "evaluation",
+        "plots",
+    ],
     ["checks", "experiments", "coursework"],
     ["cli", "__main__"],
 ]

@@ -1,0 +1,268 @@
+"""Vectors from a whole text: the same pairs as one by one, and words of like company near."""
+
+import math
+import random
+from collections import Counter
+
+import pytest
+import torch
+
+from attentively import vector_training
+from attentively.skip_gram import SkipGram, context_pairs
+from attentively.vector_training import (
+    Text,
+    VectorConfig,
+    as_text,
+    batches,
+    frequent_words,
+    train_vectors,
+    window_pairs,
+)
+
+CHANCE = random.Random(0)
+SENTENCES = [
+    [CHANCE.choice("abcdefghijk") for _ in range(CHANCE.choice([0, 1, 2, 3, 7, 13]))]
+    for _ in range(60)
+]
+QUICK = VectorConfig(embedding_dim=5, min_count=1, epochs=1, batch_size=17, threshold=1.0)
+
+
+# The words
+
+
+def test_frequent_words_by_hand():
+    sentences = [["b", "a", "c"], ["a", "b"], ["d", "a"]]
+    assert frequent_words(sentences, 1) == ["a", "b", "c", "d"]  # the most frequent first
+    assert frequent_words(sentences, 2) == ["a", "b"]
+    with pytest.raises(ValueError, match=r"none of the 4 words of 3 sentences occurs min_count=4"):
+        frequent_words(sentences, 4)
+    with pytest.raises(ValueError, match="none of the 0 words of 0 sentences"):
+        train_vectors([])
+
+
+def test_rare_words_leave_and_ranks_close():
+    text = as_text([["b", "x", "a"], ["x"], [], ["a"]], ["a", "b"])
+    assert text.words.tolist() == [2, 1, 1]  # 0 is padding
+    assert text.sentences.tolist() == [0, 0, 3]
+    assert window_pairs(text, torch.ones(3, dtype=torch.long)).tolist() == [[2, 1], [1, 2]]
+
+
+# The pairs
+
+
+def from_the_loop(sentences, window):
+    words = frequent_words(sentences, 1)
+    ids = [[1 + words.index(word) for word in sentence] for sentence in sentences]
+    return Counter(pair for sentence in ids for pair in context_pairs(sentence, window))
+
+
+def from_tensors(sentences, window, pairs_of=window_pairs):
+    text = as_text(sentences, frequent_words(sentences, 1))
+    reach = torch.full_like(text.words, window)
+    return Counter((centre, context) for centre, context in pairs_of(text, reach).tolist())
+
+
+def across_sentences(text, reach):
+    """A broken twin: the first word of a sentence sees the last of the one before."""
+    return window_pairs(Text(text.words, torch.zeros_like(text.sentences)), reach)
+
+
+@pytest.mark.parametrize("window", [1, 2, 5, 50])
+def test_the_pairs_are_those_of_the_loop(window):
+    assert from_tensors(SENTENCES, window) == from_the_loop(SENTENCES, window)
+    assert from_tensors(SENTENCES, window, across_sentences) != from_the_loop(SENTENCES, window)
+
+
+def test_every_word_has_a_reach_of_its_own():
+    """The centre's reach decides, not that of the word it looks at."""
+    text = Text(torch.tensor([1, 2, 3, 4]), torch.zeros(4, dtype=torch.long))
+    pairs = window_pairs(text, torch.tensor([3, 1, 1, 2]))
+    expected = {(1, 2), (1, 3), (1, 4), (2, 1), (2, 3), (3, 2), (3, 4), (4, 3), (4, 2)}
+    assert Counter(map(tuple, pairs.tolist())) == Counter(expected)
+
+
+def test_nothing_has_no_pairs():
+    nothing = torch.zeros(0, dtype=torch.long)
+    assert window_pairs(Text(nothing, nothing), nothing).shape == (0, 2)
+
+
+def drawn(config, keep, length=101, seed=0):
+    """Return the batches over one long sentence of words 1, 2, 3, …"""
+    text = Text(torch.arange(1, length + 1), torch.zeros(length, dtype=torch.long))
+    generator = torch.Generator().manual_seed(seed)
+    return list(batches(text, torch.full((length + 1,), keep), config, generator))
+
+
+def test_a_drawn_reach_sees_near_words_more_often():
+    config = VectorConfig(window=4, epochs=40)
+    pairs = torch.cat([batch.pairs for batch in drawn(config, keep=1.0)])
+    steps = Counter((pairs[:, 0] - pairs[:, 1]).abs().tolist())
+    shares = [steps[distance] / (40 * 2 * (101 - distance)) for distance in (1, 2, 3, 4)]
+    assert shares == pytest.approx([1, 3 / 4, 2 / 4, 1 / 4], abs=0.03)
+    assert set(steps) == {1, 2, 3, 4}
+
+
+def test_thinning_brings_far_words_together():
+    config = VectorConfig(window=1, epochs=40)
+    pairs = torch.cat([batch.pairs for batch in drawn(config, keep=0.5)])
+    assert len(pairs) == pytest.approx(40 * 2 * 50, rel=0.05)
+    assert (pairs[:, 0] - pairs[:, 1]).abs().max() > 3
+
+
+def test_each_epoch_is_drawn_anew_and_shuffled():
+    config = VectorConfig(window=4, epochs=2, batch_size=9999)
+    first, second = drawn(config, keep=1.0)
+    assert (first.done, second.done) == (0, 0.5)
+    assert Counter(map(tuple, first.pairs.tolist())) != Counter(map(tuple, second.pairs.tolist()))
+    centres = first.pairs[:, 0]
+    assert not torch.equal(centres, centres.sort().values)
+
+
+def test_batches_make_the_whole():
+    config = VectorConfig(window=4, epochs=1, batch_size=13)
+    parts = drawn(config, keep=1.0)
+    (whole,) = drawn(VectorConfig(window=4, epochs=1, batch_size=9999), keep=1.0)
+    assert torch.equal(torch.cat([part.pairs for part in parts]), whole.pairs)
+    assert {len(part.pairs) for part in parts[:-1]} == {13}
+    done = [part.done for part in parts]
+    assert done == sorted(set(done))
+    assert done[-1] == pytest.approx(1 - len(parts[-1].pairs) / len(whole.pairs))
+
+
+# The training
+
+
+def company(copies=150):
+    """Cats and dogs stand in the same places, cars and trains in others."""
+    chance = random.Random(0)
+    animals = (["cat", "dog"], ["fed", "furry"])
+    vehicles = (["car", "train"], ["drove", "rusty"])
+    sentences = []
+    for _ in range(copies):
+        nouns, (verb, adjective) = chance.choice([animals, vehicles])
+        sentences.append(["we", verb, "the", adjective, chance.choice(nouns)])
+    return sentences
+
+
+LEARNING = VectorConfig(
+    embedding_dim=11, window=3, epochs=30, batch_size=64, learning_rate=0.03, threshold=0.05
+)
+
+
+def like_company_is_near(vectors) -> bool:
+    return (
+        vectors.nearest("cat", 1)[0].word == "dog"
+        and vectors.nearest("train", 1)[0].word == "car"
+        and vectors.similarity("cat", "dog") > vectors.similarity("cat", "car") + 0.3
+    )
+
+
+def test_words_of_like_company_come_near():
+    trained = train_vectors(company(), LEARNING)
+    assert like_company_is_near(trained.vectors)
+    assert trained.records[-1]["train_loss"] < trained.records[0]["train_loss"] - 0.2
+    scrambled = company()
+    words = [word for sentence in scrambled for word in sentence]
+    random.Random(1).shuffle(words)
+    scrambled = [words[start : start + 5] for start in range(0, len(words), 5)]
+    assert not like_company_is_near(train_vectors(scrambled, LEARNING).vectors)
+
+
+def test_the_same_seed_gives_the_same_vectors():
+    settings = {"embedding_dim": 5, "epochs": 1, "batch_size": 64}
+    one, same, other = (
+        train_vectors(company(), VectorConfig(seed=seed, **settings)).vectors for seed in (1, 1, 2)
+    )
+    assert one.words == same.words == other.words
+    assert torch.equal(one.vectors, same.vectors)
+    assert not torch.equal(one.vectors, other.vectors)
+
+
+def test_the_text_may_be_changed_without_harm():
+    sentences = company()
+    before = [list(sentence) for sentence in sentences]
+    train_vectors(sentences, QUICK)
+    assert sentences == before
+
+
+def test_rare_words_get_no_vector():
+    sentences = [*company(), ["we", "fed", "the", "axolotl"]]
+    vectors = train_vectors(sentences, VectorConfig(embedding_dim=5, epochs=1)).vectors
+    assert "axolotl" not in vectors
+    assert vectors.words[0] in ("we", "the")
+    assert vectors.vectors.shape == (10, 5)
+    assert not vectors.vectors.requires_grad
+
+
+def test_the_log_sums_up_every_step(monkeypatch):
+    monkeypatch.setattr(vector_training, "RECORDED_EVERY", 7)
+    losses = []
+
+    class Kept(SkipGram):
+        def forward(self, *given):
+            losses.append(super().forward(*given))
+            return losses[-1]
+
+    monkeypatch.setattr(vector_training, "SkipGram", Kept)
+    config = VectorConfig(embedding_dim=5, epochs=2, batch_size=97, learning_rate=0.01)
+    trained = train_vectors(company(), config)
+    steps = [record["step"] for record in trained.records]
+    assert steps == [*range(7, len(losses) + 1, 7), *([len(losses)] if len(losses) % 7 else [])]
+    assert len(losses) % 7  # the last record sums up fewer
+    for start, record in zip([0, *steps], trained.records, strict=False):
+        mean = torch.stack(losses[start : record["step"]]).mean().item()
+        assert record["train_loss"] == pytest.approx(mean)
+    rates = [record["learning_rate"] for record in trained.records]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == 0
+    epochs = [record["epoch"] for record in trained.records]
+    for rate, epoch in zip(rates, epochs, strict=True):
+        assert rate == pytest.approx(0.01 * (1 - epoch / 2), abs=1e-5)
+    assert trained.seconds >= trained.records[-1]["seconds"] - 0.01
+    assert losses[0].item() == pytest.approx(6 * math.log(2))  # nothing is known
+
+
+@pytest.mark.parametrize(
+    ("sentences", "config"),
+    [
+        ([["alone"]] * 9, QUICK),
+        (company(), VectorConfig(threshold=1e-12)),
+    ],
+)
+def test_a_text_without_neighbours_is_refused(sentences, config):
+    with pytest.raises(ValueError, match=r"no word has another beside it: .* threshold="):
+        train_vectors(sentences, config)
+
+
+def test_a_loss_that_is_no_number_is_named():
+    config = VectorConfig(embedding_dim=5, epochs=30, batch_size=64, learning_rate=1e30)
+    with pytest.raises(FloatingPointError, match=r"by step \d+: try a learning rate below 1e\+30"):
+        train_vectors(company(), config)
+
+
+@pytest.mark.parametrize(
+    "name", ["embedding_dim", "window", "negatives", "min_count", "epochs", "batch_size"]
+)
+def test_numbers_below_one_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name}=0 must be at least 1"):
+        VectorConfig(**{name: 0})
+
+
+@pytest.mark.parametrize("name", ["threshold", "learning_rate"])
+@pytest.mark.parametrize("value", [0.0, -0.1, float("nan")])
+def test_rates_that_are_not_positive_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name}={value} must be positive"):
+        VectorConfig(**{name: value})
+
+
+def test_any_seed_will_do():
+    assert VectorConfig(seed=0).seed == 0
+
+
+@pytest.mark.gpu
+def test_the_gpu_learns_the_same(monkeypatch):
+    monkeypatch.setenv("ATTENTIVELY_DEVICE", "cuda")
+    one, same = (train_vectors(company(), LEARNING).vectors for _ in range(2))
+    assert like_company_is_near(one)
+    assert one.vectors.device.type == "cpu"
+    torch.testing.assert_close(one.vectors, same.vectors, atol=1e-3, rtol=1e-3)
