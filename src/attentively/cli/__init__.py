@@ -25,6 +25,7 @@ COMMANDS = {
     "caption": "caption",
     "evaluate": "evaluate",
     "models": "models",
+    "vectors": "vectors",
     "data": "data",
     "experiment": "experiment",
     "progress": "coursework",

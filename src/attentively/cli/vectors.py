@@ -1,0 +1,208 @@
+"""``attentively vectors``: train word vectors, ask which words are near, and score them."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+
+import attentively
+from attentively import device, word_vectors
+from attentively.cli import settings
+from attentively.cli.settings import Given
+from attentively.data import download, words
+from attentively.data.catalogue import SETS
+from attentively.data.text import read_lines
+from attentively.experiments.runner import Row
+from attentively.experiments.word_vectors import scores
+from attentively.files import replacing
+from attentively.vector_training import VectorConfig, train_vectors
+from attentively.word_vectors import Neighbour, WordVectors
+
+TATOEBA = "tatoeba-english"
+CHOICES = {choice.name: choice for choice in settings.choices({"vectors": VectorConfig})}
+
+Vectors = Annotated[
+    str,
+    typer.Option(
+        help="Vectors that ship with the package "
+        f"({', '.join(word_vectors.pretrained_vector_names())}), or a file."
+    ),
+]
+Count = Annotated[int, typer.Option(min=1, help="How many words.")]
+
+app = typer.Typer(
+    help="Train word vectors, ask which words are near, and score them.",
+    epilog="Examples:\n\nattentively vectors near cat\n\n"
+    "attentively vectors COMMAND --help shows more of them.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+def train(
+    output: Annotated[Path, typer.Option(help="The file to write, in the safetensors format.")],
+    text: Annotated[
+        str, typer.Argument(help=f"{TATOEBA}, or a .txt file of yours, a sentence a line.")
+    ] = TATOEBA,
+    half_precision: Annotated[
+        bool, typer.Option("--half-precision", help="Store numbers in 16 bits, not 32.")
+    ] = False,
+    **options: Any,
+) -> None:
+    """Train vectors for the words of a text by skip-gram with negative sampling.
+
+    The file says how it was made, and what the vectors score where the questions are at hand
+    (`attentively data get analogies` and wordsim353).
+    """
+    config = VectorConfig(
+        **{
+            name: CHOICES[name].check(Given(value, CHOICES[name].flag))
+            for name, value in options.items()
+            if value is not None
+        }
+    )
+    provenance: Row = {"command": shlex.join(["attentively", *sys.argv[1:]]), "data": text}
+    if text == TATOEBA:
+        sentences = words.tatoeba_english()
+        source = SETS["tatoeba-en-fr"]
+        provenance |= {"data_licence": source.licence, "attribution": source.attribution}
+    else:
+        sentences = [words.split_words(line) for line in read_lines(text)]
+    size = sum(len(sentence) for sentence in sentences)
+    print(f"{text}: {len(sentences):,} sentences, {size:,} words; {device.describe(device.best())}")
+    trained = train_vectors(sentences, config)
+    vectors = trained.vectors
+    if half_precision:  # what is scored is what is written
+        vectors = WordVectors(vectors.words, vectors.vectors.half().float())
+    provenance |= {
+        "sentences": len(sentences),
+        "words_of_text": size,
+        "seed": config.seed,
+        "training": config.to_dict(),
+        "train_loss": round(trained.records[-1]["train_loss"], 4),
+        "device": device.describe(device.best()),
+        "seconds": round(trained.seconds, 1),
+        "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
+    }
+    if _questions_at_hand():
+        provenance["evaluation"] = scores(vectors, words.analogies(), words.similarities())
+    vectors.save(output, provenance, half_precision)
+    print(
+        f"{len(vectors.words):,} vectors of {config.embedding_dim} numbers after "
+        f"{trained.seconds:.0f} seconds, loss {provenance['train_loss']}; {output}"
+    )
+
+
+app.command(
+    "train",
+    epilog="Examples:\n\nattentively vectors train --output mine.safetensors\n\n"
+    "attentively vectors train story.txt --min-count 2 --epochs 50 --output story.safetensors",
+)(settings.with_options(train, [settings.parameter(one, "Training") for one in CHOICES.values()]))
+
+
+@app.command(
+    "near",
+    epilog="Examples:\n\nattentively vectors near cat\n\n"
+    "attentively vectors near hot --count 5 --vectors mine.safetensors",
+)
+def near(
+    word: Annotated[str, typer.Argument(help="The word to look around.")],
+    count: Count = 10,
+    vectors: Vectors = TATOEBA,
+) -> None:
+    """List the words nearest to a word, with the cosine between them."""
+    asked = load(vectors)
+    _print(asked.nearest(_as_written(asked, word), count))
+
+
+@app.command(
+    "analogy",
+    epilog="Examples:\n\nattentively vectors analogy go went eat\n\n"
+    "attentively vectors analogy go went eat --include-query-words",
+)
+def analogy(
+    a: Annotated[str, typer.Argument(help="a is to b …")],
+    b: Annotated[str, typer.Argument(help="… as c is to what?")],
+    c: Annotated[str, typer.Argument(help="The word that what is sought belongs to.")],
+    include_query_words: Annotated[
+        bool,
+        typer.Option("--include-query-words", help="Let a, b and c be answers; by custom not."),
+    ] = False,
+    count: Count = 5,
+    vectors: Vectors = TATOEBA,
+) -> None:
+    """Answer "a is to b as c is to …": the words nearest to b - a + c."""
+    asked = load(vectors)
+    a, b, c = (_as_written(asked, word) for word in (a, b, c))
+    _print(asked.analogy(a, b, c, count, exclude=not include_query_words))
+
+
+@app.command(
+    "score",
+    epilog="Examples:\n\nattentively vectors score\n\n"
+    "attentively vectors score --vectors mine.safetensors --json scores.json",
+)
+def score(
+    vectors: Vectors = TATOEBA,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers as JSON.")
+    ] = None,
+) -> None:
+    """Score vectors on the Google analogies, section by section, and on WordSim-353.
+
+    "right" leaves the question's own words out of the answers, as is the custom; "let in" does
+    not; "only c" takes the word nearest to c, whatever a and b are. Questions with a word that
+    has no vector are not asked.
+    """
+    found = scores(load(vectors), words.analogies(), words.similarities())
+    print(f"{'analogies':30}{'asked':>6} {'of':>6}{'right':>9}{'let in':>9}{'only c':>9}")
+    every = found["analogies"]
+    for section, numbers in [*found["analogies_by_section"].items(), ("all", every)]:
+        shares = "".join(_percent(numbers[name]) for name in ("excluding", "including", "only_c"))
+        print(f"{section:30}{numbers['asked']:6} {numbers['questions']:6}{shares}")
+    if every["asked"]:
+        print(
+            f"Let in, {every['repeated']:.1%} of answers are a word of the question, "
+            f"{every['repeated_c']:.1%} c itself."
+        )
+    similar = found["similarities"]
+    print(
+        f"WordSim-353: Spearman's correlation {similar['spearman']:.3f} with what people find, "
+        f"on {similar['asked']} of {similar['pairs']} pairs"
+    )
+    if json_file is not None:
+        with replacing(json_file) as temporary:
+            text = json.dumps({"vectors": vectors, **found}, indent=2)
+            temporary.write_text(text + "\n", encoding="utf-8")
+        print(f"numbers in {json_file}")
+
+
+def load(vectors: str) -> WordVectors:
+    """Read the vectors that ``--vectors`` names."""
+    path = Path(vectors)
+    if vectors not in word_vectors.pretrained_vector_names() and path.suffix == ".safetensors":
+        return WordVectors.load(path)
+    return word_vectors.load_pretrained_vectors(vectors)  # which says what names there are
+
+
+def _as_written(vectors: WordVectors, word: str) -> str:
+    """Return the word as the vectors have it, which may be in lower case."""
+    return word if word in vectors else word.lower()
+
+
+def _print(found: list[Neighbour]) -> None:
+    for word, cosine in found:
+        print(f"{cosine:.3f}  {word}")
+
+
+def _percent(share: float | None) -> str:
+    return f"{'-':>9}" if share is None else f"{share:9.1%}"
+
+
+def _questions_at_hand() -> bool:
+    files = [*SETS["analogies"].files, *SETS["wordsim353"].files]
+    return all(download.find(file.path) for file in files)

@@ -1,0 +1,127 @@
+"""Word vectors: how what they know grows with the text that they were learned from."""
+
+import random
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+from pathlib import Path
+
+from attentively.data import toy, words
+from attentively.experiments.runner import Experiment, Row
+from attentively.vector_training import VectorConfig, frequent_words, train_vectors
+from attentively.word_vectors import Analogy, WordVectors
+
+SHARES = (0.125, 0.25, 0.5, 1.0)
+"""Of the sentences; of one seed, each holds those before it."""
+QUICK: dict[str, int] = {"embedding_dim": 13, "epochs": 1, "min_count": 2}
+
+
+def measure(share: float, seed: int, quick: bool, directory: Path) -> Row:
+    """Train on a share of the sentences, and score the vectors."""
+    sentences = toy_sentences() if quick else words.tatoeba_english()
+    sections = TOY_ANALOGIES if quick else words.analogies()
+    judged = TOY_SIMILARITIES if quick else words.similarities()
+    config = VectorConfig(seed=seed, **(QUICK if quick else {}))
+    random.Random(seed).shuffle(sentences)
+    chosen, fewest = (sentences[: round(part * len(sentences))] for part in (share, SHARES[0]))
+    trained = train_vectors(chosen, config, progress=False)
+    known = set(frequent_words(fewest, config.min_count))
+    common = [
+        question
+        for questions in sections.values()
+        for question in questions
+        if known.issuperset(question)
+    ]
+    return {
+        "sentences": len(chosen),
+        "words_of_text": sum(len(sentence) for sentence in chosen),
+        "vocabulary": len(trained.vectors.words),
+        "config": config.to_dict(),
+        "training_steps": trained.records[-1]["step"],
+        "training_seconds": round(trained.seconds, 1),
+        "train_loss": round(trained.records[-1]["train_loss"], 4),
+        **scores(trained.vectors, sections, judged),
+        "analogies_common": analogy_numbers(trained.vectors, common),
+    }
+
+
+def scores(
+    vectors: WordVectors,
+    sections: Mapping[str, Sequence[Analogy]],
+    judged: Sequence[tuple[str, str, float]],
+) -> Row:
+    """Return what `attentively vectors score` prints, and the experiment keeps."""
+    every = [question for questions in sections.values() for question in questions]
+    similarity = vectors.score_similarities(judged)
+    return {
+        "analogies": analogy_numbers(vectors, every),
+        "analogies_by_section": {
+            section: analogy_numbers(vectors, questions) for section, questions in sections.items()
+        },
+        "similarities": {
+            "pairs": len(judged),
+            "asked": similarity.asked,
+            "coverage": round(similarity.coverage, 4),
+            "spearman": round(similarity.correlation, 4),
+        },
+    }
+
+
+def analogy_numbers(vectors: WordVectors, questions: Sequence[Analogy]) -> Row:
+    """Return the shares of right answers by both customs and by the word nearest to c alone.
+
+    With the words of the question let in, also how often the answer is one of them, and how often
+    c itself. Where no question can be asked the shares are None.
+    """
+    excluding, including, only_c = (
+        vectors.score_analogies(questions, **custom)
+        for custom in ({}, {"exclude": False}, {"only_c": True})
+    )
+    known = [question for question in questions if all(word in vectors for word in question)]
+    let_in = vectors.answers(known, exclude=False)
+    just_c = sum(answer == c for answer, (_, _, c, _) in zip(let_in, known, strict=True))
+    counts = {
+        "excluding": excluding.correct,
+        "including": including.correct,
+        "only_c": only_c.correct,
+        "repeated": including.repeated,
+        "repeated_c": just_c,
+    }
+    return {
+        "questions": len(questions),
+        "asked": len(known),
+        "coverage": round(excluding.coverage, 4) if questions else None,
+        **{name: round(count / len(known), 4) if known else None for name, count in counts.items()},
+    }
+
+
+# The quick form needs no download: it is about the toy language.
+
+
+def toy_sentences() -> list[list[str]]:
+    """Return a few hundred English sentences of the toy language."""
+    return [list(pair.src) for pair in toy.load("train", 800)]
+
+
+def _questions(pairs: Sequence[tuple[str, str]]) -> list[Analogy]:
+    return [(a, b, c, d) for (a, b), (c, d) in permutations(pairs, 2)]
+
+
+TOY_ANALOGIES = {
+    "plural": _questions([("cat", "cats"), ("dog", "dogs"), ("king", "kings"), ("bee", "bees")]),
+    "past": _questions([("sees", "saw"), ("drinks", "drank"), ("holds", "held")]),
+    "capitals": _questions([("paris", "france"), ("rome", "italy")]),
+}
+TOY_SIMILARITIES = [
+    ("cat", "dog", 8.0),
+    ("king", "queen", 9.0),
+    ("milk", "water", 7.0),
+    ("street", "sings", 1.0),
+    ("paris", "france", 5.0),
+]
+
+EXPERIMENT = Experiment(
+    name="word-vectors",
+    question="How does what word vectors know grow with the text they were learned from?",
+    conditions=[{"share": share} for share in SHARES],
+    measure=measure,
+)
