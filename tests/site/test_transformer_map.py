@@ -1,0 +1,94 @@
+"""The map of the Transformer in the built site: by keyboard, in the dark, on a telephone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+PAGE = "00_tools"
+MAPS = "svg.transformer-map"
+PAIRS = """svg => [...svg.querySelectorAll('.part')].map(part => {
+    const seen = (element, what) => getComputedStyle(element)[what];
+    const text = part.querySelector('text'), box = part.querySelector('rect');
+    const fill = seen(box, 'fill'), clear = ['rgba(0, 0, 0, 0)', 'transparent', 'none'];
+    return [part.dataset.part, seen(text, 'fill'), clear.includes(fill) ? null : fill];
+})"""
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of `rgb(...)`, as the accessibility guidelines define it."""
+    channels = [float(c) / 255 for c in colour[colour.index("(") + 1 : -1].split(",")[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.fixture(scope="module")
+def page(site) -> Path:
+    return site / "book" / f"{PAGE}.html"
+
+
+def test_links_lead_to_chapters(site, visit, page):
+    """A part is a link if, and only if, its chapter is in the book."""
+    window = visit()
+    window.open(page.as_uri())
+    there = {path.name[:2] for path in (site / "book").glob("[0-9][0-9]_*.html")}
+    linked = set()
+    parts = window.page.locator(f"{MAPS} .part")
+    assert parts.count() > 30
+    for part in parts.all():
+        number = part.locator(".number").text_content()
+        href = part.get_attribute("href")
+        assert (href is not None) == (number in there), part.get_attribute("aria-label")
+        if href:
+            assert (page.parent / href).is_file()
+            assert href.startswith(number)
+            linked.add(number)
+    assert "08" in linked
+
+
+def test_by_keyboard(visit, page):
+    """Tab reaches a part, which shows that it has the focus; Enter follows it."""
+    window = visit()
+    window.open(page.as_uri())
+    part = window.page.locator(f"{MAPS} a[data-part=cross-attention]").first
+    part.evaluate("e => e.previousElementSibling && e.focus()")
+    window.page.keyboard.press("Shift+Tab")
+    window.page.keyboard.press("Tab")
+    assert part.evaluate("e => e === document.activeElement")
+    assert part.locator(".ring").evaluate("e => getComputedStyle(e).stroke") != "none"
+    window.page.keyboard.press("Enter")
+    window.page.wait_for_url("**/08_additive_attention.html*")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_its_words_are_legible(visit, page, scheme):
+    """Text stands out from its box, lit and unlit, on a telephone too."""
+    window = visit(390, scheme)
+    window.open(page.as_uri())
+    lit = 0
+    for drawn in window.page.locator(MAPS).all():
+        assert drawn.bounding_box()["width"] <= 390
+        for name, ink, fill in drawn.evaluate(PAIRS):
+            if fill:  # a frame's title stands on the page's own colour
+                assert contrast(ink, fill) > 4.5, (name, ink, fill)
+        lit += drawn.locator(".lit").count()
+        scale = drawn.bounding_box()["width"] / 464
+        assert 14 * scale > 10, "the words are too small to read"
+    assert lit > 0
+
+
+def test_the_notebook_has_it_as_a_picture(site):
+    notebook = json.loads((site / "_sources" / "book" / f"{PAGE}.ipynb").read_text())
+    text = "\n".join(cell["source"] for cell in map(_joined, notebook["cells"]))
+    assert "{transformer-map}" not in text
+    assert "data:image/svg+xml;base64," in text
+
+
+def _joined(cell: dict) -> dict:
+    source = cell["source"]
+    return {"source": source if isinstance(source, str) else "".join(source)}
