@@ -420,8 +420,10 @@ def _alike(one: object, other: object) -> bool:
         )
     first, second = plain_number(one), plain_number(other)
     if first is not None and second is not None:
+        if first == second or (first != first and second != second):  # infinity; NaN twice
+            return True
         if isinstance(first, int) and isinstance(second, int):
-            return first == second
+            return False
         return bool(abs(first - second) <= ATOL + RTOL * abs(second))
     if isinstance(one, set | frozenset) and isinstance(other, set | frozenset):
         return one == other
@@ -465,7 +467,14 @@ def expect_gradients(output: Tensor, sources: Mapping[str, Tensor], nan: str = "
         )
     # A plain sum would not do: weights always sum to one.
     goal = (output * torch.linspace(-1, 1, output.numel()).reshape(output.shape)).sum()
-    gradients = torch.autograd.grad(goal, list(sources.values()), allow_unused=True)
+    try:
+        gradients = torch.autograd.grad(goal, list(sources.values()), allow_unused=True)
+    except RuntimeError as error:
+        raise CheckFailed(
+            "  The numbers are right, but autograd cannot find its way back through them. Is a "
+            "tensor that the gradient needs written over, by += or /= or a method whose name ends "
+            f"in _? PyTorch says: {str(error).partition(':')[0]}."
+        ) from None
     for name, gradient in zip(sources, gradients, strict=True):
         if gradient is None or not gradient.count_nonzero():
             raise CheckFailed(
