@@ -190,7 +190,9 @@ def test_vectors_that_know_none_of_the_questions(attentively, refuses, tmp_path)
 
 # train
 
-SMALL = shlex.split("--embedding-dim 5 --epochs 2 --batch-size 50 --min-count 3 --seed 7")
+SMALL = shlex.split(
+    "--embedding-dim 5 --epochs 2 --batch-size 50 --min-count 3 --seed 7 --threshold 1"
+)
 
 
 def test_training_writes_vectors_and_where_they_come_from(attentively, story, tmp_path):
@@ -206,7 +208,14 @@ def test_training_writes_vectors_and_where_they_come_from(attentively, story, tm
     assert (said["data"], said["sentences"], said["words_of_text"]) == (str(story), 80, 320)
     assert said["training"] == {
         **VectorConfig().to_dict(),
-        **{"embedding_dim": 5, "epochs": 2, "batch_size": 50, "min_count": 3, "seed": 7},
+        **{
+            "embedding_dim": 5,
+            "epochs": 2,
+            "batch_size": 50,
+            "min_count": 3,
+            "seed": 7,
+            "threshold": 1.0,
+        },
     }
     assert (said["seed"], said["device"]) == (7, "cpu (1 thread)")
     assert said["versions"]["attentively"] == __version__
@@ -250,7 +259,7 @@ def test_what_is_scored_is_what_is_written(attentively, tmp_path, monkeypatch):
         ("epochs=0 must be at least 1", "--epochs 0"),
         ("learning_rate=-1.0 must be positive", "--learning-rate -1"),
         ("none of the 8 words of 80 sentences occurs min_count=999 times", "--min-count 999"),
-        ("no longer a number .* learning rate below", "--learning-rate 1e30 --epochs 50"),
+        ("no longer a number .* learning rate below", "--learning-rate 1e30 --threshold 1"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(refuses, story, tmp_path, pattern, options):

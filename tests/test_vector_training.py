@@ -3,6 +3,7 @@
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
@@ -132,7 +133,7 @@ def test_batches_make_the_whole():
 # The training
 
 
-def company(copies=150):
+def company(copies=90):
     """Cats and dogs stand in the same places, cars and trains in others."""
     chance = random.Random(0)
     animals = (["cat", "dog"], ["fed", "furry"])
@@ -145,7 +146,7 @@ def company(copies=150):
 
 
 LEARNING = VectorConfig(
-    embedding_dim=11, window=3, epochs=30, batch_size=64, learning_rate=0.03, threshold=0.05
+    embedding_dim=11, window=3, epochs=20, batch_size=128, learning_rate=0.05, threshold=0.05
 )
 
 
@@ -169,7 +170,7 @@ def test_words_of_like_company_come_near():
 
 
 def test_the_same_seed_gives_the_same_vectors():
-    settings = {"embedding_dim": 5, "epochs": 1, "batch_size": 64}
+    settings = {"embedding_dim": 5, "epochs": 1, "batch_size": 64, "threshold": 1.0}
     one, same, other = (
         train_vectors(company(), VectorConfig(seed=seed, **settings)).vectors for seed in (1, 1, 2)
     )
@@ -187,7 +188,7 @@ def test_the_text_may_be_changed_without_harm():
 
 def test_rare_words_get_no_vector():
     sentences = [*company(), ["we", "fed", "the", "axolotl"]]
-    vectors = train_vectors(sentences, VectorConfig(embedding_dim=5, epochs=1)).vectors
+    vectors = train_vectors(sentences, replace(QUICK, min_count=5)).vectors
     assert "axolotl" not in vectors
     assert vectors.words[0] in ("we", "the")
     assert vectors.vectors.shape == (10, 5)
@@ -204,7 +205,7 @@ def test_the_log_sums_up_every_step(monkeypatch):
             return losses[-1]
 
     monkeypatch.setattr(vector_training, "SkipGram", Kept)
-    config = VectorConfig(embedding_dim=5, epochs=2, batch_size=97, learning_rate=0.01)
+    config = replace(QUICK, epochs=2, batch_size=97, learning_rate=0.01)
     trained = train_vectors(company(), config)
     steps = [record["step"] for record in trained.records]
     assert steps == [*range(7, len(losses) + 1, 7), *([len(losses)] if len(losses) % 7 else [])]
@@ -226,7 +227,7 @@ def test_the_log_sums_up_every_step(monkeypatch):
     ("sentences", "config"),
     [
         ([["alone"]] * 9, QUICK),
-        (company(), VectorConfig(threshold=1e-12)),
+        (company(), replace(QUICK, threshold=1e-12)),
     ],
 )
 def test_a_text_without_neighbours_is_refused(sentences, config):
@@ -235,7 +236,7 @@ def test_a_text_without_neighbours_is_refused(sentences, config):
 
 
 def test_a_loss_that_is_no_number_is_named():
-    config = VectorConfig(embedding_dim=5, epochs=30, batch_size=64, learning_rate=1e30)
+    config = replace(QUICK, epochs=30, batch_size=64, learning_rate=1e30)
     with pytest.raises(FloatingPointError, match=r"by step \d+: try a learning rate below 1e\+30"):
         train_vectors(company(), config)
 

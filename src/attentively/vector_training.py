@@ -42,15 +42,15 @@ class VectorConfig(Config):
     """Steps to the furthest neighbour; each word's reach is drawn from 1 to this."""
     negatives: int = 5
     """Words drawn at random for each neighbour seen."""
-    threshold: float = 1e-3
+    threshold: float = 1e-4
     """Words that make up more of the text than this share are thinned out."""
     min_count: int = 5
     """Words that occur less often are left out of the text, and get no vector."""
-    epochs: int = 12
+    epochs: int = 20
     """Times that the text is read."""
     batch_size: int = 4096
     """Pairs of a word and a neighbour an update."""
-    learning_rate: float = 3e-3
+    learning_rate: float = 5e-3
     """Adam's in the beginning; it falls in a line to nothing."""
     seed: int = 0
     """Settles the first vectors and all that is drawn."""

@@ -100,7 +100,7 @@ def train(
 app.command(
     "train",
     epilog="Examples:\n\nattentively vectors train --output mine.safetensors\n\n"
-    "attentively vectors train story.txt --min-count 2 --epochs 50 --output story.safetensors",
+    "attentively vectors train story.txt --threshold 1e-3 --epochs 50 --output story.safetensors",
 )(settings.with_options(train, [settings.parameter(one, "Training") for one in CHOICES.values()]))
 
 

@@ -4,6 +4,7 @@ import random
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 from attentively.data import toy, words
 from attentively.experiments.runner import Experiment, Row
@@ -12,7 +13,7 @@ from attentively.word_vectors import Analogy, WordVectors
 
 SHARES = (0.125, 0.25, 0.5, 1.0)
 """Of the sentences; of one seed, each holds those before it."""
-QUICK: dict[str, int] = {"embedding_dim": 13, "epochs": 1, "min_count": 2}
+QUICK: dict[str, Any] = {"embedding_dim": 13, "epochs": 1, "min_count": 2, "threshold": 1e-2}
 
 
 def measure(share: float, seed: int, quick: bool, directory: Path) -> Row:
@@ -21,8 +22,11 @@ def measure(share: float, seed: int, quick: bool, directory: Path) -> Row:
     sections = TOY_ANALOGIES if quick else words.analogies()
     judged = TOY_SIMILARITIES if quick else words.similarities()
     config = VectorConfig(seed=seed, **(QUICK if quick else {}))
-    random.Random(seed).shuffle(sentences)
-    chosen, fewest = (sentences[: round(part * len(sentences))] for part in (share, SHARES[0]))
+    order = random.Random(seed).sample(range(len(sentences)), len(sentences))
+    chosen, fewest = (
+        [sentences[place] for place in sorted(order[: round(part * len(order))])]
+        for part in (share, SHARES[0])
+    )
     trained = train_vectors(chosen, config, progress=False)
     known = set(frequent_words(fewest, config.min_count))
     common = [
