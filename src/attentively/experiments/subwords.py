@@ -1,0 +1,236 @@
+"""Subwords: what the size and the kind of a vocabulary do to sentences, counted on real text.
+
+Each seed leaves another tenth of the training sentences away; what is counted of sentences is
+counted on the validation split. The sides of a pair are ``src``, English, and ``tgt``, French.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from statistics import fmean, median
+from typing import NamedTuple
+
+from attentively.byte_pair import learn_merges, merge_word
+from attentively.data import tatoeba, toy
+from attentively.data.pairs import Pair
+from attentively.experiments.runner import Experiment, Row
+from attentively.experiments.toy_translation import as_text
+from attentively.vocabulary import SPECIAL_TOKENS, UNK, BPETokenizer
+
+KINDS = ("corpus", "characters", "words", "joint", "separate")
+SIZES = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
+SIDES = ("src", "tgt")
+RARE = 10
+"""A piece seen less often than this in training is called rare."""
+
+OWN_MERGES = 5_000
+"""So many merges are learned by `byte_pair.learn_merges` as well, and compared."""
+
+
+class Vocabulary(NamedTuple):
+    """The pieces that are listed, and how a word is cut into them."""
+
+    pieces: frozenset[str]
+    cut: Callable[[str], list[str]]
+
+
+def measure(kind: str, size: int, seed: int, quick: bool, directory: Path) -> Row:
+    """Count tokens, unknown ones and rare ones with one vocabulary, or with one a language.
+
+    `size` is that of all lists together, special tokens included; characters are as many as
+    there are. The kind ``corpus`` counts the words themselves.
+    """
+    del directory  # nothing is trained that would be gone on with
+    if kind == "corpus":
+        return _words_of(seed, quick)
+    counts = _train_counts(seed, quick)
+    vocabularies = _vocabularies(kind, size, seed, quick)
+    seen = {side: _pieces(counts[side], vocabularies[side]) for side in SIDES}
+    if kind == "separate":
+        lists = [(vocabularies[side], seen[side]) for side in SIDES]
+    else:
+        lists = [(vocabularies["src"], seen["src"] + seen["tgt"])]
+    times = [seen_in[piece] for listed, seen_in in lists for piece in listed.pieces]
+    pairs = _validation_words(seed, quick)
+    cut = {
+        side: [[vocabularies[side].cut(word) for word in pair[side]] for pair in pairs]
+        for side in SIDES
+    }
+    words = [word for side in SIDES for sentence in cut[side] for word in sentence]
+    tokens = [piece for word in words for piece in word]
+    strange = sum(
+        not seen[side][piece] for side in SIDES for s in cut[side] for word in s for piece in word
+    )
+    row: Row = {
+        "vocabulary": len(times) + len(SPECIAL_TOKENS) * len(lists),
+        "src_tokens": round(fmean(sum(map(len, sentence)) for sentence in cut["src"]), 2),
+        "tgt_tokens": round(fmean(sum(map(len, sentence)) for sentence in cut["tgt"]), 2),
+        "unknown_tokens": round(tokens.count(UNK) / len(tokens), 5),
+        "pairs_with_unknown": round(
+            fmean(
+                any(UNK in word for side in SIDES for word in cut[side][i])
+                for i in range(len(pairs))
+            ),
+            4,
+        ),
+        "whole_words": round(fmean(len(word) == 1 and word[0] != UNK for word in words), 4),
+        "rare_pieces": round(fmean(count < RARE for count in times), 4),
+        "median_times_seen": median(times),
+        "pieces_of_both_languages": len((seen["src"].keys() & seen["tgt"].keys()) - {UNK}),
+        "tokens_unseen_on_their_side": round(strange / len(tokens), 5),
+        "names_cut_alike": _names_cut_alike(pairs, vocabularies),
+    }
+    if kind == "joint":
+        merges = _merges(size, _tokenizer("both", seed, quick))[:OWN_MERGES]
+        own = _own_merges(seed, quick)[: len(merges)]
+        row["merges_compared"] = len(merges)
+        row["merges_equal_to_own"] = sum(a == b for a, b in zip(merges, own, strict=True))
+    return row
+
+
+def _vocabularies(kind: str, size: int, seed: int, quick: bool) -> dict[str, Vocabulary]:
+    counts = _train_counts(seed, quick)
+    both = counts["src"] + counts["tgt"]
+    if kind == "separate":
+        return {
+            side: _subwords(counts[side], _merges(size // 2, _tokenizer(side, seed, quick)))
+            for side in SIDES
+        }
+    if kind == "joint":
+        listed = _subwords(both, _merges(size, _tokenizer("both", seed, quick)))
+    elif kind == "characters":
+        listed = _subwords(both, [])
+    elif kind == "words":
+        frequent = frozenset(word for word, _ in both.most_common(size - len(SPECIAL_TOKENS)))
+        listed = Vocabulary(frequent, lambda word: [word if word in frequent else UNK])
+    else:
+        raise ValueError(f"kind={kind!r} is unknown: choose from {', '.join(KINDS)}")
+    return dict.fromkeys(SIDES, listed)
+
+
+def _subwords(counts: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> Vocabulary:
+    characters = {character for word in counts for character in word}
+    pieces = frozenset(characters | {first + second for first, second in merges})
+    rank = {pair: place for place, pair in enumerate(merges)}
+    return Vocabulary(
+        pieces, lambda word: [p if p in pieces else UNK for p in merge_word(word, rank)]
+    )
+
+
+def _merges(size: int, tokenizer: BPETokenizer) -> list[tuple[str, str]]:
+    """Return the merges that a vocabulary of `size` has room for: the first ones."""
+    room = size - (len(tokenizer) - len({a + b for a, b in tokenizer.merges}))
+    made: set[str] = set()
+    kept = []
+    for first, second in tokenizer.merges:
+        made.add(first + second)
+        if len(made) > room:
+            break
+        kept.append((first, second))
+    return kept
+
+
+def _pieces(counts: Mapping[str, int], vocabulary: Vocabulary) -> Counter[str]:
+    """Return how often each piece occurs in words that occur so often."""
+    seen: Counter[str] = Counter()
+    for word, count in counts.items():
+        for piece in vocabulary.cut(word):
+            seen[piece] += count
+    return seen
+
+
+def _names_cut_alike(
+    pairs: Sequence[Mapping[str, list[str]]], vocabularies: Mapping[str, Vocabulary]
+) -> float:
+    """Return how many names and numbers, equal in both languages, have equal pieces there."""
+    alike = [
+        vocabularies["src"].cut(word) == vocabularies["tgt"].cut(word)
+        for pair in pairs
+        for word in sorted(set(pair["src"]) & set(pair["tgt"]))
+        if word.startswith("▁") and (word[1:2].isupper() or word[1:2].isdigit())
+    ]
+    return round(fmean(alike), 4) if alike else 1.0
+
+
+def _words_of(seed: int, quick: bool) -> Row:
+    counts = _train_counts(seed, quick)
+    row: Row = {"training_pairs": len(_train_pairs(seed, quick))}
+    for side in SIDES:
+        ranked = sorted(counts[side].values(), reverse=True)
+        ranks = [r for power in range(6) for r in (10**power, 2 * 10**power, 5 * 10**power)]
+        row[side] = {
+            "running_words": sum(ranked),
+            "distinct_words": len(ranked),
+            "seen_once": round(ranked.count(1) / len(ranked), 4),
+            "zipf": [[r, ranked[r - 1]] for r in ranks if r <= len(ranked)] + [[len(ranked), 1]],
+            "unknown_after": _unknown_after(side, seed, quick),
+        }
+    return row
+
+
+def _unknown_after(side: str, seed: int, quick: bool) -> list[list[float]]:
+    """Return, after so many training sentences, the share of validation words not yet met."""
+    tokenizer = _tokenizer("both", seed, quick)
+    asked = [word for pair in _validation_words(seed, quick) for word in pair[side]]
+    met: set[str] = set()
+    found: list[list[float]] = []
+    train = _train_pairs(seed, quick)
+    stops = {min(len(train), 1_000 * 2**power) for power in range(9)}
+    for number, pair in enumerate(train, start=1):
+        met.update(tokenizer.words(getattr(pair, side)))
+        if number in stops:
+            found.append([number, round(fmean(word not in met for word in asked), 4)])
+    return found
+
+
+@cache
+def _train_pairs(seed: int, quick: bool) -> list[Pair]:
+    """Return nine tenths of the training pairs, in the order of chance."""
+    pairs = as_text(toy.load("train", 300)) if quick else tatoeba.load("train")
+    return random.Random(seed).sample(pairs, len(pairs) * 9 // 10)
+
+
+@cache
+def _tokenizer(side: str, seed: int, quick: bool) -> BPETokenizer:
+    """Return the largest: the merges of a smaller one are the first of a larger one's."""
+    pairs = _train_pairs(seed, quick)
+    sides = SIDES if side == "both" else (side,)
+    sentences = (getattr(pair, name) for pair in pairs for name in sides)
+    return BPETokenizer.train(sentences, SIZES[-1] if side == "both" else SIZES[-1] // 2)
+
+
+@cache
+def _train_counts(seed: int, quick: bool) -> dict[str, Counter[str]]:
+    words = _tokenizer("both", seed, quick).words
+    pairs = _train_pairs(seed, quick)
+    return {
+        side: Counter(word for pair in pairs for word in words(getattr(pair, side)))
+        for side in SIDES
+    }
+
+
+@cache
+def _validation_words(seed: int, quick: bool) -> list[dict[str, list[str]]]:
+    pairs = as_text(toy.load("validation", 60)) if quick else tatoeba.load("validation")
+    words = _tokenizer("both", seed, quick).words
+    return [{side: words(getattr(pair, side)) for side in SIDES} for pair in pairs]
+
+
+@cache
+def _own_merges(seed: int, quick: bool) -> list[tuple[str, str]]:
+    counts = _train_counts(seed, quick)
+    return learn_merges(counts["src"] + counts["tgt"], OWN_MERGES)
+
+
+EXPERIMENT = Experiment(
+    name="subwords",
+    question="What do the kind and the size of a vocabulary do to sentences?",
+    conditions=[
+        {"kind": "corpus", "size": 0},
+        {"kind": "characters", "size": 0},
+        *({"kind": kind, "size": size} for kind in KINDS[2:] for size in SIZES),
+    ],
+    measure=measure,
+)
