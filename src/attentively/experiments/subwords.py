@@ -170,18 +170,18 @@ def _words_of(seed: int, quick: bool) -> Row:
     return row
 
 
-def _unknown_after(side: str, seed: int, quick: bool) -> list[list[float]]:
+def _unknown_after(side: str, seed: int, quick: bool) -> list[tuple[int, float]]:
     """Return, after so many training sentences, the share of validation words not yet met."""
     tokenizer = _tokenizer("both", seed, quick)
     asked = [word for pair in _validation_words(seed, quick) for word in pair[side]]
     met: set[str] = set()
-    found: list[list[float]] = []
+    found: list[tuple[int, float]] = []
     train = _train_pairs(seed, quick)
     stops = {min(len(train), 1_000 * 2**power) for power in range(9)}
     for number, pair in enumerate(train, start=1):
         met.update(tokenizer.words(getattr(pair, side)))
         if number in stops:
-            found.append([number, round(fmean(word not in met for word in asked), 4)])
+            found.append((number, round(fmean(word not in met for word in asked), 4)))
     return found
 
 
