@@ -1,0 +1,1060 @@
+"""Plausible wrong answers to 01_embeddings, each with words of the message it must get."""
+
+import torch
+import torch.nn.functional as F
+from right_answers_01 import (
+    Table,
+    TimesTheMask,
+    analogy,
+    anatomy,
+    gradient_by_index_add,
+    gradient_by_one_hot,
+    loss,
+    nearest,
+    pairs,
+    questions_from,
+    rows_by_unique,
+    step,
+)
+from right_answers_01 import one_hot_by_the_library as one_hot
+from torch import nn
+
+from attentively.embedding import TokenEmbedding
+
+# Part 1
+
+
+def as_long_as_the_largest_id(ids, vocab_size):
+    return F.one_hot(ids).float()
+
+
+def of_whole_numbers(ids, vocab_size):
+    return F.one_hot(ids, vocab_size)
+
+
+def shifted(ids, vocab_size):
+    return torch.eye(vocab_size)[ids - 1]
+
+
+def vocabulary_first(ids, vocab_size):
+    return torch.eye(vocab_size)[ids].movedim(-1, 0)
+
+
+def bag_of_words(ids, vocab_size):
+    return one_hot(ids, vocab_size).sum(-2)
+
+
+def flattened(ids, vocab_size):
+    return one_hot(ids.flatten(), vocab_size)
+
+
+def without_padding(ids, vocab_size):
+    return one_hot(ids, vocab_size) * (ids != 0).unsqueeze(-1)
+
+
+def for_one_sentence(ids, vocab_size):
+    vectors = torch.zeros(len(ids), vocab_size)
+    vectors[range(len(ids)), ids] = 1
+    return vectors
+
+
+class PaddingLearns(Table):
+    def forward(self, ids):
+        return self.weight[ids]
+
+
+class PaddingNotZero(Table):
+    def __init__(self, vocab_size, embedding_dim):
+        super().__init__(vocab_size, embedding_dim)
+        nn.init.normal_(self.weight)
+
+    def forward(self, ids):
+        return self.weight[ids]
+
+
+class AllAlike(TimesTheMask):
+    def __init__(self, vocab_size, embedding_dim):
+        super().__init__(vocab_size, embedding_dim)
+        nn.init.zeros_(self.weight)
+
+
+class NoParameter(nn.Module):
+    def __init__(self, vocab_size, embedding_dim):
+        super().__init__()
+        self.weight = torch.randn(vocab_size, embedding_dim)
+
+
+class Turned(nn.Module):
+    def __init__(self, vocab_size, embedding_dim):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(embedding_dim, vocab_size))
+
+
+class WithTheLibrarysInside(nn.Module):
+    def __init__(self, vocab_size, embedding_dim):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, embedding_dim, padding_idx=0)
+
+    def forward(self, ids):
+        return self.table(ids)
+
+
+class TheLibrarysInDisguise(nn.Embedding):
+    pass
+
+
+class CutOff(Table):
+    def forward(self, ids):
+        return self.weight.data[ids]
+
+
+class Copied(Table):
+    """The gradient reaches a copy."""
+
+    def forward(self, ids):
+        return self.weight.detach().clone().requires_grad_()[ids]
+
+
+class Scaled(TimesTheMask):
+    def forward(self, ids):
+        return super().forward(ids) * self.weight.size(1) ** 0.5
+
+
+class Averaged(TimesTheMask):
+    def forward(self, ids):
+        vectors = super().forward(ids)
+        return vectors.mean(dim=-2) if ids.dim() else vectors
+
+
+class OneHotOnly(Table):
+    def forward(self, ids):
+        return one_hot(ids, len(self.weight))
+
+
+class ForOneSentence(Table):
+    def forward(self, ids):
+        return torch.stack([self.weight[int(word)] * bool(word) for word in ids])
+
+
+class StruckOutAfterwards(Table):
+    """Zero at every look, and yet a gradient flows into the row."""
+
+    def forward(self, ids):
+        with torch.no_grad():
+            self.weight[0] = 0
+        return self.weight[ids]
+
+
+class ForgetsTheMode(TimesTheMask):
+    """Right wherever it is tried alone; on the sizes of the translator it is not."""
+
+    def forward(self, ids):
+        vectors = super().forward(ids)
+        return vectors * 0.5 if len(self.weight) > 100 else vectors
+
+
+class NotAModule:
+    def __init__(self, vocab_size, embedding_dim):
+        pass
+
+
+LOOKUPS = [
+    ((as_long_as_the_largest_id, TimesTheMask), "only as long as the largest id in this call"),
+    ((of_whole_numbers, TimesTheMask), "cannot be multiplied with a table of 32-bit numbers"),
+    ((shifted, TimesTheMask), "one place too far left"),
+    ((vocabulary_first, TimesTheMask), "it belongs behind the axes of ids"),
+    ((bag_of_words, TimesTheMask), "forgets their order"),
+    ((flattened, TimesTheMask), "The axes of ids are lost"),
+    ((without_padding, TimesTheMask), "The vector of id 0 is all zeros"),
+    ((for_one_sentence, TimesTheMask), "The shape of ids, and behind it one axis more"),
+    ((one_hot, PaddingLearns), "the row of padding gets a gradient"),
+    ((one_hot, StruckOutAfterwards), "the row of padding gets a gradient"),
+    ((one_hot, PaddingNotZero), "row 0, is not zero at the start"),
+    ((one_hot, AllAlike), "nothing tells them apart"),
+    ((one_hot, NoParameter), "but no parameter, so no optimizer would find it"),
+    ((one_hot, Turned), "one row for each word is wanted"),
+    ((one_hot, WithTheLibrarysInside), "There is no parameter weight, but ['table.weight']"),
+    ((one_hot, TheLibrarysInDisguise), "the library's own lookup; write yours"),
+    ((one_hot, TokenEmbedding), "the library's own lookup; write yours"),
+    ((one_hot, CutOff), "no gradient flows through them"),
+    ((one_hot, Copied), "no gradient reaches weight"),
+    ((one_hot, Scaled), "multiplied by √embedding_dim"),
+    ((one_hot, Averaged), "have been averaged"),
+    ((one_hot, OneHotOnly), "their product with the table is missing"),
+    ((one_hot, ForOneSentence), "Your code raises"),
+    ((one_hot, ForgetsTheMode), "the trained model's logits"),
+    ((one_hot, NotAModule), "derives from torch.nn.Module"),
+    ((one_hot, TimesTheMask(5, 2)), "Pass the class, not an object of it"),
+]
+
+
+# Part 2
+
+
+def last_one_wins(ids, upstream, vocab_size):
+    gradient = torch.zeros(vocab_size, upstream.size(-1))
+    gradient[ids] = upstream
+    gradient[0] = 0
+    return gradient
+
+
+def plus_equals(ids, upstream, vocab_size):
+    gradient = torch.zeros(vocab_size, upstream.size(-1))
+    gradient[ids] += upstream
+    gradient[0] = 0
+    return gradient
+
+
+def first_one_wins(ids, upstream, vocab_size):
+    return last_one_wins(ids.flip(-1), upstream.flip(-2), vocab_size)
+
+
+def mean_of_places(ids, upstream, vocab_size):
+    counts = ids.flatten().bincount(minlength=vocab_size).clamp(min=1)
+    return gradient_by_index_add(ids, upstream, vocab_size) / counts[:, None]
+
+
+def mean_of_all(ids, upstream, vocab_size):
+    return gradient_by_index_add(ids, upstream, vocab_size) / ids.numel()
+
+
+def mean_of_sentences(ids, upstream, vocab_size):
+    many = len(ids) if ids.dim() > 1 else 1
+    return gradient_by_index_add(ids, upstream, vocab_size) / many
+
+
+def with_padding(ids, upstream, vocab_size):
+    places = F.one_hot(ids.reshape(-1), vocab_size).float()
+    return places.T @ upstream.reshape(-1, upstream.size(-1))
+
+
+def first_sentence_only(ids, upstream, vocab_size):
+    if ids.dim() > 1:
+        ids, upstream = ids[0], upstream[0]
+    return gradient_by_index_add(ids, upstream, vocab_size)
+
+
+def downhill(ids, upstream, vocab_size):
+    return -gradient_by_index_add(ids, upstream, vocab_size)
+
+
+def counts_only(ids, upstream, vocab_size):
+    return gradient_by_index_add(ids, torch.ones_like(upstream), vocab_size)
+
+
+def turned(ids, upstream, vocab_size):
+    return gradient_by_index_add(ids, upstream, vocab_size).T
+
+
+def by_autograd(ids, upstream, vocab_size):
+    table = torch.zeros(vocab_size, upstream.size(-1), requires_grad=True)
+    (F.embedding(ids, table, padding_idx=0) * upstream).sum().backward()
+    return table.grad
+
+
+def adds_into_its_input(ids, upstream, vocab_size):
+    upstream[ids == 0] = 0
+    return gradient_by_one_hot(ids, upstream, vocab_size)
+
+
+def what_came_in(ids, upstream, vocab_size):
+    return upstream
+
+
+def rows_of_the_whole_table(ids, upstream):
+    gradient = gradient_by_index_add(ids, upstream, int(ids.max()) + 1)
+    rows = gradient.abs().sum(1).nonzero().flatten()
+    return rows, gradient[rows]
+
+
+def rows_with_padding(ids, upstream):
+    rows, places = ids.reshape(-1).unique(return_inverse=True)
+    gradients = torch.zeros(len(rows), upstream.size(-1))
+    return rows, gradients.index_add(0, places, upstream.reshape(-1, upstream.size(-1)))
+
+
+def rows_twice(ids, upstream):
+    kept = ids != 0
+    return ids[kept], upstream[kept]
+
+
+def rows_in_order_of_the_text(ids, upstream):
+    rows, gradients = rows_by_unique(ids, upstream)
+    order = [*dict.fromkeys(word for word in ids.flatten().tolist() if word)]
+    places = [rows.tolist().index(word) for word in order]
+    return rows[places], gradients[places]
+
+
+def only_rows_sorted(ids, upstream):
+    rows, gradients = rows_in_order_of_the_text(ids, upstream)
+    return rows.sort().values, gradients
+
+
+def rows_overwritten(ids, upstream):
+    flat, incoming = ids.reshape(-1), upstream.reshape(-1, upstream.size(-1))
+    rows, places = flat[flat != 0].unique(return_inverse=True)
+    gradients = torch.zeros(len(rows), upstream.size(-1))
+    gradients[places] = incoming[flat != 0]
+    return rows, gradients
+
+
+def rows_averaged(ids, upstream):
+    rows, gradients = rows_by_unique(ids, upstream)
+    times = torch.tensor([(ids == row).sum() for row in rows]).clamp(min=1)
+    return rows, gradients / times[:, None]
+
+
+def rows_in_a_list(ids, upstream):
+    rows, gradients = rows_by_unique(ids, upstream)
+    return rows.tolist(), gradients
+
+
+def gradients_first(ids, upstream):
+    return rows_by_unique(ids, upstream)[::-1]
+
+
+def gradients_alone(ids, upstream):
+    return rows_by_unique(ids, upstream)[1]
+
+
+right = gradient_by_index_add
+BACKWARDS = [
+    ((last_one_wins, rows_by_unique), "assigning to a row again overwrites it"),
+    ((plus_equals, rows_by_unique), "index_add does not"),
+    ((first_one_wins, rows_by_unique), "keeps the gradient of its first place only"),
+    ((mean_of_places, rows_by_unique), "gets the mean of its places"),
+    ((mean_of_all, rows_by_unique), "divided by the number of ids"),
+    ((mean_of_sentences, rows_by_unique), "divided by the number of sentences"),
+    ((with_padding, rows_by_unique), "The row of padding, row 0, gets a gradient"),
+    ((first_sentence_only, rows_by_unique), "Only the first sentence"),
+    ((downhill, rows_by_unique), "The sign is turned"),
+    ((counts_only, rows_by_unique), "the upstream gradient does not come in"),
+    ((turned, rows_by_unique), "turned axes"),
+    ((by_autograd, rows_by_unique), "The check turns autograd off"),
+    ((adds_into_its_input, rows_by_unique), "changes its input upstream"),
+    ((what_came_in, rows_by_unique), "one row for each word of the vocabulary"),
+    ((right, rows_of_the_whole_table), "as long as the largest id"),
+    ((right, rows_with_padding), "padding, id 0, is among the rows"),
+    ((right, rows_twice), "a row is named twice"),
+    ((right, rows_in_order_of_the_text), "not in ascending order"),
+    ((right, only_rows_sorted), "the rows are sorted, the gradients are not"),
+    ((right, rows_overwritten), "assigning to a row again overwrites it"),
+    ((right, rows_averaged), "gets the mean of its places"),
+    ((right, rows_in_a_list), "expected rows as a torch.Tensor of ids"),
+    ((right, gradients_first), "expected rows as a torch.Tensor of ids"),
+    ((right, gradients_alone), "Expected a pair"),
+]
+
+
+# Part 3
+
+
+def with_itself(sentence, window):
+    places = range(len(sentence))
+    return [(sentence[i], sentence[j]) for i in places for j in places if abs(i - j) <= window]
+
+
+def only_after(sentence, window):
+    found = []
+    for place, centre in enumerate(sentence):
+        found += [(centre, other) for other in sentence[place + 1 : place + 1 + window]]
+    return found
+
+
+def end_of_range_forgotten(sentence, window):
+    found = []
+    for i, centre in enumerate(sentence):
+        for j in range(max(0, i - window), min(len(sentence), i + window)):
+            if i != j:
+                found.append((centre, sentence[j]))
+    return found
+
+
+def halved(sentence, window):
+    return pairs(sentence, window // 2)
+
+
+def negative_indices(sentence, window):
+    found = []
+    for i, centre in enumerate(sentence):
+        company = sentence[i - window : i] + sentence[i + 1 : i + 1 + window]
+        found += [(centre, other) for other in company]
+    return found
+
+
+def edges_left_out(sentence, window):
+    found = []
+    for i in range(window, len(sentence) - window):
+        found += [(sentence[i], sentence[j]) for j in range(i - window, i + window + 1) if j != i]
+    return found
+
+
+def same_word_left_out(sentence, window):
+    return [pair for pair in with_itself(sentence, window) if pair[0] != pair[1]]
+
+
+def without_repeats(sentence, window):
+    return [*dict.fromkeys(pairs(sentence, window))]
+
+
+def places_instead_of_words(sentence, window):
+    return pairs([*range(len(sentence))], window)
+
+
+def a_generator(sentence, window):
+    yield from pairs(sentence, window)
+
+
+def centres_with_lists(sentence, window):
+    return [
+        (centre, sentence[max(0, i - window) : i] + sentence[i + 1 : i + 1 + window])
+        for i, centre in enumerate(sentence)
+    ]
+
+
+def scores(v, u, centre, context, negatives):
+    seen = torch.einsum("bd,bd->b", v[centre], u[context])
+    return seen, torch.einsum("bd,bnd->bn", v[centre], u[negatives])
+
+
+def sign_of_the_negatives(*inputs):
+    seen, drawn = scores(*inputs)
+    return (-F.logsigmoid(seen) - F.logsigmoid(drawn).sum(1)).mean()
+
+
+def to_grow(*inputs):
+    return -loss(*inputs)
+
+
+def negatives_averaged(*inputs):
+    seen, drawn = scores(*inputs)
+    return (-F.logsigmoid(seen) - F.logsigmoid(-drawn).mean(1)).mean()
+
+
+def mean_of_all_words(v, u, centre, context, negatives):
+    words = torch.cat([context[:, None], negatives], 1)
+    logits = torch.einsum("bd,bwd->bw", v[centre], u[words])
+    labels = torch.zeros_like(logits)
+    labels[:, 0] = 1
+    return F.binary_cross_entropy_with_logits(logits, labels)
+
+
+def without_logarithm(*inputs):
+    seen, drawn = scores(*inputs)
+    return (-seen.sigmoid() - (-drawn).sigmoid().sum(1)).mean()
+
+
+def without_sigma(*inputs):
+    seen, drawn = scores(*inputs)
+    return (drawn.sum(1) - seen).mean()
+
+
+def softmax_of_all(*inputs):
+    seen, drawn = scores(*inputs)
+    logits = torch.cat([seen[:, None], drawn], 1)
+    return F.cross_entropy(logits, torch.zeros(len(logits), dtype=torch.long))
+
+
+def without_negatives(*inputs):
+    return -F.logsigmoid(scores(*inputs)[0]).mean()
+
+
+def summed(v, u, centre, context, negatives):
+    return loss(v, u, centre, context, negatives) * len(centre)
+
+
+def one_for_each_pair(*inputs):
+    seen, drawn = scores(*inputs)
+    return -F.logsigmoid(seen) - F.logsigmoid(-drawn).sum(1)
+
+
+def tables_swapped(v, u, centre, context, negatives):
+    return loss(u, v, centre, context, negatives)
+
+
+def one_table(v, u, centre, context, negatives):
+    return loss(v, v, centre, context, negatives)
+
+
+def negatives_in_v(v, u, centre, context, negatives):
+    seen, _ = scores(v, u, centre, context, negatives)
+    _, drawn = scores(v, v, centre, context, negatives)
+    return (-F.logsigmoid(seen) - F.logsigmoid(-drawn).sum(1)).mean()
+
+
+def first_negatives(v, u, centre, context, negatives):
+    return loss(v, u, centre, context, negatives[:1].expand_as(negatives))
+
+
+def unstable(*inputs):
+    seen, drawn = scores(*inputs)
+    return (-torch.log(seen.sigmoid()) - torch.log(1 - drawn.sigmoid()).sum(1)).mean()
+
+
+def bounded(*inputs):
+    seen, drawn = scores(*inputs)
+    return (-torch.log(seen.sigmoid() + 1e-9) - torch.log((-drawn).sigmoid() + 1e-9).sum(1)).mean()
+
+
+def drawn_detached(v, u, centre, context, negatives):
+    seen, _ = scores(v, u, centre, context, negatives)
+    drawn = torch.einsum("bd,bnd->bn", v[centre], u[negatives].detach())
+    return (-F.logsigmoid(seen) - F.logsigmoid(-drawn).sum(1)).mean()
+
+
+def cut_off(*inputs):
+    return torch.tensor(loss(*inputs).item())
+
+
+def cosines(v, u, centre, context, negatives):
+    return loss(F.normalize(v, dim=1), F.normalize(u, dim=1), centre, context, negatives)
+
+
+SKIP_GRAMS = [
+    ((with_itself, loss), "The centre is paired with itself"),
+    ((only_after, loss), "Only the words after the centre"),
+    ((end_of_range_forgotten, loss), "ends one word too early on the right"),
+    ((halved, loss), "it counts the words on each side"),
+    ((negative_indices, loss), "place - window is negative there"),
+    ((edges_left_out, loss), "reach over an end of the sentence"),
+    ((same_word_left_out, loss), "not its word"),
+    ((without_repeats, loss), "How often two words meet"),
+    ((places_instead_of_words, loss), "these are places in the sentence"),
+    ((a_generator, loss), "Return a list"),
+    ((centres_with_lists, loss), "a pair holds ids of words"),
+    ((pairs, sign_of_the_negatives), "The sign of the negatives"),
+    ((pairs, to_grow), "This is the logarithm that is to grow"),
+    ((pairs, negatives_averaged), "The negatives are averaged"),
+    ((pairs, mean_of_all_words), "divided by 1 + k"),
+    ((pairs, without_logarithm), "The logarithm is missing"),
+    ((pairs, without_sigma), "The σ is missing"),
+    ((pairs, softmax_of_all), "This is a softmax"),
+    ((pairs, without_negatives), "The negatives do not come in"),
+    ((pairs, summed), "are summed; return their mean"),
+    ((pairs, one_for_each_pair), "This is the loss of each pair; return their mean"),
+    ((pairs, tables_swapped), "The tables have changed places"),
+    ((pairs, one_table), "The table v serves for both words"),
+    ((pairs, negatives_in_v), "The negatives are looked up in v"),
+    ((pairs, first_negatives), "Every pair got the negatives of the first one"),
+    ((pairs, unstable), "F.logsigmoid takes both steps at once"),
+    ((pairs, bounded), "F.logsigmoid takes both steps at once"),
+    ((pairs, drawn_detached), "the drawn words get no gradient"),
+    ((pairs, cut_off), "no gradient flows through them"),
+    ((pairs, cosines), "These are cosines"),
+]
+
+
+# Part 4
+
+
+def ranked(words, scores, left_out, count):
+    order = scores.argsort(descending=True).tolist()
+    return [words[i] for i in order if words[i] not in left_out][:count]
+
+
+def itself_too(words, vectors, word, count):
+    E = F.normalize(vectors, dim=1)
+    return ranked(words, E @ E[words.index(word)], [], count)
+
+
+def first_dropped(words, vectors, word, count):
+    return itself_too(words, vectors, word, count + 1)[1:]
+
+
+def dot_products(words, vectors, word, count):
+    return ranked(words, vectors @ vectors[words.index(word)], [word], count)
+
+
+def half_a_cosine(words, vectors, word, count):
+    x = F.normalize(vectors[words.index(word)], dim=0)
+    return ranked(words, vectors @ x, [word], count)
+
+
+def distances(words, vectors, word, count):
+    return ranked(words, -(vectors - vectors[words.index(word)]).norm(dim=1), [word], count)
+
+
+def farthest(words, vectors, word, count):
+    E = F.normalize(vectors, dim=1)
+    return ranked(words, -(E @ E[words.index(word)]), [word], count)
+
+
+def without_sign(words, vectors, word, count):
+    E = F.normalize(vectors, dim=1)
+    return ranked(words, (E @ E[words.index(word)]).abs(), [word], count)
+
+
+def one_too_few(words, vectors, word, count):
+    return nearest(words, vectors, word, count)[: count - 1]
+
+
+def indices(words, vectors, word, count):
+    return [words.index(each) for each in nearest(words, vectors, word, count)]
+
+
+def with_cosines(words, vectors, word, count):
+    return [(each, 0.5) for each in nearest(words, vectors, word, count)]
+
+
+def by(wanted=lambda a, b, c: b - a + c, prepare=lambda E: F.normalize(E, dim=1), leave="abc"):
+    def answer(words, vectors, a, b, c, count, exclude):
+        E = prepare(vectors)
+        x = wanted(*(E[words.index(word)] for word in (a, b, c)))
+        asked = {"a": a, "b": b, "c": c}
+        left_out = [asked[name] for name in leave] if exclude else []
+        return ranked(words, F.normalize(E, dim=1) @ x, left_out, count)
+
+    return answer
+
+
+def not_excluded(words, vectors, a, b, c, count, exclude):
+    return analogy(words, vectors, a, b, c, count, False)
+
+
+def always_excluded(words, vectors, a, b, c, count, exclude):
+    return analogy(words, vectors, a, b, c, count, True)
+
+
+def turned_round(*question):
+    return by(wanted=lambda a, b, c: a - b + c)(*question)
+
+
+def sum_of_all(*question):
+    return by(wanted=lambda a, b, c: a + b + c)(*question)
+
+
+def c_alone(*question):
+    return by(wanted=lambda a, b, c: c)(*question)
+
+
+def vectors_as_they_are(*question):
+    return by(prepare=lambda E: E)(*question)
+
+
+def only_c_left_out(*question):
+    return by(leave="c")(*question)
+
+
+def dot_products_all_the_way(words, vectors, a, b, c, count, exclude):
+    x, y, z = (vectors[words.index(word)] for word in (a, b, c))
+    return ranked(words, vectors @ (y - x + z), [a, b, c] if exclude else [], count)
+
+
+def distance_all_the_way(words, vectors, a, b, c, count, exclude):
+    x, y, z = (vectors[words.index(word)] for word in (a, b, c))
+    far = (vectors - (y - x + z)).norm(dim=1)
+    return ranked(words, -far, [a, b, c] if exclude else [], count)
+
+
+def one_word(words, vectors, a, b, c, count, exclude):
+    return analogy(words, vectors, a, b, c, count, exclude)[0]
+
+
+NEIGHBOURS = [
+    ((itself_too, analogy), "the word itself is among its neighbours"),
+    ((first_dropped, analogy), "leave it out by its name, not by its place"),
+    ((dot_products, analogy), "by the dot product, which favours long vectors"),
+    ((half_a_cosine, analogy), "those of the others do"),
+    ((distances, analogy), "ordered by distance"),
+    ((farthest, analogy), "These are the farthest words"),
+    ((without_sign, analogy), "The sign of the cosine is lost"),
+    ((one_too_few, analogy), "one word too few"),
+    ((indices, analogy), "return the words"),
+    ((with_cosines, analogy), "without their cosines"),
+    ((nearest, not_excluded), "although exclude is True"),
+    ((nearest, always_excluded), "although exclude is False"),
+    ((nearest, turned_round), "a − b + c in place of b − a + c"),
+    ((nearest, sum_of_all), "nothing is taken away"),
+    ((nearest, c_alone), "nearest to c alone"),
+    ((nearest, vectors_as_they_are), "The vectors are added as they are"),
+    ((nearest, only_c_left_out), "leave out all three words"),
+    ((nearest, dot_products_all_the_way), "by the plain dot product"),
+    ((nearest, distance_all_the_way), "by distance to the vectors as they are"),
+    ((nearest, one_word), "a list of words is wanted"),
+]
+
+
+# Part 5
+
+
+def one_order_only(pairs):
+    return [(*one, *other) for i, one in enumerate(pairs) for other in pairs[i + 1 :]]
+
+
+def with_themselves(pairs):
+    return [(*one, *other) for one in pairs for other in pairs]
+
+
+def turned_pairs(pairs):
+    return [(a, b, d, c) for a, b, c, d in questions_from(pairs)]
+
+
+def nested(pairs):
+    return [(one, other) for one in pairs for other in pairs if one != other]
+
+
+def counting(**change):
+    """Return an anatomy with some steps changed."""
+
+    def answer(words, vectors, questions):
+        E = vectors if "raw" in change else F.normalize(vectors, dim=1)
+        ids = {word: index for index, word in enumerate(words)}
+        asked = [q for q in questions if all(word in ids for word in q[: change.get("known", 4)])]
+
+        def first(scores, left_out):
+            scores = scores.clone()
+            scores[left_out] = -torch.inf
+            return words[int(scores.argmax())]
+
+        rows = []
+        for *abc, d in asked:
+            a, b, c = three = [ids[word] for word in abc]
+            target = E[a] - E[b] + E[c] if "turned" in change else E[b] - E[a] + E[c]
+            left_out = first(E @ target, three if "only_c" not in change else [c])
+            let_in = first(E @ target, three if "never_let_in" in change else [])
+            alone = first(E @ E[c], change.get("alone", lambda *abc: [*abc])(a, b, c))
+            rows.append((abc, d, left_out, let_in, alone))
+        said = change.get("said", lambda abc, left_out, let_in: let_in == abc[2])
+        earned = change.get("earned", lambda d, left_out, alone: left_out == d != alone)
+        right = sum(left_out == d for _, d, left_out, _, _ in rows)
+        by_c = sum(alone == d for _, d, _, _, alone in rows)
+        return {
+            "asked": len(questions) if "asks_all" in change else len(asked),
+            "skipped": len(questions) - len(asked),
+            "right": right,
+            "right_let_in": sum(let_in == d for _, d, _, let_in, _ in rows),
+            "said_c": sum(said(abc, left_out, let_in) for abc, _, left_out, let_in, _ in rows),
+            "right_by_c": by_c,
+            "earned": right - by_c
+            if "difference" in change
+            else sum(earned(d, left_out, alone) for _, d, left_out, _, alone in rows),
+        }
+
+    return answer
+
+
+def skipped_counted_as_asked(*given):
+    return counting(asks_all=True)(*given)
+
+
+def only_abc_must_be_known(*given):
+    return counting(known=3)(*given)
+
+
+def never_skips(words, vectors, questions):
+    return counting(known=0)(words, vectors, questions)
+
+
+def let_in_is_left_out(*given):
+    return counting(never_let_in=True)(*given)
+
+
+def only_c_excluded(*given):
+    return counting(only_c=True)(*given)
+
+
+def said_with_exclusion(*given):
+    return counting(said=lambda abc, left_out, let_in: left_out == abc[2])(*given)
+
+
+def said_any_of_three(*given):
+    return counting(said=lambda abc, left_out, let_in: let_in in abc)(*given)
+
+
+def baseline_lets_c_in(*given):
+    return counting(alone=lambda a, b, c: [])(*given)
+
+
+def baseline_leaves_out_c_only(*given):
+    return counting(alone=lambda a, b, c: [c])(*given)
+
+
+def earned_as_a_difference(*given):
+    return counting(difference=True)(*given)
+
+
+def earned_wherever_c_fails(*given):
+    return counting(earned=lambda d, left_out, alone: alone != d)(*given)
+
+
+def turned_analogy(*given):
+    return counting(turned=True)(*given)
+
+
+def raw_vectors(*given):
+    return counting(raw=True)(*given)
+
+
+def shares(words, vectors, questions):
+    counts = anatomy(words, vectors, questions)
+    return {name: count / max(1, counts["asked"]) for name, count in counts.items()}
+
+
+def in_a_row(words, vectors, questions):
+    return [*anatomy(words, vectors, questions).values()]
+
+
+def one_missing(words, vectors, questions):
+    counts = anatomy(words, vectors, questions)
+    del counts["earned"]
+    return counts
+
+
+ANATOMIES = [
+    ((one_order_only, anatomy), "either may come first"),
+    ((with_themselves, anatomy), "has its answer in it"),
+    ((turned_pairs, anatomy), "two pairs as they are"),
+    ((nested, anatomy), "expected a list of questions (a, b, c, d)"),
+    ((questions_from, skipped_counted_as_asked), "is not asked: it is skipped"),
+    ((questions_from, only_abc_must_be_known), "the right answer has no vector"),
+    ((questions_from, never_skips), "Your code raises KeyError"),
+    ((questions_from, let_in_is_left_out), "the question's own words may answer"),
+    ((questions_from, only_c_excluded), "only c is left out; a is the answer then"),
+    ((questions_from, said_with_exclusion), "With the words left out it never is"),
+    ((questions_from, said_any_of_three), "boy: a, not c"),
+    ((questions_from, baseline_lets_c_in), "would be c itself, always"),
+    ((questions_from, baseline_leaves_out_c_only), "or the two cannot be compared"),
+    ((questions_from, earned_as_a_difference), "It is no difference of two counts"),
+    ((questions_from, earned_wherever_c_fails), "so is the analogy: nothing was earned"),
+    ((questions_from, turned_analogy), "those of a − b + c"),
+    ((questions_from, raw_vectors), "make them of length 1"),
+    ((questions_from, shares), "expected a count, a whole number"),
+    ((questions_from, in_a_row), "expected a dict of counts"),
+    ((questions_from, one_missing), "the counts lack earned"),
+]
+
+
+# Part 6
+
+
+def faulty(fixed="", climb=False, half=False):
+    """Return the faulty step with some of its five faults mended, and other slips on demand."""
+
+    def take(v, u, centre, context, negatives, learning_rate):
+        old_v, old_u = v, u
+        v, u = v.clone(), u.clone()
+        words = torch.cat([context.unsqueeze(1), negatives], dim=1)
+        wanted = torch.zeros(words.shape)
+        if "labels" in fixed:
+            wanted[:, 0] = 1.0
+        else:
+            wanted[0] = 1.0
+        table = old_u if "table" in fixed else old_v
+        scores = torch.einsum("bd,bwd->bw", old_v[centre], table[words])
+        errors = torch.sigmoid(scores) - wanted
+        if climb:
+            errors = -errors
+        to_v = torch.einsum("bw,bwd->bd", errors, old_u[words]) / len(centre)
+        if "repeats" in fixed:
+            v.index_add_(0, centre, -learning_rate * to_v)
+        else:
+            v[centre] -= learning_rate * to_v
+        along = old_v if "order" in fixed else v
+        to_u = errors.unsqueeze(-1) * along[centre].unsqueeze(1)
+        if "mean" in fixed:
+            to_u = to_u / len(centre)
+        if "repeats" in fixed and not half:
+            u.index_add_(0, words.flatten(), -learning_rate * to_u.flatten(0, 1))
+        else:
+            u[words] -= learning_rate * to_u
+        return v, u
+
+    return take
+
+
+def as_it_was(*inputs):
+    return faulty()(*inputs)
+
+
+def labels_mended(*inputs):
+    return faulty("labels")(*inputs)
+
+
+def order_mended_too(*inputs):
+    return faulty("labels order")(*inputs)
+
+
+def table_mended_too(*inputs):
+    return faulty("labels order table")(*inputs)
+
+
+def all_but_repeats(*inputs):
+    return faulty("labels order table mean")(*inputs)
+
+
+def repeats_in_v_only(*inputs):
+    return faulty("labels order table mean repeats", half=True)(*inputs)
+
+
+def climbing(*inputs):
+    return faulty("labels order table mean repeats", climb=True)(*inputs)
+
+
+def all_but_order(*inputs):
+    return faulty("labels table mean repeats")(*inputs)
+
+
+def all_but_the_table(*inputs):
+    return faulty("labels order mean repeats")(*inputs)
+
+
+def context_words_first(v, u, centre, context, negatives, learning_rate):
+    _, new_u = step(v, u, centre, context, negatives, learning_rate)
+    words = torch.cat([context.unsqueeze(1), negatives], dim=1)
+    errors = torch.sigmoid(torch.einsum("bd,bwd->bw", v[centre], u[words]))
+    errors[:, 0] -= 1
+    to_v = torch.einsum("bw,bwd->bd", errors, new_u[words]) / len(centre)
+    return v.index_add(0, centre, -learning_rate * to_v), new_u
+
+
+def centre_ignores_drawn_words(v, u, centre, context, negatives, learning_rate):
+    _, new_u = step(v, u, centre, context, negatives, learning_rate)
+    seen = torch.sigmoid((v[centre] * u[context]).sum(1)) - 1
+    to_v = seen[:, None] * u[context] / len(centre)
+    return v.index_add(0, centre, -learning_rate * to_v), new_u
+
+
+def without_the_rate(v, u, centre, context, negatives, learning_rate):
+    return step(v, u, centre, context, negatives, 1.0)
+
+
+def without_sigma_in_the_errors(v, u, centre, context, negatives, learning_rate):
+    words = torch.cat([context.unsqueeze(1), negatives], dim=1)
+    errors = torch.einsum("bd,bwd->bw", v[centre], u[words]) - F.one_hot(
+        torch.zeros(len(centre), dtype=torch.long), words.size(1)
+    )
+    to_v = torch.einsum("bw,bwd->bd", errors, u[words]) * learning_rate / len(centre)
+    to_u = errors.unsqueeze(-1) * v[centre].unsqueeze(1) * learning_rate / len(centre)
+    return (
+        v.index_add(0, centre, -to_v),
+        u.index_add(0, words.flatten(), -to_u.flatten(0, 1)),
+    )
+
+
+def mean_over_words(v, u, centre, context, negatives, learning_rate):
+    return step(v, u, centre, context, negatives, learning_rate / (1 + negatives.size(1)))
+
+
+def step_by_autograd(v, u, centre, context, negatives, learning_rate):
+    v, u = v.clone().requires_grad_(), u.clone().requires_grad_()
+    loss(v, u, centre, context, negatives).backward()
+    return v - learning_rate * v.grad, u - learning_rate * u.grad
+
+
+def writes_into_v(v, u, centre, context, negatives, learning_rate):
+    new_v, new_u = step(v, u, centre, context, negatives, learning_rate)
+    v.copy_(new_v)
+    return v, new_u
+
+
+def nothing_returned(*inputs):
+    step(*inputs)
+
+
+STEPS = [
+    (as_it_was, "The drawn word is not pushed away from the centre but pulled towards it"),
+    (labels_mended, "as it is after its own step"),
+    (order_mended_too, "the score is made of two vectors of v"),
+    (table_mended_too, "u moves too far by the factor 2, the number of pairs"),
+    (all_but_repeats, "a word is the centre of two pairs, and v is wrong"),
+    (repeats_in_v_only, "a word is seen in two pairs, and u is wrong"),
+    (climbing, "The step climbs"),
+    (all_but_order, "as it is after its own step"),
+    (all_but_the_table, "the score is made of two vectors of v"),
+    (context_words_first, "it moves along context words that have moved already"),
+    (centre_ignores_drawn_words, "the drawn words do not move it"),
+    (without_the_rate, "the learning rate does not come in"),
+    (without_sigma_in_the_errors, "the σ is missing"),
+    (mean_over_words, "divided by the number of words of a pair"),
+    (step_by_autograd, "The check turns autograd off"),
+    (writes_into_v, "changes its input v"),
+    (nothing_returned, "is there a `return`?"),
+]
+
+# Each part's wrong answers, by the name of its check
+WRONG = {
+    "lookup": LOOKUPS,
+    "backward": BACKWARDS,
+    "skip_gram": SKIP_GRAMS,
+    "neighbours": NEIGHBOURS,
+    "anatomy": ANATOMIES,
+    "bug_hunt": STEPS,
+}
+
+
+# Through nbgrader: cells as a student would write them
+
+LAST_ONE_WINS = """
+def table_gradient(ids, upstream, vocab_size):
+    gradient = torch.zeros(vocab_size, upstream.size(-1))
+    gradient[ids] = upstream
+    gradient[0] = 0
+    return gradient
+
+
+def touched_rows(ids, upstream):
+    rows = ids[ids != 0].unique()
+    return rows, table_gradient(ids, upstream, int(ids.max()) + 1)[rows]
+"""
+PADDING_LEARNS = """
+def one_hot(ids, vocab_size):
+    return torch.eye(vocab_size)[ids]
+
+
+class Embedding(nn.Module):
+    def __init__(self, vocab_size, embedding_dim):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(vocab_size, embedding_dim))
+        self.weight.data[0] = 0
+
+    def forward(self, ids):
+        return self.weight[ids]
+"""
+# Right, and with a warning on stderr, which must cost nothing.
+WARNED = """
+import warnings
+
+
+def nearest(words, vectors, word, count):
+    warnings.warn("this is only a warning")
+    cosines = F.cosine_similarity(vectors, vectors[words.index(word)].expand_as(vectors))
+    cosines[words.index(word)] = -2
+    return [words[index] for index in cosines.topk(count).indices]
+
+
+def analogy(words, vectors, a, b, c, count, exclude):
+    E = vectors / vectors.norm(dim=1, keepdim=True)
+    cosines = E @ (E[words.index(b)] - E[words.index(a)] + E[words.index(c)])
+    order = [words[index] for index in cosines.argsort(descending=True)]
+    return [word for word in order if not (exclude and word in (a, b, c))][:count]
+"""
+AVERAGED = """
+def pairs(sentence, window):
+    found = []
+    for i, centre in enumerate(sentence):
+        for j, context in enumerate(sentence):
+            if 0 < abs(i - j) <= window:
+                found.append((centre, context))
+    return found
+
+
+def loss(v, u, centre, context, negatives):
+    seen = (v[centre] * u[context]).sum(-1)
+    drawn = (v[centre].unsqueeze(1) * u[negatives]).sum(-1)
+    return -(F.logsigmoid(seen) + F.logsigmoid(-drawn).mean(dim=1)).mean()
+"""
+
+# Student: the cells that differ from the solution's, the checks lost by it, words of the feedback
+HANDED_IN = {
+    "last_one_wins": (
+        {"backward": LAST_ONE_WINS, "neighbours": WARNED},
+        ["backward-check"],
+        "assigning to a row again overwrites it",
+    ),
+    "padding_learns": (
+        {"lookup": PADDING_LEARNS},
+        ["lookup-check"],
+        "the row of padding gets a gradient",
+    ),
+    "averaged": ({"skip-gram": AVERAGED}, ["skip-gram-check"], "The negatives are averaged"),
+}
