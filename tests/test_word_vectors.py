@@ -380,6 +380,25 @@ def test_an_unknown_name_lists_those_there_are(tmp_path, monkeypatch):
             load_pretrained_vectors(name)
 
 
+def test_vectors_ship():
+    assert "tatoeba-english" in pretrained_vector_names()
+
+
+@pytest.mark.parametrize("name", pretrained_vector_names())
+def test_every_shipped_file_is_small_and_says_where_it_is_from(name):
+    assert (word_vectors._PRETRAINED / f"{name}.safetensors").stat().st_size < 2e6
+    vectors = load_pretrained_vectors(name)
+    assert vectors.vectors.isfinite().all()
+    assert (vectors.vectors.norm(dim=1) > 0).all()
+    for said in (
+        *("command", "seed", "device", "seconds", "data", "data_licence", "attribution"),
+        *("training", "evaluation"),
+    ):
+        assert said in vectors.provenance, said
+    assert vectors.nearest("two", 1)[0].word == "three"
+    assert vectors.analogy("go", "went", "eat")[0].word == "ate"
+
+
 @pytest.mark.gpu
 def test_the_gpu_says_the_same():
     vectors = clustered()
