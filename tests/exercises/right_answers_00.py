@@ -263,7 +263,12 @@ def perplexity_by_power(surprises, targets, pad_id):
     return math.e ** mean_surprise_by_mask(surprises, targets, pad_id)
 
 
+def perplexity_by_math(surprises, targets, pad_id):
+    return math.exp(mean_surprise(surprises, targets, pad_id))
+
+
 PERPLEXITIES = [
+    (mean_surprise, perplexity_by_math),
     (mean_surprise, perplexity),
     (mean_surprise_by_mask, perplexity_as_a_geometric_mean),
     (mean_surprise_by_loops, perplexity_by_power),

@@ -243,6 +243,8 @@ def _raised(error: BaseException, inputs: Mapping[str, object]) -> CheckFailed:
     frame = _student_frame(error)
     if frame is not None:
         text += f"\n  in {frame.name}, line {frame.lineno}: {frame.line}"
+    if "torch.return_types" in str(error):
+        text += "\n  Along an axis, max and min return values and indices: take .values."
     return CheckFailed(f"{text}\n{describe(inputs)}")
 
 

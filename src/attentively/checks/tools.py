@@ -136,6 +136,11 @@ def write(
     return written
 
 
+def _known(said: str, *wrong: Callable[..., object]) -> list[Twin]:
+    """Return several ways to make one mistake."""
+    return [Twin(said, answer) for answer in wrong]
+
+
 # Part 1
 
 Shape = tuple[int, ...]
@@ -235,7 +240,7 @@ def shapes(
     sum_shape: object, product_shape: object, equation: object, thorough: bool = False
 ) -> None:
     """Check two predictions of shapes against what PyTorch does, and an equation by its use."""
-    fits = "axes of the shorter shape's length are lined up at the end, and a size of 1 fits any"
+    fits = "they are lined up at their last axes, a missing axis counts as 1, and 1 fits any size"
     for case in _SUMS + _FURTHER_SUMS * thorough:
         _expect_shape(sum_shape, "sum_shape", torch.add, case, f"adds them: {fits}")
     fits = "the last size of a meets the second to last of b, the axes in front are broadcast"
@@ -327,12 +332,9 @@ _SOFTMAX_TWINS = (
         "The exp is missing: a negative score would become a negative weight.",
         lambda s: s / s.sum(dim=-1, keepdim=True),
     ),
-    Twin(
+    *_known(
         "The exponentials are not yet divided by their sum, so the weights do not sum to 1.",
         lambda s: s.exp(),
-    ),
-    Twin(
-        "The exponentials are not yet divided by their sum, so the weights do not sum to 1.",
         lambda s: (s - s.max(dim=-1, keepdim=True).values).exp(),
     ),
     Twin(
@@ -343,27 +345,17 @@ _SOFTMAX_TWINS = (
         "This is a sigmoid of each score; the weights of a row must share 1 among them.",
         torch.sigmoid,
     ),
-    *(
-        Twin(
-            "Each row's sum was laid along the columns: column 1 was divided by the sum of row 1 "
-            "and so on. Keep the axis that is summed over: keepdim=True.",
-            wrong,
-        )
-        for wrong in (
-            lambda s: _laid_along_the_columns(s, s.max(dim=-1, keepdim=True).values),
-            lambda s: _laid_along_the_columns(s, s.max()),
-        )
+    *_known(
+        "Each row's sum was laid along the columns: column 1 was divided by the sum of row 1 and "
+        "so on. Keep the axis that is summed over: keepdim=True.",
+        lambda s: _laid_along_the_columns(s, s.max(dim=-1, keepdim=True).values),
+        lambda s: _laid_along_the_columns(s, s.max()),
     ),
-    *(
-        Twin(
-            "Each row's largest score was laid along the columns. Keep the axis that is reduced: "
-            "keepdim=True, in max as well as in sum.",
-            wrong,
-        )
-        for wrong in (
-            lambda s: _laid_along_the_columns(s, s.max(dim=-1).values),
-            lambda s: (s - s.max(dim=-1).values).softmax(dim=-1),
-        )
+    *_known(
+        "Each row's largest score was laid along the columns. Keep the axis that is reduced: "
+        "keepdim=True, in max as well as in sum.",
+        lambda s: _laid_along_the_columns(s, s.max(dim=-1).values),
+        lambda s: (s - s.max(dim=-1).values).softmax(dim=-1),
     ),
     Twin(
         "The weights sum to 1 over the whole tensor. Each row is to share 1 of its own: dim=-1.",
@@ -462,111 +454,105 @@ def gradient(softmax_gradient: object, alive: object, thorough: bool = False) ->
 
 
 def _check_gradient(candidate: object, thorough: bool) -> None:
-    weights = torch.tensor([[0.5, 0.25, 0.25]])
-    _expect_gradient(candidate, weights, torch.ones(1, 3), 1.0, _why_not_zero)
-    _expect_gradient(candidate, weights, torch.tensor([[4.0, 0.0, 0.0]]), 1.0, _why_not_its_sum)
-    _expect_gradient(candidate, weights, torch.tensor([[4.0, 0.0, 0.0]]), 2.0, _why_not_scaled)
-    _expect_gradient(candidate, weights, torch.tensor([[0.0, 1.0, -3.0]]), 0.5, _why_not_scaled)
-    rows = torch.tensor([[0.5, 0.5], [0.25, 0.75]])
-    upstream = torch.tensor([[4.0, 0.0], [8.0, 0.0]])
-
-    def why_not_row_by_row(got: Tensor, expected: Tensor, inputs: Mapping[str, object]) -> str:
-        alone = [
-            call(candidate, {"weights": w, "upstream": u, "temperature": 1.0})
-            for w, u in zip(rows.split(1), upstream.split(1), strict=True)
-        ]
-        if torch.allclose(torch.cat([each for each in alone if type(each) is Tensor]), expected):
-            return (
-                "each row alone is right, both together are not: a row must not depend on another "
-                "one. Sum along the last axis and keep it: dim=-1, keepdim=True."
-            )
-        return ""
-
-    _expect_gradient(candidate, rows, upstream, 1.0, why_not_row_by_row)
-    # Saturated: one weight has everything, and nothing moves any more.
-    _expect_gradient(
-        candidate, torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[1.0, 2.0, 3.0]]), 1.0
-    )
-    sizes = [(3, 5)] + [(7, 2), (1, 13), (5, 5), (2, 1)] * thorough
-    for temperature, size in zip((0.7, 1.9, 0.11, 5.0, 3.0), sizes, strict=False):
-        weights = torch.randn(size).softmax(dim=-1)
-        _expect_gradient(candidate, weights, torch.randn(size), temperature, _why_not_scaled)
+    row = torch.tensor([[0.5, 0.25, 0.25]])
+    stages = [
+        (row, torch.ones(1, 3), 1.0),
+        (row, torch.tensor([[4.0, 0.0, 0.0]]), 1.0),
+        (row, torch.tensor([[4.0, 0.0, 0.0]]), 2.0),
+        (row, torch.tensor([[0.0, 1.0, -3.0]]), 0.5),
+        (torch.tensor([[0.5, 0.5], [0.25, 0.75]]), torch.tensor([[4.0, 0.0], [8.0, 0.0]]), 1.0),
+        # Saturated: one weight has everything, and nothing moves any more.
+        (torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[1.0, 2.0, 3.0]]), 1.0),
+        _weights_and_upstream(3, 5, 0.7),
+    ]
+    if thorough:
+        sizes = [(7, 2, 1.9), (1, 13, 0.11), (5, 5, 5.0), (2, 1, 3.0)]
+        stages += [_weights_and_upstream(*each) for each in sizes]
+    for stage in stages:
+        _expect_gradient(candidate, *stage)
 
 
-Why = Callable[[Tensor, Tensor, Mapping[str, object]], str]
+def _weights_and_upstream(
+    batch: int, size: int, temperature: float
+) -> tuple[Tensor, Tensor, float]:
+    return torch.randn(batch, size).softmax(dim=-1), torch.randn(batch, size), temperature
 
 
 def _expect_gradient(
-    candidate: object,
-    weights: Tensor,
-    upstream: Tensor,
-    temperature: float,
-    why: Why = lambda *_: "",
+    candidate: object, weights: Tensor, upstream: Tensor, temperature: float
 ) -> None:
+    what = "softmax_gradient"
     inputs = {"weights": weights, "upstream": upstream, "temperature": temperature}
     with torch.no_grad():  # the gradient is to be written, not asked for
         answer = call_twice(candidate, inputs)
-    hint = "One number for each score."
-    if type(answer) is Tensor and answer.dim() > weights.dim():
+    hint = "One number for each score: (batch, n)."
+    if type(answer) is Tensor and answer.shape[-2:] == (weights.size(1), weights.size(1)):
         hint = (
             "This looks like the whole Jacobian. Each ∂p_k/∂z_l is still to be multiplied by "
             "upstream_k, and summed over k."
         )
-    elif type(answer) is Tensor and answer.dim() < weights.dim():
-        hint = "One number for each score: nothing is to be summed at the end."
-    what = "softmax_gradient"
     got = expect_tensor(answer, weights.shape, f"the answer of {what}", inputs, hint)
     expected = _by_autograd(temperature * weights.log(), upstream, temperature)
-    if torch.allclose(got, expected, RTOL, ATOL):
-        return
-    said = why(got, expected, inputs)
-    if not said and torch.allclose(got, -expected, RTOL, ATOL):
-        said = "the sign is turned."
-    said = said or "this is not the gradient that autograd finds."
-    raise CheckFailed(
-        f"  {what}: {said}\n{describe(inputs)}\n  got         {show(got)}\n"
-        f"  expected    {show(expected.round(decimals=6) + 0.0)}"  # + 0.0: no -0.0
-    )
+    if not torch.allclose(got, expected, RTOL, ATOL):
+        raise CheckFailed(
+            f"  {what}: {_why_not(candidate, got, expected, weights, upstream, temperature)}\n"
+            f"{describe(inputs)}\n  got         {show(got)}\n"
+            f"  expected    {show(expected.round(decimals=6) + 0.0)}"  # + 0.0: no -0.0
+        )
 
 
-def _why_not_zero(got: Tensor, _: Tensor, inputs: Mapping[str, object]) -> str:
-    weights = inputs["weights"]
-    assert isinstance(weights, Tensor)
-    said = (
-        "here the loss is the sum of the weights, which is 1 whatever the scores are. So the "
-        "gradient must be 0. "
-    )
-    if torch.allclose(got, weights):
-        return said + "Yours looks at each weight alone; a score also lowers all the other weights."
-    if torch.allclose(got, weights - weights.square()):
-        return said + "Yours has ∂p_k/∂z_k, but where k is not l there is ∂p_k/∂z_l too: -p_k p_l."
-    if torch.allclose(got, torch.ones_like(got)):
-        return said + "Yours is the upstream gradient, as if scores were weights."
-    return said + "Is upstream summed as it is? It counts in proportion to the weights."
-
-
-def _why_not_its_sum(got: Tensor, expected: Tensor, inputs: Mapping[str, object]) -> str:
+def _why_not(
+    candidate: object,
+    got: Tensor,
+    expected: Tensor,
+    weights: Tensor,
+    upstream: Tensor,
+    temperature: float,
+) -> str:
+    """Say what a wrong gradient breaks, in the order of the stages."""
+    if (upstream == 1).all():
+        return (
+            "here the loss is the sum of the weights, which is 1 whatever the scores are, so the "
+            f"gradient must be 0. {_why_not_zero(got, weights)}"
+        )
+    for power, said in (
+        (
+            1,
+            "1 / temperature is missing. The softmax reads score / temperature, and that inner "
+            "function has a derivative too.",
+        ),
+        (2, "the gradient is multiplied by the temperature; divide by it."),
+        (-1, "the gradient is divided by the temperature twice; once is right."),
+    ):
+        if torch.allclose(got, expected * temperature**power, RTOL, ATOL):
+            return said
+    if torch.allclose(got, -expected, RTOL, ATOL):
+        return "the sign is turned."
+    rows = zip(weights.split(1), upstream.split(1), strict=True)
+    alone = [
+        call(candidate, {"weights": w, "upstream": u, "temperature": temperature}) for w, u in rows
+    ]
+    if torch.allclose(torch.cat([each for each in alone if type(each) is Tensor]), expected):
+        return (
+            "each row alone is right, both together are not: a row must not depend on another "
+            "one. Sum along the last axis and keep it: dim=-1, keepdim=True."
+        )
     if got.sum().abs() > ATOL:
         return (
             "adding the same number to every score changes no weight, so the entries of the "
             f"gradient sum to 0. Yours sum to {float(got.sum()):.4g}: is a factor p_l missing?"
         )
-    return ""
+    return "this is not the gradient that autograd finds."
 
 
-def _why_not_scaled(got: Tensor, expected: Tensor, inputs: Mapping[str, object]) -> str:
-    temperature = inputs["temperature"]
-    assert isinstance(temperature, float | int)
-    if torch.allclose(got, expected * temperature, RTOL, ATOL):
-        return (
-            "1 / temperature is missing. The softmax reads score / temperature, and that inner "
-            "function has a derivative too."
-        )
-    if torch.allclose(got, expected * temperature**2, RTOL, ATOL):
-        return "the gradient is multiplied by the temperature; divide by it."
-    if torch.allclose(got, expected / temperature, RTOL, ATOL):
-        return "the gradient is divided by the temperature twice; once is right."
-    return "this is right at temperature 1, but not here." if temperature == 2 else ""
+def _why_not_zero(got: Tensor, weights: Tensor) -> str:
+    if torch.allclose(got, weights):
+        return "Yours looks at each weight alone; a score also lowers all the other weights."
+    if torch.allclose(got, weights - weights.square()):
+        return "Yours has ∂p_k/∂z_k, but where k is not l there is ∂p_k/∂z_l too: -p_k p_l."
+    if torch.allclose(got, torch.ones_like(got)):
+        return "Yours is the upstream gradient, as if scores were weights."
+    return "Is upstream summed as it is? It counts in proportion to the weights."
 
 
 _SAID_OF_ALIVE = {
@@ -633,7 +619,8 @@ def _check_alive(alive: object, thorough: bool) -> None:
             Twin(f"alive: {_SAID_OF_ALIVE[name]}", lambda *_, found=found: found)
             for name, found in mistakes.items()
         ]
-        expect_value(call_twice(alive, inputs), expected, "alive", inputs, known)
+        hint = "Return the temperatures themselves, those at which the gradient is alive."
+        expect_value(call_twice(alive, inputs), expected, "alive", inputs, known, hint)
 
 
 # Part 4
@@ -694,12 +681,9 @@ _SURPRISE_TWINS = (
         "the logarithm by formula: log p = logit - largest - log(sum of exp(logit - largest)).",
         lambda z, y: -_of_the_targets(z.softmax(dim=-1).log(), y),
     ),
-    Twin(
+    *_known(
         "exp(1000) overflows. Subtract the largest logit of each position before exp.",
         lambda z, y: _of_the_targets(z.exp().sum(dim=-1, keepdim=True).log() - z, y),
-    ),
-    Twin(
-        "exp(1000) overflows. Subtract the largest logit of each position before exp.",
         lambda z, y: -_of_the_targets((z.exp() / z.exp().sum(dim=-1, keepdim=True)).log(), y),
     ),
 )
@@ -835,6 +819,12 @@ _PERPLEXITY_TWINS = (
 )
 
 
+_NO_TENSOR = (
+    "  mean_surprise: this is a plain number, which carries no gradient, so nothing could be "
+    "learned from it. Return the tensor, without .item() or float()."
+)
+
+
 @_parts.part("perplexity", "mean_surprise", "perplexity")
 def perplexity(mean_surprise: object, perplexity: object, thorough: bool = False) -> None:
     """Check the mean surprise over real words, and e to the power of it."""
@@ -861,6 +851,10 @@ def perplexity(mean_surprise: object, perplexity: object, thorough: bool = False
             known = [Twin(f"{name}: {said}", wrong) for said, wrong in twins]
             answer = call_twice(candidate, inputs)
             what = f"the answer of {name}"
+            if isinstance(answer, float):
+                if name == "mean_surprise":
+                    raise CheckFailed(_NO_TENSOR)
+                answer = torch.tensor(answer)
             expect_equal(answer, expected, what, inputs, known, "One number: sum over both axes.")
     surprises, targets, pad_id = _padded(2, 3, 5)
     surprises.requires_grad_()
