@@ -147,6 +147,15 @@ def test_a_file_that_holds_no_vectors_is_named(refuses, tmp_path):
     refuses(r"no\.safetensors is damaged or holds no", "near", "cat", "--vectors", path)
 
 
+def test_vectors_that_ship_are_listed_after_the_models(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["attentively", "models"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    *_, listed = capsys.readouterr().out.partition("tatoeba-english (word vectors)\n")
+    for said in ("command: attentively vectors train", "data licence: CC BY 2.0", "tatoeba.org"):
+        assert said in listed
+
+
 # score
 
 

@@ -1,11 +1,12 @@
 """``attentively models``, and how every command finds the model that it is to use."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from attentively import checkpoints, device
+from attentively import checkpoints, device, word_vectors
 from attentively.checkpoints import Checkpoint
 
 Model = Annotated[
@@ -20,13 +21,23 @@ app = typer.Typer(add_completion=False)
 
 @app.command(epilog="Example:\n\nattentively models")
 def models() -> None:
-    """List the models that ship with the package, and what each was trained on."""
+    """List the models that ship with the package, and what each was trained on.
+
+    Word vectors come last; attentively vectors asks and scores them.
+    """
+    said = ("command", "data", "attribution", "data_licence", "device")
     for name in checkpoints.pretrained_names():
-        provenance = checkpoints.load_pretrained(name).provenance
-        print(name)
-        for key in ("command", "data", "attribution", "data_licence", "device", "evaluation"):
-            if key in provenance:
-                print(f"  {key.replace('_', ' ')}: {provenance[key]}")
+        _print(name, checkpoints.load_pretrained(name).provenance, (*said, "evaluation"))
+    for name in word_vectors.pretrained_vector_names():
+        provenance = word_vectors.load_pretrained_vectors(name).provenance
+        _print(f"{name} (word vectors)", provenance, said)
+
+
+def _print(title: str, provenance: Mapping[str, Any], keys: Sequence[str]) -> None:
+    print(title)
+    for key in keys:
+        if key in provenance:
+            print(f"  {key.replace('_', ' ')}: {provenance[key]}")
 
 
 def load(model: str) -> Checkpoint:
