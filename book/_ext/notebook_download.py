@@ -1,7 +1,8 @@
 """Give each executed page as a Jupyter notebook, outputs included: "Open as notebook".
 
 MyST-NB already writes the notebook that it executed. Here it is copied into the site, with what a
-notebook cannot show replaced by what it stands for: included code, equations, quizzes, maps, roles.
+notebook cannot show replaced by what it stands for: included code, equations, quizzes, maps, boxes,
+roles.
 """
 
 import re
@@ -18,12 +19,13 @@ from sphinx.directives.code import LiteralIncludeReader
 FENCE = re.compile(
     r"^(`{3,}|:{3,})\{(literalinclude|math|quiz|transformer-map)\} *(.*?)\n(.*?)^\1 *$", re.M | re.S
 )
+BOX = re.compile(r"^:::\{(admonition|dropdown)\} *(.*?)\n(.*?)^::: *$", re.M | re.S)
 OPTION = re.compile(r"^:([\w-]+): *(.*)\n", re.M)
 ROLE = re.compile(r"\{[a-z][a-z:]*\}(`[^`\n]+`)")
 
 
 def plain_markdown(text: str, page: Path, app: Sphinx) -> str:
-    """Return the Markdown of a cell with included code and quizzes spelled out."""
+    """Return the Markdown of a cell with what a notebook cannot show spelled out."""
 
     def spell_out(match: re.Match[str]) -> str:
         _, directive, argument, body = match.groups()
@@ -42,7 +44,14 @@ def plain_markdown(text: str, page: Path, app: Sphinx) -> str:
             return match[0]
         return f"```{options.get('language', 'python')}\n{code.rstrip()}\n```"
 
-    return ROLE.sub(r"\1", FENCE.sub(spell_out, text))
+    def unbox(match: re.Match[str]) -> str:
+        directive, title, body = match.groups()
+        body = OPTION.sub("", body).strip()
+        if directive == "dropdown":
+            return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+        return f"**{title}**\n\n{body}"
+
+    return ROLE.sub(r"\1", BOX.sub(unbox, FENCE.sub(spell_out, text)))
 
 
 def add_notebook(

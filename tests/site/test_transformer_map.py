@@ -1,8 +1,8 @@
 """The map of the Transformer in the built site: by keyboard, in the dark, on a telephone."""
 
-import json
 from pathlib import Path
 
+import nbformat
 import pytest
 
 PAGE = "00_tools"
@@ -83,12 +83,11 @@ def test_its_words_are_legible(visit, page, scheme):
 
 
 def test_the_notebook_has_it_as_a_picture(site):
-    notebook = json.loads((site / "_sources" / "book" / f"{PAGE}.ipynb").read_text())
-    text = "\n".join(cell["source"] for cell in map(_joined, notebook["cells"]))
-    assert "{transformer-map}" not in text
-    assert "data:image/svg+xml;base64," in text
-
-
-def _joined(cell: dict) -> dict:
-    source = cell["source"]
-    return {"source": source if isinstance(source, str) else "".join(source)}
+    """And what the page folds away is folded away there too."""
+    notebook = nbformat.read(site / "_sources" / "book" / f"{PAGE}.ipynb", as_version=4)
+    text = "\n".join(cell.source for cell in notebook.cells)
+    for directive in ("transformer-map", "dropdown", "admonition"):
+        assert f"{{{directive}}}" not in text
+    assert text.count("](data:image/svg+xml;base64,") == 4
+    folded = text[text.index("<summary>A stable softmax") :]
+    assert "torch.exp(scores" in folded[: folded.index("</details>")]
