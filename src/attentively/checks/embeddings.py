@@ -328,6 +328,16 @@ def _by_autograd(
     return cast(Tensor, table.grad)
 
 
+def _descend(model: nn.Module, loss: Tensor) -> None:
+    """Take one plain step: the optimizers of PyTorch take seconds to be imported."""
+    model.zero_grad()
+    loss.backward()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.grad is not None:
+                parameter.add_(parameter.grad, alpha=-0.5)
+
+
 def _expect_same_training(candidate: object) -> None:
     """Train the package's skip-gram with the candidate for its tables, and with its own."""
     sizes = {"vocab_size": 11, "embedding_dim": 3}
@@ -341,15 +351,12 @@ def _expect_same_training(candidate: object) -> None:
     negatives = _random_ids(7, 5, vocab_size=11)
     inputs = {"centre": batch[0], "context": batch[1], "negatives": negatives}
     for model in (theirs, ours):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+
+        def loss(*_: Tensor, model: SkipGram = model) -> object:
+            return model(*inputs.values())
+
         for _ in range(5):
-            optimizer.zero_grad()
-
-            def loss(*_: Tensor, model: SkipGram = model) -> object:
-                return model(*inputs.values())
-
-            cast(Tensor, call(loss, inputs)).backward()
-            optimizer.step()
+            _descend(model, cast(Tensor, call(loss, inputs)))
     what = "the package's skip-gram after five steps of training with your tables"
     for (name, expected), got in zip(
         theirs.state_dict().items(), ours.state_dict().values(), strict=True
@@ -987,12 +994,9 @@ def _expect_same_model(pairs: object, loss: object) -> None:
         torch.manual_seed(7)
         model = kind(11, 3)
         chosen = torch.tensor([p for each in sentences for p in sorted(pairs_of(each, 2))])
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
         for _ in range(10):
-            optimizer.zero_grad()
             negatives = torch.randint(1, 11, (len(chosen), 3))
-            model(chosen[:, 0], chosen[:, 1], negatives).backward()
-            optimizer.step()
+            _descend(model, model(chosen[:, 0], chosen[:, 1], negatives))
         return model
 
     expected = trained(SkipGram, context_pairs)
