@@ -40,6 +40,7 @@ MISTAKES = {
     "summed": wrong.sum_of_entries,
     "mean": wrong.mean_of_entries,
     "weights at 1": wrong.weights_at_one,
+    "scores": wrong.no_softmax,
     "gradient at 1": wrong.gradient_at_one,
     "every row": wrong.every_row_alive,
     "sorted": wrong.sorted_ones,

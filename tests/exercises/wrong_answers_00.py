@@ -48,7 +48,12 @@ def common_axes_only(a, b):
 
 def left_in_reverse(a, b):
     shape = sum_shape(a, b)
-    return shape and shape[::-1] if min(len(a), len(b)) < 3 > 2 and len({*a, *b}) > 3 else shape
+    return shape and shape[::-1]
+
+
+def longer_given_back(a, b):
+    longer = a if len(a) >= len(b) else b
+    return longer if sum_shape(a, b) is not None else None
 
 
 def both_shapes(a, b):
@@ -149,6 +154,7 @@ SHAPES = [
     ((shrunk_to_one, product_shape, equation), "the other one does not shrink"),
     ((common_axes_only, product_shape, equation), "only the axes that both shapes have"),
     ((left_in_reverse, product_shape, equation), "the axes come out in reverse"),
+    ((longer_given_back, product_shape, equation), "the longer shape as it is"),
     ((both_shapes, product_shape, equation), "the axes of both, one after the other"),
     ((one_shape_short_refused, product_shape, equation), "a missing axis counts as 1"),
     ((sum_shape_raises, product_shape, equation), "Your code raises RuntimeError"),
@@ -357,6 +363,10 @@ def summed_over_the_batch(w, u, t):
     return w * (u - (w * u).sum(0)) / t if len(w) > 1 else softmax_gradient(w, u, t)
 
 
+def keepdim_forgotten(w, u, t):
+    return w * (u - (w * u).sum(-1)) / t
+
+
 def sign_turned(w, u, t):
     return -softmax_gradient(w, u, t)
 
@@ -408,6 +418,7 @@ mean_of_entries = alive_by(lambda gradient: gradient.abs().mean())
 weights_at_one = alive_by(largest, weigh=lambda s, t: s.softmax(-1))
 gradient_at_one = alive_by(largest, told=lambda t: 1.0)
 multiplied_scores = alive_by(largest, weigh=lambda s, t: (s * t).softmax(-1))
+no_softmax = alive_by(largest, weigh=lambda s, t: s)
 scores_for_weights = alive_by(largest, weigh=lambda s, t: s / t)
 every_row_alive = alive_by(lambda gradient: gradient.abs().amax(-1).min())
 
@@ -437,6 +448,7 @@ GRADIENTS = [
     ((factor_forgotten, alive), "is a factor p_l missing?"),
     ((summed_over_everything, alive), "a row must not depend on another one"),
     ((summed_over_the_batch, alive), "a row must not depend on another one"),
+    ((keepdim_forgotten, alive), "Sum along the last axis and keep it"),
     ((sign_turned, alive), "the sign is turned"),
     ((whole_jacobian, alive), "still to be multiplied by upstream_k"),
     ((jacobian_not_summed, alive), "summed over k"),
@@ -450,6 +462,7 @@ GRADIENTS = [
     ((softmax_gradient, weights_at_one), "is to read scores / temperature"),
     ((softmax_gradient, gradient_at_one), "not told the temperature"),
     ((softmax_gradient, multiplied_scores), "divide them"),
+    ((softmax_gradient, no_softmax), "Is softmax_gradient given scores?"),
     ((softmax_gradient, scores_for_weights), "is to read scores / temperature"),
     ((softmax_gradient, every_row_alive), "one row is enough"),
     ((softmax_gradient, only_the_first), "Expected alive as a list, got a float"),

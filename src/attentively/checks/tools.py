@@ -156,6 +156,7 @@ _SUMS: list[Case] = [
         (2, 3),
         (2, 3),
         {
+            (3, 2): "the axes come out in reverse. If you walk from the last, turn them round.",
             (2, 3, 2, 3): "these are the axes of both, one after the other.",
             (4, 6): "the sizes are added; it is the numbers inside that are.",
         },
@@ -176,8 +177,8 @@ _SUMS: list[Case] = [
         (2, 1, 5),
         (3, 1),
         {
-            (5, 3, 2): "the axes come out in reverse. If you walk from the last, turn them round.",
             (3, 5): _COMMON,
+            (2, 1, 5): "this is the longer shape as it is. Where its size is 1 the other's counts.",
         },
     ),
     ((7, 3, 11), (7, 1, 5), {(7, 3, 11): _LARGER}),
@@ -460,7 +461,7 @@ def _check_gradient(candidate: object, thorough: bool) -> None:
         (row, torch.tensor([[4.0, 0.0, 0.0]]), 1.0),
         (row, torch.tensor([[4.0, 0.0, 0.0]]), 2.0),
         (row, torch.tensor([[0.0, 1.0, -3.0]]), 0.5),
-        (torch.tensor([[0.5, 0.5], [0.25, 0.75]]), torch.tensor([[4.0, 0.0], [8.0, 0.0]]), 1.0),
+        (torch.tensor([[0.5, 0.5], [0.25, 0.75]]), torch.tensor([[4.0, 0.0], [0.0, 8.0]]), 1.0),
         # Saturated: one weight has everything, and nothing moves any more.
         (torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[1.0, 2.0, 3.0]]), 1.0),
         _weights_and_upstream(3, 5, 0.7),
@@ -561,6 +562,8 @@ _SAID_OF_ALIVE = {
     "summed": "the entries seem to be added up; the largest one is asked for.",
     "mean": "the mean of the entries seems to be taken; the largest one is asked for.",
     "weights at 1": "the softmax that gives the weights is to read scores / temperature.",
+    "scores": "these are all the temperatures. Is softmax_gradient given scores? It takes weights, "
+    "so make them first: softmax(scores / temperature).",
     "gradient at 1": "the gradient is not told the temperature: pass it on.",
     "every row": "one row is enough: the largest entry of all rows together is asked for.",
     "sorted": "return them in the order in which they came.",
@@ -583,6 +586,7 @@ _ALIVE: list[tuple[dict[str, object], list[float], dict[str, list[float]]]] = [
             "summed": [0.2, 0.5, 1.0, 2.0, 5.0, 10.0],
             "mean": [0.5, 1.0, 2.0, 5.0],
             "weights at 1": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0],
+            "scores": _TEMPERATURES,
             "gradient at 1": [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0],
             "multiplied": [0.05, 0.1, 0.2, 0.5, 1.0, 2.0],
         },
