@@ -1,7 +1,7 @@
-"""Train word vectors by skip-gram on a whole text, as fast as tensors allow.
+"""Train word vectors by skip-gram on a whole text.
 
 What is learned stands in `attentively.skip_gram`, where the pairs of a sentence come one by one.
-Here those of all sentences are found at once: the same pairs, many times faster.
+Here those of all sentences are found at once: the same pairs, several times as fast.
 """
 
 import time
