@@ -253,6 +253,15 @@ def test_similarities_are_compared_pair_by_pair():
     assert (score.asked, score.skipped, score.coverage) == (4, 1, 0.8)
 
 
+def test_of_too_few_pairs_there_is_no_correlation():
+    for pairs in ([("king", "queen", 8.0)], [("duke", "king", 9.0)]):
+        score = royal().score_similarities(pairs)
+        assert score.correlation is None
+        assert score.asked + score.skipped == 1
+    with pytest.raises(ValueError, match="there were no pairs"):
+        _ = royal().score_similarities([]).coverage
+
+
 # Their file
 
 PROVENANCE = {"command": "attentively vectors train mine.txt", "seed": 7, "licence": "CC BY 2.0"}

@@ -65,8 +65,9 @@ class AnalogyScore(NamedTuple):
 class SimilarityScore(NamedTuple):
     """How well cosines rank pairs of words as people do."""
 
-    correlation: float
-    """Spearman's: 1 where both rank alike, 0 where they have nothing in common."""
+    correlation: float | None
+    """Spearman's: 1 where both rank alike, 0 where they have nothing in common. None where fewer
+    than two pairs could be asked."""
     asked: int
     skipped: int
     """Pairs with a word that has no vector: they are not asked."""
@@ -74,6 +75,8 @@ class SimilarityScore(NamedTuple):
     @property
     def coverage(self) -> float:
         """The share of the pairs that could be asked."""
+        if self.asked + self.skipped == 0:
+            raise ValueError("there were no pairs")
         return self.asked / (self.asked + self.skipped)
 
 
@@ -128,13 +131,13 @@ class WordVectors:
     def score_similarities(self, pairs: Iterable[tuple[str, str, float]]) -> SimilarityScore:
         """Compare the cosines of pairs with how alike people find them.
 
-        Pairs with a word without a vector are skipped. Raises `ValueError` where fewer than two
-        pairs are left, or all are alike.
+        Pairs with a word without a vector are skipped.
         """
         pairs = list(pairs)
         known = [pair for pair in pairs if pair[0] in self and pair[1] in self]
         cosines = [self.similarity(one, other) for one, other, _ in known]
-        correlation = spearman(cosines, [judged for _, _, judged in known])
+        by_people = [judged for _, _, judged in known]
+        correlation = spearman(cosines, by_people) if len(known) > 1 else None
         return SimilarityScore(correlation, len(known), len(pairs) - len(known))
 
     # Analogies

@@ -170,10 +170,10 @@ def score(
             f"{every['repeated_c']:.1%} c itself."
         )
     similar = found["similarities"]
-    print(
-        f"WordSim-353: Spearman's correlation {similar['spearman']:.3f} with what people find, "
-        f"on {similar['asked']} of {similar['pairs']} pairs"
-    )
+    print(f"WordSim-353: {similar['asked']} of {similar['pairs']} pairs asked", end="")
+    if similar["spearman"] is not None:
+        print(f"; Spearman's correlation with what people find {similar['spearman']:.3f}", end="")
+    print()
     if json_file is not None:
         with replacing(json_file) as temporary:
             text = json.dumps({"vectors": vectors, **found}, indent=2)

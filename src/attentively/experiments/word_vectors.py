@@ -65,7 +65,7 @@ def scores(
             "pairs": len(judged),
             "asked": similarity.asked,
             "coverage": round(similarity.coverage, 4),
-            "spearman": round(similarity.correlation, 4),
+            "spearman": similarity.correlation and round(similarity.correlation, 4),
         },
     }
 
