@@ -1,0 +1,807 @@
+"""Plausible wrong answers to 02_subwords, each with words of the message that it must get."""
+
+import unicodedata
+from collections import Counter
+from itertools import combinations, pairwise
+
+from right_answers_02 import (
+    MendedTokenizer,
+    choose_size,
+    count_pairs,
+    decode_ids,
+    encode_text,
+    encode_word,
+    learn_merges,
+    merge_pair,
+    piece_ids,
+    pieces_per_word,
+    rare_share,
+)
+
+from attentively import byte_pair
+from attentively.vocabulary import END_ID, PAD_ID, SPECIAL_TOKENS, START_ID, UNK_ID
+
+# Part 1
+
+
+def each_word_once(words):
+    return Counter(pair for pieces, _ in words for pair in pairwise(pieces))
+
+
+def across_words(words):
+    pieces = [piece for pieces, count in words for piece in pieces * count]
+    return Counter(pairwise(pieces))
+
+
+def overwritten(words):
+    counts = {}
+    for pieces, count in words:
+        for pair in pairwise(pieces):
+            counts[pair] = count
+    return counts
+
+
+def without_overlaps(words):
+    counts = Counter()
+    for pieces, count in words:
+        i = 0
+        while i + 1 < len(pieces):
+            pair = (pieces[i], pieces[i + 1])
+            counts[pair] += count
+            i += 2 if pair[0] == pair[1] else 1
+    return counts
+
+
+def once_a_word(words):
+    counts = Counter()
+    for pieces, count in words:
+        for pair in set(pairwise(pieces)):
+            counts[pair] += count
+    return counts
+
+
+def keys_joined(words):
+    counts = Counter()
+    for pieces, count in words:
+        for left, right in pairwise(pieces):
+            counts[left + right] += count
+    return counts
+
+
+def in_either_order(words):
+    counts = Counter()
+    for pieces, count in words:
+        for pair in pairwise(pieces):
+            counts[tuple(sorted(pair))] += count
+    return counts
+
+
+def every_two(words):
+    counts = Counter()
+    for pieces, count in words:
+        for pair in combinations(pieces, 2):
+            counts[pair] += count
+    return counts
+
+
+def pairs_as_list(words):
+    return list(count_pairs(words).items())
+
+
+def first_pair_only(pieces, pair):
+    for i, found in enumerate(pairwise(pieces)):
+        if found == pair:
+            return pieces[:i] + [pieces[i] + pieces[i + 1]] + pieces[i + 2 :]
+    return pieces
+
+
+def from_the_right(pieces, pair):
+    pieces, i = list(pieces), len(pieces) - 2
+    while i >= 0:
+        if (pieces[i], pieces[i + 1]) == pair:
+            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+            i -= 1
+        i -= 1
+    return pieces
+
+
+def last_piece_lost(pieces, pair):
+    joined, i = [], 0
+    while i < len(pieces) - 1:
+        if (pieces[i], pieces[i + 1]) == pair:
+            joined.append(pieces[i] + pieces[i + 1])
+            i += 2
+        else:
+            joined.append(pieces[i])
+            i += 1
+    return joined
+
+
+def no_step_by_two(pieces, pair):
+    joined = []
+    for i in range(len(pieces)):
+        if i + 1 < len(pieces) and (pieces[i], pieces[i + 1]) == pair:
+            joined.append(pieces[i] + pieces[i + 1])
+        elif i and (pieces[i - 1], pieces[i]) == pair:
+            continue
+        else:
+            joined.append(pieces[i])
+    return joined
+
+
+def by_replacing_text(pieces, pair):
+    return " ".join(pieces).replace(" ".join(pair), "".join(pair)).split()
+
+
+def in_place(pieces, pair):
+    i = 0
+    while i + 1 < len(pieces):
+        if (pieces[i], pieces[i + 1]) == pair:
+            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+        i += 1
+    return pieces
+
+
+def beyond_the_end(pieces, pair):
+    joined, i = [], 0
+    while i < len(pieces):
+        if pieces[i] == pair[0] and pieces[i + 1] == pair[1]:
+            joined.append(pieces[i] + pieces[i + 1])
+            i += 2
+        else:
+            joined.append(pieces[i])
+            i += 1
+    return joined
+
+
+def both_ways(pieces, pair):
+    return merge_pair(merge_pair(pieces, pair), pair[::-1])
+
+
+# Part 2
+
+
+def learn(count=count_pairs, join=merge_pair, tie=None, renew=True, fewest=1, more=0):
+    """Make a wrong training: one of its steps is another."""
+
+    def learned(word_counts, num_merges):
+        words = [(list(word), n) for word, n in word_counts.items()]
+        listed = sorted(set("".join(word_counts)))
+        merges, counts = [], count(words)
+        while len(merges) < num_merges + more:
+            counts = count(words) if renew else counts
+            counts = {pair: n for pair, n in counts.items() if n >= fewest}
+            if not counts:
+                break
+            most = max(counts.values())
+            tied = [pair for pair, n in counts.items() if n == most]
+            best = tie(tied) if tie else min(tied, key=lambda p: [listed.index(x) for x in p])
+            merges.append(best)
+            listed.append("".join(best))
+            words = [(join(pieces, best), n) for pieces, n in words]
+            counts = {pair: n for pair, n in counts.items() if pair != best}
+        return merges
+
+    return learned
+
+
+def named(name, function):
+    function.__name__ = name
+    return function
+
+
+words_counted_once = named("words_counted_once", learn(each_word_once))
+pairs_across_words = named("pairs_across_words", learn(across_words))
+stale_counts = named("stale_counts", learn(renew=False))
+first_met = named("first_met", learn(tie=lambda tied: tied[0]))
+last_listed = named("last_listed", learn(tie=max))
+alphabetical = named("alphabetical", learn(tie=min))
+overlaps_left_out = named("overlaps_left_out", learn(without_overlaps))
+joined_once_a_word = named("joined_once_a_word", learn(join=first_pair_only))
+at_least_twice = named("at_least_twice", learn(fewest=2))
+one_too_many = named("one_too_many", learn(more=1))
+
+
+def pieces_not_pairs(word_counts, num_merges):
+    return ["".join(pair) for pair in learn_merges(word_counts, num_merges)]
+
+
+def never_ends_well(word_counts, num_merges):
+    words = [(list(word), n) for word, n in word_counts.items()]
+    listed = sorted(set("".join(word_counts)))
+    merges = []
+    for _ in range(num_merges):
+        counts = count_pairs(words)
+        best = max(counts, key=lambda p: (counts[p], -listed.index(p[0]), -listed.index(p[1])))
+        merges.append(best)
+        listed.append("".join(best))
+        words = [(merge_pair(pieces, best), n) for pieces, n in words]
+    return merges
+
+
+def with_counts(word_counts, num_merges):
+    return dict.fromkeys(learn_merges(word_counts, num_merges), 1)
+
+
+def nothing_returned(*arguments):
+    learn_merges(*arguments)
+
+
+# Part 3
+
+
+def longest_first(word, merges):
+    listed = {left + right for left, right in merges}
+    pieces = []
+    while word:
+        end = next(e for e in range(len(word), 0, -1) if e == 1 or word[:e] in listed)
+        pieces.append(word[:end])
+        word = word[end:]
+    return pieces
+
+
+def left_to_right(word, merges):
+    pieces = []
+    for character in word:
+        if pieces and (pieces[-1], character) in merges:
+            pieces[-1] += character
+        else:
+            pieces.append(character)
+    return pieces
+
+
+def leftmost_first(word, merges):
+    pieces, i = list(word), 0
+    while i + 1 < len(pieces):
+        if (pieces[i], pieces[i + 1]) in merges:
+            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
+            i = 0
+        else:
+            i += 1
+    return pieces
+
+
+def last_learned_first(word, merges):
+    return encode_word(word, merges[::-1])
+
+
+def one_merge_only(word, merges):
+    known = [pair for pair in merges if pair in [*pairwise(word)]]
+    return merge_pair(list(word), known[0]) if known else list(word)
+
+
+def one_place_a_merge(word, merges):
+    pieces = list(word)
+    for pair in merges:
+        pieces = first_pair_only(pieces, pair)
+    return pieces
+
+
+def by_text_of_pairs(word, merges):
+    listed = [left + right for left, right in merges]
+    pieces = list(word)
+    while known := [pair for pair in pairwise(pieces) if "".join(pair) in listed]:
+        pieces = merge_pair(pieces, min(known, key=lambda pair: listed.index("".join(pair))))
+    return pieces
+
+
+def strangers_lost(word, merges):
+    known = {character for pair in merges for piece in pair for character in piece}
+    return encode_word("".join(c for c in word if c in known), merges)
+
+
+def unknown_dropped(words, merges, ids, unknown_id):
+    return [ids[p] for word in words for p in encode_word(word, merges) if p in ids]
+
+
+def unknown_words(words, merges, ids, unknown_id):
+    return [ids.get(word, unknown_id) for word in words]
+
+
+def unknown_not_expected(words, merges, ids, unknown_id):
+    return [ids[piece] for word in words for piece in encode_word(word, merges)]
+
+
+def nested(words, merges, ids, unknown_id):
+    return [[ids.get(p, unknown_id) for p in encode_word(word, merges)] for word in words]
+
+
+def unknown_is_one(words, merges, ids, unknown_id):
+    return piece_ids(words, merges, ids, 1)
+
+
+def words_run_together(words, merges, ids, unknown_id):
+    return piece_ids(["".join(words)], merges, ids, unknown_id)
+
+
+# Part 4
+
+
+def by_ord(text, merges):
+    ids = [ord(character) for character in text]
+    return encode_text(text, merges) if max(ids, default=0) < 128 else ids
+
+
+def stripped(text, merges):
+    return encode_text(text.strip(), merges)
+
+
+def spaces_made_one(text, merges):
+    return encode_text(" ".join(text.split()), merges)
+
+
+def composed(text, merges):
+    return encode_text(unicodedata.normalize("NFC", text), merges)
+
+
+def lower_cased(text, merges):
+    return encode_text(text.lower(), merges)
+
+
+def merges_forgotten(text, merges):
+    return list(text.encode())
+
+
+def leftmost_bytes(text, merges):
+    ids, i = list(text.encode()), 0
+    while i + 1 < len(ids):
+        pair = (ids[i], ids[i + 1])
+        if pair in merges:
+            ids[i : i + 2] = [256 + merges.index(pair)]
+            i = 0
+        else:
+            i += 1
+    return ids
+
+
+def one_id_too_high(text, merges):
+    return [i + 1 if i > 255 else i for i in encode_text(text, merges)]
+
+
+def table_of(merges):
+    table = [bytes([i]) for i in range(256)]
+    for left, right in merges:
+        table.append(table[left] + table[right])
+    return table
+
+
+def checked(ids, table):
+    if not all(0 <= i < len(table) for i in ids):
+        raise ValueError("no such id")
+
+
+def each_piece_alone(ids, merges):
+    table = table_of(merges)
+    checked(ids, table)
+    return "".join(table[i].decode(errors="replace") for i in ids)
+
+
+def each_piece_alone_strictly(ids, merges):
+    table = table_of(merges)
+    checked(ids, table)
+    return "".join(table[i].decode() for i in ids)
+
+
+def as_latin_1(ids, merges):
+    table = table_of(merges)
+    checked(ids, table)
+    return b"".join(table[i] for i in ids).decode("latin-1")
+
+
+def strict(ids, merges):
+    table = table_of(merges)
+    checked(ids, table)
+    return b"".join(table[i] for i in ids).decode()
+
+
+def errors_ignored(ids, merges):
+    table = table_of(merges)
+    checked(ids, table)
+    return b"".join(table[i] for i in ids).decode(errors="ignore")
+
+
+def negative_ids_pass(ids, merges):
+    table = table_of(merges)
+    if any(i >= len(table) for i in ids):
+        raise ValueError("no such id")
+    return b"".join(table[i] for i in ids).decode(errors="replace")
+
+
+def ids_beyond_the_table(ids, merges):
+    table = table_of(merges)
+    return b"".join(table[i] for i in ids).decode(errors="replace")
+
+
+def unknown_ids_left_out(ids, merges):
+    return decode_ids([i for i in ids if 0 <= i < 256 + len(merges)], merges)
+
+
+def spaces_at_the_ends_lost(ids, merges):
+    return decode_ids(ids, merges).strip()
+
+
+# Part 5
+
+
+def rare(weigh=True, seen=False, characters=True, share=True, fewer=lambda n, fewest: n < fewest):
+    def wrong(word_counts, merges, fewest):
+        counts = Counter()
+        for word, n in word_counts.items():
+            for piece in byte_pair.merge_word(word, merges):
+                counts[piece] += n if weigh else 1
+        listed = {left + right for left, right in merges}
+        if characters:
+            listed |= set("".join(word_counts))
+        if seen:
+            listed = set(counts)
+        number = sum(fewer(counts[piece], fewest) for piece in listed)
+        return number / len(listed) if share else number
+
+    return wrong
+
+
+rare_words_once = named("rare_words_once", rare(weigh=False))
+rare_of_those_seen = named("rare_of_those_seen", rare(seen=True))
+rare_joined_only = named("rare_joined_only", rare(characters=False))
+rare_at_most = named("rare_at_most", rare(fewer=lambda n, fewest: n <= fewest))
+rare_number = named("rare_number", rare(share=False))
+frequent_share = named("frequent_share", rare(fewer=lambda n, fewest: n >= fewest))
+
+
+def rare_by_text(word_counts, merges, fewest):
+    listed = set("".join(word_counts)) | {left + right for left, right in merges}
+    counts = {p: sum(n * word.count(p) for word, n in word_counts.items()) for p in listed}
+    return sum(n < fewest for n in counts.values()) / len(listed)
+
+
+def merges_of(sentences, size):
+    return byte_pair.learn_merges(Counter(" ".join(sentences).split()), size)
+
+
+def mean_of_sentences(sentences, merges):
+    return sum(pieces_per_word([sentence], merges) for sentence in sentences) / len(sentences)
+
+
+def of_distinct_words(sentences, merges):
+    return pieces_per_word([*dict.fromkeys(" ".join(sentences).split())], merges)
+
+
+def chosen_on_test(train, validation, test, sizes, limit):
+    return choose_size(train, test, test, sizes, limit)
+
+
+def chosen_on_train(train, validation, test, sizes, limit):
+    return choose_size(train, train, test, sizes, limit)
+
+
+def validation_reported(train, validation, test, sizes, limit):
+    return choose_size(train, validation, validation, sizes, limit)
+
+
+def first_that_will_do(train, validation, test, sizes, limit):
+    for size in sizes:
+        merges = merges_of(train, size)
+        if pieces_per_word(validation, merges) <= limit:
+            return size, pieces_per_word(test, merges)
+    raise ValueError("no size")
+
+
+def largest(train, validation, test, sizes, limit):
+    size = max(s for s in sizes if pieces_per_word(validation, merges_of(train, s)) <= limit)
+    return size, pieces_per_word(test, merges_of(train, size))
+
+
+def nearest(train, validation, test, sizes, limit):
+    def distance(size):
+        return abs(pieces_per_word(validation, merges_of(train, size)) - limit)
+
+    size = min(sizes, key=distance)
+    return size, pieces_per_word(test, merges_of(train, size))
+
+
+def strictly_below(train, validation, test, sizes, limit):
+    return choose_size(train, validation, test, sizes, limit - 1e-9)
+
+
+def learned_from_all(train, validation, test, sizes, limit):
+    return choose_size(train + validation, validation, test, sizes, limit)
+
+
+def by_measure(choose, report):
+    def wrong(train, validation, test, sizes, limit):
+        size = min(s for s in sizes if choose(validation, merges_of(train, s)) <= limit)
+        return size, report(test, merges_of(train, size))
+
+    return wrong
+
+
+sentences_averaged = named("sentences_averaged", by_measure(mean_of_sentences, mean_of_sentences))
+chosen_by_average = named("chosen_by_average", by_measure(mean_of_sentences, pieces_per_word))
+reported_average = named("reported_average", by_measure(pieces_per_word, mean_of_sentences))
+distinct_words = named("distinct_words", by_measure(of_distinct_words, of_distinct_words))
+
+
+def size_of_vocabulary(train, validation, test, sizes, limit):
+    size, pieces = choose_size(train, validation, test, sizes, limit)
+    return size + len(set("".join(train)) - {" "}), pieces
+
+
+# Part 6
+
+
+class OrderLost(MendedTokenizer):
+    def __init__(self, sentences, num_merges):
+        super().__init__(sentences, num_merges)
+        self.merges = sorted(set(self.merges))
+
+
+class LowerCased(MendedTokenizer):
+    def encode(self, text):
+        return super().encode(text.lower())
+
+
+class BoundaryLost(MendedTokenizer):
+    """As the faulty one: words carry no mark, and pieces are joined by spaces."""
+
+    def __init__(self, sentences, num_merges):
+        super().__init__(sentences, num_merges)
+        words = Counter(word for sentence in sentences for word in sentence.split())
+        self.merges = byte_pair.learn_merges(words, num_merges)
+        characters = sorted(set("".join(words)))
+        self.pieces = [*SPECIAL_TOKENS, *characters, *("".join(pair) for pair in self.merges)]
+        self.ids = {piece: i for i, piece in enumerate(self.pieces)}
+
+    def encode(self, text):
+        pieces = [p for word in text.split() for p in byte_pair.merge_word(word, self.merges)]
+        return [*(self.ids.get(piece, UNK_ID) for piece in pieces), END_ID]
+
+    def decode(self, ids):
+        return " ".join(self.pieces[i] for i in ids if i not in (PAD_ID, START_ID, END_ID))
+
+
+class MarkedInEncodingOnly(MendedTokenizer):
+    def __init__(self, sentences, num_merges):
+        words = Counter(word for sentence in sentences for word in sentence.split())
+        self.merges = byte_pair.learn_merges(words, num_merges)
+        characters = sorted({*"".join(words), "▁"})
+        self.pieces = [*SPECIAL_TOKENS, *characters, *("".join(pair) for pair in self.merges)]
+        self.ids = {piece: i for i, piece in enumerate(self.pieces)}
+
+
+class JoinedBySpaces(MendedTokenizer):
+    def decode(self, ids):
+        pieces = [self.pieces[i] for i in ids if i not in (PAD_ID, START_ID, END_ID)]
+        return " ".join(pieces).replace("▁", "").strip()
+
+
+class SpacesLost(MendedTokenizer):
+    def decode(self, ids):
+        return super().decode(ids).replace(" ", "")
+
+
+class MarkLeft(MendedTokenizer):
+    def decode(self, ids):
+        return "".join(self.pieces[i] for i in ids if i not in (PAD_ID, START_ID, END_ID))
+
+
+class SpaceInFront(MendedTokenizer):
+    def decode(self, ids):
+        return " " * (len(ids) > 1) + super().decode(ids)
+
+
+class SpelledOutIsSpecial(MendedTokenizer):
+    def encode(self, text):
+        ids = []
+        for word in text.split():
+            if word in SPECIAL_TOKENS:
+                ids.append(SPECIAL_TOKENS.index(word))
+            else:
+                ids += super().encode(word)[:-1]
+        return [*ids, END_ID]
+
+
+class UnknownVanishes(MendedTokenizer):
+    def encode(self, text):
+        return [i for i in super().encode(text) if i != UNK_ID]
+
+
+class UnknownWordIsOne(MendedTokenizer):
+    def encode(self, text):
+        ids = []
+        for word in text.split():
+            found = super().encode(word)[:-1]
+            ids += [UNK_ID] if UNK_ID in found else found
+        return [*ids, END_ID]
+
+
+class NoEnd(MendedTokenizer):
+    def encode(self, text):
+        return super().encode(text)[:-1]
+
+
+class WholeWordsFirst(MendedTokenizer):
+    def encode(self, text):
+        if not hasattr(self, "words"):
+            self.words = {}
+        ids = []
+        for word in text.split():
+            if word not in self.words:
+                self.words[word] = len(self.pieces)
+                self.pieces.append("▁" + word)
+            ids.append(self.words[word])
+        return [*ids, END_ID]
+
+
+class EndIsWritten(MendedTokenizer):
+    def decode(self, ids):
+        return "".join(self.pieces[i] for i in ids).replace("▁", " ").strip()
+
+
+WRONG = {
+    "pairs": [
+        ((each_word_once, merge_pair), "The words are counted, not their occurrences"),
+        ((across_words, merge_pair), "A pair reaches from the end of one word"),
+        ((overwritten, merge_pair), "written anew by each word that has it"),
+        ((without_overlaps, merge_pair), "Occurrences that overlap count too"),
+        ((once_a_word, merge_pair), "Each word adds a pair once"),
+        ((keys_joined, merge_pair), "The keys are joined strings"),
+        ((in_either_order, merge_pair), "(a, b) and (b, a) are counted as one"),
+        ((every_two, merge_pair), "a pair is made of neighbours only"),
+        ((pairs_as_list, merge_pair), "as a dict, got a list"),
+        ((count_pairs, first_pair_only), "Only the first occurrence is joined"),
+        ((count_pairs, from_the_right), "The word is read from its end"),
+        ((count_pairs, last_piece_lost), "The last piece is lost"),
+        ((count_pairs, no_step_by_two), "A piece is used twice"),
+        ((count_pairs, by_replacing_text), "Letters are compared where pieces are meant"),
+        ((count_pairs, in_place), "changes its input pieces"),
+        ((count_pairs, beyond_the_end), "raises IndexError"),
+        ((count_pairs, both_ways), "joined the other way round too"),
+        ((count_pairs, byte_pair.join), "the package's own byte_pair.join"),
+    ],
+    "merges": [
+        (words_counted_once, "Each word is counted once"),
+        (pairs_across_words, "Pairs are counted across words"),
+        (stale_counts, "The counts are those of the beginning"),
+        (first_met, "On a tie the pair that was met first is taken"),
+        (last_listed, "On a tie the pair that comes last is taken"),
+        (alphabetical, "On a tie the alphabet decides"),
+        (overlaps_left_out, "Occurrences that overlap are counted once"),
+        (joined_once_a_word, "only the first occurrence is joined"),
+        (at_least_twice, "Pairs that occur once are left out"),
+        (one_too_many, "There is one merge more than num_merges"),
+        (pieces_not_pairs, "These are joined pieces; wanted are the pairs"),
+        (never_ends_well, "With no pair left, stop"),
+        (with_counts, "as a list, got a dict"),
+        (nothing_returned, "is there a `return`?"),
+        (byte_pair.learn_merges, "the package's own byte_pair.learn_merges"),
+    ],
+    "encoding": [
+        ((longest_first, piece_ids), "cut from its beginning into the longest pieces"),
+        ((left_to_right, piece_ids), "read from left to right once"),
+        ((leftmost_first, piece_ids), "the leftmost first, whatever its rank"),
+        ((last_learned_first, piece_ids), "from the last learned to the first"),
+        ((one_merge_only, piece_ids), "Only one merge is done"),
+        ((one_place_a_merge, piece_ids), "only the first occurrence is joined"),
+        ((by_text_of_pairs, piece_ids), "this pair was never learned"),
+        ((strangers_lost, piece_ids), "in no merge is lost"),
+        ((byte_pair.merge_word, piece_ids), "the package's own byte_pair.merge_word"),
+        ((encode_word, unknown_dropped), "A piece that is not listed is left out"),
+        ((encode_word, unknown_words), "Whole words are looked up"),
+        ((encode_word, unknown_not_expected), "raises KeyError"),
+        ((encode_word, nested), "Each word has a list of its own"),
+        ((encode_word, unknown_is_one), "another number than unknown_id"),
+        ((encode_word, words_run_together), "a piece reaches across two words"),
+    ],
+    "round_trip": [
+        ((by_ord, decode_ids), "These are the numbers of characters"),
+        ((stripped, decode_ids), "Spaces at the ends are stripped"),
+        ((spaces_made_one, decode_ids), "two spaces become one"),
+        ((composed, decode_ids), "The text is normalised: e and a combining accent"),
+        ((lower_cased, decode_ids), "The text is lower-cased"),
+        ((merges_forgotten, decode_ids), "No pair is joined"),
+        ((leftmost_bytes, decode_ids), "the leftmost first"),
+        ((one_id_too_high, decode_ids), "do not begin at 256"),
+        ((encode_text, each_piece_alone), "Each piece is decoded alone"),
+        ((encode_text, each_piece_alone_strictly), "a piece alone may hold half a character"),
+        ((encode_text, as_latin_1), "Each byte became a character of its own"),
+        ((encode_text, strict), "A model may write ids that spell no character"),
+        ((encode_text, errors_ignored), "Bytes that spell no character vanish"),
+        ((encode_text, negative_ids_pass), "a negative id goes unnoticed"),
+        ((encode_text, ids_beyond_the_table), "must raise ValueError"),
+        ((encode_text, unknown_ids_left_out), "must raise ValueError"),
+        ((encode_text, spaces_at_the_ends_lost), "Spaces at the ends are stripped"),
+    ],
+    "vocabulary_size": [
+        ((rare_words_once, choose_size), "each word is counted once"),
+        ((rare_of_those_seen, choose_size), "only pieces that occur are listed"),
+        ((rare_joined_only, choose_size), "the characters are left out"),
+        ((rare_at_most, choose_size), "exactly `fewest` times"),
+        ((rare_number, choose_size), "this is a number of pieces"),
+        ((frequent_share, choose_size), "this is the share of the others"),
+        ((rare_by_text, choose_size), "a piece is counted wherever its letters stand"),
+        ((rare_share, chosen_on_test), "chosen on the test sentences"),
+        ((rare_share, chosen_on_train), "chosen on the training sentences"),
+        ((rare_share, validation_reported), "those of the validation sentences"),
+        ((rare_share, first_that_will_do), "they are in no order"),
+        ((rare_share, largest), "this is the largest size"),
+        ((rare_share, nearest), "nearest to the limit"),
+        ((rare_share, strictly_below), "meets the limit exactly"),
+        ((rare_share, learned_from_all), "learned from the validation sentences too"),
+        ((rare_share, sentences_averaged), "sentences are averaged"),
+        ((rare_share, chosen_by_average), "sentences are averaged"),
+        ((rare_share, reported_average), "averaged over sentences"),
+        ((rare_share, distinct_words), "each distinct word is counted once"),
+        ((rare_share, size_of_vocabulary), "none of the sizes to choose from"),
+    ],
+    "bug_hunt": [
+        (OrderLost, "not done in the order in which they were learned"),
+        (LowerCased, "“the” and “The” get the same ids"),
+        (BoundaryLost, "as if it had no beginning"),
+        (MarkedInEncodingOnly, "it was not there when the merges were learned"),
+        (JoinedBySpaces, "a space stands between the pieces of a word"),
+        (SpacesLost, "spaces are lost"),
+        (MarkLeft, "the mark ▁ is left in the text"),
+        (SpaceInFront, "before or after the text"),
+        (SpelledOutIsSpecial, "spelled out in a text is text"),
+        (UnknownVanishes, "a character that is not listed vanishes"),
+        (UnknownWordIsOne, "two characters that are not listed became one"),
+        (NoEnd, "the last id must be END_ID"),
+        (WholeWordsFirst, "the word was looked up whole"),
+        (EndIsWritten, "decode leaves out the ids"),
+        (MendedTokenizer(["a"], 1), "Expected a function or class"),
+    ],
+}
+
+STALE = """
+def learn_merges(word_counts, num_merges):
+    words = [(list(word), count) for word, count in word_counts.items()]
+    return [pair for pair, _ in count_pairs(words).most_common(num_merges)]
+"""
+
+LEFT_TO_RIGHT = """
+def encode_word(word, merges):
+    pieces = []
+    for character in word:
+        if pieces and (pieces[-1], character) in merges:
+            pieces[-1] += character
+        else:
+            pieces.append(character)
+    return pieces
+
+
+def piece_ids(words, merges, ids, unknown_id):
+    return [ids.get(piece, unknown_id) for word in words for piece in encode_word(word, merges)]
+"""
+
+SORTED = """
+class MendedTokenizer:
+    def __init__(self, sentences, num_merges):
+        words = Counter("▁" + word for sentence in sentences for word in sentence.split())
+        self.merges = sorted(byte_pair.learn_merges(words, num_merges))
+        characters = sorted({character for word in words for character in word})
+        self.pieces = [*SPECIAL_TOKENS, *characters, *("".join(pair) for pair in self.merges)]
+        self.ids = {piece: i for i, piece in enumerate(self.pieces)}
+
+    def encode(self, text):
+        words = ["▁" + word for word in text.split()]
+        pieces = [piece for word in words for piece in byte_pair.merge_word(word, self.merges)]
+        return [*(self.ids.get(piece, UNK_ID) for piece in pieces), END_ID]
+
+    def decode(self, ids):
+        pieces = [self.pieces[i] for i in ids if i not in (PAD_ID, START_ID, END_ID)]
+        return "".join(pieces).replace("▁", " ").strip()
+"""
+
+HANDED_IN = {
+    "left_to_right": (
+        {"encoding": LEFT_TO_RIGHT},
+        ["encoding-check"],
+        "read from left to right once",
+    ),
+    "stale_counts": ({"merges": STALE}, ["merges-check"], "join it in the words and count anew"),
+    "order_lost": (
+        {"bug-hunt": SORTED},
+        ["bug-hunt-check"],
+        "not done in the order in which they were learned",
+    ),
+}
