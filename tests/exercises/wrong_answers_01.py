@@ -1049,7 +1049,7 @@ HANDED_IN = {
     "last_one_wins": (
         {"backward": LAST_ONE_WINS, "neighbours": WARNED},
         ["backward-check"],
-        "assigning to a row again overwrites it",
+        "A word that occurs twice keeps the gradient of its last place",
     ),
     "padding_learns": (
         {"lookup": PADDING_LEARNS},
