@@ -739,6 +739,6 @@ HANDED_IN = {
     "sentence_means": (
         {"perplexity": SENTENCE_MEANS},
         ["perplexity-check"],
-        "the mean of the sentences&#39; means",
+        "This is the mean of the sentences",
     ),
 }
