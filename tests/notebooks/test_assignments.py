@@ -205,9 +205,10 @@ def bound_by_locked_cells(notebook):
     for cell in notebook.cells:
         if cell.cell_type == "code" and cell.metadata.nbgrader.get("locked"):
             for node in ast.parse(cell.source).body:
-                # What a function binds inside stays there.
-                inner = [node] if isinstance(node, ast.FunctionDef) else list(ast.walk(node))
-                taken |= {n.name for n in inner if isinstance(n, ast.FunctionDef)}
+                # What a function or class binds inside stays there.
+                defined = (ast.FunctionDef, ast.ClassDef)
+                inner = [node] if isinstance(node, defined) else list(ast.walk(node))
+                taken |= {n.name for n in inner if isinstance(n, defined)}
                 taken |= {
                     n.id for n in inner if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
                 }
@@ -215,8 +216,9 @@ def bound_by_locked_cells(notebook):
 
 
 def common(names):
-    """Return those that an answer could use too: not show_x, not faulty_x, not a CONSTANT."""
-    return {n for n in names if n.split("_")[0] not in ("show", "faulty") and not n.isupper()}
+    """Return those that an answer could use too: not show_x, faulty_x, FaultyX or a CONSTANT."""
+    own = ("show_", "faulty_", "Faulty")
+    return {name for name in names if not name.startswith(own) and not name.isupper()}
 
 
 @every_assignment
@@ -296,9 +298,11 @@ def test_a_solution_that_fails_its_own_hidden_tests_is_seen(tmp_path):
 
 def test_a_common_name_in_a_locked_cell_is_seen():
     cell = nbformat.v4.new_code_cell(
-        "RATE = 1\nfor rate in []:\n    pass\ndef show_it():\n    inside = 1\ndef links(): ...",
+        "RATE = 1\nfor rate in []:\n    pass\ndef show_it():\n    inside = 1\ndef links(): ...\n"
+        "class FaultyOne:\n    def inside(self): ...\nclass Tokenizer: ...",
         metadata={"nbgrader": {"locked": True}},
     )
     notebook = nbformat.v4.new_notebook(cells=[cell])
-    assert bound_by_locked_cells(notebook) == {"RATE", "rate", "show_it", "links"}
-    assert common(bound_by_locked_cells(notebook)) == {"rate", "links"}
+    functions_and_others = {"RATE", "rate", "show_it", "links"}
+    assert bound_by_locked_cells(notebook) == functions_and_others | {"FaultyOne", "Tokenizer"}
+    assert common(bound_by_locked_cells(notebook)) == {"rate", "links", "Tokenizer"}
