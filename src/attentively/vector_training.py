@@ -4,6 +4,7 @@ What is learned stands in `attentively.skip_gram`, where the pairs of a sentence
 Here those of all sentences are found at once: the same pairs, several times as fast.
 """
 
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -70,7 +71,7 @@ class TrainedVectors(NamedTuple):
     vectors: WordVectors
     """One for each word that occurs often enough, the most frequent first."""
     records: list[Record]
-    """Step, epoch, mean loss since the record before, learning rate, seconds."""
+    """Step, mean loss since the record before, learning rate, seconds."""
     seconds: float
 
 
@@ -129,10 +130,10 @@ def train_vectors(
             optimizer.step()
             losses.append(loss.detach())
             if len(losses) % RECORDED_EVERY == 0:
-                records.append(_record(losses, done, config, time.monotonic() - started))
+                records.append(_record(losses, optimizer, config, started))
                 bar.update(done - bar.n)
         if len(losses) % RECORDED_EVERY:
-            records.append(_record(losses, 1.0, config, time.monotonic() - started))
+            records.append(_record(losses, optimizer, config, started))
     seconds = time.monotonic() - started
     return TrainedVectors(WordVectors(words, model.vectors[PAD_ID + 1 :].cpu()), records, seconds)
 
@@ -207,21 +208,22 @@ def _uniform(like: Tensor, generator: torch.Generator) -> Float[Tensor, " places
     return torch.rand(len(like), generator=generator, device=like.device)
 
 
-def _record(losses: list[Tensor], done: float, config: VectorConfig, seconds: float) -> Record:
+def _record(
+    losses: list[Tensor], optimizer: torch.optim.Optimizer, config: VectorConfig, started: float
+) -> Record:
     """Sum up the losses since the last record."""
     recent = losses[(len(losses) - 1) // RECORDED_EVERY * RECORDED_EVERY :]
     mean = torch.stack(recent).mean().item()
-    if not torch.tensor(mean).isfinite():
+    if not math.isfinite(mean):
         raise FloatingPointError(
             f"the loss is no longer a number by step {len(losses)}: "
             f"try a learning rate below {config.learning_rate}"
         )
     return {
         "step": len(losses),
-        "epoch": round(done * config.epochs, 3),
         "train_loss": mean,
-        "learning_rate": config.learning_rate * (1 - done),
-        "seconds": round(seconds, 2),
+        "learning_rate": optimizer.param_groups[0]["lr"],
+        "seconds": round(time.monotonic() - started, 2),
     }
 
 
