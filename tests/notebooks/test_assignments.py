@@ -185,7 +185,7 @@ def test_the_release_runs_to_its_end_and_each_part_says_one_line(unsolved, assig
     assert all(cell.execution_count for cell in code)
     others = [cell for cell in code if cell not in checks]
     assert not [cell.id for cell in others for o in cell.outputs if o.output_type == "error"]
-    (table,) = outputs(ran, "progress-code")
+    table = "".join(outputs(ran, "progress-code"))  # a slow cell comes in several streams
     assert table.count("not yet") == number_of_parts
     assert f"0 of {number_of_parts} solved" in table
 

@@ -522,10 +522,10 @@ _CORPORA: list[tuple[dict[str, int], int]] = [
 def merges(candidate: object, thorough: bool = False) -> None:
     """Check a function ``(word_counts, num_merges) -> merges``."""
     _refuse_the_packages(candidate, byte_pair.learn_merges, "learn_merges")
-    stages = list(_CORPORA)
-    words = toy_words()
-    some = dict(sorted(words.items())[:: 5 if thorough else 9])
-    stages.append((some, 25))
+    for word_counts, num_merges in _CORPORA:
+        _check_merges(candidate, word_counts, num_merges)
+    some = sorted(toy_words().items())[:: 5 if thorough else 9]
+    stages = [(dict(some), 25)]
     if thorough:
         french = Counter(word for pair in toy.load("validation", 60) for word in pair.tgt)
         stages += [
@@ -537,7 +537,7 @@ def merges(candidate: object, thorough: bool = False) -> None:
             ({"ab": 2, "cd": 5}, 0),
         ]
     for word_counts, num_merges in stages:
-        _check_merges(candidate, dict(word_counts), num_merges)
+        _check_merges(candidate, word_counts, num_merges)
 
 
 def _check_merges(candidate: object, word_counts: dict[str, int], num_merges: int) -> None:
@@ -840,27 +840,35 @@ def translator(piece_ids: object) -> tuple[Checkpoint, Callable[[str], list[str]
 def encoding(encode_word: object, piece_ids: object, thorough: bool = False) -> None:
     """Check ``encode_word(word, merges)`` and ``piece_ids``, at last inside a trained model."""
     _refuse_the_packages(encode_word, byte_pair.merge_word, "encode_word")
-    stages: list[tuple[str, Sequence[Pair]]] = list(_TO_ENCODE)
+    for word, known in _TO_ENCODE:
+        _check_pieces(encode_word, word, known)
     learned = byte_pair.learn_merges(toy_words(), 80)
     words = ["the", "cat", "queen", "strongest", "hippo", "drinks", "théâtre"]
     if thorough:
         words = [*sorted(toy_words())[::9], "zzz", "été", "unbelievable", "milkmilk", "thethe"]
-    stages += [(word, learned) for word in words]
-    for word, known in stages:
-        inputs: dict[str, object] = {"word": word, "merges": known}
-        expected = _by_rank(word, known)
-        answer = call_twice(encode_word, inputs)
-        hint = "" if len(word) < 5 else "The shorter words were right."
-        what = "encode_word, the pieces,"
-        expect_value(answer, expected, what, inputs, _ENCODING_TWINS, hint)
+    for word in words:
+        _check_pieces(encode_word, word, learned, "The small examples were right.")
     listed = {"a": 4, "b": 5, "ab": 6, "c": 7}
     lists = [["ab", "c"], ["abc", "ab"], ["axb"], ["xa", "b"], ["b", "ab"], ["ab", "", "?"], []]
     for each in lists:
-        inputs = {"words": each, "merges": [("a", "b")], "ids": listed, "unknown_id": 9}
+        inputs: dict[str, object] = {
+            "words": each,
+            "merges": [("a", "b")],
+            "ids": listed,
+            "unknown_id": 9,
+        }
         expected_ids = _ids(each, [("a", "b")], listed, 9)
         answer = call_twice(piece_ids, inputs)
         expect_value(answer, expected_ids, "piece_ids, the ids,", inputs, _ID_TWINS)
     _expect_same_translations(piece_ids, thorough)
+
+
+def _check_pieces(encode_word: object, word: str, merges: Sequence[Pair], hint: str = "") -> None:
+    inputs: dict[str, object] = {"word": word, "merges": merges}
+    answer = call_twice(encode_word, inputs)
+    expected = _by_rank(word, merges)
+    what = "encode_word, the pieces,"
+    expect_value(answer, expected, what, inputs, _ENCODING_TWINS, hint)
 
 
 def _expect_same_translations(piece_ids: object, thorough: bool) -> None:
@@ -1113,14 +1121,13 @@ _NO_IDS: list[tuple[list[int], list[IdPair], str]] = [
 @_parts.part("round trip", "encode_text", "decode_ids")
 def round_trip(encode_text: object, decode_ids: object, thorough: bool = False) -> None:
     """Check ``encode_text(text, merges)`` and ``decode_ids(ids, merges)``."""
+    for text, merges in _TEXTS_TO_ENCODE:
+        _check_ids(encode_text, text, merges)
     learned = _byte_merges([*_TEXTS, *SENTENCES], 60)
-    for text, merges in [*_TEXTS_TO_ENCODE, *((text, learned) for text in _TEXTS)]:
-        inputs: dict[str, object] = {"text": text, "merges": merges}
-        answer = call_twice(encode_text, inputs)
-        expected = _text_ids(text, merges)
-        expect_value(answer, expected, "encode_text, the ids,", inputs, _TEXT_TWINS)
+    for text in _TEXTS:
+        _check_ids(encode_text, text, learned)
     for ids, merges in _IDS_TO_DECODE:
-        inputs = {"ids": ids, "merges": merges}
+        inputs: dict[str, object] = {"ids": ids, "merges": merges}
         try:
             answer = call_twice(decode_ids, inputs)
         except CheckFailed as failed:
@@ -1145,6 +1152,13 @@ def round_trip(encode_text: object, decode_ids: object, thorough: bool = False) 
     for text in texts:
         for merges in ([], learned[:7], learned):
             _expect_back(encode_text, decode_ids, text, merges)
+
+
+def _check_ids(encode_text: object, text: str, merges: Sequence[IdPair]) -> None:
+    inputs: dict[str, object] = {"text": text, "merges": merges}
+    answer = call_twice(encode_text, inputs)
+    expected = _text_ids(text, merges)
+    expect_value(answer, expected, "encode_text, the ids,", inputs, _TEXT_TWINS)
 
 
 def _expect_refusal(candidate: object, inputs: Mapping[str, object], why: str) -> None:
