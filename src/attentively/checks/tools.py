@@ -444,7 +444,7 @@ def _by_autograd(scores: Tensor, upstream: Tensor, temperature: float) -> Tensor
     """Return the gradient with respect to the scores, as autograd finds it."""
     scores = scores.detach().requires_grad_()
     weights = (scores / temperature).softmax(dim=-1)
-    return torch.autograd.grad(weights, scores, upstream)[0]
+    return torch.autograd.grad((weights * upstream).sum(), scores)[0]
 
 
 @_parts.part("gradient of the softmax", "softmax_gradient", "alive")
