@@ -80,6 +80,10 @@ def test_a_letter_three_times_holds_its_pair_twice_and_joins_once():
     assert learn_merges({"aaa": 2, "xy": 3}, 2) == [("a", "a"), ("x", "y")]
 
 
+def test_the_same_letters_in_another_cut_are_another_pair():
+    assert join(["a", "bc", "ab", "c"], ("ab", "c")) == ["a", "bc", "abc"]
+
+
 def test_it_stops_where_every_word_is_one_piece():
     assert learn_merges({"the": 1, "a": 9}, 99) == [("h", "e"), ("t", "he")]
 
@@ -121,6 +125,8 @@ def test_ranks_serve_as_well_as_merges():
     merges = [("a", "b"), ("ab", "c")]
     ranks = {pair: rank for rank, pair in enumerate(merges)}
     assert merge_word("abcab", ranks) == merge_word("abcab", merges) == ["abc", "ab"]
+    backwards = {("a", "b"): 7, ("b", "c"): 3}  # the rank counts, not the place in the mapping
+    assert merge_word("abc", backwards) == ["a", "bc"]
 
 
 def test_a_word_without_merges_stays_in_characters():
