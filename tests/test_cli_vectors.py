@@ -8,6 +8,7 @@ import sys
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from attentively import __version__, cli, word_vectors
 from attentively.cli import vectors as command
@@ -248,6 +249,8 @@ def test_what_is_scored_is_what_is_written(attentively, tmp_path, monkeypatch):
     sentences = [["man", "king", "woman", "queen", "apple"] for _ in range(60)]
     monkeypatch.setattr(words, "tatoeba_english", lambda: sentences)
     monkeypatch.setattr(download, "find", lambda path: tmp_path)
+    scored, scores = [], command.scores
+    monkeypatch.setattr(command, "scores", lambda *given: scored.append(given[0]) or scores(*given))
     output = tmp_path / "half.safetensors"
     assert attentively("train", "--output", output, "--half-precision", *SMALL)[0] == 0
     vectors = WordVectors.load(output)
@@ -259,7 +262,11 @@ def test_what_is_scored_is_what_is_written(attentively, tmp_path, monkeypatch):
     assert said["evaluation"]["analogies"] == analogy_numbers(
         vectors, [question for section in ANALOGIES.values() for question in section]
     )
+    assert load_file(output)["vectors"].dtype == torch.float16
+    (rounded,) = scored
+    assert torch.equal(rounded.vectors, vectors.vectors)
     assert attentively("train", "--output", output, *SMALL)[0] == 0
+    assert load_file(output)["vectors"].dtype == torch.float32
     whole = WordVectors.load(output).vectors
     assert not torch.equal(whole, vectors.vectors)
     torch.testing.assert_close(whole, vectors.vectors, atol=1e-3, rtol=1e-3)

@@ -179,6 +179,16 @@ def test_the_same_seed_gives_the_same_vectors():
     assert not torch.equal(one.vectors, other.vectors)
 
 
+def test_the_seed_settles_the_first_vectors_too():
+    """With steps too small to see, the vectors stay where they began."""
+    one, same, other = (
+        train_vectors(company(), replace(QUICK, seed=seed, learning_rate=1e-20)).vectors.vectors
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(one, same)
+    assert (one - other).abs().max() > 0.05
+
+
 def test_the_text_may_be_changed_without_harm():
     sentences = company()
     before = [list(sentence) for sentence in sentences]
