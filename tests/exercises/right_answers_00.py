@@ -98,8 +98,10 @@ def softmax_by_logsumexp(scores):
 def softmax_by_loops(scores):
     rows = []
     for row in scores.reshape(-1, scores.size(-1)):
-        exponentials = [torch.exp(score - row.max()) for score in row]
-        rows.append(torch.stack([each / sum(exponentials) for each in exponentials]))
+        largest = row.max()
+        exponentials = [torch.exp(score - largest) for score in row]
+        total = sum(exponentials)
+        rows.append(torch.stack([each / total for each in exponentials]))
     return torch.stack(rows).reshape(scores.shape)
 
 
