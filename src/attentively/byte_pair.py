@@ -40,7 +40,7 @@ def learn_merges(word_counts: Mapping[str, int], num_merges: int) -> list[Pair]:
         tied = [pair for pair, count in pair_counts.items() if count == most]
         best = min(tied, key=lambda pair: (place[pair[0]], place[pair[1]]))
         merges.append(best)
-        place.setdefault(best[0] + best[1], len(place))
+        place[best[0] + best[1]] = len(place)
         for index in found_in.pop(best):
             for pair in pairwise(words[index]):
                 pair_counts[pair] -= counts[index]
