@@ -126,7 +126,7 @@ def learn_merges_by_sorting(word_counts, num_merges):
         counts = count_pairs_by_index([(split[word], count) for word, count in word_counts.items()])
         pairs = sorted(counts, key=lambda pair: (place[pair[0]], place[pair[1]]))
         best = sorted(pairs, key=counts.get, reverse=True)[0]  # sorting keeps the order of equals
-        place["".join(best)] = len(place)
+        place.setdefault("".join(best), len(place))
         merges += [best]
         split = {word: list(merge_pair_by_stack(p, best)) for word, p in split.items()}
     return merges

@@ -6,12 +6,14 @@ from collections import Counter
 import pytest
 import right_answers_02 as right
 import wrong_answers_02 as wrong
+from notebook_tools import ROOT
 
 from attentively import byte_pair
 from attentively.checkpoints import load_pretrained
 from attentively.checks import CheckFailed, NotImplementedYet
 from attentively.checks import subwords as checks
 from attentively.vocabulary import BPETokenizer
+from attentively_grader import notebooks
 
 
 def test_each_part_has_ten_wrong_answers_or_more():
@@ -121,6 +123,41 @@ def test_a_half_written_tokenizer_is_not_written():
 
     with pytest.raises(NotImplementedYet, match="encode is not written"):
         checks.bug_hunt(Half)
+
+
+def faulty_tokenizer(capsys):
+    """Return the class that the notebook gives to mend."""
+    cells = notebooks.read(ROOT / "solutions" / "02_subwords" / "02_subwords.ipynb").cells
+    sources = {cell.id: cell.source for cell in cells}
+    space = {}
+    exec(sources["set-up-code"].replace("checks.ready()", ""), space)
+    exec(sources["bug-hunt-faulty"], space)
+    capsys.readouterr()
+    return space["FaultyTokenizer"]
+
+
+def test_the_faulty_tokenizer_is_led_from_fault_to_fault(capsys):
+    faulty = faulty_tokenizer(capsys)
+    with pytest.raises(CheckFailed, match="as if it had no beginning"):
+        checks.bug_hunt(faulty)
+
+    class Marked(faulty):
+        def __init__(self, sentences, num_merges):
+            super().__init__([f"▁{s}".replace(" ", " ▁") for s in sentences], num_merges)
+
+        def encode(self, text):
+            return super().encode(f"▁{text}".replace(" ", " ▁"))
+
+        decode = right.MendedTokenizer.decode
+
+    with pytest.raises(CheckFailed, match="not done in the order"):
+        checks.bug_hunt(Marked)
+
+    class InOrder(Marked):
+        __init__ = right.MendedTokenizer.__init__
+
+    with pytest.raises(CheckFailed, match="“the” and “The” get the same ids"):
+        checks.bug_hunt(InOrder)
 
 
 def test_ids_that_are_no_ids_are_refused_whatever_is_raised():

@@ -95,6 +95,15 @@ def first_pair_only(pieces, pair):
     return pieces
 
 
+def slice_against_tuple(pieces, pair):
+    joined, i = [], 0
+    while i < len(pieces):
+        width = 2 if pieces[i : i + 2] == pair else 1
+        joined.append("".join(pieces[i : i + width]))
+        i += width
+    return joined
+
+
 def from_the_right(pieces, pair):
     pieces, i = list(pieces), len(pieces) - 2
     while i >= 0:
@@ -649,6 +658,7 @@ WRONG = {
         ((every_two, merge_pair), "a pair is made of neighbours only"),
         ((pairs_as_list, merge_pair), "as a dict, got a list"),
         ((count_pairs, first_pair_only), "Only the first occurrence is joined"),
+        ((count_pairs, slice_against_tuple), "a list, compared with the pair, a tuple"),
         ((count_pairs, from_the_right), "The word is read from its end"),
         ((count_pairs, last_piece_lost), "The last piece is lost"),
         ((count_pairs, no_step_by_two), "A piece is used twice"),

@@ -223,7 +223,11 @@ def _joined_overlapping(pieces: list[str], pair: Pair) -> list[str]:
 
 
 _JOIN_TWINS = (
-    Twin("Nothing is joined: this is what came in.", lambda pieces, pair: pieces),
+    Twin(
+        "Nothing is joined: this is what came in. Is a slice, which is a list, compared with the "
+        "pair, a tuple? They are never equal.",
+        lambda pieces, pair: pieces,
+    ),
     Twin(
         "Only the first occurrence is joined. Go on to the end of the word.",
         _joined_once,
@@ -334,13 +338,13 @@ def pairs(count_pairs: object, merge_pair: object, thorough: bool = False) -> No
         inputs: dict[str, object] = {"words": words}
         hint = "A dict with the count of each pair of neighbours."
         answer = _without_zeros(call_twice(count_pairs, inputs))
-        what = "count_pairs, the pairs,"
+        what = "the pairs of count_pairs"
         expect_value(answer, dict(_count(words)), what, inputs, _PAIR_TWINS, hint)
     for pieces, pair in to_join:
         inputs = {"pieces": pieces, "pair": pair}
         expected = byte_pair.join(pieces, pair)
         answer = call_twice(merge_pair, inputs)
-        expect_value(answer, expected, "merge_pair, the pieces,", inputs, _JOIN_TWINS)
+        expect_value(answer, expected, "the pieces of merge_pair", inputs, _JOIN_TWINS)
 
 
 def _without_zeros(answer: object) -> object:
@@ -553,7 +557,7 @@ def _check_merges(candidate: object, word_counts: dict[str, int], num_merges: in
             ) from None
         raise
     hint = _why_this_pair(answer, expected, word_counts)
-    expect_value(answer, expected, "learn_merges, the merges,", inputs, _MERGE_TWINS, hint)
+    expect_value(answer, expected, "the merges of learn_merges", inputs, _MERGE_TWINS, hint)
 
 
 def _why_this_pair(answer: object, expected: Sequence[Pair], word_counts: Mapping[str, int]) -> str:
@@ -859,7 +863,7 @@ def encoding(encode_word: object, piece_ids: object, thorough: bool = False) -> 
         }
         expected_ids = _ids(each, [("a", "b")], listed, 9)
         answer = call_twice(piece_ids, inputs)
-        expect_value(answer, expected_ids, "piece_ids, the ids,", inputs, _ID_TWINS)
+        expect_value(answer, expected_ids, "the ids of piece_ids", inputs, _ID_TWINS)
     _expect_same_translations(piece_ids, thorough)
 
 
@@ -867,7 +871,7 @@ def _check_pieces(encode_word: object, word: str, merges: Sequence[Pair], hint: 
     inputs: dict[str, object] = {"word": word, "merges": merges}
     answer = call_twice(encode_word, inputs)
     expected = _by_rank(word, merges)
-    what = "encode_word, the pieces,"
+    what = "the pieces of encode_word"
     expect_value(answer, expected, what, inputs, _ENCODING_TWINS, hint)
 
 
@@ -889,7 +893,7 @@ def _expect_same_translations(piece_ids: object, thorough: bool) -> None:
         answer = call(piece_ids, inputs)
         expected = library.encode(sentence)[:-1]
         hint = "The small examples were right; these words meet the trained model's 4,881 merges."
-        expect_value(answer, expected, "piece_ids, the ids,", inputs, _ID_TWINS, hint)
+        expect_value(answer, expected, "the ids of piece_ids", inputs, _ID_TWINS, hint)
     fed = replace(checkpoint, src_tokenizer=mine)
     texts = SENTENCES[1:] if thorough else SENTENCES[:1]
     before = translate(checkpoint, texts, beam_size=1)
@@ -963,7 +967,8 @@ def _of_another(change: Callable[[str], str]) -> Callable[..., list[int]]:
 
 _TEXT_TWINS = (
     Twin(
-        "No pair is joined: these are the bytes.",
+        "No pair is joined: these are the bytes. Is a slice, which is a list, compared with a "
+        "pair, a tuple? They are never equal.",
         lambda text, merges: list(text.encode("utf-8")),
     ),
     Twin(
@@ -1143,7 +1148,7 @@ def round_trip(encode_text: object, decode_ids: object, thorough: bool = False) 
             )
             raise CheckFailed(f"  {why}\n{failed}") from None
         text = _bytes_of(ids, merges).decode("utf-8", errors="replace")
-        expect_value(answer, text, "decode_ids, the text,", inputs, _DECODING_TWINS)
+        expect_value(answer, text, "the text of decode_ids", inputs, _DECODING_TWINS)
     for ids, merges, why in _NO_IDS:
         _expect_refusal(decode_ids, {"ids": ids, "merges": merges}, why)
     texts: tuple[str, ...] = _TEXTS
@@ -1158,7 +1163,7 @@ def _check_ids(encode_text: object, text: str, merges: Sequence[IdPair]) -> None
     inputs: dict[str, object] = {"text": text, "merges": merges}
     answer = call_twice(encode_text, inputs)
     expected = _text_ids(text, merges)
-    expect_value(answer, expected, "encode_text, the ids,", inputs, _TEXT_TWINS)
+    expect_value(answer, expected, "the ids of encode_text", inputs, _TEXT_TWINS)
 
 
 def _expect_refusal(candidate: object, inputs: Mapping[str, object], why: str) -> None:
