@@ -808,7 +808,7 @@ HANDED_IN = {
         ["encoding-check"],
         "read from left to right once",
     ),
-    "stale_counts": ({"merges": STALE}, ["merges-check"], "join it in the words and count anew"),
+    "stale_counts": ({"merges": STALE}, ["merges-check"], "The counts are those of the beginning"),
     "order_lost": (
         {"bug-hunt": SORTED},
         ["bug-hunt-check"],

@@ -453,17 +453,9 @@ _MERGE_TWINS = (
         count=lambda words: _count([([p for pieces, n in words for p in pieces], 1)]),
     ),
     _merge_twin(
-        "The counts are those of the beginning. Each merge changes its neighbours' pairs: count "
-        "anew after it.",
+        "The counts are those of the beginning. Each merge makes new pairs and ends others: join "
+        "it in the words and count anew.",
         renew=False,
-    ),
-    Twin(
-        "These are the most frequent pairs of the beginning. Each merge makes new pairs and ends "
-        "others: join it in the words and count anew.",
-        lambda counts, n: [
-            pair
-            for pair, _ in _count([(list(word), c) for word, c in counts.items()]).most_common(n)
-        ],
     ),
     _merge_twin(
         "Occurrences that overlap are counted once: in a·a·a the pair (a, a) stands at two places, "
@@ -510,8 +502,8 @@ _CORPORA: list[tuple[dict[str, int], int]] = [
     ({"ab": 2}, 1),
     ({"ab": 4, "cd": 1}, 2),
     ({"ab": 1, "ac": 1, "bc": 3}, 1),
-    ({"ba": 3, "cb": 3, "ab": 3}, 1),
     ({"xab": 4, "xac": 2}, 2),
+    ({"ba": 3, "cb": 3, "ab": 3}, 1),
     ({"xay": 3, "ay": 1, "xa": 2, "yb": 2}, 2),
     ({"abab": 2, "abc": 1}, 3),
     ({"aaab": 3, "ab": 2}, 1),
