@@ -147,6 +147,7 @@ def test_the_toy_corpus_gives_the_librarys_merges():
     assert learn_merges(counts, len(merges)) == merges
 
 
+@pytest.mark.slow
 @pytest.mark.real_data("tatoeba-en-fr")
 def test_five_thousand_merges_of_a_real_corpus_are_the_librarys():
     sentences = [text for pair in tatoeba.load("train") for text in (pair.src, pair.tgt)]
