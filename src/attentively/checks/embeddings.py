@@ -78,6 +78,14 @@ def ready() -> None:
     print(f"as “{translation.text}”; {len(vectors.words):,} words have a vector. Ready.")
 
 
+def _named(function: str, twins: Sequence[Twin]) -> list[Twin]:
+    """Let each diagnosis begin with the name of the function that it is about."""
+    return [
+        Twin(f"{function}: {twin.diagnosis[0].lower()}{twin.diagnosis[1:]}", twin.answer)
+        for twin in twins
+    ]
+
+
 def _random(*sizes: int, scale: float = 1.0) -> Tensor:
     return scale * torch.randn(*sizes)
 
@@ -202,7 +210,8 @@ def _check_one_hot(one_hot: object, thorough: bool) -> None:
             )
         expected = torch.eye(vocab_size)[ids]
         hint = "The shape of ids, and behind it one axis more, of vocab_size."
-        expect_equal(answer, expected, "one-hot vectors", inputs, _ONE_HOT_TWINS, hint)
+        twins = _named("one_hot", _ONE_HOT_TWINS)
+        expect_equal(answer, expected, "one-hot vectors", inputs, twins, hint)
 
 
 def check_embedding(candidate: object, thorough: bool = False) -> None:
@@ -287,7 +296,8 @@ def _compare_lookup(mine: nn.Module, ids: Tensor) -> None:
         answer = call_twice(mine, {"ids": ids})
     inputs = {"ids": ids, "weight": table}
     hint = "The shape of ids, and behind it one axis more, of embedding_dim."
-    expect_equal(answer, table[ids], "the vectors", inputs, _LOOKUP_TWINS, hint)
+    twins = _named("Embedding", _LOOKUP_TWINS)
+    expect_equal(answer, table[ids], "the vectors", inputs, twins, hint)
     if not torch.equal(cast(Tensor, mine.weight), table):
         raise CheckFailed(f"  Embedding: looking up changes the table.\n{describe(inputs)}")
 
@@ -520,7 +530,8 @@ def _check_table_gradient(candidate: object, thorough: bool) -> None:
         expected = _by_autograd(ids, upstream, vocab_size)
         hint = "One row for each word of the vocabulary: (vocab_size, embedding_dim)."
         what = "the table's gradient"
-        expect_equal(answer, expected, what, inputs, _GRADIENT_TWINS, hint)
+        twins = _named("table_gradient", _GRADIENT_TWINS)
+        expect_equal(answer, expected, what, inputs, twins, hint)
 
 
 _HUGE = 10**15
@@ -591,23 +602,23 @@ def _compare_rows(answer: object, inputs: Inputs) -> None:
 
     twins = [
         Twin(_LAST_WINS, only(last=True)),
-        Twin("touched_rows: only the first place of a repeated word counts.", only(last=False)),
+        Twin("Only the first place of a repeated word counts.", only(last=False)),
         Twin(
-            "touched_rows: a repeated word gets the mean of its places; add them up.",
+            "A repeated word gets the mean of its places; add them up.",
             lambda *_: expected / _times_each(places, size)[1:],
         ),
         Twin(
-            "touched_rows: the rows are sorted, the gradients are not: each must stand where its "
-            "row stands.",
+            "The rows are sorted, the gradients are not: each must stand where its row stands.",
             lambda *_: expected[[wanted.index(word) for word in by_first_place]],
         ),
         Twin(
-            "touched_rows: this is what comes in, one row for each place in the text; add up the "
+            "This is what comes in, one row for each place in the text; add up the "
             "places of each word.",
             lambda ids, G: G.reshape(-1, G.size(-1)),
         ),
     ]
     hint = "One row for each of rows."
+    twins = _named("touched_rows", twins)
     expect_equal(gradients, expected, "the gradients of the touched rows", inputs, twins, hint)
 
 
@@ -889,7 +900,7 @@ def _check_pairs(candidate: object, thorough: bool) -> None:
             Twin(each.diagnosis, lambda s, w, each=each: sorted(each.answer(s, w)))
             for each in _agreeing(_PAIR_TWINS, candidate, [inputs, longer], sort=True)
         ]
-        expect_value(in_order, expected, what, inputs, twins)
+        expect_value(in_order, expected, what, inputs, _named("pairs", twins))
 
 
 def _loss_inputs(vocab_size: int, dim: int, batch: int, drawn: int) -> Inputs:
@@ -925,7 +936,8 @@ def _check_loss(candidate: object, thorough: bool) -> None:
     for inputs in stages:
         answer = call_twice(candidate, inputs)
         hint = "One number: the mean over the pairs."
-        expect_equal(answer, _loss(*inputs.values()), "the loss", inputs, _LOSS_TWINS, hint)
+        twins = _named("loss", _LOSS_TWINS)
+        expect_equal(answer, _loss(*inputs.values()), "the loss", inputs, twins, hint)
         _compare_loss_gradients(candidate, inputs)
     for seen, drawn in ((-120.0, 0.0), (0.0, 120.0), (-30.0, 30.0)):
         _expect_stable(candidate, seen, drawn)
@@ -1179,7 +1191,7 @@ def _expect_words(
             asked |= dict(zip(("word",) if "word" in inputs else "abc", names, strict=False))
             cases.append({**inputs, **asked, "count": 9})
         twins = _agreeing(twins, candidate, cases)
-    expect_value(answer, expected, f"the answer of {what}", inputs, twins)
+    expect_value(answer, expected, f"the answer of {what}", inputs, _named(what, twins))
 
 
 def _check_nearest(candidate: object, thorough: bool) -> None:
@@ -1355,8 +1367,8 @@ _SINGLE: list[tuple[tuple[str, str, str, str], str, set[str], dict[str, str]]] =
         },
     ),
     (
-        ("man", "woman", "dog", "bitch"),
-        "bitch has no vector, so the right answer cannot be given.",
+        ("man", "woman", "boy", "lass"),
+        "lass has no vector, so the right answer cannot be given.",
         {"skipped"},
         {
             "asked": "the right answer has no vector. Such a question cannot be answered right, "
@@ -1373,7 +1385,7 @@ _QUESTIONS = (
     ("man", "woman", "dog", "puppy"),
     ("man", "woman", "duke", "duchess"),
     ("king", "queen", "man", "woman"),
-    ("man", "woman", "dog", "bitch"),
+    ("man", "woman", "boy", "lass"),
     ("king", "queen", "boy", "girl"),
     ("boy", "girl", "man", "woman"),
     ("man", "woman", "king", "queen"),
@@ -1486,7 +1498,7 @@ def _counts_of(candidate: object, inputs: Mapping[str, object]) -> dict[str, int
         if type(count) is not int:
             raise CheckFailed(
                 f"  anatomy, {name!r}: expected a count, a whole number, got "
-                f"{show(answer[name])}. Shares can be made of counts later.\n{describe(inputs)}"
+                f"{answer[name]!r}. Shares can be made of counts later.\n{describe(inputs)}"
             )
     return cast(dict[str, int], counts)
 
