@@ -228,6 +228,22 @@ def never_ends_well(word_counts, num_merges):
     return merges
 
 
+def words_not_kept(word_counts, num_merges):
+    words = [(list(word), n) for word, n in word_counts.items()]
+    merges = []
+    for _ in range(num_merges):
+        counts = count_pairs(words)
+        best = min(counts, key=lambda pair: (-counts[pair], pair))
+        merges.append(best)
+        for pieces, _ in words:
+            pieces = merge_pair(pieces, best)
+    return merges
+
+
+def sorted_merges(word_counts, num_merges):
+    return sorted(learn_merges(word_counts, num_merges), key=lambda pair: "".join(pair))
+
+
 def with_counts(word_counts, num_merges):
     return dict.fromkeys(learn_merges(word_counts, num_merges), 1)
 
@@ -681,6 +697,8 @@ WRONG = {
         (one_too_many, "There is one merge more than num_merges"),
         (pieces_not_pairs, "These are joined pieces; wanted are the pairs"),
         (never_ends_well, "With no pair left, stop"),
+        (words_not_kept, "('a', 'b') occurs nowhere any more"),
+        (sorted_merges, "their order is not"),
         (with_counts, "as a list, got a dict"),
         (nothing_returned, "is there a `return`?"),
         (byte_pair.learn_merges, "the package's own byte_pair.learn_merges"),

@@ -502,6 +502,7 @@ _CORPORA: list[tuple[dict[str, int], int]] = [
     ({"ab": 2}, 1),
     ({"ab": 4, "cd": 1}, 2),
     ({"ab": 1, "ac": 1, "bc": 3}, 1),
+    ({"ca": 3, "cad": 1, "ab": 1}, 2),
     ({"xab": 4, "xac": 2}, 2),
     ({"ba": 3, "cb": 3, "ab": 3}, 1),
     ({"xay": 3, "ay": 1, "xa": 2, "yb": 2}, 2),
@@ -558,8 +559,10 @@ def _why_this_pair(answer: object, expected: Sequence[Pair], word_counts: Mappin
         return ""
     if len(answer) > len(expected) and list(map(_as_pair, answer[: len(expected)])) == [*expected]:
         return "There are more merges than asked for, or than there are pairs."
-    for number, (got, right) in enumerate(zip(answer, expected, strict=False)):
-        pair = _as_pair(got)
+    found = [_as_pair(each) for each in answer]
+    if set(found) == {*expected} and len(found) == len(expected):
+        return "The pairs are right, their order is not: they come as they were learned."
+    for number, (pair, right) in enumerate(zip(found, expected, strict=False)):
         if pair == right:
             continue
         if pair is None:
@@ -568,6 +571,11 @@ def _why_this_pair(answer: object, expected: Sequence[Pair], word_counts: Mappin
             (byte_pair.merge_word(word, expected[:number]), n) for word, n in word_counts.items()
         ]
         counts = _count(words)
+        if not counts[pair]:
+            return (
+                f"At turn {number + 1} the pair {pair} occurs nowhere any more. Keep the words "
+                "with their pieces joined, and count in these."
+            )
         if counts[pair] == counts[right]:
             return f"At turn {number + 1} the pairs {pair} and {right} are equally frequent. {_TIE}"
         return (
