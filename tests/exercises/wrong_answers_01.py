@@ -947,6 +947,10 @@ def writes_into_v(v, u, centre, context, negatives, learning_rate):
     return v, new_u
 
 
+def tables_turned_round(*inputs):
+    return step(*inputs)[::-1]
+
+
 def nothing_returned(*inputs):
     step(*inputs)
 
@@ -968,6 +972,7 @@ STEPS = [
     (mean_over_words, "divided by the number of words of a pair"),
     (step_by_autograd, "The check turns autograd off"),
     (writes_into_v, "changes its input v"),
+    (tables_turned_round, "The two tables have changed places"),
     (nothing_returned, "is there a `return`?"),
 ]
 

@@ -1573,8 +1573,13 @@ def bug_hunt(candidate: object, thorough: bool = False) -> None:
 
 def _examine_directions(candidate: object) -> None:
     inputs = _one_pair()
-    _, change = _take(candidate, inputs)
-    centre = inputs["v"][1]
+    moved, change = _take(candidate, inputs)
+    v, u = inputs["v"], inputs["u"]
+    if torch.equal((v + moved)[1], u[1]) and torch.equal((u + change)[2:], v[2:]):
+        raise CheckFailed(
+            f"  The two tables have changed places: return v, u, in this order.\n{describe(inputs)}"
+        )
+    centre = v[1]
     seen, drawn = float(change[2] @ centre), float(change[3] @ centre)
     if seen > 0 > drawn:
         return
