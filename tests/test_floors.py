@@ -22,6 +22,7 @@ FLOORS = [
         "scaled_dot_product",
         "feed_forward",
         "layer_norm",
+        "recurrent_cells",
     ],
     ["multi_head", "recurrent"],
     ["layers"],
