@@ -1,10 +1,12 @@
 """A file is replaced whole or not at all."""
 
+import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from attentively.files import replacing
+from attentively.files import check_replaceable, replacing
 
 
 def test_a_new_file_in_a_new_folder(tmp_path):
@@ -51,8 +53,27 @@ def test_two_writers_do_not_meet(tmp_path):
     assert path.read_text() == "first"  # the one that ended last
 
 
-def test_a_folder_in_the_way_is_an_error(tmp_path):
-    (tmp_path / "note.txt").mkdir()
-    with pytest.raises(OSError), replacing(tmp_path / "note.txt") as temporary:
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_stays(tmp_path, make):
+    """A folder, or a pipe to another program, in the place of which a file would be a loss."""
+    make(tmp_path / "note.txt")
+    kind = stat.S_IFMT((tmp_path / "note.txt").stat().st_mode)
+    with (
+        pytest.raises(OSError, match=r"note\.txt is no file that another could replace"),
+        replacing(tmp_path / "note.txt") as temporary,
+    ):
         temporary.write_text("new")
+    assert stat.S_IFMT((tmp_path / "note.txt").stat().st_mode) == kind
     assert list(tmp_path.iterdir()) == [tmp_path / "note.txt"]
+
+
+def test_it_is_known_beforehand_whether_a_file_can_be_written(tmp_path):
+    (tmp_path / "note.txt").write_text("old")
+    check_replaceable(tmp_path / "note.txt")
+    assert (tmp_path / "note.txt").read_text() == "old"
+    check_replaceable(tmp_path / "deep" / "down" / "note.txt")
+    assert list((tmp_path / "deep" / "down").iterdir()) == []
+    with pytest.raises(OSError, match="is no file"):
+        check_replaceable(tmp_path / "deep")
+    with pytest.raises(OSError, match=r"nothing can be written to .*note\.txt: (File|Not a)"):
+        check_replaceable(tmp_path / "note.txt" / "inside.txt")

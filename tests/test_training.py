@@ -15,7 +15,7 @@ import pytest
 import torch
 from tiny_models import SIZES
 
-from attentively import checkpoints, device, training
+from attentively import checkpoints, device, files, training
 from attentively.checkpoints import Checkpoint, CheckpointError
 from attentively.data.batches import Example, collate, shuffled
 from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -803,7 +803,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_at_once(tmp_path, monkeyp
         def denied(dir):
             raise PermissionError(13, "Permission denied", str(dir / "tmp"))
 
-        monkeypatch.setattr(training.tempfile, "TemporaryFile", denied)
+        monkeypatch.setattr(files.tempfile, "TemporaryFile", denied)
     run = trainer(folder)
     with pytest.raises(OSError, match=r"nothing can be written to .*run: (File|Permission)"):
         run.fit()

@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -22,7 +21,7 @@ from attentively.checkpoints import Checkpoint
 from attentively.config import Config
 from attentively.data.batches import Batch, Example, collate, in_order, shuffled
 from attentively.decoding import evaluating
-from attentively.files import replacing
+from attentively.files import check_replaceable, replacing
 from attentively.parallel import Processes
 from attentively.protocol import EncoderDecoder, Model
 from attentively.schedules import SCHEDULES
@@ -167,15 +166,6 @@ def refuse_earlier_run(directory: Path) -> None:
         raise ValueError(f"{directory} already holds a run: resume it, or choose another folder")
 
 
-def _try_to_write(directory: Path) -> None:
-    """Make the folder; raise `OSError` before any work is done if it cannot be written to."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=directory).close()
-    except OSError as error:
-        raise OSError(f"nothing can be written to {directory}: {error.strerror}") from error
-
-
 class Trainer:
     """Fit a model to examples of its task.
 
@@ -245,7 +235,7 @@ class Trainer:
             refuse_earlier_run(self.directory)
         self.processes.wait()  # all have looked before the first writes
         if self.directory is not None and self.processes.first:
-            _try_to_write(self.directory)
+            check_replaceable(self.directory / "last.safetensors")
         self.processes.share_out(self.model.state_dict().values())
         losses: list[Tensor] = []
         started = time.monotonic() - self.seconds
