@@ -290,6 +290,14 @@ class MendedTokenizer:
         return "".join(pieces).replace("▁", " ").strip()
 
 
+class MendedBySlice(MendedTokenizer):
+    """Cuts the space of the first ▁ off, whatever the first character is."""
+
+    def decode(self, ids):
+        pieces = [self.pieces[i] for i in ids if i not in (PAD_ID, START_ID, END_ID)]
+        return "".join(pieces).replace("▁", " ")[1:]
+
+
 class MendedByFirstPiece:
     """Marks nothing in the text itself, but knows of each piece whether it begins a word."""
 
@@ -332,5 +340,5 @@ RIGHT = {
         (rare_share, choose_size),
         (rare_share_by_sets, choose_size_by_prefixes),
     ],
-    "bug_hunt": [MendedTokenizer, MendedByFirstPiece],
+    "bug_hunt": [MendedTokenizer, MendedBySlice, MendedByFirstPiece],
 }

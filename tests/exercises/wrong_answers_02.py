@@ -163,6 +163,18 @@ def beyond_the_end(pieces, pair):
     return joined
 
 
+def by_joined_text(pieces, pair):
+    joined, i = [], 0
+    while i < len(pieces):
+        if i + 1 < len(pieces) and pieces[i] + pieces[i + 1] == pair[0] + pair[1]:
+            joined.append(pieces[i] + pieces[i + 1])
+            i += 2
+        else:
+            joined.append(pieces[i])
+            i += 1
+    return joined
+
+
 def both_ways(pieces, pair):
     return merge_pair(merge_pair(pieces, pair), pair[::-1])
 
@@ -199,12 +211,28 @@ def named(name, function):
     return function
 
 
+def by_length(pair):
+    return [(len(piece), piece) for piece in pair]
+
+
+def left_piece_only(word_counts, num_merges):
+    words = [(list(word), n) for word, n in word_counts.items()]
+    listed = sorted(set("".join(word_counts)))
+    merges = []
+    while len(merges) < num_merges and (counts := count_pairs(words)):
+        merges.append(min(counts, key=lambda pair: (-counts[pair], listed.index(pair[0]))))
+        listed.append("".join(merges[-1]))
+        words = [(merge_pair(pieces, merges[-1]), n) for pieces, n in words]
+    return merges
+
+
 words_counted_once = named("words_counted_once", learn(each_word_once))
 pairs_across_words = named("pairs_across_words", learn(across_words))
 stale_counts = named("stale_counts", learn(renew=False))
 first_met = named("first_met", learn(tie=lambda tied: tied[0]))
 last_listed = named("last_listed", learn(tie=max))
 alphabetical = named("alphabetical", learn(tie=min))
+short_first = named("short_first", learn(tie=lambda tied: min(tied, key=by_length)))
 overlaps_left_out = named("overlaps_left_out", learn(without_overlaps))
 joined_once_a_word = named("joined_once_a_word", learn(join=first_pair_only))
 at_least_twice = named("at_least_twice", learn(fewest=2))
@@ -315,6 +343,40 @@ def strangers_lost(word, merges):
     return encode_word("".join(c for c in word if c in known), merges)
 
 
+def read_from_the_end(word, merges):
+    pieces = list(word)
+    for pair in merges:
+        pieces = from_the_right(pieces, pair)
+    return pieces
+
+
+def without_capitals(word, merges):
+    return encode_word(word.lower(), merges)
+
+
+def zero_is_none(words, merges, ids, unknown_id):
+    return [ids.get(p) or unknown_id for word in words for p in encode_word(word, merges)]
+
+
+def known_words_uncut(words, merges, ids, unknown_id):
+    found = []
+    for word in words:
+        found += [ids[word]] if word in ids else piece_ids([word], merges, ids, unknown_id)
+    return found
+
+
+def marks_added(words, merges, ids, unknown_id):
+    return piece_ids(["▁" + word for word in words], merges, ids, unknown_id)
+
+
+def joined_by_spaces(words, merges, ids, unknown_id):
+    return piece_ids([" ".join(words)], merges, ids, unknown_id)
+
+
+def ids_as_floats(words, merges, ids, unknown_id):
+    return [float(i) for i in piece_ids(words, merges, ids, unknown_id)]
+
+
 def unknown_dropped(words, merges, ids, unknown_id):
     return [ids[p] for word in words for p in encode_word(word, merges) if p in ids]
 
@@ -395,6 +457,10 @@ def checked(ids, table):
         raise ValueError("no such id")
 
 
+def text_ids_as_floats(text, merges):
+    return [float(i) for i in encode_text(text, merges)]
+
+
 def each_piece_alone(ids, merges):
     table = table_of(merges)
     checked(ids, table)
@@ -473,6 +539,17 @@ rare_number = named("rare_number", rare(share=False))
 frequent_share = named("frequent_share", rare(fewer=lambda n, fewest: n >= fewest))
 
 
+def rare_with_special_tokens(word_counts, merges, fewest):
+    pieces = len(set("".join(word_counts))) + len(merges)
+    return (rare_share(word_counts, merges, fewest) * pieces + 4) / (pieces + 4)
+
+
+def rare_of_a_list(word_counts, merges, fewest):
+    listed = [*"".join(word_counts), *("".join(pair) for pair in merges)]
+    text = [p for w, n in word_counts.items() for p in byte_pair.merge_word(w, merges) * n]
+    return sum(text.count(piece) < fewest for piece in listed) / len(listed)
+
+
 def rare_by_text(word_counts, merges, fewest):
     listed = set("".join(word_counts)) | {left + right for left, right in merges}
     counts = {p: sum(n * word.count(p) for word, n in word_counts.items()) for p in listed}
@@ -546,6 +623,30 @@ reported_average = named("reported_average", by_measure(pieces_per_word, mean_of
 distinct_words = named("distinct_words", by_measure(of_distinct_words, of_distinct_words))
 
 
+def pieces_per_sentence(sentences, merges):
+    words = " ".join(sentences).split()
+    return pieces_per_word(sentences, merges) * len(words) / len(sentences)
+
+
+chosen_by_sentence = named("chosen_by_sentence", by_measure(pieces_per_sentence, pieces_per_word))
+
+
+def none_chosen(train, validation, test, sizes, limit):
+    for size in sorted(sizes):
+        merges = merges_of(train, size)
+        if pieces_per_sentence(validation, merges) <= limit:
+            return size, pieces_per_word(test, merges)
+    return None
+
+
+def each_word_learned_once(train, validation, test, sizes, limit):
+    return choose_size([*dict.fromkeys(" ".join(train).split())], validation, test, sizes, limit)
+
+
+def swapped(*inputs):
+    return choose_size(*inputs)[::-1]
+
+
 def size_of_vocabulary(train, validation, test, sizes, limit):
     size, pieces = choose_size(train, validation, test, sizes, limit)
     return size + len(set("".join(train)) - {" "}), pieces
@@ -591,6 +692,25 @@ class MarkedInEncodingOnly(MendedTokenizer):
         characters = sorted({*"".join(words), "▁"})
         self.pieces = [*SPECIAL_TOKENS, *characters, *("".join(pair) for pair in self.merges)]
         self.ids = {piece: i for i, piece in enumerate(self.pieces)}
+
+
+class UnmarkedInTraining(MarkedInEncodingOnly):
+    """As that one, and ▁ is not listed at all."""
+
+    def __init__(self, sentences, num_merges):
+        super().__init__(sentences, num_merges)
+        del self.ids["▁"]
+
+
+class UnmarkedInEncoding(MendedTokenizer):
+    def encode(self, text):
+        pieces = [p for word in text.split() for p in byte_pair.merge_word(word, self.merges)]
+        return [*(self.ids.get(piece, UNK_ID) for piece in pieces), END_ID]
+
+
+class UnknownIsSilent(MendedTokenizer):
+    def decode(self, ids):
+        return super().decode([i for i in ids if i != UNK_ID])
 
 
 class JoinedBySpaces(MendedTokenizer):
@@ -682,6 +802,7 @@ WRONG = {
         ((count_pairs, in_place), "changes its input pieces"),
         ((count_pairs, beyond_the_end), "raises IndexError"),
         ((count_pairs, both_ways), "joined the other way round too"),
+        ((count_pairs, by_joined_text), "Joined strings are compared"),
         ((count_pairs, byte_pair.join), "the package's own byte_pair.join"),
     ],
     "merges": [
@@ -691,6 +812,8 @@ WRONG = {
         (first_met, "On a tie the pair that was met first is taken"),
         (last_listed, "On a tie the pair that comes last is taken"),
         (alphabetical, "On a tie the alphabet decides"),
+        (left_piece_only, "On a tie only the left pieces are compared"),
+        (short_first, "On a tie short pieces come first"),
         (overlaps_left_out, "Occurrences that overlap are counted once"),
         (joined_once_a_word, "only the first occurrence is joined"),
         (at_least_twice, "Pairs that occur once are left out"),
@@ -712,6 +835,8 @@ WRONG = {
         ((one_place_a_merge, piece_ids), "only the first occurrence is joined"),
         ((by_text_of_pairs, piece_ids), "this pair was never learned"),
         ((strangers_lost, piece_ids), "in no merge is lost"),
+        ((read_from_the_end, piece_ids), "read from its end"),
+        ((without_capitals, piece_ids), "The word is lower-cased"),
         ((byte_pair.merge_word, piece_ids), "the package's own byte_pair.merge_word"),
         ((encode_word, unknown_dropped), "A piece that is not listed is left out"),
         ((encode_word, unknown_words), "Whole words are looked up"),
@@ -719,6 +844,11 @@ WRONG = {
         ((encode_word, nested), "Each word has a list of its own"),
         ((encode_word, unknown_is_one), "another number than unknown_id"),
         ((encode_word, words_run_together), "a piece reaches across two words"),
+        ((encode_word, zero_is_none), "The id 0 is taken for none"),
+        ((encode_word, known_words_uncut), "A word is looked up before it is cut"),
+        ((encode_word, marks_added), "▁ is put before the words"),
+        ((encode_word, joined_by_spaces), "the spaces are no pieces"),
+        ((encode_word, ids_as_floats), "are floats"),
     ],
     "round_trip": [
         ((by_ord, decode_ids), "These are the numbers of characters"),
@@ -729,6 +859,7 @@ WRONG = {
         ((merges_forgotten, decode_ids), "No pair is joined"),
         ((leftmost_bytes, decode_ids), "the leftmost first"),
         ((one_id_too_high, decode_ids), "do not begin at 256"),
+        ((text_ids_as_floats, decode_ids), "are floats"),
         ((encode_text, each_piece_alone), "Each piece is decoded alone"),
         ((encode_text, each_piece_alone_strictly), "a piece alone may hold half a character"),
         ((encode_text, as_latin_1), "Each byte became a character of its own"),
@@ -747,6 +878,8 @@ WRONG = {
         ((rare_number, choose_size), "this is a number of pieces"),
         ((frequent_share, choose_size), "this is the share of the others"),
         ((rare_by_text, choose_size), "a piece is counted wherever its letters stand"),
+        ((rare_with_special_tokens, choose_size), "the four special tokens are counted"),
+        ((rare_of_a_list, choose_size), "The vocabulary lists each once"),
         ((rare_share, chosen_on_test), "chosen on the test sentences"),
         ((rare_share, chosen_on_train), "chosen on the training sentences"),
         ((rare_share, validation_reported), "those of the validation sentences"),
@@ -754,7 +887,11 @@ WRONG = {
         ((rare_share, largest), "this is the largest size"),
         ((rare_share, nearest), "nearest to the limit"),
         ((rare_share, strictly_below), "meets the limit exactly"),
-        ((rare_share, learned_from_all), "learned from the validation sentences too"),
+        ((rare_share, learned_from_all), "the validation sentences are to be new"),
+        ((rare_share, each_word_learned_once), "count each word as often as it occurs there"),
+        ((rare_share, chosen_by_sentence), "divided by all their words"),
+        ((rare_share, none_chosen), "You return None"),
+        ((rare_share, swapped), "in the wrong order"),
         ((rare_share, sentences_averaged), "sentences are averaged"),
         ((rare_share, chosen_by_average), "sentences are averaged"),
         ((rare_share, reported_average), "averaged over sentences"),
@@ -766,6 +903,9 @@ WRONG = {
         (LowerCased, "“the” and “The” get the same ids"),
         (BoundaryLost, "as if it had no beginning"),
         (MarkedInEncodingOnly, "it was not there when the merges were learned"),
+        (UnmarkedInTraining, "it was not there when the merges were learned"),
+        (UnmarkedInEncoding, "the word that is encoded has none"),
+        (UnknownIsSilent, "decode leaves UNK_ID out"),
         (JoinedBySpaces, "a space stands between the pieces of a word"),
         (SpacesLost, "spaces are lost"),
         (MarkLeft, "the mark ▁ is left in the text"),

@@ -222,6 +222,15 @@ def _joined_overlapping(pieces: list[str], pair: Pair) -> list[str]:
     return joined
 
 
+def _joined_by_text(pieces: list[str], pair: Pair) -> list[str]:
+    joined, rest = [], list(pieces)
+    while rest:
+        width = 2 if "".join(rest[:2]) == "".join(pair) and len(rest) > 1 else 1
+        joined.append("".join(rest[:width]))
+        del rest[:width]
+    return joined
+
+
 _JOIN_TWINS = (
     Twin(
         "Nothing is joined: this is what came in. Is a slice, which is a list, compared with the "
@@ -252,6 +261,11 @@ _JOIN_TWINS = (
             if tuple(pieces[-2:]) == tuple(pair)
             else byte_pair.join(pieces, pair)[:-1]
         ),
+    ),
+    Twin(
+        "Joined strings are compared: a·bc spells what the pair (ab, c) spells, and is another "
+        "pair. Compare piece by piece.",
+        _joined_by_text,
     ),
     Twin(
         "Letters are compared where pieces are meant: ab·c does not hold the pair (b, c), though "
@@ -316,6 +330,7 @@ _TO_JOIN: list[tuple[list[str], Pair]] = [
     (["b", "a"], ("a", "b")),
     (["ab", "c"], ("b", "c")),
     (["a", "bc"], ("a", "b")),
+    (["a", "bc"], ("ab", "c")),
     (["x", "ab", "c", "ab", "c", "ab"], ("ab", "c")),
     (["a"], ("a", "b")),
 ]
@@ -437,6 +452,17 @@ _MERGE_TWINS = (
         ),
     ),
     _merge_twin(
+        f"On a tie only the left pieces are compared; where these are equal, the right one "
+        f"decides. {_TIE}",
+        choose=lambda counts, listed: min(_most(counts), key=lambda pair: listed.index(pair[0])),
+    ),
+    _merge_twin(
+        f"On a tie short pieces come first, then the alphabet decides. {_TIE}",
+        choose=lambda counts, listed: min(
+            _most(counts), key=lambda pair: [(len(piece), piece) for piece in pair]
+        ),
+    ),
+    _merge_twin(
         f"On a tie the alphabet decides, in which “ab” comes before “b”. {_TIE}",
         choose=lambda counts, listed: min(_most(counts)),
     ),
@@ -511,6 +537,8 @@ _CORPORA: list[tuple[dict[str, int], int]] = [
     ({"aaaa": 1, "aaa": 2}, 3),
     ({"dc": 2, "ba": 2, "db": 2}, 3),
     ({"bd": 1, "aba": 1, "abc": 1}, 2),
+    ({"ac": 1, "ab": 1}, 1),
+    ({"cdx": 2, "cd": 1, "abx": 2}, 3),
     ({"abc": 2, "de": 1}, 9),
 ]
 
@@ -700,6 +728,14 @@ _ENCODING_TWINS = (
         lambda word, merges: _in_order(word, merges[::-1]),
     ),
     Twin(
+        "The word is read from its end when a pair is joined: a·a·a must become aa·a.",
+        lambda word, merges: _in_order(word, merges, _joined_from_the_right),
+    ),
+    Twin(
+        "The word is lower-cased. A capital is a character of its own.",
+        lambda word, merges: _by_rank(word.lower(), merges),
+    ),
+    Twin(
         "A character that is in no merge is lost. It stays, as a piece of its own.",
         lambda word, merges: _by_rank(_known_characters(word, merges), merges),
     ),
@@ -724,6 +760,7 @@ _TO_ENCODE: list[tuple[str, list[Pair]]] = [
     ("abc", [("b", "c"), ("a", "b"), ("ab", "c")]),
     ("xyab", [("a", "b")]),
     ("aaa", [("a", "a")]),
+    ("Aab", [("a", "b")]),
     ("a", [("a", "b")]),
     ("", [("a", "b")]),
 ]
@@ -762,8 +799,32 @@ _ID_TWINS = (
         partial(_ids, whole=True),
     ),
     Twin(
+        "A word is looked up before it is cut. So whoever writes <end> in a text gets the id of "
+        "the special token: cut every word.",
+        lambda words, merges, ids, unknown_id: [
+            index
+            for word in words
+            for index in ([ids[word]] if word in ids else _ids([word], merges, ids, unknown_id))
+        ],
+    ),
+    Twin(
         "Whole words are looked up. Cut each into its pieces first.",
         lambda words, merges, ids, unknown_id: [ids.get(word, unknown_id) for word in words],
+    ),
+    Twin(
+        "The id 0 is taken for none, as `ids.get(piece) or unknown_id` does. Ask with "
+        "ids.get(piece, unknown_id).",
+        lambda words, merges, ids, unknown_id: [
+            index or unknown_id for index in _ids(words, merges, ids, unknown_id)
+        ],
+    ),
+    Twin(
+        "▁ is put before the words. They come as they are to be cut, with ▁ where it belongs.",
+        lambda words, *rest: _ids([f"▁{word}" for word in words], *rest),
+    ),
+    Twin(
+        "The words are joined by spaces before they are cut; the spaces are no pieces.",
+        lambda words, *rest: _ids([" ".join(words)], *rest),
     ),
     Twin(
         "Each word has a list of its own. Wanted is one list for all pieces, in their order.",
@@ -852,8 +913,9 @@ def encoding(encode_word: object, piece_ids: object, thorough: bool = False) -> 
         words = [*sorted(toy_words())[::9], "zzz", "été", "unbelievable", "milkmilk", "thethe"]
     for word in words:
         _check_pieces(encode_word, word, learned, "The small examples were right.")
-    listed = {"a": 4, "b": 5, "ab": 6, "c": 7}
+    listed = {"a": 0, "b": 5, "ab": 6, "c": 7, "<end>": 3}
     lists = [["ab", "c"], ["abc", "ab"], ["axb"], ["xa", "b"], ["b", "ab"], ["ab", "", "?"], []]
+    lists.append(["<end>"])
     for each in lists:
         inputs: dict[str, object] = {
             "words": each,
@@ -864,7 +926,17 @@ def encoding(encode_word: object, piece_ids: object, thorough: bool = False) -> 
         expected_ids = _ids(each, [("a", "b")], listed, 9)
         answer = call_twice(piece_ids, inputs)
         expect_value(answer, expected_ids, "the ids of piece_ids", inputs, _ID_TWINS)
+        _expect_whole_numbers(answer, "piece_ids", inputs)
     _expect_same_translations(piece_ids, thorough)
+
+
+def _expect_whole_numbers(ids: object, name: str, inputs: Mapping[str, object]) -> None:
+    """Refuse ids of the right value that no table can be asked for."""
+    if isinstance(ids, list | tuple) and any(type(plain_number(i)) is float for i in ids):
+        raise CheckFailed(
+            f"  The ids of {name} are floats. An id is a place in a list: an int.\n"
+            f"{describe(inputs)}\n  got         {show(ids)}"
+        )
 
 
 def _check_pieces(encode_word: object, word: str, merges: Sequence[Pair], hint: str = "") -> None:
@@ -1164,6 +1236,7 @@ def _check_ids(encode_text: object, text: str, merges: Sequence[IdPair]) -> None
     answer = call_twice(encode_text, inputs)
     expected = _text_ids(text, merges)
     expect_value(answer, expected, "the ids of encode_text", inputs, _TEXT_TWINS)
+    _expect_whole_numbers(answer, "encode_text", inputs)
 
 
 def _expect_refusal(candidate: object, inputs: Mapping[str, object], why: str) -> None:
@@ -1210,6 +1283,26 @@ def _expect_back(
 # Words with their counts, merges, the fewest occurrences, the share, and that of each mistake.
 _SHARES: list[tuple[dict[str, int], list[Pair], int, float, dict[str, float]]] = [
     (
+        {"c": 1, "ab": 2, "cba": 4},
+        [("b", "a"), ("c", "ba")],
+        2,
+        2 / 5,
+        {
+            "unweighted": 1.0,
+            "seen": 1 / 4,
+            "joined only": 1 / 2,
+            "characters only": 1 / 3,
+            "at most": 4 / 5,
+            "frequent": 3 / 5,
+            "of the text": 1 / 9,
+            "before": 0.0,
+            "count": 2.0,
+            "percent": 40.0,
+            "special": 6 / 9,
+            "twice": 3 / 8,
+        },
+    ),
+    (
         {"a": 3, "cc": 3, "ccb": 2, "cddb": 3},
         [("c", "c"), ("c", "d"), ("d", "b"), ("cd", "db")],
         3,
@@ -1255,6 +1348,10 @@ _SHARE_MISTAKES = {
     "where the split words hold it as a piece.",
     "count": "this is a number of pieces; divide it by the number of all listed pieces.",
     "percent": "this is in percent; return a share, between 0 and 1.",
+    "special": "the four special tokens are counted; here the list is made of characters and "
+    "joined pieces.",
+    "twice": "a character is listed once for each time that it stands in a word. The vocabulary "
+    "lists each once: a set.",
 }
 
 # Made so that every plausible mistake in choosing the size leads to another answer.
@@ -1331,8 +1428,9 @@ _CHOICE_MISTAKES = {
     "that keeps to it.",
     "below": "a size that meets the limit exactly keeps to it: at most, <=.",
     "distinct words": "each distinct word is counted once. A word counts as often as it occurs.",
-    "learned from all": "the merges were learned from the validation sentences too, which then are "
-    "no longer new to them. Learn from the training sentences only.",
+    "learned from all": "the merges were learned from other counts. Learn from the training "
+    "sentences only (the validation sentences are to be new), and count each word as often as it "
+    "occurs there.",
 }
 
 
@@ -1377,7 +1475,18 @@ def _check_choice(
     expected: tuple[int, float],
     mistakes: Mapping[tuple[int, float], str],
 ) -> None:
-    answer = call_twice(choose_size, inputs)
+    fits = (
+        f"  choose_size: size {expected[0]} keeps to the limit: all pieces of the validation "
+        "sentences, divided by all their words."
+    )
+    try:
+        answer = call_twice(choose_size, inputs)
+    except CheckFailed as failed:
+        if "raises ValueError: min()" not in str(failed):  # of no size at all
+            raise
+        raise CheckFailed(f"{fits}\n{failed}") from None
+    if answer is None:
+        raise CheckFailed(f"{fits} You return None.\n{describe(inputs)}")
     pair = expect_pair(answer, ("size", "pieces_per_word"), {})
     numbers = [number for each in pair if (number := plain_number(each)) is not None]
     if len(numbers) != 2:
@@ -1394,6 +1503,8 @@ def _check_choice(
     named = [name for wrong, name in mistakes.items() if close(wrong)]
     if named:
         why = _CHOICE_MISTAKES[named[0]]
+    elif numbers[1] == expected[0] and abs(numbers[0] - expected[1]) < 1e-3:
+        why = "the two stand in the wrong order: first the size, then the pieces a word."
     elif numbers[0] not in inputs["sizes"]:
         why = (
             "the first result is none of the sizes to choose from. A size is a number of merges; "
@@ -1444,9 +1555,14 @@ class _Reading:
         return call(lambda ids: self.tokenizer.decode(ids), {"ids": list(ids)})
 
     def pieces(self, ids: Sequence[int]) -> list[object]:
-        """Return the text of each id alone, marks and that of the end left out."""
-        texts = [self.back([index]) for index in ids[:-1]]
-        return [t.replace("▁", "").strip() if isinstance(t, str) else t for t in texts]
+        """Return what each id adds to the decoded text, marks and that of the end left out."""
+        texts = [""]
+        for end in range(1, len(ids)):
+            text = self.back(ids[:end])
+            if not isinstance(text, str):
+                return [text]
+            texts.append(text.replace("▁", "").replace(" ", ""))
+        return [text[len(before) :] for before, text in pairwise(texts)]
 
     def failed(
         self, why: str, text: str, got: object, expected: object = None, what: str = ""
@@ -1486,13 +1602,19 @@ def _examine_order(candidate: object, thorough: bool) -> None:
                 "the word is cut as if it had no beginning. Put ▁ before each word, when the "
                 "merges are learned and when a text is encoded."
             )
-        elif got[word][:1] == [""] and expected[word][0]:
+        elif got == _cut(words, reading.merges, mark=""):
             why = (
-                "▁ stays a piece of its own: it was not there when the merges were learned. "
+                "the merges begin words with ▁, and the word that is encoded has none. Put it "
+                "before each word there, too."
+            )
+        elif got[word][:1] in ([""], [UNK]) and expected[word][0]:
+            why = (
+                "▁ stays a piece of its own, listed or not: it was not there when the merges were learned. "
                 "Put it before each word then, too."
             )
         elif got[word] == [word]:
             why = "the word was looked up whole. Pieces come from merges, in their order."
+        why += " (Pieces are shown as decode writes them, without ▁.)"
         raise reading.failed(f"Pieces: {why}", word, got[word], expected[word])
 
 
@@ -1590,6 +1712,10 @@ def _examine_unknown(candidate: object, thorough: bool) -> None:
         elif not unknown:
             why = "all characters are listed, and yet there is UNK_ID."
         raise reading.failed(f"Unknown: {why}", text, ids)
+    ids = reading.ids("cät")
+    if (got := reading.back(ids)) == "ct":
+        why = "decode leaves UNK_ID out, and nobody sees that something was there."
+        raise reading.failed(f"Unknown: {why}", "cät", got)
 
 
 def _examine_all(candidate: object, thorough: bool) -> None:
