@@ -56,18 +56,13 @@ class AnalogyScore(NamedTuple):
             raise ValueError("there were no questions")
         return self.asked / (self.asked + self.skipped)
 
-    @classmethod
-    def total(cls, scores: Iterable["AnalogyScore"]) -> Self:
-        """Return the score of all questions together, of which `scores` has each section's."""
-        return cls(*(sum(numbers) for numbers in zip(*scores, strict=True)))
-
 
 class SimilarityScore(NamedTuple):
     """How well cosines rank pairs of words as people do."""
 
     correlation: float | None
-    """Spearman's: 1 where both rank alike, 0 where they have nothing in common. None where fewer
-    than two pairs could be asked."""
+    """Spearman's: 1 where both rank alike, 0 where they have nothing in common. None where there
+    is nothing to rank: fewer than two pairs could be asked, or one side finds all alike."""
     asked: int
     skipped: int
     """Pairs with a word that has no vector: they are not asked."""
@@ -91,7 +86,7 @@ class WordVectors:
     .. math:: \operatorname*{argmax}_{d} \; \cos(d, \; b - a + c)
 
     over vectors made of length 1 (Mikolov, Yih & Zweig 2013, https://aclanthology.org/N13-1090,
-    section 4; called 3CosAdd by Levy & Goldberg 2014, https://aclanthology.org/W14-1618).
+    section 5; called 3CosAdd by Levy & Goldberg 2014, https://aclanthology.org/W14-1618).
     By custom :math:`a`, :math:`b` and :math:`c` are no answers. Let in, :math:`c` itself was the
     nearest in 93 cases of 100 (Linzen 2016, https://aclanthology.org/W16-2503, section 4), so a
     score should say whether the custom was kept.
@@ -137,7 +132,8 @@ class WordVectors:
         known = [pair for pair in pairs if pair[0] in self and pair[1] in self]
         cosines = [self.similarity(one, other) for one, other, _ in known]
         by_people = [judged for _, _, judged in known]
-        correlation = spearman(cosines, by_people) if len(known) > 1 else None
+        ranked = min(len(set(cosines)), len(set(by_people))) > 1
+        correlation = spearman(cosines, by_people) if ranked else None
         return SimilarityScore(correlation, len(known), len(pairs) - len(known))
 
     # Analogies

@@ -11,7 +11,7 @@ from attentively.data.words import parse_analogies, parse_similarities, split_wo
 FRENCH = "Go.\tVa !\nDon’t go!\tNe va pas !\nGo!\tMarche.\n...\t…\nA café.\tUn café.\n"
 SPANISH = "Go.\tVe.\nDon't go.\tNo vayas.\nTom is 30.\tTom tiene 30 años.\n"
 ANALOGIES = ": capitals\nParis France Rome Italy\n: gram1-verbs\ngo went eat ate\nsee saw go went\n"
-SIMILARITIES = "# Word 1\tWord 2\ttiger\nCat\ttiger\t7.35\nstock\tegg\t1.81\n"
+SIMILARITIES = "# Word 1\tWord 2\ttiger\n# and people\t\n\nCat\ttiger\t7.35\nstock\tegg\t1.81\n"
 MADE_UP = {
     "tatoeba/fra.txt": FRENCH,
     "tatoeba/spa.txt": SPANISH,
