@@ -35,6 +35,7 @@ def largest(scores, upstream, temperature):
 
 
 MISTAKES = {
+    "none": wrong.empty_list,
     "dead": wrong.dead_ones,
     "signed": wrong.with_sign,
     "summed": wrong.sum_of_entries,

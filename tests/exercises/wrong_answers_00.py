@@ -288,6 +288,10 @@ def one_too_few(scores):
     return softmax(scores)[..., :-1]
 
 
+def fixed_number_subtracted(scores):
+    return not_stable(scores - 1000)
+
+
 SOFTMAXES = [
     (without_exp, "The exp is missing"),
     (not_divided, "not yet divided by their sum"),
@@ -296,6 +300,7 @@ SOFTMAXES = [
     (largest_of_all, "the largest score of the whole tensor was subtracted"),
     (mean_subtracted, "not the row's largest score"),
     (smallest_subtracted, "not the row's largest score"),
+    (fixed_number_subtracted, "Is a fixed number subtracted?"),
     (sum_without_keepdim, "keepdim=True"),
     (max_without_keepdim, "keepdim=True, in max as well as in sum"),
     (nothing_kept, "keepdim=True, in max as well as in sum"),
@@ -423,6 +428,10 @@ scores_for_weights = alive_by(largest, weigh=lambda s, t: s / t)
 every_row_alive = alive_by(lambda gradient: gradient.abs().amax(-1).min())
 
 
+def empty_list(scores, upstream, temperatures, bound):
+    return []
+
+
 def only_the_first(scores, upstream, temperatures, bound):
     return alive(scores, upstream, temperatures, bound)[0]
 
@@ -455,6 +464,7 @@ GRADIENTS = [
     ((summed_at_the_end, alive), "One number for each score"),
     ((by_autograd, alive), "Your code raises RuntimeError"),
     ((divided_by_the_weights, alive), "There is NaN"),
+    ((softmax_gradient, empty_list), "the list is empty"),
     ((softmax_gradient, dead_ones), "Return the others"),
     ((softmax_gradient, with_sign), "take .abs() before .max()"),
     ((softmax_gradient, sum_of_entries), "seem to be added up"),
@@ -533,6 +543,15 @@ def largest_left_out(logits, targets):
     return total - logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
+def largest_outside_only(logits, targets):
+    left = logits - logits.max(-1, keepdim=True).values
+    return logits.exp().sum(-1).log() - left.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+
+
+def every_axis_squeezed(logits, targets):
+    return surprises(logits, targets).squeeze()
+
+
 def last_axis_kept(logits, targets):
     return surprises(logits, targets).unsqueeze(-1)
 
@@ -571,9 +590,11 @@ SURPRISES = [
     (clamped, "is cut off"),
     (with_epsilon, "is cut off"),
     (largest_left_out, "subtracted from the other logits, not from the target's"),
-    (last_axis_kept, "One number for each target"),
+    (largest_outside_only, "subtracted from the target's, not inside the exp"),
+    (last_axis_kept, "is to go: .squeeze(-1)"),
+    (every_axis_squeezed, "squeeze(-1) the last one only"),
     (averaged_already, "nothing is averaged yet"),
-    (every_word, "One number for each target"),
+    (every_word, "not for each word: pick the target's"),
     (first_sentence_only, "the targets of the first one"),
     (surprises_detached, "no gradient flows through them"),
     (targets_not_unsqueezed, "Your code raises RuntimeError"),
@@ -589,6 +610,10 @@ def padding_counted(s, y, pad):
 
 def padding_in_the_denominator(s, y, pad):
     return (s * (y != pad)).sum() / y.numel()
+
+
+def padding_in_the_sum(s, y, pad):
+    return s.sum() / (y != pad).sum()
 
 
 def mean_of_sentence_means(s, y, pad):
@@ -654,6 +679,10 @@ def exp_with_padding_below(s, y, pad):
     return padding_in_the_denominator(s, y, pad).exp()
 
 
+def exp_with_padding_above(s, y, pad):
+    return padding_in_the_sum(s, y, pad).exp()
+
+
 def exp_of_sentence_means(s, y, pad):
     return mean_of_sentence_means(s, y, pad).exp()
 
@@ -669,6 +698,7 @@ def cut_from_the_gradient(s, y, pad):
 PERPLEXITIES = [
     ((padding_counted, perplexity), "Padding is counted like a word"),
     ((padding_in_the_denominator, perplexity), "still counted in the number"),
+    ((padding_in_the_sum, perplexity), "mean_surprise: Padding is left out of the number"),
     ((mean_of_sentence_means, perplexity), "the mean of the sentences' means"),
     ((the_padding_only, perplexity), "the wrong way round"),
     ((only_summed, perplexity), "This is the sum"),
@@ -685,6 +715,7 @@ PERPLEXITIES = [
     ((mean_surprise, exp_forgotten), "take e to the power of it"),
     ((mean_surprise, exp_with_padding), "perplexity: Padding is counted like a word"),
     ((mean_surprise, exp_with_padding_below), "perplexity: Padding is left out of the sum"),
+    ((mean_surprise, exp_with_padding_above), "perplexity: Padding is left out of the number"),
     ((mean_surprise, exp_of_sentence_means), "the mean of the sentences' means"),
     ((mean_surprise, mean_of_sentence_perplexities), "the sentences' perplexities"),
 ]

@@ -328,6 +328,10 @@ _OVERFLOW = (
     "and neither inf / inf nor 0 / 0 is a number. Subtract each row's largest score before exp; "
     "that changes no weight."
 )
+_UNDERFLOW = (
+    "There is NaN: every exp of a row rounds to 0, and 0 / 0 is no number. Is a fixed number "
+    "subtracted? Subtract each row's largest score, which leaves exp(0) = 1 in every row."
+)
 _SOFTMAX_TWINS = (
     Twin(
         "The exp is missing: a negative score would become a negative weight.",
@@ -429,8 +433,8 @@ def _expect_softmax(candidate: object, scores: Tensor, nan: str | None) -> Tenso
     inputs = {"scores": scores}
     weights = call_twice(candidate, inputs)
     twins = list(_SOFTMAX_TWINS)
-    if type(weights) is Tensor and weights.isnan().any() and nan:
-        twins = [Twin(nan, lambda _: weights)]
+    if type(weights) is Tensor and weights.isnan().any():
+        twins = [Twin(nan or _UNDERFLOW, lambda _: weights)]
     hint = "One weight for each score."
     expect_equal(weights, scores.softmax(dim=-1), "the weights", inputs, twins, hint)
     assert isinstance(weights, Tensor)  # or expect_equal would have said so
@@ -557,6 +561,7 @@ def _why_not_zero(got: Tensor, weights: Tensor) -> str:
 
 
 _SAID_OF_ALIVE = {
+    "none": "the list is empty, but at some of these temperatures the gradient is alive.",
     "dead": "these are the temperatures at which the gradient is dead. Return the others.",
     "signed": "the sign counts here, but -0.3 is as strong as 0.3: take .abs() before .max().",
     "summed": "the entries seem to be added up; the largest one is asked for.",
@@ -581,6 +586,7 @@ _ALIVE: list[tuple[dict[str, object], list[float], dict[str, list[float]]]] = [
         },
         [0.2, 0.5, 1.0, 2.0, 5.0],
         {
+            "none": [],
             "dead": [0.05, 0.1, 10.0, 20.0, 50.0],
             "signed": [0.2, 0.5, 1.0, 2.0],
             "summed": [0.2, 0.5, 1.0, 2.0, 5.0, 10.0],
@@ -681,6 +687,11 @@ _SURPRISE_TWINS = (
         lambda z, y: _surprises(z, y) - z.max(dim=-1).values,
     ),
     Twin(
+        "The largest logit is subtracted from the target's, not inside the exp. Subtract it once, "
+        "from all, and go on with what is left.",
+        lambda z, y: _surprises(z, y) + z.max(dim=-1).values,
+    ),
+    Twin(
         "There is infinity: softmax rounds a tiny probability to 0, and log(0) is -infinity. Take "
         "the logarithm by formula: log p = logit - largest - log(sum of exp(logit - largest)).",
         lambda z, y: -_of_the_targets(z.softmax(dim=-1).log(), y),
@@ -740,8 +751,23 @@ def _expect_surprises(candidate: object, inputs: Mapping[str, Tensor]) -> None:
         and 0 < answer.max() < 100 < expected.max()
     ):
         twins = [Twin(_CUT_OFF, lambda *_: answer)]
-    hint = "One number for each target, (batch, len): nothing is averaged yet."
+    hint = _of_the_shape(tuple(answer.shape), *inputs.values()) if type(answer) is Tensor else ""
     expect_equal(answer, expected, "the surprises", inputs, twins, hint)
+
+
+def _of_the_shape(shape: tuple[int, ...], logits: Tensor, targets: Tensor) -> str:
+    """Say what may have made a wrong shape of the surprises."""
+    one_for_each = "One number for each target, (batch, len)"
+    if shape == logits.shape:
+        return f"{one_for_each}, not for each word: pick the target's. gather does it."
+    if shape == (*targets.shape, 1):
+        return f"{one_for_each}: the last axis, which gather needs, is to go: .squeeze(-1)."
+    if shape == targets.squeeze().shape:
+        return (
+            f"{one_for_each}: nothing is averaged yet. Or is it .squeeze()? That takes away every "
+            "axis of size 1, squeeze(-1) the last one only."
+        )
+    return f"{one_for_each}: nothing is averaged yet."
 
 
 # Part 5
@@ -761,6 +787,11 @@ _MEAN_TWINS = (
     Twin(
         "Padding is left out of the sum, but still counted in the number that it is divided by.",
         lambda s, y, pad: (s * (y != pad)).sum() / y.numel(),
+    ),
+    Twin(
+        "Padding is left out of the number that it is divided by, but its surprises are still in "
+        "the sum.",
+        lambda s, y, pad: s.sum() / (y != pad).sum(),
     ),
     Twin(
         "This is the mean of the sentences' means: a word in a short sentence counts more than one "
@@ -811,6 +842,11 @@ _PERPLEXITY_TWINS = (
     Twin(
         "Padding is left out of the sum, but still counted in the number that it is divided by.",
         lambda s, y, pad: ((s * (y != pad)).sum() / y.numel()).exp(),
+    ),
+    Twin(
+        "Padding is left out of the number that it is divided by, but its surprises are still in "
+        "the sum.",
+        lambda s, y, pad: (s.sum() / (y != pad).sum()).exp(),
     ),
     Twin(
         "This starts from the mean of the sentences' means. Sum over the whole batch, divide once.",
