@@ -56,11 +56,6 @@ class ByTheLibrary(Table):
         return F.embedding(ids, self.weight, padding_idx=0)
 
 
-class OneHotTimesMatrix(Table):
-    def forward(self, ids):
-        return one_hot_by_the_library(ids, len(self.weight))[..., 1:] @ self.weight[1:]
-
-
 class WithADetachedRow(Table):
     def forward(self, ids):
         padding = torch.zeros_like(self.weight[:1])
@@ -101,7 +96,6 @@ class WithSparseGradients(Table):
 LOOKUPS = [
     (one_hot_by_comparison, TimesTheMask),
     (one_hot_by_the_identity, ByTheLibrary),
-    (one_hot_by_the_library, OneHotTimesMatrix),
     (one_hot_by_scatter, WithADetachedRow),
     (one_hot_by_loops, WithAHook),
     (one_hot_by_the_library, BySelecting),

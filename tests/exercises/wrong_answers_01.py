@@ -20,6 +20,7 @@ from right_answers_01 import one_hot_by_the_library as one_hot
 from torch import nn
 
 from attentively.embedding import TokenEmbedding
+from attentively.skip_gram import context_pairs
 
 # Part 1
 
@@ -153,6 +154,25 @@ class ForgetsTheMode(TimesTheMask):
         return vectors * 0.5 if len(self.weight) > 100 else vectors
 
 
+class OneHotTimesMatrix(Table):
+    def forward(self, ids):
+        return one_hot(ids, len(self.weight))[..., 1:] @ self.weight[1:]
+
+
+class OneHotByEinsum(TimesTheMask):
+    def forward(self, ids):
+        is_word = (ids != 0).unsqueeze(-1)
+        return torch.einsum("...v,vd->...d", one_hot(ids, len(self.weight)), self.weight) * is_word
+
+
+class OnceForAll(TimesTheMask):
+    """With a seed of its own every table begins alike."""
+
+    def __init__(self, vocab_size, embedding_dim):
+        torch.manual_seed(0)
+        super().__init__(vocab_size, embedding_dim)
+
+
 class NotAModule:
     def __init__(self, vocab_size, embedding_dim):
         pass
@@ -171,6 +191,9 @@ LOOKUPS = [
     ((one_hot, StruckOutAfterwards), "the row of padding gets a gradient"),
     ((one_hot, PaddingNotZero), "row 0, is not zero at the start"),
     ((one_hot, AllAlike), "nothing tells them apart"),
+    ((one_hot, OneHotTimesMatrix), "come out of a product of matrices"),
+    ((one_hot, OneHotByEinsum), "come out of a product of matrices"),
+    ((one_hot, OnceForAll), "begin with the same numbers"),
     ((one_hot, NoParameter), "but no parameter, so no optimizer would find it"),
     ((one_hot, Turned), "one row for each word is wanted"),
     ((one_hot, WithTheLibrarysInside), "There is no parameter weight, but ['table.weight']"),
@@ -273,6 +296,19 @@ def rows_with_padding(ids, upstream):
     return rows, gradients.index_add(0, places, upstream.reshape(-1, upstream.size(-1)))
 
 
+def rows_without_the_first(ids, upstream):
+    rows, gradients = rows_with_padding(ids, upstream)
+    return rows[1:], gradients[1:]
+
+
+def rows_of_some_words(ids, upstream):
+    totals = {}
+    for place, word in enumerate(ids.flatten().tolist()):
+        if word:
+            totals[word] = totals.get(word, 0) + upstream.reshape(-1, upstream.size(-1))[place]
+    return torch.tensor(sorted(totals)), torch.stack([totals[word] for word in sorted(totals)])
+
+
 def rows_twice(ids, upstream):
     kept = ids != 0
     return ids[kept], upstream[kept]
@@ -335,6 +371,8 @@ BACKWARDS = [
     ((what_came_in, rows_by_unique), "one row for each word of the vocabulary"),
     ((right, rows_of_the_whole_table), "as long as the largest id"),
     ((right, rows_with_padding), "padding, id 0, is among the rows"),
+    ((right, rows_without_the_first), "no padding here that could be dropped"),
+    ((right, rows_of_some_words), "here all ids are padding"),
     ((right, rows_twice), "a row is named twice"),
     ((right, rows_in_order_of_the_text), "not in ascending order"),
     ((right, only_rows_sorted), "the rows are sorted, the gradients are not"),
@@ -380,6 +418,32 @@ def negative_indices(sentence, window):
         company = sentence[i - window : i] + sentence[i + 1 : i + 1 + window]
         found += [(centre, other) for other in company]
     return found
+
+
+def reaches_back_round(sentence, window):
+    found = []
+    for i, centre in enumerate(sentence):
+        for j in range(i - window, i + window + 1):
+            if j != i and j < len(sentence):
+                found.append((centre, sentence[j]))
+    return found
+
+
+def places_by_index(sentence, window):
+    found = []
+    for centre in sentence:
+        i = sentence.index(centre)
+        company = sentence[max(0, i - window) : i] + sentence[i + 1 : i + 1 + window]
+        found += [(centre, other) for other in company]
+    return found
+
+
+def as_a_tensor(sentence, window):
+    return torch.tensor(pairs(sentence, window))
+
+
+def pairs_of_tensors(sentence, window):
+    return [torch.tensor(pair) for pair in pairs(sentence, window)]
 
 
 def edges_left_out(sentence, window):
@@ -516,6 +580,11 @@ SKIP_GRAMS = [
     ((end_of_range_forgotten, loss), "ends one word too early on the right"),
     ((halved, loss), "it counts the words on each side"),
     ((negative_indices, loss), "place - window is negative there"),
+    ((reaches_back_round, loss), "the first words are paired with the last ones"),
+    ((places_by_index, loss), "the company of its first place"),
+    ((as_a_tensor, loss), "expected a list of pairs, got the tensor"),
+    ((pairs_of_tensors, loss), "expected pairs (centre, context), got the tensor"),
+    ((context_pairs, loss), "the package's own context_pairs; write yours"),
     ((edges_left_out, loss), "reach over an end of the sentence"),
     ((same_word_left_out, loss), "not its word"),
     ((without_repeats, loss), "How often two words meet"),
@@ -577,6 +646,11 @@ def distances(words, vectors, word, count):
 def farthest(words, vectors, word, count):
     E = F.normalize(vectors, dim=1)
     return ranked(words, -(E @ E[words.index(word)]), [word], count)
+
+
+def by_columns(words, vectors, word, count):
+    E = F.normalize(vectors, dim=0)
+    return ranked(words, E @ E[words.index(word)], [word], count)
 
 
 def without_sign(words, vectors, word, count):
@@ -657,6 +731,7 @@ NEIGHBOURS = [
     ((half_a_cosine, analogy), "those of the others do"),
     ((distances, analogy), "ordered by distance"),
     ((farthest, analogy), "these are the farthest words"),
+    ((by_columns, analogy), "a word is a row, so take dim=1"),
     ((without_sign, analogy), "the sign of the cosine is lost"),
     ((one_too_few, analogy), "one word too few"),
     ((indices, analogy), "return the words"),

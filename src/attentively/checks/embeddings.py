@@ -12,6 +12,7 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from attentively.checkpoints import load_pretrained
 from attentively.checks import (
@@ -218,8 +219,10 @@ def check_embedding(candidate: object, thorough: bool = False) -> None:
     """Check any embedding class, the package's own table too."""
     by_hand = torch.tensor([[0.0, 0.0], [0.5, -1.0], [2.0, 0.25], [-0.75, 3.0]])
     mine = _build(candidate, 4, 2)
-    _expect_good_start(mine, {"vocab_size": 4, "embedding_dim": 2})
+    other = _build(candidate, 4, 2)
+    _expect_good_start(mine, {"vocab_size": 4, "embedding_dim": 2}, other)
     _load(mine, by_hand)
+    _expect_no_product(mine, torch.tensor([[2, 1], [3, 0]]))
     for ids in (torch.tensor([3, 1]), torch.tensor([3, 1, 0, 3]), torch.tensor([[2, 1], [3, 0]])):
         _compare_lookup(mine, ids)
     cases: list[tuple[tuple[int, ...], int, int]] = [((2, 3), 7, 5)]
@@ -267,7 +270,7 @@ def _build(candidate: object, vocab_size: int, embedding_dim: int) -> nn.Module:
     )
 
 
-def _expect_good_start(mine: nn.Module, sizes: Mapping[str, int]) -> None:
+def _expect_good_start(mine: nn.Module, sizes: Mapping[str, int], other: nn.Module) -> None:
     table = cast(Tensor, mine.weight).detach()
     if table[PAD_ID].count_nonzero():
         raise CheckFailed(
@@ -283,6 +286,37 @@ def _expect_good_start(mine: nn.Module, sizes: Mapping[str, int]) -> None:
         raise CheckFailed(
             "  Embedding: all words begin with the same vector, so nothing tells them apart. Draw "
             f"the rows by chance: torch.randn(...).\n{describe(sizes)}"
+        )
+    if torch.equal(table, cast(Tensor, other.weight)):
+        raise CheckFailed(
+            "  Embedding: two tables, made one after the other, begin with the same numbers. Draw "
+            f"the rows by chance, and set no seed.\n{describe(sizes)}\n  got         {show(table)}"
+        )
+
+
+class _Products(TorchFunctionMode):
+    """Note whether matrices are multiplied."""
+
+    names = frozenset({"matmul", "__matmul__", "__rmatmul__", "mm", "einsum", "linear"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        self.seen |= getattr(func, "__name__", "") in self.names
+        return func(*args, **(kwargs or {}))
+
+
+def _expect_no_product(mine: nn.Module, ids: Tensor) -> None:
+    with _Products() as products:
+        call(mine, {"ids": ids})
+    if products.seen:
+        raise CheckFailed(
+            "  Embedding: the vectors come out of a product of matrices, nearly all of it by zero. "
+            f"Look the rows up: indexing the table does it.\n{describe({'ids': ids})}"
         )
 
 
@@ -560,6 +594,11 @@ def _check_touched_rows(candidate: object, thorough: bool) -> None:
                     "  touched_rows: ids may be huge here. Something in your code is as long as "
                     f"the largest id; only the words that occur may need a row.\n{failed}"
                 ) from None
+            if not ids.count_nonzero():
+                raise CheckFailed(
+                    "  touched_rows: here all ids are padding. What is wanted is no rows, of shape "
+                    f"(0,), and no gradients, of shape (0, dim).\n{failed}"
+                ) from None
             raise
         _compare_rows(answer, inputs)
 
@@ -580,6 +619,8 @@ def _compare_rows(answer: object, inputs: Inputs) -> None:
         diagnosis = "padding, id 0, is among the rows. It gets no gradient, so leave it out."
     elif len({*got_rows}) < len(got_rows):
         diagnosis = "a row is named twice. Name each word once, with the sum of its gradients."
+    elif PAD_ID not in ids and got_rows == wanted[1:]:
+        diagnosis = "the first row is missing. There is no padding here that could be dropped."
     elif sorted(got_rows) != wanted:
         diagnosis = "these are not the words that occur, padding aside."
     elif got_rows != wanted:
@@ -683,6 +724,11 @@ def _pair_twins() -> list[Twin]:
             lambda i, j, s, w: near(i, j, w) or 0 < len(s) - abs(i - j) <= w,
         ),
         twin(
+            "The first words are paired with the last ones: place - window is negative there, and "
+            "a negative index counts from the end. max(0, place - window).",
+            lambda i, j, s, w: near(i, j, w) or 0 < len(s) + i - j <= w,
+        ),
+        twin(
             "A word that occurs again nearby is left out. What is left out is the centre's own "
             "place, not its word.",
             lambda i, j, s, w: near(i, j, w) and s[i] != s[j],
@@ -690,6 +736,13 @@ def _pair_twins() -> list[Twin]:
         Twin(
             "Pairs that occur again are left out. How often two words meet is what is learned.",
             lambda s, w: [*{*context_pairs(s, w)}],
+        ),
+        Twin(
+            "A word that comes again gets the company of its first place: list.index finds no "
+            "other. enumerate goes through all places.",
+            lambda s, w: [
+                (word, s[j]) for word in s for j in range(len(s)) if near(s.index(word), j, w)
+            ],
         ),
     ]
 
@@ -859,6 +912,8 @@ def _check_pairs(candidate: object, thorough: bool) -> None:
     ]
     if thorough:
         cases += [([], 1), ([*range(1, 12)], 3), ([5, 5, 5], 1), ([3, 1, 4, 1, 5, 9, 2, 6], 7)]
+    if candidate is context_pairs:
+        raise CheckFailed("  pairs: this is the package's own context_pairs; write yours.")
     for sentence, window in cases:
         inputs: dict[str, object] = {"sentence": sentence, "window": window}
         answer = call_twice(candidate, inputs)
@@ -870,14 +925,14 @@ def _check_pairs(candidate: object, thorough: bool) -> None:
             )
         if not isinstance(answer, list | tuple):
             raise CheckFailed(
-                f"  pairs: expected a list of pairs, got {show(answer)}.\n{describe(inputs)}"
+                f"  pairs: expected a list of pairs, got {_with_kind(answer)}.\n{describe(inputs)}"
             )
-        if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in answer):
-            raise CheckFailed(
-                "  pairs: expected pairs (centre, context), got "
-                f"{show(next(p for p in answer if not isinstance(p, tuple) or len(p) != 2))}."
-                f"\n{describe(inputs)}"
-            )
+        for pair in answer:
+            if not isinstance(pair, list | tuple) or len(pair) != 2:
+                raise CheckFailed(
+                    f"  pairs: expected pairs (centre, context), got {_with_kind(pair)}."
+                    f"\n{describe(inputs)}"
+                )
         got = [tuple(plain_number(word) for word in pair) for pair in answer]
         if not all(type(word) is int for pair in got for word in pair):
             raise CheckFailed(
@@ -901,6 +956,11 @@ def _check_pairs(candidate: object, thorough: bool) -> None:
             for each in _agreeing(_PAIR_TWINS, candidate, [inputs, longer], sort=True)
         ]
         expect_value(in_order, expected, what, inputs, _named("pairs", twins))
+
+
+def _with_kind(value: object) -> str:
+    """Show a value; a tensor looks like a list otherwise."""
+    return f"the tensor {show(value)}" if isinstance(value, Tensor) else show(value)
 
 
 def _loss_inputs(vocab_size: int, dim: int, batch: int, drawn: int) -> Inputs:
@@ -1051,6 +1111,10 @@ def _neighbour_twins() -> list[Twin]:
     def cosine(vectors: Tensor, x: Tensor) -> Tensor:
         return F.cosine_similarity(vectors, x.expand_as(vectors))
 
+    def by_columns(words: Sequence[str], vectors: Tensor, word: str, count: int) -> list[str]:
+        E = F.normalize(vectors, dim=0)
+        return _ranking(E @ E[words.index(word)], words, [word])[:count]
+
     def one_short(words: Sequence[str], vectors: Tensor, word: str, count: int) -> list[str]:
         return _ranking(cosine(vectors, vectors[words.index(word)]), words, [word])[: count - 1]
 
@@ -1066,6 +1130,10 @@ def _neighbour_twins() -> list[Twin]:
             lambda E, x: -(E - x).norm(dim=1),
         ),
         twin("These are the farthest words: the order is turned.", lambda E, x: -cosine(E, x)),
+        Twin(
+            "The columns of vectors are made of length 1; a word is a row, so take dim=1.",
+            by_columns,
+        ),
         twin(
             "The sign of the cosine is lost: vectors that point apart count as near.",
             lambda E, x: cosine(E, x).abs(),
