@@ -1609,8 +1609,8 @@ def _examine_order(candidate: object, thorough: bool) -> None:
             )
         elif got[word][:1] in ([""], [UNK]) and expected[word][0]:
             why = (
-                "▁ stays a piece of its own, listed or not: it was not there when the merges were learned. "
-                "Put it before each word then, too."
+                "▁ stays a piece of its own, listed or not: it was not there when the merges "
+                "were learned. Put it before each word then, too."
             )
         elif got[word] == [word]:
             why = "the word was looked up whole. Pieces come from merges, in their order."
