@@ -1,0 +1,425 @@
+"""Exposure: what a decoder says after the true words, and what it says after its own.
+
+In training it reads true words (teacher forcing); at work it reads what it said itself (free
+running). `compare` measures one model both ways. Beside it: training on its own words, and the
+source read forwards or reversed, as by Sutskever, Vinyals & Le (2014),
+https://arxiv.org/abs/1409.3215, section 3.3.
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attentively import device
+from attentively.checkpoints import Checkpoint, load_pretrained
+from attentively.data import tatoeba, toy
+from attentively.data.batches import Batch, Example, collate, encode_pairs, in_order, pad
+from attentively.data.pairs import Pair
+from attentively.decoding import evaluating
+from attentively.embedding import TokenEmbedding
+from attentively.experiments.runner import Experiment, Row
+from attentively.experiments.toy_translation import as_text, new_checkpoint
+from attentively.losses import cross_entropy
+from attentively.protocol import EncoderDecoder, Memory
+from attentively.seq2seq import AttentiveDecoder, RecurrentModel, Seq2Seq, Seq2SeqConfig
+from attentively.training import Trainer, TrainingConfig
+from attentively.vocabulary import END_ID, PAD_ID, START_ID
+
+SHIPPED = "tatoeba-en-fr-additive"
+"""A model of real data, trained for long; its tokenizer serves the short trainings too."""
+
+LONGEST_DISTANCE = 8
+"""So many words after the first slip are told apart."""
+
+
+class FreeRun(NamedTuple):
+    """What a model says when it reads its own words."""
+
+    logits: Float[Tensor, "batch steps vocab"]
+    words: Int[Tensor, "batch steps"]
+    """The likeliest word of each step, which is read at the next."""
+
+
+def run_free(model: EncoderDecoder, src: Int[Tensor, "batch src_len"], steps: int) -> FreeRun:
+    """Write `steps` words, whatever they are: even after the end token the model goes on."""
+    src_mask = model.source_mask(src)
+    state = model.start(model.encode(src, src_mask), src_mask)
+    word = torch.full((len(src),), START_ID, device=src.device)
+    logits, words = [], []
+    for _ in range(steps):
+        scores, state = model.step(word, state)
+        word = scores.argmax(dim=-1)
+        logits.append(scores)
+        words.append(word)
+    return FreeRun(torch.stack(logits, dim=1), torch.stack(words, dim=1))
+
+
+class FreeRunningTrainer(Trainer):
+    """Train as the model will be used: every word is predicted from the model's own words."""
+
+    def _loss(self, batch: Batch) -> Tensor:
+        targets = batch.tgt[:, 1:]
+        logits = run_free(self.model, batch.src, targets.shape[1]).logits  # type: ignore[arg-type]
+        return cross_entropy(logits, targets, PAD_ID)
+
+
+class Positions(NamedTuple):
+    """One number for each target token: of a batch, or, flattened, of a corpus."""
+
+    real: Bool[Tensor, "*shape"]
+    alive: Bool[Tensor, "*shape"]
+    """Real, and the model's own sentence has not ended before."""
+    slipped: Bool[Tensor, "*shape"]
+    """Alive, and one of the model's own words before is not the true one."""
+    distance: Int[Tensor, "*shape"]
+    """How many words ago the first such word was said."""
+    losses: dict[str, Float[Tensor, "*shape"]]
+    """The surprise at the true token (nats), by what was read before it."""
+    right: dict[str, Bool[Tensor, "*shape"]]
+    """Whether the true token is the likeliest, likewise."""
+
+
+def look(model: EncoderDecoder, batch: Batch) -> Positions:
+    """Predict every token of the targets three times.
+
+    ``gold``: after the true words. ``own``: after the model's own. ``slip``: after the true
+    words, but for the first of the model's own that is wrong.
+    """
+    src, tgt = batch
+    words, targets = tgt[:, :-1], tgt[:, 1:]
+    real = targets != PAD_ID
+    src_mask = model.source_mask(src)
+    memory = model.encode(src, src_mask)
+    own = run_free(model, src, targets.shape[1])
+
+    wrong = (own.words != targets) & real
+    first_wrong = wrong.long().argmax(dim=1, keepdim=True)
+    place = torch.arange(targets.shape[1], device=src.device)
+    alive = real & ~_before(own.words == END_ID)
+    one_wrong = torch.where(
+        wrong.any(dim=1, keepdim=True) & (place == first_wrong + 1), own.words.roll(1, 1), words
+    )
+
+    logits = {
+        "gold": model.decode(words, memory, src_mask).logits,
+        "slip": model.decode(one_wrong, memory, src_mask).logits,
+        "own": own.logits,
+    }
+    return Positions(
+        real=real,
+        alive=alive,
+        slipped=alive & _before(wrong),
+        distance=place - first_wrong,
+        losses={name: surprise(given, targets) for name, given in logits.items()},
+        right={name: given.argmax(dim=-1) == targets for name, given in logits.items()},
+    )
+
+
+def surprise(
+    logits: Float[Tensor, "batch tgt_len vocab"], targets: Int[Tensor, "batch tgt_len"]
+) -> Float[Tensor, "batch tgt_len"]:
+    """Return how surprised the model is at each target, in nats."""
+    chosen = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))
+    return -chosen.squeeze(-1)
+
+
+def _before(happened: Bool[Tensor, "batch steps"]) -> Bool[Tensor, "batch steps"]:
+    """Whether something has happened before each step."""
+    return (happened.cumsum(dim=1) - happened.long()) > 0
+
+
+def compare(model: EncoderDecoder, examples: Sequence[Example], batch_size: int = 256) -> Row:
+    """Return losses and accuracies after true and after own words.
+
+    Where the model's own sentence has ended there is nothing to compare the loss of; for its
+    accuracy every token missing there is wrong.
+    """
+    where = next(model.parameters()).device
+    ordered = sorted(examples, key=lambda example: len(example.tgt))
+    exact, batches = 0, []
+    with evaluating(model):
+        for indices in in_order(len(ordered), batch_size):
+            found = look(model, collate([ordered[index] for index in indices]).to(where))
+            exact += int((found.right["gold"] | ~found.real).all(dim=1).sum())
+            batches.append(found)
+    at = _joined(batches)
+    every = len(at.real)
+    return {
+        "tokens": every,
+        "loss_after_gold": _mean(at.losses["gold"]),
+        "accuracy_after_gold": _mean(at.right["gold"]),
+        "accuracy_after_own": _mean(at.right["own"] & at.alive),
+        "exact_match": round(exact / len(examples), 4),
+        "alive": _summary(at, at.alive),
+        "after_slip": _summary(at, at.slipped),
+        "by_distance": [
+            {"distance": distance, **_summary(at, at.slipped & (at.distance == distance))}
+            for distance in range(1, LONGEST_DISTANCE + 1)
+        ],
+    }
+
+
+def _joined(batches: Sequence[Positions]) -> Positions:
+    """Return the real positions of all batches in one row."""
+
+    def join(parts: Iterable[Tensor]) -> Tensor:
+        return torch.cat(
+            [part[batch.real].cpu() for part, batch in zip(parts, batches, strict=True)]
+        )
+
+    return Positions(
+        join(batch.real for batch in batches),
+        join(batch.alive for batch in batches),
+        join(batch.slipped for batch in batches),
+        join(batch.distance for batch in batches),
+        {name: join(batch.losses[name] for batch in batches) for name in batches[0].losses},
+        {name: join(batch.right[name] for batch in batches) for name in batches[0].right},
+    )
+
+
+def _summary(at: Positions, chosen: Bool[Tensor, " tokens"]) -> Row:
+    """Return how many tokens are chosen, and loss and accuracy there, by what was read."""
+    row: Row = {"tokens": int(chosen.sum())}
+    if row["tokens"]:
+        for name in at.losses:
+            row[name] = {
+                "loss": _mean(at.losses[name][chosen]),
+                "accuracy": _mean(at.right[name][chosen]),
+            }
+    return row
+
+
+def _mean(values: Tensor) -> float:
+    return round(float(values.double().mean()), 4)
+
+
+def after_another_person(model: EncoderDecoder, examples: Sequence[tuple[Example, Example]]) -> Row:
+    """Return the loss of one person's translation after another's words.
+
+    Each item holds two translations of one source. Counted is what comes after the first word
+    that they do not share, until the other one ends: there nothing read is a model's mistake.
+    """
+    where = next(model.parameters()).device
+    with evaluating(model):
+        src, tgt = collate([one for one, _ in examples]).to(where)
+        words, targets = tgt[:, :-1], tgt[:, 1:]
+        read = pad([other.tgt[:-1] for _, other in examples]).to(where)
+        shared = min(words.shape[1], read.shape[1])
+        words, targets, read = words[:, :shared], targets[:, :shared], read[:, :shared]
+        chosen = (targets != PAD_ID) & (read != PAD_ID) & ((words != read).cumsum(dim=1) > 0)
+        src_mask = model.source_mask(src)
+        memory = model.encode(src, src_mask)
+        row: Row = {"tokens": int(chosen.sum())}
+        for name, given in (("gold", words), ("other", read)):
+            logits = model.decode(given, memory, src_mask).logits
+            row[name] = {
+                "loss": _mean(surprise(logits, targets)[chosen]),
+                "accuracy": _mean((logits.argmax(dim=-1) == targets)[chosen]),
+            }
+    return row
+
+
+class LastState(nn.Module):
+    """A fixed context: the state at each source's last token."""
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch query_dim"],
+        keys: Float[Tensor, "batch src_len key_dim"],
+        mask: Bool[Tensor, "batch src_len"],
+    ) -> tuple[Float[Tensor, "batch key_dim"], None]:
+        """Return that state; there are no weights."""
+        last_word = mask.sum(dim=1) - 1
+        return keys[torch.arange(len(keys), device=keys.device), last_word], None
+
+
+class OneWaySeq2Seq(RecurrentModel):
+    """`Seq2Seq` with a fixed context, and one reader in the place of two, of their joint size.
+
+    Only with one reader does the order of the source matter: of two, each reads one way.
+    """
+
+    config: Seq2SeqConfig
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+        self.config = config
+        size = 2 * config.encoder_dim
+        self.src_embedding = TokenEmbedding(config.src_vocab_size, config.embedding_dim)
+        self.reader = nn.GRU(config.embedding_dim, size, batch_first=True)
+        self.last_state = LastState()
+        tgt_embedding = TokenEmbedding(config.tgt_vocab_size, config.embedding_dim)
+        self.decoder = AttentiveDecoder(
+            tgt_embedding, self.last_state, size, size, config.decoder_dim
+        )
+        self.dropout = nn.Dropout(config.dropout)
+
+    def encode(
+        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "batch 1 src_len"]
+    ) -> Memory:
+        """Return the states; padding comes after the last token, so no state has read it."""
+        outputs, _ = self.reader(self.dropout(self.src_embedding(src)))
+        last, _ = self.last_state(outputs[:, 0], outputs, src_mask.squeeze(1))
+        return Memory(outputs, last)
+
+
+def reversed_source(example: Example) -> Example:
+    """Return the example with the words of its source in reverse; the end token stays last."""
+    return Example([*example.src[-2::-1], example.src[-1]], example.tgt)
+
+
+def measure(kind: str, steps: int, seed: int, quick: bool, directory: Path) -> Row:
+    """Train one model for so many steps, and compare what it says after true and own words.
+
+    ``toy`` and ``tatoeba`` learn from true words, ``toy-own-words`` from its own; ``shipped``
+    is trained already. ``forwards`` and ``reversed`` are two ways to read the same sources.
+    """
+    del directory  # a training takes two minutes at most, and each row is written at once
+    steps = min(steps, 10) if quick else steps
+    if kind in ("tatoeba", "shipped"):
+        return _on_real_data(kind, steps, seed, quick)
+    if kind in ("forwards", "reversed"):
+        return _in_order(kind, steps, seed, quick)
+    checkpoint = new_checkpoint("fixed", seed)
+    _, *tokenizers = checkpoint.translator()
+
+    def examples(split: str, number: int) -> list[Example]:
+        pairs = toy.load(split, 100 if quick else number, clauses=(1,))
+        return encode_pairs(as_text(pairs), *tokenizers)
+
+    trainer = FreeRunningTrainer if kind == "toy-own-words" else Trainer
+    seconds = _train(checkpoint, examples("train", 20_000), examples("validation", 200), steps,
+                     6e-3, seed, trainer)  # fmt: skip
+    return {
+        "training_seconds": seconds,
+        **compare(checkpoint.translator().model, examples("test", 1_000)),
+    }
+
+
+def _train(
+    checkpoint: Checkpoint,
+    examples: Sequence[Example],
+    validation: Sequence[Example],
+    steps: int,
+    learning_rate: float,
+    seed: int,
+    kind: type[Trainer] = Trainer,
+) -> float:
+    """Train; return the seconds it took."""
+    config = TrainingConfig(
+        steps=steps, learning_rate=learning_rate, validate_every=steps, seed=seed
+    )
+    trainer = kind(checkpoint, examples, validation, config, progress=False)
+    trainer.fit()
+    return round(trainer.seconds, 1)
+
+
+def _on_real_data(kind: str, steps: int, seed: int, quick: bool) -> Row:
+    shipped = load_pretrained(SHIPPED, device.best())
+    model, *tokenizers = shipped.translator()
+    src_tokenizer, tgt_tokenizer = tokenizers
+    row: Row = {}
+    if kind == "tatoeba":
+        torch.manual_seed(seed)
+        config = Seq2SeqConfig(
+            len(src_tokenizer),
+            len(tgt_tokenizer),
+            embedding_dim=96,
+            encoder_dim=96,
+            decoder_dim=192,
+            attention="fixed",
+            share_embeddings=True,
+        )
+        model = Seq2Seq(config)
+        pairs = _real_pairs("train", quick)
+        chosen = random.Random(seed).sample(pairs, min(len(pairs), 64 * steps))
+        validation = encode_pairs(_real_pairs("validation", quick)[:200], *tokenizers)
+        checkpoint = Checkpoint(model, src_tokenizer, tgt_tokenizer)
+        examples = encode_pairs(chosen, *tokenizers)
+        row["training_seconds"] = _train(checkpoint, examples, validation, steps, 4e-3, seed)
+    tests = _real_pairs("test", quick)
+    if kind == "shipped":  # each seed tries it on another half
+        tests = random.Random(seed).sample(tests, len(tests) // 2)
+    row |= compare(model, encode_pairs(tests, *tokenizers))
+    twice = [encode_pairs(pair, *tokenizers) for pair in two_translations(tests)]
+    if twice:
+        row["another_person"] = after_another_person(model, [(one, two) for one, two in twice])
+    return row
+
+
+def _real_pairs(split: str, quick: bool) -> list[Pair]:
+    if quick:
+        return as_text(toy.load("train", 40, clauses=(1,)))
+    return tatoeba.load(split)
+
+
+def two_translations(pairs: Sequence[Pair]) -> list[tuple[Pair, Pair]]:
+    """Return the first two translations of every source that has two."""
+    by_source: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        by_source.setdefault(pair.src, []).append(pair)
+    return [(several[0], several[1]) for several in by_source.values() if len(several) > 1]
+
+
+def _in_order(kind: str, steps: int, seed: int, quick: bool) -> Row:
+    known = new_checkpoint("fixed", seed)
+    _, *tokenizers = known.translator()
+    config = known.model.config
+    assert isinstance(config, Seq2SeqConfig)  # new_checkpoint makes no other
+    torch.manual_seed(seed)
+    model = OneWaySeq2Seq(config)
+
+    def examples(split: str, number: int, clauses: Sequence[int]) -> list[Example]:
+        pairs = toy.load(split, 40 if quick else number, clauses=clauses)
+        found = encode_pairs(as_text(pairs), *tokenizers)
+        return [reversed_source(example) for example in found] if kind == "reversed" else found
+
+    both = (1, 2)
+    seconds = _train(
+        replace(known, model=model), examples("train", 20_000, both),
+        examples("validation", 200, both), steps, 6e-3, seed,
+    )  # fmt: skip
+    compared = {clauses: compare(model, examples("test", 400, (clauses,))) for clauses in both}
+    return {
+        "training_seconds": seconds,
+        "by_clauses": [
+            {"clauses": clauses} | {name: row[name] for name in ("loss_after_gold", "exact_match")}
+            for clauses, row in compared.items()
+        ],
+        "loss_by_third": loss_by_third(model, examples("test", 400, both)),
+    }
+
+
+def loss_by_third(model: EncoderDecoder, examples: Sequence[Example]) -> list[float]:
+    """Return the loss after true words in the first, the middle and the last third of a target."""
+    where = next(model.parameters()).device
+    thirds: list[list[Tensor]] = [[], [], []]
+    with evaluating(model):
+        for indices in in_order(len(examples), 256):
+            batch = collate([examples[index] for index in indices]).to(where)
+            losses = look(model, batch).losses["gold"]
+            for row, index in zip(losses, indices, strict=True):
+                length = len(examples[index].tgt) - 1
+                for third, part in enumerate(row[:length].tensor_split(3)):
+                    thirds[third].append(part)
+    return [_mean(torch.cat(parts)) for parts in thirds]
+
+
+EXPERIMENT = Experiment(
+    name="exposure",
+    question="What does a decoder say after the true words, and what after its own?",
+    conditions=[
+        *({"kind": "toy", "steps": steps} for steps in (100, 200, 400, 800, 1600)),
+        *({"kind": "toy-own-words", "steps": steps} for steps in (200, 800)),
+        *({"kind": "tatoeba", "steps": steps} for steps in (200, 800)),
+        {"kind": "shipped", "steps": 13_000},
+        *({"kind": kind, "steps": 1_200} for kind in ("forwards", "reversed")),
+    ],
+    measure=measure,
+)
