@@ -8,9 +8,9 @@ import sys
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
-from attentively import __version__, cli, word_vectors
+from attentively import __version__, cli, vector_training, word_vectors
 from attentively.cli import vectors as command
 from attentively.data import download, words
 from attentively.experiments.word_vectors import analogy_numbers
@@ -65,7 +65,7 @@ def story(tmp_path):
         for verb, nouns in [("fed", ["cat", "dog"]), ("drove", ["car", "train"])] * 40
     ]
     path = tmp_path / "story.txt"
-    path.write_text("\n".join(lines), encoding="utf-8")
+    path.write_text("\n\n".join(lines), encoding="utf-8")  # an empty line is no sentence
     return path
 
 
@@ -146,6 +146,15 @@ def test_a_file_that_holds_no_vectors_is_named(refuses, tmp_path):
     refuses(r"no word vectors at \S*no\.safetensors", "near", "cat", "--vectors", path)
     path.write_text("cat 0.1 0.2")
     refuses(r"no\.safetensors is damaged or holds no", "near", "cat", "--vectors", path)
+    path = path.rename(tmp_path / "cat.txt")
+    refuses(r"cat\.txt is damaged or holds no", "near", "cat", "--vectors", path)
+    save_file({"a": torch.ones(1)}, path, metadata={"format": "attentively checkpoint 1"})
+    refuses("of format 'attentively checkpoint 1', not", "near", "cat", "--vectors", path)
+
+
+def test_vectors_are_found_by_the_name_they_were_given(attentively, story, tmp_path):
+    assert attentively("train", story, "--output", tmp_path / "mine", *SMALL)[0] == 0
+    assert attentively("near", "cat", "--vectors", tmp_path / "mine")[0] == 0
 
 
 def test_vectors_that_ship_are_listed_after_the_models(monkeypatch, capsys):
@@ -208,7 +217,14 @@ SMALL = shlex.split(
 )
 
 
-def test_training_writes_vectors_and_where_they_come_from(attentively, story, tmp_path):
+def test_training_writes_vectors_and_where_they_come_from(
+    attentively, story, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(vector_training, "RECORDED_EVERY", 3)
+    trained, train_vectors = [], command.train_vectors
+    monkeypatch.setattr(
+        command, "train_vectors", lambda *given: trained.append(train_vectors(*given)) or trained[0]
+    )
     output = tmp_path / "new" / "story.safetensors"
     code, out, err = attentively("train", story, "--output", output, *SMALL)
     assert (code, err) == (0, "")
@@ -231,6 +247,9 @@ def test_training_writes_vectors_and_where_they_come_from(attentively, story, tm
         },
     }
     assert (said["seed"], said["device"]) == (7, "cpu (1 thread)")
+    [(_, records, seconds)] = trained
+    assert said["train_loss"] == round(records[-1]["train_loss"], 4) != records[0]["train_loss"]
+    assert said["seconds"] == round(seconds, 1)
     assert said["versions"]["attentively"] == __version__
     assert "evaluation" not in said  # the questions are not at hand
     assert "attribution" not in said  # whose text it is we cannot know
@@ -287,7 +306,58 @@ def test_settings_that_cannot_be_are_refused(refuses, story, tmp_path, pattern, 
     assert not output.exists()
 
 
+@pytest.fixture
+def trains(monkeypatch):
+    """Tell how often a training began; what is not called lasts no five minutes."""
+    began = []
+    original = command.train_vectors
+    monkeypatch.setattr(
+        command, "train_vectors", lambda *given: began.append(1) or original(*given)
+    )
+    return began
+
+
+def test_what_would_lose_a_training_is_found_before_it(
+    refuses, trains, story, tmp_path, monkeypatch
+):
+    refuses("is no file that another could", "train", story, "--output", tmp_path, *SMALL)
+    inside = story / "out.safetensors"
+    refuses(r"nothing can be written to .*story\.txt", "train", story, "--output", inside, *SMALL)
+
+    def damaged():
+        raise download.DataError("wordsim353.tsv is damaged")
+
+    monkeypatch.setattr(download, "find", lambda path: tmp_path)
+    monkeypatch.setattr(words, "similarities", damaged)
+    refuses("is damaged", "train", story, "--output", tmp_path / "out", *SMALL)
+    assert trains == []
+
+
+def test_questions_of_which_one_file_is_missing_are_not_asked(
+    attentively, story, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(download, "find", lambda path: "questions" in path or None)
+    assert attentively("train", story, "--output", tmp_path / "out", *SMALL)[0] == 0
+    assert "evaluation" not in WordVectors.load(tmp_path / "out").provenance
+
+
+def test_a_training_that_is_stopped_leaves_what_was_there(
+    attentively, story, tmp_path, monkeypatch
+):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    output = tmp_path / "out.safetensors"
+    output.write_text("earlier")
+    monkeypatch.setattr(command, "train_vectors", stopped)
+    code, out, err = attentively("train", story, "--output", output, *SMALL)
+    assert (code, err) == (130, "")
+    assert out.endswith("\nstopped; nothing was written\n")
+    assert output.read_text() == "earlier"
+
+
 def test_a_text_that_is_not_there_is_one_line(refuses, tmp_path):
+    refuses("no file tatoeba; .* tatoeba-english", "train", "tatoeba", "--output", tmp_path / "out")
     refuses(r"nowhere\.txt", "train", tmp_path / "nowhere.txt", "--output", tmp_path / "out")
     (tmp_path / "empty.txt").write_text("")
     refuses("holds no text", "train", tmp_path / "empty.txt", "--output", tmp_path / "out")

@@ -2,6 +2,7 @@
 
 import math
 import random
+import sys
 from collections import Counter
 from dataclasses import replace
 
@@ -35,6 +36,7 @@ def test_frequent_words_by_hand():
     sentences = [["b", "a", "c"], ["a", "b"], ["d", "a"]]
     assert frequent_words(sentences, 1) == ["a", "b", "c", "d"]  # the most frequent first
     assert frequent_words(sentences, 2) == ["a", "b"]
+    assert frequent_words([["c", "b", "a"]], 1) == ["a", "b", "c"]  # then by the alphabet
     with pytest.raises(ValueError, match=r"none of the 4 words of 3 sentences occurs min_count=4"):
         frequent_words(sentences, 4)
     with pytest.raises(ValueError, match="none of the 0 words of 0 sentences"):
@@ -187,6 +189,71 @@ def test_the_seed_settles_the_first_vectors_too():
     )
     assert torch.equal(one, same)
     assert (one - other).abs().max() > 0.05
+
+
+@pytest.fixture
+def updates(monkeypatch):
+    """What each update was given: its pairs and its drawn words."""
+    seen = []
+
+    class Kept(SkipGram):
+        def forward(self, *given):
+            seen.append(given)
+            return super().forward(*given)
+
+    monkeypatch.setattr(vector_training, "SkipGram", Kept)
+    return seen
+
+
+def test_updates_are_those_of_adam_with_a_rate_that_falls(updates):
+    config = replace(QUICK, learning_rate=0.05, seed=3)
+    trained = train_vectors(company(), config)
+    torch.manual_seed(3)
+    model = SkipGram(1 + len(trained.vectors.words), config.embedding_dim)
+    optimizer = torch.optim.Adam(model.parameters())
+    pairs, done = sum(len(centre) for centre, _, _ in updates), 0
+    for centre, context, negatives in updates:
+        optimizer.param_groups[0]["lr"] = 0.05 * (1 - done / pairs)
+        optimizer.zero_grad()
+        model(centre, context, negatives).backward()
+        optimizer.step()
+        done += len(centre)
+    torch.testing.assert_close(trained.vectors.vectors, model.vectors[1:])
+
+
+def test_the_seed_settles_what_is_drawn(updates):
+    found = []
+    for seed in (1, 1, 2):
+        updates.clear()
+        train_vectors(company(), replace(QUICK, seed=seed))
+        found.append([torch.cat(rows).tolist() for rows in zip(*updates, strict=True)])
+    one, same, other = found
+    assert one == same
+    assert all(ours != theirs for ours, theirs in zip(one, other, strict=True))
+
+
+def test_negatives_are_drawn_by_the_power_of_their_counts(updates):
+    """Of 41 words a thousand times, and 81 words 16 times as seldom: 41 * 8 to 81, not 41 * 16."""
+    often, seldom = [f"often{index}" for index in range(41)], [f"s{index}" for index in range(81)]
+    sentences = [often] * 16 + [seldom]
+    train_vectors(sentences, replace(QUICK, negatives=3, batch_size=4096))
+    drawn = torch.cat([negatives for _, _, negatives in updates])
+    assert drawn.shape[1] == 3
+    assert not (drawn == 0).any()  # padding is no word
+    share = (drawn <= 41).double().mean().item()
+    assert share == pytest.approx(41 * 8 / (41 * 8 + 81), abs=0.02)
+
+
+def test_the_device_is_the_one_that_is_asked_for(monkeypatch):
+    monkeypatch.setenv("ATTENTIVELY_DEVICE", "abacus")
+    with pytest.raises(ValueError, match="abacus"):
+        train_vectors(company(), QUICK)
+
+
+def test_progress_is_shown_to_those_who_want_it(monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert not vector_training._bar(progress=True).disable
+    assert vector_training._bar(progress=False).disable
 
 
 def test_the_text_may_be_changed_without_harm():

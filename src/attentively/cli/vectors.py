@@ -18,7 +18,7 @@ from attentively.data.catalogue import SETS
 from attentively.data.text import read_lines
 from attentively.experiments.runner import Row
 from attentively.experiments.word_vectors import scores
-from attentively.files import replacing
+from attentively.files import check_replaceable, replacing
 from attentively.vector_training import VectorConfig, train_vectors
 from attentively.word_vectors import Neighbour, WordVectors
 
@@ -65,16 +65,25 @@ def train(
             if value is not None
         }
     )
+    # What can fail without the training is tried before it.
+    check_replaceable(output)
+    questions = (words.analogies(), words.similarities()) if _questions_at_hand() else None
     provenance: Row = {"command": shlex.join(["attentively", *sys.argv[1:]]), "data": text}
     if text == TATOEBA:
         sentences = words.tatoeba_english()
         source = SETS["tatoeba-en-fr"]
         provenance |= {"data_licence": source.licence, "attribution": source.attribution}
+    elif Path(text).exists():
+        sentences = [found for line in read_lines(text) if (found := words.split_words(line))]
     else:
-        sentences = [words.split_words(line) for line in read_lines(text)]
+        raise FileNotFoundError(f"there is no file {text}; the text with a name is {TATOEBA}")
     size = sum(len(sentence) for sentence in sentences)
     print(f"{text}: {len(sentences):,} sentences, {size:,} words; {device.describe(device.best())}")
-    trained = train_vectors(sentences, config)
+    try:
+        trained = train_vectors(sentences, config)
+    except KeyboardInterrupt:
+        print("stopped; nothing was written")
+        raise typer.Exit(130) from None
     vectors = trained.vectors
     if half_precision:  # what is scored is what is written
         vectors = WordVectors(vectors.words, vectors.vectors.half().float())
@@ -88,8 +97,8 @@ def train(
         "seconds": round(trained.seconds, 1),
         "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
     }
-    if _questions_at_hand():
-        provenance["evaluation"] = scores(vectors, words.analogies(), words.similarities())
+    if questions:
+        provenance["evaluation"] = scores(vectors, *questions)
     vectors.save(output, provenance, half_precision)
     print(
         f"{len(vectors.words):,} vectors of {config.embedding_dim} numbers after "
@@ -184,7 +193,9 @@ def score(
 def load(vectors: str) -> WordVectors:
     """Read the vectors that ``--vectors`` names."""
     path = Path(vectors)
-    if vectors not in word_vectors.pretrained_vector_names() and path.suffix == ".safetensors":
+    if vectors in word_vectors.pretrained_vector_names():
+        return word_vectors.load_pretrained_vectors(vectors)
+    if path.is_file() or path.suffix == ".safetensors":
         return WordVectors.load(path)
     return word_vectors.load_pretrained_vectors(vectors)  # which says what names there are
 
