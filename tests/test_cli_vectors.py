@@ -126,9 +126,10 @@ def test_an_analogy(attentively, royal):
     answers = [line.split()[1] for line in out.splitlines()]
     assert answers[0] == "queen"
     assert not {"man", "king", "woman"} & set(answers)
-    asked = ("analogy", "king", "king", "woman", "--vectors", royal, "--count", 1)
-    assert attentively(*asked)[1].split()[1] == "queen"
-    assert attentively(*asked, "--include-query-words")[1].split()[1] == "woman"
+    assert len(answers) == 3  # all that there are
+    asked = ("analogy", "King", "king", "Woman", "--vectors", royal, "--count", 1)
+    assert re.fullmatch(r"0\.\d+  queen\n", attentively(*asked)[1])
+    assert attentively(*asked, "--include-query-words")[1] == "1.000  woman\n"
 
 
 @pytest.mark.parametrize("name", ["nope", "../royal", "royal.txt"])
@@ -186,6 +187,23 @@ def test_a_score_says_what_was_asked_and_by_which_custom(attentively, royal):
     assert "3 of 4 pairs asked" in out
     expected = vectors.score_similarities(SIMILARITIES).correlation
     assert f"Spearman's correlation with what people find {expected:.3f}\n" in out
+
+
+def test_every_share_stands_under_its_name(attentively, royal, monkeypatch):
+    numbers = {
+        **{"questions": 9, "asked": 7, "excluding": 0.1, "including": 0.2, "only_c": 0.3},
+        **{"repeated": 0.4, "repeated_c": 0.5},
+    }
+    found = {
+        "analogies": numbers,
+        "analogies_by_section": {},
+        "similarities": {"pairs": 5, "asked": 3, "spearman": 0.0},
+    }
+    monkeypatch.setattr(command, "scores", lambda *_: found)
+    _, out, _ = attentively("score", "--vectors", royal)
+    assert re.search(r"\nall +7 +9 +10\.0% +20\.0% +30\.0%\n", out)
+    assert "40.0% of answers are a word of the question, 50.0% c itself." in out
+    assert "3 of 5 pairs asked; Spearman's correlation with what people find 0.000\n" in out
 
 
 def test_a_score_as_json(attentively, royal, tmp_path):
