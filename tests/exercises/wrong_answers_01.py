@@ -275,6 +275,11 @@ def by_autograd(ids, upstream, vocab_size):
     return table.grad
 
 
+def by_autograd_turned_on_again(*inputs):
+    with torch.enable_grad():
+        return by_autograd(*inputs)
+
+
 def adds_into_its_input(ids, upstream, vocab_size):
     upstream[ids == 0] = 0
     return gradient_by_one_hot(ids, upstream, vocab_size)
@@ -367,6 +372,7 @@ BACKWARDS = [
     ((counts_only, rows_by_unique), "the upstream gradient does not come in"),
     ((turned, rows_by_unique), "turned axes"),
     ((by_autograd, rows_by_unique), "The check turns autograd off"),
+    ((by_autograd_turned_on_again, rows_by_unique), "The check turns autograd off"),
     ((adds_into_its_input, rows_by_unique), "changes its input upstream"),
     ((what_came_in, rows_by_unique), "one row for each word of the vocabulary"),
     ((right, rows_of_the_whole_table), "as long as the largest id"),
