@@ -2,7 +2,7 @@
 
 MyST-NB already writes the notebook that it executed. Here it is copied into the site, with what a
 notebook cannot show replaced by what it stands for: included code, equations, quizzes, maps, boxes,
-roles.
+roles. Labels, which only a book links to, go.
 """
 
 import re
@@ -19,8 +19,10 @@ from sphinx.directives.code import LiteralIncludeReader
 FENCE = re.compile(
     r"^(`{3,}|:{3,})\{(literalinclude|math|quiz|transformer-map)\} *(.*?)\n(.*?)^\1 *$", re.M | re.S
 )
-BOX = re.compile(r"^:::\{(admonition|dropdown)\} *(.*?)\n(.*?)^::: *$", re.M | re.S)
+BOX = re.compile(r"^(:{3,})\{(admonition|dropdown)\} *(.*?)\n(.*?)^\1 *$", re.M | re.S)
 OPTION = re.compile(r"^:([\w-]+): *(.*)\n", re.M)
+LABEL = re.compile(r"^\([a-z0-9-]+\)=\n", re.M)
+CODE = re.compile(r"`([^`\n]+)`")
 ROLE = re.compile(r"\{[a-z][a-z:]*\}(`[^`\n]+`)")
 
 
@@ -45,13 +47,14 @@ def plain_markdown(text: str, page: Path, app: Sphinx) -> str:
         return f"```{options.get('language', 'python')}\n{code.rstrip()}\n```"
 
     def unbox(match: re.Match[str]) -> str:
-        directive, title, body = match.groups()
+        _, directive, title, body = match.groups()
         body = OPTION.sub("", body).strip()
         if directive == "dropdown":
+            title = CODE.sub(r"<code>\1</code>", title)  # inside HTML, Markdown is not read
             return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
         return f"**{title}**\n\n{body}"
 
-    return ROLE.sub(r"\1", BOX.sub(unbox, FENCE.sub(spell_out, text)))
+    return ROLE.sub(r"\1", BOX.sub(unbox, FENCE.sub(spell_out, LABEL.sub("", text))))
 
 
 def add_notebook(
