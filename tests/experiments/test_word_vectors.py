@@ -93,6 +93,8 @@ def test_texts_of_one_seed_hold_one_another(monkeypatch, tmp_path):
     assert [row["words_of_text"] for row in rows] == [sum(map(len, one)) for one in seen]
     assert len({row["analogies_common"]["asked"] for row in rows}) == 1
     assert rows[0]["analogies_common"]["asked"] == rows[0]["analogies"]["asked"]
+    assert {row["config"]["seed"] for row in rows} == {3}  # the vectors begin with it too
+    assert rows[-1]["training_steps"] > rows[0]["training_steps"]
     measure(SHARES[0], seed=4, quick=True, directory=tmp_path)
     assert seen[-1] != seen[0]
 
