@@ -1,0 +1,891 @@
+"""Plausible wrong answers to 04_encoder_and_decoder, with words of the message that each gets."""
+
+import torch
+import torch.nn.functional as F
+from right_answers_04 import (
+    counts,
+    loss_after,
+    make_targets,
+    mixed_inputs,
+    shapes,
+    shift_right,
+    teacher_forced_loss,
+    training_step,
+    write,
+)
+from torch.nn.utils import clip_grad_norm_
+
+from attentively.decoding import greedy_search
+from attentively.losses import cross_entropy
+from attentively.vocabulary import END_ID, PAD_ID, START_ID
+
+# Part 1
+
+
+def stacked(rows, pad_id):
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows])
+
+
+def without_end(sentences, start_id, end_id, pad_id):
+    return stacked([[start_id, *ids] for ids in sentences], pad_id)
+
+
+def without_start(sentences, start_id, end_id, pad_id):
+    return stacked([[*ids, end_id] for ids in sentences], pad_id)
+
+
+def words_only(sentences, start_id, end_id, pad_id):
+    return stacked(sentences, pad_id)
+
+
+def end_after_padding(sentences, start_id, end_id, pad_id):
+    rows = stacked(sentences, pad_id).tolist()
+    return torch.tensor([[start_id, *row, end_id] for row in rows])
+
+
+def padding_in_front(sentences, start_id, end_id, pad_id):
+    longest = max(map(len, sentences))
+    return torch.tensor(
+        [[*[pad_id] * (longest - len(ids)), start_id, *ids, end_id] for ids in sentences]
+    )
+
+
+def filled_with_ends(sentences, start_id, end_id, pad_id):
+    return stacked([[start_id, *ids, end_id] for ids in sentences], end_id)
+
+
+def cut_to_the_shortest(sentences, start_id, end_id, pad_id):
+    shortest = min(map(len, sentences))
+    return torch.tensor([[start_id, *ids[:shortest], end_id] for ids in sentences])
+
+
+def start_for_end(sentences, start_id, end_id, pad_id):
+    return make_targets(sentences, end_id, start_id, pad_id)
+
+
+def ids_of_the_package(sentences, start_id, end_id, pad_id):
+    return make_targets(sentences, START_ID, END_ID, PAD_ID)
+
+
+def filled_with_zero(sentences, start_id, end_id, pad_id):
+    return make_targets(sentences, start_id, end_id, 0)
+
+
+def not_padded(sentences, start_id, end_id, pad_id):
+    return torch.tensor([[start_id, *ids, end_id] for ids in sentences])
+
+
+def as_lists(sentences, start_id, end_id, pad_id):
+    return make_targets(sentences, start_id, end_id, pad_id).tolist()
+
+
+def as_floats(sentences, start_id, end_id, pad_id):
+    return make_targets(sentences, start_id, end_id, pad_id).float()
+
+
+def shifted_left(tgt):
+    return tgt[:, 1:], tgt[:, :-1]
+
+
+def not_shifted(tgt):
+    return tgt[:, :-1], tgt[:, :-1]
+
+
+def whole_twice(tgt):
+    return tgt, tgt
+
+
+def end_fed_in(tgt):
+    return tgt, tgt[:, 1:]
+
+
+def start_a_label(tgt):
+    return tgt[:, :-1], tgt
+
+
+def answers_fed_in(tgt):
+    return tgt[:, 1:], tgt[:, 1:]
+
+
+def end_cut_off(tgt):
+    return tgt[:, :-1], tgt[:, 1:-1]
+
+
+def rolled_labels(tgt):
+    return tgt, tgt.roll(-1, dims=1)
+
+
+def rolled_inputs(tgt):
+    return tgt.roll(1, dims=1), tgt
+
+
+def by_two(tgt):
+    return tgt[:, :-2], tgt[:, 2:]
+
+
+def rows_cut(tgt):
+    return tgt[:-1], tgt[1:]
+
+
+def inputs_only(tgt):
+    return tgt[:, :-1]
+
+
+TARGETS = [
+    ((without_end, shift_right), "The END is missing"),
+    ((without_start, shift_right), "The START is missing"),
+    ((words_only, shift_right), "START and END are missing"),
+    ((end_after_padding, shift_right), "The END stands after the padding"),
+    ((padding_in_front, shift_right), "The padding stands in front"),
+    ((filled_with_ends, shift_right), "Rows are filled up with END"),
+    ((cut_to_the_shortest, shift_right), "cut to the shortest"),
+    ((start_for_end, shift_right), "have changed places"),
+    ((ids_of_the_package, shift_right), "These are the package's ids"),
+    ((filled_with_zero, shift_right), "filled up with 0"),
+    ((not_padded, shift_right), "Your code raises ValueError"),
+    ((as_lists, shift_right), "as a torch.Tensor, got a list"),
+    ((as_floats, shift_right), "Ids are whole numbers"),
+    ((make_targets, shifted_left), "shifted left"),
+    ((make_targets, not_shifted), "the labels are the inputs themselves"),
+    ((make_targets, whole_twice), "nothing is shifted"),
+    ((make_targets, end_fed_in), "its END is not fed in"),
+    ((make_targets, start_a_label), "START is a label here"),
+    ((make_targets, answers_fed_in), "the answers themselves"),
+    ((make_targets, end_cut_off), "nothing would teach the decoder to end"),
+    ((make_targets, rolled_labels), "roll carries"),
+    ((make_targets, rolled_inputs), "roll carries"),
+    ((make_targets, by_two), "by two places"),
+    ((make_targets, rows_cut), "not the pair that is expected"),
+    ((make_targets, inputs_only), "Expected a pair"),
+]
+
+# Part 2
+
+
+def logits_of(model, src, inputs, src_mask=None):
+    src_mask = model.source_mask(src) if src_mask is None else src_mask
+    return model.decode(inputs, model.encode(src, src_mask), src_mask).logits
+
+
+def loss_over_inputs(model, src, tgt):
+    inputs = tgt[:, :-1]
+    return cross_entropy(logits_of(model, src, inputs), inputs, PAD_ID)
+
+
+def loss_over_the_whole(model, src, tgt):
+    return cross_entropy(logits_of(model, src, tgt), tgt, PAD_ID)
+
+
+def loss_with_leak(model, src, tgt):
+    return cross_entropy(logits_of(model, src, tgt[:, 1:]), tgt[:, 1:], PAD_ID)
+
+
+def loss_exchanged(model, src, tgt):
+    return cross_entropy(logits_of(model, src, tgt[:, 1:]), tgt[:, :-1], PAD_ID)
+
+
+def surprises_of(model, src, tgt):
+    logits = logits_of(model, src, tgt[:, :-1])
+    return F.cross_entropy(logits.transpose(1, 2), tgt[:, 1:], reduction="none")
+
+
+def loss_with_padding(model, src, tgt):
+    return surprises_of(model, src, tgt).mean()
+
+
+def loss_with_padding_below(model, src, tgt):
+    real = tgt[:, 1:] != PAD_ID
+    return (surprises_of(model, src, tgt) * real).mean()
+
+
+def loss_of_sentence_means(model, src, tgt):
+    real = (tgt[:, 1:] != PAD_ID).float()
+    return ((surprises_of(model, src, tgt) * real).sum(1) / real.sum(1)).mean()
+
+
+def loss_summed(model, src, tgt):
+    return surprises_of(model, src, tgt)[tgt[:, 1:] != PAD_ID].sum()
+
+
+def loss_a_sentence(model, src, tgt):
+    return loss_summed(model, src, tgt) / len(src)
+
+
+def loss_without_end(model, src, tgt):
+    labels = tgt[:, 1:]
+    return surprises_of(model, src, tgt)[(labels != PAD_ID) & (labels != END_ID)].mean()
+
+
+def loss_reading_padding(model, src, tgt):
+    everything = torch.ones(len(src), 1, src.size(1), dtype=torch.bool)
+    return cross_entropy(logits_of(model, src, tgt[:, :-1], everything), tgt[:, 1:], PAD_ID)
+
+
+def loss_of_probabilities(model, src, tgt):
+    return cross_entropy(logits_of(model, src, tgt[:, :-1]).softmax(-1), tgt[:, 1:], PAD_ID)
+
+
+def loss_as_perplexity(model, src, tgt):
+    return teacher_forced_loss(model, src, tgt).exp()
+
+
+def loss_negative(model, src, tgt):
+    return -teacher_forced_loss(model, src, tgt)
+
+
+def loss_in_bits(model, src, tgt):
+    return teacher_forced_loss(model, src, tgt) / torch.tensor(2.0).log()
+
+
+def loss_as_a_number(model, src, tgt):
+    return teacher_forced_loss(model, src, tgt).item()
+
+
+def loss_without_gradient(model, src, tgt):
+    with torch.no_grad():
+        return teacher_forced_loss(model, src, tgt)
+
+
+def loss_of_each_label(model, src, tgt):
+    return surprises_of(model, src, tgt)
+
+
+def loss_of_the_output(model, src, tgt):
+    src_mask = model.source_mask(src)
+    output = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask)
+    return F.cross_entropy(output, tgt[:, 1:])
+
+
+def output_returned(model, src, tgt):
+    src_mask = model.source_mask(src)
+    return model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask)
+
+
+LOSSES = [
+    (loss_over_inputs, "compared with the inputs instead of the labels"),
+    (loss_over_the_whole, "START is a label here"),
+    (loss_with_leak, "The labels are fed in"),
+    (loss_exchanged, "Inputs and labels have changed places"),
+    (loss_with_padding, "Padding is counted like a word"),
+    (loss_with_padding_below, "still counted in the number"),
+    (loss_of_sentence_means, "mean of the sentences' means"),
+    (loss_summed, "This is a sum"),
+    (loss_a_sentence, "divided by the number of sentences"),
+    (loss_without_end, "The END is left out"),
+    (loss_reading_padding, "read padding of the source"),
+    (loss_of_probabilities, "The softmax is taken twice"),
+    (loss_as_perplexity, "This is the perplexity"),
+    (loss_negative, "The sign is turned"),
+    (loss_in_bits, "in bits"),
+    (loss_as_a_number, "a plain number, which carries no gradient"),
+    (loss_without_gradient, "no gradient flows through them"),
+    (loss_of_each_label, "the mean over all real labels"),
+    (loss_of_the_output, "Your code raises TypeError"),
+    (output_returned, "got what decode returns"),
+]
+
+# Part 3
+
+
+def free_run(model, src, max_len, *faults):
+    """The plain loop with faults, each by its name."""
+    src_mask = model.source_mask(src)
+    if "all read" in faults:
+        src_mask = torch.ones_like(src_mask)
+    state = model.start(model.encode(src, src_mask), src_mask)
+    first = token = torch.full((len(src),), START_ID)
+    texts = [[START_ID] if "start" in faults else [] for _ in src]
+    ended = [False] * len(src)
+    for _ in range(max_len + faults.count("more") - faults.count("fewer")):
+        logits, after = model.step(token, state)
+        if "state" not in faults:
+            state = after
+        choice = (-logits if "least" in faults else logits).argmax(-1)
+        token = first if "again" in faults else choice
+        for row, index in enumerate(choice.tolist()):
+            if ended[row]:
+                if "babble" in faults:
+                    texts[row].append(index)
+            elif index == END_ID:
+                ended[row] = True
+                if "end" in faults:
+                    texts[row].append(index)
+            else:
+                texts[row].append(index)
+        if all(ended) or ("first end" in faults and any(ended)):
+            break
+    return texts
+
+
+def keeps_start(model, src, max_len):
+    return free_run(model, src, max_len, "start")
+
+
+def keeps_end(model, src, max_len):
+    return free_run(model, src, max_len, "end")
+
+
+def keeps_both(model, src, max_len):
+    return free_run(model, src, max_len, "start", "end")
+
+
+def never_stops(model, src, max_len):
+    src_mask = model.source_mask(src)
+    state = model.start(model.encode(src, src_mask), src_mask)
+    token, columns = torch.full((len(src),), START_ID), []
+    for _ in range(max_len):
+        logits, state = model.step(token, state)
+        token = logits.argmax(-1)
+        columns.append(token)
+    return torch.stack(columns, dim=1).tolist()
+
+
+def ends_dropped_only(model, src, max_len):
+    return [[i for i in row if i != END_ID] for row in never_stops(model, src, max_len)]
+
+
+def stops_at_the_first_end(model, src, max_len):
+    return free_run(model, src, max_len, "first end")
+
+
+def writes_on(model, src, max_len):
+    return free_run(model, src, max_len, "babble")
+
+
+def padded_texts(model, src, max_len):
+    texts = write(model, src, max_len)
+    longest = max(map(len, texts))
+    return [[*text, *[PAD_ID] * (longest - len(text))] for text in texts]
+
+
+def state_not_carried(model, src, max_len):
+    return free_run(model, src, max_len, "state")
+
+
+def start_fed_again(model, src, max_len):
+    return free_run(model, src, max_len, "again")
+
+
+def least_likely(model, src, max_len):
+    return free_run(model, src, max_len, "least")
+
+
+def one_word_more(model, src, max_len):
+    return free_run(model, src, max_len, "more")
+
+
+def one_word_fewer(model, src, max_len):
+    return free_run(model, src, max_len, "fewer")
+
+
+def padding_read(model, src, max_len):
+    return free_run(model, src, max_len, "all read")
+
+
+def ends_together_only(model, src, max_len):
+    """It waits for a step at which every sentence says END."""
+    src_mask = model.source_mask(src)
+    state = model.start(model.encode(src, src_mask), src_mask)
+    token, columns = torch.full((len(src),), START_ID), []
+    while len(columns) < max_len:
+        logits, state = model.step(token, state)
+        token = logits.argmax(-1)
+        columns.append(token)
+        if (token == END_ID).all():
+            break
+    rows = torch.stack(columns, dim=1).tolist()
+    return [row[: row.index(END_ID)] if END_ID in row else row for row in rows]
+
+
+def a_tensor_of_texts(model, src, max_len):
+    return torch.tensor(padded_texts(model, src, max_len))
+
+
+def tokens_in_columns(model, src, max_len):
+    src_mask = model.source_mask(src)
+    state = model.start(model.encode(src, src_mask), src_mask)
+    token = torch.full((len(src), 1), START_ID)
+    for _ in range(max_len):
+        logits, state = model.step(token, state)
+        token = logits.argmax(dim=-1, keepdim=True)
+    return token.tolist()
+
+
+def first_text_only(model, src, max_len):
+    return write(model, src, max_len)[0]
+
+
+def hypotheses(model, src, max_len):
+    return greedy_search(model, src, model.source_mask(src), max_len)
+
+
+WRITERS = [
+    (keeps_start, "START is kept in the text"),
+    (keeps_end, "END is kept in the text"),
+    (keeps_both, "START and END are kept"),
+    (never_stops, "after END it goes on writing until max_len"),
+    (ends_dropped_only, "END is left out of the text, and what comes after it is not"),
+    (stops_at_the_first_end, "The whole batch stops at the first END"),
+    (writes_on, "goes on writing while the others are written"),
+    (padded_texts, "filled up to one length"),
+    (state_not_carried, "The state is not carried on"),
+    (start_fed_again, "fed START again"),
+    (least_likely, "The least likely word"),
+    (one_word_more, "One word too many"),
+    (one_word_fewer, "It stops one word early"),
+    (padding_read, "read padding of the source"),
+    (ends_together_only, "does not stop when the last one has ended"),
+    (a_tensor_of_texts, "got a tensor"),
+    (tokens_in_columns, "token has the shape (1, 1), expected one a sentence"),
+    (first_text_only, "One list of ids a sentence"),
+    (hypotheses, "One list of ids a sentence"),
+]
+
+# Part 4
+
+
+def mixed(tgt, own, k, first_column=1):
+    inputs = tgt[:, :-1].clone()
+    for row, ids in enumerate(own):
+        room = int((tgt[row, 1:] != PAD_ID).sum()) - 1
+        taken = ids[: max(0, min(k, room, inputs.size(1) - first_column))]
+        inputs[row, first_column : first_column + len(taken)] = torch.tensor(taken).long()
+    return inputs
+
+
+def start_overwritten(tgt, own, k):
+    return mixed(tgt, own, k, first_column=0)
+
+
+def k_ignored(tgt, own, k):
+    return mixed(tgt, own, tgt.size(1))
+
+
+def gold_first(tgt, own, k):
+    inputs = mixed(tgt, own, tgt.size(1))
+    inputs[:, : k + 1] = tgt[:, : k + 1]
+    return inputs
+
+
+def k_counts_start(tgt, own, k):
+    return mixed(tgt, own, max(0, k - 1))
+
+
+def one_more_own(tgt, own, k):
+    return mixed(tgt, own, k + 1)
+
+
+def filled(tgt, own, k, filler):
+    inputs = tgt[:, :-1].clone()
+    for row, ids in enumerate(own):
+        room = int((tgt[row, 1:] != PAD_ID).sum()) - 1
+        for t in range(min(k, room)):
+            inputs[row, t + 1] = ids[t] if t < len(ids) else filler
+    return inputs
+
+
+def filled_with_padding(tgt, own, k):
+    return filled(tgt, own, k, PAD_ID)
+
+
+def filled_with_end(tgt, own, k):
+    return filled(tgt, own, k, END_ID)
+
+
+def uncut(tgt, own, k):
+    return torch.cat([mixed_inputs(tgt, own, k), tgt[:, -1:]], dim=1)
+
+
+def first_row_only(tgt, own, k):
+    return mixed_inputs(tgt, [own[0]] * len(own), k)
+
+
+def gold_throughout(tgt, own, k):
+    return tgt[:, :-1]
+
+
+def written_into_tgt(tgt, own, k):
+    for row, ids in enumerate(own):
+        room = int((tgt[row, 1:] != PAD_ID).sum()) - 1
+        taken = ids[: min(k, room)]
+        tgt[row, 1 : 1 + len(taken)] = torch.tensor(taken).long()
+    return tgt[:, :-1]
+
+
+def mixed_as_lists(tgt, own, k):
+    return mixed_inputs(tgt, own, k).tolist()
+
+
+def after(model, src, tgt, inputs, labels):
+    src_mask = model.source_mask(src)
+    logits = model.decode(inputs, model.encode(src, src_mask), src_mask).logits
+    return float(cross_entropy(logits, labels, PAD_ID))
+
+
+def labels_from(tgt, first):
+    labels = tgt[:, 1:].clone()
+    labels[:, :first] = PAD_ID
+    return labels
+
+
+def both(model, src, tgt, own, k, labels):
+    return tuple(
+        after(model, src, tgt, inputs, labels)
+        for inputs in (tgt[:, :-1], mixed_inputs(tgt, own, k))
+    )
+
+
+def all_labels(model, src, tgt, own, k):
+    return both(model, src, tgt, own, k, tgt[:, 1:])
+
+
+def too_early(model, src, tgt, own, k):
+    return both(model, src, tgt, own, k, labels_from(tgt, max(0, k - 1)))
+
+
+def too_late(model, src, tgt, own, k):
+    labels = labels_from(tgt, k + 1)
+    return both(model, src, tgt, own, k, labels if (labels != PAD_ID).any() else tgt[:, 1:])
+
+
+def before_k(model, src, tgt, own, k):
+    labels = tgt[:, 1:].clone()
+    labels[:, k:] = PAD_ID
+    return both(model, src, tgt, own, k, labels if k else tgt[:, 1:])
+
+
+def turned_pair(model, src, tgt, own, k):
+    return loss_after(model, src, tgt, own, k)[::-1]
+
+
+def surprises_after(model, src, tgt, inputs):
+    src_mask = model.source_mask(src)
+    logits = model.decode(inputs, model.encode(src, src_mask), src_mask).logits
+    return F.cross_entropy(logits.transpose(1, 2), tgt[:, 1:], reduction="none")
+
+
+def padding_after(model, src, tgt, own, k):
+    return tuple(
+        float(surprises_after(model, src, tgt, inputs)[:, k:].mean())
+        for inputs in (tgt[:, :-1], mixed_inputs(tgt, own, k))
+    )
+
+
+def sentence_means_after(model, src, tgt, own, k):
+    real = labels_from(tgt, k) != PAD_ID
+    means = []
+    for inputs in (tgt[:, :-1], mixed_inputs(tgt, own, k)):
+        surprises = surprises_after(model, src, tgt, inputs) * real
+        some = real.any(1)
+        means.append(float((surprises.sum(1)[some] / real.sum(1)[some]).mean()))
+    return tuple(means)
+
+
+def own_labels(model, src, tgt, own, k):
+    inputs = mixed_inputs(tgt, own, k)
+    labels = torch.cat([inputs[:, 1:], tgt[:, -1:]], dim=1)
+    return after(model, src, tgt, tgt[:, :-1], tgt[:, 1:]), after(model, src, tgt, inputs, labels)
+
+
+def summed_after(model, src, tgt, own, k):
+    real = labels_from(tgt, k) != PAD_ID
+    return tuple(
+        float((surprises_after(model, src, tgt, inputs) * real).sum())
+        for inputs in (tgt[:, :-1], mixed_inputs(tgt, own, k))
+    )
+
+
+def own_throughout(model, src, tgt, own, k):
+    labels = labels_from(tgt, k)
+    return tuple(
+        after(model, src, tgt, inputs, labels) for inputs in (tgt[:, :-1], k_ignored(tgt, own, k))
+    )
+
+
+def gold_twice(model, src, tgt, own, k):
+    return (loss_after(model, src, tgt, own, k)[0],) * 2
+
+
+def own_twice(model, src, tgt, own, k):
+    return (loss_after(model, src, tgt, own, k)[1],) * 2
+
+
+def rest_own(model, src, tgt, own, k):
+    labels = labels_from(tgt, k)
+    return tuple(
+        after(model, src, tgt, inputs, labels) for inputs in (tgt[:, :-1], gold_first(tgt, own, k))
+    )
+
+
+def difference_only(model, src, tgt, own, k):
+    gold, theirs = loss_after(model, src, tgt, own, k)
+    return theirs - gold
+
+
+EXPOSURES = [
+    ((start_overwritten, loss_after), "takes START's place"),
+    ((k_ignored, loss_after), "Take its first k, then gold again"),
+    ((gold_first, loss_after), "it is the other way round"),
+    ((k_counts_start, loss_after), "one word too few"),
+    ((one_more_own, loss_after), "one word too many"),
+    ((filled_with_padding, loss_after), "padding stands where it has no word"),
+    ((filled_with_end, loss_after), "END stands where it has no word"),
+    ((uncut, loss_after), "As inputs the last column goes"),
+    ((first_row_only, loss_after), "the words of the first one"),
+    ((gold_throughout, loss_after), "this is gold throughout"),
+    ((written_into_tgt, loss_after), "changes its input tgt"),
+    ((mixed_as_lists, loss_after), "as a torch.Tensor, got a list"),
+    ((mixed_inputs, all_labels), "all labels are counted"),
+    ((mixed_inputs, too_early), "one label too early"),
+    ((mixed_inputs, too_late), "one label too late"),
+    ((mixed_inputs, before_k), "the labels before k"),
+    ((mixed_inputs, turned_pair), "the two have changed places"),
+    ((mixed_inputs, padding_after), "padding is counted"),
+    ((mixed_inputs, sentence_means_after), "the mean of the sentences' means"),
+    ((mixed_inputs, summed_after), "this is the sum"),
+    ((mixed_inputs, own_throughout), "all of the model's words are fed in"),
+    ((mixed_inputs, gold_twice), "both are after gold words"),
+    ((mixed_inputs, own_twice), "both are after the model's own words"),
+    ((mixed_inputs, rest_own), "it is the other way round"),
+    ((mixed_inputs, own_labels), "The labels stay gold"),
+    ((mixed_inputs, difference_only), "Expected a pair"),
+]
+
+# Part 5
+
+
+def counts_with(**changes):
+    def changed(lengths, max_len):
+        wrong = {key: answer(lengths, max_len) for key, answer in changes.items()}
+        return counts(lengths, max_len) | wrong
+
+    return changed
+
+
+def shapes_with(**changes):
+    def changed(**sizes):
+        wrong = {key: answer(**sizes) for key, answer in changes.items()}
+        return shapes(**sizes) | wrong
+
+    def in_order(batch, src_len, tgt_len, embedding_dim, encoder_dim, decoder_dim, vocab):
+        return changed(
+            batch=batch,
+            src_len=src_len,
+            tgt_len=tgt_len,
+            embedding_dim=embedding_dim,
+            encoder_dim=encoder_dim,
+            decoder_dim=decoder_dim,
+            vocab=vocab,
+        )
+
+    return in_order
+
+
+def shapes_not_all(batch, src_len, tgt_len, embedding_dim, encoder_dim, decoder_dim, vocab):
+    found = shapes(batch, src_len, tgt_len, embedding_dim, encoder_dim, decoder_dim, vocab)
+    del found["context"]
+    return found
+
+
+def counts_as_a_list(lengths, max_len):
+    return [*counts(lengths, max_len).values()]
+
+
+def counts_wrong(words, **changes):
+    return (counts_with(**changes), shapes), words
+
+
+def shapes_wrong(words, **changes):
+    return (counts, shapes_with(**changes)), words
+
+
+PREDICTIONS = [
+    counts_wrong("one call reads the whole target", decode_calls=lambda n, m: max(n) + 1),
+    counts_wrong("the loop gives up after max_len", step_calls=lambda n, m: max(n) + 1),
+    counts_wrong("END is missing: it takes a call", step_calls=lambda n, m: min(max(n), m)),
+    counts_wrong("long before max_len", step_calls=lambda n, m: m),
+    counts_wrong("go side by side", step_calls=lambda n, m: sum(n) + len(n)),
+    counts_wrong("each word needs the one before it", step_calls=lambda n, m: 1),
+    counts_wrong("spares a recurrent decoder no step", cell_runs=lambda n, m: 1),
+    counts_wrong("the last word has to be read", cell_runs=lambda n, m: max(n)),
+    counts_wrong("START is read and END is not", cell_runs=lambda n, m: max(n) + 2),
+    counts_wrong("padding has scores too", positions=lambda n, m: sum(n) + len(n)),
+    counts_wrong("one column is missing", positions=lambda n, m: len(n) * max(n)),
+    counts_wrong("END is missing: it is predicted like a word", labels=lambda n, m: sum(n)),
+    counts_wrong("padding is no label", labels=lambda n, m: len(n) * (max(n) + 1)),
+    counts_wrong("START is read and never predicted", labels=lambda n, m: sum(n) + 2 * len(n)),
+    shapes_wrong(
+        "the embedding size is the last axis",
+        src_embedded=lambda batch, src_len, **_: (batch, src_len),
+    ),
+    shapes_wrong(
+        "two readers read the source",
+        encoder_outputs=lambda batch, src_len, encoder_dim, **_: (batch, src_len, encoder_dim),
+    ),
+    shapes_wrong(
+        "one vector for the whole source",
+        context=lambda batch, src_len, encoder_dim, **_: (batch, src_len, 2 * encoder_dim),
+    ),
+    shapes_wrong(
+        "nothing turns it to the decoder's size",
+        context=lambda batch, decoder_dim, **_: (batch, decoder_dim),
+    ),
+    shapes_wrong(
+        "the bridge makes the decoder's size",
+        first_state=lambda batch, encoder_dim, **_: (batch, encoder_dim),
+    ),
+    shapes_wrong(
+        "beside the word the cell reads the context",
+        cell_input=lambda batch, embedding_dim, **_: (batch, embedding_dim),
+    ),
+    shapes_wrong(
+        "the context has the states of both readers",
+        cell_input=lambda batch, embedding_dim, encoder_dim, **_: (
+            batch,
+            embedding_dim + encoder_dim,
+        ),
+    ),
+    shapes_wrong(
+        "tgt_len counts START and END",
+        logits=lambda batch, tgt_len, vocab, **_: (batch, tgt_len, vocab),
+    ),
+    shapes_wrong(
+        "one column is lost, not two",
+        logits=lambda batch, tgt_len, vocab, **_: (batch, tgt_len - 2, vocab),
+    ),
+    shapes_wrong(
+        "there is no axis of positions",
+        step_logits=lambda batch, vocab, **_: (batch, 1, vocab),
+    ),
+    ((counts, shapes_not_all), "the dict lacks 'context'"),
+    ((counts_as_a_list, shapes), "expected a dict"),
+]
+
+# Part 6
+
+
+def step_with(*faults):
+    def training_step(model, optimizer, src, tgt, clip_norm):
+        model.eval() if "eval" in faults else model.train()
+        src_mask = model.source_mask(src)
+        if "mask" in faults:
+            src_mask = torch.ones_like(src_mask)
+        inputs, labels = tgt[:, :-1], tgt[:, 1:]
+        if "leak" in faults:
+            inputs = labels
+        if "whole" in faults:
+            inputs = labels = tgt
+        if "inputs" in faults:
+            labels = inputs
+        logits = model.decode(inputs, model.encode(src, src_mask), src_mask).logits
+        how = {} if "padding" in faults else {"ignore_index": PAD_ID}
+        if "sum" in faults:
+            how["reduction"] = "sum"
+        loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), **how)
+        if "keep" not in faults:
+            optimizer.zero_grad()
+        loss.backward()
+        if "zero late" in faults:
+            optimizer.zero_grad()
+        if "clip" not in faults:
+            if "each" in faults:
+                for parameter in model.parameters():
+                    if parameter.grad is not None:
+                        clip_grad_norm_([parameter], clip_norm)
+            else:
+                clip_grad_norm_(model.parameters(), clip_norm)
+        optimizer.step()
+        if "clip" in faults:
+            clip_grad_norm_(model.parameters(), clip_norm)
+        if "twice" in faults:
+            optimizer.step()
+        return loss if "graph" in faults else loss.item()
+
+    return training_step
+
+
+def after_the_step(model, optimizer, src, tgt, clip_norm):
+    training_step(model, optimizer, src, tgt, clip_norm)
+    with torch.no_grad():
+        return teacher_forced_loss(model, src, tgt).item()
+
+
+def as_it_was(model, optimizer, src, tgt, clip_norm):
+    model.eval()
+    src_mask = torch.ones_like(model.source_mask(src))
+    labels = tgt[:, 1:]
+    logits = model.decode(labels, model.encode(src, src_mask), src_mask).logits
+    loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+    loss.backward()
+    optimizer.step()
+    clip_grad_norm_(model.parameters(), clip_norm)
+    return loss.item()
+
+
+STEPS = [
+    (as_it_was, "The target leaks"),
+    (step_with("leak"), "The target leaks"),
+    (step_with("whole"), "The decoder reads END"),
+    (step_with("mask"), "reads padding of the source like words"),
+    (step_with("eval"), "evaluation mode"),
+    (step_with("padding"), "Padding is counted like a word"),
+    (step_with("inputs"), "compared with the inputs instead of the labels"),
+    (step_with("sum"), "this is a sum"),
+    (step_with("graph"), "still holds the whole graph"),
+    (step_with("clip"), "comes too late"),
+    (step_with("keep"), "the step before are still there"),
+    (step_with("zero late"), "the weights do not move"),
+    (step_with("each"), "each gradient is shortened by itself"),
+    (step_with("twice"), "is called 2 times"),
+    (after_the_step, "decode is called 2 times"),
+]
+
+# Each part's wrong answers, by the name of its check
+WRONG = {
+    "targets": TARGETS,
+    "loss": LOSSES,
+    "free_running": WRITERS,
+    "exposure": EXPOSURES,
+    "predictions": PREDICTIONS,
+    "bug_hunt": STEPS,
+}
+
+# Whole notebooks handed in
+NEVER_STOPS = """
+def write(model, src, max_len):
+    src_mask = model.source_mask(src)
+    state = model.start(model.encode(src, src_mask), src_mask)
+    token, texts = torch.full((len(src),), START_ID), [[] for _ in src]
+    for _ in range(max_len):
+        logits, state = model.step(token, state)
+        token = logits.argmax(dim=-1)
+        for text, index in zip(texts, token.tolist()):
+            text.append(index)
+    return texts
+"""
+GRADIENTS_KEPT = """
+def training_step(model, optimizer, src, tgt, clip_norm):
+    model.train()
+    src_mask = model.source_mask(src)
+    logits = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask).logits
+    loss = F.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten(), ignore_index=PAD_ID)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
+    optimizer.step()
+    return loss.item()
+"""
+
+# Student: the cells that differ from the solution's, the checks lost by it, words of the feedback
+HANDED_IN = {
+    "never_stops": (
+        {"free-running": NEVER_STOPS},
+        ["free-running-check"],
+        "after END it goes on writing until max_len",
+    ),
+    "gradients_kept": (
+        {"bug-hunt": GRADIENTS_KEPT},
+        ["bug-hunt-check"],
+        "the gradients of the step before are still there",
+    ),
+}
