@@ -56,6 +56,14 @@ def test_characters(by_hand):
     assert row["whole_words"] == pytest.approx(4 / 11, abs=1e-4)  # the full stops
 
 
+def test_ten_times_is_not_rare_and_unknown_is_no_piece(by_hand, monkeypatch):
+    counts = {"src": Counter({"a": 9, "b": 10}), "tgt": Counter({"c": 11, "d": 8})}
+    monkeypatch.setattr(subwords, "_train_counts", lambda seed, quick: counts)
+    assert by_hand("words", len(SPECIAL_TOKENS) + 4)["rare_pieces"] == 1 / 2  # a and d
+    row = by_hand("words", len(SPECIAL_TOKENS) + 2)  # a and d are unknown, one on each side
+    assert (row["rare_pieces"], row["pieces_of_both_languages"]) == (0, 0)
+
+
 def test_names_count_as_alike_only_where_their_pieces_are():
     def vocabulary(*names):
         return Vocabulary(frozenset(), lambda word: [word] if word in names else list(word))
