@@ -557,7 +557,7 @@ CLIPPINGS = [
     (thrown_away, "Too large gradients are set to 0"),
     (not_clipped, "The gradients come back as they were"),
     (zero_by_zero, "0 / 0 is not a number"),
-    (in_place, "changes its input gradients"),
+    (in_place, "writes into the gradients that it is given"),
     (norm_afterwards, "This is the norm after clipping"),
     (squared_norm_returned, "The root is missing"),
     (factor_returned, "This is the factor"),
