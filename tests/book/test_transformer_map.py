@@ -5,6 +5,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -52,6 +53,71 @@ def test_every_part_is_drawn_somewhere():
     assert drawn["stacks"] == {
         *("subwords", "embedding", "position", "encoder", "decoder", "output", "decoding")
     }
+
+
+def from_below(view, role):
+    """The parts of one side, the lowest first, each with its upper and its lower edge."""
+    found = []
+    for name, element in parts(tmap.draw(view)):
+        if role in element.get("class").split():
+            box = element.find(f"{SVG}rect")
+            top = float(box.get("y"))
+            found.append((name, top, top + float(box.get("height"))))
+    return sorted(found, key=lambda drawn: -drawn[1])
+
+
+BELOW = ["subwords", "embedding", "position"]
+ABOVE = ["output", "decoding"]
+
+
+@pytest.mark.parametrize(
+    ("view", "role", "names"),
+    [
+        ("stacks", "encoder", [*BELOW, "encoder"]),
+        ("stacks", "decoder", [*BELOW, "decoder", *ABOVE]),
+        (
+            "layers",
+            "encoder",
+            [
+                *BELOW,
+                *("multi-head", "self-attention", "residual", "feed-forward", "residual"),
+                "encoder",
+            ],
+        ),
+        (
+            "layers",
+            "decoder",
+            [
+                *BELOW,
+                *("multi-head", "masked-attention", "residual"),
+                *("multi-head", "cross-attention", "residual", "feed-forward", "residual"),
+                "decoder",
+                *ABOVE,
+            ],
+        ),
+    ],
+)
+def test_the_parts_stand_on_one_another_as_in_the_paper(view, role, names):
+    drawn = from_below(view, role)
+    assert [name for name, _, _ in drawn] == names
+    for (_, top, _), (_, _, bottom) in pairwise(drawn):
+        assert bottom <= top  # they do not overlap
+
+
+def test_the_memory_goes_into_the_cross_attention():
+    [(top, bottom)] = [
+        edges for name, *edges in from_below("layers", "decoder") if name == "cross-attention"
+    ]
+    ways = re.findall(r'<path class="way" d="([^"]+)"/>', tmap.draw("layers"))
+    ends = [tuple(map(float, way.rpartition("L")[2].split())) for way in ways]
+    start = tmap.DECODER_X + 12 - 5  # where the tip of the arrow begins
+    assert [y for x, y in ends if x == start] == [(top + bottom) / 2]
+
+
+def test_a_part_names_the_chapters_that_come_back_to_it():
+    said = {name: element.get("aria-label") for name, element in parts(tmap.draw("layers"))}
+    assert said["decoding"].endswith("(see also 17)")
+    assert "see also" not in said["position"]
 
 
 @pytest.mark.parametrize("name", [name for name in tmap.PARTS if name != "transformer"])
