@@ -416,10 +416,10 @@ EXPERIMENT = Experiment(
     question="What does a decoder say after the true words, and what after its own?",
     conditions=[
         *({"kind": "toy", "steps": steps} for steps in (100, 200, 400, 800, 1600)),
-        *({"kind": "toy-own-words", "steps": steps} for steps in (200, 800)),
-        *({"kind": "tatoeba", "steps": steps} for steps in (200, 800)),
+        {"kind": "toy-own-words", "steps": 800},
+        {"kind": "tatoeba", "steps": 400},
         {"kind": "shipped", "steps": 13_000},
-        *({"kind": kind, "steps": 1_200} for kind in ("forwards", "reversed")),
+        *({"kind": kind, "steps": 600} for kind in ("forwards", "reversed")),
     ],
     measure=measure,
 )
