@@ -194,7 +194,7 @@ def _gru(
 def _reset_before(
     x: Tensor, state: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor, bias_hh: Tensor
 ) -> Tensor:
-    """Step as in Cho et al. (2014): the reset gate meets the state before the matrix does."""
+    """Step as in Cho et al. (2014), in print: the reset gate comes before the matrix."""
     size = state.size(-1)
     gates = (x @ weight_ih.T + bias_ih + state @ weight_hh.T + bias_hh)[..., : 2 * size]
     r, z = gates.sigmoid().chunk(2, dim=-1)
@@ -227,8 +227,8 @@ _STEP_TWINS = (
         partial(_gru, mix=lambda z, n, h: z * n + (1 - z) * h),
     ),
     Twin(
-        "The reset gate meets the state before the recurrent matrix, as in the paper of 2014. In "
-        "PyTorch the matrix comes first: r * (W_hn h + b_hn).",
+        "The reset gate meets the state before the recurrent matrix, as the GRU's paper has it in "
+        "print. In PyTorch the matrix comes first: r * (W_hn h + b_hn).",
         _reset_before,
     ),
     Twin(
