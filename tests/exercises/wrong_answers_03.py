@@ -312,6 +312,21 @@ def state_before_the_word(f, b, e, n):
     return masked(torch.cat(shifted, -1), n), last
 
 
+def state_left_for_the_next_sentence(f, b, e, n):
+    hidden = f.hidden_size
+    annotations, last = torch.zeros(*e.shape[:2], 2 * hidden), []
+    h = g = torch.zeros(1, hidden)
+    for i, length in enumerate(n.tolist()):
+        for j in range(length):
+            h = f(e[i : i + 1, j], h)
+            annotations[i, j, :hidden] = h[0]
+        for j in reversed(range(length)):
+            g = b(e[i : i + 1, j], g)
+            annotations[i, j, hidden:] = g[0]
+        last.append(g)
+    return annotations, torch.cat(last)
+
+
 def forward_state_returned(f, b, e, n):
     right, _ = read_both_ways(f, b, e, n)
     return right, right[torch.arange(len(e)), n - 1, : f.hidden_size]
@@ -397,6 +412,7 @@ READERS = [
     (cells_swapped, "The cells have changed places"),
     (state_not_carried, "The state is not carried on"),
     (state_before_the_word, "holds the state before its word is read"),
+    (state_left_for_the_next_sentence, "from one sentence of the batch into the next"),
     (forward_state_returned, "This is the forward reader's state at the last word"),
     (backward_state_at_the_last_word, "This is the backward reader's state at the last word"),
     (state_at_the_end_of_the_batch, "This is what stands at the last position of the batch"),

@@ -393,6 +393,16 @@ def _without_state(cell: nn.Module, embedded: Tensor, lengths: Tensor) -> Tensor
     return torch.cat([_states(cell, word) for word in embedded.split(1, dim=1)], dim=1)
 
 
+def _from_the_last_sentence(cell: nn.Module, embedded: Tensor, lengths: Tensor) -> Tensor:
+    """Read one sentence after the other and begin where the last one ended."""
+    words = torch.cat([row[:n] for row, n in zip(embedded, lengths, strict=True)])
+    rows = _states(cell, words.unsqueeze(0))[0].split(lengths.tolist())
+    fillers = embedded.size(1) - lengths
+    return torch.stack(
+        [nn.functional.pad(row, (0, 0, 0, int(n))) for row, n in zip(rows, fillers, strict=True)]
+    )
+
+
 def _one_late(states: Tensor, lengths: Tensor) -> Tensor:
     """Return the states before each position instead of after it."""
     return torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)
@@ -480,6 +490,14 @@ _READ_TWINS = (
         "The state is not carried on: each word is read as if it were the first. What the cell "
         "returns is what it is given next.",
         _side_by_side(forward=_without_state, backward=_without_state),
+    ),
+    Twin(
+        "A reader carries its state from one sentence of the batch into the next. Each sentence "
+        "starts with zeros.",
+        _side_by_side(
+            forward=_from_the_last_sentence,
+            backward=lambda cell, e, n: _turned(_from_the_last_sentence(cell, _turned(e, n), n), n),
+        ),
     ),
     *_known(
         "Each annotation holds the state before its word is read. It holds the one after.",
