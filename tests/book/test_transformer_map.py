@@ -163,6 +163,11 @@ def test_a_page_does_not_link_to_itself():
     assert 'aria-label="+ positions: this chapter"' in svg
 
 
+def test_commas_stand_between_parts_with_or_without_spaces():
+    assert tmap.parse_lit(" position ,embedding,") == ["position", "embedding"]
+    assert tmap.parse_lit("") == []
+
+
 def test_what_is_not_there_is_refused():
     with pytest.raises(ValueError, match=r"no part .positions.; it has: .*position, encoder"):
         tmap.parse_lit("embedding, positions")
@@ -180,6 +185,7 @@ def test_a_notebook_shows_it_as_a_picture():
     svg = base64.b64decode(data).decode()
     lit = [name for name, element in parts(svg) if is_lit(element)]
     assert lit == ["position", "position"]
+    assert "self-attention" not in dict(parts(svg))  # only the stacks are open
     assert "<a " not in svg  # a link would lead out of the notebook's folder
 
 

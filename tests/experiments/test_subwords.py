@@ -8,6 +8,7 @@ import pytest
 
 from attentively.experiments import subwords
 from attentively.experiments.subwords import SIDES, Vocabulary
+from attentively.experiments.toy_translation import as_text
 from attentively.vocabulary import SPECIAL_TOKENS, UNK
 
 TRAIN = {
@@ -69,7 +70,7 @@ def test_names_count_as_alike_only_where_their_pieces_are():
         return Vocabulary(frozenset(), lambda word: [word] if word in names else list(word))
 
     pairs = [
-        {"src": ["▁Tom", "▁on", "."], "tgt": ["▁Tom", "▁on", "."]},  # "on" is no name
+        {"src": ["▁Tom", "▁on", "-A"], "tgt": ["▁Tom", "▁on", "-A"]},  # "on" and "-A" are no names
         {"src": ["▁1984", "▁Kim"], "tgt": ["▁1984", "▁Jim"]},  # nor is Kim on both sides
     ]
     both = {"src": vocabulary("▁Tom"), "tgt": vocabulary("▁Tom")}
@@ -87,6 +88,13 @@ def test_subwords_fill_the_vocabulary_and_shorten_the_sentences():
     ]
     assert all(row["merges_equal_to_own"] == row["merges_compared"] > 0 for row in rows)
     assert all(row["unknown_tokens"] == 0 and row["names_cut_alike"] == 1 for row in rows)
+
+
+def test_merges_are_compared_with_those_by_hand(monkeypatch):
+    own = subwords._own_merges(0, True)
+    monkeypatch.setattr(subwords, "_own_merges", lambda *_: [own[1], own[0], *own[2:]])
+    row = subwords.measure("joint", 120, 0, quick=True, directory=Path())
+    assert row["merges_equal_to_own"] == row["merges_compared"] - 2
 
 
 def test_separate_vocabularies_share_the_rows():
@@ -114,6 +122,33 @@ def test_each_seed_leaves_other_sentences_away():
     one, other = (subwords._train_pairs(seed, True) for seed in (0, 1))
     assert len(one) == len(other) == 270
     assert set(one) != set(other)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_merges_are_learned_from_one_split_and_measured_on_another(monkeypatch, quick):
+    asked = []
+
+    def load(split, *_):
+        asked.append(split)
+        return toy_load(split, 9) if quick else as_text(toy_load(split, 9))
+
+    toy_load = subwords.toy.load
+    monkeypatch.setattr(subwords.toy if quick else subwords.tatoeba, "load", load)
+    monkeypatch.setattr(subwords, "_train_pairs", subwords._train_pairs.__wrapped__)
+    subwords._train_pairs(0, quick)
+    assert asked == ["train"]
+    monkeypatch.setattr(subwords, "_tokenizer", lambda *_: subwords.BPETokenizer.train(["a b"], 50))
+    subwords._validation_words.__wrapped__(0, quick)
+    assert asked == ["train", "validation"]
+
+
+def test_the_share_seen_once_is_of_distinct_words(monkeypatch):
+    counts = {"src": Counter(["the", "cat", "drank", "the", "milk"]), "tgt": Counter("aabb")}
+    monkeypatch.setattr(subwords, "_train_counts", lambda seed, quick: counts)
+    row = subwords.measure("corpus", 0, 0, quick=True, directory=Path())
+    assert (row["src"]["seen_once"], row["tgt"]["seen_once"]) == (3 / 4, 0)
+    assert row["src"]["zipf"] == [[1, 2], [2, 1], [4, 1]]
+    assert row["tgt"]["zipf"] == [[1, 2], [2, 2], [2, 2]]
 
 
 def test_new_words_become_fewer_the_more_is_read():

@@ -159,12 +159,13 @@ def _words_of(seed: int, quick: bool) -> Row:
     row: Row = {"training_pairs": len(_train_pairs(seed, quick))}
     for side in SIDES:
         ranked = sorted(counts[side].values(), reverse=True)
-        ranks = [r for power in range(6) for r in (10**power, 2 * 10**power, 5 * 10**power)]
+        ranks = [step * 10**power for power in range(6) for step in (1, 2, 5)]
+        ranks = [*(rank for rank in ranks if rank <= len(ranked)), len(ranked)]
         row[side] = {
             "running_words": sum(ranked),
             "distinct_words": len(ranked),
             "seen_once": round(ranked.count(1) / len(ranked), 4),
-            "zipf": [[r, ranked[r - 1]] for r in ranks if r <= len(ranked)] + [[len(ranked), 1]],
+            "zipf": [[r, ranked[r - 1]] for r in ranks],
             "unknown_after": _unknown_after(side, seed, quick),
         }
     return row
