@@ -114,6 +114,16 @@ def test_the_memory_goes_into_the_cross_attention():
     assert [y for x, y in ends if x == start] == [(top + bottom) / 2]
 
 
+@pytest.mark.parametrize("view", tmap.VIEWS)
+def test_nothing_is_drawn_outside_the_picture(view):
+    svg = ElementTree.fromstring(tmap.draw(view))
+    left, top, width, height = map(float, svg.get("viewBox").split())
+    for box in svg.iter(f"{SVG}rect"):
+        x, y, wide, high = (float(box.get(name)) for name in ("x", "y", "width", "height"))
+        assert left <= x <= x + wide <= left + width
+        assert top <= y <= y + high <= top + height
+
+
 def test_a_part_names_the_chapters_that_come_back_to_it():
     said = {name: element.get("aria-label") for name, element in parts(tmap.draw("layers"))}
     assert said["decoding"].endswith("(see also 17)")
@@ -224,7 +234,16 @@ def build(tmp_path):
     return run
 
 
-MAP = "# Title\n\n```{transformer-map}\n:lit: embedding\n:name: fig-map\n\nThe *map*.\n```\n"
+MAP = """# Title
+
+```{transformer-map}
+:open: stacks
+:lit: embedding
+:name: fig-map
+
+The *map*.
+```
+"""
 
 
 def test_in_a_book_where_chapters_are_missing(build):
@@ -238,6 +257,9 @@ def test_in_a_book_where_chapters_are_missing(build):
     assert links == ["13_positional_encoding.html"] * 2
     assert "embedding: this chapter" in page
     assert "<em>map</em>" in page
+    [drawn] = re.findall(r"<svg class=.transformer-map.*?</svg>", page, re.S)
+    assert {name for name, element in parts(drawn) if is_lit(element)} == {"embedding"}
+    assert "self-attention" not in dict(parts(drawn))  # only the stacks are open
     assert "Fig. 1" in (site / "chapter_00.html").read_text()
 
 
