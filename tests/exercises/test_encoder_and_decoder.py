@@ -39,6 +39,7 @@ MIXED = {
     "ended": wrong.filled_with_end,
     "uncut": wrong.uncut,
     "first row": wrong.first_row_only,
+    "stretched": wrong.stretched,
     "gold": wrong.gold_throughout,
 }
 AFTER = {
@@ -50,6 +51,7 @@ AFTER = {
     "padding": wrong.padding_after,
     "sentence means": wrong.sentence_means_after,
     "own labels": wrong.own_labels,
+    "unshifted": wrong.unshifted,
     "summed": wrong.summed_after,
     "own throughout": wrong.own_throughout,
     "gold twice": wrong.gold_twice,

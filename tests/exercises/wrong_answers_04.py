@@ -13,7 +13,7 @@ from right_answers_04 import (
     training_step,
     write,
 )
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
 from attentively.decoding import greedy_search
 from attentively.losses import cross_entropy
@@ -156,7 +156,7 @@ TARGETS = [
     ((make_targets, rolled_labels), "roll carries"),
     ((make_targets, rolled_inputs), "roll carries"),
     ((make_targets, by_two), "by two places"),
-    ((make_targets, rows_cut), "not the pair that is expected"),
+    ((make_targets, rows_cut), "a sentence is cut off, not a column"),
     ((make_targets, inputs_only), "Expected a pair"),
 ]
 
@@ -197,6 +197,10 @@ def loss_with_padding(model, src, tgt):
 def loss_with_padding_below(model, src, tgt):
     real = tgt[:, 1:] != PAD_ID
     return (surprises_of(model, src, tgt) * real).mean()
+
+
+def loss_over_all_tokens(model, src, tgt):
+    return loss_summed(model, src, tgt) / tgt.numel()
 
 
 def loss_of_sentence_means(model, src, tgt):
@@ -269,6 +273,7 @@ LOSSES = [
     (loss_exchanged, "Inputs and labels have changed places"),
     (loss_with_padding, "Padding is counted like a word"),
     (loss_with_padding_below, "still counted in the number"),
+    (loss_over_all_tokens, "START and padding among them"),
     (loss_of_sentence_means, "mean of the sentences' means"),
     (loss_summed, "This is a sum"),
     (loss_a_sentence, "divided by the number of sentences"),
@@ -402,6 +407,27 @@ def a_tensor_of_texts(model, src, max_len):
     return torch.tensor(padded_texts(model, src, max_len))
 
 
+def one_list_for_all(model, src, max_len, until=all):
+    src_mask = model.source_mask(src)
+    state = model.start(model.encode(src, src_mask), src_mask)
+    token, texts = torch.full((len(src),), START_ID), [[]] * len(src)
+    ended = [False] * len(src)
+    for _ in range(max_len):
+        logits, state = model.step(token, state)
+        token = logits.argmax(-1)
+        for row, index in enumerate(token.tolist()):
+            ended[row] = ended[row] or index == END_ID
+            if not ended[row]:
+                texts[row].append(index)
+        if until(ended):
+            break
+    return texts
+
+
+def one_list_and_first_end(model, src, max_len):
+    return one_list_for_all(model, src, max_len, until=any)
+
+
 def tokens_in_columns(model, src, max_len):
     src_mask = model.source_mask(src)
     state = model.start(model.encode(src, src_mask), src_mask)
@@ -437,6 +463,8 @@ WRITERS = [
     (padding_read, "read padding of the source"),
     (ends_together_only, "does not stop when the last one has ended"),
     (a_tensor_of_texts, "got a tensor"),
+    (one_list_for_all, "All sentences share one list"),
+    (one_list_and_first_end, "All sentences share one list"),
     (tokens_in_columns, "token has the shape (1, 1), expected one a sentence"),
     (first_text_only, "One list of ids a sentence"),
     (hypotheses, "One list of ids a sentence"),
@@ -499,6 +527,13 @@ def uncut(tgt, own, k):
 
 def first_row_only(tgt, own, k):
     return mixed_inputs(tgt, [own[0]] * len(own), k)
+
+
+def stretched(tgt, own, k):
+    inputs = tgt[:, :-1].clone()
+    for row, ids in enumerate(own):
+        inputs[row, 1 : k + 1] = torch.tensor(ids[:k])
+    return inputs
 
 
 def gold_throughout(tgt, own, k):
@@ -588,6 +623,18 @@ def own_labels(model, src, tgt, own, k):
     return after(model, src, tgt, tgt[:, :-1], tgt[:, 1:]), after(model, src, tgt, inputs, labels)
 
 
+def unshifted(model, src, tgt, own, k):
+    src_mask = model.source_mask(src)
+    return tuple(
+        cross_entropy(
+            model.decode(inputs, model.encode(src, src_mask), src_mask).logits[:, k:],
+            tgt[:, k:-1],
+            PAD_ID,
+        ).item()
+        for inputs in (tgt[:, :-1], mixed_inputs(tgt, own, k))
+    )
+
+
 def summed_after(model, src, tgt, own, k):
     real = labels_from(tgt, k) != PAD_ID
     return tuple(
@@ -631,6 +678,7 @@ EXPOSURES = [
     ((one_more_own, loss_after), "one word too many"),
     ((filled_with_padding, loss_after), "padding stands where it has no word"),
     ((filled_with_end, loss_after), "END stands where it has no word"),
+    ((stretched, loss_after), "PyTorch stretched the only one"),
     ((uncut, loss_after), "As inputs the last column goes"),
     ((first_row_only, loss_after), "the words of the first one"),
     ((gold_throughout, loss_after), "this is gold throughout"),
@@ -643,6 +691,7 @@ EXPOSURES = [
     ((mixed_inputs, turned_pair), "the two have changed places"),
     ((mixed_inputs, padding_after), "padding is counted"),
     ((mixed_inputs, sentence_means_after), "the mean of the sentences' means"),
+    ((mixed_inputs, unshifted), "Label k stands in column k + 1"),
     ((mixed_inputs, summed_after), "this is the sum"),
     ((mixed_inputs, own_throughout), "all of the model's words are fed in"),
     ((mixed_inputs, gold_twice), "both are after gold words"),
@@ -805,6 +854,15 @@ def step_with(*faults):
     return training_step
 
 
+def values_cut_off(model, optimizer, src, tgt, clip_norm):
+    loss = teacher_forced_loss(model.train(), src, tgt)
+    optimizer.zero_grad()
+    loss.backward()
+    clip_grad_value_(model.parameters(), clip_norm)
+    optimizer.step()
+    return loss.item()
+
+
 def after_the_step(model, optimizer, src, tgt, clip_norm):
     training_step(model, optimizer, src, tgt, clip_norm)
     with torch.no_grad():
@@ -838,6 +896,7 @@ STEPS = [
     (step_with("zero late"), "the weights do not move"),
     (step_with("each"), "each gradient is shortened by itself"),
     (step_with("twice"), "is called 2 times"),
+    (values_cut_off, "each number of the gradients is cut off by itself"),
     (after_the_step, "decode is called 2 times"),
 ]
 

@@ -260,6 +260,10 @@ _SHIFTS: list[tuple[str, Callable[[Tensor], tuple[Tensor, Tensor]]]] = [
         lambda tgt: (tgt.roll(1, dims=1), tgt),
     ),
     (
+        "a sentence is cut off, not a column: the first axis is that of the batch, so tgt[:, 1:].",
+        lambda tgt: (tgt[:-1], tgt[1:]),
+    ),
+    (
         "the columns are shifted by two places, not by one.",
         lambda tgt: (tgt[:, :-2], tgt[:, 2:]),
     ),
@@ -433,6 +437,11 @@ def _loss_twins(model: Any) -> list[Twin]:
             "Padding is left out of the sum, but still counted in the number that it is divided "
             "by.",
             below_too,
+        ),
+        Twin(
+            "The sum is divided by the number of tokens of tgt, START and padding among them. "
+            "Divide it by the number of real labels.",
+            lambda s, t: summed(s, t) / t.numel(),
         ),
         Twin(
             "This is the mean of the sentences' means: a word in a short sentence counts more than "
@@ -685,9 +694,22 @@ def _free_twins(model: Any) -> list[Twin]:
         return Twin(said, lambda src, max_len: _free_run(model, src, max_len, *faults))
 
     twins = [twin(said, names) for said, names in _FREE_FAULTS]
+    for faults in ("", "any"):
+        said = (
+            "All sentences share one list: [[]] * n holds the same list n times. Make a list for "
+            "each: [[] for _ in range(n)]."
+        )
+        twins.append(Twin(said, lambda src, m, f=faults: _shared(_free_run(model, src, m, f))))
     said = "The mask lets the model read padding of the source. Use model.source_mask(src)."
     twins.append(Twin(said, lambda src, m: _free_run(model, src, m, look_at_all=True)))
     return twins
+
+
+def _shared(texts: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Return what stands in each text if all are one list, written word by word."""
+    longest = max(map(len, texts))
+    words = [text[t] for t in range(longest) for text in texts if t < len(text)]
+    return [words for _ in texts]
 
 
 _TEXTS = [[5, 6], [7], [5, 7, 6, 8], [], [8, 8, 5, 5, 8, 5]]
@@ -804,6 +826,8 @@ _SAID_OF_MIXED = {
     "ended": "the model's text has ended, and END stands where it has no word. There gold stays.",
     "uncut": "this has as many columns as tgt. As inputs the last column goes.",
     "first row": "every sentence got the words of the first one.",
+    "stretched": "the model wrote fewer than k words, and PyTorch stretched the only one over k "
+    "places. Ask how many there are; elsewhere gold stays.",
     "gold": "nothing is the model's: this is gold throughout.",
 }
 _MixedCase = tuple[dict[str, object], list[list[int]], dict[str, list[list[int]]]]
@@ -862,6 +886,7 @@ _MIXED: list[_MixedCase] = [
         {
             "start overwritten": [[9, 4, 5, 6, 7]],
             "turned": [[2, 4, 5, 6, 7]],
+            "stretched": [[2, 9, 9, 9, 7]],
             "filled": [[2, 9, 0, 0, 7]],
             "ended": [[2, 9, 3, 3, 7]],
             "uncut": [[2, 9, 5, 6, 7, 3]],
@@ -925,6 +950,7 @@ _SAID_OF_AFTER = {
     "sentence means": "this is the mean of the sentences' means. Take one mean over all labels.",
     "own labels": "the labels have become the model's own words. The labels stay gold, whatever is "
     "read.",
+    "unshifted": "the scores are compared with the inputs. Label k stands in column k + 1 of tgt.",
     "summed": "this is the sum, not the mean.",
     "own throughout": "all of the model's words are fed in; only its first k are, then gold.",
     "gold twice": "both are after gold words: the model's own were not fed in.",
@@ -951,6 +977,7 @@ _AFTER: list[_AfterCase] = [
             "before": (1.5, 1.5),
             "turned": (6.0, 5.0),
             "own labels": (3.6, 4.44729),
+            "unshifted": (3.11434, 3.0995),
             "summed": (15.0, 18.0),
             "own throughout": (5.0, 6.66667),
             "gold twice": (5.0, 5.0),
@@ -1561,6 +1588,11 @@ def _examine_update(
         why = (
             "each gradient is shortened by itself, which turns the direction. Their common norm is "
             "what counts: clip_grad_norm_ of all parameters at once."
+        )
+    elif _close(seen, [gradient.clamp(-clip_norm, clip_norm) for gradient in gradients]):
+        why = (
+            "each number of the gradients is cut off by itself, which turns the direction. All are "
+            "to be shortened by one factor: clip_grad_norm_."
         )
     else:
         why = "these are not the gradients of the mean loss, shortened together to clip_norm."
