@@ -111,6 +111,8 @@ def test_of_long_values_the_first_difference_is_shown():
         ({"pieces": ["a", "b"]}, lambda pieces: pieces.pop()),
         ({"pieces": ["a", "b"]}, lambda pieces: pieces.sort(reverse=True)),
         ({"counts": {"a": 1}}, lambda counts: counts.update(a=2)),
+        ({"counts": {"a": 1}}, lambda counts: counts.update(b=2)),
+        ({"found_in": {"a": [1]}}, lambda found_in: found_in["a"].append(2)),
         ({"words": [(["a"], 1)]}, lambda words: words[0][0].append("b")),
         ({"examples": [(torch.ones(2), {1})]}, lambda examples: examples[0][0].zero_()),
         ({"links": {1}}, lambda links: links.add(2)),
