@@ -348,14 +348,15 @@ def _on_real_data(kind: str, steps: int, seed: int, quick: bool) -> Row:
         tests = random.Random(seed).sample(tests, len(tests) // 2)
     row |= compare(model, encode_pairs(tests, *tokenizers))
     twice = [encode_pairs(pair, *tokenizers) for pair in two_translations(tests)]
-    if twice:
-        row["another_person"] = after_another_person(model, [(one, two) for one, two in twice])
+    row["another_person"] = after_another_person(model, [(one, two) for one, two in twice])
     return row
 
 
 def _real_pairs(split: str, quick: bool) -> list[Pair]:
-    if quick:
-        return as_text(toy.load("train", 40, clauses=(1,)))
+    if quick:  # no real ones, and each source with a second translation, its neighbour's
+        pairs = as_text(toy.load("train", 40, clauses=(1,)))
+        neighbours = [*pairs[1:], pairs[0]]
+        return [*pairs, *(Pair(p.src, q.tgt) for p, q in zip(pairs, neighbours, strict=True))]
     return tatoeba.load(split)
 
 
