@@ -89,5 +89,7 @@ def test_the_notebook_has_it_as_a_picture(site):
     for directive in ("transformer-map", "dropdown", "admonition"):
         assert f"{{{directive}}}" not in text
     assert text.count("](data:image/svg+xml;base64,") == 4
-    folded = text[text.index("<summary>A stable softmax") :]
-    assert "torch.exp(scores" in folded[: folded.index("</details>")]
+    folded = text[text.index("<summary>losses.cross_entropy") :]
+    assert "def cross_entropy(" in folded[: folded.index("</details>")]
+    [softmax] = [cell for cell in notebook.cells if "def softmax(" in cell.source]
+    assert softmax.metadata["jupyter"]["source_hidden"]
