@@ -150,6 +150,18 @@ def once_solved(what: str) -> Iterator[None]:
         print(f"This runs once {what} is {'right' if written else 'written'}{why}.")
 
 
+def in_turn(symptoms: Mapping[str, Callable[..., None]], *arguments: object) -> None:
+    """Examine one symptom after the other; what fails also says which were right so far."""
+    examined: list[str] = []
+    for symptom, examine in symptoms.items():
+        try:
+            examine(*arguments)
+        except CheckFailed as failed:
+            right = f"\n  Right so far: {', '.join(examined)}." if examined else ""
+            raise CheckFailed(f"{failed}{right}") from None
+        examined.append(symptom)
+
+
 # Calling a candidate
 
 

@@ -27,6 +27,7 @@ from attentively.checks import (
     expect_pair,
     expect_tensor,
     expect_value,
+    in_turn,
     once_solved,
     plain_number,
     plain_tensor,
@@ -1621,14 +1622,7 @@ def _take(candidate: object, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]
 @_parts.part("bug hunt", "mended_step")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
     """Check the mended step of training, one symptom after the other."""
-    examined: list[str] = []
-    for symptom, examine in _SYMPTOMS.items():
-        try:
-            examine(candidate)
-        except CheckFailed as failed:
-            right = f"  Right so far: {'; '.join(examined)}.\n" if examined else ""
-            raise CheckFailed(f"{failed}\n{right}".rstrip("\n")) from None
-        examined.append(symptom)
+    in_turn(_SYMPTOMS, candidate)
     sizes = [(13, 5, 7, 3)]
     if thorough:
         sizes += [(5, 3, 11, 2), (7, 2, 1, 1), (3, 11, 5, 7)]

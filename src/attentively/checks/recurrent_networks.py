@@ -27,6 +27,7 @@ from attentively.checks import (
     expect_pair,
     expect_tensor,
     expect_value,
+    in_turn,
     once_solved,
     plain_number,
     plain_tensor,
@@ -1267,11 +1268,4 @@ _SYMPTOMS = {
 @_parts.part("bug hunt", "mended_encoder")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
     """Check the mended encoder, one symptom after the other."""
-    examined: list[str] = []
-    for symptom, examine in _SYMPTOMS.items():
-        try:
-            examine(candidate, thorough)
-        except CheckFailed as failed:
-            right = f"  Right so far: {', '.join(examined)}.\n" if examined else ""
-            raise CheckFailed(f"{failed}\n{right}".rstrip("\n")) from None
-        examined.append(symptom)
+    in_turn(_SYMPTOMS, candidate, thorough)

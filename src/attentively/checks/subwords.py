@@ -29,6 +29,7 @@ from attentively.checks import (
     describe,
     expect_pair,
     expect_value,
+    in_turn,
     once_solved,
     plain_number,
     show,
@@ -1742,11 +1743,4 @@ _SYMPTOMS = {
 @_parts.part("bug hunt", "MendedTokenizer")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
     """Check the mended tokenizer, one symptom after the other."""
-    examined: list[str] = []
-    for symptom, examine in _SYMPTOMS.items():
-        try:
-            examine(candidate, thorough)
-        except CheckFailed as failed:
-            right = f"  Right so far: {', '.join(examined)}.\n" if examined else ""
-            raise CheckFailed(f"{failed}\n{right}".rstrip("\n")) from None
-        examined.append(symptom)
+    in_turn(_SYMPTOMS, candidate, thorough)
