@@ -41,6 +41,8 @@ class AnalogyScore(NamedTuple):
     """Questions with a word that has no vector: they are not asked."""
     repeated: int = 0
     """Answers that were one of the question's own three words; none where these are excluded."""
+    repeated_c: int = 0
+    """Of these, the answers that were c."""
 
     @property
     def accuracy(self) -> float:
@@ -180,6 +182,9 @@ class WordVectors:
             skipped=len(questions) - len(known),
             repeated=sum(
                 answer in given for answer, (*given, _) in zip(answers, known, strict=True)
+            ),
+            repeated_c=sum(
+                answer == c for answer, (_, _, c, _) in zip(answers, known, strict=True)
             ),
         )
 

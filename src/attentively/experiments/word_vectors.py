@@ -80,21 +80,19 @@ def analogy_numbers(vectors: WordVectors, questions: Sequence[Analogy]) -> Row:
         vectors.score_analogies(questions, **custom)
         for custom in ({}, {"exclude": False}, {"only_c": True})
     )
-    known = [question for question in questions if all(word in vectors for word in question)]
-    let_in = vectors.answers(known, exclude=False)
-    just_c = sum(answer == c for answer, (_, _, c, _) in zip(let_in, known, strict=True))
     counts = {
         "excluding": excluding.correct,
         "including": including.correct,
         "only_c": only_c.correct,
         "repeated": including.repeated,
-        "repeated_c": just_c,
+        "repeated_c": including.repeated_c,
     }
+    asked = excluding.asked
     return {
         "questions": len(questions),
-        "asked": len(known),
+        "asked": asked,
         "coverage": round(excluding.coverage, 4) if questions else None,
-        **{name: round(count / len(known), 4) if known else None for name, count in counts.items()},
+        **{name: round(count / asked, 4) if asked else None for name, count in counts.items()},
     }
 
 
