@@ -63,7 +63,7 @@ def test_a_cell_that_fails_only_inside_the_translator_is_caught():
             new = super().forward(x, state)
             return new if x.size(-1) < 20 else 0.9 * new
 
-    with pytest.raises(CheckFailed, match="the trained model's probabilities"):
+    with pytest.raises(CheckFailed, match="the trained model's weights"):
         checks.gru_step(Limited)
 
 
@@ -72,7 +72,7 @@ def test_an_encoder_that_fails_only_inside_the_translator_is_caught():
         annotations, state = right.read_both_ways(forward_cell, backward_cell, embedded, lengths)
         return annotations, state if len(lengths) < 4 else 0 * state
 
-    with pytest.raises(CheckFailed, match="the trained model's probabilities"):
+    with pytest.raises(CheckFailed, match="the trained model's weights"):
         checks.encoder(limited)
 
 

@@ -205,7 +205,7 @@ LOOKUPS = [
     ((one_hot, Averaged), "have been averaged"),
     ((one_hot, OneHotOnly), "their product with the table is missing"),
     ((one_hot, ForOneSentence), "Your code raises"),
-    ((one_hot, ForgetsTheMode), "the trained model's logits"),
+    ((one_hot, ForgetsTheMode), "the trained model's weights"),
     ((one_hot, NotAModule), "derives from torch.nn.Module"),
     ((one_hot, TimesTheMask(5, 2)), "Pass the class, not an object of it"),
 ]

@@ -59,6 +59,11 @@ class Twin(NamedTuple):
     answer: Callable[..., object]
 
 
+def known(said: str, *wrong: Callable[..., object]) -> list[Twin]:
+    """Return several ways to make one mistake."""
+    return [Twin(said, answer) for answer in wrong]
+
+
 class Part:
     """One graded part of an assignment: call it with the student's functions or classes.
 

@@ -31,10 +31,10 @@ from attentively.checks import (
     plain_tensor,
     show,
 )
+from attentively.checks.translator import MODEL, expect_same_translations
 from attentively.data import toy
 from attentively.data.batches import pad
 from attentively.masks import padding_mask
-from attentively.protocol import DecoderOutput
 from attentively.seq2seq import Seq2Seq
 from attentively.vocabulary import PAD_ID, target_ids
 from attentively.writing import translate
@@ -52,9 +52,6 @@ __all__ = [
     "ready",
     "why_tanh",
 ]
-
-MODEL = "toy-additive"
-"""The trained model into which the student's attention is put."""
 
 SENTENCES = (
     "the cat drinks the milk",
@@ -489,7 +486,17 @@ def check_attention(candidate: object, thorough: bool = False) -> None:
         _expect_zeros_for_nothing(mine, inputs | {"mask": _last_row_empty(batch, src_len)})
         if batch > 1:
             _expect_gradients_of_attention(mine, inputs | {"mask": _last_row_empty(batch, src_len)})
-    _expect_same_translations(candidate)
+
+    def put_in(model: Seq2Seq) -> None:
+        theirs = cast(additive.AdditiveAttention, model.decoder.attention)
+        W, U, _ = _matrices(theirs)
+        sizes = {"query_dim": W.size(1), "key_dim": U.size(1), "hidden_dim": W.size(0)}
+        mine = call(candidate, sizes)
+        assert isinstance(mine, nn.Module)  # or an earlier stage would have said so
+        mine.load_state_dict(theirs.state_dict())
+        model.decoder.attention = mine.eval()
+
+    expect_same_translations(put_in, SENTENCES, "attention")
 
 
 def _both(
@@ -642,46 +649,6 @@ def _expect_gradients_of_attention(mine: nn.Module, inputs: Inputs) -> None:
         "hiding its NaN afterwards does not hide its gradient: use a finite lowest number, as "
         "torch.finfo(...).min.",
     )
-
-
-def _expect_same_translations(candidate: object) -> None:
-    """Put the candidate into the trained model, which must translate as before."""
-    checkpoint = load_pretrained(MODEL)
-    model = cast(Seq2Seq, checkpoint.model)
-    before = translate(checkpoint, SENTENCES, beam_size=1)
-    _, src_tokenizer, tgt_tokenizer = checkpoint.translator()
-    sources = [src_tokenizer.encode(sentence) for sentence in SENTENCES]
-    src = pad(sources, PAD_ID)
-    src_mask = padding_mask(src, PAD_ID)
-    targets = [target_ids(tgt_tokenizer, each.text) for each in before]
-    tgt = pad(targets, PAD_ID)
-    with torch.no_grad():
-        expected = model.decode(tgt, model.encode(src, src_mask), src_mask, need_weights=True)
-    theirs = cast(additive.AdditiveAttention, model.decoder.attention)
-    W, U, _ = _matrices(theirs)
-    sizes = {"query_dim": W.size(1), "key_dim": U.size(1), "hidden_dim": W.size(0)}
-    mine = call(candidate, sizes)
-    assert isinstance(mine, nn.Module)  # or an earlier stage would have said so
-    mine.load_state_dict(theirs.state_dict())
-    model.decoder.attention = mine.eval()
-
-    def inside_the_model(*_: Tensor) -> object:
-        with torch.no_grad():
-            return model.decode(tgt, model.encode(src, src_mask), src_mask, need_weights=True)
-
-    where = {"src": src, "tgt": tgt}
-    got = cast(DecoderOutput, call(inside_the_model, where))
-    assert expected.weights is not None  # the trained model attends
-    expect_equal(got.weights, expected.weights, "the trained model's weights", where)
-    expect_equal(got.logits, expected.logits, "the trained model's logits", where)
-    for sentence, old, new in zip(
-        SENTENCES, before, translate(checkpoint, SENTENCES, beam_size=1), strict=True
-    ):
-        if old.text != new.text:
-            raise CheckFailed(
-                "  With your attention the trained model translates differently.\n"
-                f"  sentence    {sentence}\n  got         {new.text}\n  expected    {old.text}"
-            )
 
 
 # Part 3

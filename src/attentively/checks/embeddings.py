@@ -33,13 +33,11 @@ from attentively.checks import (
     plain_tensor,
     show,
 )
-from attentively.data.batches import pad
+from attentively.checks.translator import MODEL, expect_same_translations
 from attentively.embedding import TokenEmbedding
-from attentively.masks import padding_mask
-from attentively.protocol import DecoderOutput
 from attentively.seq2seq import Seq2Seq
 from attentively.skip_gram import SkipGram, context_pairs
-from attentively.vocabulary import PAD_ID, target_ids
+from attentively.vocabulary import PAD_ID
 from attentively.word_vectors import WordVectors, load_pretrained_vectors
 from attentively.writing import translate
 
@@ -55,8 +53,6 @@ __all__ = [
     "skip_gram",
 ]
 
-MODEL = "toy-additive"
-"""The trained translator into which the student's embedding is put."""
 VECTORS = "tatoeba-english"
 """The word vectors that parts 4 and 5 look at once they are solved."""
 
@@ -238,7 +234,16 @@ def check_embedding(candidate: object, thorough: bool = False) -> None:
         _compare_lookup(mine, ids)
         _compare_gradients(mine, ids)
     _expect_same_training(candidate)
-    _expect_same_translations(candidate)
+
+    def put_in(model: Seq2Seq) -> None:
+        for role in (model.src_embedding, model.decoder.embedding):
+            table = role.table.weight
+            sizes = {"vocab_size": table.size(0), "embedding_dim": table.size(1)}
+            mine = cast(nn.Module, call(candidate, sizes))
+            mine.load_state_dict(role.table.state_dict())
+            role.table = cast(nn.Embedding, mine.eval())
+
+    expect_same_translations(put_in, SENTENCES, "embedding")
 
 
 def _build(candidate: object, vocab_size: int, embedding_dim: int) -> nn.Module:
@@ -407,40 +412,6 @@ def _expect_same_training(candidate: object) -> None:
         theirs.state_dict().items(), ours.state_dict().values(), strict=True
     ):
         expect_equal(got, expected, f"{name} of {what}", inputs)
-
-
-def _expect_same_translations(candidate: object) -> None:
-    """Put the candidate into the trained translator, which must translate as before."""
-    checkpoint = load_pretrained(MODEL)
-    model = cast(Seq2Seq, checkpoint.model)
-    before = translate(checkpoint, SENTENCES, beam_size=1)
-    _, src_tokenizer, tgt_tokenizer = checkpoint.translator()
-    src = pad([src_tokenizer.encode(sentence) for sentence in SENTENCES], PAD_ID)
-    tgt = pad([target_ids(tgt_tokenizer, each.text) for each in before], PAD_ID)
-    src_mask = padding_mask(src, PAD_ID)
-
-    def inside_the_model(*_: Tensor) -> object:
-        with torch.no_grad():
-            return model.decode(tgt, model.encode(src, src_mask), src_mask)
-
-    expected = cast(DecoderOutput, inside_the_model())
-    for role in (model.src_embedding, model.decoder.embedding):
-        table = role.table.weight
-        sizes = {"vocab_size": table.size(0), "embedding_dim": table.size(1)}
-        mine = cast(nn.Module, call(candidate, sizes))
-        mine.load_state_dict(role.table.state_dict())
-        role.table = cast(nn.Embedding, mine.eval())
-    where = {"src": src, "tgt": tgt}
-    got = cast(DecoderOutput, call(inside_the_model, where))
-    expect_equal(got.logits, expected.logits, "the trained model's logits", where)
-    for sentence, old, new in zip(
-        SENTENCES, before, translate(checkpoint, SENTENCES, beam_size=1), strict=True
-    ):
-        if old.text != new.text:
-            raise CheckFailed(
-                "  With your embedding the trained model translates differently.\n"
-                f"  sentence    {sentence}\n  got         {new.text}\n  expected    {old.text}"
-            )
 
 
 # Part 2

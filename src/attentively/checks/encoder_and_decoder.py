@@ -27,6 +27,7 @@ from attentively.checks import (
     expect_gradients,
     expect_pair,
     expect_value,
+    known,
     once_solved,
     plain_number,
     show,
@@ -134,11 +135,6 @@ def _with_model(candidate: object, model: object) -> object:
 
     with_model.__name__ = getattr(candidate, "__name__", "")
     return with_model
-
-
-def _known(said: str, *wrong: Callable[..., object]) -> list[Twin]:
-    """Return several ways to make one mistake."""
-    return [Twin(said, answer) for answer in wrong]
 
 
 def _batch(src_lengths: Sequence[int], tgt_lengths: Sequence[int], seed: int = 0) -> Batch:
@@ -413,22 +409,22 @@ def _loss_twins(model: Any) -> list[Twin]:
         return cross_entropy(_logits(model, src, inputs, look_at_all=True), labels, PAD_ID)
 
     return [
-        *_known(
+        *known(
             "The scores are compared with the inputs instead of the labels: the loss would be "
             "small for a decoder that repeats what it has just read.",
             against(all_but_last, all_but_last),
         ),
-        *_known(
+        *known(
             "START is a label here, and every label is its own input: read and predicted are the "
             "same columns. Shift them by one place.",
             against(every, every),
         ),
-        *_known(
+        *known(
             "The labels are fed in: the decoder reads the very word that it is to predict, and "
             "would learn to copy it.",
             against(all_but_first, all_but_first),
         ),
-        *_known(
+        *known(
             "Inputs and labels have changed places.",
             against(all_but_first, all_but_last),
         ),
@@ -448,7 +444,7 @@ def _loss_twins(model: Any) -> list[Twin]:
             "one in a long sentence. Sum over the whole batch, then divide once.",
             sentence_means,
         ),
-        *_known(
+        *known(
             "This is a sum, or a sum divided by the number of sentences. Divide it by the number "
             "of real labels.",
             summed,

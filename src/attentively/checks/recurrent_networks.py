@@ -28,11 +28,13 @@ from attentively.checks import (
     expect_tensor,
     expect_value,
     in_turn,
+    known,
     once_solved,
     plain_number,
     plain_tensor,
     show,
 )
+from attentively.checks.translator import MODEL, expect_same_translations
 from attentively.data.batches import pad
 from attentively.losses import cross_entropy
 from attentively.masks import padding_mask
@@ -52,9 +54,6 @@ __all__ = [
     "ready",
     "rebuilt",
 ]
-
-MODEL = "toy-additive"
-"""The trained translator into which the student's cell and encoder are put."""
 
 SENTENCES = (
     "the cat drinks the milk",
@@ -129,40 +128,6 @@ def _cells(encoder: BidirectionalEncoder) -> tuple[nn.GRUCell, nn.GRUCell]:
     return cells[0], cells[1]
 
 
-def _expect_same_translations(replace: Callable[[Seq2Seq], None], what: str) -> None:
-    """Replace a part of the trained translator, which must translate as before."""
-    checkpoint = load_pretrained(MODEL)
-    model = cast(Seq2Seq, checkpoint.model)
-    before = translate(checkpoint, SENTENCES, beam_size=1)
-    _, src_tokenizer, tgt_tokenizer = checkpoint.translator()
-    src = pad([src_tokenizer.encode(sentence) for sentence in SENTENCES], PAD_ID)
-    tgt = pad([target_ids(tgt_tokenizer, each.text) for each in before], PAD_ID)
-    src_mask = padding_mask(src, PAD_ID)
-
-    def probabilities(*_: Tensor) -> Tensor:
-        with torch.no_grad():
-            memory = model.encode(src, src_mask)
-            return model.decode(tgt, memory, src_mask).logits.softmax(dim=-1)
-
-    expected = probabilities()
-    replace(model)
-    where = {"src": src, "tgt": tgt}
-    got = call(probabilities, where)
-    expect_equal(got, expected, "the trained model's probabilities", where)
-    after = translate(checkpoint, SENTENCES, beam_size=1)
-    for sentence, old, new in zip(SENTENCES, before, after, strict=True):
-        if old.text != new.text:
-            raise CheckFailed(
-                f"  With your {what} the trained model translates differently.\n"
-                f"  sentence    {sentence}\n  got         {new.text}\n  expected    {old.text}"
-            )
-
-
-def _known(said: str, *wrong: Callable[..., object]) -> list[Twin]:
-    """Return several ways to make one mistake."""
-    return [Twin(said, answer) for answer in wrong]
-
-
 def _round(*sizes: int) -> Tensor:
     """Return random numbers with one decimal, which a message shows whole."""
     return torch.randn(sizes).mul(10).round().div(10)
@@ -222,7 +187,7 @@ def _no_bias(ih: bool, hh: bool) -> Callable[..., Tensor]:
 
 
 _STEP_TWINS = (
-    *_known(
+    *known(
         "z is the wrong way round: in PyTorch z says how much of the *old* state stays, and 1 - z "
         "how much of the candidate comes in. (Papers differ here; weights fit one of the two.)",
         partial(_gru, mix=lambda z, n, h: z * n + (1 - z) * h),
@@ -260,7 +225,7 @@ _STEP_TWINS = (
         "r and z have changed places. The three blocks of rows are r, z, n, in this order.",
         partial(_gru, order="zrn"),
     ),
-    *_known(
+    *known(
         "The blocks of rows are not taken in their order. It is r, z, n.",
         *(partial(_gru, order=order) for order in ("nrz", "nzr", "rnz", "znr")),
     ),
@@ -312,7 +277,7 @@ def gru_step(candidate: object, thorough: bool = False) -> None:
         mine.load_state_dict(theirs.state_dict())
         model.decoder.cell = mine.eval()  # type: ignore[assignment]
 
-    _expect_same_translations(replace, "cell")
+    expect_same_translations(replace, SENTENCES, "cell")
 
 
 _NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
@@ -439,26 +404,26 @@ def _not_zeroed(values: Tensor, lengths: Tensor) -> Tensor:
 
 
 _READ_TWINS = (
-    *_known(
+    *known(
         "The backward reader's states stand in the order in which it read: the first of them is "
         "the last word's. Turn them round, so that each stands at its own word.",
         _side_by_side(backward=lambda cell, e, n: _states(cell, _turned(e, n))),
         _side_by_side(backward=lambda cell, e, n: _states(cell, e.flip(1))),
         _side_by_side(backward=lambda cell, e, n: _states(cell, e.flip(1)), end=_not_zeroed),
     ),
-    *_known(
+    *known(
         "The backward reader reads from the left, like the other one. It starts at the last word.",
         _side_by_side(backward=lambda cell, e, n: _states(cell, e)),
         _side_by_side(backward=lambda cell, e, n: _states(cell, e), end=_not_zeroed),
     ),
-    *_known(
+    *known(
         "The backward reader starts at the padding of a short sentence, so its states depend on "
         "what else is in the batch. It starts at each sentence's own last word, with zeros.",
         _side_by_side(backward=_from_padding),
         _side_by_side(backward=_from_padding, end=_not_zeroed),
         _side_by_side(backward=lambda cell, e, n: _from_padding(cell, _masked(e, n), n)),
     ),
-    *_known(
+    *known(
         "Annotations at padding are not zero. No word stands there: multiply by the mask.",
         _side_by_side(end=_not_zeroed),
         _side_by_side(
@@ -500,7 +465,7 @@ _READ_TWINS = (
             backward=lambda cell, e, n: _turned(_from_the_last_sentence(cell, _turned(e, n), n), n),
         ),
     ),
-    *_known(
+    *known(
         "Each annotation holds the state before its word is read. It holds the one after.",
         _side_by_side(
             forward=lambda cell, e, n: _one_late(_states(cell, e), n),
@@ -521,7 +486,7 @@ _STATE_TWINS = (
         "at the first word.",
         lambda f, b, e, n: _at(_states(f, e), n - 1),
     ),
-    *_known(
+    *known(
         "This is the backward reader's state at the last word, where it has read one word only. "
         "Its last state stands at the first word.",
         lambda f, b, e, n: _at(_backwards(b, e, n), n - 1),
@@ -564,7 +529,7 @@ def encoder(candidate: object, thorough: bool = False) -> None:
         read = cast(Callable[..., tuple[Tensor, Tensor]], candidate)
         model.encoder = _Encoder(read, *cells).eval()  # type: ignore[assignment]
 
-    _expect_same_translations(replace, "encoder")
+    expect_same_translations(replace, SENTENCES, "encoder")
 
 
 def _reading_inputs(lengths: Sequence[int], size: int, hidden: int) -> dict[str, object]:
@@ -694,7 +659,7 @@ _ONE_ENTRY = "The size of the largest number is taken for the norm; all the numb
 _LARGEST = "The largest norm of any tensor is taken; all the tensors together have one norm."
 _MEAN = "The squares are averaged. A norm adds them."
 _CLIP_TWINS = (
-    *_known(
+    *known(
         "Each tensor is clipped by a norm of its own, which turns the direction of the step. All "
         "are scaled by one factor, from the norm of all together.",
         lambda gs, m: torch.cat([_scaled(_norm)([g], m) for g in gs]),
@@ -710,7 +675,7 @@ _CLIP_TWINS = (
         "factor is never more than 1.",
         _scaled(_norm, always=True),
     ),
-    *_known(
+    *known(
         _SQUARED,
         _scaled(lambda gs: _norm(gs).square()),
         _scaled(lambda gs: _norm(gs).square(), always=True),
@@ -721,7 +686,7 @@ _CLIP_TWINS = (
     Twin(_ONE_ENTRY, _scaled(lambda gs: _flat(gs).abs().max())),
     Twin(_LARGEST, _scaled(lambda gs: torch.stack([g.norm() for g in gs]).max())),
     Twin(_MEAN, _scaled(lambda gs: _flat(gs).square().mean().sqrt())),
-    *_known(
+    *known(
         "The gradients are divided by their norm, so the new norm is 1. It is to be max_norm.",
         lambda gs, m: _flat(gs) / _norm(gs),
         lambda gs, m: _flat(gs) / _norm(gs) if _norm(gs) > m else _flat(gs),
@@ -873,7 +838,7 @@ _COUNT_TWINS = (
         "only one direction is counted. The backward reader has parameters of its own.",
         partial(_wrong_count, directions=1),
     ),
-    *_known(
+    *known(
         "upper layers are counted as if they read one state. Of a bidirectional layer they get the "
         "states of both readers, side by side.",
         partial(_wrong_count, upper=lambda i, h, d: h),

@@ -25,6 +25,7 @@ from attentively.checks import (
     expect_gradients_through,
     expect_tensor,
     expect_value,
+    known,
     once_solved,
     show,
 )
@@ -134,11 +135,6 @@ def write(
             (word,) = tgt_tokenizer.tokens(token.tolist())
             written.append((word, float(probabilities.max())))
     return written
-
-
-def _known(said: str, *wrong: Callable[..., object]) -> list[Twin]:
-    """Return several ways to make one mistake."""
-    return [Twin(said, answer) for answer in wrong]
 
 
 # Part 1
@@ -337,7 +333,7 @@ _SOFTMAX_TWINS = (
         "The exp is missing: a negative score would become a negative weight.",
         lambda s: s / s.sum(dim=-1, keepdim=True),
     ),
-    *_known(
+    *known(
         "The exponentials are not yet divided by their sum, so the weights do not sum to 1.",
         lambda s: s.exp(),
         lambda s: (s - s.max(dim=-1, keepdim=True).values).exp(),
@@ -350,13 +346,13 @@ _SOFTMAX_TWINS = (
         "This is a sigmoid of each score; the weights of a row must share 1 among them.",
         torch.sigmoid,
     ),
-    *_known(
+    *known(
         "Each row's sum was laid along the columns: column 1 was divided by the sum of row 1 and "
         "so on. Keep the axis that is summed over: keepdim=True.",
         lambda s: _laid_along_the_columns(s, s.max(dim=-1, keepdim=True).values),
         lambda s: _laid_along_the_columns(s, s.max()),
     ),
-    *_known(
+    *known(
         "Each row's largest score was laid along the columns. Keep the axis that is reduced: "
         "keepdim=True, in max as well as in sum.",
         lambda s: _laid_along_the_columns(s, s.max(dim=-1).values),
@@ -696,7 +692,7 @@ _SURPRISE_TWINS = (
         "the logarithm by formula: log p = logit - largest - log(sum of exp(logit - largest)).",
         lambda z, y: -_of_the_targets(z.softmax(dim=-1).log(), y),
     ),
-    *_known(
+    *known(
         "exp(1000) overflows. Subtract the largest logit of each position before exp.",
         lambda z, y: _of_the_targets(z.exp().sum(dim=-1, keepdim=True).log() - z, y),
         lambda z, y: -_of_the_targets((z.exp() / z.exp().sum(dim=-1, keepdim=True)).log(), y),
