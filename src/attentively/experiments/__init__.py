@@ -1,12 +1,13 @@
 """Comparisons too long for a page: each runs by name, resumes, and writes one results file."""
 
-from attentively.experiments import bottleneck, exposure, subwords, word_vectors
+from attentively.experiments import bottleneck, decoding, exposure, subwords, word_vectors
 from attentively.experiments.runner import Experiment, run
 
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in [
         bottleneck.EXPERIMENT,
+        decoding.EXPERIMENT,
         exposure.EXPERIMENT,
         subwords.EXPERIMENT,
         word_vectors.EXPERIMENT,

@@ -1,0 +1,198 @@
+"""Decoding: what ever wider beams find, and whether it is better.
+
+Likelier sentences need not be better ones: Koehn & Knowles (2017),
+https://arxiv.org/abs/1706.03872, section 3.6, saw quality fall with wide beams; Stahlberg & Byrne
+(2019), https://arxiv.org/abs/1908.10090, found that the likeliest output of all is often empty.
+Here the shipped models are searched at widths from 1 to 100, under four length penalties.
+"""
+
+import math
+import random
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from attentively import device
+from attentively.checkpoints import load_pretrained
+from attentively.data import tatoeba, toy
+from attentively.data.batches import collate, encode_pairs, in_order, pad
+from attentively.data.pairs import Pair
+from attentively.decoding import Hypothesis, LengthPenalty, beam_search, evaluating, gnmt, power
+from attentively.experiments.runner import Experiment, Row
+from attentively.metrics import corpus_bleu, tokenize_13a
+from attentively.protocol import EncoderDecoder
+from attentively.vocabulary import PAD_ID, Tokenizer
+
+BEAM_SIZES = (1, 2, 3, 5, 10, 30, 100)
+PENALTIES: dict[str, LengthPenalty] = {
+    "none": power(0.0),
+    "gnmt": gnmt(1.0),
+    "length": power(1.0),
+    "length squared": power(2.0),
+}
+ROOM = 1e-3
+"""Log-probabilities nearer than this are equal: batches differ in the last digits."""
+
+
+class Item(NamedTuple):
+    """A source, and every translation of it that people gave."""
+
+    src: str
+    references: list[str]
+
+
+def measure(model: str, seed: int, quick: bool, directory: Path, clauses: int | None = None) -> Row:
+    """Search with every width and penalty; each seed takes other test sentences.
+
+    With `clauses` the sentences are of the toy language, else of Tatoeba.
+    """
+    del directory  # a search leaves nothing behind
+    checkpoint = load_pretrained(model, device.best())
+    translator, src_tokenizer, tgt_tokenizer = checkpoint.translator()
+    tokenize = tokenize_13a if clauses is None else str.split
+    items = sorted(_items(clauses, seed, quick), key=lambda item: len(item.src))
+    beam_sizes = (1, 3) if quick else BEAM_SIZES
+
+    searches: list[Row] = []
+    found: list[list[Hypothesis]] = []
+    for penalty, divide_by in PENALTIES.items():
+        for beam_size in beam_sizes:
+            started = time.monotonic()
+            best = best_of_beam(
+                translator, src_tokenizer, [item.src for item in items], beam_size, divide_by
+            )
+            seconds = round(time.monotonic() - started, 2)
+            texts = [tgt_tokenizer.decode(hypothesis.ids) for hypothesis in best]
+            bleu = corpus_bleu(texts, [item.references for item in items], tokenize)
+            found.append(best)
+            searches.append(
+                {
+                    "penalty": penalty,
+                    "beam_size": beam_size,
+                    "search_seconds": seconds,
+                    "bleu": round(bleu.score, 2),
+                    "length_ratio": round(bleu.hypothesis_length / bleu.reference_length, 4),
+                    "empty": _share(not hypothesis.ids for hypothesis in best),
+                    "unfinished": _share(not hypothesis.finished for hypothesis in best),
+                    "log_probability": _mean([h.log_probability for h in best]),
+                }
+            )
+    likeliest = [max(log_probabilities(column)) for column in zip(*found, strict=True)]
+    for search, best in zip(searches, found, strict=True):
+        beaten = zip(log_probabilities(best), likeliest, strict=True)
+        search["search_errors"] = _share(value < most - ROOM for value, most in beaten)
+    return {
+        "sentences": len(items),
+        "searches": searches,
+        **_beside(translator, src_tokenizer, tgt_tokenizer, items, likeliest, max(beam_sizes)),
+    }
+
+
+def _items(clauses: int | None, seed: int, quick: bool) -> list[Item]:
+    if clauses is not None or quick:  # the quick form needs no real sentences
+        number = 10 if quick else 100
+        pairs = toy.load("test", number, clauses=(clauses or 1,), seed=seed)
+        return [Item(pair.src_text, [pair.tgt_text]) for pair in pairs]
+    translations: dict[str, list[str]] = {}
+    for pair in tatoeba.load("test"):
+        translations.setdefault(pair.src, []).append(pair.tgt)
+    items = [Item(src, references) for src, references in translations.items()]
+    random.Random(0).shuffle(items)
+    return (items * 2)[200 * seed % len(items) :][:200]
+
+
+def best_of_beam(
+    model: EncoderDecoder,
+    tokenizer: Tokenizer,
+    sources: Sequence[str],
+    beam_size: int,
+    penalty: LengthPenalty,
+    batch_size: int = 10,
+) -> list[Hypothesis]:
+    """Return the best hypothesis for each source; at a width of 100 a batch has 1,000 rows."""
+    where = next(model.parameters()).device
+    best: list[Hypothesis] = []
+    for indices in in_order(len(sources), batch_size):
+        src = pad([tokenizer.encode(sources[index]) for index in indices]).to(where)
+        mask = model.source_mask(src)
+        max_len = 2 * src.shape[1] + 20
+        best += [found[0] for found in beam_search(model, src, mask, max_len, beam_size, penalty)]
+    return best
+
+
+def _beside(
+    model: EncoderDecoder,
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+    items: Sequence[Item],
+    likeliest: Sequence[float],
+    widest: int,
+) -> Row:
+    """Return what the model thinks of the reference and of saying nothing, beside what was found.
+
+    The likeliest sentence found is *proven* to be the likeliest of all where its probability is
+    at least one over the width: sentences and beginnings of one length exclude each other, so
+    no more than so many can be as likely, and the beam has room for them.
+    """
+    pairs = [Pair(item.src, item.references[0]) for item in items]
+    reference = target_log_probabilities(model, pairs, src_tokenizer, tgt_tokenizer)
+    nothing = target_log_probabilities(
+        model, [Pair(item.src, "") for item in items], src_tokenizer, tgt_tokenizer
+    )
+    compared = list(zip(likeliest, reference, nothing, strict=True))
+    return {
+        "log_probability_likeliest": _mean(likeliest),
+        "log_probability_reference": _mean(reference),
+        "log_probability_empty": _mean(nothing),
+        "proven": _share(most >= -math.log(widest) for most in likeliest),
+        "reference_is_likeliest": _share(gold >= most - ROOM for most, gold, _ in compared),
+        "empty_beats_reference": _share(empty > gold for _, gold, empty in compared),
+        "empty_is_likeliest": _share(empty >= most - ROOM for most, _, empty in compared),
+    }
+
+
+def target_log_probabilities(
+    model: EncoderDecoder,
+    pairs: Sequence[Pair],
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+) -> list[float]:
+    """Return the log-probability of each whole target, its end token included."""
+    where = next(model.parameters()).device
+    totals: list[float] = []
+    examples = encode_pairs(pairs, src_tokenizer, tgt_tokenizer)
+    with evaluating(model):
+        for indices in in_order(len(examples), 64):
+            src, tgt = collate([examples[index] for index in indices]).to(where)
+            mask = model.source_mask(src)
+            logits = model.decode(tgt[:, :-1], model.encode(src, mask), mask).logits
+            targets = tgt[:, 1:]
+            each = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+            totals += each.masked_fill(targets == PAD_ID, 0.0).sum(dim=1).tolist()
+    return totals
+
+
+def log_probabilities(hypotheses: Sequence[Hypothesis]) -> list[float]:
+    """Return the log-probability of each."""
+    return [hypothesis.log_probability for hypothesis in hypotheses]
+
+
+def _share(events: Iterable[bool]) -> float:
+    return _mean([float(event) for event in events])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / len(values), 4)
+
+
+EXPERIMENT = Experiment(
+    name="decoding",
+    question="What do ever wider beams find, and is it better?",
+    conditions=[
+        {"model": "toy-additive", "clauses": 3},
+        *({"model": "toy-fixed", "clauses": clauses} for clauses in (1, 3, 5)),
+        {"model": "tatoeba-en-fr-additive"},
+    ],
+    measure=measure,
+)

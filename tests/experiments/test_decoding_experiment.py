@@ -1,0 +1,79 @@
+"""Ever wider beams, on languages small enough to know what is to be found."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from search_models import VOCAB, A, B, C, Markov, markov
+
+from attentively.data.pairs import Pair
+from attentively.decoding import power
+from attentively.experiments import decoding
+from attentively.experiments.decoding import best_of_beam, target_log_probabilities
+from attentively.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
+
+TOKENIZER = WordTokenizer(Vocabulary(["a", "b", "c"]))
+
+# Greedy goes by "a" to 0.6 × 0.4; "b c" has 0.4 × 0.9; nothing at all has no chance.
+GREEDY_LOSES = {
+    (START_ID, START_ID): {A: 0.6, B: 0.4},
+    (START_ID, A): {A: 0.4, B: 0.3, C: 0.3},
+    (START_ID, B): {C: 0.9, A: 0.1},
+}
+
+
+def test_the_words_of_the_tokenizer_are_the_tests():
+    assert TOKENIZER.encode("a b c") == [A, B, C, END_ID]
+    assert len(TOKENIZER) == VOCAB
+
+
+def test_every_source_gets_its_best_hypothesis_in_order():
+    """One language for each source: its first word says which."""
+    logits = torch.stack(
+        [markov({(START_ID, START_ID): {word: 1.0}}).logits[0] for word in (C, A, B)]
+    )
+    sources = ["a", "b", "c", "a"]  # 4, 5, 6, modulo 3 languages: 1, 2, 0
+    best = best_of_beam(Markov(logits.detach()), TOKENIZER, sources, 2, power(0.0), batch_size=3)
+    assert [hypothesis.ids for hypothesis in best] == [[A], [B], [C], [A]]
+
+
+def test_targets_have_the_probability_of_their_tokens_and_their_end():
+    model = markov(GREEDY_LOSES)
+    pairs = [Pair("a", "b c"), Pair("a b", "a a"), Pair("a b c", "b a")]
+    found = target_log_probabilities(model, pairs, TOKENIZER, TOKENIZER)
+    assert [math.exp(value) for value in found] == pytest.approx([0.36, 0.24, 0.04])
+    ((nothing),) = target_log_probabilities(model, [Pair("a", "")], TOKENIZER, TOKENIZER)
+    assert nothing == -math.inf
+
+
+def test_what_is_as_likely_as_one_over_the_width_is_found():
+    """The claim behind "proven": a sentence of probability p has room in a beam of 1 / p."""
+    generator = torch.Generator().manual_seed(0)
+    checked = 0
+    for _ in range(40):
+        model = Markov(torch.randn(1, *[VOCAB] * 3, generator=generator) * 2)
+        (likeliest,) = best_of_beam(model, TOKENIZER, ["a"], 200, power(0.0))
+        for beam_size in range(1, 20):
+            if likeliest.log_probability >= -math.log(beam_size):
+                (found,) = best_of_beam(model, TOKENIZER, ["a"], beam_size, power(0.0))
+                assert found.ids == likeliest.ids
+                checked += 1
+    assert checked > 100
+
+
+def test_each_seed_takes_other_sentences():
+    first, second = (decoding._items(3, seed, quick=False) for seed in (0, 1))
+    assert len(first) == len(second) == 100
+    assert not {item.src for item in first} & {item.src for item in second}
+
+
+@pytest.mark.parametrize("condition", decoding.EXPERIMENT.conditions, ids=str)
+def test_every_condition_has_a_quick_form(condition):
+    row = decoding.measure(**condition, seed=0, quick=True, directory=Path())
+    searches = {(s["penalty"], s["beam_size"]): s for s in row["searches"]}
+    assert set(searches) == {(p, k) for p in decoding.PENALTIES for k in (1, 3)}
+    greedy, wide = searches["none", 1], searches["none", 3]
+    assert wide["log_probability"] >= greedy["log_probability"]
+    assert row["log_probability_likeliest"] >= wide["log_probability"]
+    assert {searches[p, 1]["bleu"] for p in decoding.PENALTIES} == {greedy["bleu"]}
