@@ -27,7 +27,7 @@ FLOORS = [
     ["multi_head", "recurrent"],
     ["layers"],
     ["protocol", "seq2seq", "transformer", "captioning", "language_model", "heads"],
-    ["data", "metrics", "losses", "schedules", "checkpoints", "parallel"],
+    ["data", "metrics", "bootstrap", "losses", "schedules", "checkpoints", "parallel"],
     [
         "decoding",
         "writing",

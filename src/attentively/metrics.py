@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from jaxtyping import Float
+from torch import Tensor
+
 MAX_ORDER = 4
 """The longest n-gram that BLEU counts, in words."""
 CHRF_ORDER = 6
@@ -89,23 +92,42 @@ def corpus_bleu(
     hypotheses and references that differ in number.
     """
     _check_corpus(hypotheses=hypotheses, references=references)
-    matches = [0] * MAX_ORDER
-    totals = [0] * MAX_ORDER
-    hypothesis_length = reference_length = 0
-    for hypothesis, given in zip(hypotheses, references, strict=True):
-        hypothesis_tokens = tokenize(hypothesis)
-        reference_tokens = [tokenize(reference) for reference in _alternatives(hypothesis, given)]
-        hypothesis_length += len(hypothesis_tokens)
-        reference_length += _nearest_length(len(hypothesis_tokens), reference_tokens)
-        for n in range(1, MAX_ORDER + 1):
-            counts = count_ngrams(hypothesis_tokens, n)
-            allowed: Counter[tuple[str, ...]] = Counter()
-            for tokens in reference_tokens:
-                allowed |= count_ngrams(tokens, n)  # the highest count in any one reference
-            clipped = counts & allowed  # the lower of both counts
-            matches[n - 1] += clipped.total()
-            totals[n - 1] += counts.total()
-    precisions = _smoothed_precisions(matches, totals)
+    counted = [
+        bleu_counts(hypothesis, given, tokenize)
+        for hypothesis, given in zip(hypotheses, references, strict=True)
+    ]
+    return bleu_from_counts([sum(column) for column in zip(*counted, strict=True)])
+
+
+def bleu_counts(
+    hypothesis: str,
+    given: str | Sequence[str],
+    tokenize: Callable[[str], Sequence[str]] = tokenize_13a,
+) -> list[int]:
+    """Return all that BLEU needs to know of one sentence: ten counts, added up over a corpus.
+
+    They are the lengths of the hypothesis and of its reference, the matches of 1, 2, 3 and 4
+    words, and the n-grams of the hypothesis likewise. The hypothesis has one reference, or
+    several.
+    """
+    tokens = tokenize(hypothesis)
+    references = [tokenize(reference) for reference in _alternatives(hypothesis, given)]
+    matches, totals = [], []
+    for n in range(1, MAX_ORDER + 1):
+        counts = count_ngrams(tokens, n)
+        allowed: Counter[tuple[str, ...]] = Counter()
+        for reference in references:
+            allowed |= count_ngrams(reference, n)  # the highest count in any one reference
+        clipped = counts & allowed  # the lower of both counts
+        matches.append(clipped.total())
+        totals.append(counts.total())
+    return [len(tokens), _nearest_length(len(tokens), references), *matches, *totals]
+
+
+def bleu_from_counts(counts: Sequence[int]) -> BLEU:
+    """Return the score of a corpus from the sums of its sentences' `bleu_counts`."""
+    hypothesis_length, reference_length, *ngrams = counts
+    precisions = _smoothed_precisions(ngrams[:MAX_ORDER], ngrams[MAX_ORDER:])
     brevity_penalty = _brevity_penalty(hypothesis_length, reference_length)
     score = brevity_penalty * _geometric_mean(precisions)
     return BLEU(score, precisions, brevity_penalty, hypothesis_length, reference_length)
@@ -274,6 +296,16 @@ def perplexity(mean_loss: float) -> float:
         return math.exp(mean_loss)
     except OverflowError:
         return math.inf
+
+
+def strongest_links(weights: Float[Tensor, "tgt_len src_len"]) -> set[Link]:
+    """Link each target word to the source word that has its largest weight.
+
+    The result is what `alignment_error_rate` compares: one link (source, target) for every row
+    of `weights`. Of equally large weights the first counts. Give it words only: cut off the
+    rows and columns of end tokens and padding, where those are not to be linked.
+    """
+    return {(source, target) for target, source in enumerate(weights.argmax(dim=-1).tolist())}
 
 
 def alignment_error_rate(
