@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 import sacrebleu
+import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
@@ -21,6 +22,7 @@ from attentively.metrics import (
     edit_distance,
     exact_match,
     perplexity,
+    strongest_links,
     tokenize_13a,
     word_error_rate,
 )
@@ -582,6 +584,35 @@ def test_perplexity_of_a_hopeless_model_is_infinite():
 def test_perplexity_refuses(loss):
     with pytest.raises(ValueError, match=f"mean_loss={loss}"):
         perplexity(loss)
+
+
+# --- strongest links ---
+
+
+def test_each_target_word_is_linked_to_its_largest_weight():
+    """Two target words, three source words: (source, target), as in the gold alignment."""
+    weights = torch.tensor([[0.2, 0.1, 0.7], [0.5, 0.3, 0.2]])
+    assert strongest_links(weights) == {(2, 0), (0, 1)}
+
+
+def test_two_target_words_may_share_a_source_word():
+    assert strongest_links(torch.tensor([[0.1, 0.9], [0.4, 0.6], [1.0, 0.0]])) == {
+        (1, 0),
+        (1, 1),
+        (0, 2),
+    }
+
+
+def test_of_equal_weights_the_first_is_the_strongest():
+    assert strongest_links(torch.full((2, 3), 1 / 3)) == {(0, 0), (0, 1)}
+
+
+def test_the_links_of_an_alignment_drawn_as_weights_are_that_alignment():
+    gold = {(4, 0), (0, 1), (2, 2)}
+    weights = torch.zeros(3, 5)
+    for source, target in gold:
+        weights[target, source] = 1
+    assert alignment_error_rate([strongest_links(weights)], [gold]) == 0
 
 
 # --- alignment error rate ---

@@ -5,12 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.data.batches import encode_pairs
 from attentively.data.pairs import Pair
-from attentively.metrics import alignment_error_rate, corpus_bleu, exact_match
+from attentively.metrics import (
+    alignment_error_rate,
+    corpus_bleu,
+    exact_match,
+    strongest_links,
+)
 from attentively.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
 from attentively.training import Trainer, TrainingConfig, teacher_forced_weights
 from attentively.vocabulary import Vocabulary, WordTokenizer
@@ -25,14 +32,21 @@ def as_text(pairs: Sequence[toy.ToyPair]) -> list[Pair]:
 
 
 def new_checkpoint(
-    attention: AttentionKind, seed: int, provenance: dict[str, Any] | None = None
+    attention: AttentionKind,
+    seed: int,
+    provenance: dict[str, Any] | None = None,
+    **settings: Any,
 ) -> Checkpoint:
-    """Return an untrained model that knows every word of the toy language."""
+    """Return an untrained model that knows every word of the toy language.
+
+    `settings` are those of `Seq2SeqConfig`, where they are not its defaults.
+    """
     src_tokenizer, tgt_tokenizer = (
         WordTokenizer(Vocabulary(toy.words(side))) for side in ("src", "tgt")
     )
     torch.manual_seed(seed)
-    model = Seq2Seq(Seq2SeqConfig(len(src_tokenizer), len(tgt_tokenizer), attention=attention))
+    config = Seq2SeqConfig(len(src_tokenizer), len(tgt_tokenizer), attention=attention, **settings)
+    model = Seq2Seq(config)
     return Checkpoint(model, src_tokenizer, tgt_tokenizer, provenance or {})
 
 
@@ -67,12 +81,19 @@ def scores(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> dict[str, fl
     }
 
 
-def alignment_errors(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> float:
-    """Return the alignment error rate of the strongest weight of each reference word."""
+def word_weights(
+    checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]
+) -> list[Float[Tensor, "_tgt_len _src_len"]]:
+    """Return where the model looks as it predicts each reference word; end tokens left out."""
     model, *tokenizers = checkpoint.translator()
     weights = teacher_forced_weights(model, encode_pairs(as_text(pairs), *tokenizers))
-    predicted = []
-    for pair, matrix in zip(pairs, weights, strict=True):
-        words = matrix[: len(pair.tgt), : len(pair.src)]  # without the two end tokens
-        predicted.append({(int(j), i) for i, j in enumerate(words.argmax(dim=-1))})
+    return [
+        matrix[: len(pair.tgt), : len(pair.src)]
+        for pair, matrix in zip(pairs, weights, strict=True)
+    ]
+
+
+def alignment_errors(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> float:
+    """Return the alignment error rate of the strongest weight of each reference word."""
+    predicted = [strongest_links(matrix) for matrix in word_weights(checkpoint, pairs)]
     return alignment_error_rate(predicted, [set(pair.alignment) for pair in pairs])

@@ -1,0 +1,143 @@
+"""Scores: what changes when the decoder compares its state with the source in another way.
+
+Every condition has the same encoder, data and number of steps. What differs is the score, who
+asks it (the decoder's newest state, or the one before), and whether the decoder reads again
+what it said last.
+"""
+
+import statistics
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from attentively import device
+from attentively.data import toy
+from attentively.data.batches import Batch, collate, encode_pairs
+from attentively.experiments.runner import Experiment, Row
+from attentively.experiments.toy_translation import (
+    alignment_errors,
+    as_text,
+    new_checkpoint,
+    scores,
+    train,
+)
+from attentively.protocol import EncoderDecoder
+from attentively.seq2seq import AttentionKind, DecoderKind
+from attentively.tasks import teacher_forced_loss
+from attentively.training import TrainingConfig
+
+TRAINED_CLAUSES = (1, 2)
+CLAUSES = (1, 2, 3, 4)
+STEPS = 500
+WINDOW = 2
+MAX_LEN = 60
+"""Positions that location can score: more than any sentence here has."""
+YARDSTICK: AttentionKind = "dot"
+"""The score whose time is measured beside each other one's."""
+
+
+def measure(
+    attention: AttentionKind,
+    decoder: DecoderKind,
+    input_feeding: bool,
+    seed: int,
+    quick: bool,
+    directory: Path,
+) -> Row:
+    """Train one model; score it by the number of clauses, and time it."""
+    steps = 10 if quick else STEPS
+    test_sentences = 10 if quick else 200
+    settings = {
+        "decoder": decoder,
+        "input_feeding": input_feeding,
+        "window": WINDOW,
+        "max_len": MAX_LEN,
+    }
+    provenance = {
+        "command": "attentively experiment scores",
+        "data": "toy",
+        "data_licence": "MIT",
+        "attribution": "The Attentively authors",
+        "seed": seed,
+        "device": device.describe(device.best()),
+    }
+    checkpoint = new_checkpoint(attention, seed, provenance, **settings)
+    yardstick = new_checkpoint(YARDSTICK, seed, decoder="luong")
+
+    model, *tokenizers = checkpoint.translator()
+    texts = as_text(toy.load("train", 64, clauses=TRAINED_CLAUSES))
+    seconds, of_dot = seconds_per_step(
+        [model, yardstick.translator().model],
+        collate(encode_pairs(texts, *tokenizers)),
+        repeats=1 if quick else 9,
+    )
+
+    config = TrainingConfig(
+        steps=steps, learning_rate=1e-2, validate_every=max(10, steps // 5), seed=seed
+    )
+    train_pairs = 200 if quick else 10_000
+    trainer = train(checkpoint, config, directory, train_pairs, clauses=TRAINED_CLAUSES)
+    tests = {n: toy.load("test", test_sentences, clauses=(n,)) for n in CLAUSES}
+    row: Row = {
+        "parameters": sum(parameter.numel() for parameter in checkpoint.model.parameters()),
+        "training_steps": trainer.step,
+        "seconds_per_step": round(seconds, 4),
+        "seconds_per_step_of_dot": round(of_dot, 4),
+        "validation_loss": min(record["validation_loss"] for record in trainer.records),
+        "by_clauses": [
+            {
+                "clauses": n,
+                "seen_in_training": n in TRAINED_CLAUSES,
+                "mean_words": round(sum(len(pair.src) for pair in pairs) / len(pairs), 1),
+                **scores(checkpoint, pairs),
+            }
+            for n, pairs in tests.items()
+        ],
+    }
+    if attention != "fixed":
+        seen = [pair for n in TRAINED_CLAUSES for pair in tests[n]]
+        row["alignment_error_rate"] = round(alignment_errors(checkpoint, seen), 4)
+    return row
+
+
+def seconds_per_step(models: Sequence[EncoderDecoder], batch: Batch, repeats: int) -> list[float]:
+    """Return, for each model, the processor's time for loss and gradients of one batch.
+
+    The models take turns, so that whatever else the machine does slows all of them; the
+    median counts. The gradients are thrown away.
+    """
+    where = device.best()
+    times: list[list[float]] = [[] for _ in models]
+    for _ in range(repeats):
+        for model, taken in zip(models, times, strict=True):
+            model.to(where).train()
+            started = time.process_time()
+            teacher_forced_loss(model, batch.to(where)).backward()
+            taken.append(time.process_time() - started)
+            model.zero_grad()
+    return [statistics.median(taken) for taken in times]
+
+
+def _condition(
+    attention: AttentionKind, decoder: DecoderKind = "luong", input_feeding: bool = False
+) -> Row:
+    return {"attention": attention, "decoder": decoder, "input_feeding": input_feeding}
+
+
+EXPERIMENT = Experiment(
+    name="scores",
+    question="What do the scores of attention differ in, once they are trained?",
+    conditions=[
+        _condition("fixed", "bahdanau"),
+        _condition("additive", "bahdanau"),
+        _condition("general", "bahdanau"),
+        _condition("dot"),
+        _condition("general"),
+        _condition("concat"),
+        _condition("location"),
+        _condition("local-m"),
+        _condition("local-p"),
+        _condition("general", input_feeding=True),
+    ],
+    measure=measure,
+)
