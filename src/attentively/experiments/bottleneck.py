@@ -20,6 +20,8 @@ from attentively.seq2seq import AttentionKind
 from attentively.training import TrainingConfig
 
 CLAUSES = (1, 2, 3, 4, 5, 6)
+BUDGETS = (600, 2000)
+"""Steps of training."""
 
 
 def measure(attention: AttentionKind, steps: int, seed: int, quick: bool, directory: Path) -> Row:
@@ -67,6 +69,10 @@ def measure(attention: AttentionKind, steps: int, seed: int, quick: bool, direct
 EXPERIMENT = Experiment(
     name="bottleneck",
     question="How does translation quality fall with length, with and without attention?",
-    conditions=[{"attention": attention, "steps": 2000} for attention in ("fixed", "additive")],
+    conditions=[
+        {"attention": attention, "steps": steps}
+        for steps in BUDGETS
+        for attention in ("fixed", "additive")
+    ],
     measure=measure,
 )
