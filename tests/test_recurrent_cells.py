@@ -6,7 +6,7 @@ from torch import nn
 
 from attentively.recurrent_cells import GRUCell, LSTMCell, RNNCell
 
-BATCH, INPUT_DIM, HIDDEN_DIM, STEPS = 2, 5, 3, 7
+BATCH, INPUT_DIM, HIDDEN_DIM, STEPS = 2, 5, 11, 7
 PAIRS = [(RNNCell, nn.RNNCell), (GRUCell, nn.GRUCell), (LSTMCell, nn.LSTMCell)]
 
 
