@@ -56,6 +56,30 @@ def test_alignment_errors_are_those_of_the_largest_weights(pairs, monkeypatch):
     assert toy_translation.alignment_errors(checkpoint, one_to_one) == 1
 
 
+def test_weights_may_be_those_of_the_step_that_reads_the_word(pairs, monkeypatch):
+    """A model that looks up every word one step late: as it reads it, not as it predicts it."""
+    checkpoint = toy_translation.new_checkpoint("additive", seed=0)
+    one_to_one = [pair for pair in pairs if len(pair.alignment) == len(pair.tgt)]
+
+    def late(model, examples):
+        found = []
+        for pair in one_to_one:
+            weights = torch.zeros(len(pair.tgt) + 1, len(pair.src) + 1)
+            weights[0, -1] = 1
+            for src_index, tgt_index in pair.alignment:
+                weights[tgt_index + 1, src_index] = 1
+            found.append(weights)
+        return found
+
+    monkeypatch.setattr(toy_translation, "teacher_forced_weights", late)
+    assert toy_translation.alignment_errors(checkpoint, one_to_one, reading=True) == 0
+    assert toy_translation.alignment_errors(checkpoint, one_to_one) > 0.5
+    for pair, matrix in zip(
+        one_to_one, toy_translation.word_weights(checkpoint, one_to_one), strict=True
+    ):
+        assert matrix.shape == (len(pair.tgt), len(pair.src))
+
+
 def test_scores_tell_right_from_wrong(pairs, monkeypatch):
     checkpoint = toy_translation.new_checkpoint("additive", seed=0)
     answers = {pair.src_text: pair.tgt_text for pair in pairs}

@@ -1,6 +1,6 @@
 """Comparisons too long for a page: each runs by name, resumes, and writes one results file."""
 
-from attentively.experiments import bottleneck, decoding, exposure, subwords, word_vectors
+from attentively.experiments import bottleneck, decoding, exposure, scores, subwords, word_vectors
 from attentively.experiments.runner import Experiment, run
 
 EXPERIMENTS = {
@@ -9,6 +9,7 @@ EXPERIMENTS = {
         bottleneck.EXPERIMENT,
         decoding.EXPERIMENT,
         exposure.EXPERIMENT,
+        scores.EXPERIMENT,
         subwords.EXPERIMENT,
         word_vectors.EXPERIMENT,
     ]

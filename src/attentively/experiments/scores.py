@@ -20,6 +20,7 @@ from attentively.experiments.toy_translation import (
     new_checkpoint,
     scores,
     train,
+    word_weights,
 )
 from attentively.protocol import EncoderDecoder
 from attentively.seq2seq import AttentionKind, DecoderKind
@@ -32,6 +33,8 @@ STEPS = 500
 WINDOW = 2
 MAX_LEN = 60
 """Positions that location can score: more than any sentence here has."""
+SENTENCE = "the animal did not cross the street because it was too tired"
+"""Where each model looks in its translation is kept: a line of weights for each French word."""
 YARDSTICK: AttentionKind = "dot"
 """The score whose time is measured beside each other one's."""
 
@@ -97,6 +100,11 @@ def measure(
     if attention != "fixed":
         seen = [pair for n in TRAINED_CLAUSES for pair in tests[n]]
         row["alignment_error_rate"] = round(alignment_errors(checkpoint, seen), 4)
+        row["alignment_error_rate_reading"] = round(
+            alignment_errors(checkpoint, seen, reading=True), 4
+        )
+        [matrix] = word_weights(checkpoint, [toy.translate(SENTENCE)])
+        row["weights"] = [" ".join(f"{w:.2f}" for w in line) for line in matrix.tolist()]
     return row
 
 
@@ -138,6 +146,7 @@ EXPERIMENT = Experiment(
         _condition("local-m"),
         _condition("local-p"),
         _condition("general", input_feeding=True),
+        _condition("local-p", input_feeding=True),
     ],
     measure=measure,
 )

@@ -82,18 +82,26 @@ def scores(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> dict[str, fl
 
 
 def word_weights(
-    checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]
+    checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair], reading: bool = False
 ) -> list[Float[Tensor, "_tgt_len _src_len"]]:
-    """Return where the model looks as it predicts each reference word; end tokens left out."""
+    """Return where the model looks at each reference word; end tokens are left out.
+
+    That is the step that predicts the word or, with `reading`, the one after, which reads it.
+    """
     model, *tokenizers = checkpoint.translator()
     weights = teacher_forced_weights(model, encode_pairs(as_text(pairs), *tokenizers))
     return [
-        matrix[: len(pair.tgt), : len(pair.src)]
+        matrix[int(reading) :][: len(pair.tgt), : len(pair.src)]
         for pair, matrix in zip(pairs, weights, strict=True)
     ]
 
 
-def alignment_errors(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> float:
-    """Return the alignment error rate of the strongest weight of each reference word."""
-    predicted = [strongest_links(matrix) for matrix in word_weights(checkpoint, pairs)]
+def alignment_errors(
+    checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair], reading: bool = False
+) -> float:
+    """Return the alignment error rate of the strongest weight of each reference word.
+
+    `reading` takes the weights of the step that reads the word, as `word_weights` does.
+    """
+    predicted = [strongest_links(matrix) for matrix in word_weights(checkpoint, pairs, reading)]
     return alignment_error_rate(predicted, [set(pair.alignment) for pair in pairs])
