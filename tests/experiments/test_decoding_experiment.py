@@ -51,15 +51,15 @@ def test_what_is_as_likely_as_one_over_the_width_is_found():
     """The claim behind "proven": a sentence of probability p has room in a beam of 1 / p."""
     generator = torch.Generator().manual_seed(0)
     checked = 0
-    for _ in range(40):
+    for _ in range(15):
         model = Markov(torch.randn(1, *[VOCAB] * 3, generator=generator) * 2)
-        (likeliest,) = best_of_beam(model, TOKENIZER, ["a"], 200, power(0.0))
+        (likeliest,) = best_of_beam(model, TOKENIZER, ["a"], 50, power(0.0))
         for beam_size in range(1, 20):
             if likeliest.log_probability >= -math.log(beam_size):
                 (found,) = best_of_beam(model, TOKENIZER, ["a"], beam_size, power(0.0))
                 assert found.ids == likeliest.ids
                 checked += 1
-    assert checked > 100
+    assert checked > 50
 
 
 def test_each_seed_takes_other_sentences():
