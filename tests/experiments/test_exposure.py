@@ -166,9 +166,26 @@ def test_another_person_is_compared_after_the_first_difference(table):
     assert row["other"]["loss"] == pytest.approx(0.511, abs=2e-3)  # the end after C: 0.6
 
 
+def test_two_persons_are_compared_while_both_speak(table):
+    """In a batch, padding on either side counts for nothing."""
+
+    def said(*words):
+        return Example([A, END_ID], [START_ID, *words, END_ID])
+
+    pairs = [(said(A, B), said(C, A, B)), (said(A, A, B, C), said(A, B)), (said(C), said(A, C, C))]
+    alone = [exposure.after_another_person(table, [pair]) for pair in pairs]
+    together = exposure.after_another_person(table, pairs)
+    assert [row["tokens"] for row in alone] == [2, 1, 1]
+    assert together["tokens"] == 4
+    for name in ("gold", "other"):
+        total = sum(row[name]["loss"] * row["tokens"] for row in alone)
+        assert together[name]["loss"] == pytest.approx(total / 4, abs=1e-3)
+
+
 def test_the_source_is_reversed_but_for_its_end():
-    reversed_one = exposure.reversed_source(Example([7, 5, 9, END_ID], [START_ID, 4, END_ID]))
-    assert reversed_one == Example([9, 5, 7, END_ID], [START_ID, 4, END_ID])
+    for words in ([7, 5, 9], [8, 7, 5, 9, 6], [7]):
+        example = Example([*words, END_ID], [START_ID, 4, END_ID])
+        assert exposure.reversed_source(example) == Example([*words[::-1], END_ID], example.tgt)
 
 
 def test_one_reader_never_reads_padding():
