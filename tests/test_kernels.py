@@ -13,6 +13,7 @@ from attentively.kernels import (
     gaussian,
     kernel_weights,
 )
+from attentively.masks import masked_softmax
 
 BATCH, QUERIES, KEYS, KEY_DIM, VALUE_DIM = 2, 3, 5, 7, 11
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
@@ -186,6 +187,21 @@ def order_of_the_pairs_is_nothing(kind) -> bool:
     return torch.allclose(moved, context, atol=1e-6) and torch.allclose(
         moved_weights, weights[..., order], atol=1e-6
     )
+
+
+def is_a_softmax_of_dot_products(keys_of_one_length) -> bool:
+    """The square multiplied out: what belongs to the query alone cancels among the keys."""
+    pooling, query, key, value, mask = pooling_and_input("gaussian", width=1.7)
+    if keys_of_one_length:
+        key = 2 * torch.nn.functional.normalize(key, dim=-1)
+    _, weights = pooling(query, key, value, mask)
+    scores = torch.einsum("bqd,bkd->bqk", query, key) / 1.7**2
+    return torch.allclose(weights, masked_softmax(scores, mask), atol=1e-6)
+
+
+def test_a_gaussian_of_equally_long_keys_is_a_softmax_of_dot_products():
+    assert is_a_softmax_of_dot_products(keys_of_one_length=True)
+    assert not is_a_softmax_of_dot_products(keys_of_one_length=False)
 
 
 class ByPlace(KernelPooling):
