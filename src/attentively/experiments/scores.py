@@ -146,7 +146,6 @@ EXPERIMENT = Experiment(
         _condition("local-m"),
         _condition("local-p"),
         _condition("general", input_feeding=True),
-        _condition("local-p", input_feeding=True),
     ],
     measure=measure,
 )
