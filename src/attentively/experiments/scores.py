@@ -138,7 +138,6 @@ EXPERIMENT = Experiment(
     conditions=[
         _condition("fixed", "bahdanau"),
         _condition("additive", "bahdanau"),
-        _condition("general", "bahdanau"),
         _condition("dot"),
         _condition("general"),
         _condition("concat"),
