@@ -1,12 +1,21 @@
 """Comparisons too long for a page: each runs by name, resumes, and writes one results file."""
 
-from attentively.experiments import bottleneck, decoding, exposure, scores, subwords, word_vectors
+from attentively.experiments import (
+    bottleneck,
+    context_probe,
+    decoding,
+    exposure,
+    scores,
+    subwords,
+    word_vectors,
+)
 from attentively.experiments.runner import Experiment, run
 
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in [
         bottleneck.EXPERIMENT,
+        context_probe.EXPERIMENT,
         decoding.EXPERIMENT,
         exposure.EXPERIMENT,
         scores.EXPERIMENT,

@@ -7,6 +7,7 @@ source differs. They learn from sentences of one to three clauses and are tried 
 from pathlib import Path
 
 from attentively import device
+from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import (
@@ -17,17 +18,18 @@ from attentively.experiments.toy_translation import (
     train,
 )
 from attentively.seq2seq import AttentionKind
-from attentively.training import TrainingConfig
+from attentively.training import Trainer, TrainingConfig
 
 CLAUSES = (1, 2, 3, 4, 5, 6)
 BUDGETS = (600, 2000)
 """Steps of training."""
 
 
-def measure(attention: AttentionKind, steps: int, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model, and score it by the number of clauses."""
+def train_model(
+    attention: AttentionKind, steps: int, seed: int, quick: bool, directory: Path
+) -> tuple[Checkpoint, Trainer]:
+    """Train one model of the comparison, or go on if the directory holds its training."""
     steps = 20 if quick else steps
-    test_sentences = 10 if quick else 200
     checkpoint = new_checkpoint(
         attention,
         seed,
@@ -44,6 +46,13 @@ def measure(attention: AttentionKind, steps: int, seed: int, quick: bool, direct
         steps=steps, learning_rate=6e-3, validate_every=max(10, steps // 12), seed=seed
     )
     trainer = train(checkpoint, config, directory, train_pairs=200 if quick else 20_000)
+    return checkpoint, trainer
+
+
+def measure(attention: AttentionKind, steps: int, seed: int, quick: bool, directory: Path) -> Row:
+    """Train one model, and score it by the number of clauses."""
+    checkpoint, trainer = train_model(attention, steps, seed, quick, directory)
+    test_sentences = 10 if quick else 200
     tests = {n: toy.load("test", test_sentences, clauses=(n,)) for n in CLAUSES}
     row: Row = {
         "parameters": sum(parameter.numel() for parameter in checkpoint.model.parameters()),
