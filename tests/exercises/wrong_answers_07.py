@@ -1,0 +1,753 @@
+"""Plausible wrong answers to 07_queries_keys_and_values, with words of the message of each."""
+
+import math
+
+import torch
+from right_answers_07 import (
+    answer,
+    average,
+    both,
+    either,
+    kernel_weights,
+    learn_width,
+    leave_one_out,
+    lookup,
+    mended_pooling,
+    pool,
+    predict,
+)
+
+from attentively.masks import masked_softmax
+
+# Part 1
+
+
+def keys_for_values(query, keys, values, alpha):
+    return alpha(query, keys) @ keys
+
+
+def pool_normalised(query, keys, values, alpha):
+    weights = alpha(query, keys)
+    return weights / weights.sum(dim=-1, keepdim=True) @ values
+
+
+def pool_softmaxed(query, keys, values, alpha):
+    return alpha(query, keys).softmax(dim=-1) @ values
+
+
+def pool_exchanged(query, keys, values, alpha):
+    return alpha(keys, query).T @ values
+
+
+def pool_exchanged_plainly(query, keys, values, alpha):
+    return alpha(keys, query) @ values
+
+
+def pool_mean(query, keys, values, alpha):
+    return (alpha(query, keys).unsqueeze(-1) * values).mean(dim=1)
+
+
+def pool_hard(query, keys, values, alpha):
+    return values[alpha(query, keys).argmax(dim=1)]
+
+
+def pool_key_by_key(query, keys, values, alpha):
+    return sum(alpha(query, k.unsqueeze(0)) * v for k, v in zip(keys, values, strict=True))
+
+
+def pool_weights(query, keys, values, alpha):
+    return alpha(query, keys)
+
+
+def pool_without_weights(query, keys, values, alpha):
+    return values.sum(dim=0).repeat(len(query), 1)
+
+
+def pool_pair(query, keys, values, alpha):
+    return alpha(query, keys) @ values, alpha(query, keys)
+
+
+def lookup_any(query, keys):
+    return (query.unsqueeze(1) == keys).any(dim=-1).float()
+
+
+def lookup_nearest(query, keys):
+    nearest = (query.unsqueeze(1) - keys).norm(dim=-1).argmin(dim=1)
+    return torch.nn.functional.one_hot(nearest, len(keys)).float()
+
+
+def lookup_normalised(query, keys):
+    found = lookup(query, keys)
+    return found / found.sum(dim=-1, keepdim=True)
+
+
+def lookup_all_if_none(query, keys):
+    return lookup_normalised(query, keys).nan_to_num(nan=1 / len(keys))
+
+
+def lookup_turned(query, keys):
+    return lookup(keys, query)
+
+
+def lookup_inverted(query, keys):
+    return 1 - lookup(query, keys)
+
+
+def lookup_softmaxed(query, keys):
+    return lookup(query, keys).softmax(dim=-1)
+
+
+def lookup_truth(query, keys):
+    return (query.unsqueeze(1) == keys).all(dim=-1)
+
+
+def lookup_places(query, keys):
+    return lookup(query, keys).argmax(dim=-1)
+
+
+def average_ones(query, keys):
+    return torch.ones(len(query), len(keys))
+
+
+def average_by_queries(query, keys):
+    return torch.ones(len(query), len(keys)) / len(query)
+
+
+def average_turned(query, keys):
+    return torch.ones(len(keys), len(query)) / len(keys)
+
+
+def average_one_row(query, keys):
+    return torch.ones(len(keys)) / len(keys)
+
+
+POOLINGS = [
+    ((keys_for_values, lookup, average), "The keys are summed instead of the values"),
+    ((pool_normalised, lookup, average), "The weights are divided by their sum"),
+    ((pool_softmaxed, lookup, average), "A softmax is taken of the weights"),
+    ((pool_exchanged, lookup, average), "queries and keys exchanged"),
+    ((pool_exchanged_plainly, lookup, average), "raises RuntimeError"),
+    ((pool_mean, lookup, average), "This is a mean over the pairs"),
+    ((pool_hard, lookup, average), "Each query gets the value of one key alone"),
+    ((pool_key_by_key, lookup, average), "asked for one key at a time"),
+    ((pool_weights, lookup, average), "These are the weights"),
+    ((pool_without_weights, lookup, average), "The weights are not used"),
+    ((pool_pair, lookup, average), "as a torch.Tensor, got a tuple of 2"),
+    ((pool, lookup_any, average), "lookup: A key counts as found if a single component"),
+    ((pool, lookup_nearest, average), "lookup: A query that is no key gets the nearest one"),
+    ((pool, lookup_normalised, average), "gets 0 / 0: NaN"),
+    ((pool, lookup_all_if_none, average), "gets every pair in equal shares"),
+    ((pool, lookup_turned, average), "lookup: The axes are exchanged"),
+    ((pool, lookup_inverted, average), "It is the wrong way round"),
+    ((pool, lookup_softmaxed, average), "leaves every pair some weight"),
+    ((pool, lookup_truth, average), "torch.bool, expected torch.float32"),
+    ((pool, lookup_places, average), "torch.int64, expected torch.float32"),
+    ((pool, lookup, average_ones), "average: Every pair counts 1"),
+    ((pool, lookup, average_by_queries), "divided by the number of queries"),
+    ((pool, lookup, average_turned), "average: The axes are exchanged"),
+    ((pool, lookup, average_one_row), "The shape of the weights is (3,), expected (2, 3)"),
+]
+
+# Part 2
+
+
+def weights_with(u_of=None, gaussian=None, boxcar=None, epanechnikov=None, share=None):
+    """The plain way with another u, another closeness, or another sum."""
+
+    def kernel_weights(query, keys, kernel, width):
+        distances = (query.unsqueeze(1) - keys).norm(dim=-1)
+        u = distances / width if u_of is None else u_of(distances, width)
+        closeness = {
+            "gaussian": gaussian or (lambda u: (-u.square() / 2).exp()),
+            "boxcar": boxcar or (lambda u: (u <= 1).float()),
+            "epanechnikov": epanechnikov or (lambda u: (1 - u.square()).clamp(min=0)),
+        }[kernel](u)
+        return (share or shared)(closeness)
+
+    return kernel_weights
+
+
+def shared(closeness):
+    total = closeness.sum(dim=-1, keepdim=True)
+    return closeness / torch.where(total == 0, 1.0, total)
+
+
+def plainly_divided(closeness):
+    return closeness / closeness.sum(dim=-1, keepdim=True)
+
+
+def over_the_queries(closeness):
+    return closeness / closeness.sum(dim=0, keepdim=True)
+
+
+def over_everything(closeness):
+    return closeness / closeness.sum()
+
+
+def nan_to_equal(closeness):
+    return plainly_divided(closeness).nan_to_num(1 / closeness.size(1))
+
+
+def nan_to_zero(closeness):
+    return plainly_divided(closeness).nan_to_num(0.0)
+
+
+def gaussian_always(query, keys, kernel, width):
+    return kernel_weights(query, keys, "gaussian", width)
+
+
+def kernel_weights_turned(query, keys, kernel, width):
+    return kernel_weights(query, keys, kernel, width).T
+
+
+def taxi_distance(query, keys, kernel, width):
+    u = (query.unsqueeze(1) - keys).abs().sum(dim=-1, keepdim=True)
+    return torch.cat([kernel_weights(torch.zeros(1, 1), row, kernel, width) for row in u])
+
+
+def weights_detached(query, keys, kernel, width):
+    return kernel_weights(query, keys, kernel, width).detach()
+
+
+def contexts_too(query, keys, kernel, width):
+    weights = kernel_weights(query, keys, kernel, width)
+    return weights @ keys, weights
+
+
+NEAREST = {"gaussian": lambda u: ((u.min(dim=1, keepdim=True).values ** 2 - u**2) / 2).exp()}
+NAN_HIDDEN = weights_with(**NEAREST, epanechnikov=lambda u: (1 - u**2) * (u < 1), share=nan_to_zero)
+KERNELS = [
+    (weights_with(u_of=lambda d, width: d), "The width is not used"),
+    (weights_with(u_of=lambda d, width: d * width), "The distance is multiplied by the width"),
+    (weights_with(u_of=lambda d, width: d / width**0.5), "The width is not squared"),
+    (weights_with(u_of=lambda d, width: d**2 / width), "The distance is squared before"),
+    (weights_with(gaussian=lambda u: (-(u**2)).exp()), "The half is missing"),
+    (weights_with(gaussian=lambda u: (-u / 2).exp()), "u is not squared"),
+    (weights_with(gaussian=lambda u: (-u).exp()), "This is exp(-u)"),
+    (weights_with(gaussian=lambda u: (u**2 / 2).exp()), "The sign is turned"),
+    (weights_with(epanechnikov=lambda u: 1 - u**2), "it stays so here: cut it off at 0"),
+    (weights_with(epanechnikov=lambda u: (1 - u).clamp(min=0)), "This is the triangle"),
+    (weights_with(boxcar=lambda u: (u < 1).float()), "is within reach: |u| ≤ 1"),
+    (weights_with(boxcar=lambda u: (u <= 0.5).float()), "The box ends at |u| = 1/2"),
+    (gaussian_always, "The kernel's name is not used"),
+    (weights_with(share=lambda closeness: closeness), "This is closeness, and not yet weights"),
+    (weights_with(share=lambda closeness: closeness.softmax(-1)), "an exponential too many"),
+    (weights_with(share=over_the_queries), "sum to 1 over the queries"),
+    (weights_with(share=over_everything), "The weights of all queries together"),
+    (taxi_distance, "It is Euclid's"),
+    (kernel_weights_turned, "The axes are exchanged"),
+    (weights_with(share=plainly_divided), "0 / 0 is NaN"),
+    (weights_with(share=nan_to_equal), "made of what is far"),
+    (weights_with(share=shared), "each e^(-u²/2) rounds to 0"),
+    (weights_with(share=nan_to_zero), "each e^(-u²/2) rounds to 0"),
+    (NAN_HIDDEN, "The NaN of 0 / 0 is hidden, its gradient is not"),
+    (weights_detached, "no gradient flows through them"),
+    (contexts_too, "as a torch.Tensor, got a tuple of 2"),
+]
+
+# Part 3
+
+
+def loss_with(weigh=None, error=None, width_of=torch.exp, half=0.5):
+    """The plain way with other weights, another width, or another error."""
+
+    def leave_one_out(keys, values, log_width):
+        squared = (keys.unsqueeze(1) - keys).square().sum(dim=-1)
+        scores = -half * squared / width_of(log_width) ** 2
+        own = torch.eye(len(keys), dtype=torch.bool)
+        if weigh is None:
+            weights = scores.masked_fill(own, -math.inf).softmax(dim=-1)
+        else:
+            weights = weigh(scores, own)
+        difference = weights @ values - values
+        return difference.square().mean() if error is None else error(difference)
+
+    return leave_one_out
+
+
+def unweighted(scores, own):
+    closeness = scores.exp().masked_fill(own, 0.0)
+    return closeness / closeness.sum(dim=-1, keepdim=True)
+
+
+def weighted_with_a_grain(scores, own):
+    closeness = scores.exp().masked_fill(own, 0.0)
+    return closeness / (closeness.sum(dim=-1, keepdim=True) + 1e-10)
+
+
+def loss_as_a_number(keys, values, log_width):
+    return leave_one_out(keys, values, log_width).item()
+
+
+def loss_of_a_detached_width(keys, values, log_width):
+    return leave_one_out(keys, values, log_width.detach())
+
+
+def loss_half_detached(keys, values, log_width):
+    """The slope of one half of the loss alone."""
+    loss = leave_one_out(keys, values, log_width)
+    return loss / 2 + loss.detach() / 2
+
+
+def errors_of_each(keys, values, log_width):
+    return loss_with(error=lambda difference: difference.square())(keys, values, log_width)
+
+
+def learned_by(loss, steps=100, rate=0.1, sign=1, back=lambda log_width: log_width.exp().item()):
+    """The plain way of learning, with another loss, or steps, or what is returned."""
+
+    def learn_width(keys, values, width):
+        log_width = torch.tensor(math.log(width), requires_grad=True)
+        optimizer = torch.optim.Adam([log_width], lr=rate)
+        for _ in range(steps):
+            optimizer.zero_grad()
+            (sign * loss(keys, values, log_width)).backward()
+            optimizer.step()
+        return back(log_width)
+
+    return learn_width
+
+
+def width_itself_moved(keys, values, width):
+    """The width itself takes steps of plain descent, and falls through 0."""
+    moved = torch.tensor(width, requires_grad=True)
+    for _ in range(50):
+        loss = leave_one_out(keys, values, moved.abs().log())
+        (slope,) = torch.autograd.grad(loss, moved)
+        moved = (moved - 20 * slope).detach().requires_grad_()
+    return -moved.abs().item()
+
+
+def start_given_back(keys, values, width):
+    return width
+
+
+def widths_and_losses(keys, values, width):
+    return [learn_width(keys, values, width), 0.2]
+
+
+SEEN = loss_with(weigh=lambda scores, own: scores.softmax(-1))
+WIDTHS = [
+    ((SEEN, learn_width), "so it sees the value that it is to predict"),
+    (
+        (loss_with(weigh=lambda s, own: s.softmax(-1).masked_fill(own, 0)), learn_width),
+        "set to 0 after the softmax",
+    ),
+    (
+        (loss_with(weigh=lambda s, own: s.masked_fill(own, 0).softmax(-1)), learn_width),
+        "so it sees the value that it is to predict",
+    ),
+    (
+        (loss_with(weigh=lambda s, own: s.masked_fill(~own, -1e30).softmax(-1)), learn_width),
+        "Only the own pair is kept",
+    ),
+    (
+        (loss_with(weigh=lambda s, own: s.masked_fill(s == 0, -1e30).softmax(-1)), learn_width),
+        "All pairs at the same place are left out",
+    ),
+    ((loss_with(width_of=lambda log_width: log_width), learn_width), "log_width is used as"),
+    ((loss_with(width_of=lambda x: x.exp().sqrt()), learn_width), "The width is not squared"),
+    ((loss_with(half=1), learn_width), "The half is missing"),
+    ((loss_with(error=lambda d: d.square().sum()), learn_width), "This is the sum"),
+    ((loss_with(error=lambda d: d.abs().mean()), learn_width), "their absolute values"),
+    ((loss_with(error=lambda d: d.mean()), learn_width), "above and below the value cancel"),
+    ((loss_with(error=lambda d: d.square().mean().sqrt()), learn_width), "The root is taken"),
+    ((loss_with(weigh=unweighted), learn_width), "0 / 0 is NaN"),
+    ((loss_with(weigh=weighted_with_a_grain), learn_width), "and with it the answer"),
+    ((loss_as_a_number, learn_width), "a plain number carries no gradient"),
+    ((loss_of_a_detached_width, learn_width), "no gradient flows through them"),
+    ((loss_half_detached, learn_width), "its slope is not"),
+    ((errors_of_each, learn_width), "The shape of leave_one_out is (3, 1), expected ()"),
+    ((leave_one_out, learned_by(SEEN)), "in which each key sees its own pair"),
+    ((leave_one_out, learned_by(leave_one_out, steps=3)), "The loss can still fall"),
+    ((leave_one_out, learned_by(leave_one_out, rate=1e-9)), "The width has not moved"),
+    ((leave_one_out, learned_by(leave_one_out, sign=-1)), "made larger instead of smaller"),
+    (
+        (leave_one_out, learned_by(leave_one_out, back=lambda x: x.item())),
+        "the logarithm of the width",
+    ),
+    ((leave_one_out, width_itself_moved), "A width is a positive number"),
+    ((leave_one_out, start_given_back), "The width has not moved"),
+    ((leave_one_out, widths_and_losses), "one number; got list"),
+]
+
+# Part 4
+
+
+def both_product(first, second):
+    return first * second
+
+
+def both_min(first, second):
+    return torch.minimum(first, second)
+
+
+def both_mean(first, second):
+    return (first + second) / 2
+
+
+def both_closeness(first, second):
+    return first.exp() * second.exp()
+
+
+def both_weights(first, second):
+    return (first + second).softmax(dim=-1)
+
+
+def both_by_exponentials(first, second):
+    return (first.exp() * second.exp()).log()
+
+
+def either_max(first, second):
+    return torch.maximum(first, second)
+
+
+def either_mean(first, second):
+    return (first + second) / 2
+
+
+def either_closeness(first, second):
+    return first.exp() + second.exp()
+
+
+def either_halved(first, second):
+    return ((first.exp() + second.exp()) / 2).log()
+
+
+def either_of_weights(first, second):
+    return (first.softmax(-1) + second.softmax(-1)).log()
+
+
+def either_weights(first, second):
+    return torch.logaddexp(first, second).softmax(-1)
+
+
+def either_by_exponentials(first, second):
+    return (first.exp() + second.exp()).log()
+
+
+def answer_turned(scores, excluded, values):
+    return answer(scores, ~excluded, values)
+
+
+def answer_late(scores, excluded, values):
+    weights = scores.softmax(dim=-1) * ~excluded
+    return weights @ values, weights
+
+
+def answer_times_zero(scores, excluded, values):
+    weights = (scores * ~excluded).softmax(dim=-1)
+    return weights @ values, weights
+
+
+def answer_of_all(scores, excluded, values):
+    weights = scores.softmax(dim=-1)
+    return weights @ values, weights
+
+
+def answer_with_nan(scores, excluded, values):
+    weights = scores.masked_fill(excluded, -math.inf).softmax(dim=-1)
+    return weights @ values, weights
+
+
+def answer_shared(scores, excluded, values):
+    weights = scores.masked_fill(excluded, -1e9).softmax(dim=-1)
+    return weights @ values, weights
+
+
+def answer_over_queries(scores, excluded, values):
+    weights = scores.masked_fill(excluded, -1e9).softmax(dim=0).masked_fill(excluded, 0.0)
+    return weights @ values, weights
+
+
+def answer_hidden_nan(scores, excluded, values):
+    """Added, the infinity lets the NaN of its softmax back into the gradient."""
+    weights = scores + torch.where(excluded, -math.inf, 0.0)
+    weights = weights.softmax(dim=-1).nan_to_num(0.0)
+    return weights @ values, weights
+
+
+def answer_of_scores(scores, excluded, values):
+    return scores @ values, answer(scores, excluded, values)[1]
+
+
+def answer_exchanged(scores, excluded, values):
+    contexts, weights = answer(scores, excluded, values)
+    return weights, contexts
+
+
+def contexts_only(scores, excluded, values):
+    return answer(scores, excluded, values)[0]
+
+
+ANSWERS = [
+    ((both_product, either, answer), "both: The scores are multiplied"),
+    ((both_min, either, answer), "The smaller of both scores is taken"),
+    ((either, either, answer), "both: This is OR"),
+    ((both_mean, either, answer), "both: This is the mean"),
+    ((both_closeness, either, answer), "both: This is closeness"),
+    ((both_weights, either, answer), "both: These are weights"),
+    ((both_by_exponentials, either, answer), "both: e^score overflows"),
+    ((both, either_max, answer), "The larger of both scores is taken"),
+    ((both, both, answer), "either: This is AND"),
+    ((both, either_mean, answer), "either: This is the mean of both scores"),
+    ((both, either_closeness, answer), "either: This is closeness"),
+    ((both, either_halved, answer), "The mean of both closenesses is taken"),
+    ((both, either_of_weights, answer), "Each condition is made into weights before"),
+    ((both, either_weights, answer), "either: These are weights"),
+    ((both, either_by_exponentials, answer), "either: e^score overflows"),
+    ((both, either, answer_turned), "answer: The excluded pairs answer"),
+    ((both, either, answer_late), "is taken away after the softmax"),
+    ((both, either, answer_times_zero), "is set to 0, and e^0 = 1"),
+    ((both, either, answer_of_all), "Nothing is excluded"),
+    ((both, either, answer_with_nan), "there is NaN"),
+    ((both, either, answer_shared), "all of them answer in equal shares"),
+    ((both, either, answer_over_queries), "sum to 1 over the queries"),
+    ((both, either, answer_hidden_nan), "hiding its NaN does not hide its gradient"),
+    ((both, either, answer_of_scores), "The weights are right, the contexts are not"),
+    ((both, either, answer_exchanged), "The shape of the weights is (1, 1), expected (1, 3)"),
+    ((both, either, contexts_only), "Expected a pair"),
+]
+
+# Part 5
+
+
+def foretold(**wrong):
+    """The right predictions with some keys answered in another way."""
+
+    def predict_wrongly(weights, values, i, c):
+        found = predict(weights, values, i, c)
+        return found | {key: answer(weights, values, i, c) for key, answer in wrong.items()}
+
+    return predict_wrongly
+
+
+def moved(w, i, by):
+    return [x + by if j == i else x for j, x in enumerate(w)]
+
+
+def over_sum(w):
+    return [x / sum(w) for x in w]
+
+
+def softmax_of(w):
+    return torch.tensor(w).softmax(-1).tolist()
+
+
+def context_of(w, v):
+    return sum(a * b for a, b in zip(w, v, strict=True))
+
+
+def without_pair(w, i):
+    return [x for j, x in enumerate(w) if j != i]
+
+
+def no_keys(weights, values, i, c):
+    return {}
+
+
+def a_list(weights, values, i, c):
+    return [*predict(weights, values, i, c).values()]
+
+
+E = math.e
+PREDICTIONS = [
+    (foretold(twice=lambda w, v, i, c: [*w, w[i]]), "twice: these do not sum to 1"),
+    (
+        foretold(twice=lambda w, v, i, c: [*moved(w, i, -w[i] / 2), w[i] / 2]),
+        "pair and copy share what the pair had",
+    ),
+    (foretold(twice=lambda w, v, i, c: w), "now there are n + 1"),
+    (foretold(twice=lambda w, v, i, c: over_sum(moved(w, i, w[i]))), "pair and copy are one here"),
+    (foretold(twice=lambda w, v, i, c: [x / (1 + w[i]) for x in w]), "and is left out here"),
+    (foretold(without=lambda w, v, i, c: without_pair(w, i)), "Pair i's share is lost"),
+    (
+        foretold(without=lambda w, v, i, c: [x + w[i] / (len(w) - 1) for x in without_pair(w, i)]),
+        "dealt out in equal parts",
+    ),
+    (
+        foretold(without=lambda w, v, i, c: over_sum(moved(w, i, -w[i]))),
+        "and its place with it",
+    ),
+    (
+        foretold(without=lambda w, v, i, c: softmax_of(without_pair(w, i))),
+        "this is the softmax of the weights",
+    ),
+    (foretold(raised=lambda w, v, i, c: moved(w, i, c)), "A score is raised, not a weight"),
+    (
+        foretold(raised=lambda w, v, i, c: moved(w, i, w[i] * (E**c - 1))),
+        "what all get has changed",
+    ),
+    (foretold(raised=lambda w, v, i, c: over_sum(moved(w, i, w[i] * (c - 1)))), "not c times"),
+    (foretold(raised=lambda w, v, i, c: over_sum(moved(w, i, c))), "not larger by c"),
+    (foretold(raised=lambda w, v, i, c: softmax_of(moved(w, i, c))), "raised: this is the softmax"),
+    (foretold(raised=lambda w, v, i, c: w), "the weights change when one score does"),
+    (foretold(all_raised=lambda w, v, i, c: [x + c for x in w]), "Nothing changes"),
+    (foretold(all_raised=lambda w, v, i, c: [x * E**c for x in w]), "Nothing changes"),
+    (foretold(all_raised=lambda w, v, i, c: softmax_of(w)), "Nothing changes"),
+    (foretold(doubled=lambda w, v, i, c: [2 * x for x in w]), "Twice a score is not twice"),
+    (foretold(doubled=lambda w, v, i, c: w), "if all scores were raised alike"),
+    (foretold(doubled=lambda w, v, i, c: [x**2 for x in w]), "and then it is shared out"),
+    (
+        foretold(doubled=lambda w, v, i, c: softmax_of([2 * x for x in w])),
+        "the softmax of doubled weights",
+    ),
+    (foretold(value_raised=lambda w, v, i, c: context_of(w, v) + c), "moves by weight i of it"),
+    (foretold(value_raised=lambda w, v, i, c: context_of(w, v)), "and value i with them"),
+    (
+        foretold(value_raised=lambda w, v, i, c: context_of(w, moved(v, i, v[i] * (c - 1)))),
+        "it is not times c",
+    ),
+    (
+        foretold(values_raised=lambda w, v, i, c: context_of(w, v) + len(w) * c),
+        "the weights share that c out",
+    ),
+    (foretold(values_raised=lambda w, v, i, c: context_of(w, v)), "these are values"),
+    (foretold(values_raised=lambda w, v, i, c: context_of(w, moved(v, i, c))), "all values grow"),
+    (foretold(values_scaled=lambda w, v, i, c: context_of(w, v)), "a factor on the values"),
+    (foretold(values_scaled=lambda w, v, i, c: context_of(w, v) + c), "they do not grow by c"),
+    (
+        foretold(values_scaled=lambda w, v, i, c: context_of(w, moved(v, i, v[i] * (c - 1)))),
+        "all values are times c",
+    ),
+    (no_keys, "The key 'twice' is missing"),
+    (a_list, "Expected the answer as a dict, got a list"),
+]
+
+# Part 6
+
+
+def pooling_with(*faults):
+    """The mended function with faults, each by its name."""
+
+    def mended_pooling(query, keys, values, mask, widths):
+        squared = (query.unsqueeze(2) - keys.unsqueeze(1)).square().sum(dim=-1)
+        if "root" in faults:
+            squared = squared.sqrt().square()
+        width = widths.unsqueeze(1)
+        divisor = {"width": 2 * width, "no width": 2, "no half": width**2, "": 2 * width**2}
+        scores = -squared / divisor[next((f for f in faults if f in divisor), "")]
+        if "sign" in faults:
+            scores = -scores
+        real = mask.unsqueeze(1)
+        if "turned" in faults:
+            real = ~real
+        dim = 1 if "axis" in faults else 2
+        if "late" in faults:
+            weights = scores.softmax(dim) * real
+        elif "times zero" in faults:
+            weights = (scores * real).softmax(dim)
+        elif "unmasked" in faults:
+            weights = scores.softmax(dim)
+        elif "infinity" in faults:
+            weights = scores.masked_fill(~real, -math.inf).softmax(dim)
+        else:
+            weights = scores.masked_fill(~real, -1e9).softmax(dim)
+            if "equal" not in faults:
+                weights = weights.masked_fill(~real, 0.0)
+        if "hidden" in faults:
+            weights = (scores + torch.where(real, 0.0, -math.inf)).softmax(dim).nan_to_num(0.0)
+        contexts = weights @ (keys if "keys" in faults else values)
+        if "mean" in faults:
+            contexts = contexts / keys.size(1)
+        return contexts, weights.detach() if "cut" in faults else weights
+
+    return mended_pooling
+
+
+def as_it_was(query, keys, values, mask, widths):
+    distances = (query.unsqueeze(2) - keys.unsqueeze(1)).square().sum(dim=-1).sqrt()
+    scores = -(distances**2) / (2 * widths.unsqueeze(1))
+    weights = scores.softmax(dim=1) * mask.unsqueeze(1)
+    return weights @ keys, weights
+
+
+def widths_of_queries(query, keys, values, mask, widths):
+    u = (query.unsqueeze(2) - keys.unsqueeze(1)).norm(dim=-1) / widths.unsqueeze(2)
+    weights = masked_softmax(-(u**2) / 2, mask.unsqueeze(1))
+    return weights @ values, weights
+
+
+def contexts_alone(query, keys, values, mask, widths):
+    return mended_pooling(query, keys, values, mask, widths)[0]
+
+
+MENDED = [
+    (as_it_was, "They do over the queries"),
+    (pooling_with("axis"), "They do over the queries"),
+    (pooling_with("width"), "The widths are not squared"),
+    (pooling_with("no width"), "The widths are not used"),
+    (pooling_with("no half"), "The half is missing"),
+    (pooling_with("sign"), "The sign is turned"),
+    (pooling_with("late"), "taken from them after the softmax"),
+    (pooling_with("turned"), "All are 0. Nothing is masked here"),
+    (pooling_with("turned", "equal"), "All keys get the same weight. Nothing is masked here"),
+    (pooling_with("turned", "infinity"), "NaN in the weights. Nothing is masked here"),
+    (pooling_with("times zero"), "set to 0, and e^0 = 1"),
+    (pooling_with("unmasked"), "get weight as if they were real"),
+    (pooling_with("infinity"), "There is NaN in the weights"),
+    (pooling_with("equal"), "Zeros are expected: there is nothing to look at"),
+    (pooling_with("keys"), "The keys are weighed instead of the values"),
+    (pooling_with("mean"), "This is a mean over the pairs"),
+    (pooling_with("root"), "no root is needed at all"),
+    (pooling_with("hidden"), "hiding its NaN does not hide its gradient"),
+    (pooling_with("cut"), "no gradient flows through them"),
+    (widths_of_queries, "raises RuntimeError"),
+    (contexts_alone, "Expected a pair"),
+]
+
+# Each part's wrong answers, by the name of its check
+WRONG = {
+    "pooling": POOLINGS,
+    "kernels": KERNELS,
+    "learned_width": WIDTHS,
+    "answers": ANSWERS,
+    "predictions": PREDICTIONS,
+    "bug_hunt": MENDED,
+}
+
+# Whole notebooks handed in
+SEES_ITS_OWN_PAIR = """
+def leave_one_out(keys, values, log_width):
+    u = (keys.unsqueeze(1) - keys).norm(dim=-1) / log_width.exp()
+    weights = (-u.square() / 2).softmax(dim=-1)
+    return (weights @ values - values).square().mean()
+
+
+def learn_width(keys, values, width):
+    log_width = torch.tensor(math.log(width), requires_grad=True)
+    optimizer = torch.optim.Adam([log_width], lr=0.1)
+    for _ in range(100):
+        optimizer.zero_grad()
+        leave_one_out(keys, values, log_width).backward()
+        optimizer.step()
+    return log_width.exp().item()
+"""
+SCORES_MULTIPLIED = """
+def both(first, second):
+    return first * second
+
+
+def either(first, second):
+    return torch.logaddexp(first, second)
+
+
+def answer(scores, excluded, values):
+    lowest = torch.finfo(scores.dtype).min
+    weights = scores.masked_fill(excluded, lowest).softmax(dim=-1).masked_fill(excluded, 0.0)
+    return weights @ values, weights
+"""
+
+# Student: the cells that differ from the solution's, the checks lost by it, words of the feedback
+HANDED_IN = {
+    "sees_its_own_pair": (
+        {"learned-width": SEES_ITS_OWN_PAIR},
+        ["learned-width-check"],
+        "Each key is answered with its own pair among the others",
+    ),
+    "scores_multiplied": (
+        {"answers": SCORES_MULTIPLIED},
+        ["answers-check"],
+        "The scores are multiplied",
+    ),
+}
