@@ -256,7 +256,7 @@ def _whole(pair: Iterable[object]) -> tuple[object, ...]:
     """Return numbers of tensors or NumPy as Python's, and 2.0 as 2."""
     plain = (plain_number(each) for each in pair)
     return tuple(
-        int(each) if isinstance(each, float) and each == int(each) else each for each in plain
+        int(each) if isinstance(each, float) and each.is_integer() else each for each in plain
     )
 
 
@@ -297,6 +297,7 @@ _CORPORA = [
     ),
     (["le chat dort", "le chat dort bien ici"], ["le chat ne dort pas", "le chat dort bien ici"]),
     (["le lait boit le chat", "il dort ici"], ["le chat boit le lait", "il dort bien"]),
+    (["oui", "non"], ["oui", "oui"]),
 ]
 
 
@@ -427,7 +428,7 @@ def bleu(brevity_penalty: object, score: object, thorough: bool = False) -> None
         expect_value(answer, expected, "the brevity penalty", asked, _PENALTY_TWINS, hint)
     corpora = [*_CORPORA, outputs(7, 2)]
     if thorough:
-        corpora += [outputs(23, 3), outputs(11, 1, "toy-additive"), (["oui"], ["non"])]
+        corpora += [outputs(23, 3), outputs(11, 1, "toy-additive")]
     for hypotheses, references in corpora:
         given = {"hypotheses": hypotheses, "references": references}
         number = plain_number(call_twice(score, given))
@@ -790,7 +791,7 @@ def diagnosis(candidate: object, thorough: bool = False) -> None:
             report = _report(fault, every, seed, clauses)
             asked = {"report": report}
             said = call_twice(candidate, asked)
-            if said != fault:
+            if not isinstance(said, str) or said != fault:
                 raise CheckFailed(_misread(said, fault, report, asked, every, seed, clauses))
 
 
@@ -803,7 +804,7 @@ def _misread(
     seed: int,
     clauses: int,
 ) -> str:
-    if said not in FAULTS:
+    if not isinstance(said, str) or said not in FAULTS:
         names = ", ".join(map(repr, FAULTS))
         return f"  Expected one of {names}; got {show(said)}.\n{describe(asked)}"
     hypotheses, references = spoilt(fault, every, seed, clauses)
@@ -867,6 +868,7 @@ _NONSENSE_CASES = [
     ("le chat dort bien ici", "le chat dort"),
     ("le lait boit le chat", "le chat boit le lait"),
     ("deux filles voient un oiseau", "deux filles voient un oiseau"),
+    ("oui", "non"),
     (
         "une vieille femme a vu le petit cheval et cette maison rouge est belle",
         "la vieille femme a entendu le petit cheval mais cette maison est très belle",
@@ -883,7 +885,7 @@ def nonsense(candidate: object, thorough: bool = False) -> None:
     """Check that the same words stand in another order, and that no match is lost."""
     cases = _NONSENSE_CASES
     if thorough:
-        cases = [*cases, *zip(*outputs(19, 3), strict=True), ("oui", "non"), ("", "oui")]
+        cases = [*cases, *zip(*outputs(19, 3), strict=True)]
     for hypothesis, reference in cases:
         _expect_nonsense(candidate, hypothesis.split(), reference.split())
 
