@@ -1,7 +1,6 @@
 """Plausible wrong answers to 06_scoring_and_the_bottleneck, with words of their messages."""
 
 import math
-import random
 from collections import Counter
 
 import sacrebleu
@@ -313,8 +312,8 @@ def quantiles(items, draws, score):
 
 
 def draws_of_its_own(items, draws, score):
-    drawn = [random.choices(range(len(items)), k=len(items)) for _ in draws]
-    return interval(items, drawn, score)
+    drawn = torch.randint(len(items), (len(draws), len(items)))
+    return interval(items, drawn.tolist(), score)
 
 
 def all_scores(items, draws, score):
