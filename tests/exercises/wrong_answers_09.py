@@ -421,6 +421,10 @@ def local_with(fault):
     return local_weights
 
 
+def local_rounded(scores, position, mask, window):
+    return local_weights(scores, position.round(), mask, window)
+
+
 def uniform_for_nothing(scores, position, mask, window):
     weights = local_weights(scores, position, mask, window)
     return torch.where(mask.any(1, keepdim=True), weights, torch.full_like(weights, 0.2))
@@ -457,6 +461,7 @@ LOCAL = [
     (windows(local_with("sigma")), "the Gaussian is too wide"),
     (windows(local_with("two")), "the Gaussian is too narrow"),
     (windows(local_with("rounds")), "around the rounded position"),
+    (windows(local_rounded), "the position is rounded, and both window and Gaussian"),
     (windows(local_with("floors")), "rounded down"),
     (windows(local_with("from one")), "counted from 1"),
     (windows(local_with("forwards")), "the window begins at p"),
@@ -494,22 +499,22 @@ WHAT_W_BUYS = [
     (parameters_with(dot=lambda q, k, h: q * k), "dot has none"),
     (parameters_with(general=lambda q, k, h: h * k), "between h and h̄"),
     (parameters_with(general=lambda q, k, h: q * k + q), "has a bias"),
-    (parameters_with(concat=lambda q, k, h: h * (q + k)), "v_a is missing"),
-    (parameters_with(concat=lambda q, k, h: h * q * k + h), "W_a of concat meets [h; h̄]"),
+    (parameters_with(concat=lambda q, k, h: h * (q + k)), "v of concat is missing"),
+    (parameters_with(concat=lambda q, k, h: h * q * k + h), "W of concat meets [h; h̄]"),
     (parameters_with(concat=lambda q, k, h: h * (q + k) + 2 * h), "has a bias"),
     (parameters_with(general=lambda q, k, h: None), "Expected the number of parameters"),
     (costs_with(dot=lambda S, T, q, k, h: S * q), "this is one target word"),
     (costs_with(dot=lambda S, T, q, k, h: S * T), "takes d multiplications"),
     (
         costs_with(general=lambda S, T, q, k, h: S * T * (q * k + q)),
-        "W_a is applied anew for each pair",
+        "W is applied anew for each pair",
     ),
     (costs_with(general=lambda S, T, q, k, h: S * q * k + S * T * q), "here fewer are possible"),
     (costs_with(general=lambda S, T, q, k, h: T * q * k + S * T * k), "here fewer are possible"),
-    (costs_with(general=lambda S, T, q, k, h: T * q * k), "the products with W_a alone"),
+    (costs_with(general=lambda S, T, q, k, h: T * q * k), "the products with W alone"),
     (
         costs_with(general=lambda S, T, q, k, h: min(S, T) * q * k + S * T * q),
-        "after hᵀ W_a the vectors have key_dim numbers",
+        "after hᵀ W the vectors have key_dim numbers",
     ),
     (
         costs_with(concat=lambda S, T, q, k, h: S * T * h * (q + k) + S * T * h),
@@ -517,7 +522,7 @@ WHAT_W_BUYS = [
     ),
     (
         costs_with(concat=lambda S, T, q, k, h: h * (T * q + S * k)),
-        "the product with v_a is missing",
+        "the product with v is missing",
     ),
     (costs_with(general=lambda S, T, q, k, h: S * T * q * k + 1), "as it runs, takes another"),
     (designed(lambda X, W: (X, 9 * torch.eye(2).flip(0))), "W is its own transpose"),

@@ -504,9 +504,9 @@ def _compare_step(candidate: object, layers: _Layers, inputs: Inputs) -> None:
         named = dict(zip(_STEP_RESULTS, zip(answer, expected, known, strict=True), strict=True))
         for name in ("state", "weights", "attentional"):
             got, wanted, mistakes = named[name]
-            what = "the attentional vector" if name == "attentional" else f"the {name}"
-            said = _twins(name[0].upper() + name[1:], mistakes)
-            expect_equal(got, wanted, what, inputs, said)
+            what = "attentional vector" if name == "attentional" else name
+            twins = _twins(what.capitalize(), mistakes)
+            expect_equal(got, wanted, f"the {what}", inputs, twins)
 
 
 def _close(one: Tensor, other: Tensor) -> bool:
@@ -784,6 +784,7 @@ def _windowed(
 ) -> Tensor:
     """Return the weights of local-p, with a fault if one is named."""
     places = torch.arange(scores.size(1)) + (fault == "counts from one")
+    position = position.round() if fault == "rounds p" else position
     middle = {"rounds": position.round(), "floors": position.floor()}.get(fault, position)
     distance = places - middle.unsqueeze(1)
     near = distance.abs() < window if fault == "leaves edges out" else distance.abs() <= window
@@ -831,6 +832,8 @@ _WINDOW_WRONG = {
     "lacks the 2": "the Gaussian is too narrow: (s − p)² is divided by 2σ².",
     "rounds": "the window stands around the rounded position. It stands around p itself, a real "
     "number.",
+    "rounds p": "the position is rounded, and both window and Gaussian stand around that. It is a "
+    "real number.",
     "floors": "the window stands around the position rounded down. It stands around p itself, a "
     "real number.",
     "counts from one": "places are counted from 1; the first word is at 0.",
@@ -986,31 +989,33 @@ def _multiplications(
     return min(found)
 
 
+def _only(**formulas: Callable[..., int]) -> Callable[..., int]:
+    """Return what a mistake answers, by the score, from the sizes that follow it.
+
+    A score without a formula is a `KeyError`, by which the kit knows that it cannot be made there.
+    """
+    return lambda score, *sizes: formulas[score](*sizes)
+
+
 _PARAMETER_WRONG: _Known = {
-    "dot has none: nothing is learned in it.": lambda score, q, k, h: q * k,
-    "W_a of general stands between h and h̄: (query_dim, key_dim).": lambda score, q, k, h: (
-        h * k if score == "general" else 0
+    "dot has none: nothing is learned in it.": _only(dot=lambda q, k, h: q * k),
+    "W of general stands between h and h̄: (query_dim, key_dim).": _only(
+        general=lambda q, k, h: h * k
     ),
-    "v_a is missing, hidden_dim numbers.": lambda score, q, k, h: h * (q + k),
-    "W_a of concat meets [h; h̄], which has query_dim + key_dim numbers.": lambda score, q, k, h: (
-        h * q * k + h
+    "v of concat is missing, hidden_dim numbers.": _only(concat=lambda q, k, h: h * (q + k)),
+    "W of concat meets [h; h̄], which has query_dim + key_dim numbers.": _only(
+        concat=lambda q, k, h: h * q * k + h
     ),
-    "none of these layers has a bias.": lambda score, q, k, h: (
-        h * (q + k) + 2 * h if score == "concat" else q * k + q
+    "none of these layers has a bias.": _only(
+        general=lambda q, k, h: q * k + q,
+        concat=lambda q, k, h: h * (q + k) + 2 * h,
     ),
 }
-
-
-def _only(**formulas: Callable[[int, int, int, int, int], int]) -> Callable[..., int | None]:
-    """Return what a mistake answers, from src_len, tgt_len and the three sizes, by the score."""
-    return lambda score, *sizes: formulas[score](*sizes) if score in formulas else None
-
-
 _PAIR_BY_PAIR = (
-    "W_a is applied anew for each pair of words. W_a h̄ depends on the source word alone, and "
-    "hᵀ W_a on the target word alone"
+    "W is applied anew for each pair of words. W h̄ depends on the source word alone, and "
+    "hᵀ W on the target word alone"
 )
-_W_ALONE = "these are the products with W_a alone. The dot product of each pair comes after it"
+_W_ALONE = "these are the products with W alone. The dot product of each pair comes after it"
 _COST_WRONG: _Known = {
     "this is one target word. Every one of them scores all source words anew.": _only(
         dot=lambda S, T, q, k, h: S * q,
@@ -1024,19 +1029,19 @@ _COST_WRONG: _Known = {
     f"{_PAIR_BY_PAIR}, so it is computed once for each.": _only(
         general=lambda S, T, q, k, h: S * T * (q * k + k)
     ),
-    "here fewer are possible. W_a may meet each source word once, or each target word once.": _only(
+    "here fewer are possible. W may meet each source word once, or each target word once.": _only(
         general=lambda S, T, q, k, h: max(S * q * k + S * T * q, T * q * k + S * T * k)
     ),
     f"{_W_ALONE}.": _only(general=lambda S, T, q, k, h: S * q * k),
     f"{_W_ALONE}, for every pair.": _only(general=lambda S, T, q, k, h: T * q * k),
-    "after hᵀ W_a the vectors have key_dim numbers, after W_a h̄ they have query_dim.": _only(
+    "after hᵀ W the vectors have key_dim numbers, after W h̄ they have query_dim.": _only(
         general=lambda S, T, q, k, h: min(S * q * k + S * T * k, T * q * k + S * T * q)
     ),
-    "W_a [h; h̄] is computed anew for each pair of words. It is the sum of two halves, one of h and "
+    "W [h; h̄] is computed anew for each pair of words. It is the sum of two halves, one of h and "
     "one of h̄: each word meets its half once.": _only(
         concat=lambda S, T, q, k, h: S * T * h * (q + k) + S * T * h
     ),
-    "the product with v_a is missing, hidden_dim multiplications for each pair.": _only(
+    "the product with v is missing, hidden_dim multiplications for each pair.": _only(
         concat=lambda S, T, q, k, h: h * (T * q + S * k)
     ),
 }
