@@ -627,6 +627,8 @@ def pooling_with(*faults):
         width = widths.unsqueeze(1)
         divisor = {"width": 2 * width, "no width": 2, "no half": width**2, "": 2 * width**2}
         scores = -squared / divisor[next((f for f in faults if f in divisor), "")]
+        if "not squared" in faults:
+            scores = -squared.sqrt() / (2 * width**2)
         if "sign" in faults:
             scores = -scores
         real = mask.unsqueeze(1)
@@ -678,6 +680,7 @@ MENDED = [
     (pooling_with("width"), "The widths are not squared"),
     (pooling_with("no width"), "The widths are not used"),
     (pooling_with("no half"), "The half is missing"),
+    (pooling_with("not squared"), "The distance is not squared"),
     (pooling_with("sign"), "The sign is turned"),
     (pooling_with("late"), "taken from them after the softmax"),
     (pooling_with("turned"), "All are 0. Nothing is masked here"),

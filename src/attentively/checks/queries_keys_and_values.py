@@ -130,10 +130,6 @@ _POOLING_TWINS = (
     ),
     Twin(
         "alpha is asked with queries and keys exchanged: alpha(query, keys).",
-        lambda q, k, v, alpha: alpha(k, q) @ v,
-    ),
-    Twin(
-        "alpha is asked with queries and keys exchanged: alpha(query, keys).",
         lambda q, k, v, alpha: alpha(k, q).T @ v,
     ),
     Twin(
@@ -468,11 +464,6 @@ _LOSS_TWINS = (
         _by_weights(lambda scores, own: scores.softmax(dim=-1).masked_fill(own, 0.0)),
     ),
     Twin(
-        "The own pair's score is set to 0, which is the highest there is: e^0 = 1. A score of "
-        "-infinity leaves it out.",
-        _by_weights(lambda scores, own: scores.masked_fill(own, 0.0).softmax(dim=-1)),
-    ),
-    Twin(
         "Only the own pair is kept, and the others are left out: the mask is the wrong way round.",
         _by_weights(lambda scores, own: masked_softmax(scores, own)),
     ),
@@ -693,7 +684,7 @@ _EITHER_TWINS = (
     ),
     Twin(
         "The mean of both closenesses is taken, the sum is asked for. In the weights the half "
-        "cancels, but where the score meets another condition it does not.",
+        "cancels, but in a further OR it does not.",
         lambda a, b: _either(a, b) - math.log(2),
     ),
     Twin(
@@ -1086,10 +1077,6 @@ _WIDTH_TWINS = (
         _wrong_weights(lambda distance, width: -distance / (2 * width**2)),
     ),
     Twin(
-        "The distance is not squared: the score is -u²/2.",
-        _wrong_weights(lambda distance, width: -distance / width / 2),
-    ),
-    Twin(
         "The sign is turned: the farthest key gets the most weight.",
         _wrong_weights(lambda distance, width: (distance / width) ** 2 / 2),
     ),
@@ -1108,10 +1095,6 @@ _MASK_TWINS = (
         "Masked pairs get no weight, but it is taken from them after the softmax: what is left "
         "does not sum to 1. Mask the scores, before it.",
         lambda q, k, v, mask, widths: _gaussians(q, k, widths).softmax(-1) * mask.unsqueeze(1),
-    ),
-    Twin(
-        "The mask is the wrong way round: True means that a pair may be looked at.",
-        lambda q, k, v, mask, widths: masked_softmax(_gaussians(q, k, widths), ~mask.unsqueeze(1)),
     ),
     Twin(
         "The scores of masked pairs are set to 0, and e^0 = 1 is a weight like any other, the "
