@@ -20,7 +20,7 @@ from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.data.batches import collate, encode_pairs, in_order
 from attentively.decoding import evaluating
-from attentively.experiments.bottleneck import train_model
+from attentively.experiments.bottleneck import BUDGETS, train_model
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import TRAINED_CLAUSES, as_text, new_checkpoint
 from attentively.seq2seq import RecurrentModel
@@ -90,7 +90,7 @@ class LinearProbe(nn.Module):
 
 
 def hidden_layer_probe(
-    seen: Float[Tensor, "pairs dim"], present: Float[Tensor, "pairs words"], passes: int = 10
+    seen: Float[Tensor, "pairs dim"], present: Float[Tensor, "pairs words"], passes: int = 30
 ) -> nn.Module:
     """Return a probe with a hidden layer, trained with cross-entropy: it can find more."""
     mean, spread = seen.mean(dim=0), seen.std(dim=0) + 1e-6
@@ -163,7 +163,7 @@ def said(
 def _sentences(clauses: int, quick: bool) -> tuple[list[toy.ToyPair], list[toy.ToyPair]]:
     """Return sentences to train the probe on, and others to try it on."""
     return (
-        toy.load("train", 60 if quick else 4000, clauses=(clauses,)),
+        toy.load("train", 60 if quick else 6000, clauses=(clauses,)),
         toy.load("test", 20 if quick else 400, clauses=(clauses,)),
     )
 
@@ -190,14 +190,11 @@ def measure(context: str, steps: int, seed: int, quick: bool, directory: Path) -
             else (contexts(checkpoint, pairs) for pairs in (train, test))
         )
         found = found_words(LinearProbe(seen, known)(new), present)
-        deeper_scores = hidden_layer_probe(seen, known, 1 if quick else 10)(new).detach()
-        deeper = found_words(deeper_scores, present)
         guess = found_words(known.mean(dim=0).expand_as(present), present)  # the commonest words
         group: Row = {
             "clauses": clauses,
             "content_words": round(present.sum(dim=1).mean().item(), 1),
             "recall": recall(found, present),
-            "recall_of_hidden_layer": recall(deeper, present),
             "recall_of_guess": recall(guess, present),
             "recall_by_part": recall_by_part(found, test),
             "guess_by_part": recall_by_part(guess, test),
@@ -205,6 +202,9 @@ def measure(context: str, steps: int, seed: int, quick: bool, directory: Path) -
         if context == "trained":
             assert checkpoint is not None
             group["french_written"] = said(checkpoint, found, test)
+        if steps == max(BUDGETS):
+            deeper = hidden_layer_probe(seen, known, 1 if quick else 30)(new).detach()
+            group["recall_of_hidden_layer"] = recall(found_words(deeper, present), present)
         row["by_clauses"].append(group)
     return row
 
