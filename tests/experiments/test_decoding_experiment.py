@@ -62,6 +62,27 @@ def test_what_is_as_likely_as_one_over_the_width_is_found():
     assert checked > 50
 
 
+def test_what_the_model_thinks_beside_what_was_found():
+    """The reference has 0.24, the likeliest 0.36: proven by a width of 3, not by one of 2."""
+    items = [decoding.Item("a", ["a a"])]
+
+    def beside(model, likeliest, widest):
+        return decoding._beside(model, TOKENIZER, TOKENIZER, items, [math.log(likeliest)], widest)
+
+    model = markov(GREEDY_LOSES)
+    row = beside(model, 0.36, 3)
+    assert row["log_probability_reference"] == pytest.approx(math.log(0.24), abs=1e-4)
+    assert (row["proven"], beside(model, 0.36, 2)["proven"]) == (1, 0)
+    assert (row["reference_is_likeliest"], beside(model, 0.24, 3)["reference_is_likeliest"]) == (
+        0,
+        1,
+    )
+    assert (row["empty_beats_reference"], row["empty_is_likeliest"]) == (0, 0)
+    quiet = markov({(START_ID, START_ID): {END_ID: 0.7, A: 0.3}, (START_ID, A): {A: 1.0}})
+    silence = beside(quiet, 0.7, 3)
+    assert (silence["empty_beats_reference"], silence["empty_is_likeliest"]) == (1, 1)
+
+
 def test_each_seed_takes_other_sentences():
     first, second = (decoding._items(3, seed, quick=False) for seed in (0, 1))
     assert len(first) == len(second) == 100
