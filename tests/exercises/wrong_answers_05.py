@@ -191,7 +191,7 @@ TABLES = [
     (table_set(with_many_rows), "at most 60"),
     (table_set(greedy_wins), "1.00 times as likely"),
     (table_set(loses_by_little), "1.67 times as likely. It should be twice"),
-    (table_set(loses_by_a_tie), "1.00 times as likely"),
+    (table_set(loses_by_a_tie), "Equally likely tokens may be taken in either order"),
     (table_set(loses_beyond_a_beam_of_two), "a beam of 2 misses the likeliest text"),
     (table_set(second=greedy_loses), "beam_loses: a beam of 2 writes 'b' (0.49)"),
     (table_set(second=three_miss_it_too), "beam_loses: a beam of 3 misses the likeliest"),
@@ -597,7 +597,7 @@ def beam_search(step, beam_size, max_len, alpha):
         found += [(t[:-1], total) for t, total, _ in extensions[:beam_size] if t[-1] == END_ID]
         found = sorted(found, key=lambda pair: pair[1], reverse=True)[:beam_size]
         going = [each for each in extensions if each[0][-1] != END_ID][:beam_size]
-        if len(found) == beam_size and going[0][1] <= found[-1][1]:
+        if not going or len(found) == beam_size and going[0][1] <= found[-1][1]:
             break
     return found
 """
