@@ -538,9 +538,9 @@ def learned_width(leave_one_out: object, learn_width: object, thorough: bool = F
         what = "leave_one_out"
         expect_equal(answer, expected.detach(), what, asked, _said(what, _LOSS_TWINS))
         _expect_slope(leave_one_out, asked, expected, log_width)
-    problems = [(measurements(), 2.0), (measurements(30, 1, 0.2), 0.05)]
+    problems = [(measurements(24, 2), 2.0), (measurements(20, 3, 0.2), 0.05)]
     if thorough:
-        problems += [(measurements(41, 2, 0.8), 1.0), (measurements(83, 3), 0.4)]
+        problems += [(measurements(30, 1), 1.0), (measurements(24, 7), 0.4)]
     for (keys, values), width in problems:
         _expect_learned(learn_width, keys, values, width)
 
