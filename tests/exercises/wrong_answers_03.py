@@ -185,6 +185,11 @@ def not_a_module(input_size, hidden_size):
     return lambda x, state: state
 
 
+class OneGateForBoth(_Blocks):
+    def step(self, x_r, x_z, x_n, h_r, h_z, h_n, h):
+        return super().step(x_r, x_r, x_n, h_r, h_r, h_n, h)
+
+
 class NoReturn(_Blocks):
     def mix(self, z, n, h):
         h = (1 - z) * n + z * h
@@ -217,6 +222,7 @@ GRU_STEPS = [
     (OneStateForAll, "One state for each sentence"),
     (not_a_module, "must be a class that derives from torch.nn.Module"),
     (NoReturn, "is there a `return`?"),
+    (OneGateForBoth, "made of r = [["),
 ]
 
 
@@ -399,6 +405,35 @@ def shortest_length_only(f, b, e, n):
     return read_both_ways(f, b, e[:, : int(n.min())], n.clamp(max=int(n.min())))
 
 
+def longest_length_only(f, b, e, n):
+    return read_both_ways(f, b, e[:, : int(n.max())], n)
+
+
+def on_from_the_forward_state(f, b, e, n):
+    """One state for both loops, as when the second begins without new zeros."""
+    state, ahead, back = torch.zeros(len(e), f.hidden_size), [], []
+    for j in range(e.size(1)):
+        state = torch.where((j < n)[:, None], f(e[:, j], state), state)
+        ahead.append(state)
+    for j in reversed(range(e.size(1))):
+        state = torch.where((j < n)[:, None], b(e[:, j], state), state)
+        back.insert(0, state)
+    return masked(torch.cat([torch.stack(ahead, 1), torch.stack(back, 1)], -1), n), state
+
+
+def without_the_last_word(f, b, e, n):
+    return read_both_ways(f, b, e, n - 1)
+
+
+def one_word_more(f, b, e, n):
+    return read_both_ways(f, b, e, (n + 1).clamp(max=e.size(1)))
+
+
+def one_word_more_backwards(f, b, e, n):
+    annotations, state = one_word_more(f, b, e, n)
+    return masked(annotations, n), state
+
+
 READERS = [
     (from_the_padding, "The backward reader starts at the padding"),
     (from_the_padding_not_zeroed, "The backward reader starts at the padding"),
@@ -426,6 +461,11 @@ READERS = [
     (no_gradient, "the way through the states is cut"),
     (written_over, "changes its input embedded"),
     (shortest_length_only, "Two states for each position"),
+    (longest_length_only, "even if no sentence is so long"),
+    (on_from_the_forward_state, "from the forward reader's last state"),
+    (without_the_last_word, "The length is off by one"),
+    (one_word_more, "The length is off by one"),
+    (one_word_more_backwards, "The length is off by one"),
 ]
 
 
@@ -639,6 +679,10 @@ def rnn_with_a_gate(kind, *given):
     return count(kind, *given, gates=2 if kind == "RNN" else None)
 
 
+def shared_out(kind, i, h, n, both):
+    return parameters(kind, i, h // 2 if both else h, n, both)
+
+
 def a_float(*given):
     return parameters(*given) / 4
 
@@ -675,6 +719,18 @@ def one_too_many(lengths, layers, both):
     return max(lengths) * layers if both else max(lengths) + layers * (layers > 1)
 
 
+def first_of_the_list(lengths, layers, both):
+    return steps_in_a_row(lengths[:1], layers, both)
+
+
+def last_of_the_list(lengths, layers, both):
+    return steps_in_a_row(lengths[-1:], layers, both)
+
+
+def two_more_a_layer(lengths, layers, both):
+    return max(lengths) + 2 * (layers - 1) if both else steps_in_a_row(lengths, layers, both)
+
+
 def every_step(lengths, layers, both):
     return sum(lengths) * layers * (1 + both)
 
@@ -695,6 +751,7 @@ PREDICTIONS = [
     ((two_gates, steps_in_a_row), "A GRU makes three vectors"),
     ((gru_as_lstm, steps_in_a_row), "A GRU makes three vectors"),
     ((rnn_with_a_gate, steps_in_a_row), "An RNN has no gates"),
+    ((shared_out, steps_in_a_row), "hidden_size is shared out between the two readers"),
     ((a_float, steps_in_a_row), "expected a whole number"),
     ((parameters, added_up), "the sentences of a batch are added up"),
     ((parameters, shortest), "the shortest sentence is taken"),
@@ -704,6 +761,9 @@ PREDICTIONS = [
     ((parameters, layer_after_layer), "Reading in one direction it need not"),
     ((parameters, always_a_wave), "one of the two readers comes to it last"),
     ((parameters, one_too_many), "the number of layers is added whole"),
+    ((parameters, first_of_the_list), "one place of the list is taken"),
+    ((parameters, last_of_the_list), "one place of the list is taken"),
+    ((parameters, two_more_a_layer), "following what waits for what"),
     ((parameters, every_step), "the sentences of a batch are added up"),
     ((parameters, nothing_returned), "Is there a `return`?"),
 ]
@@ -713,7 +773,7 @@ PREDICTIONS = [
 
 
 def hunted(
-    detached=False,
+    detached="",
     shared=False,
     padded=False,
     not_turned=False,
@@ -732,7 +792,8 @@ def hunted(
             for word in words:
                 h, c = cell(word.unsqueeze(0), state)
                 states.append(c if memory else h)
-                state = (h.detach(), c.detach()) if detached else (h, c)
+                h = h.detach() if "h" in detached else h
+                state = h, c.detach() if "c" in detached else c
             return torch.cat(states), state
 
         rows = []
@@ -827,9 +888,11 @@ BUG_HUNTS = [
     (hunted(divisor="sentences"), "Summary: the sum is divided by the number of sentences"),
     (hunted(divisor="all words"), "Summary: the sum is divided by the words of all sentences"),
     (largest_as_summary, "Summary: a sentence's summary is the mean"),
-    (hunted(detached=True), "Gradients: The numbers are right, but no gradient comes back"),
-    (hunted(shared=True, detached=True), "Right so far: order."),
-    (hunted(divisor="positions", detached=True), "Right so far: order, neighbours, padding."),
+    (hunted(detached="hc"), "Gradients: The numbers are right, but no gradient comes back"),
+    (hunted(detached="h"), "Gradients: the numbers are right, and gradients reach every word, but"),
+    (hunted(detached="c"), "Gradients: the numbers are right, and gradients reach every word, but"),
+    (hunted(shared=True, detached="hc"), "Right so far: order."),
+    (hunted(divisor="positions", detached="hc"), "Right so far: order, neighbours, padding."),
     (summary_cut_off, "no gradient flows through them"),
     (two_results_swapped, "The shape of the annotations"),
     (annotations_alone, "Expected a pair"),

@@ -320,15 +320,32 @@ def _check_step(
             f"state; it is the LSTM that has two.\n{describe(inputs)}"
         )
     hint = "One state for each sentence: (batch, hidden_size)."
-    expect_equal(answer, expected, "the new state", inputs | weights, _STEP_TWINS, hint)
+    try:
+        expect_equal(answer, expected, "the new state", inputs | weights, _STEP_TWINS, hint)
+    except CheckFailed as failed:
+        if batch > 1 or "not the expected ones" not in str(failed):
+            raise
+        raise CheckFailed(f"{failed}\n{_on_the_way(**inputs, **weights)}") from None
+
+
+def _on_the_way(
+    x: Tensor, state: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor, bias_hh: Tensor
+) -> str:
+    """Return the right gates and candidate, for a mistake that has no name."""
+    x_r, x_z, x_n = (x @ weight_ih.T + bias_ih).chunk(3, dim=-1)
+    h_r, h_z, h_n = (state @ weight_hh.T + bias_hh).chunk(3, dim=-1)
+    r, z = (x_r + h_r).sigmoid(), (x_z + h_z).sigmoid()
+    made = {"r": r, "z": z, "n": (x_n + r * h_n).tanh()}
+    return "              made of " + ", ".join(f"{name} = {show(v)}" for name, v in made.items())
 
 
 # Part 2
 
 
-def _states(cell: nn.Module, embedded: Tensor) -> Tensor:
-    """Return the cell's state after each position, read from the left."""
-    state = embedded.new_zeros(len(embedded), cast(nn.GRUCell, cell).hidden_size)
+def _states(cell: nn.Module, embedded: Tensor, state: Tensor | None = None) -> Tensor:
+    """Return the cell's state after each position, read from the left; it starts with zeros."""
+    if state is None:
+        state = embedded.new_zeros(len(embedded), cast(nn.GRUCell, cell).hidden_size)
     states = []
     for word in embedded.unbind(dim=1):
         state = cell(word, state)
@@ -367,6 +384,20 @@ def _from_the_last_sentence(cell: nn.Module, embedded: Tensor, lengths: Tensor) 
     return torch.stack(
         [nn.functional.pad(row, (0, 0, 0, int(n))) for row, n in zip(rows, fillers, strict=True)]
     )
+
+
+def _on_from_the_forward_state(f: nn.Module, b: nn.Module, e: Tensor, n: Tensor) -> Tensor:
+    ahead = _states(f, e)
+    back = _turned(_states(b, _turned(e, n), _at(ahead, n - 1)), n)
+    return _masked(torch.cat([ahead, back], dim=-1), n)
+
+
+def _one_more(e: Tensor, n: Tensor) -> Tensor:
+    return (n + 1).clamp(max=e.size(1))
+
+
+def _at(states: Tensor, positions: Tensor) -> Tensor:
+    return states[torch.arange(len(states)), positions]
 
 
 def _one_late(states: Tensor, lengths: Tensor) -> Tensor:
@@ -473,11 +504,17 @@ _READ_TWINS = (
         ),
         _side_by_side(forward=lambda cell, e, n: _one_late(_states(cell, e), n)),
     ),
+    Twin(
+        "The backward reader starts from the forward reader's last state. Both start with zeros.",
+        _on_from_the_forward_state,
+    ),
+    *known(
+        "The length is off by one: the words of a sentence stand at the positions 0 to length - 1.",
+        lambda f, b, e, n: _side_by_side()(f, b, e, n - 1),
+        lambda f, b, e, n: _side_by_side()(f, b, e, _one_more(e, n)),
+        _side_by_side(backward=lambda cell, e, n: _backwards(cell, e, _one_more(e, n))),
+    ),
 )
-
-
-def _at(states: Tensor, positions: Tensor) -> Tensor:
-    return states[torch.arange(len(states)), positions]
 
 
 _STATE_TWINS = (
@@ -522,6 +559,7 @@ def encoder(candidate: object, thorough: bool = False) -> None:
         stages += [([1], 5, 2), ([1, 1], 2, 7), ([11, 11, 4, 1], 7, 3), ([2, 13], 1, 11)]
     for lengths, size, hidden in stages:
         _check_reading(candidate, lengths, size, hidden)
+    _check_reading(candidate, [2, 1], 1, 1, more=2)
     _expect_gradients_of_reading(candidate)
 
     def replace(model: Seq2Seq) -> None:
@@ -532,7 +570,10 @@ def encoder(candidate: object, thorough: bool = False) -> None:
     expect_same_translations(replace, SENTENCES, "encoder")
 
 
-def _reading_inputs(lengths: Sequence[int], size: int, hidden: int) -> dict[str, object]:
+def _reading_inputs(
+    lengths: Sequence[int], size: int, hidden: int, more: int = 0
+) -> dict[str, object]:
+    """Return two cells and sentences; all of them are followed by `more` places of padding."""
     cells = [nn.GRUCell(size, hidden) for _ in range(2)]
     for cell in cells:
         for parameter in cell.parameters():
@@ -541,18 +582,23 @@ def _reading_inputs(lengths: Sequence[int], size: int, hidden: int) -> dict[str,
         "forward_cell": cells[0],
         "backward_cell": cells[1],
         # Padding is not zero here: whoever reads it must be found out.
-        "embedded": _round(len(lengths), max(lengths), size),
+        "embedded": _round(len(lengths), max(lengths) + more, size),
         "lengths": torch.tensor(lengths),
     }
 
 
-def _check_reading(candidate: object, lengths: Sequence[int], size: int, hidden: int) -> None:
-    inputs = _reading_inputs(lengths, size, hidden)
+def _check_reading(
+    candidate: object, lengths: Sequence[int], size: int, hidden: int, more: int = 0
+) -> None:
+    inputs = _reading_inputs(lengths, size, hidden, more)
     names = ("annotations", "backward_state")
     with torch.no_grad():
         answer = expect_pair(call_twice(candidate, inputs), names, inputs)
         expected = _by_the_package(inputs)
-        hint = "Two states for each position: (batch, src_len, 2 * hidden_size)."
+        hint = (
+            "Two states for each position, padding too: (batch, src_len, 2 * hidden_size). "
+            "src_len is embedded.size(1), even if no sentence is so long."
+        )
         expect_equal(answer[0], expected[0], "the annotations", inputs, _READ_TWINS, hint)
         hint = "One state for each sentence: (batch, hidden_size)."
         expect_equal(answer[1], expected[1], "the backward state", inputs, _STATE_TWINS, hint)
@@ -848,6 +894,10 @@ _COUNT_TWINS = (
         "below.",
         partial(_wrong_count, upper=lambda i, h, d: i),
     ),
+    Twin(
+        "hidden_size is shared out between the two readers. Each has a state of that size.",
+        lambda k, i, h, n, b: _wrong_count(k, i, h // 2 if b else h, n, b),
+    ),
     Twin("only one layer is counted.", partial(_wrong_count, layers=1)),
     Twin(
         "upper layers are counted without the states that they read from the layer below.",
@@ -900,6 +950,11 @@ _STEP_COUNT_TWINS = (
         "the mean length is taken. All is done when the longest sentence is.",
         lambda n, layers, both: _steps([round(sum(n) / len(n))], layers, both),
     ),
+    *known(
+        "one place of the list is taken, as if it were sorted. All is done when the longest is.",
+        lambda n, layers, both: _steps(n[:1], layers, both),
+        lambda n, layers, both: _steps(n[-1:], layers, both),
+    ),
     Twin(
         "the two directions are counted one after the other. Neither waits for the other in the "
         "same layer.",
@@ -944,11 +999,11 @@ def predictions(parameters: object, steps_in_a_row: object, thorough: bool = Fal
         _check_parameters(parameters, *each)
     steps: list[tuple[list[int], int, bool]] = [
         ([5], 1, False),
-        ([5, 2, 3], 1, False),
+        ([5, 8, 1, 3], 1, False),  # sum, mean, shortest, first and last all differ
         ([5, 3], 1, True),
-        ([5, 2, 3], 2, False),
+        ([4], 3, False),
         ([3, 7], 3, False),
-        ([5, 2, 4], 2, True),
+        ([4], 3, True),
         ([3, 7], 3, True),
     ]
     if thorough:
@@ -1066,7 +1121,7 @@ class _Example:
         return annotations, summaries
 
     def right(self, cell_states: bool = False) -> Tensor:
-        """Return the right annotations; with `cell_states`, those of the inner memories."""
+        """Return the right annotations; with `cell_states`, the inner memories instead."""
         rows = []
         for words, length in zip(self.embedded, self.lengths, strict=True):
             left = right = torch.zeros(2, 1, self.hidden).unbind()
@@ -1080,7 +1135,7 @@ class _Example:
                 back.insert(0, right[cell_states])
             row = torch.cat([torch.cat(ahead), torch.cat(back)], dim=-1)
             rows.append(nn.functional.pad(row, (0, 0, 0, words.size(0) - length)))
-        return torch.stack(rows).detach()
+        return torch.stack(rows)
 
     def failed(self, why: str, got: Tensor, expected: Tensor) -> CheckFailed:
         differs = ~torch.isclose(got, expected, RTOL, ATOL)
@@ -1203,6 +1258,10 @@ def _examine_gradients(candidate: object, thorough: bool) -> None:
             except CheckFailed as failed:
                 raise CheckFailed(f"  Gradients: {str(failed).strip()}") from None
         embedded = example.embedded.requires_grad_()
+        goal = torch.randn(1, length, 6)
+
+        def gradient(annotations: Tensor, goal: Tensor = goal, e: Tensor = embedded) -> Tensor:
+            return torch.autograd.grad((annotations * goal).sum(), e)[0]
 
         def read_all(embedded: Tensor, e: _Example = example, c: tuple = cells) -> object:
             return candidate(*c, embedded, e.mask)  # type: ignore[operator]
@@ -1218,6 +1277,12 @@ def _examine_gradients(candidate: object, thorough: bool) -> None:
                 {"embedded": embedded},
                 sources,
                 pick=lambda answer, index=index: answer[index],
+            )
+        annotations = candidate(*cells, embedded, example.mask)[0]  # type: ignore[operator]
+        if not _close(gradient(annotations), gradient(example.right())):
+            raise CheckFailed(
+                "  Gradients: the numbers are right, and gradients reach every word, but not by "
+                "every way: part of it is cut. An LSTM carries h and c on; detach neither."
             )
 
 
