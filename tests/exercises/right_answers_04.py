@@ -166,7 +166,17 @@ def write_by_leaving(model, src, max_len):
     return texts
 
 
-WRITERS = [write, write_by_columns, write_by_rereading, write_by_leaving]
+def write_sentence_by_sentence(model, src, max_len):
+    return [write(model, row.unsqueeze(0), max_len)[0] for row in src]
+
+
+WRITERS = [
+    write,
+    write_by_columns,
+    write_by_rereading,
+    write_by_leaving,
+    write_sentence_by_sentence,
+]
 
 # Part 4
 
@@ -356,7 +366,23 @@ def training_step_detached(model, optimizer, src, tgt, clip_norm):
     return loss.detach()
 
 
-STEPS = [training_step, training_step_by_hand, training_step_detached]
+def training_step_forgetting_afterwards(model, optimizer, src, tgt, clip_norm):
+    loss = teacher_forced_loss(model.train(), src, tgt)
+    gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        parameter.grad = gradient
+    clip_grad_norm_(model.parameters(), clip_norm)
+    optimizer.step()
+    model.zero_grad()
+    return loss.item()
+
+
+STEPS = [
+    training_step,
+    training_step_by_hand,
+    training_step_detached,
+    training_step_forgetting_afterwards,
+]
 
 # Each part's right answers, by the name of its check
 RIGHT = {

@@ -128,6 +128,10 @@ def rows_cut(tgt):
     return tgt[:-1], tgt[1:]
 
 
+def start_put_in_front(tgt):
+    return torch.cat([torch.full((len(tgt), 1), START_ID), tgt[:, :-1]], dim=1), tgt
+
+
 def inputs_only(tgt):
     return tgt[:, :-1]
 
@@ -157,6 +161,7 @@ TARGETS = [
     ((make_targets, rolled_inputs), "roll carries"),
     ((make_targets, by_two), "by two places"),
     ((make_targets, rows_cut), "a sentence is cut off, not a column"),
+    ((make_targets, start_put_in_front), "a second START is put in front"),
     ((make_targets, inputs_only), "Expected a pair"),
 ]
 
@@ -261,6 +266,40 @@ def loss_of_the_output(model, src, tgt):
     return F.cross_entropy(output, tgt[:, 1:])
 
 
+def loss_without_the_encoder(model, src, tgt):
+    src_mask = model.source_mask(src)
+    with torch.no_grad():
+        memory = model.encode(src, src_mask)
+    return cross_entropy(model.decode(tgt[:, :-1], memory, src_mask).logits, tgt[:, 1:], PAD_ID)
+
+
+def loss_reshaped(model, src, tgt):
+    logits = logits_of(model, src, tgt[:, :-1])
+    batch, length, vocab = logits.shape
+    logits = logits.reshape(batch, vocab, length)
+    return F.cross_entropy(logits, tgt[:, 1:], ignore_index=PAD_ID)
+
+
+def loss_shifted_twice(model, src, tgt):
+    logits = logits_of(model, src, tgt)[:, 1:]
+    return F.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten(), ignore_index=PAD_ID)
+
+
+def loss_after_own_words(model, src, tgt):
+    src_mask = model.source_mask(src)
+    state = model.start(model.encode(src, src_mask), src_mask)
+    token, losses = tgt[:, 0], []
+    for labels in tgt[:, 1:].unbind(dim=1):
+        logits, state = model.step(token, state)
+        losses.append(F.cross_entropy(logits, labels, ignore_index=PAD_ID, reduction="sum"))
+        token = logits.argmax(dim=-1)
+    return sum(losses) / (tgt[:, 1:] != PAD_ID).sum()
+
+
+def loss_of_the_mean_probability(model, src, tgt):
+    return -(-surprises_of(model, src, tgt)[tgt[:, 1:] != PAD_ID]).exp().mean()
+
+
 def output_returned(model, src, tgt):
     src_mask = model.source_mask(src)
     return model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask)
@@ -287,6 +326,11 @@ LOSSES = [
     (loss_without_gradient, "no gradient flows through them"),
     (loss_of_each_label, "the mean over all real labels"),
     (loss_of_the_output, "Your code raises TypeError"),
+    (loss_without_the_encoder, "no gradient reaches the encoder's weights"),
+    (loss_reshaped, "reshape has mixed"),
+    (loss_shifted_twice, "shifted once more"),
+    (loss_after_own_words, "The decoder reads its own words here"),
+    (loss_of_the_mean_probability, "The mean of the probabilities"),
     (output_returned, "got what decode returns"),
 ]
 
@@ -525,6 +569,11 @@ def uncut(tgt, own, k):
     return torch.cat([mixed_inputs(tgt, own, k), tgt[:, -1:]], dim=1)
 
 
+def put_in_before(tgt, own, k):
+    rows = [[START_ID, *ids[:k], *gold[1:]] for ids, gold in zip(own, tgt.tolist(), strict=True)]
+    return torch.tensor([row[: tgt.size(1) - 1] for row in rows])
+
+
 def first_row_only(tgt, own, k):
     return mixed_inputs(tgt, [own[0]] * len(own), k)
 
@@ -617,6 +666,23 @@ def sentence_means_after(model, src, tgt, own, k):
     return tuple(means)
 
 
+def label_k_only(model, src, tgt, own, k):
+    labels = labels_from(tgt, k)
+    labels[:, k + 1 :] = PAD_ID
+    return both(model, src, tgt, own, k, labels)
+
+
+def end_not_counted(model, src, tgt, own, k):
+    labels = labels_from(tgt, k)
+    labels[labels == END_ID] = PAD_ID
+    return both(model, src, tgt, own, k, labels)
+
+
+def divided_by_all(model, src, tgt, own, k):
+    share = (labels_from(tgt, k) != PAD_ID).sum() / (tgt[:, 1:] != PAD_ID).sum()
+    return tuple(loss * float(share) for loss in loss_after(model, src, tgt, own, k))
+
+
 def own_labels(model, src, tgt, own, k):
     inputs = mixed_inputs(tgt, own, k)
     labels = torch.cat([inputs[:, 1:], tgt[:, -1:]], dim=1)
@@ -679,6 +745,7 @@ EXPOSURES = [
     ((filled_with_padding, loss_after), "padding stands where it has no word"),
     ((filled_with_end, loss_after), "END stands where it has no word"),
     ((stretched, loss_after), "PyTorch stretched the only one"),
+    ((put_in_before, loss_after), "put in before the gold ones"),
     ((uncut, loss_after), "As inputs the last column goes"),
     ((first_row_only, loss_after), "the words of the first one"),
     ((gold_throughout, loss_after), "this is gold throughout"),
@@ -698,6 +765,9 @@ EXPOSURES = [
     ((mixed_inputs, own_twice), "both are after the model's own words"),
     ((mixed_inputs, rest_own), "it is the other way round"),
     ((mixed_inputs, own_labels), "The labels stay gold"),
+    ((mixed_inputs, label_k_only), "only label k is counted"),
+    ((mixed_inputs, end_not_counted), "the label END is left out"),
+    ((mixed_inputs, divided_by_all), "divided by the number of all labels"),
     ((mixed_inputs, difference_only), "Expected a pair"),
 ]
 
@@ -755,6 +825,7 @@ PREDICTIONS = [
     counts_wrong("END is missing: it takes a call", step_calls=lambda n, m: min(max(n), m)),
     counts_wrong("long before max_len", step_calls=lambda n, m: m),
     counts_wrong("go side by side", step_calls=lambda n, m: sum(n) + len(n)),
+    counts_wrong("go side by side", step_calls=lambda n, m: len(n) * (max(n) + 1)),
     counts_wrong("each word needs the one before it", step_calls=lambda n, m: 1),
     counts_wrong("spares a recurrent decoder no step", cell_runs=lambda n, m: 1),
     counts_wrong("the last word has to be read", cell_runs=lambda n, m: max(n)),
@@ -834,10 +905,17 @@ def step_with(*faults):
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), **how)
         if "keep" not in faults:
             optimizer.zero_grad()
+        if "clip first" in faults:
+            clip_grad_norm_(model.parameters(), clip_norm)
         loss.backward()
         if "zero late" in faults:
             optimizer.zero_grad()
-        if "clip" not in faults:
+        if "always" in faults:
+            norm = clip_grad_norm_(model.parameters(), float("inf"))
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad *= clip_norm / norm
+        elif not {"clip", "clip first"} & set(faults):
             if "each" in faults:
                 for parameter in model.parameters():
                     if parameter.grad is not None:
@@ -891,7 +969,9 @@ STEPS = [
     (step_with("inputs"), "compared with the inputs instead of the labels"),
     (step_with("sum"), "this is a sum"),
     (step_with("graph"), "still holds the whole graph"),
-    (step_with("clip"), "comes too late"),
+    (step_with("clip"), "Clipping stands between backward and optimizer.step()"),
+    (step_with("clip first"), "Clipping stands between backward and optimizer.step()"),
+    (step_with("always"), "are made longer"),
     (step_with("keep"), "the step before are still there"),
     (step_with("zero late"), "the weights do not move"),
     (step_with("each"), "each gradient is shortened by itself"),

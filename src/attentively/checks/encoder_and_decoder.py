@@ -256,6 +256,11 @@ _SHIFTS: list[tuple[str, Callable[[Tensor], tuple[Tensor, Tensor]]]] = [
         lambda tgt: (tgt.roll(1, dims=1), tgt),
     ),
     (
+        "a second START is put in front. tgt begins with one: the inputs are tgt without its last "
+        "column, the labels tgt without its first.",
+        lambda tgt: (torch.cat([tgt[:, :1], tgt[:, :-1]], dim=1), tgt),
+    ),
+    (
         "a sentence is cut off, not a column: the first axis is that of the batch, so tgt[:, 1:].",
         lambda tgt: (tgt[:-1], tgt[1:]),
     ),
@@ -404,6 +409,23 @@ def _loss_twins(model: Any) -> list[Twin]:
         _, labels, logits = _asked(model, src, tgt)
         return cross_entropy(logits.softmax(dim=-1), labels, PAD_ID)
 
+    def reshaped(src: Tensor, tgt: Tensor) -> Tensor:
+        _, labels, logits = _asked(model, src, tgt)
+        batch, length, vocab = logits.shape
+        return averaged(logits.reshape(batch, vocab, length), labels, ignore_index=PAD_ID)
+
+    def shifted_twice(src: Tensor, tgt: Tensor) -> Tensor:
+        return cross_entropy(_logits(model, src, tgt)[:, 1:], tgt[:, 1:], PAD_ID)
+
+    def own_words_read(src: Tensor, tgt: Tensor) -> Tensor:
+        src_mask = model.source_mask(src)
+        state, token, said = model.start(model.encode(src, src_mask), src_mask), tgt[:, 0], []
+        for _ in range(tgt.size(1) - 1):
+            logits, state = model.step(token, state)
+            token = logits.argmax(dim=-1)
+            said.append(logits)
+        return cross_entropy(torch.stack(said, dim=1), tgt[:, 1:], PAD_ID)
+
     def padding_read(src: Tensor, tgt: Tensor) -> Tensor:
         inputs, labels = tgt[:, :-1], tgt[:, 1:]
         return cross_entropy(_logits(model, src, inputs, look_at_all=True), labels, PAD_ID)
@@ -465,6 +487,25 @@ def _loss_twins(model: Any) -> list[Twin]:
             twice_softmaxed,
         ),
         Twin(
+            "reshape has mixed the scores of different places: it moves no axis. "
+            "logits.transpose(1, 2) is (batch, vocab, length).",
+            reshaped,
+        ),
+        Twin(
+            "The scores are shifted once more. Those at a position are for the token after it: "
+            "the first ones are for the first word.",
+            shifted_twice,
+        ),
+        Twin(
+            "The decoder reads its own words here. Teacher forced it reads the true ones, in one "
+            "call of decode.",
+            own_words_read,
+        ),
+        Twin(
+            "The mean of the probabilities is taken. The loss is the mean of -log p.",
+            lambda s, t: -(-of(s, t)[0][of(s, t)[1]]).exp().mean(),
+        ),
+        Twin(
             "This is the perplexity, e to the loss.",
             lambda s, t: of(s, t)[0][of(s, t)[1]].mean().exp(),
         ),
@@ -500,7 +541,11 @@ def loss(candidate: object, thorough: bool = False) -> None:
     model = _small_model()
     src, tgt = _batch((2, 3), (3, 2))
     answer = call(_with_model(candidate, model), {"src": src, "tgt": tgt})
-    expect_gradients(cast(Tensor, answer), {"the model's weights": model.decoder.output.weight})
+    sources = {
+        "the decoder's weights": model.decoder.output.weight,
+        "the encoder's weights": cast(Tensor, model.encoder.gru.weight_ih_l0),
+    }
+    expect_gradients(cast(Tensor, answer), sources)
 
 
 def _expect_loss(candidate: object, model: Seq2Seq, src: Tensor, tgt: Tensor) -> None:
@@ -732,7 +777,7 @@ def free_running(candidate: object, thorough: bool = False) -> None:
     model = ScriptedModel(_TEXTS)
     inputs = {"src": torch.tensor([[11, END_ID], [12, END_ID]]), "max_len": 50}
     call(_with_model(candidate, model), inputs)
-    if model.calls > 3:
+    if model.calls > 5:  # 3 for the batch, or 3 and 2 for one sentence after the other
         raise CheckFailed(
             f"  The texts are right, but the loop does not stop when the last one has ended: the "
             f"decoder was asked {model.calls} times for texts of 2 and 1 words, and 3 times are "
@@ -825,6 +870,7 @@ _SAID_OF_MIXED = {
     "stretched": "the model wrote fewer than k words, and PyTorch stretched the only one over k "
     "places. Ask how many there are; elsewhere gold stays.",
     "gold": "nothing is the model's: this is gold throughout.",
+    "put in": "the model's words are put in before the gold ones. They take their places.",
 }
 _MixedCase = tuple[dict[str, object], list[list[int]], dict[str, list[list[int]]]]
 # START is 2, END 3 and PAD 0. What a mistake gives stands beside its name.
@@ -840,6 +886,7 @@ _MIXED: list[_MixedCase] = [
             "one more": [[2, 8, 9, 8, 7]],
             "uncut": [[2, 8, 9, 6, 7, 3]],
             "gold": [[2, 4, 5, 6, 7]],
+            "put in": [[2, 8, 9, 4, 5]],
         },
     ),
     (
@@ -952,6 +999,10 @@ _SAID_OF_AFTER = {
     "gold twice": "both are after gold words: the model's own were not fed in.",
     "own twice": "both are after the model's own words.",
     "rest": "the first k words are gold and the rest the model's; it is the other way round.",
+    "one label": "only label k is counted; all from label k on are.",
+    "without end": "the label END is left out. It is predicted like a word.",
+    "other divisor": "the sum is divided by the number of all labels. Divide it by that of the "
+    "labels from k on.",
 }
 _AfterCase = tuple[
     dict[str, object], list[list[float]], tuple[float, float], dict[str, tuple[float, float]]
@@ -979,6 +1030,9 @@ _AFTER: list[_AfterCase] = [
             "gold twice": (5.0, 5.0),
             "own twice": (6.0, 6.0),
             "rest": (5.0, 5.66667),
+            "one label": (4.0, 5.0),
+            "without end": (6.0, 7.0),
+            "other divisor": (3.0, 3.6),
         },
     ),
     (
@@ -1095,7 +1149,9 @@ def exposure(mixed_inputs: object, loss_after: object, thorough: bool = False) -
         answer = call_twice(_with_model(loss_after, model), asked)
         pair = expect_pair(answer, ("after_gold", "after_own"), asked)
         given = tuple(_short(plain_number(each)) for each in pair)
-        expect_value(given, after, "the two losses", asked, twins)
+        expect_value(
+            given, after, "the two losses", asked | {"planted surprises": surprises}, twins
+        )
     _examine_exposure(loss_after, thorough)
 
 
@@ -1217,6 +1273,7 @@ def _counted_wrong(lengths: Sequence[int], max_len: int) -> _Known:
             ("END is missing: it takes a call to be told that the text is over.", longest),
             ("the loop stops when the last text has ended, long before max_len.", max_len),
             (side_by_side, total + batch),
+            (side_by_side, batch * (longest + 1)),
             (side_by_side, total),
             ("each word needs the one before it, so one call for all cannot do.", 1),
             ("START is fed in by the first call, which predicts the first word.", longest + 2),
@@ -1442,9 +1499,12 @@ def _close(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
 @_parts.part("bug hunt", "training_step")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
     """Watch a training step: what the model reads, what is averaged, what moves the weights."""
-    cases: list[tuple[Sequence[int], Sequence[int], float]] = [((2, 3), (1, 3), 0.1)]
+    cases: list[tuple[Sequence[int], Sequence[int], float]] = [
+        ((2, 3), (1, 3), 0.1),
+        ((1,), (2,), 100.0),
+    ]
     if thorough:
-        cases += [((5, 2, 1), (2, 5, 3), 0.03), ((1,), (2,), 1e6), ((3, 7), (7, 1), 0.5)]
+        cases += [((5, 2, 1), (2, 5, 3), 0.03), ((3, 7), (7, 1), 0.5)]
     for src_lengths, tgt_lengths, clip_norm in cases:
         _watch(candidate, src_lengths, tgt_lengths, clip_norm)
 
@@ -1572,9 +1632,11 @@ def _examine_update(
         )
     elif _close(seen, gradients):
         why = (
-            "the gradients are not shortened when the weights move. Clipping after "
-            "optimizer.step() comes too late."
+            "the gradients are not shortened when the weights move. Clipping stands between "
+            "backward and optimizer.step(): before it is too early, after it too late."
         )
+    elif norm < clip_norm and _close(seen, [gradient * clip_norm / norm for gradient in gradients]):
+        why = "gradients that are short enough are made longer. Clipping leaves them as they are."
     elif before:
         why = (
             "the gradients of the step before are still there, and backward adds to them. Call "
