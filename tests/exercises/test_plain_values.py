@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attentively.checks import CheckFailed, Twin, call, call_twice, expect_value
+from attentively.checks import CheckFailed, Twin, call, call_twice, expect_value, show
 
 
 def refused(answer, expected, **options):
@@ -134,3 +134,10 @@ def test_two_different_answers_are_refused():
     with pytest.raises(CheckFailed, match="two different answers"):
         call_twice(answer, {"word": "ab"})
     assert call_twice(list, {"word": "ab"}) == ["a", "b"]
+
+
+def test_a_list_of_tensors_is_shown_in_one_line():
+    small = [torch.tensor([1.0, 2.0])]
+    assert show(small) == "[tensor([1., 2.])]"
+    assert show([*small, torch.zeros(3, 5)]) == "[[1.0, 2.0], a tensor of shape (3, 5)]"
+    assert len(show([torch.zeros(99, 99)] * 20)) == 160

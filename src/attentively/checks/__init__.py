@@ -549,6 +549,8 @@ def show(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     text = repr(value)
+    if "\n" in text and isinstance(value, list | tuple):  # large tensors print in several lines
+        text = f"[{', '.join(map(show, value))}]"
     return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
 
 
