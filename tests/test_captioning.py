@@ -65,6 +65,26 @@ def test_changing_what_a_place_does_not_see_changes_nothing_for_it():
             assert not torch.allclose(made(other)[0, COLUMNS + 1], before)
 
 
+@pytest.mark.parametrize(("mixing", "seen"), [(1, (15, 15)), (3, (24, 27)), (5, (24, 36))])
+def test_mixing_lets_a_place_see_its_neighbours(mixing, seen):
+    """The first place of a scene, from its top left pixel on, down and right."""
+    torch.manual_seed(0)
+    config = CaptionerConfig(23, mixing=mixing)
+    made = ImageEncoder(config.feature_dim, config.feature_map, mixing)
+    image = torch.rand(1, 1, config.height, config.width, requires_grad=True)
+    annotation = made(image)[0, 0]
+    (reached,) = torch.autograd.grad(annotation @ torch.arange(64.0), image)
+    down, right = (reached[0, 0].abs().sum(dim=axis).nonzero().max() + 1 for axis in (1, 0))
+    assert (down, right) == seen
+    beyond = config.receptive_field - (config.receptive_field - STRIDE) // 2
+    assert seen == (min(beyond, config.height), min(beyond, config.width))
+
+
+def test_an_even_number_of_places_has_no_middle_to_mix_into():
+    with pytest.raises(ValueError, match="mixing=2 must be odd"):
+        CaptionerConfig(23, mixing=2)
+
+
 def test_a_place_knows_where_it_is():
     made, image = encoder()
     blank = made(torch.zeros_like(image))[0]

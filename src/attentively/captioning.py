@@ -19,7 +19,7 @@ from attentively.seq2seq import AttentiveDecoder, RecurrentModel
 STRIDE = 12
 """Pixels from one place of the feature map to the next, down and right."""
 RECEPTIVE_FIELD = 18
-"""Pixels, down and right, that a place of the feature map sees."""
+"""Pixels, down and right, that a place of the feature map sees where places are not mixed."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,16 @@ class CaptionerConfig(ModelConfig):
     """The hidden layer of the additive score."""
     dropout: float = 0.0
     """On embeddings, the vectors of places and what the output layer reads."""
+    mixing: int = 1
+    """Places, down and right, that the last convolution mixes; with 1 each keeps to its own."""
 
     def __post_init__(self) -> None:
         if self.height < 1 or self.width < 1 or self.height % STRIDE or self.width % STRIDE:
             raise ValueError(
                 f"height={self.height} and width={self.width} must be multiples of {STRIDE} pixels"
             )
+        if self.mixing < 1 or self.mixing % 2 == 0:
+            raise ValueError(f"mixing={self.mixing} must be odd, so that a place has a middle")
 
     @property
     def vocab_sizes(self) -> VocabSizes:
@@ -56,6 +60,11 @@ class CaptionerConfig(ModelConfig):
         """How many places there are, down and right."""
         return self.height // STRIDE, self.width // STRIDE
 
+    @property
+    def receptive_field(self) -> int:
+        """How many pixels a place sees, down and right, the border of the image left out."""
+        return RECEPTIVE_FIELD + (self.mixing - 1) * STRIDE
+
 
 class ImageEncoder(nn.Module):
     r"""Turn an image into a vector for each place of a coarse map.
@@ -64,13 +73,14 @@ class ImageEncoder(nn.Module):
     :math:`12i - 3` to :math:`12i + 14`, in either direction: `RECEPTIVE_FIELD` of them, and
     `STRIDE` from one place to the next. So a weight on a place is a weight on that piece of the
     image. The paper's network is deeper, is trained beforehand, and sees far more from each
-    place.
+    place. With `mixing` above 1 so does ours: a last convolution mixes a place with its
+    neighbours, and a weight on a place no longer says what was seen.
 
     A place that sees so little does not know where it is, and "left of" could not be learned.
     So each adds a learned vector of its own to what it sees.
     """
 
-    def __init__(self, feature_dim: int, feature_map: tuple[int, int]) -> None:
+    def __init__(self, feature_dim: int, feature_map: tuple[int, int], mixing: int = 1) -> None:
         super().__init__()
         hidden_dim = max(1, feature_dim // 4)
         self.look = nn.Sequential(
@@ -81,7 +91,7 @@ class ImageEncoder(nn.Module):
             nn.ReLU(),
             nn.MaxPool2d(STRIDE // 2),
         )
-        self.combine = nn.Conv2d(feature_dim, feature_dim, kernel_size=1)
+        self.combine = nn.Conv2d(feature_dim, feature_dim, kernel_size=mixing, padding=mixing // 2)
         self.norm = LayerNorm(feature_dim)
         rows, columns = feature_map
         self.place = nn.Parameter(0.5 * torch.randn(rows * columns, feature_dim))
@@ -109,7 +119,7 @@ class Captioner(RecurrentModel):
         super().__init__()
         self.config = config
         feature_dim = config.feature_dim
-        self.encoder = ImageEncoder(feature_dim, config.feature_map)
+        self.encoder = ImageEncoder(feature_dim, config.feature_map, config.mixing)
         attention = AdditiveAttention(config.decoder_dim, feature_dim, config.attention_dim)
         self.decoder = AttentiveDecoder(
             TokenEmbedding(config.tgt_vocab_size, config.embedding_dim),
