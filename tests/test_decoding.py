@@ -57,6 +57,13 @@ STILL_HOPEFUL = {
     (START_ID, B): {C: 0.7, END_ID: 0.3},
     (B, C): {C: 0.6, END_ID: 0.4},
 }
+# Two ends, "A" (0.21) and "B" (0.20), stand between "A A" and "B B", and only the first is kept.
+ENDS_BETWEEN = {
+    (START_ID, START_ID): {A: 0.52, B: 0.48},
+    (START_ID, A): {A: 0.6, END_ID: 0.4},
+    (START_ID, B): {END_ID: 0.41, B: 0.3, C: 0.29},
+    (A, A): {A: 0.34, B: 0.33, END_ID: 0.33},
+}
 # "A" and "B" end after two tokens, and nothing else can be as likely as either.
 SETTLED = {
     (START_ID, START_ID): {A: 0.9, B: 0.1},
@@ -192,10 +199,21 @@ def unfinished_sentences_come_last(module):
     assert found[0].score < found[1].score
 
 
+def no_more_than_the_width_is_returned(module):
+    """Ended or given up; and nothing impossible where there is less."""
+    for model in (random_markov(0), markov(GREEDY_LOSES), markov(SETTLED)):
+        for max_len, beam_size in itertools.product((1, 2, 3), (1, 2, 3, 9)):
+            (found,) = module.beam_search(model, *source(), max_len, beam_size)
+            assert 1 <= len(found) <= beam_size
+            assert all(math.isfinite(hypothesis.log_probability) for hypothesis in found)
+
+
 def an_end_costs_no_place(module):
     """As many beginnings go on after a sentence has ended."""
     (found,) = module.beam_search(markov(ENDS_AT_ONCE), *source(), 5, 2, 0.0)
     assert [hypothesis.ids for hypothesis in found] == [[], [B]]
+    (found,) = module.beam_search(markov(ENDS_BETWEEN), *source(), 5, 2, 0.0)
+    assert [hypothesis.ids for hypothesis in found] == [[A], [B, B]]
 
 
 def beginnings_are_scored_at_their_present_length(module):
@@ -358,6 +376,7 @@ PROPERTIES = [
     the_length_penalty_chooses,
     a_later_sentence_may_overtake,
     unfinished_sentences_come_last,
+    no_more_than_the_width_is_returned,
     an_end_costs_no_place,
     beginnings_are_scored_at_their_present_length,
     the_search_ends_when_nothing_can_improve,
@@ -406,6 +425,7 @@ def broken_twin(old, new):
             "log_probabilities, beam_size)",
             an_end_costs_no_place,
         ),
+        ("log_probabilities, 2 * beam_size)", "log_probabilities, 3)", an_end_costs_no_place),
         # the beam is one narrower
         ("live.topk(min(beam_size,", "live.topk(min(1,", two_beams_find_what_greedy_misses),
         # an unlikely end is as good as any
@@ -456,6 +476,17 @@ def broken_twin(old, new):
             "[*found[sentence], *unfinished][:beam_size]",
             "sorted([*found[sentence], *unfinished], key=_score, reverse=True)[:beam_size]",
             unfinished_sentences_come_last,
+        ),
+        # ... or fill more places than there are, or impossible ones
+        (
+            "[*found[sentence], *unfinished][:beam_size]",
+            "[*found[sentence], *unfinished]",
+            no_more_than_the_width_is_returned,
+        ),
+        (
+            "        if total > -math.inf\n",
+            "        if True\n",
+            no_more_than_the_width_is_returned,
         ),
         # <pad>, <unk> and <start> are written
         (
@@ -665,6 +696,9 @@ def test_a_language_model_goes_on_as_it_reads():
             if text[-1] == END_ID:
                 break
         assert [*prompt, *hypothesis.ids, *[END_ID] * hypothesis.finished] == text
+    for hypothesis in itertools.chain(*decoding.generate(model, prompts, 7, decoding.Beam(3))):
+        length = len(hypothesis.ids) + hypothesis.finished  # of what follows the prompt
+        assert hypothesis.score == pytest.approx(hypothesis.log_probability / length)
     generator = torch.Generator().manual_seed(0)
     drawn = decoding.generate(
         model, prompts, 7, decoding.Sampling(1.5, top_k=5, samples=3, generator=generator)
@@ -739,5 +773,9 @@ def test_a_truncated_distribution_is_one():
     ]:
         found = decoding.truncate(log_probabilities, **choices)
         torch.testing.assert_close(found.exp(), torch.tensor(expected, dtype=torch.float))
+    many = torch.randn(5000, generator=torch.Generator().manual_seed(0)) * 4
+    assert (decoding.truncate(many, top_p=1.0) > -math.inf).all()  # whatever the sum rounds to
+    halves = decoding.truncate(torch.tensor([0.5, 0.25, 0.25]).log(), top_p=0.5)  # exactly reached
+    assert halves.exp().tolist() == [1, 0, 0]
     ties = decoding.truncate(torch.tensor([0.4, 0.3, 0.3]).log(), top_k=2)
     torch.testing.assert_close(ties.exp(), torch.tensor([0.4, 0.3, 0.3]))
