@@ -105,6 +105,26 @@ def lookup_places(query, keys):
     return lookup(query, keys).argmax(dim=-1)
 
 
+def lookup_first_component(query, keys):
+    return (query[:, None, 0] == keys[None, :, 0]).float()
+
+
+def lookup_share(query, keys):
+    return (query.unsqueeze(1) == keys).float().mean(dim=-1)
+
+
+def lookup_by_sums(query, keys):
+    return (query.unsqueeze(1).sum(dim=-1) == keys.sum(dim=-1)).float()
+
+
+def lookup_by_dot_products(query, keys):
+    return (query @ keys.T == (keys * keys).sum(dim=-1)).float()
+
+
+def pool_detached(query, keys, values, alpha):
+    return torch.tensor((alpha(query, keys) @ values).tolist())
+
+
 def average_ones(query, keys):
     return torch.ones(len(query), len(keys))
 
@@ -134,6 +154,11 @@ POOLINGS = [
     ((pool_without_weights, lookup, average), "The weights are not used"),
     ((pool_pair, lookup, average), "as a torch.Tensor, got a tuple of 2"),
     ((pool, lookup_any, average), "lookup: A key counts as found if a single component"),
+    ((pool_detached, lookup, average), "no gradient flows through them"),
+    ((pool, lookup_first_component, average), "lookup: A key counts as found if a single"),
+    ((pool, lookup_share, average), "lookup: A key counts as found if a single component"),
+    ((pool, lookup_by_sums, average), "may have the same sum"),
+    ((pool, lookup_by_dot_products, average), "the same dot product with a third"),
     ((pool, lookup_nearest, average), "lookup: A query that is no key gets the nearest one"),
     ((pool, lookup_normalised, average), "gets 0 / 0: NaN"),
     ((pool, lookup_all_if_none, average), "gets every pair in equal shares"),
@@ -142,7 +167,7 @@ POOLINGS = [
     ((pool, lookup_softmaxed, average), "leaves every pair some weight"),
     ((pool, lookup_truth, average), "torch.bool, expected torch.float32"),
     ((pool, lookup_places, average), "torch.int64, expected torch.float32"),
-    ((pool, lookup, average_ones), "average: Every pair counts 1"),
+    ((pool, lookup, average_ones), "average: Every pair has the weight 1"),
     ((pool, lookup, average_by_queries), "divided by the number of queries"),
     ((pool, lookup, average_turned), "average: The axes are exchanged"),
     ((pool, lookup, average_one_row), "The shape of the weights is (3,), expected (2, 3)"),
@@ -196,6 +221,18 @@ def gaussian_always(query, keys, kernel, width):
     return kernel_weights(query, keys, "gaussian", width)
 
 
+def or_the_nearest(closeness_of):
+    """Where nothing is left of the closeness, the nearest key gets everything."""
+
+    def kernel_weights(query, keys, kernel, width):
+        weights = closeness_of(query, keys, kernel, width)
+        nearest = torch.cdist(query, keys).argmin(dim=1)
+        one_hot = torch.nn.functional.one_hot(nearest, len(keys)).float()
+        return torch.where(weights.sum(dim=1, keepdim=True) > 0, weights, one_hot)
+
+    return kernel_weights
+
+
 def kernel_weights_turned(query, keys, kernel, width):
     return kernel_weights(query, keys, kernel, width).T
 
@@ -216,6 +253,13 @@ def contexts_too(query, keys, kernel, width):
 
 NEAREST = {"gaussian": lambda u: ((u.min(dim=1, keepdim=True).values ** 2 - u**2) / 2).exp()}
 NAN_HIDDEN = weights_with(**NEAREST, epanechnikov=lambda u: (1 - u**2) * (u < 1), share=nan_to_zero)
+PLAIN_GAUSSIAN = or_the_nearest(weights_with(share=shared))
+
+
+def gaussian_or_the_nearest(query, keys, kernel, width):
+    return (PLAIN_GAUSSIAN if kernel == "gaussian" else kernel_weights)(query, keys, kernel, width)
+
+
 KERNELS = [
     (weights_with(u_of=lambda d, width: d), "The width is not used"),
     (weights_with(u_of=lambda d, width: d * width), "The distance is multiplied by the width"),
@@ -229,6 +273,9 @@ KERNELS = [
     (weights_with(epanechnikov=lambda u: (1 - u).clamp(min=0)), "This is the triangle"),
     (weights_with(boxcar=lambda u: (u < 1).float()), "is within reach: |u| ≤ 1"),
     (weights_with(boxcar=lambda u: (u <= 0.5).float()), "The box ends at |u| = 1/2"),
+    (weights_with(u_of=lambda d, width: d / width**2), "The width divides twice"),
+    (or_the_nearest(kernel_weights), "one nearest key gets all the weight"),
+    (gaussian_or_the_nearest, "a Gaussian shares it out among all that are as near"),
     (gaussian_always, "The kernel's name is not used"),
     (weights_with(share=lambda closeness: closeness), "This is closeness, and not yet weights"),
     (weights_with(share=lambda closeness: closeness.softmax(-1)), "an exponential too many"),
@@ -326,6 +373,24 @@ def widths_and_losses(keys, values, width):
     return [learn_width(keys, values, width), 0.2]
 
 
+def softmax_over_questions(scores, own):
+    return scores.masked_fill(own, -math.inf).softmax(dim=0)
+
+
+def not_squared(scores, own):
+    return (-(-2 * scores).sqrt()).masked_fill(own, -math.inf).softmax(dim=1)
+
+
+def gradients_added_up(keys, values, width):
+    """No zero_grad: each step goes by the sum of all gradients so far."""
+    log_width = torch.tensor(math.log(width), requires_grad=True)
+    optimizer = torch.optim.Adam([log_width], lr=0.1)
+    for _ in range(100):
+        leave_one_out(keys, values, log_width).backward()
+        optimizer.step()
+    return log_width.exp().item()
+
+
 SEEN = loss_with(weigh=lambda scores, own: scores.softmax(-1))
 WIDTHS = [
     ((SEEN, learn_width), "so it sees the value that it is to predict"),
@@ -348,6 +413,10 @@ WIDTHS = [
     ((loss_with(width_of=lambda log_width: log_width), learn_width), "log_width is used as"),
     ((loss_with(width_of=lambda x: x.exp().sqrt()), learn_width), "The width is not squared"),
     ((loss_with(half=1), learn_width), "The half is missing"),
+    ((loss_with(weigh=softmax_over_questions), learn_width), "sum to 1 over the questions"),
+    ((loss_with(width_of=lambda x: (-x).exp()), learn_width), "multiplied by the width"),
+    ((loss_with(weigh=not_squared), learn_width), "leave_one_out: The distance is not squared"),
+    ((leave_one_out, gradients_added_up), "begin with zero_grad()"),
     ((loss_with(error=lambda d: d.square().sum()), learn_width), "This is the sum"),
     ((loss_with(error=lambda d: d.abs().mean()), learn_width), "their absolute values"),
     ((loss_with(error=lambda d: d.mean()), learn_width), "above and below the value cancel"),
@@ -426,6 +495,31 @@ def either_by_exponentials(first, second):
     return (first.exp() + second.exp()).log()
 
 
+def either_first_out(first, second):
+    return first + torch.log1p((second - first).exp())
+
+
+def either_detached(first, second):
+    return torch.logaddexp(first.detach(), second)
+
+
+def answer_by_exponentials(scores, excluded, values):
+    closeness = scores.exp() * ~excluded
+    weights = closeness / closeness.sum(dim=-1, keepdim=True).clamp(min=1e-30)
+    return weights @ values, weights
+
+
+def answer_not_low_enough(scores, excluded, values):
+    weights = scores.masked_fill(excluded, -100.0).softmax(dim=-1) * ~excluded
+    return weights @ values, weights
+
+
+def answer_renormalised(scores, excluded, values):
+    weights = scores.softmax(dim=-1) * ~excluded
+    weights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-30)
+    return weights @ values, weights
+
+
 def answer_turned(scores, excluded, values):
     return answer(scores, ~excluded, values)
 
@@ -496,6 +590,11 @@ ANSWERS = [
     ((both, either_of_weights, answer), "Each condition is made into weights before"),
     ((both, either_weights, answer), "either: These are weights"),
     ((both, either_by_exponentials, answer), "either: e^score overflows"),
+    ((both, either_first_out, answer), "whichever it is"),
+    ((both, either_detached, answer), "no gradient reaches first"),
+    ((both, either, answer_by_exponentials), "There e^score alone is infinite or 0"),
+    ((both, either, answer_not_low_enough), "must be far below all of them"),
+    ((both, either, answer_renormalised), "is taken away after the softmax"),
     ((both, either, answer_turned), "answer: The excluded pairs answer"),
     ((both, either, answer_late), "is taken away after the softmax"),
     ((both, either, answer_times_zero), "is set to 0, and e^0 = 1"),
@@ -560,6 +659,11 @@ PREDICTIONS = [
     (foretold(twice=lambda w, v, i, c: w), "now there are n + 1"),
     (foretold(twice=lambda w, v, i, c: over_sum(moved(w, i, w[i]))), "pair and copy are one here"),
     (foretold(twice=lambda w, v, i, c: [x / (1 + w[i]) for x in w]), "and is left out here"),
+    (
+        foretold(twice=lambda w, v, i, c: over_sum([*w[: i + 1], *w[i:]])),
+        "the copy belongs at the end",
+    ),
+    (foretold(twice=lambda w, v, i, c: softmax_of([*w, w[i]])), "twice: this is the softmax of"),
     (foretold(without=lambda w, v, i, c: without_pair(w, i)), "Pair i's share is lost"),
     (
         foretold(without=lambda w, v, i, c: [x + w[i] / (len(w) - 1) for x in without_pair(w, i)]),
@@ -585,6 +689,7 @@ PREDICTIONS = [
     (foretold(all_raised=lambda w, v, i, c: [x + c for x in w]), "Nothing changes"),
     (foretold(all_raised=lambda w, v, i, c: [x * E**c for x in w]), "Nothing changes"),
     (foretold(all_raised=lambda w, v, i, c: softmax_of(w)), "Nothing changes"),
+    (foretold(all_raised=lambda w, v, i, c: [x * c for x in w]), "Nothing changes"),
     (foretold(doubled=lambda w, v, i, c: [2 * x for x in w]), "Twice a score is not twice"),
     (foretold(doubled=lambda w, v, i, c: w), "if all scores were raised alike"),
     (foretold(doubled=lambda w, v, i, c: [x**2 for x in w]), "and then it is shared out"),
@@ -637,6 +742,14 @@ def pooling_with(*faults):
         dim = 1 if "axis" in faults else 2
         if "late" in faults:
             weights = scores.softmax(dim) * real
+        elif "not low enough" in faults:
+            weights = scores.masked_fill(~real, -30.0).softmax(dim) * real
+        elif "unstable" in faults:
+            weights = scores.exp() * real
+            weights = weights / weights.sum(dim, keepdim=True).clamp(min=1e-30)
+        elif "renormalised" in faults:
+            weights = scores.softmax(dim) * real
+            weights = weights / weights.sum(dim, keepdim=True).clamp(min=1e-30)
         elif "times zero" in faults:
             weights = (scores * real).softmax(dim)
         elif "unmasked" in faults:
@@ -652,6 +765,8 @@ def pooling_with(*faults):
         contexts = weights @ (keys if "keys" in faults else values)
         if "mean" in faults:
             contexts = contexts / keys.size(1)
+        if "never nothing" in faults:
+            contexts = torch.where(real.any(2, keepdim=True), contexts, values.mean(1, True))
         return contexts, weights.detach() if "cut" in faults else weights
 
     return mended_pooling
@@ -686,6 +801,10 @@ MENDED = [
     (pooling_with("turned"), "All are 0. Nothing is masked here"),
     (pooling_with("turned", "equal"), "All keys get the same weight. Nothing is masked here"),
     (pooling_with("turned", "infinity"), "NaN in the weights. Nothing is masked here"),
+    (pooling_with("not low enough"), "The weights are lost"),
+    (pooling_with("unstable"), "e^score alone rounds to 0"),
+    (pooling_with("renormalised"), "however near, must have a score far below"),
+    (pooling_with("never nothing"), "The numbers of the contexts are not the expected ones"),
     (pooling_with("times zero"), "set to 0, and e^0 = 1"),
     (pooling_with("unmasked"), "get weight as if they were real"),
     (pooling_with("infinity"), "There is NaN in the weights"),

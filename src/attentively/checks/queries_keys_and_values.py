@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,6 +26,7 @@ from attentively.checks import (
     expect_tensor,
     expect_value,
     in_turn,
+    known,
     once_solved,
     plain_number,
     show,
@@ -159,9 +161,12 @@ def _found(query: Tensor, keys: Tensor) -> Tensor:
 
 
 _LOOKUP_TWINS = (
-    Twin(
+    *known(
         "A key counts as found if a single component agrees. All of them must: .all(dim=-1).",
         lambda q, k: (q.unsqueeze(1) == k).any(dim=-1).float(),
+        lambda q, k: (q[:, :1] == k[:, 0]).float(),
+        lambda q, k: (q.unsqueeze(1) == k).float().mean(dim=-1),
+        lambda q, k: (q.unsqueeze(1) == k).float().sum(dim=-1),
     ),
     Twin(
         "A query that is no key gets the nearest one. An exact lookup finds nothing there: zeros.",
@@ -181,6 +186,12 @@ _LOOKUP_TWINS = (
         lambda q, k: _found(k, q),
     ),
     Twin("It is the wrong way round: 0 where the key is found.", lambda q, k: 1 - _found(q, k)),
+    *known(
+        "Two different vectors may have the same sum, or the same dot product with a third. "
+        "Compare component by component.",
+        lambda q, k: (q.sum(-1, keepdim=True) == k.sum(-1)).float(),
+        lambda q, k: (q @ k.T == k.square().sum(-1)).float(),
+    ),
     Twin(
         "A softmax of 1 and 0 leaves every pair some weight. Here the weights are the ones and "
         "zeros themselves.",
@@ -190,7 +201,7 @@ _LOOKUP_TWINS = (
 
 _AVERAGE_TWINS = (
     Twin(
-        "Every pair counts 1, so this is a sum; equal weights that sum to 1 are 1/n.",
+        "Every pair has the weight 1. Weights that sum to 1 are 1/n, and n is the number of pairs.",
         lambda q, k: torch.ones(len(q), len(k)),
     ),
     Twin(
@@ -220,7 +231,9 @@ def pooling(pool: object, lookup: object, average: object, thorough: bool = Fals
     for query, keys, values, alpha in stages:
         inputs = {"query": query, "keys": keys, "values": values, "alpha": alpha}
         _expect(pool, inputs, alpha(query, keys) @ values, "the contexts", _POOLING_TWINS)
-    query, keys = torch.tensor([[3.0, 1.0], [3.0, 3.0]]), torch.tensor([[3.0, 1.0], [2.0, 1.0]])
+    _expect_gradients(pool, {"query": query, "keys": keys, "values": values}, alpha=_SHARES)
+    query = torch.tensor([[3.0, 1.0], [3.0, 3.0], [0.0, 1.0]])
+    keys = torch.tensor([[3.0, 1.0], [2.0, 2.0]])  # alike in their sums and dot products with both
     asked = [(_rows(3.0, 1.0), _rows(1.0, 2.0, 3.0)), (query, keys), (_rows(2.5), _rows(2.0, 3.0))]
     if thorough:
         keys = torch.arange(22.0).reshape(11, 2)
@@ -246,6 +259,12 @@ def _expect(
     said = f"{name}: " if name else ""
     twins = [Twin(f"{said}{twin.diagnosis}", twin.answer) for twin in twins]
     expect_equal(_numbers(call_twice(candidate, inputs)), expected, what, inputs, twins)
+
+
+def _expect_gradients(candidate: object, sources: Inputs, nan: str = "", **others: Any) -> None:
+    """Let the gradient of the answer flow back to each of the sources."""
+    leaves = {name: tensor.clone().requires_grad_() for name, tensor in sources.items()}
+    expect_gradients_through(candidate, {**leaves, **others}, leaves, nan=nan)
 
 
 # Part 2
@@ -283,6 +302,11 @@ def _twin_of(kernel: KernelName | None, said: str, closeness: Callable[[Tensor],
         return _zeros_where_none(closeness(_distances(q, k) / width))
 
     return Twin(said, answer)
+
+
+def _or_the_nearest(closeness: Tensor, query: Tensor, keys: Tensor) -> Tensor:
+    nearest = torch.eye(len(keys))[_distances(query, keys).argmin(dim=-1)]
+    return torch.where(closeness.sum(-1, keepdim=True) > 0, _zeros_where_none(closeness), nearest)
 
 
 _KERNEL_TWINS = (
@@ -334,6 +358,10 @@ _KERNEL_TWINS = (
         ),
     ),
     Twin(
+        "The width divides twice: u² is the squared distance divided by width².",
+        lambda q, k, kernel, width: _weights(q, k, kernel, width**2),
+    ),
+    Twin(
         "The kernel's name is not used: these are the Gaussian's weights.",
         lambda q, k, kernel, width: _weights(q, k, "gaussian", width),
     ),
@@ -376,6 +404,11 @@ _KERNEL_TWINS = (
         lambda q, k, kernel, width: _shared(_closeness(q, k, kernel, width)),
     ),
     Twin(
+        "Where all closeness is 0, one nearest key gets all the weight. For boxcar and "
+        "epanechnikov zeros are expected; a Gaussian shares it out among all that are as near.",
+        lambda q, k, kernel, width: _or_the_nearest(_closeness(q, k, kernel, width), q, k),
+    ),
+    Twin(
         "A query that reaches no key gets every key in equal shares: that would be an answer made "
         "of what is far. Zeros are expected.",
         lambda q, k, kernel, width: _shared(_closeness(q, k, kernel, width)).nan_to_num(1 / len(k)),
@@ -395,6 +428,7 @@ _BY_HAND: list[tuple[Tensor, Tensor, KernelName, float]] = [
     (_rows(0.0, 9.0), _rows(0.0, 1.0, 3.0), "boxcar", 2.0),
     (_rows(0.0, 9.0), _rows(0.0, 1.0, 3.0), "epanechnikov", 2.0),
     (_rows(2.0, 200.0), _rows(0.0, 2.0, 4.0), "gaussian", 2.0),
+    (_rows(40.0), _rows(0.0, 4.0, 4.0), "gaussian", 2.0),  # two are the nearest
 ]
 
 
@@ -412,16 +446,12 @@ def kernels(candidate: object, thorough: bool = False) -> None:
         _expect(candidate, inputs, _weights(*stage), "the weights", _KERNEL_TWINS)
     for kernel in ("gaussian", "epanechnikov"):
         # The last query reaches no key with the second kernel.
-        query = _rows(0.5, 1.2, 50.0).requires_grad_()
-        keys = _rows(0.0, 1.0, 2.0).requires_grad_()
-        asked = {"query": query, "keys": keys, "kernel": kernel, "width": 1.7}
-        expect_gradients_through(
-            candidate,
-            cast(Mapping[str, Tensor], asked),
-            {"query": query, "keys": keys},
-            nan=" The NaN of 0 / 0 is hidden, its gradient is not: change the sum before you "
-            "divide by it, not the quotient after.",
+        sources = {"query": _rows(0.5, 1.2, 50.0), "keys": _rows(0.0, 1.0, 2.0)}
+        nan = (
+            " The NaN of 0 / 0 is hidden, its gradient is not: change the sum before you divide "
+            "by it, not the quotient after."
         )
+        _expect_gradients(candidate, sources, nan, kernel=kernel, width=1.7)
 
 
 # Part 3
@@ -471,6 +501,19 @@ _LOSS_TWINS = (
         "All pairs at the same place are left out. Only the own one must be: another measurement "
         "at that place is what one knows best.",
         _by_weights(lambda scores, own: masked_softmax(scores, scores < 0)),
+    ),
+    Twin(
+        "The weights of each pair sum to 1 over the questions. They must over the pairs: dim=-1.",
+        _by_weights(lambda scores, own: masked_softmax(scores, ~own).T),
+    ),
+    Twin(
+        "The distance is multiplied by the width; a wide kernel should make it small.",
+        lambda keys, values, log_width: _left_out(keys, values, -log_width),
+    ),
+    *known(
+        "The distance is not squared: the score is -distance² / (2 · width²).",
+        _by_weights(lambda scores, own: masked_softmax(-(-2 * scores).sqrt() / 2, ~own)),
+        _by_weights(lambda scores, own: masked_softmax(-(-2 * scores).sqrt(), ~own)),
     ),
     Twin(
         "log_width is used as the width. The width is its exponential.",
@@ -585,7 +628,9 @@ _ENOUGH = 1.02
 def _expect_learned(candidate: object, keys: Tensor, values: Tensor, width: float) -> None:
     asked = {"keys": keys, "values": values, "width": width}
     answer = call(candidate, asked)
-    found = plain_number(answer.detach() if isinstance(answer, Tensor) else answer)
+    if isinstance(answer, Tensor | np.ndarray) and math.prod(answer.shape) == 1:
+        answer = answer.item()
+    found = plain_number(answer)
     if found is None:
         raise CheckFailed(
             "  learn_width: expected the width that was learned, one number; got "
@@ -610,7 +655,8 @@ def _expect_learned(candidate: object, keys: Tensor, values: Tensor, width: floa
     elif found < best / 5:
         diagnosis = (
             "The width has shrunk to next to nothing, where each answer is one value alone. That "
-            "is the best there is only for a loss in which each key sees its own pair."
+            "is the best there is only for a loss in which each key sees its own pair. If yours "
+            "does not: does each step begin with zero_grad()?"
         )
     elif found > 1.5 * max(width, best):
         diagnosis = (
@@ -631,6 +677,7 @@ _CONDITIONS = [
     (torch.tensor([[0.0, -1.0], [2.0, 3.0]]), torch.tensor([[0.0, -1.0], [-4.0, 3.0]])),
     (torch.tensor([[300.0, 300.0]]), torch.tensor([[298.0, 300.0]])),
     (torch.tensor([[-300.0, -300.0]]), torch.tensor([[-298.0, -300.0]])),
+    (torch.tensor([[300.0, -300.0]]), torch.tensor([[-300.0, 300.0]])),
 ]
 
 
@@ -667,6 +714,11 @@ _EITHER_TWINS = (
         "e^score overflows, or rounds to 0, whose logarithm is -infinity. Take the larger score "
         "out first: ln(e^a + e^b) = a + ln(1 + e^(b - a)).",
         lambda a, b: (a.exp() + b.exp()).log(),
+    ),
+    *known(
+        "e^(b - a) overflows where b is far above a. Take the larger of both out, whichever it is.",
+        lambda a, b: a + (b - a).exp().log1p(),
+        lambda a, b: b + (a - b).exp().log1p(),
     ),
     Twin(
         "The larger of both scores is taken. Nearly so, but a pair that meets both conditions is "
@@ -733,6 +785,12 @@ _WEIGHT_TWINS = (
         "Where every pair is excluded, all of them answer in equal shares. Zeros are expected.",
         lambda s, excluded, values: s.masked_fill(excluded, -1e30).softmax(dim=-1),
     ),
+    *known(
+        "Scores may be as large as ±300. There e^score alone is infinite or 0; and the score that "
+        "stands for closeness 0 must be far below all of them.",
+        lambda scores, excluded, values: torch.zeros_like(scores),
+        lambda scores, excluded, values: torch.full_like(scores, math.nan),
+    ),
     Twin(
         "The weights of each pair sum to 1 over the queries. They must over the pairs: dim=-1.",
         lambda s, excluded, values: masked_softmax(s.T, ~excluded.T).T,
@@ -751,6 +809,8 @@ def answers(both: object, either: object, answer: object, thorough: bool = False
         asked = {"first": first, "second": second}
         _expect(both, asked, _both(first, second), "the scores", _BOTH_TWINS, "both")
         _expect(either, asked, _either(first, second), "the scores", _EITHER_TWINS, "either")
+    for candidate in (both, either):
+        _expect_gradients(candidate, dict(zip(("first", "second"), _CONDITIONS[1], strict=True)))
     _check_answer(answer, thorough)
 
 
@@ -762,6 +822,12 @@ def _check_answer(candidate: object, thorough: bool) -> None:
         (scores, torch.tensor([none, none]), _rows(10.0, 20.0, 40.0)),
         (scores[:1], torch.tensor([[True, False, False]]), _rows(10.0, 20.0, 40.0)),
         (scores, torch.tensor([[False, False, True], all_]), _rows(10.0, 20.0, 40.0)),
+        (
+            _rows(-300.0, -299.0, -301.0).T,
+            torch.tensor([[False, False, True]]),
+            _rows(1.0, 2.0, 4.0),
+        ),
+        (_rows(300.0, 1.0, 0.0).T, torch.tensor([[True, False, False]]), _rows(1.0, 2.0, 4.0)),
     ]
     if thorough:
         for q, n, m in ((5, 7, 3), (2, 13, 1), (3, 1, 2)):
@@ -846,6 +912,8 @@ def _known_answers(w: Sequence[float], values: Sequence[float], i: int, c: float
                 [x / (1 + own) for x in _moved(w, i, own)],
             ),
             ("the copy comes at the end, and is left out here.", [x / (1 + own) for x in w]),
+            ("the copy belongs at the end.", _over_sum([*w[:i], own, *w[i:]])),
+            ("this is the softmax of the weights. They are no scores.", _softmax([*w, own])),
         ],
         "without": [
             (f"{no_sum} Pair i's share is lost here.", others),
@@ -889,6 +957,7 @@ def _known_answers(w: Sequence[float], values: Sequence[float], i: int, c: float
         "all_raised": [
             (f"{same} Nothing changes.", [x + c for x in w]),
             (f"{same} Nothing changes.", [x * factor for x in w]),
+            (f"{same} Nothing changes.", [x * c for x in w]),
             (f"{same} Nothing changes.", _softmax([x + c for x in w])),
         ],
         "doubled": [
@@ -967,8 +1036,8 @@ def predictions(predict: object, thorough: bool = False) -> None:
 
 
 def _plain(value: object) -> object:
-    """Let a tensor of weights pass for a list of them."""
-    return value.tolist() if isinstance(value, Tensor) else value
+    """Let a tensor or an array of weights pass for a list of them."""
+    return value.tolist() if isinstance(value, Tensor | np.ndarray) else value
 
 
 # Part 6
@@ -1106,6 +1175,13 @@ _MASK_TWINS = (
         lambda q, k, v, mask, widths: _gaussians(q, k, widths).softmax(-1),
     ),
 )
+_FAR_TWINS = (
+    Twin(
+        "The weights are lost. Far from every real pair e^score alone rounds to 0; and a masked "
+        "pair, however near, must have a score far below theirs before the softmax.",
+        lambda q, k, v, mask, widths: torch.zeros(len(q), q.size(1), k.size(1)),
+    ),
+)
 
 
 def _gaussians(query: Tensor, keys: Tensor, widths: Tensor) -> Tensor:
@@ -1121,9 +1197,13 @@ def _lengths(size: _Size, nothing: bool) -> list[int]:
 
 
 def _examine_mask(candidate: object, size: _Size) -> None:
-    asked = _asked(size, _lengths(size, nothing=False))
-    _, weights = _contexts_and_weights(candidate, asked)
-    expect_equal(weights, _expected(asked)[1], "the weights", asked, _MASK_TWINS)
+    for far in (0.0, 20.0):
+        asked = _asked(size, _lengths(size, nothing=False), least=1.5 if far else 0.5)
+        asked["query"][..., 0] += far
+        asked["keys"][..., 0] += far * ~asked["mask"]  # masked pairs are near
+        _, weights = _contexts_and_weights(candidate, asked)
+        twins = _FAR_TWINS if far else _MASK_TWINS
+        expect_equal(weights, _expected(asked)[1], "the weights", asked, twins)
 
 
 def _examine_nothing(candidate: object, size: _Size) -> None:
@@ -1155,9 +1235,10 @@ _CONTEXT_TWINS = (
 
 
 def _examine_values(candidate: object, size: _Size) -> None:
-    asked = _asked(size, _lengths(size, nothing=False))
-    contexts, _ = _contexts_and_weights(candidate, asked)
-    expect_equal(contexts, _expected(asked)[0], "the contexts", asked, _CONTEXT_TWINS)
+    for nothing in (False, True):
+        asked = _asked(size, _lengths(size, nothing))
+        contexts, _ = _contexts_and_weights(candidate, asked)
+        expect_equal(contexts, _expected(asked)[0], "the contexts", asked, _CONTEXT_TWINS)
 
 
 def _examine_gradients(candidate: object, size: _Size) -> None:
