@@ -197,10 +197,24 @@ def local_by_exponentials(scores, position, mask, window):
     return e / e.sum(1, keepdim=True).clamp_min(1e-30) * gauss
 
 
+def local_by_slices(scores, position, mask, window):
+    weights = torch.zeros_like(scores)
+    for row, p in enumerate(position):
+        first = max(0, math.ceil(float(p.detach()) - window))
+        last = min(int(mask[row].sum()) - 1, math.floor(float(p.detach()) + window))
+        if first <= last:
+            near = torch.arange(first, last + 1) - p
+            weights[row, first : last + 1] = scores[row, first : last + 1].softmax(0) * torch.exp(
+                -(near**2) / (2 * (window / 2) ** 2)
+            )
+    return weights
+
+
 LOCAL = [
     (predicted_position, local_weights),
     (predicted_by_loops, local_by_loops),
     (predicted_position, local_by_exponentials),
+    (predicted_by_loops, local_by_slices),
 ]
 
 # Part 5
@@ -316,6 +330,30 @@ def symptoms(decode):
     return found
 
 
+def symptoms_by_less(decode):
+    """What a symptom is about is left out, not changed."""
+    embedded, keys = torch.randn(2, 3, 5), torch.randn(2, 4, 7)
+    mask = torch.tensor([[True, True, True, False], [True, True, True, True]])
+    vectors, weights = decode(embedded, keys, mask)
+
+    def padded(weights):
+        return F.pad(weights, (0, 1))
+
+    short = [results[:1] for results in (vectors, weights)]
+    cut = decode(embedded[:1], keys[:1, :3], mask[:1, :3])
+    alone = decode(embedded[:1], keys[:1], mask[:1])
+    begun = decode(embedded[:, :1], keys, mask)
+    nothing = decode(embedded * torch.tensor([0.0, 1.0, 1.0])[:, None], keys, mask)[1]
+    found = {
+        "padding": same((cut[0], padded(cut[1])), alone),
+        "neighbours": same(alone, short),
+        "future": same(begun, (vectors[:, :1], weights[:, :1])),
+        "late": not torch.allclose(nothing[:, 0], weights[:, 0], atol=1e-5),
+        "sum": bool(((weights.sum(-1) - 1).abs() < 1e-4).all()),
+    }
+    return {name for name, well in found.items() if not well}
+
+
 def symptoms_by_gradients(decode):
     """What reaches what is asked of autograd."""
     generator = torch.Generator().manual_seed(3)
@@ -397,7 +435,7 @@ def symptoms_one_by_one(decode):
     return frozenset(name for name, shows in experiments.items() if shows())
 
 
-EXAMINATIONS = [symptoms, symptoms_by_gradients, symptoms_one_by_one]
+EXAMINATIONS = [symptoms, symptoms_by_less, symptoms_by_gradients, symptoms_one_by_one]
 
 # Each part's right answers, by the name of its check
 RIGHT = {

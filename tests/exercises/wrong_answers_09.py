@@ -118,6 +118,20 @@ def concat_keys_only(query, keys, W, v):
     return torch.tanh(keys @ W[:, query.size(1) :].T) @ v
 
 
+def dot_averaged(query, keys):
+    return (query.unsqueeze(1) * keys).mean(-1)
+
+
+def concat_tanh_inside(query, keys, W, v):
+    both = torch.cat([query[:, None].expand(-1, keys.size(1), -1), keys], dim=-1)
+    return torch.tanh(both) @ W.T @ v
+
+
+def concat_half_a_tanh(query, keys, W, v):
+    left, right = W.split([query.size(1), keys.size(2)], dim=1)
+    return ((query @ left.T)[:, None] + torch.tanh(keys @ right.T)) @ v
+
+
 def dots(wrong):
     return wrong, general_scores, concat_scores
 
@@ -137,6 +151,7 @@ SCORES = [
     (dots(dot_without_unsqueeze), "dot_scores: key j got the query of sentence j"),
     (dots(dot_all_sentences), "with the keys of every sentence"),
     (dots(dot_cosine_flat), "this is the cosine"),
+    (dots(dot_averaged), "the products are averaged"),
     (dots(dot_first_query), "the query of the first one"),
     (dots(dot_last_axis_kept), "One number for each key of each sentence"),
     (dots(dot_from_numbers), "no gradient flows"),
@@ -149,6 +164,8 @@ SCORES = [
     (concats(concat_key_first), "the key stands before the query"),
     (concats(concat_without_tanh), "concat_scores: the tanh is missing"),
     (concats(concat_tanh_outside), "v belongs outside it"),
+    (concats(concat_tanh_inside), "the tanh stands inside"),
+    (concats(concat_half_a_tanh), "around one half only"),
     (concats(concat_two_tanh), "there are two tanh"),
     (concats(concat_without_v), "v is not used"),
     (concats(concat_softmax), "concat_scores: these are weights"),
@@ -172,6 +189,10 @@ def step_token_asks(embedded, state, keys, mask, cell, attention, combine):
 
 def step_without_mask(embedded, state, keys, mask, cell, attention, combine):
     return decoder_step(embedded, state, keys, None, cell, attention, combine)
+
+
+def step_with_mask_turned(embedded, state, keys, mask, cell, attention, combine):
+    return decoder_step(embedded, state, keys, ~mask, cell, attention, combine)
 
 
 def step_with(make, state_of=lambda new, **_: new):
@@ -223,6 +244,7 @@ STEPS = [
     (step_previous_asks, "the state before the token asks, as in Bahdanau's decoder"),
     (step_token_asks, "the embedded token asks"),
     (step_without_mask, "the mask is not passed on"),
+    (step_with_mask_turned, "the mask is the wrong way round"),
     (step_with(vector_of, lambda old, **_: old), "this is the state before the token was read"),
     (step_with(vector_of, lambda vector, **_: vector), "the attentional vector is handed on"),
     (step_with(vector_of, lambda context, **_: context), "the context is handed on as the state"),
@@ -274,23 +296,27 @@ def fed_with(fault):
             read = late if fault == "late" else fed
             bottom = below = joined(read, token) if fault == "order" else joined(token, read)
             for i, cell in enumerate(cells):
-                states[i] = cell(below, old[i])
+                states[i] = cell(below, states[i - 1] if i and fault == "rise" else old[i])
                 below = old[i] if fault == "old rises" else states[i]
                 if fault == "all read":
                     below = bottom
             query = {"previous": old[-1], "bottom asks": states[0]}.get(fault, states[-1])
-            context, weights = attention(query, keys, mask)
+            context, weights = attention(query, keys, None if fault == "no mask" else mask)
             top = states[0] if fault == "bottom predicts" else states[-1]
             pair = (top, context) if fault == "state first" else (context, top)
-            vector = torch.tanh(combine(joined(*pair)))
+            bare = combine(joined(*pair))
+            vector = bare if fault == "no tanh" else torch.tanh(bare)
             late = fed
+            vectors.append(fed if fault == "shown late" else vector)
             fed = {
                 "nothing": nothing,
                 "context": context,
                 "state": states[-1],
                 "detached": vector.detach(),
+                "bare": bare,
             }.get(fault, vector)
-            vectors.append(vector)
+            if fault == "states detached":
+                states = [state.detach() for state in states]
             rows.append(weights)
         return torch.stack(vectors, dim=1), torch.stack(rows, dim=1)
 
@@ -312,6 +338,10 @@ def fed_writes_states(embedded, states, keys, mask, cells, attention, combine):
     return vectors
 
 
+def fed_turned(*inputs):
+    return decode_fed(*inputs)[::-1]
+
+
 def fed_vectors_only(*inputs):
     return decode_fed(*inputs)[0]
 
@@ -331,6 +361,13 @@ FED = [
     (fed_with("old rises"), "had before this token"),
     (fed_with("all read"), "every cell reads the token and the fed vector"),
     (fed_with("detached"), "none flows back through the vectors that are fed"),
+    (fed_with("states detached"), "Are states detached between the steps"),
+    (fed_with("no mask"), "the mask is not passed on"),
+    (fed_with("no tanh"), "the tanh is missing"),
+    (fed_with("bare"), "has not been through the tanh"),
+    (fed_with("shown late"), "this is what each step has read"),
+    (fed_with("rise"), "goes on from the state of the cell below"),
+    (fed_turned, "Return vectors, weights, in this order"),
     (fed_time_first, "stack the steps along dim=1"),
     (fed_last_only, "The axes are batch, target"),
     (fed_writes_states, "changes its input states"),
@@ -376,6 +413,14 @@ def position_turned(query, lengths, W_p, v_p):
     return lengths * torch.sigmoid(torch.tanh(query @ W_p) @ v_p)
 
 
+def position_tanh_around(query, lengths, W_p, v_p):
+    return lengths * torch.sigmoid(torch.tanh(query @ W_p.T @ v_p))
+
+
+def position_held_back(query, lengths, W_p, v_p):
+    return torch.minimum(predicted_position(query, lengths, W_p, v_p), lengths - 1.0)
+
+
 def position_column(*inputs):
     return predicted_position(*inputs).unsqueeze(-1)
 
@@ -398,7 +443,10 @@ def local_with(fault):
             near = (places - p).abs() <= window / 2
         sigma = window if fault == "sigma" else window / 2
         two = 1 if fault == "two" else 2
-        gaussian = torch.exp(-((places - p) ** 2) / (two * sigma**2))
+        squared = sigma if fault == "unsquared" else sigma**2
+        gaussian = torch.exp(-((places - p) ** 2) / (two * squared))
+        if fault == "density":
+            gaussian = torch.distributions.Normal(p, sigma).log_prob(places.float()).exp()
         inside = near & mask
         if fault == "first":
             return softmax_over(scores * gaussian, inside)
@@ -425,6 +473,10 @@ def local_rounded(scores, position, mask, window):
     return local_weights(scores, position.round(), mask, window)
 
 
+def local_held_back(scores, position, mask, window):
+    return local_weights(scores, position.clamp(max=mask.sum(1) - 1), mask, window)
+
+
 def uniform_for_nothing(scores, position, mask, window):
     weights = local_weights(scores, position, mask, window)
     return torch.where(mask.any(1, keepdim=True), weights, torch.full_like(weights, 0.2))
@@ -444,6 +496,8 @@ LOCAL = [
     (positions(position_less_one), "the length less 1 is used"),
     (positions(position_without_sigmoid), "the sigmoid is missing"),
     (positions(position_without_tanh), "the tanh is missing"),
+    (positions(position_tanh_around), "the tanh stands around everything"),
+    (positions(position_held_back), "held back at the last word"),
     (positions(position_inside), "the length stands inside the sigmoid"),
     (positions(position_rounded), "the position is rounded"),
     (positions(position_floored), "the position is rounded down"),
@@ -460,6 +514,9 @@ LOCAL = [
     (windows(local_with("open")), "exactly D away is left out"),
     (windows(local_with("sigma")), "the Gaussian is too wide"),
     (windows(local_with("two")), "the Gaussian is too narrow"),
+    (windows(local_with("unsquared")), "σ is not squared"),
+    (windows(local_with("density")), "the Gaussian is divided by σ√(2π)"),
+    (windows(local_held_back), "held back at the last word"),
     (windows(local_with("rounds")), "around the rounded position"),
     (windows(local_rounded), "the position is rounded, and both window and Gaussian"),
     (windows(local_with("floors")), "rounded down"),
@@ -497,7 +554,13 @@ def designed(change):
 
 WHAT_W_BUYS = [
     (parameters_with(dot=lambda q, k, h: q * k), "dot has none"),
+    (parameters_with(dot=lambda q, k, h: q), "dot has none"),
+    (parameters_with(dot=lambda q, k, h: q + k), "dot has none"),
+    (parameters_with(dot=lambda q, k, h: 1), "dot has none"),
     (parameters_with(general=lambda q, k, h: h * k), "between h and h̄"),
+    (parameters_with(general=lambda q, k, h: q + k), "between h and h̄"),
+    (parameters_with(general=lambda q, k, h: h * (q + k)), "between h and h̄"),
+    (parameters_with(concat=lambda q, k, h: h), "W of concat is missing"),
     (parameters_with(general=lambda q, k, h: q * k + q), "has a bias"),
     (parameters_with(concat=lambda q, k, h: h * (q + k)), "v of concat is missing"),
     (parameters_with(concat=lambda q, k, h: h * q * k + h), "W of concat meets [h; h̄]"),
@@ -505,6 +568,18 @@ WHAT_W_BUYS = [
     (parameters_with(general=lambda q, k, h: None), "Expected the number of parameters"),
     (costs_with(dot=lambda S, T, q, k, h: S * q), "this is one target word"),
     (costs_with(dot=lambda S, T, q, k, h: S * T), "takes d multiplications"),
+    (costs_with(dot=lambda S, T, q, k, h: S * T * (2 * q - 1)), "takes d multiplications"),
+    (costs_with(dot=lambda S, T, q, k, h: (S + T) * q), "meets each of the src_len words"),
+    (
+        costs_with(general=lambda S, T, q, k, h: (S + T) * q * k + S * T * q),
+        "W meets one of the two",
+    ),
+    (  # the cheaper order is not always that of the shorter side
+        costs_with(
+            general=lambda S, T, q, k, h: S * q * k + S * T * q if S <= T else T * q * k + S * T * k
+        ),
+        "here fewer are possible",
+    ),
     (
         costs_with(general=lambda S, T, q, k, h: S * T * (q * k + q)),
         "W is applied anew for each pair",
@@ -523,6 +598,19 @@ WHAT_W_BUYS = [
     (
         costs_with(concat=lambda S, T, q, k, h: h * (T * q + S * k)),
         "the product with v is missing",
+    ),
+    (
+        costs_with(concat=lambda S, T, q, k, h: h * (S * k + S * T * q + S * T)),
+        "each word meets its half once",
+    ),
+    (
+        costs_with(concat=lambda S, T, q, k, h: h * (T * q + S * k + S)),
+        "the product with v is missing",
+    ),
+    (costs_with(concat=lambda S, T, q, k, h: S * T * h), "the products with v alone"),
+    (
+        costs_with(concat=lambda S, T, q, k, h: h * (S * q + T * k + S * T)),
+        "tgt_len vectors h of query_dim numbers",
     ),
     (costs_with(general=lambda S, T, q, k, h: S * T * q * k + 1), "as it runs, takes another"),
     (designed(lambda X, W: (X, 9 * torch.eye(2).flip(0))), "W is its own transpose"),
@@ -627,6 +715,37 @@ def sum_to_the_last_digit(decode):
     return bool((weights.sum(-1) != 1).any())
 
 
+def sum_without_padding(decode):
+    embedded, keys, mask = setting()
+    weights = decode(embedded, keys, torch.ones_like(mask))[1]
+    return not torch.allclose(weights.sum(dim=-1), torch.ones(2, 3))
+
+
+def sum_of_an_empty_sentence(decode):
+    embedded, keys, mask = setting()
+    mask[1] = False
+    return not torch.allclose(decode(embedded, keys, mask)[1].sum(dim=-1), torch.ones(2, 3))
+
+
+def all_tokens_changed(decode):
+    embedded, keys, mask = setting()
+    some, others = decode(embedded, keys, mask)[1], decode(-embedded, keys, mask)[1]
+    return torch.allclose(some[:, -1], others[:, -1], atol=1e-5)
+
+
+def hardly_changed(decode):
+    embedded, keys, mask = setting()
+    some, others = decode(embedded, keys, mask)[1], decode(embedded + 1e-6, keys, mask)[1]
+    return torch.allclose(some, others, atol=1e-4)
+
+
+def beside_itself(decode):
+    embedded, keys, mask = (each[:1] for each in setting())
+    alone = decode(embedded, keys, mask)[0]
+    twice = decode(*(torch.cat([each, each]) for each in (embedded, keys, mask)))[0]
+    return not torch.allclose(alone, twice[:1], atol=1e-5)
+
+
 def no_symptoms(decode):
     return set()
 
@@ -672,6 +791,11 @@ EXAMINATIONS = [
     (changed_by(("late", one_word_to_look_at)), "Is there more than one word to look at"),
     (changed_by(("sum", sum_over_the_target)), "over the last axis"),
     (changed_by(("sum", sum_to_the_last_digit)), "but for rounding"),
+    (changed_by(("sum", sum_without_padding)), "where there is padding too"),
+    (changed_by(("sum", sum_of_an_empty_sentence)), "A sentence without any word"),
+    (changed_by(("late", all_tokens_changed)), "those before it left alone"),
+    (changed_by(("late", hardly_changed)), "is the token much changed"),
+    (changed_by(("neighbours", beside_itself)), "“neighbours” is missed"),
     (no_symptoms, "“late” is missed"),
     (all_symptoms, "“future” is seen where it is not"),
     (one_symptom, "“sum” is missed"),

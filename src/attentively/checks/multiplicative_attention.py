@@ -28,6 +28,7 @@ from attentively.checks import (
     expect_pair,
     expect_tensor,
     expect_value,
+    known,
     once_solved,
     plain_tensor,
     show,
@@ -164,8 +165,8 @@ class _Attending(nn.Module):
         return torch.einsum("bs,bsd->bd", weights, keys), weights
 
 
-def _random(*sizes: int, scale: float = 1.0) -> Tensor:
-    return scale * torch.randn(*sizes)
+def _random(*sizes: int) -> Tensor:
+    return torch.randn(*sizes)
 
 
 def _ragged(batch: int, src_len: int) -> Tensor:
@@ -174,13 +175,17 @@ def _ragged(batch: int, src_len: int) -> Tensor:
     return torch.arange(src_len) < lengths.unsqueeze(1)
 
 
-_Known = Mapping[str, Callable[..., object]]
-"""What to say of a mistake, and what it answers."""
+_Wrong = Callable[..., object]
+_Known = Mapping[str, _Wrong | tuple[_Wrong, ...]]
+"""What to say of a mistake, and what it answers; several, where it is made in several ways."""
 
 
-def _twins(part: str, known: _Known) -> list[Twin]:
+def _twins(part: str, mistakes: _Known) -> list[Twin]:
     """Say of each mistake in which part it is made."""
-    return [Twin(f"{part}: {said}", wrong) for said, wrong in known.items()]
+    several = {
+        said: wrong if isinstance(wrong, tuple) else (wrong,) for said, wrong in mistakes.items()
+    }
+    return [twin for said, wrong in several.items() for twin in known(f"{part}: {said}", *wrong)]
 
 
 def _with_layers(candidate: object, *layers: object) -> object:
@@ -234,6 +239,7 @@ def _common_mistakes(right: Callable[..., Tensor]) -> _Known:
 _DOT_WRONG: _Known = {
     **_common_mistakes(_dot),
     "the products are not summed yet: one number for each key.": lambda q, k: q.unsqueeze(1) * k,
+    "the products are averaged. A dot product is their sum.": lambda q, k: _dot(q, k) / q.size(1),
     "each query was compared with the keys of every sentence. "
     "Its own sentence's are meant.": lambda q, k: q @ k.mT,
     "this is the cosine. A dot product keeps the lengths of the vectors.": lambda q, k: (
@@ -264,6 +270,17 @@ _CONCAT_WRONG: _Known = {
     "there are two tanh, one for the query's half and one for the key's. First add, then take "
     "one tanh.": lambda q, k, W, v: (
         (torch.tanh(q @ W[:, : q.size(1)].T).unsqueeze(1) + torch.tanh(k @ W[:, q.size(1) :].T)) @ v
+    ),
+    "the tanh stands around one half only. First add, then take the tanh.": (
+        lambda q, k, W, v: (
+            (torch.tanh(q @ W[:, : q.size(1)].T).unsqueeze(1) + k @ W[:, q.size(1) :].T) @ v
+        ),
+        lambda q, k, W, v: (
+            ((q @ W[:, : q.size(1)].T).unsqueeze(1) + torch.tanh(k @ W[:, q.size(1) :].T)) @ v
+        ),
+    ),
+    "the tanh stands inside: v·tanh(W [h; h̄]), not v·W tanh([h; h̄]).": lambda q, k, W, v: (
+        _both(q, k).tanh() @ W.T @ v
     ),
     "v is not used: each component is counted once.": lambda q, k, W, v: torch.tanh(
         _both(q, k) @ W.T
@@ -307,7 +324,7 @@ def scores(dot: object, general: object, concat: object, thorough: bool = False)
     sizes = [(3, 3, 2, 2, 2), (2, 3, 5, 7, 11)]
     if thorough:
         sizes += [(7, 5, 3, 2, 13), (1, 1, 2, 3, 5), (5, 2, 13, 11, 3), (3, 17, 7, 5, 2)]
-    for (name, (score, right, known)), candidate in zip(
+    for (name, (score, right, mistakes)), candidate in zip(
         _SCORED.items(), (dot, general, concat), strict=True
     ):
         cases: list[Inputs] = [{"query": query, "keys": keys, **by_hand[name]}]
@@ -317,7 +334,7 @@ def scores(dot: object, general: object, concat: object, thorough: bool = False)
             what = f"what {name} returns"
             expected = right(*inputs.values())
             answer = call_twice(candidate, inputs)
-            expect_equal(answer, expected, what, inputs, _twins(name, known), hint)
+            expect_equal(answer, expected, what, inputs, _twins(name, mistakes), hint)
         tensors = {n: value.requires_grad_() for n, value in _score_inputs(name, *sizes[1]).items()}
         expect_gradients_through(candidate, tensors, tensors)
         _expect_scores_in_model(score, candidate)
@@ -399,6 +416,9 @@ def _weight_mistakes(layers: _Layers) -> _Known:
         "the mask is not passed on: padding gets weight.": lambda e, s, k, m: layers.attention(
             layers.cell(e, s), k, None
         )[1],
+        "the mask is the wrong way round: it is True at words.": lambda e, s, k, m: (
+            layers.attention(layers.cell(e, s), k, ~m)[1]
+        ),
     }
 
 
@@ -453,7 +473,7 @@ def attentional(candidate: object, thorough: bool = False) -> None:
         "mask": torch.tensor([[True, True, False]]),
     }
     _compare_step(candidate, small, by_hand)
-    sizes = [(2, 3, 5, 7, 11, 13)]
+    sizes = [(2, 5, 3, 7, 11, 13)]
     if thorough:
         sizes += [(1, 1, 2, 3, 5, 7), (7, 5, 13, 2, 3, 11), (3, 17, 3, 11, 7, 2)]
     for batch, src_len, embedding_dim, decoder_dim, key_dim, vector_dim in sizes:
@@ -576,19 +596,23 @@ def _fed(
         bottom = torch.cat([read, token] if fault == "vector first" else [token, read], dim=-1)
         below = bottom
         for i, cell in enumerate(cells):
-            now[i] = cell(below, before[i])
+            old = now[i - 1] if i and fault == "states rise" else before[i]
+            now[i] = cell(below, old)
             below = before[i] if fault == "old states rise" else now[i]
             below = bottom if fault == "all read the token" else below
         query = before[-1] if fault == "previous asks" else now[-1]
         query = now[0] if fault == "bottom asks" else query
-        context, weights = attention(query, keys, mask)
+        context, weights = attention(query, keys, None if fault == "no mask" else mask)
         beside = now[0] if fault == "bottom predicts" else now[-1]
         pair = (beside, context) if fault == "state first" else (context, beside)
         vector = _vector(combine, *pair)
-        known = {"no feeding": nothing, "feeds the context": context, "feeds the state": now[-1]}
-        known["feeds without gradient"] = vector.detach()
-        fed = [known.get(fault, vector), fed[0]]
-        vectors.append(vector)
+        if fault == "no tanh":
+            vector = combine(torch.cat(pair, dim=-1))
+        others = {"no feeding": nothing, "feeds the context": context, "feeds the state": now[-1]}
+        others["feeds without gradient"] = vector.detach()
+        others["feeds without tanh"] = combine(torch.cat(pair, dim=-1))
+        vectors.append(fed[0] if fault == "one step late" else vector)
+        fed = [others.get(fault, vector), fed[0]]
         rows.append(weights)
     return torch.stack(vectors, dim=1), torch.stack(rows, dim=1)
 
@@ -599,11 +623,14 @@ _FED_WRONG = {
     "feeds the context": "the context is fed back. The attentional vector is, tanh(W_c [c; h]).",
     "feeds the state": "the state is fed back, which the cell has already. The attentional vector "
     "is meant.",
+    "no tanh": "the tanh is missing.",
+    "feeds without tanh": "what is fed back has not been through the tanh.",
     "vector first": "the fed vector stands before the token. A step reads [token; vector].",
     "starts with a vector": "the first step reads an attentional vector, and none has been made "
     "yet. It reads zeros.",
     "two steps late": "a step reads the attentional vector of two steps before. That of the last "
     "step is meant.",
+    "one step late": "this is what each step has read. The vector that it makes is meant.",
     "forgets its states": "every step starts from the states that were given. A cell goes on from "
     "its own last state.",
     "previous asks": "the top state before the token asks. Luong's decoder asks with the current "
@@ -615,6 +642,9 @@ _FED_WRONG = {
     "meant.",
     "old states rise": "a cell reads the state that the cell below had before this token. It reads "
     "the new one.",
+    "states rise": "a cell goes on from the state of the cell below. It reads that one, and goes "
+    "on from its own last state.",
+    "no mask": "the mask is not passed on: padding gets weight.",
     "all read the token": "every cell reads the token and the fed vector. Only the bottom one "
     "does; the others read the new state of the cell below.",
 }
@@ -637,8 +667,8 @@ _FED_CASES = [
     (1, 1, 1, 2, 2, 2, 2, 2),
     (1, 1, 3, 2, 2, 2, 2, 2),
     (2, 1, 2, 2, 2, 4, 2, 2),
-    (2, 2, 3, 3, 1, 2, 1, 1),
-    (3, 2, 5, 3, 7, 11, 5, 13),
+    (2, 2, 3, 4, 1, 2, 1, 1),
+    (3, 2, 5, 4, 7, 11, 5, 13),
 ]
 _FURTHER_FED_CASES = [
     (1, 3, 7, 5, 3, 2, 11, 5),
@@ -676,14 +706,17 @@ def _compare_fed(candidate: object, layers: _Stack, inputs: Inputs) -> None:
         def wrong(fault: str) -> Callable[..., Tensor]:
             return lambda *tensors: _fed(*tensors, layers=layers, fault=fault)[which]
 
-        known = {said: wrong(fault) for fault, said in _FED_WRONG.items()}
-        return _twins("Input feeding", known)
+        mistakes = {said: wrong(fault) for fault, said in _FED_WRONG.items()}
+        return _twins("Input feeding", mistakes)
 
     with torch.no_grad():
         names = ("vectors", "weights")
         answer = call_twice(_with_layers(candidate, *layers), inputs)
         got = expect_pair(answer, names, inputs)
         expected = _fed(*inputs.values(), layers=layers)
+        given = [value for value in got if isinstance(value, Tensor)]
+        if len(given) == 2 and all(map(_close, given, reversed(expected))):
+            raise CheckFailed(f"  Return {', '.join(names)}, in this order.\n{describe(inputs)}")
         # What is fed back shows in the vectors first, who asks in the weights.
         for which, what in enumerate(("the attentional vectors", "the weights")):
             hint = "The axes are batch, target, then numbers: stack the steps along dim=1."
@@ -717,7 +750,7 @@ def _expect_gradient_of_feeding(candidate: object) -> None:
                 ": none flows back through the vectors that are fed. Is there .detach(), .data or "
                 "torch.no_grad()?"
                 if _close(got, detached)
-                else "."
+                else ": a way back is cut. Are states detached between the steps?"
             )
             + f"\n{describe(inputs)}"
         )
@@ -768,8 +801,14 @@ _POSITION_WRONG: _Known = {
     "the sigmoid is missing: without it a position may "
     "lie outside the sentence.": lambda h, S, W, v: S * _position_score(h, W, v),
     "the tanh is missing.": lambda h, S, W, v: S * torch.sigmoid(h @ W.T @ v),
+    "the tanh stands around everything; v_p belongs outside it.": lambda h, S, W, v: (
+        S * torch.sigmoid(torch.tanh(h @ W.T @ v))
+    ),
     "the length stands inside the sigmoid, which makes a "
     "number below 1 of everything.": lambda h, S, W, v: torch.sigmoid(S * _position_score(h, W, v)),
+    "the position is held back at the last word. It may lie up to S.": lambda h, S, W, v: (
+        torch.minimum(_position(h, S, W, v), S - 1.0)
+    ),
     "the position is rounded. It is a real number; rounded, it has no gradient and W_p and "
     "v_p never learn.": lambda *inputs: _position(*inputs).round(),
     "the position is rounded down. It is a real number; rounded, it has no gradient and "
@@ -785,6 +824,8 @@ def _windowed(
     """Return the weights of local-p, with a fault if one is named."""
     places = torch.arange(scores.size(1)) + (fault == "counts from one")
     position = position.round() if fault == "rounds p" else position
+    if fault == "holds p in":
+        position = torch.minimum(position, mask.sum(dim=1) - 1.0)
     middle = {"rounds": position.round(), "floors": position.floor()}.get(fault, position)
     distance = places - middle.unsqueeze(1)
     near = distance.abs() < window if fault == "leaves edges out" else distance.abs() <= window
@@ -796,6 +837,10 @@ def _windowed(
     gaussian = torch.exp(-((places - position.unsqueeze(1)) ** 2) / (2 * sigma**2))
     if fault == "lacks the 2":
         gaussian = gaussian**2
+    if fault == "sigma is not squared":
+        gaussian = gaussian**sigma
+    if fault == "is a density":
+        gaussian = gaussian / (sigma * (2 * torch.pi) ** 0.5)
     inside = near & mask
     if fault == "softmax first":
         return masked_softmax(scores, mask) * inside * gaussian
@@ -830,6 +875,10 @@ _WINDOW_WRONG = {
     "leaves edges out": "a place exactly D away is left out: |s − p| ≤ D.",
     "sigma is D": "the Gaussian is too wide: σ is D / 2.",
     "lacks the 2": "the Gaussian is too narrow: (s − p)² is divided by 2σ².",
+    "sigma is not squared": "σ is not squared: (s − p)² is divided by 2σ².",
+    "is a density": "the Gaussian is divided by σ√(2π), as a density is. Here it is 1 in the "
+    "middle.",
+    "holds p in": "the position is held back at the last word. It may lie up to S.",
     "rounds": "the window stands around the rounded position. It stands around p itself, a real "
     "number.",
     "rounds p": "the position is rounded, and both window and Gaussian stand around that. It is a "
@@ -851,10 +900,10 @@ _WINDOW_TWINS = _twins(
 )
 
 
-def _window_inputs(batch: int, src_len: int, window: int, scale: float = 2.0) -> Inputs:
+def _window_inputs(batch: int, src_len: int, window: int) -> Inputs:
     mask = _ragged(batch, src_len)
     return {
-        "scores": _random(batch, src_len, scale=scale),
+        "scores": 2.0 * _random(batch, src_len),
         "position": mask.sum(dim=1) * torch.rand(batch),
         "mask": mask,
         "window": window,
@@ -886,7 +935,13 @@ def _check_position(candidate: object, thorough: bool) -> None:
             "lengths": torch.tensor([8]),
             "W_p": torch.tensor([[0.5, 0.0], [1.0, -0.5]]),
             "v_p": torch.tensor([1.0, -2.0]),
-        }
+        },
+        {  # a position behind the last word
+            "query": torch.tensor([[2.0, 2.0]]),
+            "lengths": torch.tensor([3]),
+            "W_p": torch.eye(2),
+            "v_p": torch.tensor([2.0, 2.0]),
+        },
     ]
     for batch, query_dim, hidden in [(2, 3, 5)] + [(5, 7, 2), (1, 2, 2), (7, 3, 13)] * thorough:
         cases.append(
@@ -904,7 +959,7 @@ def _check_position(candidate: object, thorough: bool) -> None:
         expect_equal(
             answer, expected, what, inputs, _twins("predicted_position", _POSITION_WRONG), hint
         )
-    inputs = {n: v if n == "lengths" else v.requires_grad_() for n, v in cases[1].items()}
+    inputs = {n: v if n == "lengths" else v.requires_grad_() for n, v in cases[2].items()}
     sources = {n: v for n, v in inputs.items() if n != "lengths"}
     expect_gradients_through(candidate, inputs, sources)
 
@@ -929,9 +984,8 @@ def _check_window(candidate: object, thorough: bool) -> None:
         _window_inputs(2, 7, 2),
     ]
     if thorough:
-        sizes = [(3, 5, 1), (5, 13, 3), (1, 1, 2), (7, 11, 5)]
+        sizes = [(3, 5, 1), (5, 13, 3), (1, 1, 2), (7, 11, 5), (3, 17, 2)]
         cases += [_window_inputs(*each) for each in sizes]
-        cases.append(_window_inputs(3, 17, 2, scale=40.0))
     what, hint = "what local_weights returns", "One weight for each place: (batch, src_len)."
     for inputs in cases:
         expected = _windowed(**inputs)
@@ -998,11 +1052,18 @@ def _only(**formulas: Callable[..., int]) -> Callable[..., int]:
 
 
 _PARAMETER_WRONG: _Known = {
-    "dot has none: nothing is learned in it.": _only(dot=lambda q, k, h: q * k),
-    "W of general stands between h and h̄: (query_dim, key_dim).": _only(
-        general=lambda q, k, h: h * k
+    "dot has none: nothing is learned in it.": (
+        *(_only(dot=lambda q, k, h, n=n: n * q) for n in (1, 2)),
+        _only(dot=lambda q, k, h: q * k),
+        _only(dot=lambda q, k, h: 1),
+    ),
+    "W of general stands between h and h̄: (query_dim, key_dim).": (
+        _only(general=lambda q, k, h: h * k),
+        _only(general=lambda q, k, h: q + k),
+        _only(general=lambda q, k, h: h * (q + k)),
     ),
     "v of concat is missing, hidden_dim numbers.": _only(concat=lambda q, k, h: h * (q + k)),
+    "W of concat is missing. It meets [h; h̄].": _only(concat=lambda q, k, h: h),
     "W of concat meets [h; h̄], which has query_dim + key_dim numbers.": _only(
         concat=lambda q, k, h: h * q * k + h
     ),
@@ -1022,8 +1083,16 @@ _COST_WRONG: _Known = {
         general=lambda S, T, q, k, h: q * k + S * k,
         concat=lambda S, T, q, k, h: S * h * (q + k) + S * h,
     ),
-    "a dot product of d numbers takes d multiplications.": _only(
-        dot=lambda S, T, q, k, h: S * T,
+    "a dot product of d numbers takes d multiplications.": (
+        _only(dot=lambda S, T, q, k, h: S * T),
+        _only(dot=lambda S, T, q, k, h: S * T * (2 * q - 1)),
+    ),
+    "each of the tgt_len words meets each of the src_len words.": _only(
+        dot=lambda S, T, q, k, h: (S + T) * q
+    ),
+    "W meets one of the two, h or h̄, not both.": (
+        _only(general=lambda S, T, q, k, h: (S + T) * q * k + S * T * q),
+        _only(general=lambda S, T, q, k, h: (S + T) * q * k + S * T * k),
     ),
     f"{_PAIR_BY_PAIR}.": _only(general=lambda S, T, q, k, h: S * T * (q * k + q)),
     f"{_PAIR_BY_PAIR}, so it is computed once for each.": _only(
@@ -1038,11 +1107,23 @@ _COST_WRONG: _Known = {
         general=lambda S, T, q, k, h: min(S * q * k + S * T * k, T * q * k + S * T * q)
     ),
     "W [h; h̄] is computed anew for each pair of words. It is the sum of two halves, one of h and "
-    "one of h̄: each word meets its half once.": _only(
-        concat=lambda S, T, q, k, h: S * T * h * (q + k) + S * T * h
+    "one of h̄: each word meets its half once.": (
+        _only(concat=lambda S, T, q, k, h: S * T * h * (q + k) + S * T * h),
+        _only(concat=lambda S, T, q, k, h: h * (S * k + S * T * q + S * T)),
+        _only(concat=lambda S, T, q, k, h: h * (S * T * k + T * q + S * T)),
     ),
-    "the product with v is missing, hidden_dim multiplications for each pair.": _only(
-        concat=lambda S, T, q, k, h: h * (T * q + S * k)
+    "the product with v is missing, hidden_dim multiplications for each pair.": (
+        _only(concat=lambda S, T, q, k, h: h * (T * q + S * k)),
+        *(
+            _only(concat=lambda S, T, q, k, h, of=of: h * (T * q + S * k + (1, S, T)[of]))
+            for of in range(3)
+        ),
+    ),
+    "these are the products with v alone. W comes before them.": _only(
+        concat=lambda S, T, q, k, h: S * T * h
+    ),
+    "there are tgt_len vectors h of query_dim numbers, and src_len vectors h̄ of key_dim.": _only(
+        concat=lambda S, T, q, k, h: h * (S * q + T * k + S * T)
     ),
 }
 
@@ -1055,7 +1136,8 @@ def what_w_buys(
     thorough: bool = False,
 ) -> None:
     """Check predicted costs, and a design that no dot product could do."""
-    sizes = [(3, 5, 7), (11, 2, 3)] + [(5, 13, 2), (7, 3, 17)] * thorough
+    # In the third the cheaper order is not that of the shorter side.
+    sizes = [(3, 5, 7), (11, 2, 3), (13, 2, 5)] + [(5, 13, 2), (7, 3, 17)] * thorough
     for query_dim, key_dim, hidden_dim in sizes:
         for score in _COSTED:
             asked: dict[str, Any] = {
@@ -1069,7 +1151,7 @@ def what_w_buys(
             got = call(parameters, asked)
             expect_value(got, expected, what, asked, _twins("parameters", _PARAMETER_WRONG), hint)
     for (query_dim, key_dim, hidden_dim), lengths in zip(
-        sizes, ((13, 2), (2, 13), (5, 5), (11, 3)), strict=False
+        sizes, ((13, 2), (2, 13), (5, 7), (5, 5), (11, 3)), strict=False
     ):
         for score in _COSTED:
             asked = {
@@ -1246,24 +1328,25 @@ _FURTHER_PATIENTS: list[tuple[str, tuple[str, ...], set[str]]] = [
 _MISSED = {
     "future": "Other tokens at the end must leave all that comes before as it is, weights and "
     "vectors.",
-    "late": "Another token at a step must change the weights of this very step.",
+    "late": "Another token at a step, those before it left alone, must change the weights of this "
+    "very step.",
     "neighbours": "A sentence must get the same alone as beside others, weights and vectors.",
     "padding": "Other keys where the mask is False must leave all as it is: the weights there and "
     "at the words, and the vectors.",
-    "sum": "The weights of a step must sum to 1 over the source.",
+    "sum": "The weights of a step must sum to 1 over the source, where there is padding too.",
 }
 _SEEN_WRONGLY = {
     "future": "What comes before a changed token stays as it is here. Are only the steps before it "
     "compared, and nearly equal numbers taken for equal, as torch.allclose does?",
     "late": "A step's token changes the step's own weights here. Is there more than one word to "
-    "look at, and is the changed step the one compared? The state before the first token is given; "
-    "the token is read after it.",
+    "look at, is the token much changed, and is its step the one compared? The state before the "
+    "first token is given; the token is read after it.",
     "neighbours": "A sentence gets the same alone and beside others here. Are nearly equal numbers "
     "taken for equal, as torch.allclose does? Sums of a larger batch are rounded differently.",
     "padding": "What stands at masked positions has no influence here. Are only keys changed where "
     "the mask is False, and to ordinary numbers? 0 times infinity is no number.",
     "sum": "The weights of a step sum to 1 over the source here, but for rounding: over the last "
-    "axis.",
+    "axis. A sentence without any word has no weights at all.",
 }
 
 
