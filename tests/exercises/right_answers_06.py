@@ -261,7 +261,18 @@ def evidence_by_counting(predict, contexts, labels, new, new_labels, order):
     ]
 
 
-PROBES = [(probe, evidence), (probe_by_more_rows, evidence_by_counting)]
+def probe_by_kernel(contexts, labels, new, ridge):
+    """The same scores from products of contexts with one another; labels as an array."""
+    x, z = (np.column_stack([each.numpy(), np.ones(len(each))]) for each in (contexts, new))
+    dual = np.linalg.solve(x @ x.T + ridge * np.eye(len(x)), np.eye(len(labels.unique()))[labels])
+    return (z @ x.T @ dual).argmax(axis=1)
+
+
+PROBES = [
+    (probe, evidence),
+    (probe_by_more_rows, evidence_by_counting),
+    (probe_by_kernel, evidence),
+]
 
 # Each part's right answers, by the name of its check
 RIGHT = {

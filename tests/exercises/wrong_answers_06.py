@@ -96,6 +96,21 @@ def total_first(hypothesis, reference, n):
     return clipped_matches(hypothesis, reference, n)[::-1]
 
 
+def different_ones(hypothesis, reference, n):
+    return clipped_matches(hypothesis, reference, n)[0], len(set(grams(hypothesis, n)))
+
+
+def searched_in_the_text(hypothesis, reference, n):
+    ours, theirs = " ".join(hypothesis), " ".join(reference)
+    each = {" ".join(g) for g in grams(hypothesis, n)}
+    return sum(min(ours.count(g), theirs.count(g)) for g in each), len(grams(hypothesis, n))
+
+
+def run_together(hypothesis, reference, n):
+    ours, theirs = (Counter("".join(g) for g in grams(w, n)) for w in (hypothesis, reference))
+    return (ours & theirs).total(), ours.total()
+
+
 def the_precision(hypothesis, reference, n):
     matches, total = clipped_matches(hypothesis, reference, n)
     return matches / total if total else 0.0
@@ -126,6 +141,9 @@ MATCHES = [
     (any_order, "are compared in any order"),
     (number_of_words, "The total is the number of words"),
     (less_than_nothing, "Less than nothing"),
+    (different_ones, "Each kind of n-gram counts once"),
+    (searched_in_the_text, "found inside other words"),
+    (run_together, "are run together"),
     (total_first, "The two have changed places"),
     (the_precision, "Expected a pair"),
     (struck_out_of_the_input, "changes its input reference"),
@@ -150,8 +168,8 @@ def upside_down(c, r):
     return 1.0 if c >= r else math.exp(1 - c / r)
 
 
-def logarithm(c, r):
-    return min(0.0, 1 - r / c)
+def whole_division(c, r):
+    return 1.0 if c >= r else math.exp(1 - r // c)
 
 
 def bleu_with(*faults):
@@ -164,7 +182,15 @@ def bleu_with(*faults):
         precisions = []
         for n in range(2 if "two" in faults else 1, 4 if "three" in faults else 5):
             count = unclipped if "unclipped" in faults else clipped_matches
+            count = kinds if "kinds" in faults else count
             counted = [count(h, r, n) for h, r in pairs]
+            if "one at least" in faults:
+                counted = [(m, max(1, t)) for m, t in counted]
+            if "pooled" in faults:
+                ours, theirs = (
+                    Counter(g for pair in pairs for g in grams(pair[side], n)) for side in (0, 1)
+                )
+                counted = [((ours & theirs).total(), ours.total())]
             if "recall" in faults:
                 counted = [clipped_matches(r, h, n) for h, r in pairs]
             if "averaged" in faults:
@@ -218,6 +244,21 @@ def without_zero(hypotheses, references):
     return 100 * brevity_penalty(c, r) * math.exp(sum(logs) / 4)
 
 
+def references_first(hypotheses, references):
+    return bleu(references, hypotheses)
+
+
+def smoothed_by_one(hypotheses, references):
+    """A precision with one more match and one more n-gram; none of the twins, and no other's."""
+    pairs = [(h.split(), r.split()) for h, r in zip(hypotheses, references, strict=True)]
+    product = 1.0
+    for n in (1, 2, 3, 4):
+        counted = [clipped_matches(h, r, n) for h, r in pairs]
+        product *= (1 + sum(m for m, _ in counted)) / (1 + sum(t for _, t in counted))
+    c, r = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
+    return 100 * brevity_penalty(c, r) * product**0.25
+
+
 def whole_report(hypotheses, references):
     return sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none")
 
@@ -227,7 +268,7 @@ BLEUS = [
     ((rewarding, bleu), "longer translations are rewarded"),
     ((plain_ratio, bleu), "this is c / r"),
     ((upside_down, bleu), "not 1 − c / r"),
-    ((logarithm, bleu), "this is its logarithm"),
+    ((whole_division, bleu), "leaves the fraction out"),
     ((brevity_penalty, bleu_with("fraction")), "from 0 to 100"),
     ((brevity_penalty, mean_of_sentences(bleu)), "the mean of the sentences' scores"),
     ((brevity_penalty, mean_of_sentences(smoothed)), "the mean of the sentences' scores"),
@@ -236,6 +277,11 @@ BLEUS = [
     ((brevity_penalty, bleu_with("free")), "The brevity penalty is missing"),
     ((brevity_penalty, bleu_with("each")), "Each sentence has its own brevity penalty"),
     ((brevity_penalty, bleu_with("unclipped")), "Nothing is clipped"),
+    ((brevity_penalty, bleu_with("kinds")), "Each kind of n-gram counts once"),
+    ((brevity_penalty, bleu_with("pooled")), "Clip sentence by sentence"),
+    ((brevity_penalty, bleu_with("one at least")), "has a total of 1 here"),
+    ((brevity_penalty, references_first), "have changed places"),
+    ((brevity_penalty, smoothed_by_one), "sacreBLEU gives another score"),
     ((brevity_penalty, bleu_with("arithmetic")), "the arithmetic mean"),
     ((brevity_penalty, bleu_with("product")), "the product of the four precisions"),
     ((brevity_penalty, bleu_with("last")), "the precision of 4-grams alone"),
@@ -316,6 +362,12 @@ def draws_of_its_own(items, draws, score):
     return interval(items, drawn.tolist(), score)
 
 
+def rounded(items, draws, score):
+    scores = sorted(resampled(items, draws, score))
+    k = round(len(scores) / 40)
+    return scores[k], scores[-1 - k]
+
+
 def all_scores(items, draws, score):
     return sorted(resampled(items, draws, score))
 
@@ -352,6 +404,9 @@ BOOTSTRAPS = [
     ((quantiles, share_of_wins), "a quantile between two scores"),
     ((draws_of_its_own, share_of_wins), "two different answers"),
     ((all_scores, share_of_wins), "Expected a pair"),
+    ((rounded, share_of_wins), "leave n // 40 out at each end"),
+    ((interval, wins_by(lambda x, y: share(x, y) / (share(x, y) + share(y, x)))), "are left out"),
+    ((interval, wins_by(lambda x, y: share(x, y) > 0.5)), "in what share of the draws"),
     ((interval, wins_by(lambda x, y: 1 - share(y, x))), "the same counts as a win"),
     ((interval, wins_by(lambda x, y: (share(x, y) + 1 - share(y, x)) / 2)), "half a win"),
     ((interval, wins_by(lambda x, y: share(y, x))), "these are the wins of B"),
@@ -467,6 +522,8 @@ def first_word_last(hypothesis, reference):
 
 # Cut around the words that the reference lacks: too seldom
 unknown_words = cut_by(lambda h, r, i: h[i] not in r or h[i - 1] not in r)
+# Look a pair up in the text, where it may be found inside other words: too seldom
+in_the_text = cut_by(lambda h, r, i: " ".join(h[i - 1 : i + 1]) not in " ".join(r))
 # Cut where no three words fit: too often
 no_trigram = cut_by(lambda h, r, i: tuple(h[i - 1 : i + 2]) not in grams(r, 3))
 # Cut where another word stands in the reference at the same place: too often
@@ -503,6 +560,7 @@ NONSENSES = [
     (first_word_last, "The first word is moved to the end"),
     (unknown_words, "What would it cost, for example, to cut between"),
     (never, "This is the hypothesis as it was"),
+    (in_the_text, "to cut between “le” and “chat”"),
     (no_trigram, "cut inside a run of words that the reference has"),
     (other_place, "cut inside a run of words that the reference has"),
     (words_turned, "was matched, and is no more"),
@@ -543,6 +601,22 @@ def without_ridge(contexts, labels, new, ridge):
     return (ones(new) @ torch.linalg.lstsq(ones(contexts), y).solution).argmax(dim=1)
 
 
+def ones_without_ridge(contexts, labels, new, ridge):
+    x, y = ones(contexts), F.one_hot(labels).float()
+    penalty = ridge * torch.eye(x.shape[1])
+    penalty[-1, -1] = 0
+    return (ones(new) @ torch.linalg.solve(x.T @ x + penalty, x.T @ y)).argmax(dim=1)
+
+
+def standardised(contexts, labels, new, ridge):
+    mean, spread = contexts.mean(dim=0), contexts.std(dim=0)
+    return probe((contexts - mean) / spread, labels, (new - mean) / spread, ridge)
+
+
+def a_ridge_of_its_own(contexts, labels, new, ridge):
+    return probe(contexts, labels, new, 1.0)
+
+
 def lowest(contexts, labels, new, ridge):
     return scores(contexts, labels, new, ridge).argmin(dim=1)
 
@@ -576,6 +650,15 @@ def evidence_but(place, wrong):
     return evidence_with_a_fault
 
 
+def places_changed(*inputs):
+    accuracy, commonest, shuffled = evidence(*inputs)
+    return accuracy, shuffled, commonest
+
+
+def its_own_probe(predict, *inputs):
+    return evidence(lambda x, y, n: probe(x, y, n, 1.0), *inputs)
+
+
 def percent(*inputs):
     return tuple(100 * share for share in evidence(*inputs))
 
@@ -592,6 +675,9 @@ PROBES = [
     ((through_the_origin, evidence), "the column of ones is missing"),
     ((labels_as_numbers, evidence), "the labels are fitted as numbers"),
     ((without_ridge, evidence), "ridge is not used"),
+    ((ones_without_ridge, evidence), "ridge is not added for the column of ones"),
+    ((standardised, evidence), "brought to one scale first"),
+    ((a_ridge_of_its_own, evidence), "chooses others"),
     ((lowest, evidence), "the class with the lowest score"),
     ((of_the_training, evidence), "that the contexts of the training get"),
     ((by_heart, evidence), "the label of the nearest context"),
@@ -633,6 +719,12 @@ PROBES = [
         (probe, evidence_but(2, lambda f, x, y, n, z, o: right(f(x, y[o], x), y))),
         "the contexts of the training are examined",
     ),
+    (
+        (probe, evidence_but(2, lambda f, x, y, n, z, o: right(f(x[o], y, n), z))),
+        "the contexts are rearranged",
+    ),
+    ((probe, places_changed), "the second and the third have changed places"),
+    ((probe, its_own_probe), "the probe that is handed in gives other shares"),
     ((probe, percent), "these are percentages"),
     ((probe, numbers), "these are numbers of right answers"),
     ((probe, two_only), "expected three numbers"),
