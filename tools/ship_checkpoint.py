@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from attentively import checkpoints, evaluation
+from attentively.captioning import Captioner
 from attentively.data import corpora
 
 PRETRAINED = Path(checkpoints.__file__).parent / "pretrained"
@@ -25,8 +26,13 @@ def ship(
     target = PRETRAINED / f"{name}.safetensors"
     checkpoints.save(checkpoints.load(run), target, half_precision=True)
     rounded = checkpoints.load(target)
-    pairs = corpora.find(rounded.provenance["data"]).load("test")
-    rounded.provenance["evaluation"] = evaluation.evaluate(rounded, pairs, progress=True).scores()
+    evaluate = (
+        evaluation.evaluate_captioner
+        if isinstance(rounded.model, Captioner)
+        else evaluation.evaluate
+    )
+    held_out = corpora.find(rounded.provenance["data"]).load("test")
+    rounded.provenance["evaluation"] = evaluate(rounded, held_out, progress=True).scores()
     checkpoints.save(rounded, target, half_precision=True)
     log = run.parent / "log.jsonl"
     if log.exists():  # the training log stands beside the model
