@@ -559,6 +559,11 @@ def test_forbidden_ids_are_the_callers_choice():
     assert greedy_search(model, *source(), max_len=3)[0].ids == [A]
     assert greedy_search(model, *source(), 3, forbidden_ids=())[0].ids == [UNK_ID]
     assert beam_search(model, *source(), 3, 1, forbidden_ids=(A,))[0][0].ids == [UNK_ID]
+    assert decoding.sample(model, *source(), 3, forbidden_ids=(A,))[0][0].ids == [UNK_ID]
+    text, prompt = MarkovText(model.logits.detach()), torch.tensor([[START_ID]])
+    for how in (decoding.Beam(1), decoding.Sampling()):
+        ((found,),) = decoding.generate(text, prompt, 3, how, forbidden_ids=(A,))
+        assert found.ids == [UNK_ID]
 
 
 def test_an_impossible_token_is_never_written():
