@@ -5,6 +5,7 @@ import heapq
 import math
 from fractions import Fraction
 
+import numpy as np
 import torch
 
 from attentively.vocabulary import END_ID, START_ID
@@ -175,7 +176,7 @@ def beam_search_by_memory(step, beam_size, max_len, alpha):
         going = [each for each in extensions if each[0][-1] != END_ID][:beam_size]
         if len(found) == beam_size and all(t / length**alpha <= found[-1][0] for _, t in going):
             break
-    return [[tokens, score] for score, tokens in found]
+    return [[np.array(tokens), score] for score, tokens in found]
 
 
 # Part 4
@@ -188,6 +189,15 @@ def top_p(scores, temperature, p):
     probabilities = torch.zeros_like(ordered)
     probabilities[order] = kept / kept.sum()
     return probabilities
+
+
+def top_p_by_counting(scores, temperature, p):
+    """As many tokens as stay below p, and one; an array is returned."""
+    ordered, order = (scores / temperature).softmax(dim=0).sort(descending=True)
+    number = int((ordered.cumsum(0) < p).sum()) + 1
+    kept = np.zeros(len(scores))
+    kept[order[:number].numpy()] = ordered[:number].numpy()
+    return kept / kept.sum()
 
 
 def top_p_by_hand(scores, temperature, p):
@@ -242,7 +252,7 @@ def tipping_alphas_by_torch(short, long):
     short, long = torch.tensor(short), torch.tensor(long)
     needed = (long.log().sum() / short.log().sum()).log()
     grown = torch.tensor([len(long) / len(short), (5.0 + len(long)) / (5.0 + len(short))])
-    return [*(needed / grown.log())]
+    return needed / grown.log()
 
 
 def tipping_temperature(likelier, other, times):
@@ -353,7 +363,7 @@ RIGHT = {
     "greedy_loop": [greedy, greedy_by_rereading],
     "tables": TABLES,
     "beam": [beam_search, beam_search_by_topk, beam_search_by_memory],
-    "nucleus": [top_p, top_p_by_hand, top_p_by_masking],
+    "nucleus": [top_p, top_p_by_counting, top_p_by_hand, top_p_by_masking],
     "predictions": [
         (costs, tipping_alphas, tipping_temperature),
         (costs_by_growing, tipping_alphas_by_torch, tipping_temperature_by_search),

@@ -26,7 +26,9 @@ from attentively.vocabulary import END_ID, START_ID
 def greedy_with(*faults):
     def greedy(step, max_len):
         token, state, tokens, total, product = START_ID, None, [], 0.0, 1.0
-        first = None
+        first, added = None, 0.0
+        if "no limit" in faults:
+            max_len = 99
         if "start kept" in faults:
             tokens.append(START_ID)
         for _ in range(max_len + ("one more" in faults) - ("one fewer" in faults)):
@@ -35,6 +37,9 @@ def greedy_with(*faults):
             first = first or after
             state = first if "first state" in faults else state
             token = int(values.exp().argmax() if "least" not in faults else _least(values))
+            if "words only" in faults:
+                token = 4 + int(values[4:].argmax())
+            added += float(values[token].exp())
             if token == END_ID and "end uncounted" in faults:
                 break
             total, product = total + float(values[token]), product * float(values[token].exp())
@@ -46,7 +51,9 @@ def greedy_with(*faults):
                 tokens.append(token)
         if "tokens only" in faults:
             return tokens
-        said = {"product": product, "minus": -total, "bits": total / math.log(2)}
+        if "turned" in faults:
+            return total, tokens
+        said = {"product": product, "added": added, "minus": -total, "bits": total / math.log(2)}
         said |= {"mean": total / (len(tokens) + 1), "last": float(values[token])}
         chosen = [said[fault] for fault in faults if fault in said]
         return tokens, chosen[0] if chosen else total
@@ -67,6 +74,7 @@ GREEDIES = [
     (greedy_with("start kept"), "START is kept among the tokens"),
     (greedy_with("end uncounted"), "The log-probability of END is missing"),
     (greedy_with("product"), "This is the probability, a product"),
+    (greedy_with("added"), "Probabilities are added"),
     (greedy_with("mean"), "the mean over the tokens"),
     (greedy_with("last"), "This is the last token's alone"),
     (greedy_with("minus"), "The sign is turned"),
@@ -79,6 +87,9 @@ GREEDIES = [
     (greedy_with("start again"), "Each step reads START again"),
     (greedy_with("one more"), "One token too many"),
     (greedy_with("one fewer"), "stops one token early"),
+    (greedy_with("words only"), "END is never taken"),
+    (greedy_with("no limit"), "After max_len steps it gives up"),
+    (greedy_with("turned"), "The two stand in the wrong order"),
     (greedy_with("tokens only"), "Expected a pair, `return tokens, log_probability`"),
     (greedy_with_state_first, "Your code raises TypeError"),
 ]
@@ -212,6 +223,11 @@ def beam_with(*faults):
             length -= "end uncounted" in faults and length > 1
             if "no penalty" in faults:
                 return total
+            if "factor" in faults:
+                return total / (length * alpha) if alpha else total
+            if "gnmt" in faults:
+                return total * (6 / (5 + length)) ** alpha
+            length += "start counted" in faults
             return total * length**alpha if "multiplied" in faults else total / length**alpha
 
         values, state = step(START_ID, None)
@@ -244,6 +260,8 @@ def beam_with(*faults):
             full, best = len(found) >= beam_size, ahead[0][0] / length**alpha
             if "stop unpenalised" in faults:
                 best = ahead[0][0]
+            if "worst beginning" in faults:
+                best = ahead[-1][0] / length**alpha
             worst = found[0 if "against the best" in faults else beam_size - 1] if full else None
             if full and "never stops" not in faults and ("early" in faults or best <= worst[1]):
                 break
@@ -254,6 +272,10 @@ def beam_with(*faults):
                 states = [going[min(i, len(going) - 1)][3] for i in range(len(ahead))]
             if "first state" in faults:
                 states = [going[0][3]] * len(ahead)
+            if "last state" in faults:
+                states = [going[-1][3]] * len(ahead)
+            if "score carried" in faults:
+                ahead = [(total / length**alpha, *rest) for total, *rest in ahead]
             if length == steps:
                 break
             going = [
@@ -288,6 +310,11 @@ BEAMS = [
     (beam_with("all"), "only the beam_size likeliest go on"),
     (beam_with("by place"), "the one that stood at its place"),
     (beam_with("first state"), "All texts go on in the state of the likeliest one"),
+    (beam_with("last state"), "in the state that step returned last"),
+    (beam_with("factor"), "Alpha is an exponent: length ** alpha"),
+    (beam_with("gnmt"), "This is GNMT's penalty"),
+    (beam_with("start counted"), "END is counted, START is not"),
+    (beam_with("score carried"), "A beginning goes on with its score"),
     (beam_with("ends anywhere"), "is kept although it is not among the beam_size likeliest"),
     (beam_with("shrinking"), "the beam becomes narrower"),
     (beam_with("more kept"), "More than beam_size texts are kept"),
@@ -295,6 +322,7 @@ BEAMS = [
     (beam_with("first end"), TOO_EARLY),
     (beam_with("against the best"), TOO_EARLY),
     (beam_with("stop unpenalised"), TOO_EARLY),
+    (beam_with("worst beginning"), TOO_EARLY),
     (beam_with("never stops"), "It goes on to max_len"),
     (beam_with("unfinished"), "Texts without END are returned"),
     (beam_with("impossible"), "Extensions of probability 0"),
@@ -319,6 +347,8 @@ def top_p_with(*faults):
             probabilities = probabilities / probabilities.sum()
         else:
             probabilities = (scores / temperature).softmax(0)
+        if "no softmax" in faults:
+            probabilities = (scores / temperature).exp()
         deciding = scores.softmax(0) if "cut first" in faults else probabilities
         values, order = deciding.sort(descending="rarest" not in faults)
         running = values.cumsum(0)
@@ -346,8 +376,8 @@ def top_p_with(*faults):
         if "zero score" in faults:
             return (scores / temperature).where(mask, 0.0).softmax(0)
         cut = probabilities * mask
-        if "unshared" in faults:
-            return cut
+        if "unshared" in faults or "over p" in faults:
+            return cut / p if "over p" in faults else cut
         cut = mask / mask.sum() if "even" in faults else cut / cut.sum()
         if "logarithms" in faults:
             return cut.log()
@@ -362,6 +392,8 @@ def nothing_returned(scores, temperature, p):
 
 NUCLEI = [
     (top_p_with("unshared"), "What is left does not sum to 1"),
+    (top_p_with("over p"), "What is left is divided by p"),
+    (top_p_with("no softmax"), "The exponentials are held against p"),
     (top_p_with("sorted"), "stand in the order of their size"),
     (top_p_with("crossing"), "The token with which p is reached is dropped"),
     (top_p_with("crossing", "first kept"), "The token with which p is reached is dropped"),
@@ -437,6 +469,11 @@ PREDICTIONS = [
     (costs_with(greedy=lambda w, n, k: n * w), "one call gives the log-probabilities of all"),
     (costs_with(beam=lambda w, n, k: n * k), "the beam is not full from the start"),
     (costs_with(beam=lambda w, n, k: 1 + (n - 1) * k), "the beam is not full from the start"),
+    (costs_with(beam=lambda w, n, k: 1 + w + (n - 2) * k), "then for each two words"),
+    (
+        costs_with(beam=lambda w, n, k: sum(min(k, (w + 1) ** i) for i in range(n))),
+        "a text that has ended does not go on",
+    ),
     (costs_with(beam=lambda w, n, k: n), "each beginning needs a call of its own"),
     (costs_with(beam=lambda w, n, k: n * k * w), "one call gives the log-probabilities of all"),
     ((costs, one_alpha, tipping_temperature), "Expected a pair"),
@@ -465,12 +502,17 @@ PREDICTIONS = [
         alphas_with("power", lambda s, l: summed(l) / summed(s) / (len(l) / len(s))),
         "alpha is an exponent, not a factor",
     ),
+    (
+        alphas_with("power", lambda s, l: summed(l) / summed(s) / math.log(len(l) / len(s))),
+        "of the ratio of the sums, too",
+    ),
     (alphas_with("gnmt", lambda s, l: 1 / tipping_alphas(s, l)[1]), "this is its inverse"),
     (alphas_with("gnmt", lambda s, l: 1.0), "At the expected alpha the score of both is"),
     (temperature_with(lambda a, b, n: math.log(n) / math.log(a / b)), "this is its inverse"),
     (temperature_with(lambda a, b, n: a / b / n), "divides the scores, logarithms"),
     (temperature_with(lambda a, b, n: n * b / a), "divides the scores, logarithms"),
     (temperature_with(lambda a, b, n: math.log(a / b) / n), "of `times` the logarithm is needed"),
+    (temperature_with(lambda a, b, n: math.log(b / a) / math.log(n)), "the sign is turned"),
     (temperature_with(lambda a, b, n: 1.0), "the softmax of the scores divided by it"),
 ]
 
@@ -500,6 +542,8 @@ def clones_with(*faults):
                     ended.append((kept, totals[place].item()))
                     if "go on" not in faults:
                         totals[place] = -torch.inf
+            if "early" in faults and len(ended) >= beam_size:
+                break
         ended.sort(key=lambda pair: pair[1], reverse="worst first" not in faults)
         return ended if "all" in faults else ended[:beam_size]
 
@@ -510,6 +554,8 @@ def ranked_with(*faults):
     def ranked(ended, alpha):
         def score(pair):
             length = len(pair[0]) + ("end" not in faults)
+            if "factor" in faults:
+                return pair[1] / (length * alpha) if alpha else pair[1]
             return pair[1] * length**alpha if "times" in faults else pair[1] / length**alpha
 
         order = sorted(ended, key=score, reverse="turned" not in faults)
@@ -535,10 +581,11 @@ def drawn_with(*faults):
             ordered, order = shares.sort(descending=True)
             running = ordered.cumsum(0)
             ordered[(running if "crossing" in faults else running - ordered) > p] = 0.0
+            last = int((ordered > 0).sum()) if "clamped" in faults else len(order)
             if "unshared" not in faults and ordered.any():
                 ordered = ordered / ordered.sum()
             place = int((ordered.cumsum(0) <= number).sum())
-            token = int(order[min(place, len(order) - 1)])
+            token = int(order[min(place, last - 1)])
             if token == END_ID:
                 break
             tokens.append(token)
@@ -559,9 +606,11 @@ HUNTS = [
     (hunted(clones_with("end kept")), "is said to have the log-probability"),
     (hunted(clones_with("worst first")), "the likeliest first"),
     (hunted(clones_with("all")), "clones: Pairs (tokens, log-probability)"),
+    (hunted(clones_with("early")), "what ended in max_len steps"),
     (hunted(second=ranked_with("times", "end")), "still multiplied, and END is not counted"),
     (hunted(second=ranked_with("times")), "the longer a text, the worse its score"),
     (hunted(second=ranked_with("end")), "END is not counted in the length"),
+    (hunted(second=ranked_with("factor")), "Alpha is an exponent: length ** alpha"),
     (hunted(second=ranked_with("turned")), "ranked: the worst stands first"),
     (hunted(second=ranked_with("pairs")), "ranked: the texts, best first"),
     (hunted(second=by_log_probability), "alpha has no part in it"),
@@ -569,6 +618,7 @@ HUNTS = [
     (hunted(third=drawn_with("shares")), "which undoes it"),
     (hunted(third=drawn_with("crossing")), "the token with which p is reached is dropped"),
     (hunted(third=drawn_with("unshared")), "a number above the sum draws the rarest"),
+    (hunted(third=drawn_with("unshared", "clamped")), "its last token takes all numbers above"),
     (hunted(third=drawn_with("crossing", "unshared")), "to be kept; and what is kept"),
 ]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -186,9 +187,9 @@ def _ask(
 
 
 def _as_lists(answer: object) -> object:
-    """Return tensors with axes, tuples and named tuples as lists; all else as it is."""
-    if type(answer) is Tensor and answer.dim():
-        return answer.tolist()
+    """Return tensors and arrays with axes, tuples and named tuples as lists; all else as it is."""
+    if type(answer) in (Tensor, np.ndarray) and cast(Tensor, answer).ndim:
+        return cast(Tensor, answer).tolist()
     if isinstance(answer, list | tuple):
         return [_as_lists(item) for item in answer]
     return answer
@@ -206,17 +207,21 @@ def _greedy(step: Step, max_len: int, fault: str = "") -> list[object]:
     """Write greedily, with the fault named."""
     token, state, first = START_ID, None, None
     tokens: list[int] = []
-    total, product = 0.0, 1.0
-    for _ in range(max_len + (fault == "one more") - (fault == "one fewer")):
+    total, product, added = 0.0, 1.0, 0.0
+    steps = {"one more": max_len + 1, "one fewer": max_len - 1, "no limit": 2 * max_len + 9}
+    for _ in range(steps.get(fault, max_len)):
         log_probabilities, after = step(token, state)
         first = first or after
         state = first if fault == "first state" else after
         if fault == "least":
             log_probabilities = log_probabilities.masked_fill(log_probabilities.isinf(), math.inf)
             token = int(log_probabilities.argmin())
+        elif fault == "words only":
+            token = 4 + int(log_probabilities[4:].argmax())
         else:
             token = int(log_probabilities.argmax())
         value = float(log_probabilities[token])
+        added += math.exp(value)
         if token == END_ID and fault not in ("on", "on, end kept"):
             total += value * (fault != "end uncounted")
             product *= math.exp(value)
@@ -230,12 +235,14 @@ def _greedy(step: Step, max_len: int, fault: str = "") -> list[object]:
     tokens = [START_ID] * (fault == "start kept") + tokens
     totals = {
         "product": product,
+        "added": added,
         "mean": total / (len(tokens) + 1),
         "last": value,
         "minus": -total,
         "bits": total / math.log(2),
     }
-    return [tokens, totals.get(fault, total)]
+    answer: list[object] = [tokens, totals.get(fault, total)]
+    return answer[::-1] if fault == "turned" else answer
 
 
 _GREEDY_FAULTS = {
@@ -245,6 +252,8 @@ _GREEDY_FAULTS = {
     "product": "This is the probability, a product. Its logarithm is asked for: add "
     "log-probabilities.",
     "mean": "This is the mean over the tokens. The log-probability of a text is their sum.",
+    "added": "Probabilities are added. Those of several steps are multiplied, so their logarithms "
+    "are added.",
     "last": "This is the last token's alone. The log-probability of a text is the sum of all.",
     "minus": "The sign is turned. The logarithm of a probability is never above zero.",
     "bits": "This is a logarithm to the base 2; step gives natural logarithms: add them as they "
@@ -252,12 +261,16 @@ _GREEDY_FAULTS = {
     "on": "It goes on after END until max_len, and what is said there means nothing.",
     "on, end kept": "It goes on after END until max_len, and what is said there means nothing.",
     "least": "The least likely token is taken.",
+    "words only": "END is never taken. It is a token like the others: where it is the likeliest, "
+    "the text is over.",
+    "turned": "The two stand in the wrong order: first the tokens, then the log-probability.",
     "first state": "Each step is asked in the state after START. Pass on the state that step "
     "returned last.",
     "start again": "Each step reads START again. From the second on it reads the last token "
     "written.",
     "one more": "One token too many: max_len counts every token asked for, END too.",
     "one fewer": "It stops one token early: max_len tokens may be asked for, END among them.",
+    "no limit": "It goes on until END comes. After max_len steps it gives up.",
 }
 
 # Tables of growing size. "a b" ends surely or nearly so, and what follows depends on all before.
@@ -499,7 +512,13 @@ def search(
     ended: list[tuple[float, list[int], float]] = []
     for length in range(1, max_len + 1 + (fault == "one more") - (fault == "one fewer")):
         counted = length - (fault == "end uncounted" and length > 1)
-        divisor = {"multiplied": counted**-alpha}.get(fault, counted**alpha)
+        divisors = {
+            "multiplied": counted**-alpha,
+            "factor": counted * alpha or 1.0,
+            "start counted": (length + 1) ** alpha,
+            "gnmt": _gnmt(length) ** alpha,
+        }
+        divisor = divisors.get(fault, counted**alpha)
         extensions, afters = [], []
         for text in live:
             values, after = step(text.tokens[-1] if text.tokens else START_ID, text.state)
@@ -529,9 +548,11 @@ def search(
             live = [
                 text._replace(state=afters[min(i, len(afters) - 1)]) for i, text in enumerate(live)
             ]
-        if fault == "first state":
-            live = [text._replace(state=afters[0]) for text in live]
-        if not live or _over(fault, live[0].total / divisor, live[0].total, ended, beam_size):
+        if fault in ("first state", "last state"):
+            live = [text._replace(state=afters[-(fault == "last state")]) for text in live]
+        if fault == "score carried":
+            live = [text._replace(total=text.total / divisor) for text in live]
+        if not live or _over(fault, [text.total for text in live], divisor, ended, beam_size):
             break
     if fault == "unfinished":
         ended += [(-math.inf, text.tokens, text.total / max_len**alpha) for text in live]
@@ -542,8 +563,8 @@ def search(
 
 def _over(
     fault: str,
-    best_live: float,
-    raw: float,
+    live: Sequence[float],
+    divisor: float,
     ended: Sequence[tuple[float, list[int], float]],
     beam_size: int,
 ) -> bool:
@@ -553,9 +574,10 @@ def _over(
         return False
     if fault == "early":
         return True
-    if fault == "against the best":
-        return best_live <= ended[0][2]
-    return (raw if fault == "stop unpenalised" else best_live) <= ended[beam_size - 1][2]
+    if fault == "stop unpenalised":
+        divisor = 1.0
+    best_live = live[-(fault == "worst beginning")] / divisor
+    return best_live <= ended[0 if fault == "against the best" else beam_size - 1][2]
 
 
 _TOO_EARLY = (
@@ -572,6 +594,11 @@ _SEARCH_FAULTS = {
     "in the sum.",
     "multiplied": "The log-probability is multiplied by length ** alpha. It is negative: what "
     "should favour long texts punishes them.",
+    "factor": "The length is multiplied by alpha. Alpha is an exponent: length ** alpha.",
+    "start counted": "The length is one too great: END is counted, START is not.",
+    "gnmt": "This is GNMT's penalty. Here the score is the log-probability / length ** alpha.",
+    "score carried": "A beginning goes on with its score. Keep its log-probability; divide only to "
+    "compare.",
     "worst first": "The worst stands first. Return the best first.",
     "no sum": "Each extension has its last token's log-probability only. Add that of its "
     "beginning.",
@@ -582,6 +609,8 @@ _SEARCH_FAULTS = {
     "beginning. Carry the state with the text.",
     "first state": "All texts go on in the state of the likeliest one. Carry each text's state "
     "with it.",
+    "last state": "All texts go on in the state that step returned last. Carry each text's state "
+    "with it.",
     "ends anywhere": "An extension that ends is kept although it is not among the beam_size "
     "likeliest extensions.",
     "shrinking": "Texts that end take the place of beginnings: the beam becomes narrower. The "
@@ -591,6 +620,7 @@ _SEARCH_FAULTS = {
     "early": _TOO_EARLY,
     "first end": _TOO_EARLY,
     "against the best": _TOO_EARLY,
+    "worst beginning": _TOO_EARLY,
     "stop unpenalised": _TOO_EARLY,
     "never stops": "It goes on to max_len. Rule 5: once beam_size texts are kept and the likeliest "
     "beginning, scored at its present length, beats none of them, it stops.",
@@ -615,6 +645,7 @@ CASES: list[_SearchCase] = [
     (_random_table(9, 1, 2), 2, 5, 1.0),
     (_random_table(44, 1, 2), 3, 5, 1.0),
     (_random_table(25, 1, 2), 2, 2, 0.0),
+    (_random_table(2, 1, 2), 2, 4, 0.5),
 ]
 FURTHER: list[_SearchCase] = [
     (_random_table(1, 3, 3), 1, 5, 0.7),
@@ -679,6 +710,8 @@ def _top_p(scores: Tensor, temperature: float, p: float, fault: str = "") -> Ten
     hot = plain.softmax(0) if fault == "cut first" else (plain / temperature).softmax(0)
     if fault == "cold":
         hot = plain.softmax(0)
+    if fault == "no softmax":
+        hot = (plain / temperature).exp()
     order = hot.argsort(descending=fault != "rarest")
     ordered = hot[order]
     before = ordered.cumsum(0) - ordered
@@ -708,8 +741,8 @@ def _top_p(scores: Tensor, temperature: float, p: float, fault: str = "") -> Ten
     if fault == "cut first":
         logits = (plain / temperature).masked_fill(probabilities == 0, -math.inf)
         return logits.softmax(0).float()
-    if fault == "unshared":
-        return probabilities.float()
+    if fault in ("unshared", "over p"):
+        return (probabilities / (p if fault == "over p" else 1)).float()
     if fault == "logarithms":
         return (probabilities / probabilities.sum()).log().float()
     if fault == "softmax again":
@@ -723,6 +756,8 @@ def _top_p(scores: Tensor, temperature: float, p: float, fault: str = "") -> Ten
 _TOP_P_FAULTS = {
     "ties": "Of tokens that are equally likely all are kept. As few as reach p: which of them is "
     "left to you.",
+    "no softmax": "The exponentials are held against p before they are shared out. First the "
+    "softmax: they need not sum to 1.",
     "cut first": "The cut comes before the temperature. First the temperature, then the cut: a "
     "higher one keeps more tokens.",
     "hot": "Scores are multiplied by the temperature. Divide: a high one makes tokens more alike.",
@@ -733,6 +768,7 @@ _TOP_P_FAULTS = {
     "zero score": "What is cut off gets the score 0, and exp(0) is 1. Its score is −inf, its "
     "probability 0.",
     "unshared": "What is left does not sum to 1. Divide by its sum: those kept share out the rest.",
+    "over p": "What is left is divided by p. It reaches p, and may be more: divide by its sum.",
     "sorted": "The probabilities stand in the order of their size. Each belongs to its own token: "
     "put them back.",
     "crossing dropped": "The token with which p is reached is dropped. It is kept: without it the "
@@ -754,10 +790,10 @@ _TOP_P_FAULTS = {
 @_parts.part("top-p", "top_p")
 def nucleus(candidate: object, thorough: bool = False) -> None:
     """Check what is kept and how it is shared out, ties and single tokens too."""
-    logs = [([0.25, 0.05, 0.4, 0.1, 0.2], 0.55), ([0.6, 0.3, 0.1], 0.8)]
+    logs = [([0.25, 0.08, 0.36, 0.1, 0.21], 0.6), ([0.6, 0.3, 0.1], 0.8)]
     cases = [(torch.tensor(row).log(), 1.0, p) for row, p in logs]
     cases += [
-        (torch.tensor([2.0, 0.0, 1.0, -1.0]), 2.0, 0.7),
+        (torch.tensor([2.0, 0.0, 1.0, -1.0]), 2.0, 0.9),
         (torch.tensor([2.0, 0.0, 1.0, -1.0]), 0.5, 0.93),
         (torch.tensor([1.0, 3.0, 0.0]), 1.0, 0.1),
         (torch.tensor([0.4, 0.2, 0.2, 0.2]).log(), 1.0, 0.5),
@@ -798,6 +834,8 @@ def _as_floats(answer: object) -> object:
     if isinstance(answer, list | tuple):
         numbers = [plain_number(value) for value in answer]
         return torch.tensor(numbers) * 1.0 if None not in numbers else answer
+    if isinstance(answer, np.ndarray):
+        answer = torch.as_tensor(answer)
     return answer.float() if type(answer) is Tensor and answer.is_floating_point() else answer
 
 
@@ -809,7 +847,7 @@ def predictions(
     costs: object, tipping_alphas: object, tipping_temperature: object, thorough: bool = False
 ) -> None:
     """Hold what is foretold against what is counted and found by trying."""
-    for sizes in [(2, 3, 2), (3, 4, 5), *[(5, 3, 7), (2, 6, 11), (4, 1, 3)] * thorough]:
+    for sizes in [(2, 4, 5), (3, 4, 5), *[(5, 3, 7), (2, 6, 11), (4, 1, 3)] * thorough]:
         _expect_costs(costs, dict(zip(("words", "max_len", "beam_size"), sizes, strict=True)))
     texts: list[tuple[list[float], list[float]]] = [
         ([0.5, 0.4], [0.8, 0.5, 0.4]),
@@ -870,7 +908,10 @@ def _miscounted(words: int, max_len: int, beam_size: int) -> dict[str, list[tupl
         return sum(words**n for n in lengths)
 
     end_too = "END is one of the max_len tokens, so a text has at most max_len - 1 words."
-    full = "the beam is not full from the start: there is one beginning, then one for each word."
+    full = (
+        "the beam is not full from the start: there is one beginning, then one for each word, then "
+        "for each two words, until there are beam_size."
+    )
     return {
         "texts": [
             ("the empty text is one of them.", sizes(range(1, max_len))),
@@ -889,6 +930,12 @@ def _miscounted(words: int, max_len: int, beam_size: int) -> dict[str, list[tupl
         "beam": [
             (full, beam_size * max_len),
             (full, 1 + beam_size * (max_len - 1)),
+            (full, 1 + words + beam_size * (max_len - 2)),
+            (full, 1 + min(beam_size, words) * (max_len - 1)),
+            (
+                "a text that has ended does not go on: there are only the words to extend by.",
+                sum(min(beam_size, (words + 1) ** n) for n in range(max_len)),
+            ),
             ("what comes out of the last call is not read any more.", beam_size * (max_len + 1)),
             ("each beginning needs a call of its own.", max_len),
             ("one call gives the log-probabilities of all tokens.", beam_size * max_len * words),
@@ -914,7 +961,7 @@ def _gnmt(length: int) -> float:
 
 def _expect_alphas(candidate: object, asked: Mapping[str, list[float]]) -> None:
     answer = call_twice(candidate, asked)
-    pair = expect_pair(answer, ("alpha of power", "alpha of gnmt"), asked)
+    pair = expect_pair(_as_lists(answer), ("alpha of power", "alpha of gnmt"), asked)
     _expect_alpha(pair[0], "power", _power, _gnmt, asked)
     _expect_alpha(pair[1], "gnmt", _gnmt, _power, asked)
 
@@ -949,6 +996,7 @@ def _expect_alpha(
             "alpha is an exponent, not a factor: solve by logarithms.",
             lambda: ratio / math.exp(growth(base)),
         ),
+        ("of the ratio of the sums, too, the logarithm is needed.", lambda: ratio / growth(base)),
         ("this is its inverse.", lambda: 1 / right),
     ]
     twins = [
@@ -974,6 +1022,7 @@ def _expect_temperature(candidate: object, asked: Mapping[str, float]) -> None:
         ("temperature divides the scores, logarithms; not the probabilities.", odds / times),
         ("temperature divides the scores, logarithms; not the probabilities.", times / odds),
         ("of `times` the logarithm is needed as well.", math.log(odds) / times),
+        ("the sign is turned.", -right),
     ]
     twins = [Twin(f"tipping_temperature: {said}", lambda *_, w=number: w) for said, number in wrong]
     hint = f"At {right:.3f} the softmax of the scores divided by it makes them {times:g} to 1."
@@ -1046,6 +1095,7 @@ def bug_hunt(clones: object, ranked: object, drawn: object, thorough: bool = Fal
 
 def _examine_clones(candidate: object, thorough: bool) -> None:
     cases = [(_FORK, 2, 4), (_random_table(10, 2, 2), 2, 5), (_random_table(5, 2, 3), 3, 5)]
+    cases.append((_random_table(2, 1, 2), 2, 4))
     if thorough:
         cases += [(_random_table(seed, 3, 3), width, 6) for seed, width in ((7, 5), (8, 2), (9, 7))]
     for table, beam_size, max_len in cases:
@@ -1088,7 +1138,7 @@ def _examine_clones_on(
                     f"the model gives it {true:.4g}. A text must go on in the state of its parent, "
                     f"whose place it may have left.\n{describe(shown)}"
                 )
-    hint = "Pairs (tokens, log-probability) of those that ended, the likeliest first."
+    hint = "Pairs (tokens, log-probability) of what ended in max_len steps, the likeliest first."
     expect_value(answer, expected, "clones", shown, hint=f"clones: {hint}")
 
 
@@ -1112,6 +1162,8 @@ def _ranked(ended: _Ended, alpha: float, fault: str = "") -> list[list[int]]:
         length = len(pair[0]) + (fault not in ("as it was", "end"))
         if fault in ("as it was", "multiplied"):
             return pair[1] * length**alpha
+        if fault == "factor":
+            return pair[1] / (length * alpha or 1)
         return pair[1] / length ** (0 if fault == "alpha" else alpha)
 
     return [tokens for tokens, _ in sorted(ended, key=score, reverse=fault != "turned")]
@@ -1125,6 +1177,7 @@ _RANKED_FAULTS = {
     "sum.",
     "turned": "the worst stands first.",
     "alpha": "alpha has no part in it.",
+    "factor": "the length is multiplied by alpha. Alpha is an exponent: length ** alpha.",
 }
 
 
@@ -1133,6 +1186,7 @@ def _examine_ranked(candidate: object, thorough: bool) -> None:
         ([([4, 5], -1.0), ([4, 5, 6], -1.3), ([4], -1.5), ([4, 5, 6, 4, 5], -2.0)], 1.0),
         ([([4, 5], -2.0), ([4, 5, 4, 5, 4, 5], -2.1), ([6], -1.9)], 0.0),
         ([([], -0.9), ([4, 5], -2.0), ([5, 5, 5, 6], -3.1)], 1.0),
+        ([([4], -1.5), ([4, 5, 6, 4, 5], -2.9), ([4, 5], -1.7)], 0.5),
     ]
     if thorough:
         texts = [([4] * n, -0.3 * n**1.2 - 0.5) for n in (7, 2, 11, 3, 5, 1)]
@@ -1153,6 +1207,7 @@ _DRAWN_FAULTS = {
     "undoes it",
     "crossing": "the token with which p is reached is dropped, though it is to be kept",
     "unshared": "what is kept does not sum to 1, so a number above the sum draws the rarest token",
+    "clamped": "what is kept does not sum to 1, and its last token takes all numbers above the sum",
 }
 
 
@@ -1176,10 +1231,11 @@ def _drawn(
         running = ordered.cumsum(0)
         kept = running <= p if "crossing" in faults else running - ordered < p
         ordered = ordered * kept
-        if "unshared" not in faults and kept.any():
+        if not {"unshared", "clamped"} & {*faults} and kept.any():
             ordered = ordered / ordered.sum()
         place = int((ordered.cumsum(0) <= number).sum())
-        token = int(order[min(place, len(order) - 1)])
+        last = int(kept.sum()) if "clamped" in faults else len(order)
+        token = int(order[min(place, last - 1)])
         if token == END_ID:
             break
         tokens.append(token)
@@ -1195,6 +1251,7 @@ _DRAWS: list[tuple[Table, int, float, float, list[float]]] = [
     ({"": {"a": 0.6, "b": 0.3, "END": 0.1}}, 3, 0.3, 0.98, [0.75, 0.5, 0.5]),
     (_TWO_WORDS, 5, 1.0, 0.5, [0.99, 0.9, 0.99, 0.9, 0.9]),
     (_AGAIN, 3, 2.0, 0.85, [0.2, 0.45, 0.9, 0.5]),
+    (_EVER_THE_SAME, 2, 3.0, 0.7, [0.65, 0.93]),
 ]
 
 
