@@ -1,0 +1,158 @@
+"""The checks of 10_visual_attention, beyond what its bank of answers proves."""
+
+import pytest
+import right_answers_10 as right
+import torch
+import wrong_answers_10 as wrong
+from assignments import call, message
+from torch.nn import functional as F
+
+from attentively.captioning import RECEPTIVE_FIELD, STRIDE
+from attentively.checkpoints import load_pretrained
+from attentively.checks import CheckFailed, Part
+from attentively.checks import visual_attention as checks
+from attentively.data import digits
+from attentively.writing import caption
+
+
+def test_each_part_has_ten_wrong_answers_or_more():
+    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+
+
+def test_ready_says_so(capsys):
+    checks.ready()
+    assert capsys.readouterr().out.endswith("Ready.\n")
+
+
+def test_every_known_mistake_is_one_that_the_bank_makes():
+    parts = {name: part for name, part in vars(checks).items() if isinstance(part, Part)}
+    said = " ".join(
+        " ".join(message(parts[name], answer).split())
+        for name, answers in wrong.WRONG.items()
+        for answer, _ in answers
+    )
+    named = [value for name, value in vars(checks).items() if name.endswith("_TWINS")]
+    diagnoses = {twin[0] for twins in named for twin in twins}
+    assert len(diagnoses) > 60
+    assert [diagnosis for diagnosis in sorted(diagnoses) if diagnosis not in said] == []
+
+
+# Part 2
+
+
+def test_a_step_that_fails_only_inside_the_captioner_is_caught():
+    """It is right for batches smaller than the captioner's, which describes three images."""
+
+    def step(word, state, *given):
+        new_state, context, weights = right.step(word, state, *given)
+        return (new_state if len(word) < 3 else -new_state), context, weights
+
+    checks._expect_same_captions(right.first_state, right.step)
+    with pytest.raises(CheckFailed, match="inside the trained captioner"):
+        checks._expect_same_captions(right.first_state, step)
+
+
+# Part 3
+
+
+@pytest.mark.parametrize(("words", "places"), [(1, 1), (2, 5), (7, 3), (5, 5)])
+def test_no_penalty_is_below_the_least_or_above_the_most(words, places):
+    mask = torch.ones(200, words, dtype=torch.bool)
+    for sharpness in (0.1, 1.0, 30.0):
+        weights = (sharpness * torch.randn(200, words, places)).softmax(dim=-1)
+        for one in weights:
+            found = right.penalty(one.unsqueeze(0), mask[:1]).item()
+            assert right.least(words, places) - 1e-4 <= found <= right.most(words, places) + 1e-4
+    assert right.least_of_an_even_focus(words, places).item() == pytest.approx(
+        right.least(words, places), abs=1e-4
+    )
+    assert right.most_of_one_place(words, places) == pytest.approx(right.most(words, places))
+
+
+# Part 4
+
+
+@pytest.mark.parametrize(
+    ("layers", "length", "places"), checks._STACKS + checks._FURTHER_STACKS, ids=str
+)
+def test_the_pixels_are_those_that_a_convolution_of_ones_reads(layers, length, places):
+    for place in places:
+        expected = tuple(right.pixels_by_trying(layers, length, place).tolist())
+        assert checks._seen(layers, length, place) == expected
+
+
+def test_the_packages_layers_see_what_the_package_says():
+    first, last = checks._seen(checks._PACKAGE, 36, 1)
+    assert last - first + 1 == RECEPTIVE_FIELD
+    assert checks._seen(checks._PACKAGE, 48, 2)[0] - first == STRIDE
+
+
+# Part 5
+
+
+@pytest.mark.parametrize(("place", "number"), [(0, 11), (1, 1), (2, 23)])
+def test_what_was_recorded_belongs_to_held_out_scenes(place, number):
+    words, weights, boxes = checks.described()[place]
+    scene = digits.load("test", number + 1)[number]
+    model = load_pretrained(checks.MODEL)
+    (described,) = caption(model, scene.image.unsqueeze(0), beam_size=1, need_weights=True)
+    assert described.tgt_tokens == words
+    assert described.weights is not None  # they were asked for
+    assert torch.allclose(described.weights.reshape(weights.shape), weights, atol=0.02)
+    focus = digits.ground(scene.cells, words[:-1])  # without <end>
+    assert focus is not None
+    assert weights.shape == (len(words), digits.ROWS, digits.COLUMNS)
+    for word, places, box in zip(words, [*focus, frozenset()], boxes, strict=True):
+        assert (box is not None) == (word in digits.DIGITS)
+        if box is not None:
+            (place,) = places
+            assert box == ink(scene.image[0], *divmod(place, digits.COLUMNS))
+
+
+def ink(image, row, column):
+    """Return the box around what is drawn in a cell of the grid."""
+    cell = digits.CELL_SIZE
+    drawn = image[row * cell : (row + 1) * cell, column * cell : (column + 1) * cell] > 0
+    down, across = (drawn.any(dim=axis).nonzero().flatten().tolist() for axis in (1, 0))
+    top, left = row * cell, column * cell
+    return top + down[0], left + across[0], top + down[-1] + 1, left + across[-1] + 1
+
+
+# Part 6
+
+FAULTS = {
+    "order": False,
+    "shift": lambda cell: 0,
+    "mirror": True,
+    "wrap": True,
+    "share": False,
+    "pad": False,
+}
+NAMED = [
+    "read column by column",
+    "It belongs to the middle",
+    "have changed places",
+    "opposite border",
+    "Every word's largest heat is 1",
+    "Padding has heat",
+]
+
+
+@pytest.mark.parametrize("mended", range(len(FAULTS)))
+def test_the_faults_are_named_one_by_one_as_they_are_mended(mended):
+    faults = dict(list(FAULTS.items())[mended:])
+    said = " ".join(message(checks.bug_hunt, wrong.heat_with(**faults)).split())
+    assert NAMED[mended] in said
+    assert said.count("Right so far") == (mended > 0)
+
+
+def test_a_function_without_faults_passes():
+    call(checks.bug_hunt, wrong.heat_with(), thorough=True)
+
+
+def test_bilinear_heat_keeps_the_weight_of_every_place():
+    """Why the heat sums to 1 when it is divided by the pixels of a square."""
+    for rows, columns, cell in ((2, 3, 12), (3, 5, 2), (1, 1, 7)):
+        places = torch.eye(rows * columns).reshape(1, -1, rows, columns)
+        heat = F.interpolate(places, scale_factor=cell, mode="bilinear", align_corners=False)
+        assert torch.allclose(heat.sum(dim=(2, 3)), torch.tensor(float(cell**2)))
