@@ -524,6 +524,8 @@ def first_word_last(hypothesis, reference):
 unknown_words = cut_by(lambda h, r, i: h[i] not in r or h[i - 1] not in r)
 # Look a pair up in the text, where it may be found inside other words: too seldom
 in_the_text = cut_by(lambda h, r, i: " ".join(h[i - 1 : i + 1]) not in " ".join(r))
+# Keep together what the reference has in either order: too seldom
+either_order = cut_by(lambda h, r, i: not {(h[i - 1], h[i]), (h[i], h[i - 1])} & {*grams(r, 2)})
 # Cut where no three words fit: too often
 no_trigram = cut_by(lambda h, r, i: tuple(h[i - 1 : i + 2]) not in grams(r, 3))
 # Cut where another word stands in the reference at the same place: too often
@@ -560,6 +562,7 @@ NONSENSES = [
     (first_word_last, "The first word is moved to the end"),
     (unknown_words, "What would it cost, for example, to cut between"),
     (never, "This is the hypothesis as it was"),
+    (either_order, "to cut between “chat” and “le”"),
     (in_the_text, "to cut between “le” and “chat”"),
     (no_trigram, "cut inside a run of words that the reference has"),
     (other_place, "cut inside a run of words that the reference has"),

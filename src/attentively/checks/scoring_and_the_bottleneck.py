@@ -935,6 +935,7 @@ _NONSENSE_CASES = [
     ("le chat dort bien ici", "le chat dort"),
     ("le lait boit le chat", "le chat boit le lait"),
     ("le chat", "une belle chatte dort"),
+    ("chat le", "le chat dort"),
     ("deux filles voient un oiseau", "deux filles voient un oiseau"),
     ("oui", "non"),
     (
