@@ -2,6 +2,7 @@
 
 from attentively.experiments import (
     bottleneck,
+    captions,
     context_probe,
     decoding,
     exposure,
@@ -15,6 +16,7 @@ EXPERIMENTS = {
     experiment.name: experiment
     for experiment in [
         bottleneck.EXPERIMENT,
+        captions.EXPERIMENT,
         context_probe.EXPERIMENT,
         decoding.EXPERIMENT,
         exposure.EXPERIMENT,

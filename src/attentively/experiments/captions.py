@@ -1,0 +1,242 @@
+"""Captions: what the penalty on uneven looking, and a larger receptive field, do to the focus.
+
+Every condition describes the same scenes of digits, with the same decoder and number of steps.
+What differs is the doubly stochastic penalty, and how much of the image a place of the feature
+map sees.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attentively import device
+from attentively.captioning import Captioner, CaptionerConfig, doubly_stochastic_penalty
+from attentively.checkpoints import Checkpoint
+from attentively.data import digits
+from attentively.data.batches import ImageExample, encode_scenes, in_order
+from attentively.data.digits import CELL_SIZE, COLUMNS, DIGITS, DigitScene
+from attentively.decoding import evaluating
+from attentively.evaluation import evaluate_captioner
+from attentively.experiments.runner import Experiment, Row
+from attentively.tasks import Captioning
+from attentively.training import Trainer, TrainingConfig
+from attentively.vocabulary import Vocabulary, WordTokenizer
+
+STEPS = 700
+LEARNING_RATE = 3e-3
+
+
+class Naming(NamedTuple):
+    """A word of a caption that names a digit."""
+
+    scene: int
+    step: int
+    """The place of the word in the caption, from 0."""
+    named: frozenset[int]
+    """The places where that digit stands."""
+
+
+def count_digits(scene: DigitScene) -> int:
+    """Return how many places of the scene hold a digit."""
+    return sum(cell is not None for cell in scene.cells)
+
+
+def new_checkpoint(
+    seed: int, provenance: dict[str, Any] | None = None, **settings: Any
+) -> Checkpoint:
+    """Return an untrained captioner that knows every word of the captions.
+
+    `settings` are those of `CaptionerConfig`, where they are not its defaults.
+    """
+    tokenizer = WordTokenizer(Vocabulary(digits.words()))
+    torch.manual_seed(seed)
+    model = Captioner(CaptionerConfig(len(tokenizer), **settings))
+    return Checkpoint(model, None, tokenizer, provenance or {})
+
+
+def train(
+    checkpoint: Checkpoint,
+    steps: int,
+    seed: int,
+    attention_penalty: float = 0.0,
+    directory: Path | None = None,
+    train_scenes: int = 10_000,
+) -> Trainer:
+    """Train on scenes of the training split; go on if `directory` holds a run."""
+    assert checkpoint.tgt_tokenizer is not None  # a captioner writes
+    config = TrainingConfig(
+        steps=steps,
+        learning_rate=LEARNING_RATE,
+        schedule="constant",
+        attention_penalty=attention_penalty,
+        validate_every=max(10, steps // 4),
+        seed=seed,
+    )
+    examples, validation = (
+        encode_scenes(digits.load(split, number), checkpoint.tgt_tokenizer)
+        for split, number in (("train", train_scenes), ("validation", max(20, train_scenes // 40)))
+    )
+    trainer = Trainer(checkpoint, examples, validation, config, directory, progress=False)
+    resume = directory is not None and (directory / "last.safetensors").exists()
+    trainer.fit(resume=resume)
+    return trainer
+
+
+def measure(attention_penalty: float, mixing: int, seed: int, quick: bool, directory: Path) -> Row:
+    """Train one captioner; see if what it says is true, and if it looks at what it names."""
+    provenance = {
+        "command": "attentively experiment captions",
+        "data": "digit-scenes",
+        "data_licence": "CC BY 4.0",
+        "attribution": "digits by Alpaydin & Kaynak (1998), by way of scikit-learn",
+        "seed": seed,
+        "device": device.describe(device.best()),
+    }
+    checkpoint = new_checkpoint(seed, provenance, mixing=mixing)
+    trainer = train(
+        checkpoint,
+        10 if quick else STEPS,
+        seed,
+        attention_penalty,
+        directory,
+        train_scenes=100 if quick else 10_000,
+    )
+    scenes = digits.load("test", 20 if quick else 500)
+    model = checkpoint.model
+    assert isinstance(model, Captioner)
+    return {
+        "receptive_field": model.config.receptive_field,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "training_steps": trainer.step,
+        "validation_loss": min(record["validation_loss"] for record in trainer.records),
+        "true": {
+            str(count): truth(checkpoint, [s for s in scenes if count_digits(s) == count])
+            for count in (1, 2, 3)
+        },
+        **focus(checkpoint, [scene for scene in scenes if count_digits(scene) > 1]),
+    }
+
+
+def truth(checkpoint: Checkpoint, scenes: Sequence[DigitScene]) -> float:
+    """Return the share of captions, by greedy search, that are true."""
+    return round(evaluate_captioner(checkpoint, scenes, beam_size=1).faithful, 4)
+
+
+def focus(checkpoint: Checkpoint, scenes: Sequence[DigitScene]) -> Row:
+    """Return where the model looks as it names a digit, given the true words before.
+
+    ``names_right`` is how often it would say the right name. ``probability`` is what it gives
+    that name, and ``probability_hidden`` what it gives it when the place that it looks at most
+    is made blank. ``unevenness`` is the doubly stochastic penalty, over whole captions. The
+    rest is that of `score_looks`.
+    """
+    assert checkpoint.tgt_tokenizer is not None  # a captioner writes
+    assert isinstance(checkpoint.model, Captioner)
+    examples = encode_scenes(scenes, checkpoint.tgt_tokenizer)
+    probabilities, weights = read(checkpoint.model, examples)
+    namings = list(find_namings(scenes))
+    rows, steps = [naming.scene for naming in namings], [naming.step for naming in namings]
+    names = [examples[row].tgt[step + 1] for row, step in zip(rows, steps, strict=True)]
+    looks = weights[rows, steps]
+
+    hidden = [
+        ImageExample(hide(scenes[row].image, place), examples[row].tgt)
+        for row, place in zip(rows, looks.argmax(dim=-1).tolist(), strict=True)
+    ]
+    without, _ = read(checkpoint.model, hidden)
+
+    mask = torch.zeros(weights.shape[:2], dtype=torch.bool)
+    for words, example in zip(mask, examples, strict=True):
+        words[: len(example.tgt) - 1] = True
+    right = probabilities[rows, steps].argmax(dim=-1) == torch.tensor(names)
+    found = {
+        "namings": len(namings),
+        "names_right": right.float().mean().item(),
+        "probability": probabilities[rows, steps, names].mean().item(),
+        "probability_hidden": without[range(len(namings)), steps, names].mean().item(),
+        "unevenness": doubly_stochastic_penalty(weights, mask).item(),
+        **score_looks(scenes, namings, looks),
+    }
+    return {name: round(value, 4) for name, value in found.items()}
+
+
+def score_looks(
+    scenes: Sequence[DigitScene],
+    namings: Sequence[Naming],
+    looks: Float[Tensor, "namings places"],
+) -> dict[str, float]:
+    """Return how the weights at each naming word lie to the digit that is named.
+
+    ``pointing`` is how often the largest weight lies on a place that the word names, ``chance``
+    what a place taken at random would get, and ``chance_on_ink`` what a random one of those
+    with a digit would. ``weight_on_named`` is the sum of the weights there, ``weight_on_ink``
+    that on all digits, and ``entropy`` says in nats how spread the weights are.
+    """
+    named, ink = torch.zeros_like(looks), torch.zeros_like(looks)
+    for row, naming in enumerate(namings):
+        named[row, list(naming.named)] = 1
+        for place, cell in enumerate(scenes[naming.scene].cells):
+            ink[row, place] = cell is not None
+    found = {
+        "pointing": named.gather(1, looks.argmax(dim=-1, keepdim=True)),
+        "chance": named.mean(dim=-1),
+        "chance_on_ink": named.sum(dim=-1) / ink.sum(dim=-1),
+        "weight_on_named": (looks * named).sum(dim=-1),
+        "weight_on_ink": (looks * ink).sum(dim=-1),
+        "entropy": torch.special.entr(looks).sum(dim=-1),
+    }
+    return {name: values.mean().item() for name, values in found.items()}
+
+
+def find_namings(scenes: Sequence[DigitScene]) -> Iterator[Naming]:
+    """Find the words of the captions that name a digit."""
+    for index, scene in enumerate(scenes):
+        for step, (word, named) in enumerate(zip(scene.caption, scene.focus, strict=True)):
+            if word in DIGITS:
+                yield Naming(index, step, named)
+
+
+def hide(image: Float[Tensor, "1 height width"], place: int) -> Float[Tensor, "1 height width"]:
+    """Return the image with blank paper in that place of the grid."""
+    row, column = divmod(place, COLUMNS)
+    top, left = row * CELL_SIZE, column * CELL_SIZE
+    blank = image.clone()
+    blank[:, top : top + CELL_SIZE, left : left + CELL_SIZE] = 0
+    return blank
+
+
+def read(
+    model: Captioner, examples: Sequence[ImageExample]
+) -> tuple[Float[Tensor, "batch tgt_len vocab"], Float[Tensor, "batch tgt_len places"]]:
+    """Return what the model predicts at each word, and where it looks, given the true words."""
+    images, tgt = Captioning().collate(examples)
+    where = next(model.parameters()).device
+    probabilities, weights = [], []
+    with evaluating(model):
+        for indices in in_order(len(examples), 256):
+            batch, words = images[indices].to(where), tgt[indices, :-1].to(where)
+            src_mask = model.source_mask(batch)
+            logits, looked = model.decode(
+                words, model.encode(batch, src_mask), src_mask, need_weights=True
+            )
+            assert looked is not None  # a captioner attends
+            probabilities.append(logits.softmax(dim=-1).cpu())
+            weights.append(looked.cpu())
+    return torch.cat(probabilities), torch.cat(weights)
+
+
+EXPERIMENT = Experiment(
+    name="captions",
+    question="What do a penalty on uneven looking, and a large receptive field, do to the focus?",
+    conditions=[
+        {"attention_penalty": 0.0, "mixing": 1},
+        {"attention_penalty": 0.1, "mixing": 1},
+        {"attention_penalty": 1.0, "mixing": 1},
+        {"attention_penalty": 0.0, "mixing": 5},
+    ],
+    measure=measure,
+)
