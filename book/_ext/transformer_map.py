@@ -13,24 +13,24 @@ content   the caption
 
 The parts, each with the chapter that builds it (chapters that use it again in brackets):
 
-================== ======== ==========================================================
-part               chapter  what is drawn
-================== ======== ==========================================================
-`transformer`      15       the whole, where the box is closed
-`subwords`         02       text cut into tokens, on both sides
-`embedding`        01       a vector for each token, on both sides
-`position`         13       what tells the places apart, on both sides
-`encoder`          15 (04)  the stack of encoder layers
-`decoder`          15 (04)  the stack of decoder layers
-`self-attention`   12       the encoder's words look at each other
-`masked-attention` 12 (14)  the decoder's words look at those before them
-`cross-attention`  08 (14)  the decoder looks at the encoder's output
-`multi-head`       14       all three kinds of attention, several times side by side
-`feed-forward`     15       the small network at every position
-`residual`         15       the way around each of them, and the normalisation after it
-`output`           15 (00)  linear layer and softmax: a probability for each token
-`decoding`         05 (17)  choosing the next word, and feeding it back
-================== ======== ==========================================================
+================== =========== ==========================================================
+part               chapter     what is drawn
+================== =========== ==========================================================
+`transformer`      15          the whole, where the box is closed
+`subwords`         02          text cut into tokens, on both sides
+`embedding`        01          a vector for each token, on both sides
+`position`         13          what tells the places apart, on both sides
+`encoder`          15 (04)     the stack of encoder layers
+`decoder`          15 (04)     the stack of decoder layers
+`self-attention`   12          the encoder's words look at each other
+`masked-attention` 12 (14)     the decoder's words look at those before them
+`cross-attention`  08 (09, 14) the decoder looks at the encoder's output
+`multi-head`       14          all three kinds of attention, several times side by side
+`feed-forward`     15          the small network at every position
+`residual`         15          the way around each of them, and the normalisation after it
+`output`           15 (00)     linear layer and softmax: a probability for each token
+`decoding`         05 (17)     choosing the next word, and feeding it back
+================== =========== ==========================================================
 
 `layers` draws all but `transformer`; `stacks` the two stacks and what is before and after them;
 `box` only `transformer`. A part that is unknown or not drawn is an error. A
@@ -95,7 +95,7 @@ PARTS = {
     "decoder": Part("decoder layer", 15, (4,)),
     "self-attention": Part("self-attention", 12),
     "masked-attention": Part("masked self-attention", 12, (14,)),
-    "cross-attention": Part("cross-attention", 8, (14,)),
+    "cross-attention": Part("cross-attention", 8, (9, 14)),
     "multi-head": Part("multi-head", 14),
     "feed-forward": Part("feed-forward", 15),
     "residual": Part("residual, norm", 15),

@@ -279,11 +279,11 @@ class LuongDecoder(RecurrentDecoder):
         \tilde{h}_t &= \tanh(W_c [c_t; s_t]) \\
         \text{logits}_t &= V \tilde{h}_t
 
-    (equations 5 and 6). The context makes the prediction and not the next state. With
-    `input_feeding` (section 3.3) the next step reads the attentional vector
-    :math:`\tilde{h}_t` beside its token, so that it knows what was looked at; the first step
-    reads zeros. The paper has a stack of LSTMs where ours is one GRU, the same as in
-    `AttentiveDecoder`, and so is its start.
+    (equations 5 and 6; in `readout` the columns of :math:`W_c` that meet the state come first).
+    The context makes the prediction and not the next state. With `input_feeding` (section 3.3)
+    the next step reads the attentional vector :math:`\tilde{h}_t` beside its token, so that it
+    knows what was looked at; the first step reads zeros. The paper has a stack of LSTMs where
+    ours is one GRU, the same as in `AttentiveDecoder`, and so is its start.
 
     An attention that offers `aligned_position`, as `LocalAttention` does, is told the step.
     """

@@ -41,8 +41,11 @@ def test_the_chapters_are_those_of_the_preface():
 
 
 def test_the_docstring_lists_the_parts():
-    rows = re.findall(r"^`([\w-]+)` +(\d\d)(?: \((\d\d)\))?  ", tmap.__doc__, re.M)
-    listed = {name: (int(chapter), (int(again),) if again else ()) for name, chapter, again in rows}
+    rows = re.findall(r"^`([\w-]+)` +(\d\d)(?: \(([\d, ]+)\))? ", tmap.__doc__, re.M)
+    listed = {
+        name: (int(chapter), tuple(map(int, re.findall(r"\d\d", again))))
+        for name, chapter, again in rows
+    }
     assert listed == {name: (part.chapter, part.again) for name, part in tmap.PARTS.items()}
 
 
@@ -127,6 +130,7 @@ def test_nothing_is_drawn_outside_the_picture(view):
 def test_a_part_names_the_chapters_that_come_back_to_it():
     said = {name: element.get("aria-label") for name, element in parts(tmap.draw("layers"))}
     assert said["decoding"].endswith("(see also 17)")
+    assert said["cross-attention"].endswith("(see also 09 and 14)")
     assert "see also" not in said["position"]
 
 
