@@ -594,6 +594,37 @@ def test_a_model_that_leaves_no_choice_is_refused(search, model):
         search(model, *source(), 5)
 
 
+def test_one_row_without_a_choice_is_enough():
+    logits = torch.zeros(2, VOCAB)
+    logits[1] = math.nan
+    with pytest.raises(decoding.NoChoiceError):
+        decoding.next_log_probabilities(logits)
+
+
+def test_logits_stay_as_they_are_and_half_precision_is_left():
+    logits = torch.randn(2, VOCAB, generator=torch.Generator().manual_seed(0))
+    before = logits.clone()
+    found = decoding.next_log_probabilities(logits, ())
+    assert torch.equal(logits, before)
+    torch.testing.assert_close(found, logits.log_softmax(dim=-1))
+    halves = decoding.next_log_probabilities(logits.half(), ())
+    torch.testing.assert_close(halves, logits.half().float().log_softmax(dim=-1))
+
+
+def test_a_text_goes_on_without_dropout():
+    class Watched(MarkovText):
+        def step(self, token, state):
+            modes.add((self.training, torch.is_grad_enabled()))
+            return super().step(token, state)
+
+    model = Watched(random_markov(4).logits.detach()).train()
+    for how in (decoding.Beam(2), decoding.Sampling()):
+        modes = set()
+        decoding.generate(model, torch.tensor([[START_ID, A]]), 3, how)
+        assert modes == {(False, False)}
+        assert model.training
+
+
 @pytest.mark.parametrize(
     ("search", "message"),
     [
