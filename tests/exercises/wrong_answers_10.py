@@ -478,7 +478,7 @@ PIXELS = [
     ((pixels_one_too_far, reached), "The last pixel is one too far"),
     ((pixels_counted, reached), "The first pixel and the number of pixels are given"),
     ((pixels_padded_once, reached), "The padding of an inner layer is subtracted as if"),
-    ((pixels_all, reached), "not what is expected of the first and last pixel"),
+    ((pixels_all, reached), "These are all pixels that are seen"),
     ((pixels_seen, reached_by_the_sum), "where one channel grows as another shrinks they cancel"),
     ((pixels_seen, reached_by_one_channel), "Only the first channel is looked at"),
     ((pixels_seen, reached_upwards), "Only gradients above 0 count here"),

@@ -830,6 +830,13 @@ _SEEN_TWINS = [
         ),
     ),
     *known(
+        "pixels_seen: These are all pixels that are seen; the first and the last of them are "
+        "wanted.",
+        lambda layers, n, place: [
+            *range(_seen(layers, n, place)[0], _seen(layers, n, place)[1] + 1)
+        ],
+    ),
+    *known(
         "pixels_seen: The padding of an inner layer is subtracted as if it were pixels. One "
         "position there is as many pixels as the strides before it say.",
         _padding_not_scaled,
