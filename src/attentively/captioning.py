@@ -76,8 +76,9 @@ class ImageEncoder(nn.Module):
     place. With `mixing` above 1 so does ours: a last convolution mixes a place with its
     neighbours, and a weight on a place no longer says what was seen.
 
-    A place that sees so little does not know where it is, and "left of" could not be learned.
-    So each adds a learned vector of its own to what it sees.
+    A place that sees so little hardly knows where it is, but for what the border of the image gives
+    away, and "left of" would be hard to learn. So each adds a learned vector of its own to what it
+    sees.
     """
 
     def __init__(self, feature_dim: int, feature_map: tuple[int, int], mixing: int = 1) -> None:

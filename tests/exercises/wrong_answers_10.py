@@ -413,6 +413,18 @@ def reached_by_the_sum(network, images, row, column):
     return (images.grad != 0).any(dim=0)[0]
 
 
+def reached_by_the_length(network, images, row, column):
+    images = images.clone().requires_grad_()
+    network(images)[:, :, row, column].square().sum().backward()
+    return (images.grad != 0).any(dim=0)[0]
+
+
+def reached_by_the_size(network, images, row, column):
+    images = images.clone().requires_grad_()
+    network(images)[:, :, row, column].abs().sum().backward()
+    return (images.grad != 0).any(dim=0)[0]
+
+
 def reached_by_one_channel(*asked):
     return (gradients(*asked)[0] != 0).any(dim=0)
 
@@ -480,6 +492,8 @@ PIXELS = [
     ((pixels_padded_once, reached), "The padding of an inner layer is subtracted as if"),
     ((pixels_all, reached), "These are all pixels that are seen"),
     ((pixels_seen, reached_by_the_sum), "where one channel grows as another shrinks they cancel"),
+    ((pixels_seen, reached_by_the_length), "the gradient of the place's length"),
+    ((pixels_seen, reached_by_the_size), "where one channel grows as another shrinks they cancel"),
     ((pixels_seen, reached_by_one_channel), "Only the first channel is looked at"),
     ((pixels_seen, reached_upwards), "Only gradients above 0 count here"),
     ((pixels_seen, reached_by_summed_images), "The gradients of the images are summed"),
@@ -596,6 +610,14 @@ pointing_other_same = pointing_changed(
         if i != j
     )
 )
+pointing_other_one_way = pointing_changed(
+    other=lambda named, boxes, cell: mean(
+        inside(w, other, cell)
+        for i, (w, box) in enumerate(named)
+        for _, other in named[i + 1 :]
+        if box != other
+    )
+)
 pointing_other_own = pointing_changed(
     other=lambda named, boxes, cell: mean(inside(w, b, cell) for w, _ in named for _, b in named)
 )
@@ -643,6 +665,7 @@ INSIDE = [
     ((inside, pointing_chance_in_pixels), "is not divided by the image's"),
     ((inside, pointing_other_same), "Pairs of words with the same box are among them"),
     ((inside, pointing_other_own), "Each word is measured with its own box too"),
+    ((inside, pointing_other_one_way), "Each pair is taken one way only"),
     ((inside, pointing_other_by_words), "the mean over the words of a mean over boxes"),
     ((inside, pointing_other_outside), "This is all that lies outside the own box"),
     ((inside, pointing_other_zero), "Where there is no such pair, None is wanted"),

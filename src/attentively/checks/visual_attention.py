@@ -66,7 +66,7 @@ def ready() -> None:
         memory = model.encode(_IMAGES, model.source_mask(_IMAGES))
     images, places, numbers = memory.outputs.shape
     print(f"PyTorch {torch.__version__}. {images} images of 24 × 36 pixels become")
-    print(f"{places} annotations of {numbers} numbers each. Ready.")
+    print(f"{places} annotations each, of {numbers} numbers. Ready.")
 
 
 def _numbers(answer: object) -> object:
@@ -709,7 +709,7 @@ def penalty(candidate: object, least: object, most: object, thorough: bool = Fal
     weights, mask = asked[3]
     inputs = {"weights": weights.clone().requires_grad_(), "tgt_mask": mask}
     expect_gradients_through(candidate, inputs, {"weights": inputs["weights"]})
-    pairs = [(4, 4), (2, 6), (6, 2), (1, 5), (5, 1)] + thorough * [(14, 6), (3, 196), (7, 7)]
+    pairs = [(4, 4), (2, 6), (6, 2), (1, 5), (7, 1)] + thorough * [(14, 6), (3, 196), (7, 7)]
     for words, places in pairs:
         counts = {"words": words, "places": places}
         smallest = (places - words) ** 2 / places
@@ -868,15 +868,27 @@ _FURTHER_STACKS: list[tuple[list[_Layer], int, list[int]]] = [
 
 
 class _Edges(nn.Module):
-    """Two channels: an edge from left to right, and the same with its sign turned."""
+    """Two channels: 9 and an edge from left to right, and 9 without it."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the two channels, neither of which is negative."""
+        edge = images[..., 2:] - images[..., :-2]
+        return torch.cat([9 + edge, 9 - edge], dim=1)
+
+    def __repr__(self) -> str:
+        return "two edge detectors, where one grows the other shrinks"
+
+
+class _Turn(nn.Module):
+    """Two channels: an edge as an angle, so that their squares always sum to 1."""
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the two channels."""
         edge = images[..., 2:] - images[..., :-2]
-        return torch.cat([edge, -edge], dim=1)
+        return torch.cat([edge.cos(), edge.sin()], dim=1)
 
     def __repr__(self) -> str:
-        return "two edge detectors, one the other with its sign turned"
+        return "an edge detector as an angle: its cosine, and its sine"
 
 
 class _Absolute(nn.Module):
@@ -923,11 +935,22 @@ def _of_whole_map(network: nn.Module, images: Tensor, row: int, column: int) -> 
     return (torch.stack(each)[:, :, 0] != 0).any(dim=0).any(dim=0).float()
 
 
+def _of_squares(network: nn.Module, images: Tensor, row: int, column: int) -> Tensor:
+    images = images.detach().clone().requires_grad_()
+    network(images)[:, :, row, column].square().sum().backward()
+    return (cast(Tensor, images.grad) != 0).any(dim=0)[0].float()
+
+
 _REACHED_TWINS = [
     *known(
         "reached: The gradients of the channels are summed before you look whether they are 0, and "
         "where one channel grows as another shrinks they cancel. Look at each channel by itself.",
         lambda *asked: (_gradients(*asked).sum(0) != 0).any(0).float(),
+    ),
+    *known(
+        "reached: This is the gradient of the place's length, the squares of its numbers summed, "
+        "in which channels can cancel as well. Look at each channel by itself.",
+        _of_squares,
     ),
     *known(
         "reached: Only the first channel is looked at.",
@@ -994,6 +1017,7 @@ def pixels(pixels_seen: object, reached: object, thorough: bool = False) -> None
     asked: list[tuple[nn.Module, Tensor, int, int]] = [
         (_Edges(), torch.rand(1, 1, 2, 4), 0, 1),
         (_Absolute(), torch.cat([mirrored, -mirrored]), 2, 1),
+        (_Turn(), torch.rand(1, 1, 2, 4), 1, 0),
         (_convolutions(), torch.rand(1, 1, 6, 6), 1, 2),
         (_convolutions(), torch.randn(5, 1, 6, 8), 0, 2),
     ]
@@ -1132,6 +1156,16 @@ def _pairs(named: _Named, same: bool = False) -> list[tuple[Tensor, _Box]]:
     ]
 
 
+def _one_way(named: _Named, cell: int) -> float | None:
+    """Return the mean for those who take each pair of words once, the earlier word's focus."""
+    return _mean([
+        _inside(weights, other, cell)
+        for i, (weights, box) in enumerate(named)
+        for _, other in named[i + 1 :]
+        if box != other
+    ])  # fmt: skip
+
+
 def _mean(shares: Sequence[float]) -> float | None:
     return sum(shares) / len(shares) if shares else None
 
@@ -1205,6 +1239,8 @@ def _pointing_twins(
                 _mean_of_means(named, cell),
             ),
             ("This is all that lies outside the own box, empty paper too.", 1 - own),
+            ("Each pair is taken one way only. It counts both ways: the first word's focus in the "
+             "other's box, and the other's in the first's.", _one_way(named, cell)),
             ("This is the sum over the pairs; the mean is wanted.",
              sum(_inside(w, box, cell) for w, box in _pairs(named))),
         ] if _pairs(named) else [("Where there is no such pair, None is wanted.", 0.0)],
@@ -1476,7 +1512,8 @@ def _examine_borders(candidate: object, size: _Size) -> None:
             if (got[far].abs() > 1e-5).any():
                 raise CheckFailed(
                     f"{said}, and there is heat at the opposite border. Beyond the last {which} "
-                    f"comes no first one: what is left of it stays as it is.\n{describe(asked)}"
+                    f"comes no first one: from the last centre to the border the heat stays as it "
+                    f"is.\n{describe(asked)}"
                 )
             if not torch.allclose(got, right, 1e-4, 1e-5):
                 raise CheckFailed(
