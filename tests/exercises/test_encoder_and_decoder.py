@@ -41,6 +41,7 @@ MIXED = {
     "first row": wrong.first_row_only,
     "stretched": wrong.stretched,
     "gold": wrong.gold_throughout,
+    "put in": wrong.put_in_before,
 }
 AFTER = {
     "all labels": wrong.all_labels,
@@ -57,6 +58,9 @@ AFTER = {
     "gold twice": wrong.gold_twice,
     "own twice": wrong.own_twice,
     "rest": wrong.rest_own,
+    "one label": wrong.label_k_only,
+    "without end": wrong.end_not_counted,
+    "other divisor": wrong.divided_by_all,
 }
 
 
