@@ -6,7 +6,6 @@ source differs. They learn from sentences of one to three clauses and are tried 
 
 from pathlib import Path
 
-from attentively import device
 from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.experiments.runner import Experiment, Row
@@ -14,7 +13,8 @@ from attentively.experiments.toy_translation import (
     TRAINED_CLAUSES,
     alignment_errors,
     new_checkpoint,
-    scores,
+    origin,
+    scores_by_clauses,
     train,
 )
 from attentively.seq2seq import AttentionKind
@@ -30,18 +30,7 @@ def train_model(
 ) -> tuple[Checkpoint, Trainer]:
     """Train one model of the comparison, or go on if the directory holds its training."""
     steps = 20 if quick else steps
-    checkpoint = new_checkpoint(
-        attention,
-        seed,
-        {
-            "command": "attentively experiment bottleneck",
-            "data": "toy",
-            "data_licence": "MIT",
-            "attribution": "The Attentively authors",
-            "seed": seed,
-            "device": device.describe(device.best()),
-        },
-    )
+    checkpoint = new_checkpoint(attention, seed, origin("bottleneck", seed))
     config = TrainingConfig(
         steps=steps, learning_rate=6e-3, validate_every=max(10, steps // 12), seed=seed
     )
@@ -59,15 +48,7 @@ def measure(attention: AttentionKind, steps: int, seed: int, quick: bool, direct
         "training_steps": trainer.step,
         "training_seconds": round(trainer.seconds, 1),
         "validation_loss": min(record["validation_loss"] for record in trainer.records),
-        "by_clauses": [
-            {
-                "clauses": n,
-                "seen_in_training": n in TRAINED_CLAUSES,
-                "mean_words": round(sum(len(pair.src) for pair in pairs) / len(pairs), 1),
-                **scores(checkpoint, pairs),
-            }
-            for n, pairs in tests.items()
-        ],
+        "by_clauses": scores_by_clauses(checkpoint, tests, TRAINED_CLAUSES),
     }
     if attention != "fixed":
         seen = [pair for n in TRAINED_CLAUSES for pair in tests[n]]

@@ -18,7 +18,8 @@ from attentively.experiments.toy_translation import (
     alignment_errors,
     as_text,
     new_checkpoint,
-    scores,
+    origin,
+    scores_by_clauses,
     train,
     word_weights,
 )
@@ -56,15 +57,7 @@ def measure(
         "window": WINDOW,
         "max_len": MAX_LEN,
     }
-    provenance = {
-        "command": "attentively experiment scores",
-        "data": "toy",
-        "data_licence": "MIT",
-        "attribution": "The Attentively authors",
-        "seed": seed,
-        "device": device.describe(device.best()),
-    }
-    checkpoint = new_checkpoint(attention, seed, provenance, **settings)
+    checkpoint = new_checkpoint(attention, seed, origin("scores", seed), **settings)
     yardstick = new_checkpoint(YARDSTICK, seed, decoder="luong")
 
     model, *tokenizers = checkpoint.translator()
@@ -87,15 +80,7 @@ def measure(
         "seconds_per_step": round(seconds, 4),
         "seconds_per_step_of_dot": round(of_dot, 4),
         "validation_loss": min(record["validation_loss"] for record in trainer.records),
-        "by_clauses": [
-            {
-                "clauses": n,
-                "seen_in_training": n in TRAINED_CLAUSES,
-                "mean_words": round(sum(len(pair.src) for pair in pairs) / len(pairs), 1),
-                **scores(checkpoint, pairs),
-            }
-            for n, pairs in tests.items()
-        ],
+        "by_clauses": scores_by_clauses(checkpoint, tests, TRAINED_CLAUSES),
     }
     if attention != "fixed":
         seen = [pair for n in TRAINED_CLAUSES for pair in tests[n]]

@@ -1,6 +1,6 @@
 """The toy translation task as the experiments and the shipped toy models use it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attentively import device
 from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.data.batches import encode_pairs
@@ -29,6 +30,18 @@ TRAINED_CLAUSES = (1, 2, 3)
 def as_text(pairs: Sequence[toy.ToyPair]) -> list[Pair]:
     """Return the pairs as text, words between spaces."""
     return [Pair(pair.src_text, pair.tgt_text) for pair in pairs]
+
+
+def origin(experiment: str, seed: int) -> dict[str, Any]:
+    """Return what a model trained by an experiment on the toy language says of its origin."""
+    return {
+        "command": f"attentively experiment {experiment}",
+        "data": "toy",
+        "data_licence": "MIT",
+        "attribution": "The Attentively authors",
+        "seed": seed,
+        "device": device.describe(device.best()),
+    }
 
 
 def new_checkpoint(
@@ -79,6 +92,23 @@ def scores(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> dict[str, fl
         "exact_match": exact_match(texts, references),
         "bleu": round(corpus_bleu(texts, references, str.split).score, 2),
     }
+
+
+def scores_by_clauses(
+    checkpoint: Checkpoint,
+    tests: Mapping[int, Sequence[toy.ToyPair]],
+    trained_clauses: Sequence[int],
+) -> list[dict[str, Any]]:
+    """Return the scores of each test, named by its number of clauses, with its mean length."""
+    return [
+        {
+            "clauses": clauses,
+            "seen_in_training": clauses in trained_clauses,
+            "mean_words": round(sum(len(pair.src) for pair in pairs) / len(pairs), 1),
+            **scores(checkpoint, pairs),
+        }
+        for clauses, pairs in tests.items()
+    ]
 
 
 def word_weights(
