@@ -23,7 +23,7 @@ from attentively.data.batches import (
     pad,
 )
 from attentively.data.digits import DigitScene
-from attentively.data.pairs import Pair
+from attentively.data.pairs import Pair, translations_by_source
 from attentively.data.sentiment import Labelled
 from attentively.decoding import LengthPenalty, evaluating
 from attentively.files import replacing
@@ -122,9 +122,7 @@ def evaluate(
     model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
     if not pairs:
         raise ValueError("there is no sentence pair to evaluate with")
-    references: dict[str, list[str]] = {}
-    for pair in pairs:
-        references.setdefault(pair.src, []).append(pair.tgt)
+    references = translations_by_source(pairs)
     sources = list(references)
     texts = []
     for first in tqdm(range(0, len(sources), 64), unit="batch", disable=not progress):

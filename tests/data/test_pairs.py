@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attentively.data.pairs import Pair, parse_pairs, read_pairs, read_parallel, tidy
+from attentively.data.pairs import (
+    Pair,
+    parse_pairs,
+    read_pairs,
+    read_parallel,
+    tidy,
+    translations_by_source,
+)
 
 
 def test_reading(tmp_path):
@@ -110,3 +117,15 @@ def test_every_space_becomes_a_plain_one(space):
 def test_tidying_twice_changes_nothing_more(text):
     assert tidy(tidy(text)) == tidy(text)
     assert tidy(text).split() == text.split()
+
+
+def test_translations_are_gathered_by_source_in_their_order():
+    pairs = [
+        Pair("Go.", "Va !"),
+        Pair("Hi.", "Salut !"),
+        Pair("Go.", "Marche."),
+        Pair("Go.", "Va !"),
+    ]
+    found = translations_by_source(pairs)
+    assert list(found.items()) == [("Go.", ["Va !", "Marche.", "Va !"]), ("Hi.", ["Salut !"])]
+    assert translations_by_source([]) == {}

@@ -1,6 +1,6 @@
 """A sentence and its translation, and files full of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +67,14 @@ def pair_up(src: Sequence[str], tgt: Sequence[str], names: tuple[str, str]) -> l
                 raise ValueError(f"line {number} of {name} is empty: take it out of both files")
         pairs.append(pair)
     return pairs
+
+
+def translations_by_source(pairs: Iterable[Pair]) -> dict[str, list[str]]:
+    """Return every translation of each source, both in the order in which they come."""
+    found: dict[str, list[str]] = {}
+    for pair in pairs:
+        found.setdefault(pair.src, []).append(pair.tgt)
+    return found
 
 
 def tidy(text: str) -> str:

@@ -17,7 +17,7 @@ from attentively import device
 from attentively.checkpoints import load_pretrained
 from attentively.data import tatoeba, toy
 from attentively.data.batches import collate, encode_pairs, in_order, pad
-from attentively.data.pairs import Pair
+from attentively.data.pairs import Pair, translations_by_source
 from attentively.decoding import Hypothesis, LengthPenalty, beam_search, evaluating, gnmt, power
 from attentively.experiments.runner import Experiment, Row
 from attentively.metrics import corpus_bleu, tokenize_13a
@@ -94,9 +94,7 @@ def _items(clauses: int | None, seed: int, quick: bool) -> list[Item]:
         number = 10 if quick else 100
         pairs = toy.load("test", number, clauses=(clauses or 1,), seed=seed)
         return [Item(pair.src_text, [pair.tgt_text]) for pair in pairs]
-    translations: dict[str, list[str]] = {}
-    for pair in tatoeba.load("test"):
-        translations.setdefault(pair.src, []).append(pair.tgt)
+    translations = translations_by_source(tatoeba.load("test"))
     items = [Item(src, references) for src, references in translations.items()]
     random.Random(0).shuffle(items)
     return (items * 2)[200 * seed % len(items) :][:200]

@@ -20,7 +20,7 @@ from attentively import device
 from attentively.checkpoints import Checkpoint, load_pretrained
 from attentively.data import tatoeba, toy
 from attentively.data.batches import Batch, Example, collate, encode_pairs, in_order, pad
-from attentively.data.pairs import Pair
+from attentively.data.pairs import Pair, translations_by_source
 from attentively.decoding import evaluating
 from attentively.embedding import TokenEmbedding
 from attentively.experiments.runner import Experiment, Row
@@ -362,10 +362,11 @@ def _real_pairs(split: str, quick: bool) -> list[Pair]:
 
 def two_translations(pairs: Sequence[Pair]) -> list[tuple[Pair, Pair]]:
     """Return the first two translations of every source that has two."""
-    by_source: dict[str, list[Pair]] = {}
-    for pair in pairs:
-        by_source.setdefault(pair.src, []).append(pair)
-    return [(several[0], several[1]) for several in by_source.values() if len(several) > 1]
+    return [
+        (Pair(src, several[0]), Pair(src, several[1]))
+        for src, several in translations_by_source(pairs).items()
+        if len(several) > 1
+    ]
 
 
 def _in_order(kind: str, steps: int, seed: int, quick: bool) -> Row:
