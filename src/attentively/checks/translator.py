@@ -1,7 +1,7 @@
 """The trained translator into which a student's part is put: it must translate as before."""
 
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -10,25 +10,26 @@ from attentively.checkpoints import load_pretrained
 from attentively.checks import CheckFailed, call, expect_equal
 from attentively.data.batches import pad
 from attentively.masks import padding_mask
-from attentively.protocol import DecoderOutput
-from attentively.seq2seq import Seq2Seq
+from attentively.protocol import DecoderOutput, EncoderDecoder
 from attentively.vocabulary import PAD_ID, target_ids
 from attentively.writing import translate
 
 MODEL = "toy-additive"
 """The name of its checkpoint: of the toy language, with additive attention."""
+TRANSFORMER = "toy-transformer"
+"""The name of another: a Transformer of the same language."""
 
 
 def expect_same_translations(
-    put_in: Callable[[Seq2Seq], None], sentences: Sequence[str], what: str
+    put_in: Callable[[Any], None], sentences: Sequence[str], what: str, name: str = MODEL
 ) -> None:
     """Let `put_in` replace a part of the trained model, called `what`, and translate with it.
 
     The weights and probabilities of its own translations, all in one batch, must be what they
     were, and then the translations, one word at a time.
     """
-    checkpoint = load_pretrained(MODEL)
-    model = cast(Seq2Seq, checkpoint.model)
+    checkpoint = load_pretrained(name)
+    model = cast(EncoderDecoder[Any], checkpoint.model)
     before = translate(checkpoint, sentences, beam_size=1)
     _, src_tokenizer, tgt_tokenizer = checkpoint.translator()
     src = pad([src_tokenizer.encode(sentence) for sentence in sentences], PAD_ID)
