@@ -5,6 +5,7 @@ nbgrader gives points to. What an answer is worth in the end, the instructor's g
 has further inputs and the original of each check.
 """
 
+import json
 import re
 import shutil
 import tempfile
@@ -18,6 +19,7 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 from tqdm.auto import tqdm
 
+from attentively import earlier_parts
 from attentively_grader import notebooks
 
 SECONDS_A_CELL = 120
@@ -183,7 +185,8 @@ def submit(
             "with a letter, a digit or _; your instructor has a list of names"
         )
     path = find(work, assignment)[0]
-    parts = _parts_written(_read(path))
+    notebook = _read(path)
+    parts = _parts_written(notebook)
     if not parts:
         raise ValueError(f"{path} has no graded part: is it the notebook that you were given?")
     now = now or datetime.now(UTC)
@@ -192,6 +195,9 @@ def submit(
     fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=".packing-"))
     try:
         shutil.copyfile(path, fresh / path.name)
+        if code := earlier_parts.packed(work, notebook):
+            text = json.dumps(code, indent=1, ensure_ascii=False)
+            (fresh / earlier_parts.FILE).write_text(text + "\n", encoding="utf-8")
         timestamp = now.strftime(_STAMP)
         (fresh / "timestamp.txt").write_text(timestamp + "\n", encoding="utf-8")
         fresh.chmod(0o755)

@@ -99,6 +99,18 @@ class Part:
             raise CheckFailed("\n".join([f"{self.label}: not right yet.", *lines])) from None
         print(f"{self.label}: right{' on further inputs too' * thorough}.")
 
+    def state(self, *candidates: object) -> str:
+        """Return, in one line, what the check says: solved, not yet, or what is wrong."""
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                self.check(*candidates, thorough=False)
+        except NotImplementedYet:
+            return "not yet"
+        except CheckFailed as verdict:
+            return f"wrong: {textwrap.shorten(str(verdict).strip().splitlines()[0], 100)}"
+        return "solved"
+
 
 class Parts:
     """The parts of one assignment, in their order."""
@@ -127,21 +139,10 @@ class Parts:
             if missing:
                 state = f"not yet: run the cell that defines {' and '.join(missing)}"
             else:
-                state = self._state(part, namespace)
+                state = part.state(*(namespace[name] for name in part.names))
             solved += state == "solved"
             print(f"{part.label:{width}}  {state}")
         print(f"{'':{width}}  {solved} of {len(self.all)} solved")
-
-    def _state(self, part: Part, namespace: Mapping[str, object]) -> str:
-        try:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
-                part.check(*(namespace[name] for name in part.names), thorough=False)
-        except NotImplementedYet:
-            return "not yet"
-        except CheckFailed as verdict:
-            return f"wrong: {textwrap.shorten(str(verdict).strip().splitlines()[0], 100)}"
-        return "solved"
 
 
 @contextmanager
