@@ -33,6 +33,21 @@ def test_the_seed_settles_the_model():
     assert any(not torch.equal(one[name], other[name]) for name in one)
 
 
+def test_the_transformer_has_the_shape_that_is_said_and_what_is_asked_for():
+    checkpoint = toy_translation.new_transformer(0, {"seed": 0}, positions="none", num_heads=2)
+    config = checkpoint.model.config
+    assert (config.d_model, config.d_ff, config.num_layers) == (64, 256, 2)
+    assert (config.positions, config.num_heads) == ("none", 2)
+    assert config.src_vocab_size == len(checkpoint.src_tokenizer)
+    assert config.tgt_vocab_size == len(checkpoint.tgt_tokenizer)
+    assert checkpoint.provenance == {"seed": 0}
+    one, same, other = (
+        toy_translation.new_transformer(seed).model.state_dict() for seed in (3, 3, 5)
+    )
+    assert all(torch.equal(one[name], same[name]) for name in one)
+    assert any(not torch.equal(one[name], other[name]) for name in one)
+
+
 def test_alignment_errors_are_those_of_the_largest_weights(pairs, monkeypatch):
     """With weights that are the gold alignment there is no error but that of one link a word."""
     checkpoint = toy_translation.new_checkpoint("additive", seed=0)

@@ -21,10 +21,13 @@ from attentively.metrics import (
 )
 from attentively.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
 from attentively.training import Trainer, TrainingConfig, teacher_forced_weights
+from attentively.transformer import Transformer, TransformerConfig
 from attentively.vocabulary import Vocabulary, WordTokenizer
 from attentively.writing import translate
 
 TRAINED_CLAUSES = (1, 2, 3)
+TRANSFORMER_SHAPE = {"d_model": 64, "num_heads": 4, "d_ff": 256, "num_layers": 2}
+"""Of the shipped ``toy-transformer``, and of the models that chapters compare with it."""
 
 
 def as_text(pairs: Sequence[toy.ToyPair]) -> list[Pair]:
@@ -54,13 +57,34 @@ def new_checkpoint(
 
     `settings` are those of `Seq2SeqConfig`, where they are not its defaults.
     """
-    src_tokenizer, tgt_tokenizer = (
-        WordTokenizer(Vocabulary(toy.words(side))) for side in ("src", "tgt")
-    )
+    src_tokenizer, tgt_tokenizer = _tokenizers()
     torch.manual_seed(seed)
     config = Seq2SeqConfig(len(src_tokenizer), len(tgt_tokenizer), attention=attention, **settings)
     model = Seq2Seq(config)
     return Checkpoint(model, src_tokenizer, tgt_tokenizer, provenance or {})
+
+
+def new_transformer(
+    seed: int, provenance: dict[str, Any] | None = None, **settings: Any
+) -> Checkpoint:
+    """Return an untrained Transformer that knows every word of the toy language.
+
+    It has the shape of the shipped ``toy-transformer``; `settings` are those of
+    `TransformerConfig` that differ.
+    """
+    src_tokenizer, tgt_tokenizer = _tokenizers()
+    torch.manual_seed(seed)
+    config = TransformerConfig(
+        src_vocab_size=len(src_tokenizer),
+        tgt_vocab_size=len(tgt_tokenizer),
+        **{**TRANSFORMER_SHAPE, **settings},
+    )
+    return Checkpoint(Transformer(config), src_tokenizer, tgt_tokenizer, provenance or {})
+
+
+def _tokenizers() -> tuple[WordTokenizer, WordTokenizer]:
+    src, tgt = (WordTokenizer(Vocabulary(toy.words(side))) for side in ("src", "tgt"))
+    return src, tgt
 
 
 def train(

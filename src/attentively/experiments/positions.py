@@ -1,0 +1,137 @@
+"""Positions: what a Transformer makes of word order, and of places it has not seen in training.
+
+Three models differ in one thing, how a token is told its place: by sinusoids, by learned vectors,
+or not at all. They are trained on sentences of one and two clauses, and tried in two ways: on
+longer sentences, and on sentences no longer than those of the training that begin at a later
+place, as if words stood before them that the model does not see.
+"""
+
+import copy
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attentively.checkpoints import Checkpoint
+from attentively.data import toy
+from attentively.data.batches import encode_pairs
+from attentively.experiments.runner import Experiment, Row
+from attentively.experiments.toy_translation import as_text, new_transformer, origin, train
+from attentively.metrics import corpus_bleu, exact_match
+from attentively.training import TrainingConfig, validation_loss
+from attentively.transformer import Positions, Transformer
+from attentively.writing import translate
+
+TRAINED_CLAUSES = (1, 2)
+CLAUSES = (1, 2, 3, 4)
+STEPS = 800
+MAX_LEN = 128
+"""Positions that have a vector of their own where vectors are learned: more than any test has."""
+LENGTHS = ((3, 6), (7, 9), (10, 12), (13, 15), (16, 18), (19, 22), (23, 26), (27, 33))
+"""Words of the source, from and to: the groups in which sentences are scored by length."""
+SHIFTS = (0, 1, 2, 5, 10, 20, 40)
+"""Places by which the source of a sentence is moved."""
+
+
+class Shifted(nn.Module):
+    """Positions that count from `shift`: the first token is told that place, and so on."""
+
+    def __init__(self, positions: nn.Module, shift: int) -> None:
+        super().__init__()
+        self.positions = positions
+        self.shift = shift
+
+    def forward(
+        self, x: Float[Tensor, "batch len d_model"], first: int = 0
+    ) -> Float[Tensor, "batch len d_model"]:
+        """Return `x`, told places that are further on by the shift."""
+        return self.positions(x, first + self.shift)
+
+
+def measure(positions: Positions, seed: int, quick: bool, directory: Path) -> Row:
+    """Train one model; score it by clauses, by length and by the place where a sentence begins."""
+    steps = 10 if quick else STEPS
+    checkpoint = new_transformer(
+        seed, origin("positions", seed), positions=positions, max_len=MAX_LEN, dropout=0.0
+    )
+    config = TrainingConfig(
+        steps=steps, learning_rate=3e-3, validate_every=max(10, steps // 4), seed=seed
+    )
+    trainer = train(checkpoint, config, directory, 200 if quick else 10_000, TRAINED_CLAUSES)
+
+    tests = {n: toy.load("test", 10 if quick else 200, clauses=(n,)) for n in CLAUSES}
+    pairs = [pair for group in tests.values() for pair in group]
+    texts = dict(zip(pairs, written(checkpoint, pairs), strict=True))
+    short = [pair for n in TRAINED_CLAUSES for pair in tests[n]]
+    return {
+        "parameters": sum(parameter.numel() for parameter in checkpoint.model.parameters()),
+        "training_steps": trainer.step,
+        "longest_in_training": max(len(example.src) for example in trainer.train) - 1,  # <end>
+        "validation_loss": min(record["validation_loss"] for record in trainer.records),
+        "by_clauses": [
+            {
+                "clauses": n,
+                "seen_in_training": n in TRAINED_CLAUSES,
+                "loss": loss(checkpoint, group),
+                **scores(group, [texts[pair] for pair in group]),
+            }
+            for n, group in tests.items()
+        ],
+        "by_length": [
+            {"words": f"{low}-{high}", **scores(group, [texts[pair] for pair in group])}
+            for low, high in LENGTHS
+            if (group := [pair for pair in pairs if low <= len(pair.src) <= high])
+        ],
+        "by_shift": [
+            {"shift": shift, **scores(short, written(shifted(checkpoint, shift), short))}
+            for shift in (SHIFTS[:2] if quick else SHIFTS)
+        ],
+    }
+
+
+def shifted(checkpoint: Checkpoint, shift: int) -> Checkpoint:
+    """Return a copy whose encoder is told places further on; the decoder's stay as they are."""
+    model = copy.deepcopy(checkpoint.model)
+    assert isinstance(model, Transformer)
+    if model.encoder.input.positions is not None:
+        model.encoder.input.positions = Shifted(model.encoder.input.positions, shift)
+    return dataclasses.replace(checkpoint, model=model)
+
+
+def written(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> list[str]:
+    """Return the greedy translations of the pairs' sources."""
+    found = translate(checkpoint, [pair.src_text for pair in pairs], beam_size=1)
+    return [translation.text for translation in found]
+
+
+def scores(pairs: Sequence[toy.ToyPair], texts: Sequence[str]) -> dict[str, Any]:
+    """Return how many there are and the scores of `texts`, which were written for the pairs.
+
+    `same_words` is the share of texts that hold the words of their reference, in any order.
+    """
+    references = [pair.tgt_text for pair in pairs]
+    bags = [sorted(text.split()) for text in texts]
+    same = [bag == sorted(pair.tgt) for bag, pair in zip(bags, pairs, strict=True)]
+    return {
+        "sentences": len(pairs),
+        "exact_match": round(exact_match(texts, references), 4),
+        "same_words": round(sum(same) / len(same), 4),
+        "bleu": round(corpus_bleu(texts, references, str.split).score, 2),
+    }
+
+
+def loss(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> float:
+    """Return the mean loss per target word, in nats, of the pairs."""
+    model, *tokenizers = checkpoint.translator()
+    return round(validation_loss(model, encode_pairs(as_text(pairs), *tokenizers)), 4)
+
+
+EXPERIMENT = Experiment(
+    name="positions",
+    question="What does a Transformer lose that is not told where its words stand?",
+    conditions=[{"positions": "sinusoidal"}, {"positions": "learned"}, {"positions": "none"}],
+    measure=measure,
+)
