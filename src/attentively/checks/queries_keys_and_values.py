@@ -25,6 +25,7 @@ from attentively.checks import (
     expect_pair,
     expect_tensor,
     expect_value,
+    in_32_bits,
     in_turn,
     known,
     once_solved,
@@ -79,11 +80,6 @@ def words_in_a_table() -> tuple[list[str], dict[str, Tensor]]:
     words = SENTENCE.split()
     kinds = {kind: torch.tensor([w in those for w in words]) for kind, those in _KINDS.items()}
     return words, kinds
-
-
-def _numbers(answer: object) -> object:
-    """Let 64 bits pass for 32: which of them a computation takes is no mistake here."""
-    return answer.float() if type(answer) is Tensor and answer.dtype == torch.float64 else answer
 
 
 def _rows(*numbers: float) -> Tensor:
@@ -258,7 +254,7 @@ def _expect(
     """Call a candidate and compare; `name` says which of a part's functions it is."""
     said = f"{name}: " if name else ""
     twins = [Twin(f"{said}{twin.diagnosis}", twin.answer) for twin in twins]
-    expect_equal(_numbers(call_twice(candidate, inputs)), expected, what, inputs, twins)
+    expect_equal(in_32_bits(call_twice(candidate, inputs)), expected, what, inputs, twins)
 
 
 def _expect_gradients(candidate: object, sources: Inputs, nan: str = "", **others: Any) -> None:
@@ -594,7 +590,7 @@ def _said(name: str, twins: Sequence[Twin]) -> list[Twin]:
 
 def _scalar(answer: object, asked: Inputs) -> object:
     if type(answer) is Tensor and answer.numel() == 1:
-        return _numbers(answer.reshape(()))
+        return in_32_bits(answer.reshape(()))
     if plain_number(answer) is not None:
         raise CheckFailed(
             "  leave_one_out: a plain number carries no gradient, and nothing is learned from it. "
@@ -838,7 +834,7 @@ def _check_answer(candidate: object, thorough: bool) -> None:
         asked = {"scores": scores, "excluded": excluded, "values": values}
         expected = _share_out(scores, excluded)
         given = expect_pair(call_twice(candidate, asked), ("contexts", "weights"), asked)
-        contexts, weights = map(_numbers, given)
+        contexts, weights = map(in_32_bits, given)
         expect_equal(weights, expected, "the weights", asked, _said("answer", _WEIGHT_TWINS))
         right = "The weights are right, the contexts are not: weights @ values."
         twins = [Twin(right, lambda *_, contexts=contexts: contexts)]
@@ -1086,7 +1082,7 @@ def _expected(asked: Inputs) -> tuple[Tensor, Tensor]:
 
 def _contexts_and_weights(candidate: object, asked: Inputs) -> tuple[Tensor, Tensor]:
     given = expect_pair(call_twice(candidate, asked), ("contexts", "weights"), asked)
-    contexts, weights = map(_numbers, given)
+    contexts, weights = map(in_32_bits, given)
     if type(weights) is Tensor and weights.isnan().any():
         zeros = "Where nothing may be looked at, zeros are expected."
         raise CheckFailed(

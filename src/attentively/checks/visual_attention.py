@@ -29,6 +29,7 @@ from attentively.checks import (
     expect_gradients_through,
     expect_tensor,
     expect_value,
+    in_32_bits,
     in_turn,
     known,
     once_solved,
@@ -67,11 +68,6 @@ def ready() -> None:
     images, places, numbers = memory.outputs.shape
     print(f"PyTorch {torch.__version__}. {images} images of 24 × 36 pixels become")
     print(f"{places} annotations each, of {numbers} numbers. Ready.")
-
-
-def _numbers(answer: object) -> object:
-    """Let 64 bits pass for 32: which of them a computation takes is no mistake here."""
-    return answer.float() if type(answer) is Tensor and answer.dtype == torch.float64 else answer
 
 
 # The package's captioners
@@ -166,12 +162,12 @@ def keys(keys_of: object, map_of: object, thorough: bool = False) -> None:
     for feature_map in maps:
         inputs = {"feature_map": feature_map}
         expected = feature_map.flatten(2).transpose(1, 2)
-        answer = _numbers(call_twice(keys_of, inputs))
+        answer = in_32_bits(call_twice(keys_of, inputs))
         expect_equal(answer, expected, "the keys", inputs, _KEYS_TWINS)
     for weights, rows in focuses:
         inputs = {"weights": weights, "rows": rows}
         expected = weights.reshape(*weights.shape[:2], rows, -1)
-        answer = _numbers(call_twice(map_of, inputs))
+        answer = in_32_bits(call_twice(map_of, inputs))
         expect_equal(answer, expected, "the map of weights", inputs, _MAP_TWINS)
     inputs = {"feature_map": torch.randn(2, 3, 2, 5, requires_grad=True)}
     expect_gradients_through(keys_of, inputs, inputs)
@@ -183,7 +179,7 @@ def _expect_same_annotations(keys_of: object) -> None:
     encoder = _captioner().encoder
     with torch.no_grad():
         seen = encoder.combine(encoder.look(_IMAGES))
-        given = cast(Tensor, _numbers(call(keys_of, {"feature_map": seen})))
+        given = cast(Tensor, in_32_bits(call(keys_of, {"feature_map": seen})))
         annotations = encoder.norm(given) + encoder.place
         expected = encoder(_IMAGES)
     expect_equal(annotations, expected, "the package's annotations", {"feature_map": seen})
@@ -432,7 +428,7 @@ def steps(first_state: object, step: object, thorough: bool = False) -> None:
         inputs = {"annotations": annotations, "bridge": bridge}
         with torch.no_grad():
             expected = torch.tanh(bridge(annotations.mean(dim=1)))
-            answer = _numbers(call_twice(first_state, inputs))
+            answer = in_32_bits(call_twice(first_state, inputs))
             expect_equal(answer, expected, "the first state", inputs, _FIRST_TWINS)
         sizes_of = key_dim, embedding_dim, decoder_dim
         _compare_step(step, batch, places, *sizes_of)
@@ -491,7 +487,7 @@ def _three(answer: object, inputs: Inputs) -> list[object]:
             f"  step: Expected three results, `return {', '.join(_RESULTS)}`; got "
             f"{'None: is there a `return`?' if answer is None else many}\n{describe(inputs)}"
         )
-    return [_numbers(each) for each in answer]
+    return [in_32_bits(each) for each in answer]
 
 
 def _close(one: object, other: Tensor) -> bool:
@@ -537,7 +533,7 @@ class _StudentsDecoder(AttentiveDecoder):
     def start(self, memory: Memory, src_mask: Tensor) -> RecurrentState:
         """Let the student's function make the first state."""
         first_state = cast(Callable[..., Tensor], self.given[0])
-        hidden = cast(Tensor, _numbers(first_state(memory.outputs, self.bridge)))
+        hidden = cast(Tensor, in_32_bits(first_state(memory.outputs, self.bridge)))
         return RecurrentState(hidden, memory.outputs, src_mask, {})
 
     def advance(
@@ -547,7 +543,7 @@ class _StudentsDecoder(AttentiveDecoder):
         step = cast(Callable[..., _Three], self.given[1])
         layers = (self.attention, _OpenGate(), self.cell)
         results = step(embedded, state.hidden, state.encoder_outputs, *layers)
-        hidden, context, weights = (cast(Tensor, _numbers(each)) for each in results)
+        hidden, context, weights = (cast(Tensor, in_32_bits(each)) for each in results)
         return replace(state, hidden=hidden), context, weights
 
 
@@ -569,8 +565,8 @@ def _expect_same_captions(first_state: object, step: object) -> None:
     expected, got = read(right), cast(DecoderOutput, call(lambda *_: read(changed), where))
     assert expected.weights is not None  # a captioner attends
     inside_it = "inside the trained captioner, whose gate is always open"
-    expect_equal(_numbers(got.weights), expected.weights, f"the weights {inside_it}", where)
-    expect_equal(_numbers(got.logits), expected.logits, f"the logits {inside_it}", where)
+    expect_equal(in_32_bits(got.weights), expected.weights, f"the weights {inside_it}", where)
+    expect_equal(in_32_bits(got.logits), expected.logits, f"the logits {inside_it}", where)
     after = cast(list[list[int]], call(lambda *_: written(changed), where))
     expect_value(after, written(right), f"the words written {inside_it}", where)
 
@@ -701,7 +697,7 @@ def penalty(candidate: object, least: object, most: object, thorough: bool = Fal
         asked.append(((3 * torch.randn(len(lengths), words, places)).softmax(dim=-1), mask))
     for weights, mask in asked:
         inputs = {"weights": weights, "tgt_mask": mask}
-        answer = _numbers(call_twice(candidate, inputs))
+        answer = in_32_bits(call_twice(candidate, inputs))
         if type(answer) is Tensor and answer.shape == (1,):
             answer = answer.reshape(())
         expected = doubly_stochastic_penalty(weights, mask)
@@ -1402,7 +1398,7 @@ def _drawn(candidate: object, maps: Tensor, cell: int, mask: Tensor | None = Non
 
 
 def _heat_of(candidate: object, asked: Inputs) -> Tensor:
-    answer = _numbers(call_twice(candidate, asked))
+    answer = in_32_bits(call_twice(candidate, asked))
     heat = expect_tensor(answer, _heat(**asked).shape, "the heat", asked)
     if not (heat.sum(dim=(2, 3))[asked["mask"]] > 0).all():
         raise CheckFailed(
