@@ -24,7 +24,7 @@ FLOORS = [
         "layer_norm",
         "recurrent_cells",
     ],
-    ["multi_head", "recurrent"],
+    ["multi_head", "pruning", "recurrent"],
     ["layers"],
     ["protocol", "seq2seq", "transformer", "captioning", "language_model", "heads"],
     ["data", "metrics", "bootstrap", "losses", "schedules", "checkpoints", "parallel"],

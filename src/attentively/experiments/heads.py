@@ -1,0 +1,268 @@
+"""Heads: the same width shared out among one, two, four or eight attentions side by side.
+
+Every condition has the same number of weights, data and number of steps. What differs is in
+how many heads each attention of the Transformer looks. Then the heads are silenced one by one,
+and where each of them looks is counted against chance.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attentively.checkpoints import Checkpoint
+from attentively.data import toy
+from attentively.data.batches import Batch, Example, collate, encode_pairs, pad
+from attentively.decoding import evaluating
+from attentively.experiments.runner import Experiment, Row
+from attentively.experiments.scores import seconds_per_step
+from attentively.experiments.toy_translation import (
+    as_text,
+    new_transformer,
+    origin,
+    scores_by_clauses,
+    train,
+)
+from attentively.losses import cross_entropy
+from attentively.protocol import EncoderDecoder
+from attentively.pruning import Head, find_heads, silenced
+from attentively.training import TrainingConfig
+from attentively.transformer import Transformer
+from attentively.vocabulary import PAD_ID
+
+TRAINED_CLAUSES = (1, 2)
+CLAUSES = (1, 2, 3, 4)
+NUM_HEADS = (1, 2, 4, 8)
+YARDSTICK = 4
+"""The number of heads whose time is measured beside each other one's."""
+STEPS = 800
+LEARNING_RATE = 3e-3
+
+
+class Reading(NamedTuple):
+    """How well a model foresees sentences, given the true words before each word."""
+
+    loss: float
+    """Surprise at a word, in nats."""
+    exact_match: float
+    """Share of sentences whose every next word is the likeliest: what greedy search gets right."""
+
+
+class Look(NamedTuple):
+    """How often a head looks at places of one kind."""
+
+    pointing: float
+    """Share of queries whose largest weight lies on such a place."""
+    weight: float
+    """Mean of the weights there, summed for each query."""
+    chance: float
+    """The pointing of a place taken at random from those that the query may see."""
+    queries: int
+
+
+def measure(num_heads: int, seed: int, quick: bool, directory: Path) -> Row:
+    """Train one model; score it, and see what each of its heads is worth and looks at."""
+    steps = 10 if quick else STEPS
+    test_sentences = 10 if quick else 200
+    checkpoint = new_transformer(seed, origin("heads", seed), num_heads=num_heads, dropout=0.0)
+    model, *tokenizers = checkpoint.translator()
+    texts = as_text(toy.load("train", 64, clauses=TRAINED_CLAUSES))
+    seconds, of_yardstick = seconds_per_step(
+        [model, new_transformer(seed, num_heads=YARDSTICK, dropout=0.0).translator().model],
+        collate(encode_pairs(texts, *tokenizers)),
+        repeats=1 if quick else 15,
+    )
+    config = TrainingConfig(
+        steps=steps, learning_rate=LEARNING_RATE, validate_every=max(10, steps // 4), seed=seed
+    )
+    train_pairs = 200 if quick else 10_000
+    trainer = train(checkpoint, config, directory, train_pairs, clauses=TRAINED_CLAUSES)
+    tests = {n: toy.load("test", test_sentences, clauses=(n,)) for n in CLAUSES}
+    seen = [pair for n in TRAINED_CLAUSES for pair in tests[n][:100]]
+    batch = collate(encode_pairs(as_text(seen), *tokenizers))
+    looks = find_looks(checkpoint, seen)
+    whole = read(model, batch)
+    return {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "training_steps": trainer.step,
+        "seconds_per_step": round(seconds, 4),
+        "seconds_per_step_of_yardstick": round(of_yardstick, 4),
+        "validation_loss": min(record["validation_loss"] for record in trainer.records),
+        "by_clauses": scores_by_clauses(checkpoint, tests, TRAINED_CLAUSES),
+        "loss": round(whole.loss, 5),
+        "chance": {
+            kind: {role: round(look.chance, 4) for role, look in looks[head].items()}
+            for head in find_heads(model)[::num_heads]
+            for kind in [kind_of(head.attention)]
+        },
+        "heads": [
+            {
+                **head._asdict(),
+                **without(model, batch, [head]),
+                "pointing": {role: round(look.pointing, 3) for role, look in looks[head].items()},
+            }
+            for head in find_heads(model)
+        ],
+        "attentions": [
+            {"attention": name, **without(model, batch, heads)}
+            for name, heads in by_attention(find_heads(model)).items()
+        ],
+    }
+
+
+def by_attention(heads: Sequence[Head]) -> dict[str, list[Head]]:
+    """Return the heads of each attention, by its name."""
+    found = defaultdict(list)
+    for head in heads:
+        found[head.attention].append(head)
+    return dict(found)
+
+
+def read(model: EncoderDecoder, batch: Batch) -> Reading:
+    """Let a model read the true translations, and see what it foresees.
+
+    Greedy search writes the reference exactly where each word of it is the likeliest after
+    the true ones before it, so one reading tells its exact match too.
+    """
+    src, tgt = batch.to(next(model.parameters()).device)
+    with evaluating(model):
+        src_mask = model.source_mask(src)
+        logits = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask).logits
+    targets = tgt[:, 1:]
+    right = (logits.argmax(dim=-1) == targets) | (targets == PAD_ID)
+    loss = cross_entropy(logits, targets, PAD_ID).item()
+    return Reading(loss, right.all(dim=1).float().mean().item())
+
+
+def without(model: EncoderDecoder, batch: Batch, heads: Sequence[Head]) -> dict[str, float]:
+    """Return how well the model reads without those heads."""
+    with silenced(model, heads):
+        found = read(model, batch)
+    return {
+        "loss_without": round(found.loss, 5),
+        "exact_match_without": round(found.exact_match, 4),
+    }
+
+
+def remove_one_by_one(
+    model: EncoderDecoder, batch: Batch, limit: int | None = None
+) -> Iterator[tuple[Head, Reading]]:
+    """Yield the head that is missed least, with what is left without it; then the next, ….
+
+    At each turn every head that is left is tried, so `n` heads take :math:`n (n + 1) / 2`
+    readings. It ends after `limit` heads, or with the last one.
+    """
+    gone: list[Head] = []
+    left = find_heads(model)
+    while left and len(gone) != limit:
+        readings = {}
+        for head in left:
+            with silenced(model, [*gone, head]):
+                readings[head] = read(model, batch)
+        best = min(left, key=lambda head: readings[head].loss)
+        gone.append(best)
+        left.remove(best)
+        yield best, readings[best]
+
+
+def kind_of(attention: str) -> str:
+    """Return which of the three uses of a `Transformer` the attention of that name has."""
+    if attention.endswith("cross_attention"):
+        return "cross"
+    return "encoder" if attention.startswith("encoder") else "decoder"
+
+
+def wanted_places(pair: toy.ToyPair, kind: str) -> dict[str, Bool[Tensor, "queries keys"]]:
+    """Return, for each thing that a head may look for, where it is: True at its places.
+
+    A query whose row has no True cannot find it and is not counted. The source ends in the end
+    token; the target that the decoder reads begins with the start token, so that row `i`
+    predicts word `i`.
+    """
+    src_len, tgt_len = len(pair.src) + 1, len(pair.tgt) + 1
+    if kind == "cross":
+        gold = torch.zeros(tgt_len, src_len, dtype=torch.bool)
+        for src_index, tgt_index in pair.alignment:
+            gold[tgt_index, src_index] = True
+        end = torch.zeros_like(gold)
+        end[:, -1] = True
+        return {"word to say": gold, "word just said": gold.roll(1, dims=0), "end token": end}
+    size = src_len if kind == "encoder" else tgt_len
+    same = torch.eye(size, dtype=torch.bool)
+    places = {"itself": same, "previous": torch.ones_like(same).tril(-1) & same.roll(-1, dims=1)}
+    if kind == "encoder":
+        places["next"] = places["previous"].T
+    edge = torch.zeros_like(same)
+    edge[:, -1 if kind == "encoder" else 0] = True
+    places["end token" if kind == "encoder" else "start token"] = edge & ~same
+    return places
+
+
+def find_looks(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> dict[Head, dict[str, Look]]:
+    """Count, for every head of a Transformer, how often it looks at what `wanted_places` names."""
+    model, *tokenizers = checkpoint.translator()
+    assert isinstance(model, Transformer)
+    sums: dict[tuple[str, str], list[Tensor]] = defaultdict(list)
+    for pair, example in zip(pairs, encode_pairs(as_text(pairs), *tokenizers), strict=True):
+        for name, weights in maps_of(model, example).items():
+            kind = kind_of(name)
+            may_see = torch.ones_like(weights[0])
+            if kind == "decoder":
+                may_see = may_see.tril()
+            for role, places in wanted_places(pair, kind).items():
+                sums[name, role].append(count_looks(weights, places, may_see))
+    looks: dict[Head, dict[str, Look]] = defaultdict(dict)
+    for (name, role), found in sums.items():
+        for number, (*shares, queries) in enumerate(torch.stack(found).sum(dim=0).tolist()):
+            pointing, weight, chance = (share / max(queries, 1) for share in shares)
+            looks[Head(name, number)][role] = Look(pointing, weight, chance, int(queries))
+    return dict(looks)
+
+
+def count_looks(
+    weights: Float[Tensor, "heads queries keys"],
+    places: Bool[Tensor, "queries keys"],
+    may_see: Float[Tensor, "queries keys"],
+) -> Float[Tensor, "heads numbers"]:
+    """Return, for each head, the sums over the queries of what a `Look` is the mean of."""
+    counted = places.any(dim=1)
+    largest = weights.argmax(dim=-1, keepdim=True)
+    pointed = places.expand_as(weights).gather(2, largest).squeeze(2)
+    chance = places.sum(dim=1) / may_see.sum(dim=1)
+    found = [pointed.float(), (weights * places).sum(dim=2), chance.expand_as(pointed)]
+    sums = [numbers[:, counted].sum(dim=1) for numbers in found]
+    return torch.stack([*sums, counted.sum().float().expand(len(weights))], dim=1)
+
+
+def maps_of(model: Transformer, example: Example) -> dict[str, Float[Tensor, "heads _ _"]]:
+    """Return where every head looks as the model reads one sentence and its translation.
+
+    By the name of the attention; a map has a row for each query, which is a source token, or a
+    token of the target but its last.
+    """
+    where = next(model.parameters()).device
+    src, tgt = (pad([ids]).to(where) for ids in (example.src, example.tgt[:-1]))
+    with evaluating(model):
+        maps = model.attention_maps(src, tgt)
+    names = {
+        "encoder.layers.{}.self_attention": maps.encoder,
+        "decoder.layers.{}.self_attention": maps.decoder,
+        "decoder.layers.{}.cross_attention": maps.cross,
+    }
+    return {
+        name.format(layer): weights[0].cpu()
+        for name, layers in names.items()
+        for layer, weights in enumerate(layers)
+    }
+
+
+EXPERIMENT = Experiment(
+    name="heads",
+    question="What is it worth to share the same width out among several heads?",
+    conditions=[{"num_heads": num_heads} for num_heads in NUM_HEADS],
+    measure=measure,
+)
