@@ -1,12 +1,11 @@
-r"""Pruning: take heads out of multi-head attention, for a while or for good.
+r"""Pruning: leave heads out of multi-head attention, and see what they were worth.
 
 What the heads say is concatenated and multiplied by :math:`W^O`, so the output is a sum with
 a term for each head, and a head can be left out of it (Michel, Levy & Neubig 2019,
 https://arxiv.org/abs/1905.10650, section 2).
 """
 
-import copy
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, cast
 
@@ -31,13 +30,8 @@ def find_heads(model: nn.Module) -> list[Head]:
         Head(name, number)
         for name, module in model.named_modules()
         if isinstance(module, MultiHeadAttention)
-        for number in range(count_heads(module))
+        for number in range(module.query_projection.out_features // module.d_head)
     ]
-
-
-def count_heads(attention: MultiHeadAttention) -> int:
-    """Return how many heads `attention` has, those that were pruned not counted."""
-    return attention.query_projection.out_features // attention.d_head
 
 
 @contextmanager
@@ -64,32 +58,3 @@ def silenced(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
         with torch.no_grad():
             for name, matrix in matrices.items():
                 matrix.copy_(kept[name])
-
-
-def prune(attention: MultiHeadAttention, numbers: Collection[int]) -> MultiHeadAttention:
-    """Return a copy of `attention` without the heads of these numbers, and without their weights.
-
-    It says what `attention` says with them `silenced`. Raises `ValueError` if a number is not
-    that of a head, if none would be left, and where heads are not independent: if they share
-    keys and values, or have a `position`.
-    """
-    total = count_heads(attention)
-    if attention.group_size != 1 or attention.position is not None:
-        raise ValueError("heads that share keys and values, or a position, cannot be pruned alone")
-    if not set(numbers) <= set(range(total)):
-        raise ValueError(f"heads {sorted(numbers)} are not all among 0 to {total - 1}")
-    left = [number for number in range(total) if number not in numbers]
-    if not left:
-        raise ValueError(f"an attention needs a head, but all {total} are to be pruned")
-    d_head = attention.d_head
-    rows = torch.tensor([number * d_head + i for number in left for i in range(d_head)])
-    smaller = copy.deepcopy(attention)
-    for name in ("query_projection", "key_projection", "value_projection"):
-        projection = getattr(smaller, name)
-        projection.weight = nn.Parameter(projection.weight[rows].detach())
-        projection.bias = nn.Parameter(projection.bias[rows].detach())
-        projection.out_features = len(rows)
-    output = smaller.output_projection
-    output.weight = nn.Parameter(output.weight[:, rows].detach())
-    output.in_features = len(rows)
-    return smaller

@@ -39,7 +39,7 @@ CLAUSES = (1, 2, 3, 4)
 NUM_HEADS = (1, 2, 4, 8)
 YARDSTICK = 4
 """The number of heads whose time is measured beside each other one's."""
-STEPS = 800
+STEPS = 600
 LEARNING_RATE = 3e-3
 
 
@@ -67,14 +67,14 @@ class Look(NamedTuple):
 def measure(num_heads: int, seed: int, quick: bool, directory: Path) -> Row:
     """Train one model; score it, and see what each of its heads is worth and looks at."""
     steps = 10 if quick else STEPS
-    test_sentences = 10 if quick else 200
+    test_sentences = 10 if quick else 100
     checkpoint = new_transformer(seed, origin("heads", seed), num_heads=num_heads, dropout=0.0)
     model, *tokenizers = checkpoint.translator()
     texts = as_text(toy.load("train", 64, clauses=TRAINED_CLAUSES))
     seconds, of_yardstick = seconds_per_step(
         [model, new_transformer(seed, num_heads=YARDSTICK, dropout=0.0).translator().model],
         collate(encode_pairs(texts, *tokenizers)),
-        repeats=1 if quick else 15,
+        repeats=1 if quick else 9,
     )
     config = TrainingConfig(
         steps=steps, learning_rate=LEARNING_RATE, validate_every=max(10, steps // 4), seed=seed
@@ -82,7 +82,7 @@ def measure(num_heads: int, seed: int, quick: bool, directory: Path) -> Row:
     train_pairs = 200 if quick else 10_000
     trainer = train(checkpoint, config, directory, train_pairs, clauses=TRAINED_CLAUSES)
     tests = {n: toy.load("test", test_sentences, clauses=(n,)) for n in CLAUSES}
-    seen = [pair for n in TRAINED_CLAUSES for pair in tests[n][:100]]
+    seen = [pair for n in TRAINED_CLAUSES for pair in tests[n]]
     batch = collate(encode_pairs(as_text(seen), *tokenizers))
     looks = find_looks(checkpoint, seen)
     whole = read(model, batch)
