@@ -2,8 +2,8 @@
 
 Three models differ in one thing, how a token is told its place: by sinusoids, by learned vectors,
 or not at all. They are trained on sentences of one and two clauses, and tried in two ways: on
-longer sentences, and on sentences no longer than those of the training that begin at a later
-place, as if words stood before them that the model does not see.
+longer sentences, and on sentences no longer than those of the training whose places are counted
+from a later one: those of the source alone, or those of source and target alike.
 """
 
 import copy
@@ -32,8 +32,10 @@ MAX_LEN = 128
 """Positions that have a vector of their own where vectors are learned: more than any test has."""
 LENGTHS = ((3, 6), (7, 9), (10, 12), (13, 15), (16, 18), (19, 22), (23, 26), (27, 33))
 """Words of the source, from and to: the groups in which sentences are scored by length."""
-SHIFTS = (0, 1, 2, 5, 10, 20, 40)
-"""Places by which the source of a sentence is moved."""
+SHIFTS = (0, 1, 2, 5, 10, 20)
+"""Places by which a sentence is moved."""
+SIDES: dict[str, tuple[str, ...]] = {"source": ("encoder",), "both": ("encoder", "decoder")}
+"""What is moved, and which parts of the model are then told other places."""
 
 
 class Shifted(nn.Module):
@@ -65,10 +67,11 @@ def measure(positions: Positions, seed: int, quick: bool, directory: Path) -> Ro
     tests = {n: toy.load("test", 10 if quick else 200, clauses=(n,)) for n in CLAUSES}
     pairs = [pair for group in tests.values() for pair in group]
     texts = dict(zip(pairs, written(checkpoint, pairs), strict=True))
-    short = [pair for n in TRAINED_CLAUSES for pair in tests[n]]
+    short = [pair for n in TRAINED_CLAUSES for pair in tests[n][:100]]
     return {
         "parameters": sum(parameter.numel() for parameter in checkpoint.model.parameters()),
         "training_steps": trainer.step,
+        "training_seconds": round(trainer.seconds, 1),
         "longest_in_training": max(len(example.src) for example in trainer.train) - 1,  # <end>
         "validation_loss": min(record["validation_loss"] for record in trainer.records),
         "by_clauses": [
@@ -86,18 +89,25 @@ def measure(positions: Positions, seed: int, quick: bool, directory: Path) -> Ro
             if (group := [pair for pair in pairs if low <= len(pair.src) <= high])
         ],
         "by_shift": [
-            {"shift": shift, **scores(short, written(shifted(checkpoint, shift), short))}
+            {
+                "side": side,
+                "shift": shift,
+                **scores(short, written(shifted(checkpoint, shift, parts), short)),
+            }
+            for side, parts in SIDES.items()
             for shift in (SHIFTS[:2] if quick else SHIFTS)
         ],
     }
 
 
-def shifted(checkpoint: Checkpoint, shift: int) -> Checkpoint:
-    """Return a copy whose encoder is told places further on; the decoder's stay as they are."""
+def shifted(checkpoint: Checkpoint, shift: int, parts: Sequence[str]) -> Checkpoint:
+    """Return a copy in which those parts, of encoder and decoder, are told places further on."""
     model = copy.deepcopy(checkpoint.model)
     assert isinstance(model, Transformer)
-    if model.encoder.input.positions is not None:
-        model.encoder.input.positions = Shifted(model.encoder.input.positions, shift)
+    for part in parts:
+        entry = getattr(model, part).input
+        if entry.positions is not None:
+            entry.positions = Shifted(entry.positions, shift)
     return dataclasses.replace(checkpoint, model=model)
 
 
