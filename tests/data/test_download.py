@@ -204,7 +204,7 @@ def test_without_a_network_the_message_names_the_way_out(server, tmp_path, monke
 def test_a_folder_of_your_own_comes_first(server, tmp_path, monkeypatch, compressed):
     path = tmp_path / "mine" / ("folder/pairs.txt" + ".gz" * compressed)
     path.parent.mkdir(parents=True)
-    path.write_bytes(gzip.compress(TEXT.encode(, mtime=0)) if compressed else TEXT.encode())
+    path.write_bytes(gzip.compress(TEXT.encode(), mtime=0) if compressed else TEXT.encode())
     monkeypatch.setenv(download.VARIABLE, str(tmp_path / "mine"))
     assert download.find(PATH) == path
     assert download.read(PATH) == TEXT
@@ -240,7 +240,9 @@ def test_a_folder_that_is_not_there_is_a_mistake(server, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("suffix", [".gz", ""])
-@pytest.mark.parametrize("content", [b"", b"other text", gzip.compress(TEXT.encode(, mtime=0))[:-9]])
+@pytest.mark.parametrize(
+    "content", [b"", b"other text", gzip.compress(TEXT.encode(), mtime=0)[:-9]]
+)
 def test_a_damaged_copy_in_the_cache_is_fetched_again(server, cached, content, suffix):
     damaged = cached.with_suffix(suffix)
     damaged.parent.mkdir(parents=True)
@@ -292,7 +294,7 @@ def packed_as(kind):
     if kind == ".zip":
         return GOOD
     if kind == ".gz":
-        return gzip.compress(TEXT.encode(, mtime=0))
+        return gzip.compress(TEXT.encode(), mtime=0)
     if kind == ".tar.gz":
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w:gz") as file:
