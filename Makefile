@@ -5,6 +5,8 @@ PYTHON ?= python3
 PORT ?= 8000
 # Options passed on to pytest, e.g. make test ARGS="-k masks"
 ARGS ?=
+# Several tests at a time; PARALLEL= runs one after the other
+PARALLEL ?= -n auto --maxprocesses 4 --dist loadgroup
 # A further package index to look for torch in, e.g. the CPU builds for Linux (see README)
 TORCH_INDEX ?=
 
@@ -19,7 +21,7 @@ help:
 	@echo "Attentively: from embeddings to the Transformer, built by hand."
 	@echo
 	@echo "  make book      execute every chapter and build the site into _build/html"
-	@echo "  make test      run every test (ARGS=... is passed on to pytest)"
+	@echo "  make test      run every test (ARGS=... is passed on to pytest; PARALLEL= for one at a time)"
 	@echo "  make lab       copy exercises/ to work/, never over your answers, and open JupyterLab"
 	@echo "  make serve     the built book on localhost (PORT=$(PORT))"
 	@echo "  make release   solutions/ to exercises/: make the notebooks that students get"
@@ -49,7 +51,7 @@ book: $(READY)
 	$(RUN) tools/build_book.py
 
 test: $(READY)
-	$(RUN) -m pytest $(ARGS)
+	$(RUN) -m pytest $(PARALLEL) $(ARGS)
 
 lab: $(READY)
 	$(RUN) tools/lab.py

@@ -27,8 +27,8 @@ REGISTRIES = [
 ]
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 MACHINE = re.compile(r"(?<![\w.~/])/(home|root|Users|work)/\w")
-# Modules that the command line imports only when they are asked for, with what they may need.
-OPTIONAL = {"coursework.py": {"nbclient", "nbformat"}}  # from the extra "book"
+# Modules for those who work on notebooks, with what they may need of the extra "book".
+OPTIONAL = {"coursework.py": {"nbclient", "nbformat"}, "earlier_parts.py": {"nbformat"}}
 LARGEST = 4 * 2**20
 
 
