@@ -155,7 +155,7 @@ def test_every_place_is_used():
 def test_no_two_splits_share_an_image_of_a_digit():
     images = {
         split: {image.numpy().tobytes() for drawn in by_digit for image in drawn}
-        for split, by_digit in digits._images().items()
+        for split, by_digit in digits.images().items()
     }
     assert sum(len(found) for found in images.values()) == 1797  # all that scikit-learn has
     assert not images["train"] & images["validation"]

@@ -88,7 +88,7 @@ def load(split: str, num_scenes: int, *, seed: int = 0) -> list[DigitScene]:
     if num_scenes < 0:
         raise ValueError(f"num_scenes={num_scenes} is negative")
     random = Random(f"{split} {seed}")
-    return [_scene(random, _images()[split]) for _ in range(num_scenes)]
+    return [_scene(random, images()[split]) for _ in range(num_scenes)]
 
 
 def words() -> list[str]:
@@ -218,8 +218,8 @@ def _digits_at(cells: Cells, group: Sequence[int]) -> tuple[int | None, ...]:
 
 
 @cache
-def _images() -> dict[str, list[list[Tensor]]]:
-    """Return the images of each digit in each split: of every 20 in a row, 14, 3 and 3."""
+def images() -> dict[str, list[list[Tensor]]]:
+    """Return, by split and digit, the 8 × 8 images: of every 20 in a row, 14, 3 and 3."""
     from sklearn.datasets import load_digits  # takes a second, so only where scenes are wanted
 
     found = load_digits()
