@@ -315,6 +315,14 @@ def most_without_one(words, places):
     return words**2 + places - 1
 
 
+def most_of_all_words(words, places):
+    return words * words
+
+
+def most_not_squared(words, places):
+    return abs(1 - words) + places - 1
+
+
 def most_everywhere(words, places):
     return places * (words - 1) ** 2
 
@@ -337,6 +345,8 @@ PENALTIES = [
     ((penalty, least_of_one_place, most), "least: This is what one place adds"),
     ((penalty, least_not_shared_out, most), "least: This is not shared out"),
     ((penalty, least, most_of_one_place_alone), "most: The other places are forgotten"),
+    ((penalty, least, most_of_all_words), "most: Two things are forgotten"),
+    ((penalty, least, most_not_squared), "the place that all look at is not squared"),
     ((penalty, least, most_of_the_others), "most: The place that all look at is forgotten"),
     ((penalty, least, most_of_one_too_many), "most: The other places are one fewer"),
     ((penalty, least, most_without_one), "1 is subtracted from it before it is squared"),

@@ -675,6 +675,15 @@ _MOST_TWINS = [
         lambda words, places: words**2 + places - 1,
     ),
     *known(
+        "most: Two things are forgotten: 1 is subtracted before it is squared, and a place that "
+        "nobody looks at adds 1.",
+        lambda words, places: words**2,
+    ),
+    *known(
+        "most: The difference of the place that all look at is not squared.",
+        lambda words, places: abs(words - 1) + places - 1,
+    ),
+    *known(
         "most: Not every place can be looked at by every word: the weights of a word sum to 1.",
         lambda words, places: places * (words - 1) ** 2,
     ),
