@@ -118,26 +118,27 @@ def test_the_trained_decoder_does_not_leak():
 # Part 6
 
 
-@pytest.mark.parametrize("wanted", checks._aims(True), ids=lambda wanted: str(wanted.target))
-def test_the_words_to_aim_can_be_told_apart(wanted):
+def test_the_words_to_aim_can_be_told_apart():
     """A badly conditioned x would make right answers fail by rounding."""
-    assert torch.linalg.cond(wanted.x) < 10
-    torch.testing.assert_close(wanted.weights.sum(dim=1), torch.ones(len(wanted.target)).double())
+    torch.manual_seed(0)  # as in a check
+    for wanted in checks._aims(True):
+        assert torch.linalg.cond(wanted.x) < 10
+        ones = torch.ones(len(wanted.target)).double()
+        torch.testing.assert_close(wanted.weights.sum(dim=1), ones)
 
 
 def test_one_number_a_query_will_do_where_all_look_at_the_same_word():
-    x, share = torch.randn(5, 7), 0.6
-    turn = torch.linalg.pinv(x)
+    """The check takes every d_k."""
+    sizes = set()
 
-    def all_at_the_third(x, target, share):
-        if len({*target}) > 1:
-            return right.aim(x, target, share)
-        inverse = torch.linalg.pinv(x)
-        score = math.log((len(target) - 1) * share / (1 - share))
-        return inverse.sum(dim=1, keepdim=True) * score, inverse[:, target[:1]]
+    def narrow(x, target, share):
+        w_q, w_k = right.aim(x, target, share)
+        if len({*target}) == 1:
+            inverse = torch.linalg.pinv(x)
+            score = math.log((len(target) - 1) * share / (1 - share))
+            w_q, w_k = score * inverse.sum(dim=1, keepdim=True), inverse[:, target[:1]]
+        sizes.add(w_k.shape[1])
+        return w_q, w_k
 
-    w_q, w_k = all_at_the_third(x, [2] * 5, share)
-    assert w_q.shape == (7, 1)
-    torch.testing.assert_close((x @ w_k).T, torch.eye(5)[2:3], atol=1e-4, rtol=0.0)
-    assert turn.shape == (7, 5)
-    checks.aim(all_at_the_third, thorough=True)
+    checks.aim(narrow, thorough=True)
+    assert min(sizes) == 1
