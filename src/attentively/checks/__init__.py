@@ -557,6 +557,8 @@ def show(value: object) -> str:
     text = repr(value)
     if "\n" in text and isinstance(value, list | tuple):  # large tensors print in several lines
         text = f"[{', '.join(map(show, value))}]"
+    if "\n" in text and isinstance(value, dict):
+        text = f"{{{', '.join(f'{key!r}: {show(each)}' for key, each in value.items())}}}"
     return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
 
 

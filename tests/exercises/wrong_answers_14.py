@@ -1,0 +1,757 @@
+"""Plausible wrong answers to 14_multi_head_attention, with words of the message of each."""
+
+import torch
+from right_answers_14 import (
+    MultiHeadAttention,
+    across,
+    folded,
+    importance,
+    in_the_decoder,
+    in_the_encoder,
+    look_ups,
+    merge_heads,
+    pruned,
+    reordered,
+    rows_of,
+    split_heads,
+)
+from torch import nn
+from torch.nn import functional as F
+
+from attentively.masks import causal_mask, masked_softmax
+
+# Part 1
+
+
+def split_without_exchange(x, num_heads):
+    return x.reshape(len(x), num_heads, x.size(1), -1)
+
+
+def split_in_strides(x, num_heads):
+    return torch.stack([x[..., head::num_heads] for head in range(num_heads)], dim=1)
+
+
+def split_by_d_head(x, num_heads):
+    return x.reshape(len(x), x.size(1), -1, num_heads).transpose(1, 2)
+
+
+def split_words_first(x, num_heads):
+    return x.reshape(len(x), x.size(1), num_heads, -1)
+
+
+def split_turned(x, num_heads):
+    return split_heads(x, num_heads).transpose(2, 3)
+
+
+def split_heads_first(x, num_heads):
+    return torch.stack(x.chunk(num_heads, dim=-1))
+
+
+def split_into_a_list(x, num_heads):
+    return list(x.chunk(num_heads, dim=-1))
+
+
+def split_cut_off(x, num_heads):
+    return torch.tensor(split_heads(x, num_heads).tolist())
+
+
+def merge_without_exchange(x):
+    return x.reshape(len(x), x.size(2), -1)
+
+
+def merge_in_turn(x):
+    return torch.stack(list(x.unbind(dim=1)), dim=-1).flatten(2)
+
+
+def merge_half_way(x):
+    return x.transpose(1, 2)
+
+
+def merge_by_averaging(x):
+    return x.mean(dim=1)
+
+
+def merge_by_summing(x):
+    return x.sum(dim=1)
+
+
+def merge_words(x):
+    return x.flatten(2)
+
+
+HEADS = [
+    ((split_without_exchange, merge_heads), "split_heads: The numbers are cut anew"),
+    ((split_in_strides, merge_heads), "Each head gets every num_heads-th number"),
+    ((split_by_d_head, merge_heads), "num_heads is used as if it were d_head"),
+    ((split_words_first, merge_heads), "The words come before the heads"),
+    ((split_turned, merge_heads), "Words and numbers of a head have changed places"),
+    ((split_heads_first, merge_heads), "The heads come before the batch"),
+    ((split_into_a_list, merge_heads), "Expected what split_heads returns as a torch.Tensor"),
+    ((split_cut_off, merge_heads), "no gradient flows through them"),
+    ((split_heads, merge_without_exchange), "merge_heads: The numbers are cut anew"),
+    ((split_heads, merge_in_turn), "The heads' numbers stand in turn"),
+    ((split_heads, merge_half_way), "The heads are still an axis of their own"),
+    ((split_heads, merge_by_averaging), "Here the heads are averaged or summed"),
+    ((split_heads, merge_by_summing), "Here the heads are averaged or summed"),
+    ((split_heads, merge_words), "The words stand side by side in one row"),
+]
+
+# Part 2
+
+
+def softmax_of(scores, mask):
+    return masked_softmax(scores, None if mask is None else mask.unsqueeze(1))
+
+
+def attention_with(
+    split=split_heads,
+    join=merge_heads,
+    weigh=softmax_of,
+    root=lambda d_head, d_model: d_head**0.5,
+    project=lambda layer, x, num_heads: layer(x),
+    take=lambda query, key, value: (query, key, value),
+    last=lambda layer, joined: layer(joined),
+    give=lambda context, weights: (context, weights),
+):
+    """The plain way with one step changed."""
+
+    class Attention(MultiHeadAttention):
+        def forward(self, query, key, value, mask=None):
+            layers = (self.query_projection, self.key_projection, self.value_projection)
+            q, k, v = (
+                split(project(layer, x, self.num_heads), self.num_heads)
+                for layer, x in zip(layers, take(query, key, value), strict=True)
+            )
+            d_model = query.size(-1)
+            scores = q @ k.transpose(2, 3) / root(d_model // self.num_heads, d_model)
+            weights = weigh(scores, mask)
+            return give(last(self.output_projection, join(weights @ v)), weights)
+
+    return Attention
+
+
+def of_slices(layer, x, num_heads):
+    """Each head projects its own slice of the vectors."""
+    blocks = layer.weight.unflatten(0, (num_heads, -1)).unflatten(2, (num_heads, -1))
+    found = [part @ blocks[head, :, head].T for head, part in enumerate(x.chunk(num_heads, dim=-1))]
+    return torch.cat(found, dim=-1) + layer.bias
+
+
+def filled(scores, mask, number):
+    return (scores if mask is None else scores.masked_fill(~mask.unsqueeze(1), number)).softmax(-1)
+
+
+class Exchanged(MultiHeadAttention):
+    def forward(self, query, key, value, mask=None):
+        self.query_projection, self.key_projection = self.key_projection, self.query_projection
+        found = super().forward(query, key, value, mask)
+        self.query_projection, self.key_projection = self.key_projection, self.query_projection
+        return found
+
+
+class WithOtherNames(nn.Module):
+    def __init__(self, d_model, num_heads):
+        super().__init__()
+        if d_model % num_heads:
+            raise ValueError("unequal heads")
+        self.query = nn.Linear(d_model, d_model)
+
+
+class WithoutBiases(MultiHeadAttention):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.key_projection = nn.Linear(d_model, d_model, bias=False)
+
+
+class WithSmallLayers(MultiHeadAttention):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.query_projection = nn.Linear(d_model, d_model // num_heads)
+
+
+class WithMore(MultiHeadAttention):
+    def __init__(self, d_model, num_heads):
+        super().__init__(d_model, num_heads)
+        self.scale = nn.Parameter(torch.tensor(1.0))
+
+
+class Unrefusing(MultiHeadAttention):
+    def __init__(self, d_model, num_heads):
+        nn.Module.__init__(self)
+        self.num_heads = num_heads
+        for name in ("query", "key", "value", "output"):
+            setattr(self, f"{name}_projection", nn.Linear(d_model, d_model))
+
+
+class NoModule:
+    def __init__(self, d_model, num_heads):
+        self.num_heads = num_heads
+
+
+class WithoutSuper(nn.Module):
+    def __init__(self, d_model, num_heads):
+        self.query_projection = nn.Linear(d_model, d_model)
+
+
+class Unnamed(MultiHeadAttention):
+    """Its mask has another name, so the model's layers cannot give it one."""
+
+    def forward(self, query, key, value, allowed=None):
+        return super().forward(query, key, value, allowed)
+
+
+def unlearned(layer, x, num_heads):
+    return F.linear(x, layer.weight.data, layer.bias)
+
+
+def one_head(x, num_heads):
+    return x.unsqueeze(1)
+
+
+MULTI_HEAD = [
+    (attention_with(last=lambda layer, joined: joined), "The output projection W^O is missing"),
+    (attention_with(root=lambda _, d_model: d_model**0.5), "The scores are divided by √d_model"),
+    (attention_with(root=lambda *_: 1), "The scores are not divided by √d_head"),
+    (attention_with(root=lambda d_head, _: d_head), "The scores are divided by d_head, not by"),
+    (attention_with(join=merge_without_exchange), "put together again without exchanging"),
+    (attention_with(split=split_without_exchange), "The projections are cut anew"),
+    (attention_with(split=split_in_strides), "The heads are cut in another way than in part 1"),
+    (attention_with(join=merge_in_turn), "The heads are cut in another way than in part 1"),
+    (attention_with(split=one_head, join=merge_heads, root=lambda _, d_model: d_model**0.5),
+     "There is one head only"),
+    (attention_with(weigh=lambda s, m: softmax_of(s, None if m is None else ~m)),
+     "The mask is the wrong way round"),
+    (attention_with(weigh=lambda s, m: s.softmax(dim=-1)), "The mask is not used"),
+    (attention_with(weigh=lambda s, m: masked_softmax(s, m if m is None else m[None].expand_as(s)
+                                                      if len(m) == s.size(1) else m[:, None])),
+     "The mask's batch is taken for heads"),
+    (attention_with(weigh=lambda s, m: filled(s, m, -1e9)), "looks at everything evenly"),
+    (attention_with(weigh=lambda s, m: filled(s, m, -torch.inf)), "becomes NaN"),
+    (attention_with(weigh=lambda s, m: s.softmax(dim=-2)), "The softmax runs over the queries"),
+    (attention_with(project=of_slices), "The vectors themselves are split"),
+    (attention_with(take=lambda q, k, v: (q, k, k)), "The values are made of the keys' vectors"),
+    (attention_with(take=lambda q, k, v: (q, v, k)), "Keys and values have changed places"),
+    (attention_with(take=lambda q, k, v: (q, q, q)), "Keys and values are made of the queries'"),
+    (Exchanged, "The query and the key projection have changed places"),
+    (attention_with(give=lambda c, w: (c, w.mean(dim=1))), "The weights are averaged"),
+    (attention_with(give=lambda c, w: (c, w.sum(dim=1))), "The weights are summed"),
+    (attention_with(give=lambda c, w: (w, c)), "The weights come first"),
+    (attention_with(give=lambda c, w: c), "Expected a pair, `return context, weights`"),
+    (attention_with(last=lambda layer, joined: joined + layer(joined)),
+     "The numbers of the context are not the expected ones"),
+    (WithOtherNames, "There is no parameter query_projection.weight"),
+    (WithoutBiases, "There is no parameter key_projection.bias"),
+    (WithSmallLayers, "One layer makes the numbers of all heads"),
+    (WithMore, "There is a parameter or buffer scale"),
+    (Unrefusing, "no ValueError says so"),
+    (NoModule, "should be a class whose parent is nn.Module"),
+    (WithoutSuper, "Your code raises AttributeError"),
+    (Unnamed, "unexpected keyword argument 'mask'"),
+    (attention_with(project=unlearned), "no gradient reaches query_projection.weight"),
+]  # fmt: skip
+
+# Part 3
+
+
+def encoder_with(mask_of):
+    return lambda attention, x, src_mask: attention(x, x, x, mask_of(x, src_mask))
+
+
+def decoder_with(mask_of):
+    return lambda attention, y, tgt_mask: attention(y, y, y, mask_of(y, tgt_mask))
+
+
+def causal(y):
+    return causal_mask(y.size(1))
+
+
+def across_with(take, mask_of):
+    def answer(attention, y, x, tgt_mask, src_mask):
+        return attention(*take(y, x), mask_of(y, x, tgt_mask, src_mask))
+
+    return answer
+
+
+def as_keys(mask):
+    return mask.unsqueeze(1)
+
+
+def encoder_alone(attention, x, src_mask):
+    return in_the_encoder(attention, x, src_mask)[0]
+
+
+def encoder_flat(attention, x, src_mask):
+    return attention(x, x, x, src_mask)
+
+
+def target_then_source(y, x):
+    return y, x, x
+
+
+USES = [
+    ((encoder_with(lambda x, m: None), in_the_decoder, across), "looks at padding"),
+    ((encoder_with(lambda x, m: m.unsqueeze(2)), in_the_decoder, across), "looks at padding"),
+    ((encoder_with(lambda x, m: causal(x)), in_the_decoder, across), "no causal mask"),
+    ((encoder_with(lambda x, m: causal(x) & as_keys(m)), in_the_decoder, across),
+     "no causal mask"),
+    ((encoder_with(lambda x, m: ~as_keys(m)), in_the_decoder, across),
+     "in_the_encoder: The mask is the wrong way round"),
+    ((encoder_alone, in_the_decoder, across), "Expected a pair, `return context, weights`"),
+    ((encoder_flat, in_the_decoder, across), "a mask of shape (2, 5) does not fit scores"),
+    ((in_the_encoder, decoder_with(lambda y, m: as_keys(m)), across), "A causal mask is wanted"),
+    ((in_the_encoder, decoder_with(lambda y, m: None), across), "A causal mask is wanted"),
+    ((in_the_encoder, decoder_with(lambda y, m: causal(y).transpose(1, 2)), across),
+     "The causal mask is the wrong way round"),
+    ((in_the_encoder, decoder_with(lambda y, m: ~causal(y) & as_keys(m)), across),
+     "The causal mask is the wrong way round"),
+    ((in_the_encoder, decoder_with(lambda y, m: causal(y).tril(-1)), across),
+     "A word does not see itself"),
+    ((in_the_encoder, decoder_with(lambda y, m: torch.ones_like(causal(y)).tril(1)), across),
+     "A word sees the next one"),
+    ((in_the_encoder, decoder_with(lambda y, m: causal(y) | as_keys(m)), across),
+     "A causal mask is wanted"),
+    ((in_the_encoder, in_the_decoder, across_with(target_then_source, lambda y, x, t, s: None)),
+     "across: The target looks at the source's padding"),
+    ((in_the_encoder, in_the_decoder,
+      across_with(target_then_source, lambda y, x, t, s: causal(y))),
+     "A causal mask keeps the target from later words of the source"),
+    ((in_the_encoder, in_the_decoder,
+      across_with(target_then_source, lambda y, x, t, s: as_keys(t))),
+     "This is the target's padding"),
+    ((in_the_encoder, in_the_decoder,
+      across_with(lambda y, x: (x, y, y), lambda y, x, t, s: as_keys(t))),
+     "here it is the other way round"),
+    ((in_the_encoder, in_the_decoder,
+      across_with(lambda y, x: (y, y, y), lambda y, x, t, s: as_keys(t))),
+     "The target looks at itself"),
+    ((in_the_encoder, in_the_decoder,
+      across_with(lambda y, x: (y, x, y), lambda y, x, t, s: as_keys(s))),
+     "The values are the target's vectors"),
+]  # fmt: skip
+
+# Part 4
+
+
+def look_ups_with(change):
+    """The plain way, changed afterwards."""
+
+    def answer(n, steps):
+        return change(n, *look_ups(n, steps))
+
+    return answer
+
+
+def look_ups_going_round(n, steps):
+    W_Q, W_K, W_V, W_O = look_ups(n, steps)
+    for head, step in enumerate(steps):
+        moved = torch.eye(n).roll(step, dims=0)
+        W_Q[head * n : (head + 1) * n, n:] = 30 * n**0.5 * moved
+    return W_Q, W_K, W_V, W_O
+
+
+def look_ups_without_ends(n, steps):
+    W_Q, W_K, W_V, W_O = look_ups(n, steps)
+    for head, step in enumerate(steps):
+        moved = torch.diag(torch.ones(n - abs(step)), -step)
+        W_Q[head * n : (head + 1) * n, n:] = 30 * n**0.5 * moved
+    return W_Q, W_K, W_V, W_O
+
+
+def look_ups_asking_from_the_other_side(n, steps):
+    """A row for each place that asks, a column for each that is asked for."""
+    W_Q, W_K, W_V, W_O = look_ups(n, steps)
+    for head in range(2):
+        block = slice(head * n, (head + 1) * n)
+        W_Q[block, n:] = W_Q[block, n:].T.clone()
+    return W_Q, W_K, W_V, W_O
+
+
+def look_ups_backwards(n, steps):
+    return look_ups(n, [-step for step in steps])
+
+
+def look_ups_exchanged(n, steps):
+    return look_ups(n, steps[::-1])
+
+
+look_ups_of_places = look_ups_with(lambda n, q, k, v, o: (q, k, v.roll(n, dims=1), o))
+look_ups_blunt = look_ups_with(lambda n, q, k, v, o: (q / 10, k, v, o))
+look_ups_from_the_other_side = look_ups_with(lambda n, *m: tuple(each.T for each in m))
+look_ups_key_first = look_ups_with(lambda n, q, k, v, o: (k, q, v, o))
+look_ups_even = look_ups_with(lambda n, q, k, v, o: (0 * q, k, v, o))
+look_ups_values_turned = look_ups_with(lambda n, q, k, v, o: (q, k, v.T, o))
+look_ups_of_one_head = look_ups_with(lambda n, q, k, v, o: (q, k, v, o[:n]))
+look_ups_of_three = look_ups_with(lambda n, q, k, v, o: (q, k, v))
+look_ups_of_whole_numbers = look_ups_with(lambda n, *m: tuple(each.long() for each in m))
+look_ups_twice_as_large = look_ups_with(lambda n, q, k, v, o: (q, k, v, 2 * o))
+
+
+def output_turned(n, q, k, v, o):
+    """The numbers of each head are in another order, and W_O turns them on instead of back."""
+    turn = torch.eye(n).roll(1, dims=0)
+    turn = torch.block_diag(turn, turn)
+    return q, k, turn @ v, turn
+
+
+look_ups_output_turned = look_ups_with(output_turned)
+
+LOOK_UPS = [
+    (look_ups_going_round, "At the ends the look-up goes round to the other end"),
+    (look_ups_without_ends, "Where a step leads out of it, the first or the last word"),
+    (look_ups_backwards, "The steps go the wrong way"),
+    (look_ups_exchanged, "The two look-ups have changed places"),
+    (look_ups_of_places, "The output is the *place* of the word"),
+    (look_ups_blunt, "The scores must be further apart"),
+    (look_ups_from_the_other_side, "The matrices work from the other side"),
+    (look_ups_asking_from_the_other_side, "or W_Q has rows where its columns belong"),
+    (look_ups_key_first, "W_Q and W_K have changed places"),
+    (look_ups_values_turned, "W_V works from the other side"),
+    (look_ups_output_turned, "W_O works from the other side"),
+    (look_ups_even, "Every word is found alike"),
+    (look_ups_of_one_head, "The shape of W_O is (3, 6), expected (6, 6)"),
+    (look_ups_of_three, "Expected four matrices"),
+    (look_ups_of_whole_numbers, "The numbers of W_Q are torch.int64"),
+    (look_ups_twice_as_large, "are not those of the word -1 places on"),
+]
+
+# Part 5
+
+
+def cut(weights, rows, columns):
+    found = dict(weights)
+    for name in ("query_projection", "key_projection", "value_projection"):
+        found[f"{name}.weight"] = weights[f"{name}.weight"][rows]
+        found[f"{name}.bias"] = weights[f"{name}.bias"][rows]
+    found["output_projection.weight"] = weights["output_projection.weight"][:, columns]
+    return found
+
+
+def pruned_the_others(weights, num_heads, keep):
+    return pruned(weights, num_heads, [h for h in range(num_heads) if h not in keep])
+
+
+def pruned_in_strides(weights, num_heads, keep):
+    rows = torch.cat(
+        [torch.arange(head, len(weights["output_projection.bias"]), num_heads) for head in keep]
+    )
+    return cut(weights, rows, rows)
+
+
+def pruned_with_first_columns(weights, num_heads, keep):
+    rows = rows_of(weights, num_heads, keep)
+    return cut(weights, rows, slice(0, len(rows)))
+
+
+def pruned_with_last_columns(weights, num_heads, keep):
+    rows = rows_of(weights, num_heads, keep)
+    return cut(weights, rows, slice(len(weights["output_projection.bias"]) - len(rows), None))
+
+
+def pruned_to_the_first(weights, num_heads, keep):
+    return pruned(weights, num_heads, list(range(len(keep))))
+
+
+def pruned_in_order(weights, num_heads, keep):
+    return pruned(weights, num_heads, sorted(keep))
+
+
+def pruned_with_columns_in_order(weights, num_heads, keep):
+    rows, columns = (rows_of(weights, num_heads, heads) for heads in (keep, sorted(keep)))
+    return cut(weights, rows, columns)
+
+
+def pruned_with(change):
+    def answer(weights, num_heads, keep):
+        found = pruned(weights, num_heads, keep)
+        return found | change(found, weights, num_heads, keep)
+
+    return answer
+
+
+THREE = ("query_projection.bias", "key_projection.bias", "value_projection.bias")
+pruned_without_output_bias = pruned_with(
+    lambda found, *_: {"output_projection.bias": 0 * found["output_projection.bias"]}
+)
+pruned_without_biases = pruned_with(lambda found, *_: {name: 0 * found[name] for name in THREE})
+pruned_with_first_biases = pruned_with(
+    lambda found, old, *_: {name: old[name][: len(found[name])] for name in THREE}
+)
+pruned_with_a_smaller_bias = pruned_with(
+    lambda found, _, num_heads, keep: {
+        "output_projection.bias": found["output_projection.bias"] * len(keep) / num_heads
+    }
+)
+pruned_rows_of_output = pruned_with(
+    lambda _, old, num_heads, keep: {
+        "output_projection.weight": old["output_projection.weight"][rows_of(old, num_heads, keep)]
+    }
+)
+
+
+def pruned_by_zeros(weights, num_heads, keep):
+    found = {name: tensor.clone() for name, tensor in weights.items()}
+    gone = [head for head in range(num_heads) if head not in keep]
+    if gone:
+        found["output_projection.weight"][:, rows_of(weights, num_heads, gone)] = 0
+    return found
+
+
+def pruned_in_place(weights, num_heads, keep):
+    weights.update(pruned(weights, num_heads, keep))
+    return weights
+
+
+def pruned_without_a_name(weights, num_heads, keep):
+    found = pruned(weights, num_heads, keep)
+    del found["output_projection.bias"]
+    return found
+
+
+def pruned_to_a_tensor(weights, num_heads, keep):
+    return pruned(weights, num_heads, keep)["output_projection.weight"]
+
+
+def gradients(loss_of, num_heads, at=1.0):
+    return torch.autograd.functional.jacobian(loss_of, torch.full((num_heads,), at))
+
+
+def costs(loss_of, num_heads):
+    ones = torch.ones(num_heads)
+    with torch.no_grad():
+        return torch.stack([loss_of(ones - gate) - loss_of(ones) for gate in torch.eye(num_heads)])
+
+
+def importance_of_the_mean(loss_of, num_heads):
+    gates = torch.ones(num_heads, requires_grad=True)
+    loss_of(gates).mean().backward()
+    return gates.grad.abs()
+
+
+def importance_with_signs(loss_of, num_heads):
+    return gradients(loss_of, num_heads).mean(dim=0)
+
+
+def importance_summed(loss_of, num_heads):
+    return gradients(loss_of, num_heads).abs().sum(dim=0)
+
+
+def importance_of_the_sum(loss_of, num_heads):
+    gates = torch.ones(num_heads, requires_grad=True)
+    loss_of(gates).sum().backward()
+    return gates.grad
+
+
+def importance_of_shut_gates(loss_of, num_heads):
+    return gradients(loss_of, num_heads, at=0.0).abs().mean(dim=0)
+
+
+def importance_by_shutting(loss_of, num_heads):
+    return costs(loss_of, num_heads).mean(dim=1)
+
+
+def importance_squared(loss_of, num_heads):
+    return gradients(loss_of, num_heads).square().mean(dim=0)
+
+
+def importance_as_shares(loss_of, num_heads):
+    found = importance(loss_of, num_heads)
+    return found / found.sum()
+
+
+def importance_of_examples(loss_of, num_heads):
+    return gradients(loss_of, num_heads).abs()
+
+
+def importance_halved(loss_of, num_heads):
+    return importance(loss_of, num_heads) / 2
+
+
+PRUNING = [
+    ((pruned_the_others, importance), "The heads in `keep` are gone"),
+    ((pruned_in_strides, importance), "pruned: Head i is taken to have every num_heads-th row"),
+    ((pruned_with_first_columns, importance), "W^O has lost other columns than its heads'"),
+    ((pruned_with_last_columns, importance), "the last ones are left"),
+    ((pruned_to_the_first, importance), "The first len(keep) heads are left"),
+    ((pruned_in_order, importance), "The heads come in their old order"),
+    ((pruned_with_columns_in_order, importance), "the columns of W^O the old one"),
+    ((pruned_without_output_bias, importance), "The output bias belongs to no head"),
+    ((pruned_without_biases, importance), "The biases of the heads that stay must stay too"),
+    ((pruned_with_first_biases, importance), "The biases are those of the first heads"),
+    ((pruned_with_a_smaller_bias, importance), "The output bias is made smaller"),
+    ((pruned_rows_of_output, importance), "W^O loses the columns, and its bias stays whole"),
+    ((pruned_by_zeros, importance),
+     "The shape of query_projection.weight is (8, 8), expected (4, 8)"),
+    ((pruned_in_place, importance), "Your code changes its input weights"),
+    ((pruned_without_a_name, importance), "The dict lacks 'output_projection.bias'"),
+    ((pruned_to_a_tensor, importance), "Expected a dict with the eight names"),
+    ((pruned, importance_of_the_mean), "The absolute value is taken of the mean"),
+    ((pruned, importance_with_signs), "The absolute value is missing"),
+    ((pruned, importance_summed), "This is the sum over the examples"),
+    ((pruned, importance_of_the_sum), "This is the sum over the examples"),
+    ((pruned, importance_of_shut_gates), "The gradient is taken where all gates are shut"),
+    ((pruned, importance_by_shutting), "This is what the loss grows by when a head is shut"),
+    ((pruned, importance_squared), "The gradients are squared"),
+    ((pruned, importance_as_shares), "so that they sum to 1"),
+    ((pruned, importance_of_examples), "The shape of the importance of the heads is (2, 2)"),
+    ((pruned, importance_halved), "of the importance of the heads are not the expected ones"),
+]  # fmt: skip
+
+# Part 6
+
+
+def reordered_not_at_all(weights, num_heads, order):
+    return dict(weights)
+
+
+def reordered_but(kept):
+    """The plain way, with some of the tensors left as they were."""
+
+    def answer(weights, num_heads, order):
+        found = reordered(weights, num_heads, order)
+        return found | {name: each for name, each in weights.items() if kept(name)}
+
+    return answer
+
+
+def reordered_rows_of_output(weights, num_heads, order):
+    rows = rows_of(weights, num_heads, order)
+    weight = weights["output_projection.weight"][rows]
+    return reordered(weights, num_heads, order) | {"output_projection.weight": weight}
+
+
+def reordered_the_other_way(weights, num_heads, order):
+    found = [order.index(head) for head in range(num_heads)]
+    return reordered(weights, num_heads, found)
+
+
+def reordered_into_a_list(weights, num_heads, order):
+    return list(reordered(weights, num_heads, order).values())
+
+
+def reordered_with_a_name(weights, num_heads, order):
+    return reordered(weights, num_heads, order) | {"order": torch.tensor(order)}
+
+
+def folded_into(more):
+    """The plain way, with something else added to the output bias."""
+
+    def answer(weights):
+        bias = weights["output_projection.bias"] + more(weights)
+        return folded(weights) | {"output_projection.bias": bias}
+
+    return answer
+
+
+def said(weights, name):
+    return weights["output_projection.weight"] @ weights[f"{name}_projection.bias"]
+
+
+folded_away = folded_into(lambda w: 0.0)
+folded_as_it_is = folded_into(lambda w: w["value_projection.bias"])
+folded_turned = folded_into(
+    lambda w: w["value_projection.bias"] @ w["output_projection.weight"]
+)  # fmt: skip
+folded_with_a_minus = folded_into(lambda w: -said(w, "value"))
+folded_with_the_key = folded_into(lambda w: said(w, "value") + said(w, "key"))
+folded_over = folded_into(lambda w: said(w, "value") - w["output_projection.bias"])
+
+
+def folded_with_the_query(weights):
+    bias = torch.zeros_like(weights["query_projection.bias"])
+    return folded(weights) | {"query_projection.bias": bias}
+
+
+def folded_into_the_query(weights):
+    bias = weights["query_projection.bias"] + weights["key_projection.bias"]
+    return folded(weights) | {"query_projection.bias": bias}
+
+
+def folded_values_alone(weights):
+    return folded(weights) | {"key_projection.bias": weights["key_projection.bias"]}
+
+
+def folded_without_biases(weights):
+    return {name: each for name, each in folded(weights).items() if "key_projection.b" not in name}
+
+
+def folded_in_place(weights):
+    weights["key_projection.bias"].zero_()
+    return folded(weights)
+
+
+def folded_nothing(weights):
+    return dict(weights)
+
+
+SAME_FUNCTION = [
+    ((reordered_not_at_all, folded), "Nothing has changed places"),
+    ((reordered_but(lambda name: name == "output_projection.weight"), folded),
+     "The columns of W^O have stayed"),
+    ((reordered_rows_of_output, folded), "The rows of W^O have changed places"),
+    ((reordered_but(lambda name: name.endswith("bias")), folded), "The biases have stayed"),
+    ((reordered_the_other_way, folded), "The heads have gone the other way"),
+    ((reordered_but(lambda name: "value" in name or "output" in name), folded),
+     "Queries and keys have changed places, values and W^O not"),
+    ((pruned_in_strides, folded), "reordered: Head i is taken to have every num_heads-th row"),
+    ((reordered_into_a_list, folded), "Expected a dict with the eight names"),
+    ((reordered_with_a_name, folded), "No attention has weights called 'order'"),
+    ((reordered, folded_away), "nothing has taken its place"),
+    ((reordered, folded_as_it_is), "The value bias is added as it is"),
+    ((reordered, folded_turned), "The value bias goes through W^O transposed"),
+    ((reordered, folded_with_a_minus), "The value bias is taken away from the output"),
+    ((reordered, folded_with_the_key), "The key bias is added to the output"),
+    ((reordered, folded_over), "The output bias is the folded value bias alone"),
+    ((reordered, folded_with_the_query), "The query bias is 0 now"),
+    ((reordered, folded_into_the_query), "The key bias is moved to the query bias"),
+    ((reordered, folded_values_alone), "folded: key_projection.bias is not 0 everywhere"),
+    ((reordered, folded_nothing), "folded: key_projection.bias is not 0 everywhere"),
+    ((reordered, folded_without_biases), "The dict lacks 'key_projection.bias'"),
+    ((reordered, folded_in_place), "Your code changes its input weights"),
+]  # fmt: skip
+
+WRONG = {
+    "heads": HEADS,
+    "multi_head": MULTI_HEAD,
+    "uses": USES,
+    "look_ups": LOOK_UPS,
+    "pruning": PRUNING,
+    "same_function": SAME_FUNCTION,
+}
+
+OF_THE_MEAN = """def pruned(weights, num_heads, keep):
+    d_head = len(weights["output_projection.bias"]) // num_heads
+    rows = torch.cat([torch.arange(d_head) + head * d_head for head in keep])
+    smaller = dict(weights)
+    for name in ("query_projection", "key_projection", "value_projection"):
+        smaller[f"{name}.weight"] = weights[f"{name}.weight"][rows]
+        smaller[f"{name}.bias"] = weights[f"{name}.bias"][rows]
+    smaller["output_projection.weight"] = weights["output_projection.weight"][:, rows]
+    return smaller
+
+
+def importance(loss_of, num_heads):
+    gates = torch.ones(num_heads, requires_grad=True)
+    loss_of(gates).mean().backward()
+    return gates.grad.abs()
+"""
+
+WITHOUT_EXCHANGE = """def split_heads(x, num_heads):
+    return x.reshape(len(x), num_heads, x.size(1), -1)
+
+
+def merge_heads(x):
+    return x.reshape(len(x), x.size(2), -1)
+"""
+
+HANDED_IN = {
+    "of_the_mean": (
+        {"pruning": OF_THE_MEAN},
+        ["pruning-check"],
+        "The absolute value is taken of the mean",
+    ),
+    "without_exchange": (
+        {"heads": WITHOUT_EXCHANGE},
+        ["heads-check", "multi-head-check"],
+        "The numbers are cut anew",
+    ),
+}
