@@ -1,10 +1,12 @@
 """Comparisons too long for a page: each runs by name, resumes, and writes one results file."""
 
 from attentively.experiments import (
+    background,
     bottleneck,
     captions,
     context_probe,
     decoding,
+    explanations,
     exposure,
     heads,
     positions,
@@ -17,10 +19,12 @@ from attentively.experiments.runner import Experiment, run
 EXPERIMENTS = {
     experiment.name: experiment
     for experiment in [
+        background.EXPERIMENT,
         bottleneck.EXPERIMENT,
         captions.EXPERIMENT,
         context_probe.EXPERIMENT,
         decoding.EXPERIMENT,
+        explanations.EXPERIMENT,
         exposure.EXPERIMENT,
         heads.EXPERIMENT,
         positions.EXPERIMENT,
