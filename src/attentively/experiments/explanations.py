@@ -203,7 +203,7 @@ def _sentiment(reader: bool, seed: int, quick: bool) -> Row:
         rivals = rival_logits.softmax(dim=-1)
     adversary = explanations.adversarial_weights(answer, weights, mask, seed=seed)
     distance = explanations.jensen_shannon(adversary, weights)
-    moved = explanations.total_variation(permuted, truth).median(dim=0).values
+    moved = explanations.total_variation(permuted, truth.expand_as(permuted)).median(dim=0).values
     return {
         "test_sentences": len(ids),
         "mean_words": mask.sum(dim=1).float().mean().item(),
