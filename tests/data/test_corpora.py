@@ -23,7 +23,7 @@ SETS = {
     "shakespeare": "shakespeare",
     "sentiment": "sentiment",
 }
-MADE = ["digit-scenes", "toy", "toy-fr-en", "toy-pronouns", "toy-text"]
+MADE = ["digit-scenes", "toy", "toy-fr-en", "toy-pronouns", "toy-text", "toy-with-twins"]
 
 
 def test_every_corpus_has_what_a_checkpoint_must_say():
@@ -46,7 +46,7 @@ def test_names_by_kind():
     assert corpora.names("text") == ["shakespeare", "toy-text"]
     assert corpora.names("labels") == ["sentiment", "toy-pronouns"]
     assert corpora.names("scenes") == ["digit-scenes"]
-    assert len(corpora.names("pairs")) == 12
+    assert len(corpora.names("pairs")) == 13
 
 
 def test_an_unknown_name_lists_those_there_are():
@@ -87,6 +87,17 @@ def test_toy_is_the_toy_language():
     back = corpora.find("toy-fr-en").load("test")
     assert back == [Pair(tgt, src) for src, tgt in expected]
     assert corpora.find("toy-text").load("test") == "".join(f"{tgt}\n" for _, tgt in expected)
+
+
+def test_twins_are_added_and_no_split_shares_a_sentence():
+    corpus, seen = corpora.find("toy-with-twins"), set()
+    for split in ("train", "validation", "test"):
+        pairs = corpus.load(split)
+        assert pairs[: len(corpora.find("toy").load(split))] == corpora.find("toy").load(split)
+        last = [pair.src.split()[:-1] for pair in pairs[-2:]]
+        assert last[0] == last[1]  # twins
+        assert not seen & {pair.src for pair in pairs}
+        seen |= {pair.src for pair in pairs}
 
 
 def test_pronouns_are_labelled_by_what_french_says():

@@ -52,17 +52,23 @@ def _toy(split: str) -> list[Pair]:
     return [Pair(pair.src_text, pair.tgt_text) for pair in toy.load(split, _TOY_PAIRS[split])]
 
 
+def _twins(split: str) -> list[toy.ToyPair]:
+    check_split(split)
+    return [pair for twins in toy.pronoun_pairs(_TOY_TWINS[split], split=split) for pair in twins]
+
+
+def _toy_with_twins(split: str) -> list[Pair]:
+    return _toy(split) + [Pair(pair.src_text, pair.tgt_text) for pair in _twins(split)]
+
+
 def _toy_text(split: str) -> str:
     return "".join(pair.tgt + "\n" for pair in _toy(split))
 
 
 def _toy_pronouns(split: str) -> list[Labelled]:
-    check_split(split)
-    twins = toy.pronoun_pairs(_TOY_TWINS[split], split=split)
     return [
         Labelled(pair.src_text, "feminine" if "elle" in pair.tgt else "masculine")
-        for pairs in twins
-        for pair in pairs
+        for pair in _twins(split)
     ]
 
 
@@ -87,6 +93,7 @@ def _built_in() -> list[Corpus]:
     ours = partial(Corpus, licence="MIT", attribution="The Attentively authors")
     found = [
         ours("toy", _toy),
+        ours("toy-with-twins", _toy_with_twins),
         ours("toy-fr-en", partial(_reversed, _toy)),
         ours("toy-text", _toy_text, kind="text"),
         ours("toy-pronouns", _toy_pronouns, kind="labels"),
