@@ -10,6 +10,7 @@ A failed check is one readable message instead of a traceback.
 
 import itertools
 import linecache
+import math
 import numbers
 import sysconfig
 import textwrap
@@ -448,6 +449,8 @@ def _alike(one: object, other: object) -> bool:
         if first == second or (first != first and second != second):  # infinity; NaN twice
             return True
         if isinstance(first, int) and isinstance(second, int):
+            return False
+        if math.isinf(second):  # any number is within a share of infinity
             return False
         return bool(abs(first - second) <= ATOL + RTOL * abs(second))
     if isinstance(one, set | frozenset) and isinstance(other, set | frozenset):
