@@ -6,8 +6,8 @@ from pathlib import Path
 from test_floors import PLACE, SRC
 
 PAGE = Path(__file__).resolve().parents[2] / "book" / "api.md"
-# The command line explains itself; checks and coursework are for notebooks, which say how.
-ELSEWHERE = {"__main__", "cli", "checks", "coursework", "experiments"}
+# The command line explains itself; what is for notebooks they say themselves.
+ELSEWHERE = {"__main__", "cli", "checks", "coursework", "earlier_parts", "experiments"}
 
 
 def listed():
