@@ -82,6 +82,10 @@ def shift_by_exponential(steps, d_model):
     return torch.linalg.matrix_exp(torch.block_diag(*(angle * turn for angle in angles)))
 
 
+def shift_step_by_step(steps, d_model):
+    return torch.linalg.matrix_power(shift(1, d_model).double(), steps)
+
+
 def shift_by_diagonals(steps, d_model):
     angles = steps / 10000 ** (torch.arange(0, d_model, 2) / d_model)
     off = torch.zeros(d_model - 1)
@@ -137,6 +141,22 @@ def audit_at_random(layer, x):
     return "moves along" if "moves along" in verdicts else "unmoved"
 
 
+def audit_by_the_first_word(layer, x):
+    """The first word changes places with each other one: from these all orders can be made."""
+    before = layer(x.clone())
+    unmoved, moves = [], []
+    for place in range(1, len(x)):
+        order = torch.arange(len(x))
+        order[0], order[place] = place, 0
+        after = layer(x[order])
+        unmoved.append(float((after - before).abs().max()) < 1e-4)
+        if before.ndim == 2:
+            moves.append(float((after - before[order]).norm()) < 1e-4)
+    if False not in unmoved:
+        return "unmoved"
+    return "moves along" if moves and all(moves) else "knows the order"
+
+
 # Part 5
 
 
@@ -151,6 +171,13 @@ def head_that_moves_keys(steps, d_model):
 
 def head_that_meets_halfway(steps, d_model):
     return [16 * shift(2 * steps, d_model), 16 * shift(steps, d_model)]
+
+
+def head_of_fast_hands(steps, d_model):
+    """The slow hands say little, and are left out; 64 bits."""
+    fast = torch.zeros(d_model, dtype=torch.float64)
+    fast[:8] = 1
+    return 3000 * shift(steps, d_model).double() * fast, torch.diag(fast)
 
 
 # Part 6
@@ -192,14 +219,22 @@ def picture_place_by_place(rows, columns, d_model, code):
     return torch.stack([torch.cat([down[row], across[column]]) for row, column in places])
 
 
+def picture_as_a_grid(rows, columns, d_model, code):
+    half = d_model // 2
+    down = code(rows, half).unsqueeze(1).expand(rows, columns, half)
+    across = code(columns, half).unsqueeze(0).expand(rows, columns, half)
+    return torch.cat([down, across], dim=-1).flatten(0, 1)
+
+
 RIGHT = {
     "matrix": [sinusoids, sinusoids_one_by_one, sinusoids_by_logarithm],
     "added": [add_positions, add_by_index, add_word_by_word],
-    "rotation": [shift, shift_by_exponential, shift_by_diagonals],
-    "order": [audit, audit_of_all_orders, audit_at_random],
-    "looking_back": [head, head_that_moves_keys, head_that_meets_halfway],
+    "rotation": [shift, shift_by_exponential, shift_step_by_step, shift_by_diagonals],
+    "order": [audit, audit_of_all_orders, audit_at_random, audit_by_the_first_word],
+    "looking_back": [head, head_that_moves_keys, head_that_meets_halfway, head_of_fast_hands],
     "bug_hunt": [
         (mended_sentence, mended_ring, mended_picture),
         (sentence_reordered, ring_one_by_one, picture_place_by_place),
+        (mended_sentence, mended_ring, picture_as_a_grid),
     ],
 }

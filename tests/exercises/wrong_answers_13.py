@@ -78,6 +78,11 @@ def matrix_in_degrees(length, d_model):
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
 
 
+def matrix_of_whole_turns(length, d_model):
+    angles = torch.arange(length).unsqueeze(1) // 10000 ** (torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
+
+
 def matrix_transposed(length, d_model):
     return sinusoids(length, d_model).T
 
@@ -116,6 +121,7 @@ MATRICES = [
     (matrix_of_sines, "All components are sines"),
     (matrix_of_angles, "sines and cosines are missing"),
     (matrix_in_degrees, "The angles are taken for degrees"),
+    (matrix_of_whole_turns, "// where / is meant"),
     (matrix_transposed, "Rows and columns are exchanged"),
     (matrix_for_even_sizes, "Your code raises RuntimeError"),
     (matrix_without_the_last_sine, "Where d_model is odd, the last sine has no cosine"),
@@ -256,6 +262,22 @@ def shift_of_nothing(steps, d_model):
     return torch.eye(d_model)
 
 
+def shift_in_degrees(steps, d_model):
+    return shift(math.radians(steps), d_model)
+
+
+def shift_by_powers_of_numbers(steps, d_model):
+    return shift(1, d_model) ** steps
+
+
+def shift_step_by_step(steps, d_model):
+    """No step at all where the steps are negative."""
+    moved = torch.eye(d_model)
+    for _ in range(steps):
+        moved = shift(1, d_model) @ moved
+    return moved
+
+
 def shift_fitted(steps, d_model):
     """Least squares over too few positions: many matrices would do, for these alone."""
     codes = sinusoids(4 + abs(steps), d_model)
@@ -284,6 +306,9 @@ ROTATIONS = [
     (shift_by_one, "This moves by one step, however many are asked for"),
     (shift_one_way, "This moves one way only"),
     (shift_of_nothing, "The codes stay where they are"),
+    (shift_in_degrees, "The angles are taken for degrees"),
+    (shift_by_powers_of_numbers, "It is the angles that are multiplied by the steps"),
+    (shift_step_by_step, "This moves one way only"),
     (shift_fitted, "The numbers of the matrix are not the expected ones"),
     (shift_of_one_pair, "The shape of the matrix is (2, 2), expected (4, 4)"),
 ]
@@ -324,11 +349,42 @@ def neighbours(length):
     ]
 
 
+def last_two(length):
+    return [[*range(length - 2), length - 1, length - 2]]
+
+
+def first_and_last(length):
+    return [[length - 1, *range(1, length - 1), 0]]
+
+
+def pairs(length):
+    """Exchanges within the pairs 0 and 1, 2 and 3, … alone."""
+    return neighbours(length)[::2]
+
+
 audit_backwards = audit_with(reversed_order)
 audit_of_a_ring = audit_with(rolled)
+audit_backwards_and_round = audit_with(lambda n: reversed_order(n) + rolled(n))
 audit_of_first_two = audit_with(first_two)
+audit_of_last_two = audit_with(last_two)
+audit_of_first_and_last = audit_with(first_and_last)
+audit_of_pairs = audit_with(pairs)
 audit_to_the_last_digit = audit_with(neighbours, alike=lambda a, b: a.equal(b))
 audit_too_coarse = audit_with(neighbours, alike=lambda a, b: torch.allclose(a, b, atol=0.5))
+
+audit_to_two_digits = audit_with(neighbours, alike=lambda a, b: torch.allclose(a, b, atol=0.01))
+audit_to_eight_digits = audit_with(neighbours, alike=torch.allclose)
+audit_of_signed_differences = audit_with(neighbours, alike=lambda a, b: (a - b).max() < 1e-4)
+
+
+def audit_moving_back(layer, x):
+    """The outputs are put back the way they came: with the order, not with its inverse."""
+    orders = [order for place in neighbours(len(x)) for order in (place, [*place[1:], place[0]])]
+    before = layer(x)
+    if all(same(layer(x[order]), before) for order in orders):
+        return "unmoved"
+    moves = before.dim() == x.dim() and all(same(layer(x[o])[o], before) for o in orders)
+    return "moves along" if moves else "knows the order"
 
 
 def audit_without_moving(layer, x):
@@ -362,13 +418,21 @@ def audit_by_shape(layer, x):
 ORDERS = [
     (audit_backwards, "Read backwards, the sentence gives the same outputs backwards"),
     (audit_of_a_ring, "Rolled round in a ring (torch.roll), its words take their outputs along"),
-    (audit_of_first_two, "so one exchange is not enough"),
+    (audit_backwards_and_round, "every other word stays every other word"),
+    (audit_of_first_two, "An order that leaves the last word there shows nothing"),
+    (audit_of_last_two, "An order that leaves the first word there shows nothing"),
+    (audit_of_first_and_last, "that leaves the first and the last word there shows nothing"),
+    (audit_of_pairs, "An order that leaves the first two words there shows nothing"),
+    (audit_to_two_digits, "Its outputs differ little, but by more than 0.0001"),
+    (audit_to_eight_digits, "the sums differ by some 0.00002, which is rounding"),
+    (audit_of_signed_differences, "Is its absolute value taken?"),
+    (audit_moving_back, "layer(x[order]) is layer(x)[order]"),
     (audit_to_the_last_digit, "Only the last digits differ, which is rounding"),
-    (audit_too_coarse, "it is “knows the order”"),
-    (audit_without_moving, "Of self-attention yours says “knows the order”; it is “moves along”"),
+    (audit_too_coarse, "right is “knows the order”"),
+    (audit_without_moving, "Yours says “knows the order”; right is “moves along”"),
     (audit_moving_first, "All its rows are equal, so they move along and stay as they are"),
-    (audit_of_rows_alone, "Of the mean of the words yours says"),
-    (audit_that_says_yes, "Expected what is said of the layer as a str, got a bool"),
+    (audit_of_rows_alone, "It returns one vector for all words, and that stays"),
+    (audit_that_says_yes, "Expected the verdict as a str, got a bool"),
     (audit_by_shape, "A word sees those before it, so it matters which they are"),
 ]
 
@@ -490,6 +554,13 @@ def picture_of_a_sum(rows, columns, d_model, code):
     )
 
 
+def picture_of_rows_twice(rows, columns, d_model, code):
+    """Each code is repeated in the same way, so that the column of a place is not told."""
+    down, across = code(rows, d_model // 2), code(columns, d_model // 2)
+    down, across = down.repeat_interleave(columns, 0), across.repeat_interleave(rows, 0)
+    return torch.cat([down, across], dim=1)
+
+
 def picture_by_columns(rows, columns, d_model, code):
     down = code(rows, d_model // 2).repeat(columns, 1)
     return torch.cat([down, code(columns, d_model // 2).repeat_interleave(rows, dim=0)], dim=1)
@@ -533,6 +604,7 @@ HUNTED = [
     ((mended_sentence, ring_in_turn, mended_picture), "Sine and cosine take turns"),
     ((mended_sentence, mended_ring, picture_as_it_was), "A sum of two codes does not say which"),
     ((mended_sentence, mended_ring, picture_of_a_sum), "A sum of two codes does not say which"),
+    ((mended_sentence, mended_ring, picture_of_rows_twice), "Its column would tell them apart"),
     ((mended_sentence, mended_ring, picture_by_columns), "The places come column by column"),
     ((mended_sentence, mended_ring, picture_column_first), "the first half of the numbers is the"),
     ((mended_sentence, mended_ring, picture_in_turn), "Row and column take turns"),

@@ -144,6 +144,11 @@ _MATRIX_TWINS = [
         lambda n, d: _codes(torch.arange(n).unsqueeze(1) / (10000 * _twice(d)).clamp(min=1), d),
     ),
     *known(
+        "A division cuts off what stands behind the point: // where / is meant.",
+        lambda n, d: _codes(torch.arange(n).unsqueeze(1) // 10000 ** _twice(d), d),
+        lambda n, d: _codes(_angles(n, _twice(d).floor()), d),
+    ),
+    *known(
         "The base is 1000. It is 10000, as some worked examples forget.",
         lambda n, d: _codes(_angles(n, _twice(d), 1000.0), d),
     ),
@@ -339,7 +344,7 @@ _Block = Callable[[float, float], list[list[float]]]
 
 
 def _shift(
-    steps: int,
+    steps: float | int,
     d_model: int,
     exponents: Tensor | None = None,
     base: float = 10000.0,
@@ -361,6 +366,7 @@ _ROTATION_TWINS = [
     *known(
         "This moves one way only: negative steps lead back.",
         lambda k, d: _shift(abs(k), d),
+        lambda k, d: _shift(max(k, 0), d),
     ),
     *known(
         "This moves codes back instead of on: the minus stands at the other sine. Write down "
@@ -397,6 +403,16 @@ _ROTATION_TWINS = [
         lambda k, d: _shift(k, d, -_twice(d)),
     ),
     *known("The base is 1000; it is 10000.", lambda k, d: _shift(k, d, base=1e3)),
+    *known(
+        "The angles are taken for degrees; they are radians.",
+        lambda k, d: _shift(math.radians(k), d),
+    ),
+    *known(
+        "The numbers of the matrix for one step are multiplied, or raised to a power, one by one. "
+        "It is the angles that are multiplied by the steps.",
+        lambda k, d: k * _shift(1, d),
+        lambda k, d: _shift(1, d) ** k,
+    ),
     *known(
         "This is the matrix for codes with all sines first. Here sine and cosine take turns, so "
         "that the blocks lie along the diagonal.",
@@ -437,11 +453,11 @@ class _Layer(nn.Module):
         layer: nn.Module,
         codes: bool | float = False,
         causal: bool = False,
-        last: bool = False,
+        marks: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
         self.name, self.layer = name, layer
-        self.codes, self.causal, self.last = codes, causal, last
+        self.codes, self.causal, self.marks = codes, causal, marks
 
     def __repr__(self) -> str:
         return self.name
@@ -450,8 +466,9 @@ class _Layer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if self.codes:
             x = x + self.codes * sinusoids(*x.shape)
-        if self.last:  # the last word alone is marked
-            x = torch.cat([x[:-1], x[-1:] + 1])
+        if self.marks:
+            x = x.clone()
+            x[list(self.marks)] += 1
         mask = causal_mask(len(x)) if self.causal else None
         return cast(Tensor, self.layer(x.unsqueeze(0), mask)[0].squeeze(0))
 
@@ -503,6 +520,12 @@ def _some_layers() -> list[tuple[nn.Module, str, str]]:
         gru = nn.GRU(_SIZE, _SIZE)
         return [
             (
+                _Plain("each word, doubled", lambda x: 2 * x),
+                MOVES,
+                "In another order, its words take their outputs along: layer(x[order]) is "
+                "layer(x)[order].",
+            ),
+            (
                 _Layer("self-attention", _attending()),
                 MOVES,
                 "In another order, its words take their outputs along. Only the last digits "
@@ -512,6 +535,14 @@ def _some_layers() -> list[tuple[nn.Module, str, str]]:
                 _Plain("the mean of the words", lambda x: x.mean(dim=0)),
                 UNMOVED,
                 "It returns one vector for all words, and that stays as it is.",
+            ),
+            (
+                _Plain(
+                    "the mean of the words, with 200 added before and taken off after it",
+                    lambda x: (x + 200).mean(dim=0) - 200,
+                ),
+                UNMOVED,
+                "Among numbers of about 200 the sums differ by some 0.00002, which is rounding.",
             ),
             (
                 _Layer("self-attention with a causal mask", _attending(), causal=True),
@@ -552,27 +583,52 @@ def _some_layers() -> list[tuple[nn.Module, str, str]]:
                 "orders show that it knows: one order is not enough.",
             ),
             (
-                _Layer("self-attention that marks the last word", _attending(), last=True),
+                _Layer(
+                    "self-attention that prefers words two steps away, or none",
+                    _attending(lambda steps, _: 4.0 * (steps % 2 == 0)),
+                ),
                 KNOWS,
-                "Only who is last matters to it. An order that leaves the last word where it is "
-                "shows nothing, so one exchange is not enough.",
+                "Reading backwards shows nothing of four words, nor does rolling them round, nor "
+                "both: every other word stays every other word. An exchange of neighbours shows "
+                "it.",
+            ),
+            *_marking(),
+            (
+                _Layer("self-attention over words with faint sinusoids", _attending(), codes=5e-4),
+                KNOWS,
+                "Its outputs differ little, but by more than 0.0001.",
             ),
             (
-                _Layer("self-attention over words with faint sinusoids", _attending(), codes=0.05),
+                _Plain("the running maximum of the words", lambda x: x.cummax(dim=0).values),
                 KNOWS,
-                "Its outputs differ little, but by far more than rounding.",
+                "Here another order makes all numbers smaller, or leaves them: a difference may "
+                "be negative. Is its absolute value taken?",
             ),
             (
                 _Plain("the last state of a recurrent network", lambda x: gru(x)[0][-1]),
                 KNOWS,
                 "It returns one vector for all words, and that changes with their order.",
             ),
-            (
-                _Plain("a network for each word alone", FeedForward(_SIZE, 12)),
-                MOVES,
-                "Each word's output depends on this word alone.",
-            ),
         ]
+
+
+def _marking() -> list[tuple[nn.Module, str, str]]:
+    """Return layers to which only some places are different from the others."""
+    marked: dict[str, tuple[int, ...]] = {
+        "the last word": (-1,),
+        "the first word": (0,),
+        "the first two words": (0, 1),
+        "the first and the last word": (0, -1),
+    }
+    return [
+        (
+            _Layer(f"self-attention that marks {name}", _attending(), marks=places),
+            KNOWS,
+            f"Only who stands there matters to it. An order that leaves {name} there shows "
+            "nothing, so one exchange is not enough.",
+        )
+        for name, places in marked.items()
+    ]
 
 
 @_parts.part("does it know the order?", "audit")
@@ -581,13 +637,15 @@ def order(candidate: object, thorough: bool = False) -> None:
     lengths = (4, 3) if thorough else (4,)
     for length in lengths:
         for layer, right, why in _some_layers():
-            inputs = {"layer": layer, "x": torch.randn(length, _SIZE)}
+            x = torch.randn(length, _SIZE).sort(dim=0, descending=True).values
+            inputs = {"layer": layer, "x": x}
             said = call_twice(candidate, inputs)
             if said not in (KNOWS, MOVES, UNMOVED):
-                expect_value(said, right, "what is said of the layer", inputs)
+                expect_value(said, right, "the verdict", inputs)
             if said != right:
                 raise CheckFailed(
-                    f"  Of {layer} yours says “{said}”; it is “{right}”. {why}\n{describe(inputs)}"
+                    f"  The layer is {layer}. Yours says “{said}”; right is “{right}”. {why}\n"
+                    f"{describe(inputs)}"
                 )
 
 
@@ -827,10 +885,14 @@ def _examine_unique(_sentence: object, _ring: object, picture: object, *_: objec
         far = torch.cdist(codes, codes) + torch.eye(len(codes))
         if far.min() < 1e-4:
             one, other = divmod(int(far.argmin()), len(codes))
+            if (one, other) == (1, 2):  # column 1 of row 0, column 0 of row 1
+                why = "A sum of two codes does not say which is which: give the row"
+            else:
+                which = "column" if one // columns == other // columns else "row"
+                why = f"Its {which} would tell them apart. Give the row"
             raise CheckFailed(
-                f"  The picture: places {one} and {other} have the same code. A sum of two codes "
-                "does not say which is which: give the row one half of the numbers and the column "
-                f"the other half.\n{describe(inputs)}"
+                f"  The picture: places {one} and {other} have the same code. {why} one half of "
+                f"the numbers and the column the other half.\n{describe(inputs)}"
             )
 
 
@@ -862,13 +924,6 @@ _PICTURE_TWINS = known(
         [
             code(rows, d)[:, : d // 2].repeat_interleave(columns, dim=0),
             code(columns, d)[:, : d // 2].repeat(rows, 1),
-        ],
-        dim=1,
-    ),
-    lambda rows, columns, d, code: torch.cat(
-        [
-            code(rows, d)[:, : d // 2].repeat_interleave(columns, dim=0),
-            code(columns, d)[:, d // 2 :].repeat(rows, 1),
         ],
         dim=1,
     ),
