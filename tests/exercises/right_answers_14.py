@@ -262,7 +262,15 @@ def importance_by_jacobian(loss_of, num_heads):
     return torch.autograd.functional.jacobian(loss_of, ones).abs().mean(0).double()
 
 
+def importance_in_one_batch(loss_of, num_heads):
+    gates = torch.ones(num_heads, requires_grad=True)
+    losses = loss_of(gates)
+    (found,) = torch.autograd.grad(losses, gates, torch.eye(len(losses)), is_grads_batched=True)
+    return list(found.abs().mean(dim=0))
+
+
 PRUNING = [
+    (pruned, importance_in_one_batch),
     (pruned, importance),
     (pruned_by_chunks, importance_by_backward),
     (pruned, importance_by_jacobian),
@@ -312,7 +320,17 @@ def folded_by_a_layer(weights):
     return found
 
 
-SAME_FUNCTION = [(reordered, folded), (reordered_by_blocks, folded_by_a_layer)]
+def reordered_but_the_key_bias(weights, num_heads, order):
+    """It does nothing, so it may stay."""
+    found = reordered(weights, num_heads, order)
+    return found | {"key_projection.bias": weights["key_projection.bias"]}
+
+
+SAME_FUNCTION = [
+    (reordered, folded),
+    (reordered_but_the_key_bias, folded),
+    (reordered_by_blocks, folded_by_a_layer),
+]
 
 RIGHT = {
     "heads": HEADS,

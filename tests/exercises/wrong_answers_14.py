@@ -20,6 +20,9 @@ from torch.nn import functional as F
 
 from attentively.masks import causal_mask, masked_softmax
 
+COLUMNS = "other numbers stand in output_projection.weight."
+BIASES = "stand in query_projection.bias, key_projection.bias, value_projection.bias."
+
 # Part 1
 
 
@@ -208,6 +211,55 @@ def one_head(x, num_heads):
     return x.unsqueeze(1)
 
 
+def split_the_other_way(x, num_heads):
+    return split_heads(x, x.size(-1) // num_heads)
+
+
+def hidden_too_late(scores, mask):
+    return scores.softmax(-1) * (1 if mask is None else mask.unsqueeze(1))
+
+
+def one_more(scores, mask):
+    """What may be seen has its score one higher, and nothing is hidden."""
+    return (scores if mask is None else scores + mask.unsqueeze(1)).softmax(-1)
+
+
+class Reusing(MultiHeadAttention):
+    """One projection is typed for another, or left out."""
+
+    taken = ("query", "key", "value")
+
+    def forward(self, query, key, value, mask=None):
+        q, k, v = (
+            split_heads(getattr(self, f"{name}_projection")(x) if name else x, self.num_heads)
+            for name, x in zip(self.taken, (query, key, value), strict=True)
+        )
+        weights = softmax_of(q @ k.transpose(2, 3) / q.size(-1) ** 0.5, mask)
+        return self.output_projection(merge_heads(weights @ v)), weights
+
+
+class KeysForValues(Reusing):
+    taken = ("query", "key", "key")
+
+
+class OneForAll(Reusing):
+    taken = ("query", "query", "query")
+
+
+class ValuesAsTheyAre(Reusing):
+    taken = ("query", "key", None)
+
+
+class QueriesAsTheyAre(Reusing):
+    taken = (None, "key", "value")
+
+
+class Asserting(Unrefusing):
+    def __init__(self, d_model, num_heads):
+        assert d_model % num_heads == 0
+        super().__init__(d_model, num_heads)
+
+
 MULTI_HEAD = [
     (attention_with(last=lambda layer, joined: joined), "The output projection W^O is missing"),
     (attention_with(root=lambda _, d_model: d_model**0.5), "The scores are divided by √d_model"),
@@ -227,6 +279,16 @@ MULTI_HEAD = [
      "The mask's batch is taken for heads"),
     (attention_with(weigh=lambda s, m: filled(s, m, -1e9)), "looks at everything evenly"),
     (attention_with(weigh=lambda s, m: filled(s, m, -torch.inf)), "becomes NaN"),
+    (attention_with(weigh=lambda s, m: filled(s, m, 0)), "takes its part in the softmax"),
+    (attention_with(weigh=lambda s, m: filled(s, m, -1e-9)), "takes its part in the softmax"),
+    (attention_with(weigh=hidden_too_late), "lose their weights after the softmax"),
+    (attention_with(weigh=one_more), "The numbers of the context are not the expected ones"),
+    (attention_with(split=split_the_other_way, root=lambda d_head, d: (d // d_head) ** 0.5),
+     "There are d_head heads of num_heads numbers"),
+    (KeysForValues, "One layer serves twice"),
+    (OneForAll, "One layer serves twice"),
+    (ValuesAsTheyAre, "The value_projection is not used"),
+    (QueriesAsTheyAre, "The query_projection is not used"),
     (attention_with(weigh=lambda s, m: s.softmax(dim=-2)), "The softmax runs over the queries"),
     (attention_with(project=of_slices), "The vectors themselves are split"),
     (attention_with(take=lambda q, k, v: (q, k, k)), "The values are made of the keys' vectors"),
@@ -244,6 +306,7 @@ MULTI_HEAD = [
     (WithSmallLayers, "One layer makes the numbers of all heads"),
     (WithMore, "There is a parameter or buffer scale"),
     (Unrefusing, "no ValueError says so"),
+    (Asserting, "no ValueError says so"),
     (NoModule, "should be a class whose parent is nn.Module"),
     (WithoutSuper, "Your code raises AttributeError"),
     (Unnamed, "unexpected keyword argument 'mask'"),
@@ -280,6 +343,12 @@ def encoder_alone(attention, x, src_mask):
     return in_the_encoder(attention, x, src_mask)[0]
 
 
+def encoder_of_zeros(attention, x, src_mask):
+    """Vectors of padding are 0, and they are looked at."""
+    words = x * src_mask.unsqueeze(2)
+    return attention(words, words, words)
+
+
 def encoder_flat(attention, x, src_mask):
     return attention(x, x, x, src_mask)
 
@@ -296,6 +365,7 @@ USES = [
      "no causal mask"),
     ((encoder_with(lambda x, m: ~as_keys(m)), in_the_decoder, across),
      "in_the_encoder: The mask is the wrong way round"),
+    ((encoder_of_zeros, in_the_decoder, across), "looks at padding"),
     ((encoder_alone, in_the_decoder, across), "Expected a pair, `return context, weights`"),
     ((encoder_flat, in_the_decoder, across), "a mask of shape (2, 5) does not fit scores"),
     ((in_the_encoder, decoder_with(lambda y, m: as_keys(m)), across), "A causal mask is wanted"),
@@ -327,6 +397,19 @@ USES = [
     ((in_the_encoder, in_the_decoder,
       across_with(lambda y, x: (y, x, y), lambda y, x, t, s: as_keys(s))),
      "The values are the target's vectors"),
+    ((in_the_encoder, in_the_decoder,
+      across_with(lambda y, x: (y, y, x), lambda y, x, t, s: as_keys(s))),
+     "The keys are the target's vectors"),
+    ((in_the_encoder, in_the_decoder,
+      across_with(lambda y, x: (x, x, x), lambda y, x, t, s: as_keys(s))),
+     "The source looks at itself"),
+    ((in_the_encoder, in_the_decoder, across_with(lambda y, x: (y, y, y), lambda *_: None)),
+     "The target looks at itself"),
+    ((in_the_encoder, in_the_decoder, across_with(lambda y, x: (x, y, y), lambda *_: None)),
+     "here it is the other way round"),
+    ((in_the_encoder, in_the_decoder,
+      across_with(target_then_source, lambda y, x, t, s: ~as_keys(s))),
+     "across: The mask is the wrong way round"),
 ]  # fmt: skip
 
 # Part 4
@@ -370,6 +453,14 @@ def look_ups_backwards(n, steps):
     return look_ups(n, [-step for step in steps])
 
 
+def look_ups_of_one_step(n, steps):
+    return look_ups(n, (steps[0], steps[0]))
+
+
+def look_ups_without_steps(n, steps):
+    return look_ups(n, (0, 0))
+
+
 def look_ups_exchanged(n, steps):
     return look_ups(n, steps[::-1])
 
@@ -380,6 +471,17 @@ look_ups_from_the_other_side = look_ups_with(lambda n, *m: tuple(each.T for each
 look_ups_key_first = look_ups_with(lambda n, q, k, v, o: (k, q, v, o))
 look_ups_even = look_ups_with(lambda n, q, k, v, o: (0 * q, k, v, o))
 look_ups_values_turned = look_ups_with(lambda n, q, k, v, o: (q, k, v.T, o))
+look_ups_keys_turned = look_ups_with(lambda n, q, k, v, o: (q, k.T, v, o))
+look_ups_scores_turned = look_ups_with(lambda n, q, k, v, o: (q.T, k.T, v, o))
+look_ups_keys_of_words = look_ups_with(lambda n, q, k, v, o: (q, k.roll(n, dims=1), v, o))
+look_ups_by_words = look_ups_with(
+    lambda n, q, k, v, o: (q.roll(n, dims=1), k.roll(n, dims=1), v, o)
+)  # fmt: skip
+look_ups_too_large = look_ups_with(lambda n, q, k, v, o: (1e30 * q, 1e30 * k, v, o))
+look_ups_of_nothing = look_ups_with(lambda n, q, k, v, o: (q, k, v, 0 * o))
+look_ups_with_half_the_values = look_ups_with(
+    lambda n, q, k, v, o: (q, k, torch.cat([v[:n], 0 * v[n:]]), o)
+)
 look_ups_of_one_head = look_ups_with(lambda n, q, k, v, o: (q, k, v, o[:n]))
 look_ups_of_three = look_ups_with(lambda n, q, k, v, o: (q, k, v))
 look_ups_of_whole_numbers = look_ups_with(lambda n, *m: tuple(each.long() for each in m))
@@ -402,11 +504,20 @@ LOOK_UPS = [
     (look_ups_exchanged, "The two look-ups have changed places"),
     (look_ups_of_places, "The output is the *place* of the word"),
     (look_ups_blunt, "The scores must be further apart"),
-    (look_ups_from_the_other_side, "The matrices work from the other side"),
+    (look_ups_from_the_other_side, "From the other side: W_Q, W_K, W_V."),
     (look_ups_asking_from_the_other_side, "or W_Q has rows where its columns belong"),
     (look_ups_key_first, "W_Q and W_K have changed places"),
-    (look_ups_values_turned, "W_V works from the other side"),
-    (look_ups_output_turned, "W_O works from the other side"),
+    (look_ups_values_turned, "From the other side: W_V."),
+    (look_ups_output_turned, "From the other side: W_O."),
+    (look_ups_keys_turned, "From the other side: W_K."),
+    (look_ups_scores_turned, "From the other side: W_Q, W_K."),
+    (look_ups_keys_of_words, "The wrong half of x is read: W_K."),
+    (look_ups_by_words, "The wrong half of x is read: W_Q, W_K."),
+    (look_ups_too_large, "too large for numbers of 32 bits"),
+    (look_ups_of_nothing, "The first n numbers of the output are 0 everywhere"),
+    (look_ups_with_half_the_values, "The last n numbers of the output are 0 everywhere"),
+    (look_ups_of_one_step, "Both heads look equally far"),
+    (look_ups_without_steps, "Both heads look equally far"),
     (look_ups_even, "Every word is found alike"),
     (look_ups_of_one_head, "The shape of W_O is (3, 6), expected (6, 6)"),
     (look_ups_of_three, "Expected four matrices"),
@@ -481,6 +592,11 @@ pruned_with_a_smaller_bias = pruned_with(
         "output_projection.bias": found["output_projection.bias"] * len(keep) / num_heads
     }
 )
+pruned_and_made_larger = pruned_with(
+    lambda found, _, num_heads, keep: {
+        "output_projection.weight": found["output_projection.weight"] * num_heads / len(keep)
+    }
+)
 pruned_rows_of_output = pruned_with(
     lambda _, old, num_heads, keep: {
         "output_projection.weight": old["output_projection.weight"][rows_of(old, num_heads, keep)]
@@ -549,6 +665,27 @@ def importance_by_shutting(loss_of, num_heads):
     return costs(loss_of, num_heads).mean(dim=1)
 
 
+def importance_adding_up(loss_of, num_heads):
+    gates = torch.ones(num_heads, requires_grad=True)
+    losses, total = loss_of(gates), torch.zeros(num_heads)
+    for loss in losses:
+        loss.backward(retain_graph=True)
+        total += gates.grad.abs()
+    return total / len(losses)
+
+
+def importance_one_open(loss_of, num_heads):
+    found = []
+    for head, gates in enumerate(torch.eye(num_heads)):
+        gradient = torch.autograd.functional.jacobian(loss_of, gates)[:, head]
+        found.append(gradient.abs().mean())
+    return torch.stack(found)
+
+
+def importance_over_heads(loss_of, num_heads):
+    return gradients(loss_of, num_heads).abs().sum(dim=0) / num_heads
+
+
 def importance_squared(loss_of, num_heads):
     return gradients(loss_of, num_heads).square().mean(dim=0)
 
@@ -570,14 +707,15 @@ PRUNING = [
     ((pruned_the_others, importance), "The heads in `keep` are gone"),
     ((pruned_in_strides, importance), "pruned: Head i is taken to have every num_heads-th row"),
     ((pruned_with_first_columns, importance), "W^O has lost other columns than its heads'"),
-    ((pruned_with_last_columns, importance), "the last ones are left"),
+    ((pruned_with_last_columns, importance), COLUMNS),
     ((pruned_to_the_first, importance), "The first len(keep) heads are left"),
     ((pruned_in_order, importance), "The heads come in their old order"),
-    ((pruned_with_columns_in_order, importance), "the columns of W^O the old one"),
+    ((pruned_with_columns_in_order, importance), COLUMNS),
     ((pruned_without_output_bias, importance), "The output bias belongs to no head"),
     ((pruned_without_biases, importance), "The biases of the heads that stay must stay too"),
-    ((pruned_with_first_biases, importance), "The biases are those of the first heads"),
+    ((pruned_with_first_biases, importance), BIASES),
     ((pruned_with_a_smaller_bias, importance), "The output bias is made smaller"),
+    ((pruned_and_made_larger, importance), COLUMNS),
     ((pruned_rows_of_output, importance), "W^O loses the columns, and its bias stays whole"),
     ((pruned_by_zeros, importance),
      "The shape of query_projection.weight is (8, 8), expected (4, 8)"),
@@ -590,6 +728,9 @@ PRUNING = [
     ((pruned, importance_of_the_sum), "This is the sum over the examples"),
     ((pruned, importance_of_shut_gates), "The gradient is taken where all gates are shut"),
     ((pruned, importance_by_shutting), "This is what the loss grows by when a head is shut"),
+    ((pruned, importance_adding_up), ".grad is not emptied by backward()"),
+    ((pruned, importance_one_open), "while the others are shut"),
+    ((pruned, importance_over_heads), "divided by the number of heads"),
     ((pruned, importance_squared), "The gradients are squared"),
     ((pruned, importance_as_shares), "so that they sum to 1"),
     ((pruned, importance_of_examples), "The shape of the importance of the heads is (2, 2)"),
@@ -624,6 +765,11 @@ def reordered_the_other_way(weights, num_heads, order):
     return reordered(weights, num_heads, found)
 
 
+def reordered_with_columns_back(weights, num_heads, order):
+    weight = reordered_the_other_way(weights, num_heads, order)["output_projection.weight"]
+    return reordered(weights, num_heads, order) | {"output_projection.weight": weight}
+
+
 def reordered_into_a_list(weights, num_heads, order):
     return list(reordered(weights, num_heads, order).values())
 
@@ -653,6 +799,7 @@ folded_turned = folded_into(
 )  # fmt: skip
 folded_with_a_minus = folded_into(lambda w: -said(w, "value"))
 folded_with_the_key = folded_into(lambda w: said(w, "value") + said(w, "key"))
+folded_with_the_old = folded_into(lambda w: said(w, "value") + said(w, "output"))
 folded_over = folded_into(lambda w: said(w, "value") - w["output_projection.bias"])
 
 
@@ -688,10 +835,13 @@ SAME_FUNCTION = [
     ((reordered_but(lambda name: name == "output_projection.weight"), folded),
      "The columns of W^O have stayed"),
     ((reordered_rows_of_output, folded), "The rows of W^O have changed places"),
-    ((reordered_but(lambda name: name.endswith("bias")), folded), "The biases have stayed"),
+    ((reordered_but(lambda name: name.endswith("bias")), folded), BIASES),
     ((reordered_the_other_way, folded), "The heads have gone the other way"),
     ((reordered_but(lambda name: "value" in name or "output" in name), folded),
-     "Queries and keys have changed places, values and W^O not"),
+     "stand in value_projection.weight, value_projection.bias, output_projection.weight."),
+    ((reordered_but(lambda name: "value" in name), folded),
+     "other numbers stand in value_projection.weight, value_projection.bias."),
+    ((reordered_with_columns_back, folded), COLUMNS),
     ((pruned_in_strides, folded), "reordered: Head i is taken to have every num_heads-th row"),
     ((reordered_into_a_list, folded), "Expected a dict with the eight names"),
     ((reordered_with_a_name, folded), "No attention has weights called 'order'"),
@@ -701,6 +851,7 @@ SAME_FUNCTION = [
     ((reordered, folded_with_a_minus), "The value bias is taken away from the output"),
     ((reordered, folded_with_the_key), "The key bias is added to the output"),
     ((reordered, folded_over), "The output bias is the folded value bias alone"),
+    ((reordered, folded_with_the_old), "other numbers stand in output_projection.bias."),
     ((reordered, folded_with_the_query), "The query bias is 0 now"),
     ((reordered, folded_into_the_query), "The key bias is moved to the query bias"),
     ((reordered, folded_values_alone), "folded: key_projection.bias is not 0 everywhere"),
