@@ -15,6 +15,7 @@ from right_answers_12 import (
     scaled_dot_product_attention,
     scores_of,
 )
+from torch.nn.functional import normalize
 
 from attentively.scaled_dot_product import scaled_dot_product_attention as the_packages
 
@@ -27,6 +28,14 @@ def scores_unscaled(x, word, w_q, w_k):
 
 def scores_by_d_k(x, word, w_q, w_k):
     return (x @ w_k) @ (x[word] @ w_q) / w_q.size(1)
+
+
+def scores_by_eight(x, word, w_q, w_k):
+    return (x @ w_k) @ (x[word] @ w_q) / 8
+
+
+def scores_by_two(x, word, w_q, w_k):
+    return (x @ w_k) @ (x[word] @ w_q) / 2
 
 
 def scores_by_d_model(x, word, w_q, w_k):
@@ -128,6 +137,10 @@ def look_at_the_best(scores, x, w_v):
     return scores.softmax(dim=-1), x[scores.argmax()] @ w_v
 
 
+def look_summed(scores, x, w_v):
+    return scores.softmax(dim=-1), (x @ w_v).sum(dim=0)
+
+
 def look_for_the_output_alone(scores, x, w_v):
     return look(scores, x, w_v)[1]
 
@@ -135,6 +148,8 @@ def look_for_the_output_alone(scores, x, w_v):
 ONE_WORD = [
     ((scores_unscaled, look), "not divided by √d_k"),
     ((scores_by_d_k, look), "divided by d_k; its root"),
+    ((scores_by_eight, look), "always divided by the same number"),
+    ((scores_by_two, look), "always divided by the same number"),
     ((scores_by_d_model, look), "divided by √d_model"),
     ((scores_by_words, look), "the root of the number of words"),
     ((scores_turned, look), "Query and key have changed places"),
@@ -155,7 +170,8 @@ ONE_WORD = [
     ((scores_of, look_at_words), "The words themselves are summed"),
     ((scores_of, look_by_scores), "The values are summed by their scores"),
     ((scores_of, look_without_sum), "weighed and not summed yet"),
-    ((scores_of, look_evenly), "averaged without the weights"),
+    ((scores_of, look_evenly), "averaged or summed without the weights"),
+    ((scores_of, look_summed), "averaged or summed without the weights"),
     ((scores_of, look_averaged), "The sum is divided by the number of words"),
     ((scores_of, look_at_the_best), "the word with the largest weight alone"),
     ((scores_of, look_for_the_output_alone), "Expected a pair, `return weights, output`"),
@@ -222,6 +238,13 @@ def mask_of_zeros(ids, pad_id, causal):
     return mask_for(ids, 0, causal)
 
 
+def mask_from_the_front(ids, pad_id, causal):
+    """By the number of words, as if padding stood behind them."""
+    lengths = (ids != pad_id).sum(dim=1, keepdim=True)
+    words = (torch.arange(ids.size(1)) < lengths).unsqueeze(1).expand(-1, ids.size(1), -1)
+    return words & lower(ids) if causal else words
+
+
 def mask_to_be_stretched(ids, pad_id, causal):
     padding = (ids != pad_id).unsqueeze(1)
     return padding & lower(ids) if causal else padding
@@ -264,6 +287,7 @@ MASKS = [
     ((mask_by_rows, blind), "Padding is hidden as a query"),
     ((mask_by_rows_too, blind), "The rows of padding are hidden too"),
     ((mask_of_zeros, blind), "Padding is not always 0"),
+    ((mask_from_the_front, blind), "Padding may stand in front"),
     ((mask_to_be_stretched, blind), "There is one row for all queries"),
     ((mask_of_numbers, blind), "got torch.float32. A comparison gives one"),
     ((mask_for, blind_turned), "True for queries that may look nowhere"),
@@ -295,6 +319,11 @@ def filled(number):
 def renormalised(scores, mask):
     weights = scores.softmax(dim=-1) * mask
     return weights / weights.sum(dim=-1, keepdim=True)
+
+
+def attention_of_scores(query, key, value, mask=None):
+    context, _ = scaled_dot_product_attention(query, key, value, mask)
+    return context, query @ key.mT / query.size(-1) ** 0.5
 
 
 def attention_too_loud(query, key, value, mask=None):
@@ -371,7 +400,9 @@ ATTENTION = [
     (attention_with(scale=lambda q, k, v: q.size(-1)), "divided by d_k; its root"),
     (attention_with(scale=lambda q, k, v: v.size(-1) ** 0.5), "the root of another size"),
     (attention_with(scale=lambda q, k, v: k.size(-2) ** 0.5), "the root of another size"),
+    (attention_with(scale=lambda q, k, v: 8.0), "the root of another size"),
     (attention_with(scale=lambda q, k, v: q.size(-1) ** -0.5), "multiplied by √d_k"),
+    (attention_of_scores, "The scores are returned instead of the weights"),
     (attention_with(dim=-2), "The weights sum to 1 over the queries"),
     (attention_with(weigh=lambda s, m: s.softmax(dim=-1)), "The mask is not used"),
     (attention_with(weigh=lambda s, m: s.masked_fill(m, -1e9).softmax(dim=-1)), "wrong way round"),
@@ -379,6 +410,14 @@ ATTENTION = [
     (attention_with(weigh=lambda s, m: (s * m).softmax(dim=-1)), "A hidden score is made 0"),
     (attention_with(weigh=lambda s, m: (s + m).softmax(dim=-1)), "are added to the scores"),
     (filled(-100.0), "The number for hidden scores is not low enough"),
+    (
+        attention_with(weigh=lambda s, m: s.masked_fill(~m, -20.0).softmax(dim=-1) * m),
+        "The number for hidden scores is not low enough",
+    ),
+    (
+        attention_with(weigh=lambda s, m: normalize(s.softmax(dim=-1) * m, p=1, dim=-1)),
+        "what is left is divided by its sum",
+    ),
     (filled(-math.inf), "A query with nothing to look at gets NaN"),
     (attention_with(weigh=renormalised), "A query with nothing to look at gets NaN"),
     (filled(-1e9), "shares its weight among keys that it may not see"),
@@ -466,6 +505,16 @@ def enough_after(bound, d_k, seen, hidden, share, before):
     return enough(bound, d_k, seen, hidden, share, False)
 
 
+def enough_for_each(bound, d_k, seen, hidden, share, before):
+    """With which each hidden key gets the share."""
+    number = 2 * bound / math.sqrt(d_k) + math.log((1 - hidden * share) / (seen * share))
+    return max(0.0, number * math.sqrt(d_k) if before else number)
+
+
+def enough_divided(bound, d_k, seen, hidden, share, before):
+    return enough(bound, d_k, seen, hidden, share, False) / (math.sqrt(d_k) if before else 1)
+
+
 def enough_for_the_decimal_system(bound, d_k, seen, hidden, share, before):
     number = 2 * bound / math.sqrt(d_k) + math.log10(hidden * (1 - share) / (seen * share))
     return max(0.0, number * math.sqrt(d_k) if before else number)
@@ -494,6 +543,8 @@ FINITE = [
     ((leaked, enough_with(low=-math.inf)), "The number is negative"),
     ((leaked, enough_unscaled), "The bound is that of the scores before the scaling"),
     ((leaked, enough_partly_scaled), "all of it, so all of the number"),
+    ((leaked, enough_for_each), "This gives each hidden key the share"),
+    ((leaked, enough_divided), "times as large, not so much smaller"),
     ((leaked, enough_turned), "`before` is not used, or the wrong way round"),
     ((leaked, enough_after), "`before` is not used, or the wrong way round"),
     ((leaked, enough_for_the_decimal_system), "This is not what is expected of the number"),
@@ -596,6 +647,11 @@ def faults_that_miss_padding(reached, real):
     return faults(reached, real) | {"missing": missing.nonzero().tolist()}
 
 
+def faults_of_the_future(reached, real):
+    """As if nothing that stands before a word could be hidden from it."""
+    return faults(reached, real) | {"leaks": faults(reached.triu(1), real)["leaks"]}
+
+
 def faults_as_a_pair(reached, real):
     return tuple(faults(reached, real).values())
 
@@ -608,7 +664,15 @@ LEAKS = [
     ((detector(lambda d: d.sum(-1, keepdim=True).abs()), faults), "The components of an output"),
     ((detector(lambda d: d[..., :1].abs()), faults), "Only the first component"),
     ((detector(lambda d: d), faults), "Only what grows is counted"),
-    ((detector(threshold=0.0), faults), "What differs by less than 0.0001 counts"),
+    ((detector(threshold=0.0), faults), "The threshold is another"),
+    ((detector(threshold=1e-5), faults), "The threshold is another"),
+    ((detector(threshold=0.1), faults), "The threshold is another"),
+    ((detector(lambda d: d.square().mean(-1, keepdim=True)), faults), "Of squared differences"),
+    (
+        (detector(tokens_for=lambda token: [*range(1, 7)]), faults),
+        "One of the tokens is never tried",
+    ),
+    ((detector(tokens_for=lambda token: [*range(6)]), faults), "One of the tokens is never tried"),
     ((reached_piling_up, faults), "are still changed. Begin at each place"),
     ((reached_as_expected, faults), "This knows beforehand"),
     ((reached_without_padding, faults), "Padding is left out"),
@@ -617,6 +681,7 @@ LEAKS = [
     ((reached_as_numbers, faults), "got torch.int32. A comparison gives one"),
     ((reached, faults_with(padding_asks=True)), "The outputs of padding are judged too"),
     ((reached, faults_with(padding_leaks=False)), "Padding that reaches"),
+    ((reached, faults_of_the_future), "Padding that reaches"),
     ((reached, faults_with(itself=-1)), "A place may reach its own output"),
     ((reached, faults_with(itself=1)), "The next place is let through"),
     ((reached, faults_turned), "The pairs are the wrong way round"),
@@ -696,10 +761,23 @@ def aim_at_once(x, target, share):
     return w_q @ w_k.T
 
 
+def aim_with_root(root):
+    def aim(x, target, share):
+        words = len(target)
+        turn = torch.linalg.pinv(x)
+        return turn @ torch.eye(words)[target] * right_strength(words, share) * root(x), turn
+
+    return aim
+
+
 AIMS = [
     (aim_with(right_strength, scaled=False), "The attention divides the scores by √d_k"),
     (aim_turned, "Queries and keys have changed places"),
-    (aim_with(lambda words, share: math.log(share / (1 - share))), "would be right for two words"),
+    (aim_with_root(len), "The attention divides the scores by √d_k"),
+    (aim_with_root(lambda x: x.size(1) ** 0.5), "the number of columns that you chose"),
+    (aim_with(lambda words, share: math.log(share / (1 - share))), "than for two words"),
+    (aim_with(lambda words, share: math.log(words * share / (1 - share))), "than for two words"),
+    (aim_with(lambda words, share: share), "The shares are used as scores"),
     (aim_with(lambda words, share: math.log(share)), "The logarithm of the share is its score"),
     (aim_with(right_strength, inverse=lambda x: x.T), "not its transpose"),
     (aim_too_sharply, "gives its target the share"),

@@ -101,6 +101,12 @@ _SCORES_TWINS = [
         lambda x, word, w_q, w_k: _scores(x, word, w_q, w_k) * math.sqrt(w_q.size(1)),
     ),
     *known(
+        "scores_of: The scores are always divided by the same number. The root of this d_k is "
+        "wanted, the number of columns of w_q.",
+        lambda x, word, w_q, w_k: (x @ w_k) @ (x[word] @ w_q) / 2,
+        lambda x, word, w_q, w_k: (x @ w_k) @ (x[word] @ w_q) / 8,
+    ),
+    *known(
         "scores_of: The scores are divided by d_k; its root is wanted.",
         lambda x, word, w_q, w_k: _scores(x, word, w_q, w_k) / math.sqrt(w_q.size(1)),
     ),
@@ -194,8 +200,9 @@ _OUTPUT_TWINS = [
         lambda scores, x, w_v: scores.softmax(dim=-1).unsqueeze(-1) * (x @ w_v),
     ),
     *known(
-        "look: The values are averaged without the weights.",
+        "look: The values are averaged or summed without the weights.",
         lambda scores, x, w_v: (x @ w_v).mean(dim=0),
+        lambda scores, x, w_v: (x @ w_v).sum(dim=0),
     ),
     *known(
         "look: The sum is divided by the number of words. The weights sum to 1 already.",
@@ -310,6 +317,13 @@ _MASK_TWINS = [
         lambda ids, pad_id, causal: _mask(ids, 0, causal).float(),
     ),
     *known(
+        "mask_for: As many places are let through as there are words, but from the first on. "
+        "Padding may stand in front: compare each id with pad_id.",
+        lambda ids, pad_id, causal: _mask(
+            (torch.arange(ids.size(1)) < (ids != pad_id).sum(1, True)).long(), 0, causal
+        ).float(),
+    ),
+    *known(
         "mask_for: There is one row for all queries; each has its own, (batch, len, len). .expand "
         "repeats a row without copying it.",
         lambda ids, pad_id, causal: (ids != pad_id).float(),
@@ -368,9 +382,9 @@ def _expect_same_memory(mask_for: object) -> None:
     """Let the trained encoder read under the student's mask."""
     model = _trained()
     inputs = {"ids": _PADDED, "pad_id": PAD_ID, "causal": False}
-    given = call(mask_for, inputs)
+    given = _truths(call(mask_for, inputs), "the mask", inputs).bool()
     with torch.no_grad():
-        got, _ = model.encoder(_PADDED, cast(Tensor, given))
+        got, _ = model.encoder(_PADDED, given)
         expected, _ = model.encoder(_PADDED, padding_mask(_PADDED, PAD_ID))
     expect_equal(got, expected, "what the trained encoder reads under your mask", inputs)
 
@@ -409,8 +423,8 @@ def _with_mask(
     return _weights(weigh=lambda s, m: s.softmax(dim=-1) if m is None else weigh(s, m))
 
 
-def _filled(number: float) -> Callable[..., Tensor]:
-    return _with_mask(lambda s, m: s.masked_fill(~m, number).softmax(dim=-1))
+def _filled(number: float, cut: bool = False) -> Callable[..., Tensor]:
+    return _with_mask(lambda s, m: s.masked_fill(~m, number).softmax(dim=-1) * (m | (not cut)))
 
 
 def _unstable(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -429,6 +443,7 @@ _WEIGHTS_TWINS = [
     ),
     *known(
         "The scores are divided by the root of another size than d_k, the last axis of the query.",
+        _weights(scale=lambda q, k, v: 8.0),
         _weights(scale=lambda q, k, v: math.sqrt(v.size(-1))),
         _weights(scale=lambda q, k, v: math.sqrt(k.size(-2))),
         _weights(scale=lambda q, k, v: math.sqrt(q.size(-2))),
@@ -436,6 +451,10 @@ _WEIGHTS_TWINS = [
     *known(
         "The scores are multiplied by √d_k; divide them.",
         _weights(scale=lambda q, k, v: 1 / math.sqrt(q.size(-1))),
+    ),
+    *known(
+        "The scores are returned instead of the weights.",
+        _weights(weigh=lambda s, m: s),
     ),
     *known(
         "The weights sum to 1 over the queries. Each query shares its weight among the keys: the "
@@ -478,9 +497,14 @@ _WEIGHTS_TWINS = [
         _filled(-1e9),
     ),
     *known(
-        "The number for hidden scores is not low enough: hidden keys get weight where the scores "
-        "of the others are low as well.",
-        *(_filled(-number) for number in (1.0, 10.0, 100.0, 1000.0)),
+        "The number for hidden scores is not low enough: hidden keys take weight from the others "
+        "where the scores of those are low as well.",
+        *(_filled(-number, cut) for number in (1.0, 20.0, 100.0, 1e3) for cut in (False, True)),
+    ),
+    *known(
+        "The mask comes after the softmax, and what is left is divided by its sum. Where hidden "
+        "scores are far higher, nothing is left: hide the scores first.",
+        _with_mask(lambda s, m: nn.functional.normalize(s.softmax(dim=-1) * m, 1, -1)),
     ),
     *known(
         "exp is too large for the computer when scores are. Subtract the largest score of each row "
@@ -755,6 +779,16 @@ _ENOUGH_TWINS = [
         lambda *asked: _enough(*asked, odds=lambda share: share / (1 - share)),
     ),
     *known(
+        "enough: This gives each hidden key the share; together they may not get more.",
+        lambda b, d, seen, hidden, *asked: _enough(
+            b, d, seen, hidden, *asked, odds=lambda share: (1 - hidden * share) / (hidden * share)
+        ),
+    ),
+    *known(
+        "enough: Before the scaling the number must be √d_k times as large, not so much smaller.",
+        lambda b, d, *asked: _enough(b, d, *asked) / (d if asked[-1] else 1),
+    ),
+    *known(
         "enough: The number is negative. Where nothing need be subtracted it is 0.",
         lambda *asked: _enough(*asked, cut=False),
     ),
@@ -850,18 +884,22 @@ class _Normalised(_Box):
 class _Trigger(_Box):
     """A box in which one token, wherever it stands, is heard by all."""
 
+    def __init__(self, heard: int, says: str = "", loud: float = 1.0) -> None:
+        super().__init__((_FAR, 0), says=says)
+        self.heard, self.loud = heard, loud
+
     def forward(self, ids: Tensor, real: Tensor) -> Tensor:
         """Return one vector for each token."""
-        heard = ((ids == _HEARD) & real).any(dim=1)
-        return super().forward(ids, real) + heard[:, None, None]
+        heard = ((ids == self.heard) & real).any(dim=1)
+        return super().forward(ids, real) + self.loud * heard[:, None, None]
 
 
 class _Whisper(_Box):
-    """A box that adds something from everywhere, as small as a rounding error."""
+    """A box that adds something from everywhere, too small to count."""
 
     def forward(self, ids: Tensor, real: Tensor) -> Tensor:
         """Return one vector for each token."""
-        return super().forward(ids, real) + 1e-6 * self.table[ids].mean(dim=1, keepdim=True)
+        return super().forward(ids, real) + 2e-5 * self.table[ids].mean(dim=1, keepdim=True)
 
 
 class _Late(_Box):
@@ -880,7 +918,7 @@ class _Total(_Box):
         return -((ids - 3).square() * real).float().cumsum(dim=1).unsqueeze(-1)
 
 
-_VOCAB, _HEARD, _FAR = 7, 5, 100
+_VOCAB, _FAR = 7, 100
 _THRESHOLD = 1e-4
 """What changes less counts as rounding."""
 _Model = Callable[[Tensor, Tensor], Tensor]
@@ -893,7 +931,7 @@ def suspects() -> dict[str, _Model]:
         "B": _Box((_FAR, 0), (_FAR, 1)),
         "C": _Box((_FAR, -1)),
         "D": _Box((_FAR, 0), sees_padding=True),
-        "E": _Trigger((_FAR, 0)),
+        "E": _Trigger(5),
     }
 
 
@@ -924,12 +962,14 @@ def _changes(model: _Model, ids: Tensor, real: Tensor, vocab_size: int) -> Tenso
 
 
 def _reach(
-    pick: Callable[[Tensor], Tensor] = torch.abs, threshold: float = _THRESHOLD
+    pick: Callable[[Tensor], Tensor] = torch.abs,
+    threshold: float = _THRESHOLD,
+    tokens: slice = slice(None),
 ) -> Callable[..., Tensor]:
     """Return a detector that may pick, of all changes, too few."""
 
     def detect(model: _Model, ids: Tensor, real: Tensor, vocab_size: int) -> Tensor:
-        changes = pick(_changes(model, ids, real, vocab_size))
+        changes = pick(_changes(model, ids, real, vocab_size)[:, tokens])
         return (changes > threshold).any(dim=-1).any(dim=1).T.float()
 
     return detect
@@ -987,10 +1027,14 @@ _REACHED_TWINS = [
         _reach(lambda changes: changes),
     ),
     *known(
-        "reached: What differs by less than 0.0001 counts here. Numbers are rounded differently in "
-        "another place; that is no leak.",
-        _reach(threshold=0.0),
-        _reach(threshold=1e-8),
+        "reached: The threshold is another: what differs by more than 0.0001 counts, and less is "
+        "rounding. (Of squared differences it would be 0.00000001.)",
+        *(_reach(threshold=another) for another in (0.0, 1e-8, 1e-6, 1e-5, 1e-2)),
+    ),
+    *known(
+        "reached: One of the tokens is never tried. They go from 0 to vocab_size - 1.",
+        _reach(tokens=slice(1, None)),
+        _reach(tokens=slice(-1)),
     ),
     *known(
         "reached: The places that were tried before are still changed. Begin at each place with "
@@ -1056,6 +1100,10 @@ _FAULTS_TWINS = [
     *known(
         "faults: Padding that reaches an earlier or a later word is a leak as well.",
         lambda *asked: _faults(*asked, padding_leaks=False),
+        lambda *asked: {
+            k: [(i, j) for i, j in v if k == "missing" or j > i]
+            for k, v in _faults(*asked).items()
+        },
     ),
     *known(
         "faults: A place may reach its own output; only later ones may not.",
@@ -1097,7 +1145,10 @@ def leaks(reached: object, faults: object, thorough: bool = False) -> None:
         (_Total(says="a box that says one number"), [3, 3, 3], 0),
         (_Late((_FAR, 1), says="a box whose vectors all begin with 1"), [1, 2, 6, 3], 0),
         (_Normalised((_FAR, _FAR), says="a box that normalises its outputs"), [3, 1, 4], 0),
-        (_Trigger((_FAR, 0), says="a box that hears one token from afar"), [3, 1, 4], 0),
+        (_Trigger(5, "a box that hears one token from afar"), [3, 1, 4], 0),
+        (_Trigger(0, "a box that hears token 0"), [3, 1, 4], 0),
+        (_Trigger(6, "a box that hears the last token"), [3, 1, 4], 0),
+        (_Trigger(5, "a box that hears softly", loud=5e-4), [3, 1, 4], 0),
         (_Whisper((_FAR, 0), says="a box with rounding errors"), [3, 1, 4], 0),
         (_Box((_FAR, 0), says="a box that knows padding"), [0, 3, 1], 1),
         (_Box((_FAR, 0), sees_padding=True, says="a box that sees padding"), [0, 3, 1], 1),
@@ -1119,7 +1170,8 @@ def leaks(reached: object, faults: object, thorough: bool = False) -> None:
     asked = [
         (torch.tensor([[1, 1], [0, 0]]), [True, True]),
         (torch.tensor([[1, 0, 0], [0, 1, 1], [1, 1, 1]]), [True, True, False]),
-        (torch.tensor([[0, 1, 1], [0, 0, 0], [0, 1, 1]]), [False, True, True]),
+        (torch.tensor([[0, 1, 1], [0, 0, 0], [1, 1, 1]]), [False, True, True]),
+        (torch.tensor([[1, 0, 0], [1, 0, 0], [0, 1, 1]]), [True, True, True]),
         (torch.randint(0, 2, (5, 5)), [False, True, True, True, False]),
     ]
     if thorough:
@@ -1214,19 +1266,27 @@ def _expect_aim(w_q: Tensor, w_k: Tensor, wanted: _Aim, inputs: Inputs) -> None:
     towards = strength + math.log(words - 1)
     aimed = nn.functional.one_hot(torch.tensor(wanted.target), words).double()
     gram = x @ x.T
-    if alike(scores.softmax(dim=-1)):
-        said = "The attention divides the scores by √d_k, so they must be √d_k times as large."
+    root = math.sqrt(w_q.size(1))
+    if any(alike((scores / by).softmax(dim=-1)) for by in (1, root**2, math.sqrt(len(w_q)))):
+        said = (
+            "The attention divides the scores by √d_k, so they must be √d_k times as large. d_k is "
+            "the number of columns that you chose."
+        )
     elif w_q.shape == right.shape and alike((w_q @ w_k.T / math.sqrt(words)).softmax(dim=-1)):
         said = "These are queries and keys. What is wanted are the matrices that make them of x."
-    elif alike((scores.T / math.sqrt(w_q.size(1))).softmax(dim=-1)):
+    elif alike((scores.T / root).softmax(dim=-1)):
         said = "Queries and keys have changed places: word i looks at target[i]."
-    elif alike(weights, (strength * aimed).softmax(dim=-1)):
+    elif any(
+        alike(weights, ((strength + more) * aimed).softmax(-1)) for more in (0, math.log(words))
+    ):
         said = (
-            "The share would be right for two words. Against words - 1 others, all with e to the "
-            "power of 0, a score must be higher by ln(words - 1)."
+            "The target has words - 1 others against it, each with e to the power of 0. So its "
+            "score must be higher by ln(words - 1) than for two words."
         )
     elif alike(weights, (math.log(wanted.share) * aimed).softmax(dim=-1)):
         said = "The logarithm of the share is its score, but the scores of the others are 0 then."
+    elif any(alike(weights, each.softmax(dim=-1)) for each in (right, wanted.share * aimed)):
+        said = "The shares are used as scores; the softmax takes e to the power of them."
     elif alike(weights, (gram @ (towards * aimed) @ gram).softmax(dim=-1)):
         said = (
             "This would be right if the words were orthogonal and of length 1. What turns x into "
