@@ -59,6 +59,9 @@ def with_zeros(image, square, fill):
 occlusion_of_logits = occlusion_with(score=lambda logits, label: logits[label])
 occlusion_turned = occlusion_with(combine=lambda before, after: after - before)
 occlusion_without_sign = occlusion_with(combine=lambda before, after: (before - after).abs())
+occlusion_cut_off = occlusion_with(combine=lambda before, after: (before - after).clamp(min=0))
+occlusion_as_a_share = occlusion_with(combine=lambda before, after: 1 - after / before)
+occlusion_of_logarithms = occlusion_with(combine=lambda before, after: before.log() - after.log())
 occlusion_after = occlusion_with(combine=lambda before, after: after)
 occlusion_of_the_rest = occlusion_with(hide=all_but)
 occlusion_with_zeros = occlusion_with(hide=with_zeros)
@@ -109,6 +112,9 @@ OCCLUSIONS = [
     (occlusion_of_logits, "The differences are those of the logits"),
     (occlusion_turned, "The sign is turned round"),
     (occlusion_without_sign, "has lost its sign"),
+    (occlusion_cut_off, "or is cut off at 0"),
+    (occlusion_as_a_share, "This is the fall as a share"),
+    (occlusion_of_logarithms, "or that of the logarithm"),
     (occlusion_after, "These are the probabilities with a square hidden"),
     (occlusion_of_the_rest, "All is hidden but the square"),
     (occlusion_piling_up, "stay hidden when the next one is"),
@@ -202,6 +208,9 @@ def permuting_with(
 
 mean_tested = permuting_with(lambda distances: distances.mean(dim=0))
 largest_tested = permuting_with(lambda distances: distances.max(dim=0).values)
+smallest_tested = permuting_with(lambda distances: distances.min(dim=0).values)
+median_and_places_tested = permuting_with(lambda distances: distances.median(dim=0))
+texts_tested = permuting_with(by=lambda logits: logits.softmax(dim=0))
 one_median_tested = permuting_with(lambda distances: distances.median())
 orders_tested = permuting_with(lambda distances: distances.median(dim=1).values)
 logits_tested = permuting_with(by=lambda logits: logits)
@@ -247,7 +256,10 @@ PERMUTATIONS = [
     ((total_variation, shuffled_not, permutation_test), "These are the weights as they were"),
     ((total_variation, shuffled_again_normalised, permutation_test), "A softmax was taken again"),
     ((total_variation, shuffled, mean_tested), "the mean over the orders; the median"),
-    ((total_variation, shuffled, largest_tested), "the largest distance over the orders"),
+    ((total_variation, shuffled, largest_tested), "the largest or the smallest distance"),
+    ((total_variation, shuffled, smallest_tested), "the largest or the smallest distance"),
+    ((total_variation, shuffled, median_and_places_tested), ".values are these"),
+    ((total_variation, shuffled, texts_tested), "The softmax is taken over the texts"),
     ((total_variation, shuffled, one_median_tested), "each text has its own"),
     ((total_variation, shuffled, orders_tested), "one for each order"),
     ((total_variation, shuffled, logits_tested), "those of the logits; softmax first"),
@@ -297,6 +309,12 @@ def all_the_rest(scene, factor, options):
 
 
 flips_of_scenes = flips_with(other_values, lambda found: sum(map(any, found)) / len(found))
+flips_of_steady_scenes = flips_with(other_values, lambda found: sum(map(all, found)) / len(found))
+flips_missing = flips_with(
+    other_values, lambda found: 1 - sum(map(sum, found)) / sum(map(len, found))
+)
+flips_counted = flips_with(other_values, lambda found: sum(map(sum, found)))
+flips_by_scenes = flips_with(other_values, lambda found: sum(map(sum, found)) / len(found))
 flips_of_all_values = flips_with(all_values)
 flips_of_one_value = flips_with(one_value)
 flips_of_the_rest = flips_with(all_the_rest)
@@ -357,7 +375,7 @@ def flips_as_a_list(*asked):
     return list(flips(*asked).values())
 
 
-def sets_that_flip(model, render, options, scene, tries=None):
+def sets_that_flip(model, render, options, scene, tries=None, enough=any):
     own = answer_to(model, render, scene)
     found = []
     for size in range(1, len(options) + 1):
@@ -365,9 +383,18 @@ def sets_that_flip(model, render, options, scene, tries=None):
             others = [[v for v in options[f] if v != scene[f]] for f in factors]
             choices = list(itertools.product(*others))[:tries]
             copies = [{**scene, **dict(zip(factors, c, strict=True))} for c in choices]
-            if any(answer_to(model, render, copy) != own for copy in copies):
+            if enough(answer_to(model, render, copy) != own for copy in copies):
                 found.append(set(factors))
     return found
+
+
+def sets_of_steady_flips(*asked):
+    found = sets_that_flip(*asked, enough=all)
+    return [each for each in found if len(each) == len(found[0])]
+
+
+def pairs_at_most(*asked):
+    return [each for each in smallest(*asked) if len(each) < 3]
 
 
 def singles_alone(*asked):
@@ -406,7 +433,11 @@ def sets_in_every_order(*asked):
 
 
 AUDITS = [
-    ((flips_of_scenes, smallest), "the share of scenes with at least one copy"),
+    ((flips_of_scenes, smallest), "the share of scenes of which some copy"),
+    ((flips_of_steady_scenes, smallest), "or every copy, flips the answer"),
+    ((flips_missing, smallest), "the copies that leave the answer as it is"),
+    ((flips_counted, smallest), "Divide by the number of all copies"),
+    ((flips_by_scenes, smallest), "Divide by the number of all copies"),
     ((flips_of_all_values, smallest), "The scene itself is counted among its copies"),
     ((flips_in_percent, smallest), "These are percentages"),
     ((flips_of_one_value, smallest), "flips: Only one other value is tried"),
@@ -416,7 +447,9 @@ AUDITS = [
     ((flips_against_the_first, smallest), "compared with the answer to the first scene"),
     ((flips_in_any_way, smallest), "Any change of the logits counts here"),
     ((flips_as_a_list, smallest), "Expected flips as a dict, got a list"),
-    ((flips, singles_alone), "Only single factors are tried"),
+    ((flips, singles_alone), "Larger sets are not tried"),
+    ((flips, pairs_at_most), "Larger sets are not tried"),
+    ((flips, sets_of_steady_flips), "Every choice of other values has to flip"),
     ((flips, all_sets), "Larger sets are there too"),
     ((flips, sets_without_parts), "These are all sets of which no part does it"),
     ((flips, one_set), "This is one of them; all sets of the smallest size"),
@@ -631,6 +664,28 @@ erased_single = erased_with(sets=single_places)
 erased_others = erased_with(sets=every_other_set)
 
 
+def erased_without_sign(model, words, k):
+    praise = model(words)[0]
+
+    def moved(places):
+        return abs(praise - model(rest_without(words, places))[0])
+
+    falls = [moved(places) for places in every_set(words, None, k)]
+    return moved(largest(model, words, k)), sum(falls) / len(falls)
+
+
+def erased_of_any_answer(model, words, k):
+    def sure(left):
+        praise = model(left)[0]
+        return max(praise, 1 - praise)
+
+    def fall(places):
+        return sure(words) - sure(rest_without(words, places))
+
+    falls = [fall(places) for places in every_set(words, None, k)]
+    return fall(largest(model, words, k)), sum(falls) / len(falls)
+
+
 def erased_exchanged(model, words, k):
     return erased(model, words, k)[::-1]
 
@@ -664,6 +719,27 @@ def exposed_by_counting(models, texts, k):
     return found
 
 
+def exposed_by_every_text(models, texts, k):
+    return [n for n, m in models.items() if all(s <= c for s, c in falls_of(m, texts, k))]
+
+
+def exposed_by_more_texts(models, texts, k):
+    lost = {n: sum(s <= c for s, c in falls_of(m, texts, k)) for n, m in models.items()}
+    return [name for name in models if 2 * lost[name] > len(texts)]
+
+
+def exposed_by_the_last_text(models, texts, k):
+    return exposed(models, texts[-1:], k)
+
+
+def exposed_by_one_word(models, texts, k):
+    return exposed(models, texts, 1)
+
+
+def exposed_readers(models, texts, k):
+    return [models[name] for name in exposed(models, texts, k)]
+
+
 def exposed_nobody(models, texts, k):
     return []
 
@@ -678,12 +754,19 @@ FORGERS = [
     ((erased_turned, exposed), "The sign is turned round"),
     ((erased_single, exposed), "The chance is that of single words"),
     ((erased_others, exposed), "missing from the chance"),
+    ((erased_without_sign, exposed), "A change has lost its sign"),
+    ((erased_of_any_answer, exposed), "The rest has been given an answer of its own"),
     ((erased_exchanged, exposed), "The two have changed places"),
     ((erased_shown_alone, exposed), "Expected erased as a list, got a float"),
     ((erased, the_honest), "the readers whose maps do better than chance"),
     ((erased, exposed_by_zero), "The shown words are compared with 0"),
     ((erased, exposed_by_one_text), "held against a reader"),
     ((erased, exposed_by_counting), "Texts are counted"),
+    ((erased, exposed_by_every_text), "A reader has to fail on every text"),
+    ((erased, exposed_by_more_texts), "Texts are counted"),
+    ((erased, exposed_by_the_last_text), "This is not what is expected of exposed"),
+    ((erased, exposed_by_one_word), "One word is left out, whatever k is"),
+    ((erased, exposed_readers), "The names are asked for"),
     ((erased, exposed_nobody), "This is not what is expected of exposed"),
 ]
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -67,7 +68,9 @@ def ready() -> None:
 
 
 def _tensor(answer: object) -> object:
-    """Let lists of numbers and 64 bits pass for a tensor of 32: neither is a mistake here."""
+    """Let lists, arrays and 64 bits pass for a tensor of 32: none of them is a mistake here."""
+    if isinstance(answer, np.ndarray):
+        return in_32_bits(torch.from_numpy(answer))
     if isinstance(answer, list | tuple) and answer:
         try:
             rows = [_tensor(each) for each in answer]
@@ -80,7 +83,8 @@ def _tensor(answer: object) -> object:
 
 
 def _number(answer: object) -> object:
-    return answer if plain_number(answer) is None else plain_number(answer)
+    number = plain_number(answer.tolist() if isinstance(answer, np.ndarray) else answer)
+    return answer if number is None else number
 
 
 # The package's classifier
@@ -233,8 +237,16 @@ _OCCLUSION_TWINS = [
         _occluded(combine=lambda before, after: after - before),
     ),
     *known(
-        "The size of the change has lost its sign: a square may speak against the label too.",
+        "The size of the change has lost its sign, or is cut off at 0: a square may speak against "
+        "the label too.",
         _occluded(combine=lambda before, after: (before - after).abs()),
+        _occluded(combine=lambda before, after: (before - after).clamp(min=0)),
+    ),
+    *known(
+        "This is the fall as a share of what was there, or that of the logarithm. Take the plain "
+        "difference of the two probabilities.",
+        _occluded(combine=lambda before, after: (before - after) / before),
+        _occluded(combine=lambda before, after: (before / after).log()),
     ),
     *known(
         "These are the probabilities with a square hidden. How much has each fallen from that of "
@@ -383,39 +395,32 @@ _SHUFFLED_TWINS = [
 _Classify = Callable[[Tensor], Tensor]
 
 
-def _answers(values: Tensor, weights: Tensor, classify: _Classify) -> Tensor:
-    return classify(torch.einsum("bs,bsd->bd", weights, values)).softmax(dim=-1)
+def _softmax(logits: Tensor) -> Tensor:
+    return logits.softmax(dim=-1)
 
 
 def _tested(
     summary: Callable[[Tensor], Tensor] = lambda distances: distances.median(dim=0).values,
     distance: Callable[[Tensor, Tensor], Tensor] = _variation,
     deal: Callable[[Tensor, Tensor, Tensor], Tensor] = _dealt,
+    by: Callable[[Tensor], Tensor] = _softmax,
     pile_up: bool = False,
 ) -> Callable[..., Tensor]:
-    """Return a permutation test with another summary, distance, or way to deal."""
+    """Return a permutation test with another summary, distance, way to deal, or softmax."""
 
     def test(
         values: Tensor, weights: Tensor, mask: Tensor, classify: _Classify, orders: Tensor
     ) -> Tensor:
-        before = _answers(values, weights, classify)
+        def answers(given: Tensor) -> Tensor:
+            return by(classify(torch.einsum("bs,bsd->bd", given, values)))
+
         found, dealt = [], weights
         for order in orders:
             dealt = deal(dealt if pile_up else weights, mask, order)
-            found.append(distance(before, _answers(values, dealt, classify)))
+            found.append(distance(answers(weights), answers(dealt)))
         return summary(torch.stack(found))
 
     return test
-
-
-def _of_logits(
-    values: Tensor, weights: Tensor, mask: Tensor, classify: _Classify, orders: Tensor
-) -> Tensor:
-    def logits(dealt: Tensor) -> Tensor:
-        return classify(torch.einsum("bs,bsd->bd", dealt, values))
-
-    found = [_variation(logits(weights), logits(_dealt(weights, mask, order))) for order in orders]
-    return torch.stack(found).median(dim=0).values
 
 
 _TEST_TWINS = [
@@ -434,8 +439,15 @@ _TEST_TWINS = [
         _tested(lambda distances: distances.mean(dim=0)),
     ),
     *known(
-        "permutation_test: This is the largest distance over the orders; the median is asked for.",
+        "permutation_test: This is the largest or the smallest distance over the orders; the "
+        "median is asked for.",
         _tested(lambda distances: distances.amax(dim=0)),
+        _tested(lambda distances: distances.amin(dim=0)),
+    ),
+    *known(
+        "permutation_test: The softmax is taken over the texts. It is one over the classes, the "
+        "last dimension.",
+        _tested(by=lambda logits: logits.softmax(dim=0)),
     ),
     *known(
         "permutation_test: The median is taken over the whole batch: each text has its own.",
@@ -448,7 +460,7 @@ _TEST_TWINS = [
     ),
     *known(
         "permutation_test: The distances are those of the logits; softmax first.",
-        _of_logits,
+        _tested(by=lambda logits: logits),
     ),
     *known(
         "permutation_test: This is the share of orders with another likeliest class. The distance "
@@ -511,9 +523,10 @@ def permutations(
     classify = _Linear(3, 3, bias=False)
     with torch.no_grad():
         classify.weight.copy_(3 * torch.eye(3))
-    weights, mask = torch.tensor([[0.6, 0.3, 0.1]]), _mask([3])
-    orders = torch.tensor([[1, 2, 0], [2, 0, 1], [0, 2, 1]])
-    _compare_test(permutation_test, torch.eye(3).unsqueeze(0), weights, mask, classify, orders)
+    weights, mask = torch.tensor([[0.6, 0.3, 0.1], [0.1, 0.7, 0.2]]), _mask([3, 3])
+    orders = torch.tensor([[0, 2, 1], [2, 1, 0], [1, 0, 2]])
+    values = torch.eye(3).repeat(2, 1, 1)
+    _compare_test(permutation_test, values, weights, mask, classify, orders)
     for number, each in zip((3, 7, 5, 9, 1), lengths[1:], strict=False):
         mask = _mask(each)
         classify = _Linear(3, 2 + number % 3)
@@ -555,7 +568,8 @@ def _compare_test(
     with torch.no_grad():
         expected = _tested()(*inputs.values())
         answer = _tensor(call_twice(permutation_test, inputs))
-        expect_equal(answer, expected, "the medians", inputs, _TEST_TWINS)
+        hint = "There is one for each text; .median(dim=0) has two results, and .values are these."
+        expect_equal(answer, expected, "the medians", inputs, _TEST_TWINS, hint)
 
 
 def _three_texts() -> tuple[Tensor, Tensor]:
@@ -617,7 +631,7 @@ class _Studio:
 class _Follower:
     """A model that follows a rule; what does not matter to it still moves its logits a little."""
 
-    def __init__(self, studio: _Studio, rule: _Rule, name: str = "a model") -> None:
+    def __init__(self, studio: _Studio, rule: _Rule, name: str) -> None:
         self.studio, self.rule, self.name = studio, rule, name
         every = [dict(zip(studio.options, v, strict=True)) for v in _every(studio.options)]
         self.answers = sorted({str(rule(scene)) for scene in every})
@@ -655,23 +669,32 @@ def _audited(
         scene, [factor], options
     ),
     share: Callable[[list[list[bool]]], float] = lambda found: _mean(itertools.chain(*found)),
+    moved: Callable[[Tensor, Tensor], bool] = lambda own, other: _unlike(own, other),
+    base: Callable[[_Scene, Sequence[_Scene]], _Scene] = lambda scene, scenes: scene,
 ) -> Callable[..., dict[str, float]]:
     """Return an audit with other changes, or another way to count what they flip."""
 
     def flips(
         model: Any, render: Any, options: _Options, scenes: Sequence[_Scene]
     ) -> dict[str, float]:
+        def logits(scene: _Scene) -> Tensor:
+            return cast(Tensor, model(render(scene).unsqueeze(0)))
+
         found: dict[str, float] = {}
         for factor in options:
             flipped = []
             for scene in scenes:
-                own = _answer(model, render, scene)
+                own = logits(base(scene, scenes))
                 copies = changed(scene, factor, options)
-                flipped.append([_answer(model, render, copy) != own for copy in copies])
+                flipped.append([moved(own, logits(copy)) for copy in copies])
             found[factor] = share(flipped)
         return found
 
     return flips
+
+
+def _unlike(own: Tensor, other: Tensor) -> bool:
+    return bool(own.argmax() != other.argmax())
 
 
 def _mean(numbers: Iterable[float | bool]) -> float:
@@ -690,36 +713,8 @@ def _as_it_comes(
             for one, other in itertools.permutations(scenes, 2)
             if one[factor] != other[factor]
         ]
-        found[factor] = _mean(one != other for one, other in pairs)
+        found[factor] = _mean([one != other for one, other in pairs] or [0.0])
     return found
-
-
-def _against_the_first(
-    model: Any, render: Any, options: _Options, scenes: Sequence[_Scene]
-) -> dict[str, float]:
-    first = _answer(model, render, scenes[0])
-    return {
-        factor: _mean(
-            _answer(model, render, copy) != first
-            for scene in scenes
-            for copy in _changed(scene, [factor], options)
-        )
-        for factor in options
-    }
-
-
-def _in_any_way(
-    model: Any, render: Any, options: _Options, scenes: Sequence[_Scene]
-) -> dict[str, float]:
-    """Count a copy as soon as the logits are not the same."""
-    return {
-        factor: _mean(
-            not torch.equal(model(render(scene).unsqueeze(0)), model(render(copy).unsqueeze(0)))
-            for scene in scenes
-            for copy in _changed(scene, [factor], options)
-        )
-        for factor in options
-    }
 
 
 def _left_changed(
@@ -738,9 +733,20 @@ def _left_changed(
 
 _FLIPS_TWINS = [
     *known(
-        "flips: This is the share of scenes with at least one copy that flips the answer. Count "
-        "the copies.",
+        "flips: This is the share of scenes of which some copy, or every copy, flips the answer. "
+        "Count the copies.",
         _audited(share=lambda found: _mean(any(each) for each in found)),
+        _audited(share=lambda found: _mean(all(each) for each in found)),
+    ),
+    *known(
+        "flips: These are the copies that leave the answer as it is; those that flip it are asked "
+        "for.",
+        _audited(share=lambda found: 1 - _mean(itertools.chain(*found))),
+    ),
+    *known(
+        "flips: Divide by the number of all copies; a scene has one for each other value.",
+        _audited(share=lambda found: float(sum(itertools.chain(*found)))),
+        _audited(share=lambda found: sum(itertools.chain(*found)) / len(found)),
     ),
     *known(
         "flips: The scene itself is counted among its copies: only *other* values are tried.",
@@ -775,28 +781,35 @@ _FLIPS_TWINS = [
     *known(
         "flips: Every copy is compared with the answer to the first scene. Compare it with the "
         "answer to the scene that it was made from.",
-        _against_the_first,
+        _audited(base=lambda scene, scenes: scenes[0]),
     ),
     *known(
         "flips: Any change of the logits counts here. An answer is flipped when another class has "
         "the largest.",
-        _in_any_way,
+        _audited(moved=lambda own, other: not torch.equal(own, other)),
     ),
 ]
 
 _Sets = list[frozenset[str]]
 
 
-def _sets(model: Any, render: Any, options: _Options, scene: _Scene, some: bool = False) -> _Sets:
-    """Return every set of factors that can flip the answer; with `some`, by one choice alone."""
+def _sets(
+    model: Any,
+    render: Any,
+    options: _Options,
+    scene: _Scene,
+    tries: int | None = None,
+    enough: Callable[[Iterable[bool]], bool] = any,
+) -> _Sets:
+    """Return every set of factors of which some choice, or `enough` of them, flips the answer."""
     own = _answer(model, render, scene)
     return [
         frozenset(factors)
         for size in range(1, len(options) + 1)
         for factors in itertools.combinations(options, size)
-        if any(
+        if enough(
             _answer(model, render, copy) != own
-            for copy in _changed(scene, factors, options)[: 1 if some else None]
+            for copy in _changed(scene, factors, options)[:tries]
         )
     ]
 
@@ -816,12 +829,18 @@ def _smallest(*asked: Any) -> _Sets:
 _SMALLEST_TWINS = [
     *known(
         "smallest: Only one other value is tried for each factor; try every choice.",
-        lambda m, render, options, s: _fewest(_sets(m, render, options, s, some=True)),
+        lambda m, render, options, s: _fewest(_sets(m, render, options, s, tries=1)),
     ),
     *known(
-        "smallest: Only single factors are tried. Where none flips the answer alone, two together "
-        "may: try all pairs, then all triples, and so on.",
-        lambda *asked: [each for each in _sets(*asked) if len(each) == 1],
+        "smallest: Every choice of other values has to flip the answer here; some choice will do.",
+        lambda m, render, options, s: _fewest(_sets(m, render, options, s, enough=all)),
+    ),
+    *known(
+        "smallest: Larger sets are not tried. Where none so far flips the answer, try all of the "
+        "next size, up to that of all factors together.",
+        lambda *asked: [each for each in _smallest(*asked) if len(each) == 1],
+        lambda *asked: [each for each in _smallest(*asked) if len(each) < 3],
+        lambda *asked: [each for each in _smallest(*asked) if len(each) < 4],
     ),
     *known(
         "smallest: Larger sets are there too. Stop at the first size at which something flips.",
@@ -856,19 +875,30 @@ _MORE: _Options = {
     "light": ("day", "dusk"),
     "collar": ("none", "red", "blue"),
 }
-_RULES: list[tuple[_Options, _Rule]] = [
-    (_WOLVES, lambda s: s["ground"] == "snow"),
-    (_WOLVES, lambda s: s["animal"] == "wolf" or s["ground"] == "snow"),
-    (_MORE, lambda s: s["animal"] == "wolf" and s["ground"] == "sand"),
-    (_MORE, lambda s: (s["ground"], s["collar"])),
-    (_MORE, lambda s: sum(each in ("wolf", "snow", "dusk") for each in s.values()) > 1),
-    (_MORE, lambda s: s["light"] == "dusk" or (s["animal"] == "wolf" and s["ground"] == "snow")),
+
+
+def _has(scene: _Scene, *values: str) -> int:
+    return sum(each in values for each in scene.values())
+
+
+# What a model asks for, the options, and the rule.
+_RULES: list[tuple[str, _Options, _Rule]] = [
+    ("a wolf or snow", _WOLVES, lambda s: _has(s, "wolf", "snow") > 0),
+    ("snow", _WOLVES, lambda s: _has(s, "snow")),
+    ("a wolf on sand", _MORE, lambda s: _has(s, "wolf", "sand") == 2),
+    ("the ground and the collar", _MORE, lambda s: (s["ground"], s["collar"])),
+    ("two of wolf, snow, dusk", _MORE, lambda s: _has(s, "wolf", "snow", "dusk") > 1),
+    ("a wolf, snow, dusk or red", _MORE, lambda s: _has(s, "wolf", "snow", "dusk", "red") > 0),
+    ("dusk, or wolf and snow", _MORE, lambda s: 2 * _has(s, "dusk") + _has(s, "wolf", "snow") > 1),
 ]
-_FURTHER_RULES: list[tuple[_Options, _Rule]] = [
-    (_MORE, lambda s: (s["animal"] == "wolf") != (s["light"] == "dusk")),
-    (_MORE, lambda s: any(each in ("wolf", "snow", "dusk", "red") for each in s.values())),
-    (_MORE, lambda s: s["collar"] == "blue"),
-    (_WOLVES, lambda s: "always the same"),
+_FURTHER_RULES: list[tuple[str, _Options, _Rule]] = [
+    ("a wolf or dusk, not both", _MORE, lambda s: _has(s, "wolf", "dusk") == 1),
+    ("a blue collar", _MORE, lambda s: _has(s, "blue")),
+    ("nothing", _WOLVES, lambda s: "always the same"),
+]
+_THREE_SCENES = [
+    {"animal": animal, "ground": ground, "collar": "none"}
+    for animal, ground in (("wolf", "snow"), ("husky", "grass"), ("husky", "snow"))
 ]
 
 
@@ -883,19 +913,22 @@ def _scenes(options: _Options, number: int) -> list[dict[str, str]]:
 def audit(flips: object, smallest: object, thorough: bool = False) -> None:
     """Check which factors flip a model's answer, alone and together."""
     rules = _RULES + _FURTHER_RULES * thorough
-    for options, rule in rules:
+    cases = [(*rules[0], _THREE_SCENES)]
+    cases += [(name, options, rule, _scenes(options, 8)) for name, options, rule in rules]
+    for name, options, rule, scenes in cases:
         studio = _Studio(options)
-        model = _Follower(studio, rule)
-        asked = {"model": model, "render": studio, "options": dict(options)}
-        inputs = {**asked, "scenes": _scenes(options, 8)}
+        model = _Follower(studio, rule, f"a model that asks for {name}")
+        inputs = {"model": model, "render": studio, "options": dict(options), "scenes": scenes}
         found = call_twice(flips, inputs)
         if isinstance(found, dict):
             found = {factor: _number(share) for factor, share in found.items()}
         expect_value(found, _audited()(*inputs.values()), "flips", inputs, _FLIPS_TWINS)
-    for options, rule in rules:
+    for name, options, rule in rules:
         studio = _Studio(options)
-        asked = {"model": _Follower(studio, rule), "render": studio, "options": dict(options)}
-        for scene in _scenes(options, 6):
+        model = _Follower(studio, rule, f"a model that asks for {name}")
+        asked = {"model": model, "render": studio, "options": dict(options)}
+        ends = [{factor: values[end] for factor, values in options.items()} for end in (0, -1)]
+        for scene in ends + _scenes(options, 3):
             _compare_smallest(smallest, {**asked, "scene": scene})
 
 
@@ -1200,6 +1233,17 @@ def _drop_of_praise(model: Any, words: list[str], left_out: Sequence[int]) -> fl
     return cast(float, model(words)[0] - model(rest)[0])
 
 
+def _drop_without_sign(model: Any, words: list[str], left_out: Sequence[int]) -> float:
+    return abs(_drop(model, words, left_out))
+
+
+def _drop_of_any_answer(model: Any, words: list[str], left_out: Sequence[int]) -> float:
+    """Let the rest have an answer of its own."""
+    rest = [word for place, word in enumerate(words) if place not in left_out]
+    before, after = (float(model(each)[0]) for each in (words, rest))
+    return max(before, 1 - before) - max(after, 1 - after)
+
+
 def _drop_when_kept(model: Any, words: list[str], left_out: Sequence[int]) -> float:
     return _drop(model, words, [p for p in range(len(words)) if p not in left_out])
 
@@ -1257,6 +1301,16 @@ _ERASED_TWINS = [
         "erased: This is the fall of the probability of praise. Where the answer is blame, its "
         "probability is 1 minus that.",
         _erased(_drop_of_praise),
+    ),
+    *known(
+        "erased: A change has lost its sign: without some words the answer gets more probable, and "
+        "that counts against them.",
+        _erased(_drop_without_sign),
+    ),
+    *known(
+        "erased: The rest has been given an answer of its own. Keep to the answer to the whole "
+        "text, also where the other one is now more probable.",
+        _erased(_drop_of_any_answer),
     ),
     *known(
         "erased: The chosen words are kept and all others left out. Leave out the chosen ones.",
@@ -1342,6 +1396,11 @@ _EXPOSED_TWINS = [
                 lambda found: sum(s <= c for s, c in found) * 2 >= len(found),
             ),
             (
+                "exposed: A reader has to fail on every text here. Compare the means over all "
+                "texts.",
+                lambda found: all(s <= c for s, c in found),
+            ),
+            (
                 "exposed: One text on which the map does no better than chance is held against a "
                 "reader. Compare the means over all texts.",
                 lambda found: any(s <= c for s, c in found),
@@ -1349,6 +1408,10 @@ _EXPOSED_TWINS = [
         ],
     )
 ]
+_EXPOSED_TWINS += known(
+    "exposed: One word is left out, whatever k is.",
+    lambda models, texts, k: _exposed(models, texts, 1),
+)
 
 
 @_parts.part("the forger", "erased", "exposed")
@@ -1373,20 +1436,25 @@ def forger(erased: object, exposed: object, thorough: bool = False) -> None:
         inputs = {"models": suspects, "texts": split, "k": k}
         names = call_twice(exposed, inputs)
         if isinstance(names, list | tuple | set | frozenset | dict):
-            names = sorted(map(str, names))
+            names = sorted(names, key=str)
         twins = [
             Twin(said, lambda *asked, wrong=wrong: sorted(wrong(*asked)))
             for said, wrong in _EXPOSED_TWINS
         ]
         expected = sorted(_exposed(suspects, split, k))
-        expect_value(names, expected, "exposed", inputs, twins)
+        expect_value(names, expected, "exposed", inputs, twins, "The names are asked for.")
 
 
 def _line_ups(thorough: bool) -> list[tuple[dict[str, _Reader], list[str], int]]:
     """Return who is suspected, over which texts, and how many words are left out."""
     there = readers()
-    pair = {"first": there["first"], "third": there["third"]}
-    found = [(there, _REVIEWS, 1), (there, _REVIEWS, 2), (pair, _REVIEWS[3:4], 2)]
-    found += [({"first": there["first"]}, _REVIEWS[:3], 1), (pair, [_REVIEWS[3], _REVIEWS[1]], 2)]
+    maps = {
+        "fourth": {"dull": 3.0, "the": 2.0, "wonderful": 1.0},
+        "fifth": {"wonderful": 3.0, "film": 2.0, "good": 1.0},
+        "sixth": {"slow": 3.0, "was": 2.0},
+        "seventh": {"warm": 3.0, "it": 2.0},
+    }  # chosen so that means, counts, one text and every text all expose others
+    more = {name: _Reader(name, _VALUES, _MEANING, shown) for name, shown in maps.items()}
+    found = [(there, _REVIEWS, 1), (more, [_REVIEWS[place] for place in (0, 2, 3)], 2)]
     found += thorough * [(there, _REVIEWS[1:5], 2), ({"second": there["second"]}, _REVIEWS, 3)]
     return found
