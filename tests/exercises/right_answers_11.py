@@ -277,6 +277,10 @@ def erased_by_keeping(model, words, k):
     return [torch.tensor(falls[0]), fmean(falls[1:])]
 
 
+def erased_as_a_tensor(*asked):
+    return torch.tensor(erased(*asked))
+
+
 def exposed(models, texts, k):
     found = []
     for name, model in models.items():
@@ -294,7 +298,11 @@ def exposed_by_means(models, texts, k):
     return {name for name, (shown, chance) in means.items() if not shown > chance}
 
 
-FORGERS = [(erased, exposed), (erased_by_keeping, exposed_by_means)]
+FORGERS = [
+    (erased, exposed),
+    (erased_by_keeping, exposed_by_means),
+    (erased_as_a_tensor, exposed),
+]
 
 RIGHT = {
     "occlusion": OCCLUSIONS,

@@ -1428,6 +1428,8 @@ def forger(erased: object, exposed: object, thorough: bool = False) -> None:
         if k < len(words):
             inputs = {"model": there[name], "words": words, "k": k}
             found = call_twice(erased, inputs)
+            if isinstance(found, Tensor | np.ndarray):
+                found = found.tolist()
             if isinstance(found, list | tuple):
                 found = [_number(each) for each in found]
             expect_value(found, _erased()(*inputs.values()), "erased", inputs, _ERASED_TWINS)
