@@ -126,6 +126,26 @@ def test_a_part_of_several_names_gives_them_in_order(work):
         earlier_parts.take("02_small", both, reference)
 
 
+def test_a_part_that_was_taken_before_works_inside_the_next(work, capsys):
+    rewrite(work, "from operator import add\n" + OWN.replace("x + x", "add(x, x)"))
+    given = []
+
+    def add(*numbers):
+        given.append(numbers)
+        return sum(numbers)
+
+    own = earlier_parts.take("02_small", double, reference, using={"add": add})
+    assert capsys.readouterr().out == "double: yours, from 02_small, with this add in it\n"
+    assert own(7) == 14
+    assert given == [(3, 3), (7, 7)]  # in the check, and here
+    # What it is used with counts for its check, and the reference is left as it is.
+    taken = earlier_parts.take("02_small", double, reference, using={"add": lambda *_: 0})
+    assert taken is reference
+    said = capsys.readouterr().out
+    assert "the reference stands in; yours, in 02_small, is wrong: 3 is not doubled" in said
+    assert "with this" not in said
+
+
 def test_an_error_in_a_part_shows_the_students_line(work):
     rewrite(work, "def double(x):\n    return x + missing if x > 3 else 6")
     own = earlier_parts.take("02_small", double, reference)

@@ -32,31 +32,39 @@ FILE = "earlier_parts.json"
 """Packed with a submission: for each earlier assignment the code of its cells."""
 
 
-def take(assignment: str, part: Part, *references: Any) -> Any:
+def take(
+    assignment: str, part: Part, *references: Any, using: Mapping[str, Any] | None = None
+) -> Any:
     """Return what the student made for `part` of an earlier assignment, or the references.
 
     There is one reference for each of the part's names, and the answer has the same order; of
-    one name it is the object itself.
+    one name it is the object itself. `using` are objects that the student's code then finds by
+    these names instead of what it imported: a part that was taken before works inside this one.
     """
     if len(references) != len(part.names):
         raise ValueError(f"got {len(references)} references for {', '.join(part.names)}")
     names = " and ".join(part.names)
-    found, why = _found(assignment, part)
+    found, why = _found(assignment, part, using or {})
     if why:
         print(f"{names}: the reference stands in; {why}")
         found = references
     else:
-        print(f"{names}: yours, from {assignment}")
+        print(f"{names}: yours, from {assignment}{_with(using)}")
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def _found(assignment: str, part: Part) -> tuple[Sequence[Any], str]:
+def _with(using: Mapping[str, Any] | None) -> str:
+    return f", with this {' and '.join(using)} in it" if using else ""
+
+
+def _found(assignment: str, part: Part, using: Mapping[str, Any]) -> tuple[Sequence[Any], str]:
     """Return the student's objects, and why they cannot be used, if so."""
     try:
         cells = _cells(assignment)
     except ValueError as error:
         return [], str(error)
     namespace, errors = run_definitions(assignment, cells)
+    namespace.update(using)
     missing = [name for name in part.names if name not in namespace]
     if missing:
         return [], f"{assignment} does not define {' and '.join(missing)}{errors}"
