@@ -1,0 +1,185 @@
+"""A student's module in the place of ours: with our weights, and in the trained translator.
+
+The checks of the whole Transformer load weights into what a student has written, by the names of
+their parameters, and compare what it then does.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from attentively.checkpoints import Checkpoint, load_pretrained
+from attentively.checks import (
+    CheckFailed,
+    call,
+    call_twice,
+    describe,
+    expect_gradients_through,
+    in_32_bits,
+)
+from attentively.checks.translator import TRANSFORMER
+from attentively.protocol import DecoderOutput, EncoderDecoder, Memory
+from attentively.transformer import TransformerConfig
+
+Inputs = Mapping[str, Any]
+State = dict[str, Tensor]
+
+
+def shaken(module: nn.Module) -> nn.Module:
+    """Change every parameter: at birth gains are 1, shifts and biases 0, and hide mistakes."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    return module.eval()
+
+
+def state_of(module: nn.Module) -> State:
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+def part_of(state: State, name: str) -> State:
+    """Return the weights of one part of a module."""
+    whole = f"{name}."
+    return {key.removeprefix(whole): each for key, each in state.items() if key.startswith(whole)}
+
+
+def built(candidate: object, asked: Inputs, state: State) -> nn.Module:
+    """Return the student's module, made as `asked`, with these weights; it must have them all."""
+    made = call(candidate, asked)
+    name = getattr(candidate, "__name__", "this")
+    if not isinstance(made, nn.Module):
+        raise CheckFailed(
+            f"  {name} should be a class whose parent is nn.Module, so that its weights are found."
+            f"\n{describe(asked)}"
+        )
+    if "_parameters" not in vars(made):
+        raise CheckFailed(
+            f"  {name}: super().__init__() comes first in __init__.\n{describe(asked)}"
+        )
+    found = {key: tuple(tensor.shape) for key, tensor in made.state_dict().items()}
+    for key, tensor in state.items():
+        if key not in found:
+            there = ", ".join(found) or "none"
+            there = there if len(there) < 200 else f"{there[:200]} ..."
+            raise CheckFailed(
+                f"  {name} has no parameter {key}. Those that it has: {there}. A module's name in "
+                f"`self` is the first word of its parameters' names.\n{describe(asked)}"
+            )
+        if found[key] != tensor.shape:
+            raise CheckFailed(
+                f"  {name}: the shape of {key} is {found[key]}, expected {tuple(tensor.shape)}."
+                f"\n{describe(asked)}"
+            )
+    more = [key for key in found if key not in state]
+    if more:
+        raise CheckFailed(
+            f"  {name} has a parameter or buffer {more[0]} that the package's has not, so its "
+            f"weights do not fit.\n{describe(asked)}"
+        )
+    named = dict(made.named_parameters(remove_duplicate=False))
+    for key in state:
+        twin = next((k for k in named if k != key and named[k] is named.get(key)), "")
+        if twin:
+            raise CheckFailed(
+                f"  {name}: {twin} and {key} are one and the same tensor. Each layer of a stack "
+                "has weights of its own: make a new one for each, as a list comprehension does; "
+                f"[layer] * n holds one layer n times.\n{describe(asked)}"
+            )
+    made.load_state_dict(state)
+    return made.eval()
+
+
+def run(made: nn.Module, inputs: Inputs, what: str) -> object:
+    """Return what a module answers, in 32 bits, if that is no pair."""
+    answer = call_twice(made, inputs)
+    if isinstance(answer, tuple | list):
+        raise CheckFailed(f"  {what} is a tensor, got a tuple. An attention returns two; take [0].")
+    return in_32_bits(answer)
+
+
+def expect_learned(made: nn.Module, inputs: Inputs, sources: Iterable[str] = ()) -> None:
+    """Let gradients reach every parameter but those that no gradient can reach, and the inputs."""
+    learned = {
+        name: each
+        for name, each in made.named_parameters()
+        if not name.endswith("key_projection.bias")  # a softmax does not notice it
+    }
+    given = {
+        name: value.clone().requires_grad_() if name in sources else value
+        for name, value in inputs.items()
+    }
+    expect_gradients_through(made, given, {**{name: given[name] for name in sources}, **learned})
+
+
+def refuse_ours(candidate: object, *ours: object) -> None:
+    if candidate in ours:
+        raise CheckFailed("  This is the package's own class; write yours.")
+
+
+# In the trained translator
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What is read and written so far: the words are read anew for every next one."""
+
+    ids: Tensor
+    memory: Tensor
+    src_mask: Tensor
+
+    def select(self, rows: Tensor) -> Self:
+        """Return the state of the chosen hypotheses."""
+        return replace(
+            self, ids=self.ids[rows], memory=self.memory[rows], src_mask=self.src_mask[rows]
+        )
+
+
+class Assembled(EncoderDecoder[_Written]):
+    """A student's Transformer, as what the package's searches work with."""
+
+    def __init__(self, made: nn.Module, config: TransformerConfig) -> None:
+        super().__init__()
+        self.made = cast(Any, made)
+        self.config = config
+
+    def encode(self, src: Tensor, src_mask: Tensor) -> Memory:
+        return Memory(cast(Tensor, self.made.encoder(src, src_mask)))
+
+    def decode(
+        self, tgt: Tensor, memory: Memory, src_mask: Tensor, need_weights: bool = False
+    ) -> DecoderOutput:
+        return DecoderOutput(self.made.output(self.made.decoder(tgt, memory.outputs, src_mask)))
+
+    def start(self, memory: Memory, src_mask: Tensor) -> _Written:
+        nothing = torch.zeros(len(src_mask), 0, dtype=torch.long)
+        return _Written(nothing, memory.outputs, src_mask)
+
+    def step(self, token: Tensor, state: _Written) -> tuple[Tensor, _Written]:
+        ids = torch.cat([state.ids, token.unsqueeze(1)], dim=1)
+        logits = self.decode(ids, Memory(state.memory), state.src_mask).logits
+        return logits[:, -1], replace(state, ids=ids)
+
+
+def sizes_of(config: TransformerConfig) -> dict[str, Any]:
+    return {
+        "src_vocab_size": config.src_vocab_size,
+        "tgt_vocab_size": config.tgt_vocab_size,
+        "d_model": config.d_model,
+        "num_heads": config.num_heads,
+        "d_ff": config.d_ff,
+        "num_layers": config.num_layers,
+        "dropout": config.dropout,
+        "norm": config.norm,
+    }
+
+
+def translator(candidate: object) -> Checkpoint:
+    """Return the trained Transformer's translator, its weights in the student's model."""
+    checkpoint = load_pretrained(TRANSFORMER)
+    config = cast(TransformerConfig, checkpoint.model.config)
+    made = cast(Any, candidate)(*sizes_of(config).values()).eval()
+    made.load_state_dict(checkpoint.model.state_dict())
+    return replace(checkpoint, model=Assembled(made, config))

@@ -1,0 +1,252 @@
+"""The checks of 15_building_the_transformer, beyond what its bank of answers proves."""
+
+import shutil
+
+import nbformat
+import pytest
+import right_answers_15 as right
+import torch
+import wrong_answers_15 as wrong
+from assignments import ASSIGNMENTS, faults_of_scores, message
+from notebook_tools import ROOT, with_source, write
+
+from attentively import coursework, earlier_parts
+from attentively.checkpoints import load_pretrained
+from attentively.checks import CheckFailed, Part
+from attentively.checks import building_the_transformer as checks
+from attentively.checks.layer_functions import decoded, encoded
+from attentively.checks.pytorch_names import expected_weights, pytorch_transformer
+from attentively.checks.student_modules import shaken, state_of
+from attentively.checks.translator import TRANSFORMER
+from attentively.feed_forward import FeedForward
+from attentively.layers import DecoderLayer, EncoderLayer
+from attentively.masks import causal_mask, padding_mask
+from attentively.multi_head import MultiHeadAttention
+from attentively.transformer import Transformer, TransformerConfig
+from attentively.writing import translate
+from attentively_grader import notebooks
+from attentively_grader.grading import Course, grade
+
+NAME = "15_building_the_transformer"
+EARLIER = ["12_self_attention", "13_positional_encoding", "14_multi_head_attention"]
+
+
+def test_each_part_has_ten_wrong_answers_or_more():
+    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+
+
+def test_ready_says_so(capsys):
+    checks.ready()
+    assert capsys.readouterr().out.endswith("has 281,984 parameters. Ready.\n")
+
+
+@pytest.mark.timeout(400)  # it goes through the whole bank
+def test_every_known_mistake_is_one_that_the_bank_makes():
+    parts = {name: part for name, part in vars(checks).items() if isinstance(part, Part)}
+    said = " ".join(
+        " ".join(message(parts[name], answer).split())
+        for name, answers in wrong.WRONG.items()
+        for answer, _ in answers
+    )
+    tables = {name: value for name, value in vars(checks).items() if name.startswith("_")}
+    diagnoses = {
+        diagnosis
+        for name, table in tables.items()
+        for diagnosis in (
+            table
+            if name.endswith("_WAYS")
+            else [twin.diagnosis for twin in table]
+            if name.endswith("_TWINS")
+            else []
+        )
+    }
+    assert len(diagnoses) > 90
+    assert [diagnosis for diagnosis in sorted(diagnoses) if diagnosis not in said] == []
+
+
+# What the checks compare with is what the package does
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_layers_step_by_step_are_the_layers_of_the_package(norm):
+    torch.manual_seed(0)
+    x, memory = torch.randn(3, 5, 12), torch.randn(3, 7, 12)
+    src_mask = (torch.arange(7) < torch.tensor([[7], [4], [1]])).unsqueeze(1)
+    network = FeedForward(12, 13)
+    layer = shaken(EncoderLayer(12, MultiHeadAttention(12, 4), network, norm=norm))
+    expected, _ = layer(memory, src_mask)
+    torch.testing.assert_close(encoded(state_of(layer), 4, norm, memory, src_mask), expected)
+    attentions = [MultiHeadAttention(12, 4) for _ in range(2)]
+    layer = shaken(DecoderLayer(12, *attentions, network, norm=norm))
+    masks = causal_mask(5), src_mask
+    expected, _, _ = layer(x, memory, *masks)
+    torch.testing.assert_close(decoded(state_of(layer), 4, norm, x, memory, *masks), expected)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("sizes", [(2, 11, 12, 13), (1, 7, 4, 5), (5, 3, 2, 3)])
+def test_the_formula_counts_what_the_package_makes(norm, sizes):
+    num_layers, vocab_size, d_model, d_ff = sizes
+    config = TransformerConfig(
+        src_vocab_size=vocab_size, tgt_vocab_size=vocab_size, share_embeddings=True,
+        d_model=d_model, d_ff=d_ff, num_layers=num_layers, num_heads=1, norm=norm,
+    )  # fmt: skip
+    made = sum(each.numel() for each in Transformer(config).parameters())
+    assert checks._count(num_layers, vocab_size, d_model, d_ff, norm) == made
+    assert checks._sizes(state_of(Transformer(config)))["parameters"] == made
+    assert right.deepest(made, vocab_size, d_model, d_ff, norm) == num_layers
+    assert right.deepest(made - 1, vocab_size, d_model, d_ff, norm) == num_layers - 1
+
+
+def test_the_papers_base_model_is_the_deepest_for_65_million():
+    assert checks._count(6, 37000, 512, 2048, "post") == 63_082_496
+    assert right.deepest(65 * 10**6, 37000, 512, 2048, "post") == 6
+
+
+def test_weights_from_pytorch_do_what_they_did_there():
+    theirs = pytorch_transformer(12, 4, 13, 3)
+    own = right.Transformer(7, 11, 12, 4, 13, 3).eval()
+    state = expected_weights(theirs.state_dict())
+    missing, unknown = own.load_state_dict(state, strict=False)
+    assert not unknown
+    assert all("table" in name or name == "output.weight" for name in missing)
+    src, tgt = torch.tensor([[3, 4, 5, 2, 6], [6, 2, 0, 0, 0]]), torch.tensor([[1, 5, 4]] * 2)
+    src_mask = padding_mask(src, 0)
+    got = own.decoder(tgt, own.encoder(src, src_mask), src_mask)
+    tgt_mask, hidden = right.masks_for_pytorch(src_mask, 3)
+    inputs = own.encoder.input(src), own.decoder.input(tgt)
+    masks = {"src_key_padding_mask": hidden, "memory_key_padding_mask": hidden}
+    expected = theirs(*inputs, tgt_mask=tgt_mask, **masks)
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-4)
+    # The broken twin: with the norms of one decoder layer exchanged they differ.
+    broken = dict(wrong.decoder_norms_exchanged(state, None))
+    own.load_state_dict(broken, strict=False)
+    other = own.decoder(tgt, own.encoder(src, src_mask), src_mask)
+    assert not torch.allclose(other, expected, atol=1e-2)
+
+
+# In the trained translator
+
+
+def test_a_students_transformer_translates_as_the_packages_with_beams_too():
+    sentences = ["the cat drank the milk because it was sweet", "the dogs eat the bread"]
+    expected = translate(load_pretrained(TRANSFORMER), sentences, need_weights=False)
+    found = translate(checks.translator(right.Transformer), sentences, need_weights=False)
+    for one, other in zip(found, expected, strict=True):
+        assert one.text == other.text
+        assert one.score == pytest.approx(other.score, abs=1e-4)
+
+
+def test_a_transformer_that_is_wrong_only_with_many_words_is_caught():
+    class Short(right.Transformer):
+        """It is right up to the lengths that the small examples have."""
+
+        def forward(self, src, src_mask, tgt):
+            scores = super().forward(src, src_mask, tgt)
+            return -scores if src.size(1) > 6 else scores
+
+    with pytest.raises(CheckFailed, match="the trained model's probabilities"):
+        checks.transformer(right.InputEmbedding, Short)
+
+
+# Parts of earlier assignments
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """Hand in the solution with three kinds of earlier work beside it, and grade it."""
+    root = tmp_path_factory.mktemp("course")
+    (assignment,) = (each for each in ASSIGNMENTS if each.name == NAME)
+    shutil.copy(ROOT / "nbgrader_config.py", root)
+    source, released = (notebooks.read(p) for p in (assignment.source, assignment.released))
+    write(source, root / "solutions" / NAME / f"{NAME}.ipynb")
+    solved = {cell.id: cell.source for cell in source.cells}
+    for cell in released.cells:
+        if cell.metadata.get("nbgrader", {}).get("solution"):
+            cell.source = solved[cell.id]
+    for student in ("all", "none", "one_wrong"):
+        work = root / "work" / student
+        write(released, work / NAME / f"{NAME}.ipynb")
+        for name in EARLIER if student != "none" else []:
+            notebook = notebooks.read(ROOT / "solutions" / name / f"{name}.ipynb")
+            if student == "one_wrong" and name == EARLIER[1]:
+                answer = (
+                    "def sinusoids(length, d_model):\n    return torch.zeros(length, d_model)\n"
+                )
+                notebook = with_source(notebook, "sinusoids", answer)
+            write(notebook, work / name / f"{name}.ipynb")
+        receipt = coursework.submit(work, NAME, student, root / "submitted")
+        assert (earlier_parts.FILE in receipt.files) == (student != "none")
+    assert grade(root) == 0
+    return Course(root)
+
+
+WHOSE = {
+    "all": [
+        "scaled_dot_product_attention: yours, from 12_self_attention",
+        "MultiHeadAttention: yours, from 14_multi_head_attention, with this "
+        "scaled_dot_product_attention in it",
+        "sinusoids: yours, from 13_positional_encoding",
+    ],
+    "none": [
+        "scaled_dot_product_attention: the reference stands in; there is no 12_self_attention",
+        "MultiHeadAttention: the reference stands in; there is no 14_multi_head_attention",
+        "sinusoids: the reference stands in; there is no 13_positional_encoding",
+    ],
+    "one_wrong": [
+        "scaled_dot_product_attention: yours, from 12_self_attention",
+        "MultiHeadAttention: yours, from 14_multi_head_attention",
+        "sinusoids: the reference stands in; yours, in 13_positional_encoding, is wrong",
+    ],
+}
+
+
+@pytest.mark.notebook
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("student", WHOSE)
+def test_a_students_own_parts_are_used_where_they_are_right(graded, student):
+    path = graded.root / "autograded" / student / NAME / f"{NAME}.ipynb"
+    ran = nbformat.read(path, as_version=4)
+    said = "".join(
+        output.text
+        for cell in ran.cells
+        if cell.cell_type == "code" and "earlier_parts.take(" in cell.source
+        for output in cell.outputs
+        if output.output_type == "stream"
+    )
+    assert [line for line in WHOSE[student] if line not in said] == []
+    assert said.count("\n") == 3
+    (submission,) = graded.submissions(NAME, [student])
+    found = graded.scores(submission)
+    assert faults_of_scores(found) == []
+    assert found.total == 100
+
+
+def test_the_attention_of_assignment_12_works_inside_the_heads_of_14(tmp_path, monkeypatch, capsys):
+    """It is called by them, and by the layers that are made of them."""
+    for name in (*EARLIER, NAME):
+        source = ROOT / "solutions" / name / f"{name}.ipynb"
+        write(notebooks.read(source), tmp_path / name / source.name)
+    monkeypatch.chdir(tmp_path / NAME)
+    calls = []
+
+    def counted(*given):
+        calls.append(given)
+        return right_attention(*given)
+
+    right_attention = earlier_parts.take(EARLIER[0], checks_of("self_attention").attention, None)
+    heads = earlier_parts.take(
+        EARLIER[2], checks_of("multi_head_attention").multi_head, None,
+        using={"scaled_dot_product_attention": counted},
+    )  # fmt: skip
+    assert capsys.readouterr().out.count("yours") == 2
+    calls.clear()
+    x = torch.randn(2, 3, 8)
+    heads(8, 2)(x, x, x)
+    assert len(calls) == 1
+    assert calls[0][0].shape == (2, 2, 3, 4)
+
+
+def checks_of(topic):
+    (found,) = (each.checks for each in ASSIGNMENTS if each.name.endswith(topic))
+    return found
