@@ -366,7 +366,7 @@ def _diagnose(got: Tensor, twins: Iterable[Twin], inputs: Mapping[str, object]) 
     for twin in twins:
         try:
             wrong = twin.answer(*(_copy(value) for value in inputs.values()))
-        except (RuntimeError, IndexError):  # this mistake cannot be made with these sizes
+        except (RuntimeError, IndexError, ValueError):  # this mistake cannot be made so
             continue
         if (
             isinstance(wrong, Tensor)
