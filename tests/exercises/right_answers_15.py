@@ -118,7 +118,7 @@ class ResidualWithTheFunction(nn.Module):
         return total if self.first else self.layer_norm(total)
 
 
-WAY_ROUND = [
+WAY_AROUND = [
     (FeedForward, Residual),
     (FeedForwardByClamp, ResidualInOneLine),
     (FeedForwardAsConvolution, ResidualWithTheFunction),
@@ -179,7 +179,7 @@ class EncoderLayerStepByStep(EncoderLayer):
 
 
 class DecoderLayerStepByStep(DecoderLayer):
-    """A list of ways round, walked through in a loop."""
+    """A list of ways around, walked through in a loop."""
 
     def forward(self, y, memory, tgt_mask=None, src_mask=None):
         def to_itself(h):
@@ -478,7 +478,7 @@ FROM_PYTORCH = [(from_pytorch, masks_for_pytorch), (from_pytorch_by_layers, mask
 
 RIGHT = {
     "norm": NORM,
-    "way_round": WAY_ROUND,
+    "way_around": WAY_AROUND,
     "layers": LAYERS,
     "transformer": TRANSFORMER,
     "read_off": READ_OFF,

@@ -204,7 +204,7 @@ class WithoutBiases(FeedForward):
 
 
 def residual_with(answer):
-    """A way round whose forward is this function of itself, x and the sub-layer."""
+    """A way around whose forward is this function of itself, x and the sub-layer."""
 
     class Way(Residual):
         def forward(self, x, sublayer):
@@ -217,7 +217,7 @@ def by_norm(pre, post):
     return lambda self, x, say: (pre if self.norm == "pre" else post)(self, x, say)
 
 
-def without_way_round(self, x, say):
+def without_way_around(self, x, say):
     if self.norm == "pre":
         return self.dropout(say(self.layer_norm(x)))
     return self.layer_norm(self.dropout(say(x)))
@@ -288,7 +288,7 @@ class WithoutANorm(Residual):
         del self.layer_norm
 
 
-WAY_ROUND = [
+WAY_AROUND = [
     ((bent_by(lambda x: x), Residual), "Nothing bends the signal between the two layers"),
     ((feed_with(lambda self, x: self.outer(self.inner(x).relu()).relu()), Residual),
      "A second max(0, x) comes after the outer layer"),
@@ -305,12 +305,12 @@ WAY_ROUND = [
     ((WithoutBiases, Residual), "has no parameter inner.bias"),
     ((bent_by(lambda x: x.softmax(dim=-1)), Residual),
      "The numbers of what FeedForward returns are not"),
-    ((FeedForward, residual_with(without_way_round)), "Residual: There is no way round"),
+    ((FeedForward, residual_with(without_way_around)), "Residual: There is no way around"),
     ((FeedForward, residual_with(on_the_other_side)), "Residual: The norm is on the wrong side"),
     ((FeedForward, residual_with(pre)), "Residual: The norm is on the wrong side"),
     ((FeedForward, residual_with(post)), "Residual: The norm is on the wrong side"),
     ((FeedForward, residual_with(by_norm(behind_the_norm, post))),
-     "The way round begins behind the norm"),
+     "The way around begins behind the norm"),
     ((FeedForward, residual_with(by_norm(pre, on_what_is_said))),
      "The norm is on what the sub-layer says"),
     ((FeedForward, residual_with(on_both_sides)), "Both sides are normalised"),
@@ -329,7 +329,7 @@ WAY_ROUND = [
 
 
 def of_wrong_ways(kind, answer):
-    """A layer whose ways round are wrong ones."""
+    """A layer whose ways around are wrong ones."""
 
     class Layer(kind):
         def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm="pre"):
@@ -437,9 +437,9 @@ def across_itself(attention, h, memory, mask):
 
 
 STEPS = [
-    (without_way_round, "There is no way round"),
+    (without_way_around, "There is no way around"),
     (on_the_other_side, "The norm is on the wrong side"),
-    (behind_the_norm, "The way round begins behind the norm"),
+    (behind_the_norm, "The way around begins behind the norm"),
     (on_what_is_said, "The norm is on what the sub-layer says"),
     (on_both_sides, "Both sides are normalised"),
     (without_norm, "The norm is not used"),
@@ -454,9 +454,9 @@ LAYERS = [
      "EncoderLayer: The mask is not used"),
     ((encoder_with(lambda self, x, mask: think(
         self, look(self, x, mask, "around_feed_forward"), "around_attention")), DecoderLayer),
-     "The two ways round have changed places"),
+     "The two ways around have changed places"),
     ((encoder_with(lambda self, x, mask: think(self, look(self, x, mask), "around_attention")),
-      DecoderLayer), "One way round serves both sub-layers"),
+      DecoderLayer), "One way around serves both sub-layers"),
     ((encoder_with(lambda self, x, mask: look(self, think(self, x), mask)), DecoderLayer),
      "The feed-forward network comes first"),
     ((encoder_with(look), DecoderLayer), "EncoderLayer: The feed-forward network is missing"),
@@ -965,7 +965,7 @@ FROM_PYTORCH = [
 
 WRONG = {
     "norm": NORM,
-    "way_round": WAY_ROUND,
+    "way_around": WAY_AROUND,
     "layers": LAYERS,
     "transformer": TRANSFORMER,
     "read_off": READ_OFF,
@@ -1003,8 +1003,8 @@ HANDED_IN = {
         "A shared table is counted each time",
     ),
     "post_norm_only": (
-        {"way-round": source(FeedForward, Residual, norm=('self.norm == "pre"', "False"))},
-        ["way-round-check", "layers-check", "transformer-check"],
+        {"way-around": source(FeedForward, Residual, norm=('self.norm == "pre"', "False"))},
+        ["way-around-check", "layers-check", "transformer-check"],
         "The norm is on the wrong side",
     ),
 }  # fmt: skip

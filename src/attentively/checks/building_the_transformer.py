@@ -38,7 +38,7 @@ from attentively.checks.layer_functions import (
     decoded,
     encoded,
     feed,
-    no_way_round,
+    no_way_around,
     on_the_other_side,
     right_step,
     stepped,
@@ -85,7 +85,7 @@ __all__ = [
     "ready",
     "transformer",
     "translator",
-    "way_round",
+    "way_around",
 ]
 
 Inputs = Mapping[str, Any]
@@ -222,16 +222,16 @@ _FEED_WAYS: dict[str, list[Callable[[State, Tensor], Tensor]]] = {
         [partial(feed, before=torch.relu, between=lambda x: x), partial(feed, before=torch.relu)],
     "The activation is another than max(0, x), the paper's.":
         [partial(feed, between=each) for each in (F.gelu, torch.tanh, torch.sigmoid, F.silu)],
-    "Here x is added to the result. That is the way round, which is not this module's affair.":
+    "Here x is added to the result. That is the way around, which is not this module's affair.":
         [lambda state, x: x + feed(state, x)],
 }  # fmt: skip
 
 _STEP_WAYS: dict[str, Step] = {
-    "There is no way round: what comes in is to be added to what the sub-layer says.":
-        no_way_round,
+    "There is no way around: what comes in is to be added to what the sub-layer says.":
+        no_way_around,
     "The norm is on the wrong side. Pre-norm: x + f(LayerNorm(x)). Post-norm: LayerNorm(x + f(x)).":
         on_the_other_side,
-    "The way round begins behind the norm. What is added is x itself, as it came in.":
+    "The way around begins behind the norm. What is added is x itself, as it came in.":
         lambda normed, say, norm, x: normed(x) + say(normed(x)),
     "The norm is on what the sub-layer says. Post-norm normalises the sum, pre-norm the way in.":
         lambda normed, say, norm, x: x + normed(say(x)),
@@ -242,9 +242,9 @@ _STEP_WAYS: dict[str, Step] = {
 }  # fmt: skip
 
 
-@_parts.part("the way round", "FeedForward", "Residual")
-def way_round(feed_forward: object, residual: object, thorough: bool = False) -> None:
-    """Check the feed-forward network, and the way round a sub-layer with its norm and dropout."""
+@_parts.part("the way around", "FeedForward", "Residual")
+def way_around(feed_forward: object, residual: object, thorough: bool = False) -> None:
+    """Check the feed-forward network, and the way around a sub-layer with its norm and dropout."""
     refuse_ours(feed_forward, FeedForward)
     refuse_ours(residual, Residual)
     sizes = [(2, 3, (1, 2)), (5, 11, (2, 3)), (7, 2, (3,))]
@@ -292,7 +292,7 @@ def _expect_dropout(
 
     everything = (
         known(
-            "Residual: Dropout takes of the sum, so of the way round too. It acts on what the "
+            "Residual: Dropout takes of the sum, so of the way around too. It acts on what the "
             "sub-layer says, before that is added.",
             lambda x, sublayer: torch.zeros_like(x),
             lambda x, sublayer: state["layer_norm.shift"].expand_as(x),
@@ -315,15 +315,15 @@ def _expect_dropout(
 _ENCODER_WAYS: dict[str, dict[str, Any]] = {
     **{said: {"step": step} for said, step in _STEP_WAYS.items()},
     "The mask is not used.": {"masked": False},
-    "The two ways round have changed places, and with them their norms.":
+    "The two ways around have changed places, and with them their norms.":
         {"names": ("around_feed_forward", "around_attention")},
-    "One way round serves both sub-layers: around_attention. Each has a norm of its own.":
+    "One way around serves both sub-layers: around_attention. Each has a norm of its own.":
         {"names": ("around_attention", "around_attention")},
     "The feed-forward network comes first. First look around, then think.": {"order": "fa"},
     "The feed-forward network is missing.": {"order": "a"},
     "The attention is missing.": {"order": "f"},
     "The queries are normalised, keys and values are not. Self-attention reads one thing three "
-    "times: what the way round hands to it.": {"keys": "plain"},
+    "times: what the way around hands to it.": {"keys": "plain"},
 }  # fmt: skip
 
 
@@ -345,8 +345,8 @@ _DECODER_WAYS: dict[str, list[dict[str, Any]]] = {
         [{"look": "keys"}],
     "The keys of cross-attention are the target's. Keys and values both are the memory.":
         [{"look": "values"}],
-    "The memory is normalised by the decoder layer. It comes as the encoder made it; the way round "
-    "is that of the target.": [{"look": "normed"}],
+    "The memory is normalised by the decoder layer. It comes as the encoder made it; the way "
+    "around is that of the target.": [{"look": "normed"}],
     "Cross-attention comes before self-attention. First the target looks at itself.":
         [{"order": "csf"}],
     "The two attentions have changed places: self_attention looks at the memory.":

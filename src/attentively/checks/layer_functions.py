@@ -35,7 +35,7 @@ def right_step(normed: Sublayer, say: Sublayer, norm: Norm, x: Tensor) -> Tensor
     return x + say(normed(x)) if norm == "pre" else normed(x + say(x))
 
 
-def no_way_round(normed: Sublayer, say: Sublayer, norm: Norm, x: Tensor) -> Tensor:
+def no_way_around(normed: Sublayer, say: Sublayer, norm: Norm, x: Tensor) -> Tensor:
     return say(normed(x)) if norm == "pre" else normed(say(x))
 
 
