@@ -36,6 +36,18 @@ class LayerNormByVar(LayerNorm):
         return torch.addcmul(self.shift, self.gain, (x - mean) * (variance + self.eps) ** -0.5)
 
 
+class LayerNormByNumbers(LayerNorm):
+    """Vector by vector and number by number, slowly."""
+
+    def forward(self, x):
+        rows = []
+        for vector in x.reshape(-1, x.shape[-1]):
+            mean = sum(vector) / len(vector)
+            variance = sum((number - mean) ** 2 for number in vector) / len(vector)
+            rows.append((vector - mean) / (variance + self.eps) ** 0.5 * self.gain + self.shift)
+        return torch.stack(rows).reshape(x.shape)
+
+
 class LayerNormByMoments(LayerNorm):
     """The variance as the mean of the squares less the square of the mean, in 64 bits."""
 
@@ -50,7 +62,7 @@ class LayerNormByMoments(LayerNorm):
         return (x - mean).div((variance + self.eps).sqrt()).mul(self.gain).add(self.shift)
 
 
-NORM = [LayerNorm, LayerNormByVar, LayerNormByMoments]
+NORM = [LayerNorm, LayerNormByVar, LayerNormByNumbers, LayerNormByMoments]
 
 # Part 2
 
@@ -306,6 +318,18 @@ class Stack(nn.Module):
         return self.last_norm(x) if hasattr(self, "last_norm") else x
 
 
+class InputWithABuffer(InputEmbedding):
+    """The codes of all positions beforehand, in a buffer that is not saved."""
+
+    def __init__(self, vocab_size, d_model, dropout=0.0):
+        super().__init__(vocab_size, d_model, dropout)
+        self.register_buffer("codes", sinusoids(512, d_model), persistent=False)
+
+    def forward(self, ids):
+        words = self.embedding(ids) * self.codes.size(1) ** 0.5
+        return self.dropout(words + self.codes[: ids.size(1)])
+
+
 class TransformerOfStacks(nn.Module):
     def __init__(self, src_vocab_size, tgt_vocab_size, *sizes, dropout=0.0, norm="pre"):
         super().__init__()
@@ -321,7 +345,11 @@ class TransformerOfStacks(nn.Module):
         return self.decoder(tgt, self.encoder(src, src_mask), src_mask) @ self.output.weight.T
 
 
-TRANSFORMER = [(InputEmbedding, Transformer), (InputByRows, TransformerOfStacks)]
+TRANSFORMER = [
+    (InputEmbedding, Transformer),
+    (InputByRows, TransformerOfStacks),
+    (InputWithABuffer, Transformer),
+]
 
 # Part 5
 
@@ -362,7 +390,7 @@ def sizes_by_patterns(state):
             name != "output.weight"]  # fmt: skip
     return {
         "parameters": sum(rest) + sum(each.numel() for each in tables.values()),
-        "shared": len(tables) == 1,
+        "shared": torch.tensor(len(tables) == 1),  # as (one == other).all() is
         "norm": ("post", "pre")[any("last_norm" in name for name in state)],
         "num_layers": 1 + max(int(found[1]) for found in numbers if found),
         "d_ff": state["decoder.layers.0.feed_forward.outer.weight"].shape[1],

@@ -90,6 +90,21 @@ def less_one_outside(self, x):
     return self.gain * centred(x) / (x.std(-1, keepdim=True) + self.eps) + self.shift
 
 
+def with_least_variance(self, x):
+    variance = x.var(-1, correction=0, keepdim=True).clamp(min=self.eps)
+    return self.gain * centred(x) / variance.sqrt() + self.shift
+
+
+def by_sum(self, x):
+    total = centred(x).square().sum(dim=-1, keepdim=True)
+    return self.gain * centred(x) / (total + self.eps).sqrt() + self.shift
+
+
+def less_mean(self, x):
+    variance = x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True)
+    return self.gain * centred(x) / (variance + self.eps).sqrt() + self.shift
+
+
 class NormWithOtherNames(nn.Module):
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
@@ -103,6 +118,20 @@ class NormOfTensors(LayerNorm):
     def __init__(self, d_model, eps=1e-5):
         nn.Module.__init__(self)
         self.gain, self.shift, self.eps = torch.ones(d_model), torch.zeros(d_model), eps
+
+
+class NormOfBuffers(LayerNorm):
+    """Its gain and shift are saved with the weights, but not learned."""
+
+    def __init__(self, d_model, eps=1e-5):
+        nn.Module.__init__(self)
+        self.register_buffer("gain", torch.ones(d_model))
+        self.register_buffer("shift", torch.zeros(d_model))
+        self.eps = eps
+
+
+class Inherited(package_norm.LayerNorm):
+    """The package's class by another name."""
 
 
 class NormOfOneNumber(LayerNorm):
@@ -141,7 +170,10 @@ NORM = [
     (norm_with(less_one_outside), "The variance is divided by d_model - 1"),
     (norm_with(with_eps_outside), "eps is added to the root"),
     (norm_with(without_eps), "eps is not used"),
-    (norm_with(with_own_eps), "eps is always 1e-5"),
+    (norm_with(with_own_eps), "The eps that is given is not added to the variance"),
+    (norm_with(with_least_variance), "The eps that is given is not added to the variance"),
+    (norm_with(by_sum), "The variance is too large"),
+    (norm_with(less_mean), "The variance is too large"),
     (norm_with(without_root), "The root is missing"),
     (norm_with(of_squares), "The mean is not taken away"),
     (norm_with(over()), "Each vector has its own"),
@@ -161,11 +193,13 @@ NORM = [
     (norm_with(unlearned), "no gradient reaches gain"),
     (NormWithOtherNames, "has no parameter gain. Those that it has: weight, bias"),
     (NormOfTensors, "has no parameter gain. Those that it has: none"),
+    (NormOfBuffers, "gain is a buffer, which no training changes"),
     (NormOfOneNumber, "the shape of gain is (1,), expected (4,)"),
     (NormBornWithZeros, "The numbers of gain at birth are not the expected ones"),
     (NormOfPlainNumbers, "super().__init__() comes first"),
     (NoModule, "should be a class whose parent is nn.Module"),
     (package_norm.LayerNorm, "This is the package's own class"),
+    (Inherited, "or a child of it; write yours"),
 ]  # fmt: skip
 
 # Part 2
@@ -266,6 +300,16 @@ def dropping_what_is_read(self, x, say):
     return self.layer_norm(x + say(self.dropout(x)))
 
 
+def dropping_twice(self, x, say):
+    if self.norm == "pre":
+        return x + self.dropout(say(self.dropout(self.layer_norm(x))))
+    return self.layer_norm(x + self.dropout(say(self.dropout(x))))
+
+
+def norming_what_goes_around(self, x, say):
+    return self.layer_norm(x) + self.dropout(say(x))
+
+
 def dropping_nothing(self, x, say):
     return x + say(self.layer_norm(x)) if self.norm == "pre" else self.layer_norm(x + say(x))
 
@@ -318,6 +362,9 @@ WAY_AROUND = [
     ((FeedForward, residual_with(dropping_the_sum)), "Dropout takes of the sum"),
     ((FeedForward, residual_with(by_norm(pre, dropping_the_sum))), "Dropout takes of the sum"),
     ((FeedForward, residual_with(dropping_what_is_read)), "Dropout acts on what the sub-layer"),
+    ((FeedForward, residual_with(dropping_twice)), "Dropout acts on what the sub-layer reads, too"),
+    ((FeedForward, residual_with(by_norm(pre, norming_what_goes_around))),
+     "Only what goes around is normalised"),
     ((FeedForward, residual_with(dropping_nothing)), "There is no dropout in training"),
     ((FeedForward, residual_with(dropping_always)), "gives two different answers"),
     ((FeedForward, WithoutANorm), "has no parameter layer_norm.gain"),
@@ -361,6 +408,34 @@ class PlainKeys(EncoderLayer):
     def forward(self, x, mask=None):
         x = self.around_attention(x, lambda h: self.self_attention(h, x, x, mask)[0])
         return think(self, x)
+
+
+class PlainQueriesToo(EncoderLayer):
+    """The function does not read what it is given."""
+
+    def forward(self, x, mask=None):
+        first = x
+        x = self.around_attention(x, lambda h: self.self_attention(first, first, first, mask)[0])
+        return think(self, x)
+
+
+class DecoderOfPlainQueries(DecoderLayer):
+    def forward(self, y, memory, tgt_mask=None, src_mask=None):
+        y = self.around_self_attention(y, lambda h: self.self_attention(y, y, y, tgt_mask)[0])
+        y = self.around_cross_attention(
+            y, lambda h: self.cross_attention(y, memory, memory, src_mask)[0]
+        )
+        return think(self, y)
+
+
+def without_dropout(kind):
+    """The layer forgets to hand `dropout` on."""
+
+    class Layer(kind):
+        def __init__(self, d_model, num_heads, d_ff, dropout=0.0, norm="pre"):
+            super().__init__(d_model, num_heads, d_ff, 0.0, norm)
+
+    return Layer
 
 
 class WithBothAnswers(EncoderLayer):
@@ -463,6 +538,10 @@ LAYERS = [
     ((encoder_with(lambda self, x, mask: think(self, x)), DecoderLayer),
      "The attention is missing"),
     ((PlainKeys, DecoderLayer), "The queries are normalised, keys and values are not"),
+    ((PlainQueriesToo, DecoderLayer), "Self-attention reads x as it came in"),
+    ((EncoderLayer, DecoderOfPlainQueries), "An attention asks with y as it came in"),
+    ((without_dropout(EncoderLayer), DecoderLayer), "EncoderLayer: A dropout is missing"),
+    ((EncoderLayer, without_dropout(DecoderLayer)), "DecoderLayer: A dropout is missing"),
     ((WithBothAnswers, DecoderLayer), "Your code raises TypeError"),
     ((WithWeights, DecoderLayer), "is a tensor, got a tuple"),
     ((OneWay, DecoderLayer), "are one and the same tensor"),
@@ -631,6 +710,28 @@ class OneLayerNTimes(Transformer):
         self.encoder.layers = nn.ModuleList([layers[0]] * len(layers))
 
 
+def dropping_in(encoder, decoder):
+    """A Transformer that hands `dropout` on to these parts of its stacks alone."""
+
+    class Dropping(Transformer):
+        def __init__(self, *sizes, **more):
+            super().__init__(*sizes, **more)
+            for stack, parts in ((self.encoder, encoder), (self.decoder, decoder)):
+                for name, module in stack.named_modules():
+                    if isinstance(module, nn.Dropout) and not name.startswith(parts):
+                        module.p = 0.0
+
+    return Dropping
+
+
+class Tied(Transformer):
+    """One table for the target and the output, as in the paper."""
+
+    def __init__(self, *sizes, **more):
+        super().__init__(*sizes, **more)
+        self.output.weight = self.decoder.input.embedding.table.weight
+
+
 class WithOutputBias(Transformer):
     def __init__(self, *sizes, **more):
         super().__init__(*sizes, **more)
@@ -711,6 +812,10 @@ TRANSFORMER = [
      "are torch.int64, expected torch.float32"),
     ((InputEmbedding, LayerByLayer), "Each decoder layer looks at the encoder layer of its own"),
     ((InputEmbedding, OneLayerNTimes), "holds one layer n times"),
+    ((InputEmbedding, dropping_in((), ())), "encoder: A dropout is missing"),
+    ((InputEmbedding, dropping_in("input", ("input", "layers"))), "encoder: A dropout is missing"),
+    ((InputEmbedding, dropping_in(("input", "layers"), "layers")), "decoder: A dropout is missing"),
+    ((InputEmbedding, Tied), "are one and the same tensor. Here each has numbers of its own"),
     ((InputEmbedding, WithOutputBias), "has a parameter or buffer output.bias"),
     ((InputEmbedding, AlwaysALastNorm), "has a parameter or buffer encoder.last_norm.gain"),
     ((InputEmbedding, LayersInAList), "has no parameter encoder.layers.0"),
@@ -733,6 +838,11 @@ def sizes_with(**changes):
 
 def every_tensor(right, state):
     return sum(tensor.numel() for tensor in state.values())
+
+
+def less_one_table(right, state):
+    table = state["encoder.input.embedding.table.weight"]
+    return every_tensor(right, state) - right["shared"] * table.numel()
 
 
 def layers_by_text(right, state):
@@ -787,6 +897,7 @@ def half_the_last(norm, d_model):
 
 READ_OFF = [
     ((sizes_with(parameters=every_tensor), deepest), "A shared table is counted each time"),
+    ((sizes_with(parameters=less_one_table), deepest), "so two are to be taken off"),
     ((sizes_with(num_layers=lambda right, _: 2 * right["num_layers"]), deepest),
      "num_layers counts the layers of both stacks"),
     ((sizes_with(num_layers=lambda right, _: right["num_layers"] - 1), deepest),
@@ -830,6 +941,9 @@ READ_OFF = [
      "This counts the layers of both stacks together"),
     ((sizes, deepest_with(whole=lambda n: max(0, math.ceil(n)))), "fits only in part"),
     ((sizes, deepest_with(whole=lambda n: max(0, round(n)))), "fits only in part"),
+    ((sizes, deepest_with(whole=lambda n: max(0, math.floor(n) + 1))), "This is one layer too"),
+    ((sizes, deepest_with(whole=lambda n: max(0, math.ceil(n) - 1))),
+     "A budget that is spent to the last parameter"),
     ((sizes, deepest_with(whole=math.floor)), "Where not even the table fits"),
     ((sizes, deepest_with(LayerPair(attentions=4))), "This is not what is expected of what"),
     ((sizes, lambda *asked: "many"), "Expected what deepest returns as an int"),
@@ -960,6 +1074,7 @@ FROM_PYTORCH = [
     ((from_pytorch, masks_with(padding=lambda hides: hides.float())), "holds 0 and -inf"),
     ((from_pytorch, masks_with(padding=lambda hides: hides.long())),
      "as a tensor of True and False, got torch.int64"),
+    ((from_pytorch, masks_with(tgt=torch.squeeze)), "The shape of tgt_mask is (), expected (1, 1)"),
     ((from_pytorch, lambda *given: masks_for_pytorch(*given)[0]), "Expected a pair"),
 ]  # fmt: skip
 

@@ -54,6 +54,7 @@ from attentively.checks.student_modules import (
     Assembled,
     State,
     built,
+    expect_all_dropped,
     expect_learned,
     refuse_ours,
     run,
@@ -137,9 +138,11 @@ _NORM_WAYS: dict[str, list[Callable[[State, float, Tensor], Tensor]]] = {
     "eps is not used. It keeps a vector of equal numbers from being divided by 0.": [
         _normalised(divide=lambda v, eps: v.sqrt())
     ],
-    "eps is always 1e-5; use the one that is given.": [
+    "The eps that is given is not added to the variance. Is it always 1e-5, or a lower bound?": [
         _normalised(divide=lambda v, eps: (v + 1e-5).sqrt())
     ],
+    "The variance is too large. It is the mean of (x - μ)², not their sum, nor the mean of x² less "
+    "μ, without its square.": [_normalised(correction=3)],  # of 4 numbers
     "The root is missing: divide by the root of the variance.": [
         _normalised(divide=lambda v, eps: v + eps)
     ],
@@ -237,6 +240,8 @@ _STEP_WAYS: dict[str, Step] = {
         lambda normed, say, norm, x: x + normed(say(x)),
     "Both sides are normalised: before the sub-layer, or after the sum, not both.":
         lambda normed, say, norm, x: normed(x + say(normed(x))),
+    "Only what goes around is normalised. Post-norm normalises the sum, pre-norm the way in.":
+        lambda normed, say, norm, x: normed(x) + say(x),
     "The norm is not used.":
         lambda normed, say, norm, x: x + say(x),
 }  # fmt: skip
@@ -283,8 +288,10 @@ def _expect_dropout(
 ) -> None:
     """Drop everything: of what the sub-layer says nothing is left, and of x all."""
     made = built(residual, {**asked, "dropout": 1.0}, state).train()
+    read: list[Tensor] = []
 
     def nothing(x: Tensor) -> Tensor:
+        read.append(x.detach())
         return torch.zeros_like(x)
 
     def way(step: Step, say: Callable[[Sublayer], Sublayer]) -> Callable[..., Tensor]:
@@ -307,6 +314,9 @@ def _expect_dropout(
     what = f'what Residual returns in training with dropout=1 and norm="{norm}"'
     expected = stepped(right_step, state, norm, inputs["x"], nothing)
     expect_equal(run(made, inputs, what.capitalize()), expected, what, inputs, everything)
+    run(made, {**inputs, "sublayer": nothing}, what.capitalize())
+    twice = Twin("Residual: Dropout acts on what the sub-layer reads, too.", lambda x, _: 0 * x)
+    expect_equal(read[-1], read[0], "what the sub-layer reads in training", inputs, [twice])
 
 
 # Part 3
@@ -324,6 +334,8 @@ _ENCODER_WAYS: dict[str, dict[str, Any]] = {
     "The attention is missing.": {"order": "f"},
     "The queries are normalised, keys and values are not. Self-attention reads one thing three "
     "times: what the way around hands to it.": {"keys": "plain"},
+    "Self-attention reads x as it came in, and not what the way around hands to it: that is the h "
+    "of `lambda h:`.": {"keys": "all plain"},
 }  # fmt: skip
 
 
@@ -347,6 +359,8 @@ _DECODER_WAYS: dict[str, list[dict[str, Any]]] = {
         [{"look": "values"}],
     "The memory is normalised by the decoder layer. It comes as the encoder made it; the way "
     "around is that of the target.": [{"look": "normed"}],
+    "An attention asks with y as it came in, and not with what the way around hands to it: that is "
+    "the h of `lambda h:`.": [{"deaf": "s"}, {"deaf": "c"}, {"deaf": "sc"}],
     "Cross-attention comes before self-attention. First the target looks at itself.":
         [{"order": "csf"}],
     "The two attentions have changed places: self_attention looks at the memory.":
@@ -388,6 +402,9 @@ def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False)
                 right = encoded(state, num_heads, norm, *inputs.values())
                 expect_equal(run(made, inputs, what.capitalize()), right, what, inputs, twins)
             expect_learned(made, inputs, ["x"])
+            if norm == "pre":
+                dropped = built(encoder_layer, asked | {"dropout": 1.0}, state)
+                expect_all_dropped("EncoderLayer", dropped, inputs, memory)
             state = _layer(DecoderLayer, d_model, num_heads, d_ff, norm)
             made = built(decoder_layer, asked, state)
             for inputs in ({"y": y, "memory": memory}, {"y": y, "memory": memory, **masks}):
@@ -398,6 +415,9 @@ def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False)
                 right = decoded(state, num_heads, norm, *inputs.values())
                 expect_equal(run(made, inputs, what.capitalize()), right, what, inputs, twins)
             expect_learned(made, inputs, ["y", "memory"])
+            if norm == "pre":
+                dropped = built(decoder_layer, asked | {"dropout": 1.0}, state)
+                expect_all_dropped("DecoderLayer", dropped, inputs, y)
 
 
 # Part 4
@@ -573,6 +593,14 @@ def transformer(input_embedding: object, candidate: object, thorough: bool = Fal
                      for said, ways in _MODEL_WAYS.items() for way in ways]  # fmt: skip
             what = f'the scores of Transformer with norm="{norm}"'
             expect_equal(run(made, inputs, what.capitalize()), right, what, inputs, found)
+        if norm == "pre":
+            state, src_mask = state_of(model), inputs["src_mask"]
+            dropped = built(candidate, sizes_of(config) | {"dropout": 1.0}, state)
+            read = {"src": src, "src_mask": src_mask}
+            written = {"tgt": tgt, "memory": torch.randn(2, 5, 6), "src_mask": src_mask}
+            for stack, length, given in (("encoder", 5, read), ("decoder", 4, written)):
+                left = state[f"{stack}.last_norm.shift"].expand(2, length, -1)
+                expect_all_dropped(stack, dropped.get_submodule(stack), given, left)
     expect_learned(made, inputs)
     _expect_same_translations(candidate, SENTENCES)
 
@@ -638,6 +666,10 @@ def _every(right: dict[str, Any], state: State) -> int:
     return sum(tensor.numel() for tensor in state.values())
 
 
+def _table(right: dict[str, Any]) -> int:
+    return int(right["src_vocab_size"] * right["d_model"])
+
+
 def _last_by_letters(right: dict[str, Any], state: State) -> int:
     return int(max(str(number) for number in range(right["num_layers"]))) + 1
 
@@ -647,6 +679,10 @@ _SIZES_TWINS = [
         "sizes: A shared table is counted each time that it has a name. It is one table: the same "
         "numbers serve source, target and output.",
         _sizes_but(parameters=_every),
+    ),
+    *known(
+        "sizes: A shared table has three names. It counts once, so two are to be taken off.",
+        _sizes_but(parameters=lambda r, state: _every(r, state) - r["shared"] * _table(r)),
     ),
     *known(
         "sizes: num_layers counts the layers of both stacks; it is the number in each.",
@@ -692,11 +728,7 @@ _SIZES_TWINS = [
         _sizes_but(
             shared=lambda r, _: r["src_vocab_size"] == r["tgt_vocab_size"],
             parameters=lambda r, state: (
-                _every(r, state)
-                - 2
-                * r["src_vocab_size"]
-                * r["d_model"]
-                * (r["src_vocab_size"] == r["tgt_vocab_size"])
+                _every(r, state) - 2 * _table(r) * (r["src_vocab_size"] == r["tgt_vocab_size"])
             ),
         ),
         _sizes_but(shared=lambda r, _: r["src_vocab_size"] == r["tgt_vocab_size"]),
@@ -755,6 +787,10 @@ _DEEPEST_WAYS: dict[str, list[dict[str, Any]]] = {
         [{"layers": lambda n: 2 * math.floor(n)}],
     "A layer that fits only in part does not fit: round down.":
         [{"layers": math.ceil}, {"layers": round}],
+    "This is one layer too many: the last one that still fits is asked for.":
+        [{"layers": lambda n: math.floor(n) + 1}],
+    "A budget that is spent to the last parameter is not too small.":
+        [{"layers": lambda n: math.ceil(n) - 1}],
     "Where not even the table fits there are 0 layers, not less.": [{"least": -(10**9)}],
 }  # fmt: skip
 
@@ -777,6 +813,8 @@ def read_off(sizes: object, deepest: object, thorough: bool = False) -> None:
         state = state_of(shaken(Transformer(config)))
         inputs: dict[str, Any] = {"state": state}
         answer = call_twice(sizes, inputs)
+        if isinstance(answer, dict) and isinstance(answer.get("shared"), Tensor):
+            answer = answer | {"shared": bool(answer["shared"].all())}  # (one == other).all()
         expect_value(answer, _sizes(state), "what sizes returns", inputs, _SIZES_TWINS)
     asked: list[tuple[int, int, int, str]] = [(7, 4, 5, "pre"), (7, 4, 5, "post")]
     asked += [(37000, 512, 2048, "post"), *[(101, 8, 3, "pre"), (3, 2, 31, "post")] * thorough]
@@ -864,7 +902,7 @@ def from_pytorch(converted: object, masks_for_pytorch: object, thorough: bool = 
                 if why:
                     raise CheckFailed(f"  from_pytorch: {why}\n{describe(inputs)}")
             expect_equal(got, tensor, name, inputs)
-    for lengths, tgt_len in [([3, 2], 3), ([2, 4, 1], 5), *[([5], 1), ([3, 3], 7)] * thorough]:
+    for lengths, tgt_len in [([3, 2], 3), ([2, 4, 1], 5), ([4], 1), *[([3, 3], 7)] * thorough]:
         src_mask = (torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)).unsqueeze(1)
         inputs = {"src_mask": src_mask, "tgt_len": tgt_len}
         answer = call_twice(masks_for_pytorch, inputs)

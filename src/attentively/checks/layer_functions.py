@@ -71,9 +71,10 @@ def encoded(
         before = x
 
         def look(h: Tensor, before: Tensor = before) -> Tensor:
+            q = before if keys == "all plain" else h
             k = h if keys == "normed" else before
             seen = mask if masked else None
-            return attended_by(state, "self_attention", heads, h, k, k, seen)
+            return attended_by(state, "self_attention", heads, q, k, k, seen)
 
         say = look if letter == "a" else partial(feed, part_of(state, "feed_forward"))
         x = stepped(step, part_of(state, names["af".index(letter)]), norm, x, say)
@@ -84,7 +85,7 @@ def decoded(
     state: State, heads: int, norm: Norm, y: Tensor, memory: Tensor,
     tgt_mask: Tensor | None = None, src_mask: Tensor | None = None, *,
     step: Step = right_step, order: str = "scf", look: str = "memory",
-    masks: str = "both", swapped: bool = False,
+    masks: str = "both", swapped: bool = False, deaf: str = "",
 ) -> Tensor:  # fmt: skip
     """Return what a decoder layer makes of y; the keywords make mistakes."""
     attentions = {"s": "self_attention", "c": "cross_attention"}
@@ -99,6 +100,8 @@ def decoded(
         attentions = {"s": "cross_attention", "c": "self_attention"}
 
     def say(letter: str, h: Tensor) -> Tensor:
+        if letter in deaf:
+            h = y
         if letter == "f":
             return feed(part_of(state, "feed_forward"), h)
         attended = partial(attended_by, state, attentions[letter], heads)

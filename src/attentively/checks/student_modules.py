@@ -17,8 +17,10 @@ from attentively.checks import (
     call,
     call_twice,
     describe,
+    expect_equal,
     expect_gradients_through,
     in_32_bits,
+    known,
 )
 from attentively.checks.translator import TRANSFORMER
 from attentively.protocol import DecoderOutput, EncoderDecoder, Memory
@@ -81,12 +83,21 @@ def built(candidate: object, asked: Inputs, state: State) -> nn.Module:
         )
     named = dict(made.named_parameters(remove_duplicate=False))
     for key in state:
-        twin = next((k for k in named if k != key and named[k] is named.get(key)), "")
-        if twin:
+        if key not in named:
             raise CheckFailed(
-                f"  {name}: {twin} and {key} are one and the same tensor. Each layer of a stack "
-                "has weights of its own: make a new one for each, as a list comprehension does; "
-                f"[layer] * n holds one layer n times.\n{describe(asked)}"
+                f"  {name}: {key} is a buffer, which no training changes. What is learned is an "
+                f"nn.Parameter.\n{describe(asked)}"
+            )
+        twin = next((k for k in named if k != key and named[k] is named[key]), "")
+        if twin:
+            why = "Here each has numbers of its own."
+            if ".layers." in key:
+                why += (
+                    " Make a new layer for each, as a list comprehension does; [layer] * n holds "
+                    "one layer n times."
+                )
+            raise CheckFailed(
+                f"  {name}: {twin} and {key} are one and the same tensor. {why}\n{describe(asked)}"
             )
     made.load_state_dict(state)
     return made.eval()
@@ -114,9 +125,20 @@ def expect_learned(made: nn.Module, inputs: Inputs, sources: Iterable[str] = ())
     expect_gradients_through(made, given, {**{name: given[name] for name in sources}, **learned})
 
 
-def refuse_ours(candidate: object, *ours: object) -> None:
-    if candidate in ours:
-        raise CheckFailed("  This is the package's own class; write yours.")
+def expect_all_dropped(name: str, made: nn.Module, inputs: Inputs, left: Tensor) -> None:
+    """Train a layer or a stack with dropout=1: of what its parts say nothing is `left`."""
+    what = f"what {name} returns in training with dropout=1"
+    got = run(made.train(), inputs, what.capitalize())
+    said = f"{name}: A dropout is missing in training. Does each of its parts get `dropout`?"
+    expect_equal(got, left, what, inputs, known(said, lambda *_: got))
+
+
+def refuse_ours(candidate: object, *ours: type) -> None:
+    """Refuse the package's class, PyTorch's, and a child that inherits all of its work."""
+    if isinstance(candidate, type) and issubclass(candidate, ours):
+        raise CheckFailed(
+            "  This is the package's own class or PyTorch's, or a child of it; write yours."
+        )
 
 
 # In the trained translator
