@@ -6,7 +6,7 @@ PORT ?= 8000
 # Options passed on to pytest, e.g. make test ARGS="-k masks"
 ARGS ?=
 # Several tests at a time; PARALLEL= runs one after the other
-PARALLEL ?= -n auto --maxprocesses 4 --dist loadgroup
+PARALLEL ?= -n auto --maxprocesses 4
 # A further package index to look for torch in, e.g. the CPU builds for Linux (see README)
 TORCH_INDEX ?=
 

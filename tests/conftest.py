@@ -9,8 +9,6 @@ import jaxtyping
 import pytest
 import torch
 
-TESTS = Path(__file__).parent
-
 # Before anything imports the package: from here on a wrong shape anywhere is an error. The toy
 # language has no tensors, and makes so many small calls that checking them takes minutes.
 PACKAGE = Path(importlib.util.find_spec("attentively").origin).parent
@@ -49,19 +47,12 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
-def pytest_collection_modifyitems(config, items):
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
     """Keep together, where tests run side by side, those that share what takes long to make."""
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            item.add_marker(pytest.mark.xdist_group(_shared(item)))
+    from side_by_side import Sharing
 
-
-def _shared(item):
-    """Return a name for what a test shares: the built site, an assignment, or its file."""
-    if item.path.is_relative_to(TESTS / "site"):
-        return "site"
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    return f"{item.path.relative_to(TESTS)} {parameters.get('assignment', '')}".strip()
+    return Sharing(config, log)
 
 
 def pytest_runtest_setup(item):

@@ -1,0 +1,26 @@
+"""Tests that share what takes long to make stay together."""
+
+import pytest
+from side_by_side import shared
+
+FILE = "tests/notebooks/test_assignments.py"
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "group"),
+    [
+        ("tests/test_masks.py::test_by_hand", "tests/test_masks.py"),
+        ("tests/test_masks.py::test_sizes[12-3]", "tests/test_masks.py"),
+        (f"{FILE}::test_points[00_tools-solution]", f"{FILE} 00_tools"),
+        (f"{FILE}::test_points[00_tools]", f"{FILE} 00_tools"),
+        (f"{FILE}::test_points[08_additive_attention-solution]", f"{FILE} 08_additive_attention"),
+        (
+            f"{FILE}::test_right[True-13_positional_encoding-order-0]",
+            f"{FILE} 13_positional_encoding",
+        ),
+        ("tests/site/test_site.py::test_links", "tests/site"),
+        ("tests/site/test_transformer_map.py::test_links[dark]", "tests/site"),
+    ],
+)
+def test_what_is_shared(nodeid, group):
+    assert shared(nodeid) == group
