@@ -10,7 +10,7 @@ def shared(nodeid):
     path, _, test = nodeid.partition("::")
     if path.startswith("tests/site/"):
         return "tests/site"
-    assignment = re.search(r"[[-](\d\d_[a-z]\w*?)(?=[]-])", test)
+    assignment = re.search(r"[\[-](\d\d_[a-z]\w*?)(?=[\]-])", test)
     return f"{path} {assignment[1]}" if assignment else path
 
 
