@@ -24,7 +24,7 @@ FLOORS = [
         "layer_norm",
         "recurrent_cells",
     ],
-    ["multi_head", "pruning", "recurrent"],
+    ["multi_head", "pruning", "interventions", "recurrent"],
     ["layers"],
     [
         "protocol",
