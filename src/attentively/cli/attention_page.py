@@ -2,7 +2,7 @@
 
 Each map is a table with headers, so it can be read without seeing its colours; where there are
 several maps of a text, a list chooses among them. The page follows the reader's light or dark
-setting and loads nothing.
+setting, or that of a page that it is shown in, and loads nothing.
 """
 
 import html
@@ -38,6 +38,14 @@ def page(title: str, texts: Sequence[Text]) -> str:
     """Return the page, as HTML."""
     sections = "\n".join(_section(number, text) for number, text in enumerate(texts, start=1))
     return _PAGE.format(title=html.escape(title), style=_STYLE, script=_SCRIPT, sections=sections)
+
+
+def frame(whole_page: str, title: str, height: str = "40rem") -> str:
+    """Return an HTML element that shows a `page` inside another; the title is for who hears it."""
+    return (
+        f'<iframe title="{html.escape(title)}" srcdoc="{html.escape(whole_page)}" '
+        f'style="border: 0; height: {height}; width: 100%"></iframe>'
+    )
 
 
 def _section(number: int, text: Text) -> str:
@@ -97,8 +105,10 @@ _STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1a1a1a; --line: #c8c8c8;
   --weight-colour: #1562f9; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #14161a; --ink: #f0f0f0; --line: #4a4a4a; }
+  :root:not([data-theme="light"]) { --paper: #14161a; --ink: #f0f0f0; --line: #4a4a4a; }
 }
+:root[data-theme="light"] { color-scheme: light; }
+:root[data-theme="dark"] { color-scheme: dark; --paper: #14161a; --ink: #f0f0f0; --line: #4a4a4a; }
 body { background: var(--paper); color: var(--ink); font: 1rem/1.5 system-ui, sans-serif;
   margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }
 h2 { font-size: 1.1rem; margin-top: 2.5rem; }
@@ -116,6 +126,12 @@ select { font: inherit; padding: .2rem; }
 :focus-visible { outline: 3px solid var(--weight-colour); outline-offset: 2px; }
 """
 _SCRIPT = """
+if (window.frameElement) {  // shown inside another page, whose theme may change
+  const around = frameElement.ownerDocument.documentElement;
+  const follow = () => { document.documentElement.dataset.theme = around.dataset.theme ?? ""; };
+  new MutationObserver(follow).observe(around, { attributeFilter: ["data-theme"] });
+  follow();
+}
 for (const choice of document.querySelectorAll("select[data-text]")) {
   const number = choice.dataset.text;
   const maps = JSON.parse(document.getElementById("maps-" + number).textContent);
