@@ -1,0 +1,222 @@
+"""Costs: what one layer takes in time and memory, as the sequence grows.
+
+A layer of each kind reads sequences of many lengths. Beside the time stands what can be counted
+on any machine: multiplications, and the numbers kept for the backward pass. Of a reader that
+goes on, token by token, the same is asked for one token more.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attentively import device
+from attentively.experiments.runner import Experiment, Row
+from attentively.multi_head import KeyValueCache, MultiHeadAttention
+
+Layer = Literal["GRU", "convolution", "attention", "fused attention"]
+LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)
+SIZES = (64, 256)
+"""Numbers in a vector: d."""
+WIDTH = 3
+"""Positions in the convolution's window: k."""
+NUM_HEADS = 4
+REPEATS, LONG, LONG_REPEATS = 7, 512, 2
+"""Longer sequences are run fewer times."""
+
+
+def new_layer(layer: str, d_model: int) -> "Recurrent | Window | Attention":
+    """Return a layer that turns (1, len, d_model) into the same shape."""
+    match layer:
+        case "GRU":
+            return Recurrent(d_model)
+        case "convolution":
+            return Window(d_model)
+        case "attention" | "fused attention":
+            return Attention(d_model, fused=layer == "fused attention")
+    raise ValueError(f"layer={layer!r} is unknown: choose GRU, convolution, (fused) attention")
+
+
+class Recurrent(nn.Module):
+    """A GRU, whose memory is one vector."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.gru = nn.GRU(d_model, d_model, batch_first=True)
+
+    def forward(self, x: Float[Tensor, "1 len d_model"]) -> Float[Tensor, "1 len d_model"]:
+        """Read a whole sequence."""
+        return self.gru(x)[0]
+
+    def after(self, x: Float[Tensor, "1 len d_model"]) -> Tensor:
+        """Return what is kept of a sequence, to go on."""
+        return self.gru(x)[1]
+
+    def go_on(self, token: Float[Tensor, "1 1 d_model"], kept: Any) -> Tensor:
+        """Read one token more."""
+        return self.gru(token, kept)[0]
+
+
+class Window(nn.Module):
+    """A convolution, whose memory is the rest of its window."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv1d(d_model, d_model, WIDTH)
+
+    def forward(self, x: Float[Tensor, "1 len d_model"]) -> Float[Tensor, "1 len d_model"]:
+        """Read a whole sequence; each window ends at its position."""
+        return self.convolution(nn.functional.pad(x.transpose(1, 2), (WIDTH - 1, 0))).transpose(
+            1, 2
+        )
+
+    def after(self, x: Float[Tensor, "1 len d_model"]) -> Tensor:
+        """Return what is kept of a sequence, to go on."""
+        return x[:, -(WIDTH - 1) :].clone()
+
+    def go_on(self, token: Float[Tensor, "1 1 d_model"], kept: Any) -> Tensor:
+        """Read one token more."""
+        return self.convolution(torch.cat([kept, token], dim=1).transpose(1, 2))
+
+
+class Attention(nn.Module):
+    """Multi-head self-attention, whose memory is every key and value so far."""
+
+    def __init__(self, d_model: int, fused: bool) -> None:
+        super().__init__()
+        self.attention = MultiHeadAttention(d_model, NUM_HEADS)
+        self.need_weights = not fused
+
+    def forward(self, x: Float[Tensor, "1 len d_model"]) -> Float[Tensor, "1 len d_model"]:
+        """Read a whole sequence, each position looking at all, as in an encoder."""
+        return self.attention(x, x, x, need_weights=self.need_weights)[0]
+
+    def after(self, x: Float[Tensor, "1 len d_model"]) -> KeyValueCache:
+        """Return what is kept of a sequence, to go on."""
+        return self.attention.remember(x, x)
+
+    def go_on(self, token: Float[Tensor, "1 1 d_model"], kept: Any) -> Tensor:
+        """Read one token more."""
+        return self.attention(
+            token, token, token, cache=kept.copy(), need_weights=self.need_weights
+        )[0]
+
+
+def multiplications(layer: Layer, length: int, d_model: int) -> int:
+    r"""Return how many products of two numbers a layer takes for a sequence.
+
+    Three gates with two matrices each make :math:`6nd^2` of a GRU, a window of :math:`k` makes
+    :math:`knd^2`, four projections and twice every pair of positions :math:`4nd^2 + 2n^2d`.
+    """
+    n, d = length, d_model
+    if layer == "GRU":
+        return 6 * n * d**2
+    if layer == "convolution":
+        return WIDTH * n * d**2
+    return 4 * n * d**2 + 2 * n**2 * d
+
+
+def numbers_kept(layer: nn.Module, x: Float[Tensor, "1 len d_model"]) -> int:
+    """Return how many numbers a forward pass keeps for the backward pass, weights left out."""
+    weights = {parameter.untyped_storage().data_ptr() for parameter in layer.parameters()}
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no place is used twice
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        said = layer(x)
+    del said
+    return sum(
+        tensor.untyped_storage().nbytes() // tensor.element_size()
+        for place, tensor in kept.items()
+        if place not in weights
+    )
+
+
+def numbers_remembered(kept: Tensor | KeyValueCache) -> int:
+    """Return how many numbers a layer needs of what it has read, to go on."""
+    if isinstance(kept, Tensor):
+        return kept.numel()
+    return sum(tensor.numel() for tensor in (kept.keys, kept.values) if tensor is not None)
+
+
+def shortest(work: Callable[[], Any], repeats: int) -> float:
+    """Return the seconds of the quickest of some runs, after one that does not count.
+
+    On a processor its own time counts, which it spends on nothing else; on an accelerator, the
+    time that passes.
+    """
+    clock = time.process_time if device.best().type == "cpu" else time.perf_counter
+    work()
+    times = []
+    for _ in range(repeats):
+        started = clock()
+        work()
+        times.append(clock() - started)
+    return min(times)
+
+
+def measure(layer: Layer, d_model: int, seed: int, quick: bool, directory: Path) -> Row:
+    """Return the costs of one layer by length, of a batch of one."""
+    del directory
+    where = device.best()
+    torch.manual_seed(seed)
+    network = new_layer(layer, d_model).to(where)
+    by_length = []
+    for length in LENGTHS[:2] if quick else LENGTHS:
+        x = torch.randn(1, length, d_model, device=where)
+        token = torch.randn(1, 1, d_model, device=where)
+
+        def forward(x: Tensor = x) -> None:
+            with torch.no_grad():
+                _wait(network(x))
+
+        def both(x: Tensor = x) -> None:
+            given = x.clone().requires_grad_()
+            network(given).sum().backward()
+            _wait(given.grad)
+
+        repeats = 1 if quick else REPEATS if length <= LONG else LONG_REPEATS
+        with torch.no_grad():
+            kept = network.after(x)
+
+        def one_more(token: Tensor = token, kept: Any = kept) -> None:
+            with torch.no_grad():
+                _wait(network.go_on(token, kept))
+
+        by_length.append(
+            {
+                "length": length,
+                "multiplications": multiplications(layer, length, d_model),
+                "forward": round(shortest(forward, repeats), 7),
+                "forward_backward": round(shortest(both, repeats), 7),
+                "numbers_kept": numbers_kept(network, x),
+                "one_more": round(shortest(one_more, 5 * repeats), 7),
+                "numbers_remembered": numbers_remembered(kept),
+            }
+        )
+    return {"by_length": by_length}
+
+
+def _wait(tensor: Tensor | None) -> None:
+    """Let an accelerator finish, which is told what to do and does it later."""
+    if tensor is not None and tensor.is_cuda:
+        torch.cuda.synchronize()
+
+
+EXPERIMENT = Experiment(
+    name="costs",
+    question="What does a layer cost, in time and memory, as the sequence grows?",
+    conditions=[
+        {"layer": layer, "d_model": d_model}
+        for d_model in SIZES
+        for layer in ("GRU", "convolution", "attention", "fused attention")
+    ],
+    measure=measure,
+)
