@@ -1,0 +1,237 @@
+"""Faults: mistakes in the training of a Transformer that raise no error, told by their curves.
+
+Every run has one fault, or none, and is otherwise the same: first weights, batches, dropout. What
+it reports of itself is computed by its own faulty code, as it would be where nobody knows of the
+fault. What it can do is measured afterwards, when it writes by itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from attentively.checkpoints import Checkpoint
+from attentively.data import toy
+from attentively.data.batches import Batch, Example, collate, encode_pairs, in_order, shuffled
+from attentively.decoding import evaluating, next_log_probabilities
+from attentively.experiments.runner import Experiment, Row
+from attentively.experiments.toy_translation import as_text, new_transformer
+from attentively.losses import cross_entropy
+from attentively.masks import padding_mask
+from attentively.protocol import DecoderOutput, Memory
+from attentively.schedules import one_cycle
+from attentively.training import Record
+from attentively.transformer import Transformer
+from attentively.vocabulary import END_ID, PAD_ID, START_ID
+
+FAULTS = (
+    "none",
+    "no mask",
+    "no shift",
+    "padding counted",
+    "no positions",
+    "rate too high",
+    "gradients added up",
+    "dropout left on",
+)
+TRAINED_CLAUSES = (1,)
+STEPS = 300
+WARM_UP_STEPS = 30
+BATCH_SIZE = 32
+LEARNING_RATE = 5e-3
+TOO_HIGH = 10 * LEARNING_RATE
+POINTS = 15
+"""How often a run looks at itself."""
+MAX_LEN = 40
+
+
+class Unmasked(Transformer):
+    """A Transformer whose decoder sees the whole target, later words too."""
+
+    def decode(
+        self,
+        tgt: Int[Tensor, "batch tgt_len"],
+        memory: Memory,
+        src_mask: Bool[Tensor, "batch 1 src_len"],
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        """Predict the token after each one of `tgt` from all of them; padding is no token."""
+        outputs, _, _ = self.decoder(
+            tgt, memory.outputs, padding_mask(tgt, PAD_ID), src_mask, need_weights=False
+        )
+        return DecoderOutput(self.output(outputs), None)
+
+
+class Foresight(NamedTuple):
+    """How well a model says the next word, given the true ones."""
+
+    loss: float
+    """Mean surprise at a word, in nats."""
+    accuracy: float
+    """Share of words that were the likeliest."""
+    confidence: float
+    """Mean probability of the likeliest."""
+
+
+def new_model(fault: str, seed: int) -> Checkpoint:
+    """Return an untrained toy Transformer, with the fault if it is one of the model's."""
+    settings: dict[str, Any] = {"positions": "none"} if fault == "no positions" else {}
+    checkpoint = new_transformer(seed, **settings)
+    if fault != "no mask":
+        return checkpoint
+    model = cast(Transformer, checkpoint.model)
+    unmasked = Unmasked(model.config)
+    unmasked.load_state_dict(model.state_dict())
+    return replace(checkpoint, model=unmasked)
+
+
+def predict(
+    model: Transformer, batch: Batch, fault: str = "none"
+) -> tuple[Float[Tensor, "batch tgt_len vocab"], Int[Tensor, "batch tgt_len"]]:
+    """Return the logits at every place of the target, and the tokens that they are to foretell."""
+    given, wanted = batch.tgt[:, :-1], batch.tgt[:, 1:]
+    if fault == "no shift":
+        wanted = given
+    src_mask = model.source_mask(batch.src)
+    memory = model.encode(batch.src, src_mask)
+    return model.decode(given, memory, src_mask).logits, wanted
+
+
+def loss_of(model: Transformer, batch: Batch, fault: str = "none") -> Float[Tensor, ""]:
+    """Return what is made small."""
+    logits, wanted = predict(model, batch, fault)
+    no_padding = -1 if fault == "padding counted" else PAD_ID  # no token has the number -1
+    return cross_entropy(logits, wanted, no_padding)
+
+
+def foresight(
+    model: Transformer, examples: Sequence[Example], fault: str = "none", batch_size: int = 128
+) -> Foresight:
+    """Return how well the model foretells the next word, as code with this fault reports it."""
+    totals = torch.zeros(4, dtype=torch.float64)
+    with evaluating(model):
+        if fault == "dropout left on":
+            model.train()
+        for indices in in_order(len(examples), batch_size):
+            logits, wanted = predict(model, collate([examples[i] for i in indices]), fault)
+            counted = (wanted != PAD_ID) | (fault == "padding counted")
+            log_probabilities = logits.log_softmax(dim=-1)
+            best, likeliest = log_probabilities.max(dim=-1)
+            surprise = -log_probabilities.gather(-1, wanted.unsqueeze(-1)).squeeze(-1)
+            values = (surprise, likeliest == wanted, best.exp(), torch.ones_like(best))
+            totals += torch.stack([value[counted].double().sum() for value in values])
+    loss, right, confidence, count = totals.tolist()
+    return Foresight(loss / count, right / count, confidence / count)
+
+
+def train(
+    model: Transformer,
+    examples: Sequence[Example],
+    validation: Sequence[Example],
+    steps: int,
+    seed: int,
+    fault: str = "none",
+) -> list[Record]:
+    """Train, and return what the run says of itself on its way."""
+    torch.manual_seed(seed)
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    highest = TOO_HIGH if fault == "rate too high" else LEARNING_RATE
+    sizes = [(len(example.src), len(example.tgt)) for example in examples]
+    every = max(1, steps // POINTS)
+    curve: list[Record] = []
+    losses: list[float] = []
+    batches: list[list[int]] = []
+    model.train()
+    for step in range(steps):
+        if not batches:
+            batches = shuffled(sizes, seed, step, BATCH_SIZE)
+        batch = collate([examples[index] for index in batches.pop()])
+        optimizer.param_groups[0]["lr"] = highest * one_cycle(step, steps, WARM_UP_STEPS)
+        if fault != "gradients added up":
+            optimizer.zero_grad()
+        loss = loss_of(model, batch, fault)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        if len(losses) == every:
+            seen = foresight(model, validation, fault)
+            curve.append(
+                {
+                    "step": step + 1,
+                    "train_loss": round(sum(losses) / every, 4),
+                    "validation_loss": round(seen.loss, 4),
+                    "accuracy": round(seen.accuracy, 4),
+                }
+            )
+            losses = []
+    return curve
+
+
+def write(
+    model: Transformer, sources: Sequence[list[int]], max_len: int = MAX_LEN
+) -> list[list[int]]:
+    """Write a translation of each source, always the likeliest next word.
+
+    For each word the whole beginning is read again, so that this works without a mask too.
+    """
+    src = collate([Example(source, [START_ID]) for source in sources]).src
+    tgt = torch.full((len(sources), 1), START_ID)
+    with evaluating(model):
+        src_mask = model.source_mask(src)
+        memory = model.encode(src, src_mask)
+        for _ in range(max_len):
+            logits = model.decode(tgt, memory, src_mask).logits[:, -1]
+            chosen = next_log_probabilities(logits, (PAD_ID, START_ID)).argmax(dim=-1)
+            chosen[(tgt == END_ID).any(dim=1)] = END_ID  # what has ended stays so
+            tgt = torch.cat([tgt, chosen.unsqueeze(1)], dim=1)
+            if (chosen == END_ID).all():
+                break
+    texts = [row[1:].tolist() for row in tgt]
+    return [text[: text.index(END_ID)] if END_ID in text else text for text in texts]
+
+
+def judge(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> Row:
+    """Return what the model writes by itself: shares of right, well-formed and empty sentences."""
+    _, src_tokenizer, tgt_tokenizer = checkpoint.translator()
+    model = cast(Transformer, checkpoint.model)
+    written = write(model, [src_tokenizer.encode(pair.src_text) for pair in pairs])
+    texts = [tgt_tokenizer.decode(ids).split() for ids in written]
+    right = [text == list(pair.tgt) for text, pair in zip(texts, pairs, strict=True)]
+    well_formed = [toy.is_well_formed(text) for text in texts]
+    unfaithful = [good and not same for good, same in zip(well_formed, right, strict=True)]
+    return {
+        "exact_match": sum(right) / len(pairs),
+        "well_formed": sum(well_formed) / len(pairs),
+        "unfaithful": sum(unfaithful) / len(pairs),
+        "empty": sum(not text for text in texts) / len(pairs),
+        "mean_words": round(sum(map(len, texts)) / len(pairs), 2),
+        "examples": [" ".join(text) for text in texts[:5]],
+    }
+
+
+def measure(fault: str, seed: int, quick: bool, directory: Path) -> Row:
+    """Train one model with the fault; return its curve, and what it can do."""
+    checkpoint = new_model(fault, seed)
+    _, *tokenizers = checkpoint.translator()
+    examples, validation = (
+        encode_pairs(as_text(toy.load(split, number, clauses=TRAINED_CLAUSES)), *tokenizers)
+        for split, number in (("train", 200 if quick else 8_000), ("validation", 100))
+    )
+    model = cast(Transformer, checkpoint.model)
+    curve = train(model, examples, validation, 20 if quick else STEPS, seed, fault)
+    return {
+        "curve": curve,
+        **judge(checkpoint, toy.load("test", 10 if quick else 200, clauses=TRAINED_CLAUSES)),
+    }
+
+
+EXPERIMENT = Experiment(
+    name="faults",
+    question="By what does one know a mistake in training that raises no error?",
+    conditions=[{"fault": fault} for fault in FAULTS],
+    measure=measure,
+)
