@@ -1,0 +1,154 @@
+"""Layers as graphs: what is computed from what, and what can be read off that.
+
+A node is (layer, place). Those of layer 0 are the words, which are computed from nothing; those of
+the highest layer are the outputs.
+"""
+
+import random
+from collections.abc import Callable, Iterable
+
+Node = tuple[int, int]
+Graph = dict[Node, list[Node]]
+"""For each node, those that it reads."""
+
+
+def words(n: int) -> Graph:
+    """Return the graph of words that nothing reads yet."""
+    return {(0, place): [] for place in range(n)}
+
+
+def recurrent(n: int) -> Graph:
+    """Return the graph of a recurrent layer: a state reads its word and the state before it."""
+    return words(n) | {(1, t): [(0, t), *[(1, t - 1)] * (t > 0)] for t in range(n)}
+
+
+def bidirectional(n: int) -> Graph:
+    """Return two recurrent layers, forwards (1) and backwards (2), and what reads both (3)."""
+    back: Graph = {(2, t): [(0, t), *[(2, t + 1)] * (t < n - 1)] for t in range(n)}
+    return recurrent(n) | back | {(3, t): [(1, t), (2, t)] for t in range(n)}
+
+
+def convolution(n: int, k: int, steps: Iterable[int]) -> Graph:
+    """Return a stack of convolutions; each number in `steps` says how far apart a layer reads."""
+    graph = words(n)
+    for layer, step in enumerate(steps, start=1):
+        for t in range(n):
+            graph[layer, t] = [(layer - 1, t - j * step) for j in range(k) if j * step <= t]
+    return graph
+
+
+def attention(n: int, causal: bool = False) -> Graph:
+    """Return the graph of a self-attention."""
+    return words(n) | {(1, t): [(0, j) for j in range(t + 1 if causal else n)] for t in range(n)}
+
+
+def with_a_hub(n: int, layers: int) -> Graph:
+    """Return attention to neighbours, and to the first place, which for its part reads all."""
+    graph = words(n)
+    for layer in range(1, layers + 1):
+        for t in range(n):
+            read = range(n) if t == 0 else sorted({0, t - 1, t, min(t + 1, n - 1)})
+            graph[layer, t] = [(layer - 1, j) for j in read]
+    return graph
+
+
+def backward(n: int) -> Graph:
+    """Return the graph of a recurrent layer that reads from the last word to the first."""
+    return words(n) | {(1, t): [(0, t), *[(1, t + 1)] * (t < n - 1)] for t in range(n)}
+
+
+def back_and_forth(n: int) -> Graph:
+    """Return a recurrent layer that reads backwards, and one on top of it that reads forwards."""
+    return backward(n) | {(2, t): [(1, t), *[(2, t - 1)] * (t > 0)] for t in range(n)}
+
+
+def from_the_first(n: int) -> Graph:
+    """Return a recurrent layer whose every state also reads the first word."""
+    graph = recurrent(n)
+    return graph | {(1, t): [*graph[1, t], (0, 0)] for t in range(1, n)}
+
+
+def to_the_last(n: int) -> Graph:
+    """Return a recurrent layer whose last state also reads every word."""
+    return recurrent(n) | {(1, n - 1): [(1, n - 2), *words(n)]}
+
+
+def skipping(n: int, layers: int) -> Graph:
+    """Return a stack of convolutions in which a layer also reads the words themselves."""
+    graph = convolution(n, 2, [1] * layers)
+    for layer in range(2, layers + 1):
+        for t in range(n):
+            graph[layer, t] = [*graph[layer, t], (0, t)]
+    return graph
+
+
+def stirred(graph: Graph, seed: int) -> Graph:
+    """Return the graph with its nodes, and what each reads, in an order of no meaning."""
+    mixed = random.Random(seed)
+    nodes = mixed.sample(sorted(graph), len(graph))
+    return {node: mixed.sample(graph[node], len(graph[node])) for node in nodes}
+
+
+def levels(graph: Graph, choose: Callable[..., int] = max) -> dict[Node, int]:
+    """Return the longest (or shortest) chain of arrows from a word to each node."""
+    found: dict[Node, int] = {}
+    while len(found) < len(graph):
+        for node, read in graph.items():
+            if node not in found and all(each in found for each in read):
+                found[node] = choose(found[each] for each in read) + 1 if read else 0
+    return found
+
+
+def steps_of(graph: Graph) -> int:
+    """Return in how many steps all is computed."""
+    return max(levels(graph).values())
+
+
+def top(graph: Graph) -> int:
+    """Return the number of the highest layer."""
+    return max(layer for layer, _ in graph)
+
+
+def last(graph: Graph) -> int:
+    """Return the last place."""
+    return max(place for _, place in graph)
+
+
+def ways(graph: Graph, start: Node, longest: bool = False) -> dict[Node, int]:
+    """Return the length of the shortest, or longest, way from a word to each node it reaches.
+
+    The nodes of the graph come after those that they read.
+    """
+    found = {start: 0}
+    for node in graph:
+        here = [found[each] + 1 for each in graph[node] if each in found]
+        if here:
+            found[node] = max(here) if longest else min(here)
+    return found
+
+
+def way_of_pairs(
+    graph: Graph,
+    asked: Callable[[int, int], bool] = lambda i, j: i <= j,
+    choose: Callable[[list[int]], int] = max,
+    longest: bool = False,
+    none: int | None = None,
+) -> int | None:
+    """Return the largest of the ways from words i to outputs j, over all pairs that are `asked`.
+
+    Where a pair has no way it is `none`; with `none` = 0 such pairs are left out.
+    """
+    highest, places = top(graph), range(last(graph) + 1)
+    ready = levels(graph)
+    graph = {node: graph[node] for node in sorted(graph, key=ready.__getitem__)}
+    found = []
+    for i in places:
+        arrows = ways(graph, (0, i), longest)
+        for j in places:
+            if not asked(i, j):
+                continue
+            if (highest, j) in arrows:
+                found.append(arrows[highest, j])
+            elif none != 0:
+                return none
+    return choose(found) if found else None

@@ -1,0 +1,636 @@
+"""Plausible wrong answers to 18_why_it_wins, with words of the message of each."""
+
+import math
+
+import numpy as np
+import torch
+from right_answers_18 import (
+    costs,
+    fit,
+    forecast,
+    overtakes,
+    path,
+    steps,
+    three_terms,
+)
+
+# Part 1
+
+
+def costs_but(layers, **changes):
+    """Return right costs, but for some numbers of some layers."""
+
+    def answer(layer, n, d, k):
+        right = dict(zip(("work", "steps", "path"), costs(layer, n, d, k), strict=True))
+        if layer in layers.split():
+            right |= {name: change(n, d, k) for name, change in changes.items()}
+        return tuple(right.values())
+
+    return answer
+
+
+rnn_of_one_matrix = costs_but("rnn", work=lambda n, d, k: n * d * d)
+gru_of_three_matrices = costs_but("gru", work=lambda n, d, k: 3 * n * d * d)
+gru_as_rnn = costs_but("gru", work=lambda n, d, k: 2 * n * d * d)
+gru_as_lstm = costs_but("gru", work=lambda n, d, k: 8 * n * d * d)
+convolution_of_numbers = costs_but("convolution", work=lambda n, d, k: k * n * d)
+convolution_without_zeros = costs_but(
+    "convolution dilated", work=lambda n, d, k: sum(min(t, k) for t in range(1, n + 1)) * d * d
+)
+attention_as_in_the_paper = costs_but("attention", work=lambda n, d, k: n * n * d)
+attention_without_matrices = costs_but("attention", work=lambda n, d, k: 2 * n * n * d)
+attention_of_three_matrices = costs_but(
+    "attention", work=lambda n, d, k: 3 * n * d * d + 2 * n * n * d
+)
+attention_of_scores_alone = costs_but("attention", work=lambda n, d, k: 4 * n * d * d + n * n * d)
+attention_of_paper_sum = costs_but("attention", work=lambda n, d, k: n * d * d + n * n * d)
+attention_projecting_once = costs_but("attention", work=lambda n, d, k: 4 * d * d + 2 * n * n * d)
+all_at_once = costs_but("rnn gru", steps=lambda n, d, k: 1)
+from_the_second = costs_but("rnn gru", steps=lambda n, d, k: n - 1)
+gates_in_a_row = costs_but("gru", steps=lambda n, d, k: 3 * n)
+one_window_after_another = costs_but("convolution dilated", steps=lambda n, d, k: n)
+tap_by_tap = costs_but("convolution", steps=lambda n, d, k: k)
+steps_of_the_stack = costs_but("dilated", steps=lambda n, d, k: costs("dilated", n, d, k)[2])
+softmax_as_a_step = costs_but("attention", steps=lambda n, d, k: 2)
+path_of_one = costs_but("rnn gru", path=lambda n, d, k: 1)
+path_between_states = costs_but("rnn gru", path=lambda n, d, k: n - 1)
+path_of_one_window = costs_but("convolution dilated", path=lambda n, d, k: 1)
+path_by_k = costs_but("convolution", path=lambda n, d, k: math.ceil(n / k))
+path_of_n = costs_but("convolution", path=lambda n, d, k: math.ceil(n / (k - 1)))
+path_rounded_down = costs_but("convolution", path=lambda n, d, k: max(1, (n - 1) // (k - 1)))
+path_of_none = costs_but("convolution", path=lambda n, d, k: math.ceil((n - 1) / (k - 1)))
+path_both_sides = costs_but(
+    "convolution", path=lambda n, d, k: max(1, math.ceil((n - 1) / (k // 2)))
+)
+path_of_a_logarithm = costs_but("dilated", path=lambda n, d, k: max(1, math.ceil(math.log(n, k))))
+path_one_more = costs_but("dilated", path=lambda n, d, k: int(math.log(n, k) + 1e-9) + 1)
+path_not_rounded = costs_but("dilated", path=lambda n, d, k: math.log(n) / math.log(k))
+path_undilated = costs_but("dilated", path=lambda n, d, k: costs("convolution", n, d, k)[2])
+path_of_attention = costs_but("attention", path=lambda n, d, k: n)
+
+
+def costs_in_another_order(layer, n, d, k):
+    work, in_a_row, way = costs(layer, n, d, k)
+    return work, way, in_a_row
+
+
+def costs_in_floats_per_word(layer, n, d, k):
+    work, in_a_row, way = costs(layer, n, d, k)
+    return work // n, in_a_row, way
+
+
+def costs_with_additions(layer, n, d, k):
+    work, in_a_row, way = costs(layer, n, d, k)
+    return 2 * work, in_a_row, way
+
+
+def costs_of_the_stack(layer, n, d, k):
+    work, in_a_row, way = costs(layer, n, d, k)
+    return work * way, in_a_row, way
+
+
+def costs_without_path(layer, n, d, k):
+    return costs(layer, n, d, k)[:2]
+
+
+def costs_as_text(layer, n, d, k):
+    return "O(n d²)", *costs(layer, n, d, k)[1:]
+
+
+COUNTED = [
+    (rnn_of_one_matrix, "An RNN multiplies two vectors at each position"),
+    (gru_of_three_matrices, "A GRU has three pairs of matrices: for the reset gate"),
+    (gru_as_rnn, "A GRU has three pairs of matrices: for the reset gate"),
+    (gru_as_lstm, "A GRU has three pairs of matrices: for the reset gate"),
+    (convolution_of_numbers, "A convolution has a matrix d × d for each"),
+    (convolution_without_zeros, "Places before the first word count too"),
+    (attention_as_in_the_paper, "The four matrices of attention are not counted"),
+    (attention_without_matrices, "The four matrices of attention are not counted"),
+    (attention_of_three_matrices, "Attention has four matrices"),
+    (attention_of_scores_alone, "costs d multiplications twice"),
+    (attention_of_paper_sum, "The O(…) hides constants"),
+    (attention_projecting_once, "are applied at every position"),
+    (all_at_once, "Each state waits for the one before it"),
+    (from_the_second, "The first word is a step too"),
+    (gates_in_a_row, "What is in a row within one position"),
+    (one_window_after_another, "No position of this layer waits for another"),
+    (tap_by_tap, "The k products are not in a row"),
+    (steps_of_the_stack, "These are the steps of all layers that the path needs"),
+    (softmax_as_a_step, "a constant number, which is one step"),
+    (path_of_one, "goes through every state on its way"),
+    (path_between_states, "one from the first word into its state"),
+    (path_of_one_window, "How many until the last output knows of the first word"),
+    (path_by_k, "Each layer reaches k − 1 places further back, not k"),
+    (path_of_n, "From the first word to the last are n − 1 places"),
+    (path_rounded_down, "A layer that is needed in part is needed"),
+    (path_of_none, "There is at least one layer"),
+    (path_both_sides, "not k // 2 on both sides"),
+    (path_of_a_logarithm, "For the computer log 125 / log 5 is 3.0000000000000004"),
+    (path_one_more, "one layer too many where n is a power of k"),
+    (path_not_rounded, "A layer that is needed in part is needed"),
+    (path_undilated, "k times as far apart as in the layer below"),
+    (path_of_attention, "Every output of attention reads every word itself"),
+    (costs_in_another_order, "Steps and path have changed places"),
+    (costs_in_floats_per_word, "This is the work at one position"),
+    (costs_with_additions, "Additions are counted too"),
+    (costs_of_the_stack, "This is the work of all layers that the path needs"),
+    (costs_without_path, "Expected three numbers"),
+    (costs_as_text, "Expected multiplications of 'rnn' as an int, got a str"),
+]
+
+# Part 2
+
+
+def steps_of_layers(graph):
+    return max(layer for layer, _ in graph)
+
+
+def steps_of_nodes(graph):
+    return sum(layer > 0 for layer, _ in graph)
+
+
+def steps_of_words_too(graph):
+    return steps(graph) + 1
+
+
+def steps_to_the_first_there(graph):
+    ready = {}
+
+    def when(node):
+        if node not in ready:
+            ready[node] = min((when(each) + 1 for each in graph[node]), default=0)
+        return ready[node]
+
+    return max(map(when, graph))
+
+
+def steps_of_the_last_output(graph):
+    def when(node):
+        return max((when(each) + 1 for each in graph[node]), default=0)
+
+    return when(max(graph))
+
+
+def steps_in_the_order_given(graph):
+    ready = {}
+    for node, read in graph.items():
+        ready[node] = max((ready.get(each, 0) + 1 for each in read), default=0)
+    return max(ready.values())
+
+
+def steps_that_trust_the_order(graph):
+    ready = {}
+    for node, read in graph.items():
+        ready[node] = max((ready[each] + 1 for each in read), default=0)
+    return max(ready.values())
+
+
+def steps_in_the_order_of_names(graph):
+    """Sorted by layer and place: a layer that reads backwards has another order."""
+    ready = {}
+    for node in sorted(graph):
+        ready[node] = max((ready.get(each, 0) + 1 for each in graph[node]), default=0)
+    return max(ready.values())
+
+
+def steps_that_mend_the_graph(graph):
+    for node, read in graph.items():
+        if not read:
+            graph[node] = None
+    return 0
+
+
+def ways(graph, i, longest=False):
+    """Return the arrows from the word i to each node that it reaches."""
+    found = {}
+
+    def way(node):
+        if node == (0, i):
+            return 0
+        if node not in found:
+            each = [w + 1 for w in map(way, graph[node]) if w is not None]
+            found[node] = (max if longest else min)(each) if each else None
+        return found[node]
+
+    top = max(layer for layer, _ in graph)
+    return {place: way((layer, place)) for layer, place in graph if layer == top}
+
+
+def path_with(pairs=lambda i, j, n: i <= j, choose=max, longest=False, none=None, more=0):
+    """A way of reading the path off, with one thing changed."""
+
+    def answer(graph):
+        n = sum(layer == 0 for layer, _ in graph)
+        found = [
+            way for i in range(n) for j, way in ways(graph, i, longest).items() if pairs(i, j, n)
+        ]
+        if None in found:
+            if none != "left out":
+                return none
+            found = [way for way in found if way is not None]
+        return choose(found) + more
+
+    return answer
+
+
+path_the_long_way = path_with(longest=True)
+path_of_the_nearest = path_with(choose=min)
+path_of_those_connected = path_with(none="left out")
+path_infinite = path_with(none=math.inf)
+path_of_minus_one = path_with(none=-1)
+path_from_first_to_last = path_with(lambda i, j, n: i == 0 and j == n - 1)
+path_from_the_first = path_with(lambda i, j, n: i == 0)
+path_to_the_last = path_with(lambda i, j, n: j == n - 1)
+path_of_all_pairs = path_with(lambda i, j, n: True)
+path_of_all_connected = path_with(lambda i, j, n: True, none="left out")
+path_of_nodes = path_with(more=1)
+path_of_arrows_less_one = path_with(more=-1)
+
+
+def path_of_layers(graph):
+    return max(layer for layer, _ in graph)
+
+
+def path_without_words(graph):
+    """Pairs with i < j: a sentence of one word has none."""
+    n = sum(layer == 0 for layer, _ in graph)
+    found = [way for i in range(n) for j, way in ways(graph, i).items() if i < j]
+    return None if None in found or not found else max(found)
+
+
+GRAPHS = [
+    ((steps_of_layers, path), "steps: The number of layers is not the number of steps"),
+    ((steps_of_nodes, path), "steps: Every node is computed on its own"),
+    ((steps_of_words_too, path), "The words are there from the beginning"),
+    ((steps_to_the_first_there, path), "A node waits for the last of those that it reads"),
+    ((steps_of_the_last_output, path), "need not be the one that is ready last"),
+    ((steps_in_the_order_given, path), "the order of the nodes means nothing"),
+    ((steps_that_trust_the_order, path), "Your code raises KeyError"),
+    ((steps_in_the_order_of_names, path), "the order of the nodes means nothing"),
+    ((steps_that_mend_the_graph, path), "Your code changes its input graph"),
+    ((path, steps), "steps: The steps and the longest way have changed places"),
+    ((steps, steps), "path: "),
+    ((steps, path_the_long_way), "path: These are the longest ways"),
+    ((steps, path_of_the_nearest), "path: This is the way of the nearest pair"),
+    ((steps, path_of_those_connected), "A pair without any way is left out"),
+    ((steps, path_infinite), "A pair without any way makes this infinite"),
+    ((steps, path_of_minus_one), "A pair without any way makes this infinite"),
+    ((steps, path_from_first_to_last), "Only the way from the first word to the last output"),
+    ((steps, path_from_the_first), "Only the ways from the first word are looked at"),
+    ((steps, path_to_the_last), "Only the ways to the last output are looked at"),
+    ((steps, path_of_all_pairs), "An output need not know words that come after it"),
+    ((steps, path_of_all_connected), "An output need not know words that come after it"),
+    ((steps, path_of_nodes), "Count the arrows on the way, not its nodes"),
+    ((steps, path_of_arrows_less_one), "Count the arrows on the way, not its nodes"),
+    ((steps, path_of_layers), "The number of layers is not the longest way"),
+    ((steps, path_without_words), "i ≤ j, not i < j"),
+]
+
+# Part 3
+
+
+def line(x, y):
+    slope, intercept = np.polyfit(x, y, 1)
+    return float(slope), float(intercept)
+
+
+def fit_turned(lengths, times):
+    exponent, factor = fit(lengths, times)
+    return factor, exponent
+
+
+def fit_straight(lengths, times):
+    return line(lengths, times)
+
+
+def fit_of_half_the_logarithms(lengths, times):
+    slope, intercept = line(lengths, np.log(times))
+    return slope, math.exp(intercept)
+
+
+def fit_by_two_points(lengths, times):
+    exponent = math.log(times[-1] / times[0]) / math.log(lengths[-1] / lengths[0])
+    return exponent, times[0] / lengths[0] ** exponent
+
+
+def fit_of_mean_slopes(lengths, times):
+    x, y = np.log(lengths), np.log(times)
+    exponent = float(np.mean(np.diff(y) / np.diff(x)))
+    return exponent, math.exp(float(y.mean() - exponent * x.mean()))
+
+
+def fit_through_zero(lengths, times):
+    x, y = np.log(lengths), np.log(times)
+    return float(x @ y / (x @ x)), 1.0
+
+
+def fit_the_other_way(lengths, times):
+    slope, intercept = line(np.log(times), np.log(lengths))
+    return slope, math.exp(intercept)
+
+
+def fit_solved_the_other_way(lengths, times):
+    slope, intercept = line(np.log(times), np.log(lengths))
+    return 1 / slope, math.exp(-intercept / slope)
+
+
+def fit_of_a_logarithm(lengths, times):
+    return line(np.log(lengths), np.log(times))
+
+
+def fit_in_two_bases(lengths, times):
+    slope, intercept = line(np.log10(lengths), np.log10(times))
+    return slope, math.exp(intercept)
+
+
+def fit_undone_by_ten(lengths, times):
+    slope, intercept = line(np.log(lengths), np.log(times))
+    return slope, 10**intercept
+
+
+def fit_through_the_first(lengths, times):
+    exponent, _ = fit(lengths, times)
+    return exponent, times[0] / lengths[0] ** exponent
+
+
+def fit_alone(lengths, times):
+    return fit(lengths, times)[0]
+
+
+def measured(measure, lengths, repeats):
+    return [[measure(n) for _ in range(repeats)] for n in lengths]
+
+
+def forecast_from(choose):
+    """A forecast from another choice among the repeats."""
+
+    def answer(measure, lengths, target, repeats=5):
+        exponent, factor = fit(
+            lengths, [choose(each) for each in measured(measure, lengths, repeats)]
+        )
+        return factor * target**exponent
+
+    return answer
+
+
+forecast_of_means = forecast_from(lambda each: sum(each) / len(each))
+forecast_of_medians = forecast_from(lambda each: sorted(each)[len(each) // 2])
+forecast_of_slowest = forecast_from(max)
+forecast_of_first = forecast_from(lambda each: each[0])
+
+
+def forecast_measuring_once(measure, lengths, target, repeats=5):
+    exponent, factor = fit(lengths, [measure(n) for n in lengths])
+    return factor * target**exponent
+
+
+def forecast_of_five(measure, lengths, target, repeats=5):
+    return forecast(measure, lengths, target)
+
+
+def forecast_that_looks(measure, lengths, target, repeats=5):
+    return min(measure(target) for _ in range(repeats))
+
+
+def forecast_with_the_target(measure, lengths, target, repeats=5):
+    return forecast(measure, [*lengths, target], target, repeats)
+
+
+def forecast_from_the_last(measure, lengths, target, repeats=5):
+    least = [min(each) for each in measured(measure, lengths, repeats)]
+    exponent, _ = fit(lengths, least)
+    return least[-1] * (target / lengths[-1]) ** exponent
+
+
+def forecast_without_factor(measure, lengths, target, repeats=5):
+    least = [min(each) for each in measured(measure, lengths, repeats)]
+    return target ** fit(lengths, least)[0]
+
+
+def forecast_straight_on(measure, lengths, target, repeats=5):
+    least = [min(each) for each in measured(measure, lengths, repeats)]
+    slope, intercept = line(lengths, least)
+    return slope * target + intercept
+
+
+def forecast_in_proportion(measure, lengths, target, repeats=5):
+    return min(measured(measure, lengths, repeats)[-1]) * target / lengths[-1]
+
+
+def forecast_from_memory(measure, lengths, target, repeats=5):
+    return 3.0 * target
+
+
+FITTED = [
+    ((fit_turned, forecast), "fit: exponent and factor have changed places"),
+    ((fit_straight, forecast), "fit: no logarithms are taken"),
+    ((fit_of_half_the_logarithms, forecast), "only one side is taken in logarithms"),
+    ((fit_by_two_points, forecast), "through the first and the last measurement alone"),
+    ((fit_of_mean_slopes, forecast), "this is the mean of the slopes between neighbours"),
+    ((fit_through_zero, forecast), "the line is led through 0"),
+    ((fit_the_other_way, forecast), "lengths and times have changed places"),
+    ((fit_solved_the_other_way, forecast), "lengths and times have changed places"),
+    ((fit_of_a_logarithm, forecast), "this is the logarithm of the factor"),
+    ((fit_in_two_bases, forecast), "undone in another base than it was taken in"),
+    ((fit_undone_by_ten, forecast), "undone in another base than it was taken in"),
+    ((fit_through_the_first, forecast), "this leads through the first measurement, or the last"),
+    ((fit_alone, forecast), "Expected a pair, `return exponent, factor`"),
+    ((fit, forecast_of_means), "forecast: the mean of the repeats is taken"),
+    ((fit, forecast_of_medians), "forecast: the median of the repeats is taken"),
+    ((fit, forecast_of_slowest), "forecast: the longest of the repeats is taken"),
+    ((fit, forecast_of_first), "only the first run at each length is used"),
+    ((fit, forecast_measuring_once), "only the first run at each length is used"),
+    ((fit, forecast_of_five), "`repeats` is left out"),
+    ((fit, forecast_that_looks), "is measured, but that is the one to be forecast"),
+    ((fit, forecast_with_the_target), "is measured, but that is the one to be forecast"),
+    ((fit, forecast_from_the_last), "this leads through the last measurement"),
+    ((fit, forecast_without_factor), "the factor is missing"),
+    ((fit, forecast_straight_on), "this goes on in a straight line"),
+    ((fit, forecast_in_proportion), "twice the length takes twice the time"),
+    ((fit, forecast_from_memory), "`measure` is never called"),
+]
+
+# Part 4
+
+
+def terms_with(weigh=lambda time: 1 / time, powers=(0, 1, 2), turned=False):
+    """A fit with other weights, or without some of the terms."""
+
+    def answer(lengths, times):
+        weights = np.array([weigh(time) for time in times])
+        rows = np.array([[n**power for power in powers] for n in lengths]) * weights[:, None]
+        found = np.linalg.lstsq(rows, np.array(times) * weights, rcond=None)[0].tolist()
+        found = [found[powers.index(power)] if power in powers else 0.0 for power in (0, 1, 2)]
+        return found[::-1] if turned else found
+
+    return answer
+
+
+terms_turned = terms_with(turned=True)
+terms_of_plain_errors = terms_with(lambda time: 1.0)
+terms_of_a_polynomial = terms_with(lambda time: 1.0, turned=True)
+terms_weighed_once = terms_with(lambda time: time**-0.5)
+terms_weighed_twice = terms_with(lambda time: time**-2)
+terms_multiplied = terms_with(lambda time: time)
+terms_without_a_call = terms_with(powers=(0 + 1, 2))
+terms_without_words = terms_with(powers=(0, 2))
+terms_without_pairs = terms_with(powers=(0, 1))
+
+
+def terms_not_negative(lengths, times):
+    return [max(0.0, each) for each in three_terms(lengths, times)]
+
+
+def terms_in_32_bits(lengths, times):
+    n, measured = torch.tensor(lengths), torch.tensor(times)
+    rows = torch.stack([n**0, n, n**2], dim=1) / measured.unsqueeze(1)
+    return torch.linalg.solve(rows.T @ rows, rows.sum(dim=0)).tolist()
+
+
+def terms_of_two(lengths, times):
+    return three_terms(lengths, times)[:2]
+
+
+def terms_by_three_points(lengths, times):
+    rows = torch.tensor([[1.0, n, n * n] for n in lengths[:3]], dtype=torch.float64)
+    return torch.linalg.solve(rows, torch.tensor(times[:3], dtype=torch.float64)).tolist()
+
+
+def price(cost, n):
+    return cost[0] + cost[1] * n + cost[2] * n * n
+
+
+def overtakes_first(one, other):
+    return next((n for n in range(1, 5000) if price(one, n) > price(other, n)), None)
+
+
+def overtakes_with_equals(one, other):
+    return next(
+        (
+            n
+            for n in range(1, 3000)
+            if all(price(one, m) >= price(other, m) for m in (*range(n, 3000), 10**9))
+        ),
+        None,
+    )
+
+
+def overtakes_where_they_meet(one, other):
+    a, b, c = (first - second for first, second in zip(one, other, strict=True))
+    if c == 0:
+        return -a / b if b > 0 else overtakes(one, other)
+    if b * b < 4 * a * c:
+        return overtakes(one, other)
+    return (-b + math.sqrt(b * b - 4 * a * c)) / (2 * c) if c > 0 else None
+
+
+def overtakes_rounded_up(one, other):
+    root = overtakes_where_they_meet(one, other)
+    return None if root is None else max(1, math.ceil(root))
+
+
+def overtakes_the_other_way(one, other):
+    return overtakes(other, one)
+
+
+def overtakes_one_late(one, other):
+    found = overtakes(one, other)
+    return None if found is None else found + 1
+
+
+def overtakes_at_the_smaller_root(one, other):
+    a, b, c = (first - second for first, second in zip(one, other, strict=True))
+    if c <= 0:
+        return overtakes(one, other)
+    return math.floor((-b - math.sqrt(max(0, b * b - 4 * a * c))) / (2 * c)) + 1
+
+
+def overtakes_without_fixed(one, other):
+    return overtakes((0, *one[1:]), (0, *other[1:]))
+
+
+def overtakes_zero_for_never(one, other):
+    return overtakes(one, other) or 0
+
+
+def overtakes_infinite_for_never(one, other):
+    return overtakes(one, other) or math.inf
+
+
+def overtakes_unless_there_is_no_root(one, other):
+    a, b, c = (first - second for first, second in zip(one, other, strict=True))
+    if b * b - 4 * a * c < 0:
+        return None
+    return overtakes(one, other)
+
+
+def overtakes_by_a_formula_alone(one, other):
+    a, b, c = (first - second for first, second in zip(one, other, strict=True))
+    return math.floor((-b + math.sqrt(b * b - 4 * a * c)) / (2 * c)) + 1
+
+
+CROSSED = [
+    ((terms_turned, overtakes), "three_terms: the terms come in another order"),
+    ((terms_of_plain_errors, overtakes), "so that the longest sentence decides alone"),
+    ((terms_of_a_polynomial, overtakes), "three_terms: the terms come in another order"),
+    ((terms_weighed_once, overtakes), "or after they were squared"),
+    ((terms_weighed_twice, overtakes), "the errors are divided twice"),
+    ((terms_multiplied, overtakes), "the errors are multiplied by the measurements"),
+    ((terms_without_a_call, overtakes), "the fixed term is missing"),
+    ((terms_without_words, overtakes), "the term per word is missing"),
+    ((terms_without_pairs, overtakes), "the term per pair is missing"),
+    ((terms_not_negative, overtakes), "negative terms are cut off"),
+    ((terms_in_32_bits, overtakes), "32 bits were too few"),
+    ((terms_of_two, overtakes), "This is not what is expected of what three_terms returns"),
+    (
+        (terms_by_three_points, overtakes),
+        "This is not what is expected of what three_terms returns",
+    ),
+    ((three_terms, overtakes_first), "overtakes: this is the first length at which"),
+    ((three_terms, overtakes_with_equals), "where both cost the same, neither is dearer yet"),
+    ((three_terms, overtakes_where_they_meet), "this is the place where the curves meet"),
+    ((three_terms, overtakes_rounded_up), "where both cost the same, neither is dearer yet"),
+    ((three_terms, overtakes_the_other_way), "overtakes: the two have changed places"),
+    ((three_terms, overtakes_one_late), "this is one too many"),
+    ((three_terms, overtakes_at_the_smaller_root), "the smaller of the two places"),
+    ((three_terms, overtakes_without_fixed), "the fixed terms are left out"),
+    ((three_terms, overtakes_zero_for_never), "where it is never dearer for good, return None"),
+    ((three_terms, overtakes_infinite_for_never), "where it is never dearer for good, return None"),
+    ((three_terms, overtakes_unless_there_is_no_root), "where it is dearer at every length"),
+    ((three_terms, overtakes_by_a_formula_alone), "Your code raises ZeroDivisionError"),
+]
+
+WRONG = {
+    "count": COUNTED,
+    "read_off": GRAPHS,
+    "forecasts": FITTED,
+    "crossing": CROSSED,
+}
+
+LONGEST_WAYS = """def steps(graph):
+    return max(layer for layer, _ in graph)
+
+
+def path(graph):
+    return 1
+"""
+
+PLAIN_ERRORS = """def three_terms(lengths, times):
+    n = torch.tensor(lengths, dtype=torch.float64)
+    rows = torch.stack([n**0, n, n**2], dim=1)
+    measured = torch.tensor(times, dtype=torch.float64).unsqueeze(1)
+    return torch.linalg.lstsq(rows, measured).solution[:, 0].tolist()
+
+
+def overtakes(one, other):
+    return None
+"""
+
+HANDED_IN = {
+    "plain_errors": (
+        {"crossing": PLAIN_ERRORS},
+        ["crossing-check"],
+        "the longest sentence decides",
+    ),
+    "layers": ({"graph": LONGEST_WAYS}, ["graph-check"], "is not the number of steps"),
+}
