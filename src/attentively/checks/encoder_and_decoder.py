@@ -32,6 +32,13 @@ from attentively.checks import (
     plain_number,
     show,
 )
+from attentively.checks.recording import (
+    RecordingModel,
+    RecordingOptimizer,
+    examine_reading,
+    examine_update,
+    refused,
+)
 from attentively.data import toy
 from attentively.data.batches import Batch, collate, encode_pairs
 from attentively.data.pairs import Pair
@@ -1438,64 +1445,6 @@ def _shapes_wrong(
 # Part 6
 
 
-class _RecordingModel(nn.Module):
-    """A model of the package that notes what it reads, and whether it is being trained."""
-
-    def __init__(self, model: Seq2Seq) -> None:
-        super().__init__()
-        self.model = model
-        self.read: list[Tensor] = []
-        self.masks: list[Tensor] = []
-        self.trained: list[bool] = []
-
-    def source_mask(self, src: Tensor) -> Tensor:
-        return self.model.source_mask(src)
-
-    def encode(self, src: Tensor, src_mask: Tensor) -> Memory:
-        self.masks.append(src_mask.clone())
-        self.trained.append(self.model.training)
-        return self.model.encode(src, src_mask)
-
-    def decode(
-        self, tgt: Tensor, memory: Memory, src_mask: Tensor, need_weights: bool = False
-    ) -> DecoderOutput:
-        self.read.append(tgt.clone())
-        self.masks.append(src_mask.clone())
-        self.trained.append(self.model.training)
-        return self.model.decode(tgt, memory, src_mask, need_weights)
-
-
-class _RecordingOptimizer(torch.optim.SGD):
-    """Gradient descent that notes the gradients with which it moves the weights."""
-
-    def __init__(self, model: nn.Module, learning_rate: float) -> None:
-        super().__init__(model.parameters(), lr=learning_rate)
-        self.seen: list[list[Tensor]] = []
-
-    def step(self, closure: Any = None) -> Any:
-        parameters = self.param_groups[0]["params"]
-        self.seen.append([_gradient(parameter).clone() for parameter in parameters])
-        return super().step(closure)
-
-
-def _gradient(parameter: Tensor) -> Tensor:
-    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-
-
-def _norm(gradients: Sequence[Tensor]) -> float:
-    return float(torch.cat([gradient.flatten() for gradient in gradients]).norm())
-
-
-def _shortened(gradients: Sequence[Tensor], longest: float) -> list[Tensor]:
-    """Return the gradients, by one factor, such that they are together no longer than this."""
-    norm = _norm(gradients)
-    return [gradient * min(1.0, longest / norm) if norm else gradient for gradient in gradients]
-
-
-def _close(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
-    return all(torch.allclose(a, b, 1e-3, 1e-6) for a, b in zip(some, others, strict=True))
-
-
 @_parts.part("bug hunt", "training_step")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
     """Watch a training step: what the model reads, what is averaged, what moves the weights."""
@@ -1513,7 +1462,7 @@ def _watch(
     candidate: object, src_lengths: Sequence[int], tgt_lengths: Sequence[int], clip_norm: float
 ) -> None:
     inside = _small_model(dropout=0.0)
-    model, optimizer = _RecordingModel(inside), _RecordingOptimizer(inside, 0.5)
+    model, optimizer = RecordingModel(inside), RecordingOptimizer([inside.parameters()], 0.5)
     model.eval()  # as a validation leaves it
 
     def step(src: Tensor, tgt: Tensor, clip_norm: float) -> object:
@@ -1529,53 +1478,18 @@ def _watch(
         twin.train()
         expected = tasks.teacher_forced_loss(twin, Batch(src, tgt))
         gradients = list(torch.autograd.grad(expected, list(twin.parameters())))
-        for notes in (model.read, model.masks, model.trained, optimizer.seen):
-            notes.clear()
+        model.forget()
+        optimizer.seen.clear()
         answer = call(step if callable(candidate) else candidate, asked)
-        _examine_reading(model, src, tgt, asked)
+        examine_reading(model, [(src, tgt)], asked)
         _examine_loss(answer, model, twin, src, tgt, float(expected.detach()), asked)
-        _examine_update(optimizer, gradients, before, clip_norm, asked)
+        examine_update(optimizer, gradients, before, clip_norm, asked)
         before = optimizer.seen[0]
-
-
-def _refused(why: str, asked: Mapping[str, object], measured: str = "") -> CheckFailed:
-    lines = [f"  {why}", describe(asked)]
-    return CheckFailed("\n".join([*lines, f"  measured    {measured}"] if measured else lines))
-
-
-def _examine_reading(
-    model: _RecordingModel, src: Tensor, tgt: Tensor, asked: Mapping[str, object]
-) -> None:
-    if len(model.read) != 1:
-        raise _refused(f"decode is called {len(model.read)} times; once a step is enough.", asked)
-    read = model.read[0]
-    if not torch.equal(read, tgt[:, :-1]):
-        why = "The decoder does not read what comes before each label."
-        if torch.equal(read, tgt[:, 1:]):
-            why = (
-                "The target leaks: the decoder reads the labels, and each is the very word that it "
-                "is to predict."
-            )
-        elif torch.equal(read, tgt):
-            why = "The decoder reads END, after which nothing comes. The inputs are tgt[:, :-1]."
-        raise _refused(f"Inputs: {why}", asked, f"the decoder reads {show(read)}")
-    if not all(torch.equal(mask, model.source_mask(src)) for mask in model.masks):
-        raise _refused(
-            "Mask: the encoder reads padding of the source like words. It and the decoder get "
-            "model.source_mask(src), which is True at real tokens.",
-            asked,
-        )
-    if not all(model.trained):
-        raise _refused(
-            "Mode: the model reads in evaluation mode, in which dropout is off. A step of "
-            "training begins with model.train().",
-            asked,
-        )
 
 
 def _examine_loss(
     answer: object,
-    model: _RecordingModel,
+    model: RecordingModel,
     twin: Seq2Seq,
     src: Tensor,
     tgt: Tensor,
@@ -1583,7 +1497,7 @@ def _examine_loss(
     asked: Mapping[str, object],
 ) -> None:
     if type(answer) is Tensor and answer.requires_grad:
-        raise _refused(
+        raise refused(
             "Loss: what is returned still holds the whole graph of its step, and a log of such "
             "losses fills the memory. Return a number: .item().",
             asked,
@@ -1607,56 +1521,3 @@ def _examine_loss(
         ),
     ]
     expect_value(given, expected, "the loss", asked, twins, hint)
-
-
-def _examine_update(
-    optimizer: _RecordingOptimizer,
-    gradients: Sequence[Tensor],
-    before: Sequence[Tensor],
-    clip_norm: float,
-    asked: Mapping[str, object],
-) -> None:
-    if len(optimizer.seen) != 1:
-        raise _refused(
-            f"Update: optimizer.step() is called {len(optimizer.seen)} times a step of training, "
-            "expected once.",
-            asked,
-        )
-    seen, norm = optimizer.seen[0], _norm(gradients)
-    if _close(seen, _shortened(gradients, clip_norm)):
-        return
-    if _norm(seen) == 0:
-        why = (
-            "the weights do not move: when the optimizer steps, there are no gradients. Does "
-            "zero_grad stand between backward and step?"
-        )
-    elif _close(seen, gradients):
-        why = (
-            "the gradients are not shortened when the weights move. Clipping stands between "
-            "backward and optimizer.step(): before it is too early, after it too late."
-        )
-    elif norm < clip_norm and _close(seen, [gradient * clip_norm / norm for gradient in gradients]):
-        why = "gradients that are short enough are made longer. Clipping leaves them as they are."
-    elif before:
-        why = (
-            "the gradients of the step before are still there, and backward adds to them. Call "
-            "optimizer.zero_grad() before backward."
-        )
-    elif _close(seen, [_shortened([gradient], clip_norm)[0] for gradient in gradients]):
-        why = (
-            "each gradient is shortened by itself, which turns the direction. Their common norm is "
-            "what counts: clip_grad_norm_ of all parameters at once."
-        )
-    elif _close(seen, [gradient.clamp(-clip_norm, clip_norm) for gradient in gradients]):
-        why = (
-            "each number of the gradients is cut off by itself, which turns the direction. All are "
-            "to be shortened by one factor: clip_grad_norm_."
-        )
-    else:
-        why = "these are not the gradients of the mean loss, shortened together to clip_norm."
-    raise _refused(
-        f"Update: {why}",
-        asked,
-        f"a norm of {_norm(seen):.3g}; the batch's own gradient has {norm:.3g}, shortened to "
-        f"{min(norm, clip_norm):.3g}",
-    )
