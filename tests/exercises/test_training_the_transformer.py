@@ -1,0 +1,160 @@
+"""The checks of 16_training_the_transformer, beyond what its bank of answers proves."""
+
+import math
+
+import pytest
+import right_answers_16 as right
+import torch
+import wrong_answers_16 as wrong
+from assignments import message
+
+from attentively.checkpoints import Checkpoint
+from attentively.checks import CheckFailed, Part, recorded_runs, token_limits
+from attentively.checks import training_the_transformer as checks
+from attentively.checks.recording import RecordingModel, RecordingOptimizer
+from attentively.data.batches import Batch
+from attentively.losses import cross_entropy
+from attentively.schedules import paper_learning_rate
+from attentively.training import Trainer, TrainingConfig
+
+MODULES = (checks, token_limits)
+
+
+def test_each_part_has_ten_wrong_answers_or_more():
+    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+
+
+def test_ready_says_so(capsys):
+    checks.ready()
+    assert capsys.readouterr().out.endswith("The ids: PAD 0, START 2, END 3. Ready.\n")
+
+
+@pytest.mark.timeout(400)  # it goes through the whole bank
+def test_every_known_mistake_is_one_that_the_bank_makes():
+    parts = {name: part for name, part in vars(checks).items() if isinstance(part, Part)}
+    said = " ".join(
+        " ".join(message(parts[name], answer).split())
+        for name, answers in wrong.WRONG.items()
+        for answer, _ in answers
+    )
+    diagnoses = {
+        entry if isinstance(entry, str) else entry.diagnosis
+        for module in MODULES
+        for name, table in vars(module).items()
+        if name.endswith(("_WAYS", "_TWINS"))
+        for entry in table
+    }
+    assert len(diagnoses) > 60
+    assert [diagnosis for diagnosis in sorted(diagnoses) if diagnosis not in said] == []
+
+
+# What the checks compare with is what the package does
+
+
+def test_the_steps_are_those_of_the_packages_trainer():
+    examples = checks.sentences("train", 24)
+    model, twin = (checks.untrained(d_model=16) for _ in range(2))
+    peak = paper_learning_rate(16, 3)
+    config = TrainingConfig(
+        steps=4, learning_rate=peak, schedule="inverse_square_root", warm_up_steps=3,
+        beta2=0.98, epsilon=1e-9, clip_norm=0.7, label_smoothing=0.1, accumulate=2,
+    )  # fmt: skip
+    trainer = Trainer(Checkpoint(twin, None, None), examples, examples[:2], config, progress=False)
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    for step in range(1, 5):
+        parts: list[Batch] = trainer._parts(range(6 * step - 6, 6 * step))
+        assert len(parts) == 2
+        expected = trainer._update(parts)
+        trainer.step += 1
+        rate = right.learning_rate(step, 16, 3)
+        said = right.update(model, optimizer, parts, rate, 0.7, 0.1)
+        assert said == pytest.approx(expected.item(), rel=1e-4)
+    for one, other in zip(model.parameters(), twin.cpu().parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+def test_the_loss_of_part_1_is_the_packages():
+    logits = torch.randn(3, 5, 7)
+    targets = torch.tensor([[3, 4, 5, 6, 1], [2, 2, 0, 0, 0], [6, 0, 0, 0, 0]])
+    expected = cross_entropy(logits, targets, 0, 0.2)
+    torch.testing.assert_close(checks._mean_loss(logits, targets, 0, 0.2), expected)
+
+
+@pytest.mark.parametrize(("smoothing", "size"), [(0.1, 5), (0.7, 3), (0.0, 4)])
+def test_no_logits_have_a_lower_smoothed_loss_than_the_best(smoothing, size):
+    loss, perplexity = checks._best(smoothing, size)
+    target = torch.tensor([[1]])
+    taught = right.smoothed_targets(target, size, smoothing)
+    found = cross_entropy(taught.clamp(min=1e-30).log(), target, -1, smoothing).item()
+    assert found == pytest.approx(loss, abs=1e-5)
+    assert taught[0, 0, 1].item() == pytest.approx(1 / perplexity)
+    for seed in range(20):
+        torch.manual_seed(seed)
+        other = taught.clamp(min=1e-9).log() + 0.3 * torch.randn(size)
+        assert cross_entropy(other, target, -1, smoothing).item() >= loss - 1e-6
+
+
+@pytest.mark.parametrize("case", checks._ASKED_RATES + checks._FURTHER_RATES)
+def test_steps_are_counted_as_one_would_count_them(case):
+    assert checks._kept(*case) == right.steps_by_counting(*case)
+    rate, d_model, warm_up_steps = case
+    scaled = rate * math.sqrt(d_model)
+    for edge in (scaled * warm_up_steps**1.5, scaled**-2):
+        assert abs(edge - round(edge)) > 0.01  # no step has this rate itself, so no tie
+
+
+def test_batches_hold_their_limit_and_lose_nothing():
+    sizes = [(1 + 7 * n % 11, 1 + 5 * n % 13) for n in range(90)]
+    batches = token_limits.cut(sizes, 40)
+    assert sorted(index for batch in batches for index in batch) == list(range(90))
+    widths = [max(max(sizes[index]) for index in batch) for batch in batches]
+    assert all(len(batch) * w <= 40 for batch, w in zip(batches, widths, strict=True))
+    ways = token_limits.fixed(sizes, 40), token_limits.losing(sizes, 40)
+    assert all(other != batches for other in ways)
+
+
+# The recorded runs
+
+
+def test_each_fault_is_there_in_every_setting():
+    runs = recorded_runs.runs_of(0)
+    faults = [fault for fault, _ in runs]
+    number = len(recorded_runs.SIGNS)
+    assert len(runs) == 3 * number
+    for first in range(0, len(runs), number):
+        assert faults[first : first + number] == list(recorded_runs.SIGNS)
+    assert {len(log) for _, log in runs} == {10}
+
+
+def test_what_is_shown_is_not_what_is_checked():
+    shown = checks.logs()
+    assert sorted(shown) == list("ABCDEFG")
+    assert {checks.fault_of(letter) for letter in shown} == set(recorded_runs.SIGNS)
+    assert all(log not in shown.values() for _, log in recorded_runs.runs_of(1))
+
+
+def test_an_answer_learned_from_the_logs_that_are_shown_does_not_pass():
+    by_heart = {str(log): checks.fault_of(letter) for letter, log in checks.logs().items()}
+    with pytest.raises(CheckFailed, match="you call 'none'"):
+        checks.diagnosis(lambda log: by_heart.get(str(log), "none"))
+
+
+# The witnesses
+
+
+def test_a_recording_model_answers_as_the_model_inside():
+    inside = checks.untrained()
+    model = RecordingModel(inside)
+    optimizer = RecordingOptimizer([inside.parameters()], 0.1)
+    src, tgt = torch.tensor([[5, 6, 3]]), torch.tensor([[2, 5, 6, 3]])
+    mask = model.source_mask(src)
+    found = model.decode(tgt, model.encode(src, mask), mask).logits
+    expected = inside.decode(tgt, inside.encode(src, mask), mask).logits
+    torch.testing.assert_close(found, expected)
+    assert [each.tolist() for each in model.read] == [tgt.tolist()]
+    found.sum().backward()
+    optimizer.step()
+    assert optimizer.rates == [[0.1]]
+    assert len(optimizer.seen[0]) == len(list(inside.parameters()))
+    model.forget()
+    assert model.read == model.masks == model.trained == []

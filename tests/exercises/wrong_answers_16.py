@@ -1,0 +1,654 @@
+"""Plausible wrong answers to 16_training_the_transformer, with words of the message of each."""
+
+import inspect
+import math
+
+import torch
+from right_answers_16 import (
+    at_best,
+    diagnose,
+    learning_rate,
+    mean_weights,
+    padding_share,
+    smoothed_loss,
+    smoothed_targets,
+    steps_at,
+    token_batches,
+    update,
+)
+from torch import nn
+from torch.nn import functional as F
+
+from attentively.losses import cross_entropy
+from attentively.vocabulary import PAD_ID
+
+# Part 1
+
+
+def taught_by(kept, spread, right_too=True, without=()):
+    """A distribution: what the right word keeps, and what each word gets of the rest."""
+
+    def targets_of(targets, vocab_size, smoothing):
+        one_hot = F.one_hot(targets, vocab_size).float()
+        rest = torch.full(one_hot.shape, spread(smoothing, vocab_size))
+        for word in without:
+            rest[..., word] = 0
+        return kept(smoothing) * one_hot + (rest if right_too else rest * (1 - one_hot))
+
+    return targets_of
+
+
+def less(s):
+    return 1 - s
+
+
+over_others = taught_by(less, lambda s, k: s / (k - 1), right_too=False)
+without_right = taught_by(less, lambda s, k: s / k, right_too=False)
+all_and_more = taught_by(lambda s: 1.0, lambda s, k: s / k)
+all_to_each = taught_by(less, lambda s, k: s)
+exchanged = taught_by(lambda s: s, lambda s, k: (1 - s) / k)
+one_hot = taught_by(lambda s: 1.0, lambda s, k: 0.0)
+of_one_less = taught_by(less, lambda s, k: s / (k - 1))
+annotated = taught_by(less, lambda s, k: s / (k - 2), right_too=False, without=[PAD_ID])
+without_pad = taught_by(less, lambda s, k: s / (k - 1), without=[PAD_ID])
+pad_dropped = taught_by(less, lambda s, k: s / k, without=[PAD_ID])
+
+
+def flattened(targets, vocab_size, smoothing):
+    return smoothed_targets(targets, vocab_size, smoothing).flatten(0, -2)
+
+
+def targets_in_place(targets, vocab_size, smoothing):
+    taught = smoothed_targets(targets, vocab_size, smoothing)
+    targets += 0 * targets + 1
+    return taught
+
+
+def loss_by(over=None, surprise=None, targets_of=smoothed_targets, pad=None):
+    """A loss one of whose steps is another."""
+
+    def loss(logits, targets, pad_id, smoothing):
+        taught = targets_of(targets, logits.size(-1), smoothing)
+        said = surprise(logits, smoothing) if surprise else -logits.log_softmax(-1)
+        losses = (taught * said).sum(dim=-1)
+        real = targets != (pad_id if pad is None else pad)
+        return over(losses, real) if over else losses[real].mean()
+
+    return loss
+
+
+def over_all_dimensions(logits, targets, pad_id, smoothing):
+    taught = smoothed_targets(targets, logits.size(-1), smoothing)
+    return -(taught * logits.log_softmax(-1))[targets != pad_id].mean()
+
+
+def naive(logits, targets, pad_id, smoothing):
+    taught = smoothed_targets(targets, logits.size(-1), smoothing)
+    return -(taught * logits.softmax(-1).log()).sum(-1)[targets != pad_id].mean()
+
+
+def smoothed_prediction(logits, targets, pad_id, smoothing):
+    said = (1 - smoothing) * logits.softmax(-1) + smoothing / logits.size(-1)
+    right = said.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -right.log()[targets != pad_id].mean()
+
+
+def plain_loss(logits, targets, pad_id, smoothing):
+    return cross_entropy(logits, targets, pad_id)
+
+
+def as_number(logits, targets, pad_id, smoothing):
+    return smoothed_loss(logits, targets, pad_id, smoothing).item()
+
+
+def detached(logits, targets, pad_id, smoothing):
+    return smoothed_loss(logits.detach(), targets, pad_id, smoothing)
+
+
+def each_loss(logits, targets, pad_id, smoothing):
+    return loss_by(over=lambda losses, real: losses)(logits, targets, pad_id, smoothing)
+
+
+def of_pytorch_with_padding(logits, targets, pad_id, smoothing):
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing)
+
+
+SMOOTHING = [
+    ((over_others, smoothed_loss), "smoothed_targets: The rest is spread over the other words"),
+    ((without_right, smoothed_loss), "the right word gets its share of the rest too"),
+    ((all_and_more, smoothed_loss), "the right word keeps 1 - smoothing"),
+    ((all_to_each, smoothed_loss), "Every word gets all of the smoothing"),
+    ((exchanged, smoothed_loss), "smoothed_targets: smoothing and 1 - smoothing have changed"),
+    ((one_hot, smoothed_loss), "smoothed_targets: Nothing is smoothed"),
+    ((of_one_less, smoothed_loss), "The rest is spread over vocab_size - 1 words"),
+    ((annotated, smoothed_loss), "The padding token gets nothing of the rest"),
+    ((without_pad, smoothed_loss), "The padding token gets nothing of the rest"),
+    ((pad_dropped, smoothed_loss), "The padding token gets nothing of the rest"),
+    ((flattened, smoothed_loss), "The shape of the distributions is (6, 5), expected (2, 3, 5)"),
+    ((targets_in_place, smoothed_loss), "Your code changes its input targets"),
+    ((lambda *given: None, smoothed_loss), "None: is there a `return`?"),
+    ((smoothed_targets, of_pytorch_with_padding), "Padding is counted like a word"),
+    ((smoothed_targets, loss_by(over=lambda losses, real: losses[real].sum() / real.numel())),
+     "but is counted below"),
+    ((smoothed_targets, loss_by(over=lambda losses, real: losses[real].sum())), "This is a sum"),
+    ((smoothed_targets,
+      loss_by(over=lambda losses, real: ((losses * real).sum(1) / real.sum(1)).mean())),
+     "This is the mean of the sentences' means"),
+    ((smoothed_targets, loss_by(over=lambda losses, real: losses[real].sum() / len(losses))),
+     "divided by the number of its sentences"),
+    ((smoothed_targets, loss_by(pad=0)), "Padding is looked for under the id 0"),
+    ((smoothed_targets, loss_by(surprise=lambda x, _: x.log_softmax(-1))), "The sign is missing"),
+    ((smoothed_targets, loss_by(surprise=lambda x, _: -x.softmax(-1))), "The logarithm is missing"),
+    ((smoothed_targets, loss_by(surprise=lambda x, _: -x)), "The softmax is missing"),
+    ((smoothed_targets, loss_by(surprise=lambda x, _: -x.softmax(-1).log_softmax(-1))),
+     "The softmax is taken twice"),
+    ((smoothed_targets, smoothed_prediction), "What the model says is smoothed"),
+    ((smoothed_targets, over_all_dimensions), "The mean goes over the vocabulary too"),
+    ((smoothed_targets, plain_loss), "smoothed_loss: Nothing is smoothed"),
+    ((smoothed_targets, loss_by(targets_of=over_others)),
+     "smoothed_loss: The rest is spread over the other words only"),
+    ((smoothed_targets, loss_by(targets_of=annotated)),
+     "smoothed_loss: The padding token gets nothing of the rest"),
+    ((smoothed_targets, naive), "Of scores far apart softmax gives a 0"),
+    ((smoothed_targets, as_number), "Expected the loss as a torch.Tensor, got a float"),
+    ((smoothed_targets, detached), "no gradient flows through them"),
+    ((smoothed_targets, each_loss), "The shape of the loss is (1, 1), expected ()"),
+]  # fmt: skip
+
+# Part 2
+
+
+def rate_by(left=-0.5, right=-1.5, model=-0.5, choose=min, shift=0):
+    """A schedule whose exponents are others."""
+
+    def rate(step, d_model, warm_up_steps):
+        n = step + shift
+        return d_model**model * choose(n**left, n * warm_up_steps**right)
+
+    return rate
+
+
+def flat_after(step, d_model, warm_up_steps):
+    return d_model**-0.5 * min(warm_up_steps**-0.5, step * warm_up_steps**-1.5)
+
+
+def from_zero(step, d_model, warm_up_steps):
+    n = step - 1
+    return 0.0 if n == 0 else learning_rate(n, d_model, warm_up_steps)
+
+
+def share(step, d_model, warm_up_steps):
+    return min(step / warm_up_steps, (warm_up_steps / step) ** 0.5)
+
+
+def whole(step, d_model, warm_up_steps):
+    return round(learning_rate(step, d_model, warm_up_steps), 4)
+
+
+SCHEDULE = [
+    (rate_by(choose=max), "The larger of the two is taken"),
+    (rate_by(choose=lambda one, other: other), "The rate only rises"),
+    (rate_by(choose=lambda one, other: one), "There is no warm-up"),
+    (flat_after, "After the warm-up the rate stays as it is"),
+    (rate_by(model=0), "The factor d_model^(-0.5) is missing"),
+    (rate_by(model=0.5), "belongs below the line"),
+    (rate_by(model=-1), "d_model is taken without a root"),
+    (rate_by(shift=1), "The steps are counted from 0 here"),
+    (from_zero, "The steps are counted from 0 here"),
+    (rate_by(right=-1), "In the warm-up this divides by warm_up_steps"),
+    (share, "This is the share of the highest rate"),
+    (rate_by(right=-0.5), "The exponent of warm_up_steps is -0.5"),
+    (whole, "This is not what is expected of the learning rate"),
+    (lambda *given: None, "None: is there a `return`?"),
+    (lambda *given: 1 / 0, "Your code raises ZeroDivisionError"),
+]
+
+# Part 3
+
+
+def cut_by(key=max, reverse=False, length=max, fits=lambda needed, limit: needed <= limit):
+    """Batches of which one rule is another."""
+
+    def batches_of(sizes, limit):
+        order = list(range(len(sizes)))
+        if key:
+            order.sort(key=lambda index: key(sizes[index]), reverse=reverse)
+        batches = []
+        for index in order:
+            inside = [length(sizes[i]) for i in [*batches[-1], index]] if batches else []
+            if not batches or not fits(len(inside) * max(inside), limit):
+                batches.append([])
+            batches[-1].append(index)
+        return batches
+
+    return batches_of
+
+
+def without_padding(sizes, limit):
+    batches, held = [], 0
+    for index in sorted(range(len(sizes)), key=lambda index: max(sizes[index])):
+        if not batches or held + max(sizes[index]) > limit:
+            batches.append([])
+            held = 0
+        batches[-1].append(index)
+        held += max(sizes[index])
+    return batches
+
+
+def of_lengths(sizes, limit):
+    return [[sizes[index] for index in batch] for batch in token_batches(sizes, limit)]
+
+
+def without_last(sizes, limit):
+    return token_batches(sizes, limit)[:-1]
+
+
+def with_empty(sizes, limit):
+    return [[], *token_batches(sizes, limit)]
+
+
+def equal_numbers(sizes, limit):
+    order = sorted(range(len(sizes)), key=lambda index: max(sizes[index]))
+    number = limit // max(max(size) for size in sizes)
+    return [order[i : i + number] for i in range(0, len(order), number)]
+
+
+def forgetful(sizes, limit):
+    batches = [[]]
+    for index in sorted(range(len(sizes)), key=lambda index: max(sizes[index])):
+        if (len(batches[-1]) + 1) * max(sizes[index]) <= limit:
+            batches[-1].append(index)
+        else:
+            batches.append([])
+    return batches
+
+
+def sorting_the_input(sizes, limit):
+    sizes.sort(key=max)
+    return token_batches(sizes, limit)
+
+
+def as_it_comes(sizes, limit):
+    return [[index] for index in range(len(sizes))]
+
+
+def one_batch(sizes, limit):
+    return [sorted(range(len(sizes)), key=lambda index: max(sizes[index]))]
+
+
+def share_by(sides=(0, 1), of=lambda padding, n: padding / n, width=None, total=True):
+    """A share of padding of which one step is another."""
+
+    def share_of(batches, sizes):
+        counted = []
+        for batch in batches:
+            inside = [sizes[index] for index in batch]
+            wide = [width(inside)] * 2 if width else [max(each) for each in zip(*inside)]  # noqa: B905
+            positions = sum(len(inside) * wide[side] for side in sides)
+            counted.append((positions - sum(s[i] for s in inside for i in sides), positions))
+        if not total:
+            return sum(p / n for p, n in counted) / len(counted)
+        return of(sum(p for p, _ in counted), sum(n for _, n in counted))
+
+    return share_of
+
+
+def of_longest_of_all(batches, sizes):
+    return padding_share([[index for batch in batches for index in batch]], sizes)
+
+
+BATCHING = [
+    ((cut_by(key=None), padding_share), "The sentences are not sorted"),
+    ((cut_by(reverse=True), padding_share), "The longest come first"),
+    ((cut_by(key=lambda size: size[0]), padding_share), "They are sorted by the source alone"),
+    ((cut_by(key=lambda size: size[1]), padding_share), "They are sorted by the target alone"),
+    ((cut_by(key=sum), padding_share), "They are sorted by both sides together"),
+    ((cut_by(key=lambda size: size), padding_share), "They are sorted by the source first"),
+    ((cut_by(fits=lambda needed, limit: needed < limit), padding_share),
+     "A batch that is just full may stay"),
+    ((without_padding, padding_share), "The tokens are counted without padding"),
+    ((cut_by(length=sum), padding_share), "Both sides are added up"),
+    ((cut_by(length=lambda size: size[0]), padding_share), "Only the source is counted"),
+    ((cut_by(length=lambda size: size[1]), padding_share), "Only the target is counted"),
+    ((of_lengths, padding_share), "The lengths are returned"),
+    ((without_last, padding_share), "The last batch is missing"),
+    ((with_empty, padding_share), "The first batch is empty"),
+    ((equal_numbers, padding_share), "Each batch has as many sentences"),
+    ((forgetful, padding_share), "A sentence that does not fit is lost"),
+    ((sorting_the_input, padding_share), "Your code changes its input sizes"),
+    ((as_it_comes, padding_share), "Shortest first"),
+    ((one_batch, padding_share), "The batch [0, 2, 1] takes 15 positions, more than 6"),
+    ((lambda *given: [[0, 0], [1]], padding_share), "Each index stands in one batch, once"),
+    ((lambda *given: 3, padding_share), "Expected the batches as a list, got an int"),
+    ((token_batches, share_by(sides=[0])), "padding_share: Only the sources are counted"),
+    ((token_batches, share_by(sides=[1])), "padding_share: Only the targets are counted"),
+    ((token_batches, share_by(of=lambda p, n: 1 - p / n)), "This is the share of the words"),
+    ((token_batches, share_by(of=lambda p, n: p / (n - p))), "The padding is divided by the words"),
+    ((token_batches, share_by(of=lambda p, n: p)), "This is how much padding there is"),
+    ((token_batches, share_by(of=lambda p, n: 100 * p / n)), "It comes in percent"),
+    ((token_batches, share_by(total=False)), "This is the mean of the batches' shares"),
+    ((token_batches, share_by(width=lambda inside: max(map(max, inside)))),
+     "Both sides are padded to one length here"),
+    ((token_batches, of_longest_of_all), "Everything is padded to the longest sentence of all"),
+    ((token_batches, lambda *given: None), "None: is there a `return`?"),
+]  # fmt: skip
+
+# Part 4
+
+
+def changed(*changes):
+    """The right step with some of its words replaced."""
+    text = inspect.getsource(update)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    namespace = dict(globals())
+    exec(text, namespace)
+    return namespace["update"]
+
+
+CLIP = "    nn.utils.clip_grad_norm_(model.parameters(), clip_norm)\n"
+BACKWARD = "        loss.backward()\n"
+FORGET = "    optimizer.zero_grad()\n"
+SHARE = "share = int((labels != PAD_ID).sum()) / words"
+RATE = '    for group in optimizer.param_groups:\n        group["lr"] = rate\n'
+
+
+def clamping(parameters, most):
+    for each in parameters:
+        if each.grad is not None:
+            each.grad.clamp_(-most, most)
+
+
+def one_by_one(parameters, most):
+    for each in parameters:
+        nn.utils.clip_grad_norm_([each], most)
+
+
+def to_exactly(parameters, most):
+    gradients = [each.grad for each in parameters if each.grad is not None]
+    length = torch.cat([gradient.flatten() for gradient in gradients]).norm()
+    for gradient in gradients:
+        gradient.mul_(most / length)
+
+
+def adding_in_place(states):
+    total = states[0]
+    for state in states[1:]:
+        for name in total:
+            total[name] += state[name]
+    return {name: tensor / len(states) for name, tensor in total.items()}
+
+
+def mixed(how):
+    def mean(states):
+        return {name: how(torch.stack([s[name] for s in states])) for name in states[0]}
+
+    return mean
+
+
+def halving(states):
+    found = states[0]
+    for state in states[1:]:
+        found = {name: (found[name] + state[name]) / 2 for name in found}
+    return found
+
+
+def as_list(states):
+    return list(mean_weights(states).values())
+
+
+def one_name(states):
+    name = next(iter(states[0]))
+    return {name: mean_weights(states)[name]}
+
+
+TRAINING = [
+    ((changed(("    model.train()\n", "")), mean_weights), "Mode: the model reads in evaluation"),
+    ((changed(("    model.train()\n", "    model.eval()\n")), mean_weights), "Mode: the model"),
+    ((changed(("model.decode(tgt[:, :-1]", "model.decode(tgt[:, 1:]")), mean_weights),
+     "The target leaks"),
+    ((changed(("model.decode(tgt[:, :-1]", "model.decode(tgt"), ("labels = tgt[:, 1:]",
+       "labels = F.pad(tgt[:, 1:], (0, 1), value=PAD_ID)")), mean_weights),
+     "The decoder reads END"),
+    ((changed(("mask = model.source_mask(src)",
+       "mask = torch.ones_like(model.source_mask(src))")), mean_weights),
+     "Mask: the encoder reads"),
+    ((changed(("in parts:\n        mask", "in parts[:1]:\n        mask")), mean_weights),
+     "decode is called 1 times; once for each of the 2 parts"),
+    ((changed(("    total = 0.0\n", "    total = 0.0\n    parts = parts * 2\n")), mean_weights),
+     "decode is called 2 times; once a step"),
+    ((changed((SHARE, "share = 1 / len(parts)")), mean_weights), "the mean of the parts' means"),
+    ((changed((SHARE, "share = 1")), mean_weights), "the means of the parts are added up"),
+    ((changed((SHARE, "share = int((labels != PAD_ID).sum())")), mean_weights),
+     "this is a sum over all words"),
+    ((changed(("total += loss.item()", "total = loss.item() / share")), mean_weights),
+     "Loss: only the last part is left"),
+    ((changed(("total += loss.item()", "total = loss.item()")), mean_weights),
+     "Loss: only the last part is left, with its share"),
+    ((changed(("total += loss.item()", "total = total or loss.item() / share")), mean_weights),
+     "Loss: only the first part is read"),
+    ((changed(("cross_entropy(logits, labels, PAD_ID, smoothing)",
+       "cross_entropy(logits, labels, PAD_ID)")), mean_weights), "Loss: nothing is smoothed"),
+    ((changed(("cross_entropy(logits, labels, PAD_ID, smoothing)",
+       "cross_entropy(logits, labels, -1, smoothing)"),
+      ("(labels != PAD_ID).sum()", "labels.numel()"),
+      ("(tgt[:, 1:] != PAD_ID).sum()", "tgt[:, 1:].numel()")), mean_weights),
+     "Loss: padding is counted like words"),
+    ((changed(("total += loss.item()", "total = total + loss")), mean_weights),
+     "still holds the whole graph"),
+    ((changed(("    return total", "    return None")), mean_weights),
+     "Expected the loss as a float, got None"),
+    ((changed((RATE, "")), mean_weights), "Rate: the weights do not move at `rate`"),
+    ((changed((RATE, '    optimizer.param_groups[0]["lr"] = rate\n')), mean_weights),
+     "Rate: only some of the weights move"),
+    ((changed((RATE, ""), ("    return total", f"{RATE}    return total")), mean_weights),
+     "Rate: the weights do not move at `rate`"),
+    ((changed((FORGET, "")), mean_weights), "the gradients of the step before are still there"),
+    ((changed((BACKWARD, f"    {FORGET}{BACKWARD}")), mean_weights),
+     "Update: only the last part is left"),
+    ((changed((CLIP, f"{CLIP}{FORGET}")), mean_weights), "the weights do not move: when"),
+    ((changed((CLIP, "")), mean_weights), "the gradients are not shortened"),
+    ((changed((BACKWARD, f"{BACKWARD}    {CLIP}"), (f"\n{CLIP}", "\n")), mean_weights),
+     "the gradients are shortened after each part"),
+    ((changed((CLIP, "    clamping(model.parameters(), clip_norm)\n")), mean_weights),
+     "each number of the gradients is cut off"),
+    ((changed((CLIP, "    one_by_one(model.parameters(), clip_norm)\n")), mean_weights),
+     "each gradient is shortened by itself"),
+    ((changed((CLIP, "    to_exactly(model.parameters(), clip_norm)\n")), mean_weights),
+     "gradients that are short enough are made longer"),
+    ((changed((BACKWARD, f"{BACKWARD}        optimizer.step()\n")), mean_weights),
+     "optimizer.step() is called 2 times"),
+    ((changed(("    optimizer.step()\n", "")), mean_weights), "optimizer.step() is called 0 times"),
+    ((changed((BACKWARD, "        (2 * loss).backward()\n")), mean_weights),
+     "these are not the gradients of the mean loss"),
+    ((update, mixed(lambda each: each.sum(0))), "mean_weights: This is the sum, not the mean"),
+    ((update, lambda states: states[-1]), "mean_weights: These are the last weights alone"),
+    ((update, lambda states: states[0]), "mean_weights: These are the first weights alone"),
+    ((update, halving), "Each state halves what came before"),
+    ((update, mixed(torch.mean)), "One number is returned for all of a tensor"),
+    ((update, mixed(lambda each: each.sum(0) / (len(each) - 1))), "The divisor is too small"),
+    ((update, mixed(lambda each: each[:2].mean(0))), "The first two weights alone have entered"),
+    ((update, mixed(lambda each: each.median(0).values)), "This is the median, not the mean"),
+    ((update, adding_in_place), "Your code changes its input states"),
+    ((update, as_list), "Expected a dict from names to tensors, got list"),
+    ((update, one_name), "The names are not those of the states"),
+]  # fmt: skip
+
+# Part 5
+
+
+def instead(**answers):
+    """The right diagnosis, but for some faults, which are called otherwise."""
+    names = {name.replace("_", " "): answer for name, answer in answers.items()}
+
+    def diagnosis(log):
+        found = diagnose(log)
+        return names.get(found, found)
+
+    return diagnosis
+
+
+def by_last_loss(log):
+    """It takes a high training loss at the end for a rate that is too high."""
+    return "rate too high" if log[-1]["train_loss"] > 0.2 else diagnose(log)
+
+
+def by_gap(log):
+    """It takes every gap between the two losses for learning by heart."""
+    gap = log[-1]["validation_loss"] > 1.3 * log[-1]["train_loss"]
+    return "learned by heart" if gap else diagnose(log)
+
+
+def by_words(log):
+    """It looks at accuracy alone."""
+    return "none" if log[-1]["accuracy"] > 0.9 else diagnose(log)
+
+
+DIAGNOSIS = [
+    (instead(future_seen="none"), "you call 'none' is 'future seen'"),
+    (instead(answer_read="learned by heart"), "is 'answer read'"),
+    (instead(learned_by_heart="answer read"), "is 'learned by heart'"),
+    (instead(rate_too_high="gradients kept"), "is 'rate too high'"),
+    (instead(gradients_kept="rate too high"), "the gradient grows longer and longer"),
+    (instead(padding_counted="none"), "you call 'none' is 'padding counted'"),
+    (instead(none="padding counted"), "you call 'padding counted' is 'none'"),
+    (by_words, "you call 'none' is 'future seen'"),
+    (by_gap, "you call 'learned by heart' is 'answer read'"),
+    (by_last_loss, "you call 'rate too high' is 'gradients kept'"),
+    (lambda log: "no shift", "Expected one of 'none', 'future seen'"),
+    (lambda log: None, "got None"),
+    (lambda log: log["train_loss"], "Your code raises TypeError"),
+]
+
+# Part 6
+
+
+def best_by(loss=None, perplexity=None):
+    """Both numbers, one of them another."""
+
+    def best(smoothing, vocab_size):
+        found = at_best(smoothing, vocab_size)
+        return (
+            loss(smoothing, vocab_size) if loss else found[0],
+            perplexity(smoothing, vocab_size) if perplexity else found[1],
+        )
+
+    return best
+
+
+def right_of(s, k):
+    return 1 - s + s / k
+
+
+def spread_over_others(s, k):
+    return -(1 - s) * math.log(1 - s) - s * math.log(s / (k - 1))
+
+
+def steps_by(first=math.ceil, last=math.floor, more=1, root=0.5, least=0):
+    def steps(rate, d_model, warm_up_steps):
+        scaled = rate * d_model**root
+        found = last(scaled**-2) - first(scaled * warm_up_steps**1.5) + more
+        return max(found, least)
+
+    return steps
+
+
+def from_the_first(rate, d_model, warm_up_steps):
+    return math.floor((rate * d_model**0.5) ** -2)
+
+
+def in_warm_up(rate, d_model, warm_up_steps):
+    return warm_up_steps - math.ceil(rate * d_model**0.5 * warm_up_steps**1.5) + 1
+
+
+def after_warm_up(rate, d_model, warm_up_steps):
+    return math.floor((rate * d_model**0.5) ** -2) - warm_up_steps
+
+
+def as_fraction(rate, d_model, warm_up_steps):
+    return max(0, (rate * d_model**0.5) ** -2 - rate * d_model**0.5 * warm_up_steps**1.5)
+
+
+def dividing_by_zero(smoothing, vocab_size):
+    other = smoothing / vocab_size
+    right = 1 - smoothing + other
+    return -right * math.log(right) - (vocab_size - 1) * other * math.log(other), 1 / right
+
+
+PREDICTION = [
+    ((best_by(loss=lambda s, k: 0.0), steps_at), "The loss cannot fall to 0"),
+    ((best_by(loss=lambda s, k: -math.log(right_of(s, k))), steps_at),
+     "Only the right word is counted"),
+    ((best_by(loss=lambda s, k: -right_of(s, k) * math.log(right_of(s, k))), steps_at),
+     "Only the right word is counted"),
+    ((best_by(loss=spread_over_others), steps_at), "Here the model gives the right word 1 -"),
+    ((best_by(loss=lambda s, k: math.log(k)), steps_at), "that finds all words alike"),
+    ((best_by(loss=lambda s, k: at_best(s, k)[0] + (k - 2) * s / k * math.log(s / k)), steps_at),
+     "One other word is counted"),
+    ((best_by(loss=lambda s, k: at_best(s, k)[0] - s / k * math.log(s / k)), steps_at),
+     "vocab_size other words are counted"),
+    ((best_by(loss=lambda s, k: at_best(s, k)[0] / math.log(2)), steps_at), "to base 2"),
+    ((best_by(loss=lambda s, k: -at_best(s, k)[0]), steps_at), "The sign is turned"),
+    ((best_by(perplexity=lambda s, k: math.exp(at_best(s, k)[0])), steps_at),
+     "This is e to the smoothed loss"),
+    ((best_by(perplexity=lambda s, k: 1.0), steps_at), "A perplexity of 1 would take certainty"),
+    ((best_by(perplexity=lambda s, k: 1 / (1 - s)), steps_at), "The right word gets its share"),
+    ((best_by(perplexity=right_of), steps_at), "This is the probability of the true word"),
+    ((best_by(perplexity=lambda s, k: -math.log(right_of(s, k))), steps_at),
+     "This is the surprise at the true word"),
+    ((dividing_by_zero, steps_at), "Your code raises ValueError"),
+    ((lambda s, k: at_best(s, k)[0], steps_at), "Expected a pair"),
+    ((at_best, from_the_first), "The steps of the rise are counted from the first on"),
+    ((at_best, in_warm_up), "Only the steps of the warm-up are counted"),
+    ((at_best, after_warm_up), "Only the steps after the warm-up are counted"),
+    ((at_best, steps_by(more=0)), "This is one step too few"),
+    ((at_best, steps_by(first=math.floor)), "This is one step too many"),
+    ((at_best, steps_by(last=math.ceil)), "This is one step too many"),
+    ((at_best, steps_by(root=0)), "d_model is forgotten"),
+    ((at_best, steps_by(root=1)), "d_model is taken without its root"),
+    ((at_best, steps_by(least=-(10**9))), "The rate never gets so high"),
+    ((at_best, as_fraction), "Expected the number of steps as an int, got a float"),
+]  # fmt: skip
+
+WRONG = {
+    "smoothing": SMOOTHING,
+    "schedule": SCHEDULE,
+    "batching": BATCHING,
+    "training": TRAINING,
+    "diagnosis": DIAGNOSIS,
+    "prediction": PREDICTION,
+}
+
+
+def source(*answers, **changes):
+    """Return the source of right answers, with some words replaced."""
+    text = "\n\n".join(inspect.getsource(each) for each in answers)
+    for old, new in changes.values():
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+HANDED_IN = {
+    "every_part_alike": (
+        {"training": source(update, mean_weights, share=(SHARE, "share = 1 / len(parts)"))},
+        ["training-check"],
+        "the mean of the parts' means is taken",
+    ),
+    "spread_over_the_others": (
+        {
+            "smoothing": source(
+                smoothed_targets, smoothed_loss,
+                rest=("+ smoothing / vocab_size", "+ (1 - one_hot) * smoothing / (vocab_size - 1)"),
+            )
+        },
+        ["smoothing-check"],
+        "The rest is spread over the other words only",
+    ),
+    "no_trust_in_early_losses": (
+        {"diagnosis": source(diagnose, early=('return "padding counted"', 'return "none"'))},
+        ["diagnosis-check"],
+        "while few words are right yet",
+    ),
+}  # fmt: skip
