@@ -49,7 +49,7 @@ much lower from the first step on, so the warm-up is taken from a schedule that 
 
 def measure(change: str, seed: int, quick: bool, directory: Path) -> Row:
     """Train one model; return what it foretells and what it translates right."""
-    steps = 10 if quick else STEPS
+    steps = 4 if quick else STEPS
     checkpoint = new_transformer(seed, origin("recipe", seed))
     settings = {**BASE, **CHANGES[change]}
     config = TrainingConfig(steps=steps, validate_every=max(1, steps // 16), seed=seed, **settings)
