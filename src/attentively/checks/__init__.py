@@ -562,6 +562,8 @@ def show(value: object) -> str:
         text = f"[{', '.join(map(show, value))}]"
     if "\n" in text and isinstance(value, dict):
         text = f"{{{', '.join(f'{key!r}: {show(each)}' for key, each in value.items())}}}"
+    if "\n" in text and isinstance(value, nn.Module):
+        text = f"a module of the class {type(value).__name__}"
     return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
 
 

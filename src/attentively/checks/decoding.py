@@ -584,7 +584,7 @@ _TOO_EARLY = (
     "It stops too early. Rule 5: it goes on until beam_size texts are kept and the likeliest "
     "beginning, divided by its own length ** alpha, does not beat the worst of them."
 )
-_SEARCH_FAULTS = {
+SEARCH_FAULTS = {
     "end kept": "END is kept among the tokens. It says that the words are over, and is none.",
     "no penalty": "The length has no part in it. The score is the log-probability divided by "
     "length ** alpha.",
@@ -665,7 +665,7 @@ def beam(candidate: object, thorough: bool = False) -> None:
         answer = _ask(candidate, (step, beam_size, max_len, alpha), shown)
         twins = [
             Twin(said, lambda *_, f=fault, s=step, h=how: _as_lists(search(s, **h, fault=f)))
-            for fault, said in _SEARCH_FAULTS.items()
+            for fault, said in SEARCH_FAULTS.items()
         ]
         if isinstance(answer, list) and any(
             isinstance(pair, list) and -math.inf in pair for pair in answer

@@ -1,0 +1,222 @@
+"""The checks of 17_translating_with_it, beyond what its bank of answers proves."""
+
+import pytest
+import right_answers_17 as right
+import torch
+import wrong_answers_17 as wrong
+from assignments import ASSIGNMENTS, message
+from notebook_tools import ROOT, write
+from torch.utils.flop_counter import FlopCounterMode
+
+from attentively import earlier_parts, multi_head, positional, scaled_dot_product
+from attentively.checkpoints import load_pretrained
+from attentively.checks import CheckFailed, Part, cache_costs, cached_steps, stand_in
+from attentively.checks import translating_with_it as checks
+from attentively.checks.student_modules import shaken, sizes_of
+from attentively.checks.translator import TRANSFORMER
+from attentively.masks import padding_mask
+from attentively.transformer import Transformer, TransformerConfig
+from attentively.vocabulary import START_ID
+from attentively.writing import translate
+from attentively_grader import notebooks
+
+NAME = "17_translating_with_it"
+SENTENCES = [
+    "the cat drank the milk because it was sweet",
+    "the animal did not cross the street because it was too tired",
+    "the dogs eat the bread",
+]
+SRC = torch.tensor([[3, 4, 5, 2, 0], [4, 6, 3, 5, 2]])
+MASK = padding_mask(SRC, 0)
+
+
+def config(norm="pre", d_model=6, num_heads=3, num_layers=2):
+    return TransformerConfig(
+        src_vocab_size=7, tgt_vocab_size=11, d_model=d_model, num_heads=num_heads, d_ff=5,
+        num_layers=num_layers, norm=norm,
+    )  # fmt: skip
+
+
+def stands_in_for(model):
+    made = stand_in.Transformer(*sizes_of(model.config).values()).eval()
+    made.load_state_dict(model.state_dict())
+    return made
+
+
+def test_each_part_has_ten_wrong_answers_or_more():
+    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+
+
+def test_ready_says_so(capsys):
+    checks.ready()
+    assert capsys.readouterr().out.endswith("has 281,984 parameters. Ready.\n")
+
+
+@pytest.mark.timeout(400)  # it goes through the whole bank
+def test_every_known_mistake_is_one_that_the_bank_makes():
+    parts = {name: part for name, part in vars(checks).items() if isinstance(part, Part)}
+    said = " ".join(
+        " ".join(message(parts[name], answer).split())
+        for name, answers in wrong.WRONG.items()
+        for answer, _ in answers
+    )
+    own = checks._SELECT_FAULTS, checks._MOVED_FAULTS, checks._FOUND_FAULTS
+    tables = [*own, *vars(cached_steps).values(), *vars(cache_costs).values()]
+    known = {
+        diagnosis
+        for table in tables
+        if isinstance(table, dict) and all(isinstance(key, str) for key in table)
+        for diagnosis in table.values()
+        if isinstance(diagnosis, str) and " " in diagnosis and diagnosis.endswith(".")
+    }
+    assert len(known) > 60
+    assert [diagnosis for diagnosis in sorted(known) if diagnosis not in said] == []
+
+
+# What stands in does what the package does
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_what_stands_in_is_the_packages_transformer(norm):
+    torch.manual_seed(0)
+    model = shaken(Transformer(config(norm)))
+    tgt = torch.tensor([[1, 5, 4], [1, 3, 10]])
+    expected = model.decode(tgt, model.encode(SRC, MASK), MASK).logits
+    torch.testing.assert_close(stands_in_for(model)(SRC, MASK, tgt), expected)
+
+
+def test_assignment_15_does_not_take_it():
+    (part,) = (
+        each.checks.transformer for each in ASSIGNMENTS if each.name.endswith("the_transformer")
+        and each.number == "15"
+    )  # fmt: skip
+    with pytest.raises(CheckFailed, match="the package's own class"):
+        part(stand_in.InputEmbedding, stand_in.Transformer)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_a_cached_step_is_the_packages(norm):
+    torch.manual_seed(0)
+    model = shaken(Transformer(config(norm)))
+    own = stands_in_for(model)
+    memory = model.encode(SRC, MASK)
+    state, cache = model.start(memory, MASK), checks.start(own, memory.outputs, 3)
+    text = torch.tensor([[1, 5, 4, 9], [1, 3, 10, 2]])
+    for words in range(1, 5):
+        expected, state = model.step(text[:, words - 1], state)
+        got, cache = checks.step(own, text[:, :words], cache, MASK)
+        torch.testing.assert_close(got, expected)
+        kept = state.caches[1]
+        torch.testing.assert_close(cache[1]["keys"], kept.target.keys)
+        torch.testing.assert_close(cache[1]["memory_values"], kept.memory.values)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_what_is_foretold_is_what_pytorch_counts(cached):
+    words, num_layers = 5, 2
+    own = stands_in_for(shaken(Transformer(config(d_model=8, num_heads=2, num_layers=num_layers))))
+    text = torch.randint(3, 11, (1, words))
+    src, src_mask = SRC[1:], MASK[1:]
+    with torch.no_grad():
+        memory = own.encoder(src, src_mask)
+        with FlopCounterMode(display=False) as counted:
+            if cached:
+                cache = right.start(own, memory, 2)
+            for length in range(1, words + 1):
+                if cached:
+                    _, cache = right.step(own, text[:, :length], cache, src_mask)
+                else:
+                    own.output(own.decoder(text[:, :length], memory, src_mask)[:, -1:])
+    made = counted.get_total_flops() // 2 - words * 8 * 11  # without the output layer
+    found = right.multiplications(words, 5, 8, 5, num_layers)
+    assert found["cached" if cached else "refed"] == made
+    held = sum(each.numel() for entry in cache for each in entry.values()) if cached else 0
+    assert not cached or held == right.cache_numbers(num_layers, 8, 5, words, 1)
+
+
+# A student's own parts, from the attention to the search
+
+
+def all_of_it(folder, monkeypatch, names):
+    for name in names:
+        source = ROOT / "solutions" / name / f"{name}.ipynb"
+        write(notebooks.read(source), folder / name / source.name)
+    (folder / NAME).mkdir()
+    monkeypatch.chdir(folder / NAME)
+    of = {each.number: each.checks for each in ASSIGNMENTS}
+    attention = earlier_parts.take(
+        "12_self_attention", of["12"].attention, scaled_dot_product.scaled_dot_product_attention
+    )
+    codes = earlier_parts.take("13_positional_encoding", of["13"].matrix, positional.sinusoids)
+    heads = earlier_parts.take(
+        "14_multi_head_attention", of["14"].multi_head, multi_head.MultiHeadAttention,
+        using={"scaled_dot_product_attention": attention},
+    )  # fmt: skip
+    _, model = earlier_parts.take(
+        "15_building_the_transformer", of["15"].transformer, stand_in.InputEmbedding,
+        stand_in.Transformer, using={"MultiHeadAttention": heads, "sinusoids": codes},
+    )  # fmt: skip
+    return heads, model
+
+
+EARLIER = [
+    "12_self_attention",
+    "13_positional_encoding",
+    "14_multi_head_attention",
+    "15_building_the_transformer",
+]
+
+
+@pytest.mark.parametrize("names", [EARLIER, EARLIER[:3], []], ids=["all", "not 15", "none"])
+def test_a_students_parts_of_12_to_15_translate_with_their_search(
+    names, tmp_path, monkeypatch, capsys
+):
+    heads, model = all_of_it(tmp_path, monkeypatch, names)
+    said = capsys.readouterr().out
+    assert said.count("yours, from") == len(names)
+    assert said.count("the reference stands in") == 4 - len(names)
+    trained = checks.translator(model)
+    if len(names) == 4:
+        assert "with this MultiHeadAttention and sinusoids in it" in said
+        assert type(trained.model.decoder.layers[1].cross_attention) is heads
+        assert heads is not multi_head.MultiHeadAttention
+    src, src_mask = checks.read(SENTENCES, trained.src_tokenizer)
+    with torch.no_grad():
+        fed_back = right.greedy(trained.model, src, src_mask, 40)
+        beams = [
+            right.beam_search(trained.model, *checks.read([each], trained.src_tokenizer),
+                              trained.num_heads, 4, 40, 1.0)[0]
+            for each in SENTENCES
+        ]  # fmt: skip
+    before = load_pretrained(TRANSFORMER)
+    for search, found in ((1, fed_back), (4, [words for words, _ in beams])):
+        expected = [each.text for each in translate(before, SENTENCES, beam_size=search)]
+        assert [trained.tgt_tokenizer.decode(ids) for ids in found] == expected
+
+
+def test_the_head_that_decides_says_which_noun_is_meant_not_its_gender():
+    """A transplant from a sentence with the same pronoun flips it, if its noun is the other."""
+    model, num_heads, src_tokenizer, tgt_tokenizer = checks.translator()
+    il, elle = tgt_tokenizer.encode("il elle")[:2]
+    patients = []
+    with torch.no_grad():
+        for twins in checks.pairs_of_twins(12):
+            ids = [START_ID, *tgt_tokenizer.encode(twins.written)[:-1]]
+            for noun, sentence in enumerate(twins.sentences):
+                src, src_mask = checks.read([sentence], src_tokenizer)
+                cache = right.start(model, model.encoder(src, src_mask), num_heads)
+                for words in range(1, len(ids)):
+                    _, cache = right.step(model, torch.tensor([ids[:words]]), cache, src_mask)
+                shape = src.size(1), twins.place
+                patients.append((ids, cache, src_mask, shape, noun, twins.pronouns[noun]))
+        flips = {True: [], False: []}
+        for ids, cache, src_mask, shape, noun, pronoun in patients:
+            for other in patients:
+                if other[3] == shape:
+                    new = right.transplant(cache, other[1], 0, 2, [shape[1]])
+                    scores, _ = right.step(model, torch.tensor([ids]), new, src_mask)
+                    said = "il" if scores[0, il] > scores[0, elle] else "elle"
+                    flips[other[4] == noun].append(said != pronoun)
+    assert len(flips[True]) > 10
+    assert sum(flips[True]) / len(flips[True]) < 0.1
+    assert sum(flips[False]) / len(flips[False]) > 0.9

@@ -1,0 +1,502 @@
+"""Plausible wrong answers to 17_translating_with_it, with words of the message of each."""
+
+import inspect
+
+import right_answers_17 as right
+import torch
+from right_answers_17 import (
+    beam_search,
+    beam_search_with_tensors,
+    cache_numbers,
+    causes,
+    dearer_from,
+    greedy,
+    look,
+    multiplications,
+    project,
+    select,
+    start,
+    step,
+    transplant,
+)
+
+from attentively.vocabulary import END_ID, START_ID
+
+
+def changed(answer, *pairs):
+    """Return a right answer with some words of its source replaced: (old, new), (old, new), ..."""
+    text = inspect.getsource(answer)
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new)
+    namespace = dict(vars(right))
+    exec(compile(text, f"<{answer.__name__}, changed>", "exec"), namespace)
+    return namespace[answer.__name__]
+
+
+# Part 1
+
+
+def greedy_with(*pairs):
+    return changed(greedy, *pairs)
+
+
+def greedy_without_batch(model, src, src_mask, max_len):
+    """It is called for each sentence anew, so the encoder reads each of them by itself."""
+    rows = range(len(src))
+    return [greedy(model, src[i : i + 1], src_mask[i : i + 1], max_len)[0] for i in rows]
+
+
+def one_sentence_alone(model, src, src_mask, max_len):
+    return greedy(model, src, src_mask, max_len)[0]
+
+
+def a_table(model, src, src_mask, max_len):
+    memory = model.encoder(src, src_mask)
+    tgt = torch.full((len(src), 1), START_ID)
+    for _ in range(max_len):
+        scores = model.output(model.decoder(tgt, memory, src_mask)[:, -1])
+        tgt = torch.cat([tgt, scores.argmax(dim=-1, keepdim=True)], dim=1)
+        if (tgt == END_ID).any(dim=1).all():
+            break
+    return tgt[:, 1:]
+
+
+STOP = "if (tgt == END_ID).any(dim=1).all()"
+GREEDY = [
+    (greedy_with(("return [ids[: ids.index(END_ID)] for ids in texts]",
+                  "return [ids[: ids.index(END_ID) + 1] if END_ID in ids[:-1] else ids[:-1] "
+                  "for ids in texts]")),
+     "END is kept among the words"),
+    (greedy_with(("tgt[:, 1:].tolist()", "tgt.tolist()")), "START is kept among the words"),
+    (a_table, "Words stand after END"),
+    (greedy_with((".any(dim=1).all()", ".any(dim=1).any()")), "All sentences stop when the first"),
+    (greedy_with(("src_mask)[:, -1]", "src_mask)[:, 0]")), "read off the first place"),
+    (greedy_with(("model.decoder(tgt, ", "model.decoder(tgt[:, -1:], ")),
+     "The decoder reads the last word alone"),
+    (greedy_with(("model.encoder(src, src_mask)", "model.encoder(src, None)")),
+     "The encoder does not get src_mask"),
+    (greedy_with(("memory, src_mask)", "memory, torch.ones_like(src_mask))")),
+     "The decoder does not get src_mask"),
+    (greedy_with(("(src, src_mask)", "(src, None)"), ("memory, src_mask)", "memory, None)")),
+     "src_mask is not used"),
+    (greedy_with((".argmax(", ".argmin(")), "The least likely word is taken"),
+    (greedy_with(("range(max_len)", "range(max_len + 1)")), "One step too many"),
+    (greedy_with(("range(max_len)", "range(1, max_len)")), "It stops one step early"),
+    (greedy_with(("    memory = model.encoder(src, src_mask)\n", ""),
+                 ("decoder(tgt, memory", "decoder(tgt, model.encoder(src, src_mask)")),
+     "the encoder reads the source"),
+    (greedy_without_batch, "the encoder reads the source 5 times"),
+    (greedy_with((STOP, "if False")), "the decoder is run"),
+    (one_sentence_alone, "A list with a list of whole numbers for each sentence"),
+    (greedy_with(("return [", "[")), "got None: is there a `return`?"),
+    (greedy_with(("(len(src), 1)", "(1, 1)")), "Your code raises"),
+]  # fmt: skip
+
+# Part 2
+
+
+def cache_with(*pairs, of):
+    """Return the four functions, one of them changed."""
+    made = changed(of, *pairs)
+    return tuple(made if each is of else each for each in (project, look, start, step))
+
+
+def projected_with(*pairs):
+    return cache_with(*pairs, of=project)
+
+
+def looked_with(*pairs):
+    return cache_with(*pairs, of=look)
+
+
+def started_with(*pairs):
+    return cache_with(*pairs, of=start)
+
+
+def stepped_with(*pairs):
+    return cache_with(*pairs, of=step)
+
+
+def into_the_old_cache(model, tgt, cache, src_mask):
+    scores, after = step(model, tgt, cache, src_mask)
+    for old, new in zip(cache, after, strict=True):
+        old.update(new)
+    return scores, cache
+
+
+def from_the_beginning(model, tgt, cache, src_mask):
+    """Every word goes through the layers again; the cache is filled anew."""
+    after = [
+        entry | {name: entry[name][:, :, :0] for name in ("keys", "values")} for entry in cache
+    ]
+    for length in range(1, tgt.size(1) + 1):
+        scores, after = step(model, tgt[:, :length], after, src_mask)
+    return scores, after
+
+
+def with_the_memory_again(model, tgt, cache, src_mask):
+    for layer in model.decoder.layers:
+        layer.cross_attention.key_projection(torch.zeros(len(tgt), 5, layer_width(layer)))
+    return step(model, tgt, cache, src_mask)
+
+
+def layer_width(layer):
+    return layer.cross_attention.key_projection.weight.size(1)
+
+
+CACHE = [
+    (projected_with(("return split(attention.key_projection(x)), split(attention.value_",
+                     "return split(attention.value_projection(x)), split(attention.key_")),
+     "Keys and values have changed places"),
+    (projected_with(("reshape(batch, length, num_heads, d_model // num_heads).transpose(1, 2)",
+                     "reshape(batch, num_heads, length, d_model // num_heads)")),
+     "project: A reshape alone mixes words and heads"),
+    (projected_with(("num_heads, d_model // num_heads).transpose(1, 2)",
+                     "d_model // num_heads, num_heads).permute(0, 3, 1, 2)")),
+     "Neighbouring numbers belong to one head"),
+    (projected_with(("attention.key_projection(x)", "x"), ("attention.value_projection(x)", "x")),
+     "What is cut into heads is the projections"),
+    (projected_with((".transpose(1, 2)", "")), "The axis of the heads stands before"),
+    (projected_with(("split(attention.key_projection(x)), ", "")), "Expected a pair"),
+    (looked_with((" / math.sqrt(d_head)", "")), "The scores are not divided by √d_head"),
+    (looked_with(("math.sqrt(d_head)", "math.sqrt(num_heads * d_head)")), "divided by √d_model"),
+    (looked_with(("math.sqrt(d_head)", "d_head")), "its root is wanted"),
+    (looked_with(("attention.query_projection(h)", "h")), "The queries are not projected"),
+    (looked_with(("None if mask is None else mask.unsqueeze(1)", "None")), "The mask is not used"),
+    (looked_with(("weights = masked_softmax(scores, None if mask is None else mask.unsqueeze(1))",
+                  "weights = scores.softmax(2)")), "The weights sum to 1 over the queries"),
+    (looked_with((".transpose(1, 2).flatten(2)\n    return", ".reshape(h.shape)\n    return")),
+     "look: A reshape alone mixes words and heads"),
+    (looked_with(("attention.output_projection(context)", "context")), "The heads are not mixed"),
+    (looked_with(("mask.unsqueeze(1)", "mask")), "Your code raises"),
+    (started_with(("layer.cross_attention", "layer.self_attention")),
+     "these are keys of self_attention"),
+    (started_with(("project(layer.", "project(model.decoder.layers[0].")),
+     "these are the first layer's"),
+    (started_with(('"memory_keys": keys, "memory_values": values',
+                   '"memory_keys": values, "memory_values": keys')),
+     "start: memory_keys and memory_values have changed places"),
+    (started_with(('"keys": nothing, "values": nothing', '"keys": keys, "values": values')),
+     "Nothing is written yet"),
+    (started_with(('"keys": nothing, "values": nothing', '"keys": None, "values": None')),
+     "as a torch.Tensor, got None"),
+    (started_with(('"keys": nothing, "values": nothing, ', "")), "there is no 'keys'"),
+    (started_with(("return cache", "return cache[0]")), "a list with a dict for each layer"),
+    (started_with(("return cache", "return cache[:1]")), "there are 2 layers, got 1 dicts"),
+    (stepped_with(("input(tgt)[:, -1:]", "input(tgt[:, -1:])")), "Every word stands at place 0"),
+    (stepped_with(("input(tgt)[:, -1:]", "input(tgt)[:, :1]")), "The first word is read"),
+    (stepped_with(("model.decoder.layers, cache, strict=True",
+                   "model.decoder.layers, [cache[0]] * len(cache), strict=True")),
+     "Every layer looks at the first layer's cache"),
+    (stepped_with(("        def look_back(h, ", "        before = y\n\n        def look_back(h, "),
+                  ("project(layer.self_attention, h,", "project(layer.self_attention, before,")),
+     "made of the signal as it comes to the layer"),
+    (stepped_with(('return look(layer.self_attention, h, new["keys"], new["values"])',
+                   "return look(layer.self_attention, h, keys, values)")),
+     "The last word looks at itself alone"),
+    (stepped_with(('return look(layer.self_attention, h, new["keys"], new["values"])',
+                   'seen = old if old["keys"].size(2) else new\n'
+                   '            return look(layer.self_attention, h, seen["keys"], '
+                   'seen["values"])')),
+     "The last word does not look at itself"),
+    (stepped_with(('h, old["memory_keys"], old["memory_values"], src_mask',
+                   'h, old["memory_values"], old["memory_keys"], src_mask')),
+     "step: memory_keys and memory_values have changed places"),
+    (stepped_with(('old["memory_values"], src_mask', 'old["memory_values"]')),
+     "step: src_mask is not used"),
+    (stepped_with(("        y = layer.around_cross_attention(y, look_over)\n", "")),
+     "The cross-attention is missing"),
+    (stepped_with(("        y = layer.around_feed_forward(y, layer.feed_forward)\n", "")),
+     "The feed-forward network is missing"),
+    (stepped_with(("model.decoder.last_norm(y)", "y")), "decoder.last_norm is missing"),
+    (stepped_with(("model.decoder.last_norm(y))[:, -1]",
+                   "model.decoder.last_norm(y))[:, -1].softmax(dim=-1)")),
+     "These are probabilities"),
+    (stepped_with(('torch.cat([old["keys"], keys]', 'torch.cat([keys, old["keys"]]'),
+                  ('torch.cat([old["values"], values]', 'torch.cat([values, old["values"]]')),
+     "The new keys stand before the old ones"),
+    (stepped_with(("after.append(new)", "after.append(old)")),
+     "are not in the cache that is returned"),
+    (stepped_with(("[:, -1], after", "[:, -1]")), "Expected a pair"),
+    ((project, look, start, into_the_old_cache), "Your code changes its input cache"),
+    ((project, look, start, from_the_beginning), "4 words went through each layer"),
+    ((project, look, start, with_the_memory_again), "the memory's keys are made anew"),
+]  # fmt: skip
+
+# Part 3
+
+
+def select_with(new, old="each[rows]"):
+    return changed(select, (old, new)), beam_search
+
+
+def search_with(*pairs):
+    return select, changed(beam_search, *pairs)
+
+
+def by_feeding_back(model, src, src_mask, num_heads, beam_size, max_len, alpha):
+    """Every beginning is read anew in each step."""
+
+    def read(model, tgt, cache, mask):
+        memory = cache[0].expand(len(tgt), -1, -1)
+        return model.output(model.decoder(tgt, memory, mask)[:, -1]), cache
+
+    names = dict(vars(right)) | {
+        "start": lambda model, memory, num_heads: [memory],
+        "step": read,
+        "select": lambda cache, rows: cache,
+    }
+    exec(inspect.getsource(beam_search), names)
+    return names["beam_search"](model, src, src_mask, num_heads, beam_size, max_len, alpha)
+
+
+def one_call_for_each(model, src, src_mask, num_heads, beam_size, max_len, alpha):
+    names = dict(vars(right)) | {"step": right.step_by_texts}
+    exec(inspect.getsource(beam_search), names)
+    return names["beam_search"](model, src, src_mask, num_heads, beam_size, max_len, alpha)
+
+
+SELECT_LINE = "cache = select(cache, torch.tensor([row for _, _, row in kept]))"
+BEAM = [
+    (select_with('each if "memory" in name else each[rows]'), "The memory's keys and values are"),
+    ((changed(select, ("for entry in cache]", "for entry in cache[:1]] + cache[1:]")),
+      beam_search), "Only the first layer's rows are chosen"),
+    (select_with("each[:, rows]"), "Rows are the first axis"),
+    (select_with("each[rows.unique()]"), "A row may be chosen twice"),
+    (select_with("each[rows.argsort()]"), "The rows go the wrong way"),
+    (select_with("each.index_copy_(0, torch.arange(len(rows)), each[rows])"),
+     "Your code changes its input cache"),
+    (search_with((SELECT_LINE,
+                  "rows = torch.tensor([min(i, len(going) - 1) for i in range(len(kept))])\n"
+                  "        cache = select(cache, rows)")),
+     "The cache does not follow the texts"),
+    (search_with((SELECT_LINE, "cache = select(cache, torch.tensor([0 for _ in kept]))")),
+     "The cache does not follow the texts"),
+    (search_with(("words[1:-1]", "words[1:]")), "END is kept among the tokens"),
+    (search_with(("(words[1:-1], total / length**alpha)", "(words[1:-1], total)")),
+     "The length has no part in it"),
+    (search_with(("found.append((words[1:-1], total / length**alpha))",
+                  "found.append((words[1:-1], total / max(1, length - 1)**alpha))")),
+     "END is not counted in the length"),
+    (search_with(("total / length**alpha))", "total * length**alpha))")),
+     "is multiplied by length ** alpha"),
+    (search_with(("return found", "return found[::-1]")), "The worst stands first"),
+    (search_with(("total + value, row", "value, row")),
+     "Each extension has its last token's log-probability only"),
+    (search_with(("in extensions[:beam_size]", "in extensions")),
+     "although it is not among the beam_size likeliest"),
+    (search_with(("[each for each in extensions if each[0][-1] != END_ID][:beam_size]",
+                  "[each for each in extensions[:beam_size] if each[0][-1] != END_ID]")),
+     "the beam becomes narrower"),
+    (search_with((" and kept[0][1] / length**alpha <= found[-1][1]", "")),
+     "It stops too early"),
+    (search_with(("if len(found) == beam_size and", "if False and")), "It goes on to max_len"),
+    (search_with(("range(1, max_len + 1)", "range(1, max_len)")), "It stops one step early"),
+    (search_with(("range(1, max_len + 1)", "range(1, max_len + 2)")), "One step too many"),
+    (search_with(("    cache = start(model, model.encoder(src, src_mask), num_heads)\n", ""),
+                 ("        scores, cache = step(", "        cache = start(model, model.encoder("
+                  "src, src_mask), num_heads) if length == 1 else cache\n"
+                  "        model.encoder(src, src_mask)\n        scores, cache = step(")),
+     "the source is read"),
+    ((select, by_feeding_back), "words are read anew in each step"),
+    ((select, one_call_for_each), "All beginnings are rows of one batch"),
+    ((select, changed(beam_search_with_tensors, ("beam_size, dtype", "2 * beam_size, dtype"),
+                      ("src_mask.repeat(beam_size,", "src_mask.repeat(2 * beam_size,"),
+                      ("torch.full((beam_size", "torch.full((2 * beam_size"),
+                      ("topk(min(2 * beam_size", "topk(min(3 * beam_size"),
+                      ("nonzero().flatten()[:beam_size]", "nonzero().flatten()[:beam_size]"))),
+     "beginnings go on"),
+    (search_with(("return found", "return found[0]")), "This is not what is expected of the texts"),
+    (search_with((", src_mask.expand(len(going), -1, -1)", ", src_mask[:0]")), "Your code raises"),
+]  # fmt: skip
+
+# Part 4
+
+
+def numbers_with(*pairs):
+    return changed(cache_numbers, *pairs), multiplications, dearer_from
+
+
+def products_with(*pairs):
+    return cache_numbers, changed(multiplications, *pairs), dearer_from
+
+
+def dearer_with(*pairs):
+    return cache_numbers, multiplications, changed(dearer_from, *pairs)
+
+
+def by_steps(times, src_len, d_model, d_ff):
+    """Each step by itself, not all of them together."""
+
+    def cost(words):
+        return multiplications(words, src_len, d_model, d_ff, 1)
+
+    words = 1
+    while True:
+        now, before = cost(words), cost(words - 1)
+        if words == 1:
+            before = dict.fromkeys(now, 0)
+        step = {name: now[name] - before[name] for name in now}
+        if step["refed"] >= times * step["cached"]:
+            return words
+        words += 1
+
+
+COSTS = [
+    (numbers_with(("2 * num_layers", "num_layers")), "Keys and values are held: twice as many"),
+    (numbers_with(("2 * num_layers", "4 * num_layers")), "This is twice too many"),
+    (numbers_with(("(src_len + words)", "words")), "The memory's keys and values are missing"),
+    (numbers_with(("(src_len + words) * rows", "(src_len + words * rows)")),
+     "Each row has its own copy of the memory"),
+    (numbers_with(("(src_len + words)", "src_len")), "of the words that were read are missing"),
+    (numbers_with((" * rows", "")), "Each of the rows has a cache of its own"),
+    (numbers_with(("num_layers * d_model", "d_model")), "Each layer has a cache of its own"),
+    (numbers_with(("src_len + words", "src_len + words + 1")), "One place too many"),
+    (products_with(('{"refed": num_layers * refed, "cached": num_layers * cached}',
+                    '{"refed": num_layers * cached, "cached": num_layers * refed}')),
+     "The two have changed places"),
+    (products_with(("num_layers * refed", "refed"), ("num_layers * cached", "cached")),
+     "This is one layer's"),
+    (products_with(("range(1, words + 1)", "range(words)")), "The first step reads one word"),
+    (products_with(("range(1, words + 1)", "(words,)")), "This is the last step alone"),
+    (products_with(("6 * new", "4 * new")), "An attention has four projections"),
+    (products_with(("2 * new * keys * d_model + 2 * new * src_len",
+                    "new * keys * d_model + new * src_len")), "There are two products beside"),
+    (products_with(("looking + ", "")), "Queries times keys and weights times values are missing"),
+    (products_with(("2 * new * keys * d_model",
+                    "(2 * keys if new == 1 else new * (new + 1)) * d_model")),
+     "Scores that the mask hides are computed too"),
+    (products_with(("6 * new", "4 * new"), (" + 2 * new * src_len * d_model", ""),
+                   ("2 * src_len * d_model * d_model", "0")),
+     "The attention to the source is missing"),
+    (products_with(("+ 2 * new * d_model * d_ff", "+ new * d_model * d_ff")),
+     "The feed-forward network has two layers"),
+    (products_with((" + 2 * new * d_model * d_ff", "")), "The feed-forward network is missing"),
+    (products_with(("sum(layer(n, n) + memory for", "memory + sum(layer(n, n) for")),
+     "Without a cache the memory's keys and values are made in every step"),
+    (products_with(("cached = memory + sum(layer(1, n) for",
+                    "cached = sum(memory + layer(1, n) for")),
+     "With the cache the memory's keys and values are made once"),
+    (products_with(("cached = memory + ", "cached = ")),
+     "With the cache the memory's keys and values are made too"),
+    (products_with(("layer(1, n)", "layer(1, 1)")), "still looks at all words so far"),
+    (products_with(('return {"refed": num_layers * refed, "cached": num_layers * cached}',
+                    "return num_layers * refed, num_layers * cached")), "Expected what"),
+    (products_with(('"cached": ', '"with a cache": ')), "This is not what is expected"),
+    ((cache_numbers, multiplications, by_steps), "Compare what all of them cost together"),
+    (dearer_with((">= times", "> times")), "Exactly `times` as much is enough"),
+    (dearer_with(("return words", "return words - 1")), "the last length at which it is cheaper"),
+    (dearer_with(("return words", "return words + 2")),
+     "against"),
+]  # fmt: skip
+
+# Part 5
+
+
+def moved_with(*pairs):
+    return changed(transplant, *pairs), causes
+
+
+def read_with(*pairs):
+    return transplant, changed(causes, *pairs)
+
+
+def into_the_cache(cache, donor, layer, head, places):
+    for name in ("memory_keys", "memory_values"):
+        cache[layer][name][:, head, places] = donor[layer][name][:, head, places]
+    return cache
+
+
+def in_every_layer(cache, donor, layer, head, places):
+    for number in range(len(cache)):
+        cache = transplant(cache, donor, number, head, places)
+    return cache
+
+
+def in_every_head(cache, donor, layer, head, places):
+    for number in range(cache[0]["keys"].size(1)):
+        cache = transplant(cache, donor, layer, number, places)
+    return cache
+
+
+NAMES = '("memory_keys", "memory_values")'
+SOUND = "sound = [head for head in heads if head not in damaging]"
+CAUSES = [
+    (moved_with((NAMES, '("memory_keys",)')), "The keys alone are moved"),
+    (moved_with((NAMES, '("memory_values",)')), "The values alone are moved"),
+    (moved_with((NAMES, '("keys", "values")')), "keys and values of the words written so far"),
+    ((in_every_layer, causes), "It is done in every layer"),
+    ((in_every_head, causes), "It is done in every head"),
+    (moved_with((":, head, places]", ":, head]")), "It is done at every place"),
+    ((lambda cache, donor, *where: transplant(donor, cache, *where), causes),
+     "from the cache to the donor"),
+    (moved_with(("[:, head, places]", "[head]")), "This moves rows of the batch"),
+    ((into_the_cache, causes), "Your code changes its input cache"),
+    (moved_with(("return new", "return new[layer]")), "a list with a dict for each layer"),
+    (read_with((SOUND, "sound = heads\n    damaging = []")), "The control is missing"),
+    (read_with(("others = [other for other in sound", "others = [other for other in heads")),
+     "Damaging heads are among the others"),
+    (read_with((">= 0.9", "> 0.5")), "Half of the sentences is not enough"),
+    (read_with((">= 0.9", "> 0.9"), ("<= 0.1", "< 0.1"), ("> 0.1", ">= 0.1")),
+     "The bounds belong to it"),
+    (read_with(("    for head in sound:\n", "    for head in sufficient:\n"),
+               ('flips(others, "twin") <= 0.1', "True")), "`needed` repeats `sufficient`"),
+    (read_with(('flips(others, "twin") <= 0.1', 'flips([head], "twin") > 0.1')),
+     "`needed` holds heads that alone flip something"),
+    (read_with(('"sufficient": sufficient, "needed": needed',
+                '"sufficient": needed, "needed": sufficient')),
+     "`sufficient` and `needed` have changed places"),
+    (read_with(('flips(others, "twin")', 'flips(others, "stranger")')),
+     "The others are taken from the stranger"),
+    (read_with(('flips(others, "twin") <= 0.1', 'flips(others, "twin") < 0.9')),
+     "this takes anything below 0.9"),
+    (read_with(("len(sufficient) == 1 and needed == sufficient", "len(sufficient) == 1"),
+               ("elif not sufficient and len(needed) >= 2", "else"),
+               ('\n    else:\n        reading = "unclear"', "")),
+     'What fits none of the three readings is "unclear"'),
+    (read_with(("flips([head], ", "flips(head, ")), "flips takes a list of heads"),
+    (read_with(('"stranger")', '"a stranger")')), "is unknown: 'twin' or 'stranger'"),
+    (read_with((', "reading": reading', "")), "This is not what is expected of what causes"),
+    ((transplant, lambda flips, heads: [flips([head], "twin") for head in heads]),
+     "Expected what causes returns as a dict"),
+]  # fmt: skip
+
+WRONG = {
+    "greedy": GREEDY,
+    "cache": CACHE,
+    "beam": BEAM,
+    "costs": COSTS,
+    "causes": CAUSES,
+}
+
+
+def source(*answers, **changes):
+    """Return the source of right answers, with some words replaced."""
+    text = "\n\n".join(inspect.getsource(each) for each in answers)
+    for old, new in changes.values():
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+HANDED_IN = {
+    "counted_from_place_0": (
+        {
+            "cache": source(
+                project, look, start, step, place=("input(tgt)[:, -1:]", "input(tgt[:, -1:])")
+            )
+        },
+        ["cache-check", "beam-check"],
+        "Every word stands at place 0",
+    ),
+    "without_control": (
+        {
+            "causes": source(
+                transplant, causes, control=(SOUND, "sound = heads"),
+            )
+        },
+        ["causes-check"],
+        "what causes returns",
+    ),
+}  # fmt: skip
