@@ -66,7 +66,7 @@ def measure(rung: str, data: str, decoding: str, seed: int, quick: bool, directo
     )
     trained = directory.parent / f"{rung}-{data}-seed{seed}"
     trainer = train(checkpoint, config, trained, 200 if quick else 10_000, TRAINED_CLAUSES)
-    tests = {n: as_text(toy.load("test", 10 if quick else 100, clauses=(n,))) for n in CLAUSES}
+    tests = {n: as_text(toy.load("test", 3 if quick else 100, clauses=(n,))) for n in CLAUSES}
     seen = [pair for n in TRAINED_CLAUSES for pair in tests[n]]
     beam_size = BEAM_SIZES[decoding]
     return {
