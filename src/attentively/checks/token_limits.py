@@ -115,8 +115,8 @@ def padding(
         positions = sum(len(inside) * width(inside, side) for side in sides)
         counted.append((positions - real, positions))
     if mean_of_batches:
-        return sum(of(*each) for each in counted) / len(counted)
-    return of(sum(p for p, _ in counted), sum(n for _, n in counted))
+        return float(sum(of(*each) for each in counted) / len(counted))
+    return float(of(sum(p for p, _ in counted), sum(n for _, n in counted)))
 
 
 PADDING_WAYS: dict[str, dict[str, Any]] = {
