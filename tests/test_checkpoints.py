@@ -344,7 +344,7 @@ def test_an_unknown_pretrained_name_lists_those_there_are(monkeypatch, tmp_path)
 
 def test_checkpoints_ship():
     ours = {"toy-additive", "toy-fixed", "toy-transformer"}
-    ours |= {"tatoeba-en-fr-additive", "digits-captioner"}
+    ours |= {"tatoeba-en-fr-additive", "tatoeba-en-fr-transformer", "digits-captioner"}
     assert ours <= set(checkpoints.pretrained_names())
 
 

@@ -22,6 +22,7 @@ from attentively.data.pairs import Pair
 from attentively.data.sentiment import Labelled
 from attentively.seq2seq import Seq2SeqConfig
 from attentively.training import Trainer, TrainingConfig
+from attentively.transformer import TransformerConfig
 
 NOUNS = {"dog": "chien", "cat": "chat", "bird": "oiseau", "child": "enfant"}
 VERBS = {"sleeps": "dort", "eats": "mange", "sings": "chante", "runs": "court"}
@@ -470,14 +471,24 @@ def test_every_recipe_can_be_followed():
         TrainingConfig(**train_command._values(given, train_command.TRAINING_CHOICES))
 
 
-def test_the_recipe_of_the_model_that_ships_makes_its_sizes():
-    shipped = checkpoints.load_pretrained("tatoeba-en-fr-additive")
-    given = train_command._given("tatoeba-en-fr-additive", {})
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("tatoeba-en-fr-additive", Seq2SeqConfig),
+        ("tatoeba-en-fr-transformer", TransformerConfig),
+        ("toy-transformer", TransformerConfig),
+    ],
+)
+def test_the_recipe_of_a_model_that_ships_makes_its_sizes(name, config):
+    shipped = checkpoints.load_pretrained(name)
+    given = train_command._given(name, {})
     values = train_command._values(given, train_command.MODEL_CHOICES)
-    sizes = shipped.model.config.vocab_sizes
-    assert Seq2SeqConfig(*sizes, **values) == shipped.model.config
-    assert given["vocabulary_size"].value == len(shipped.src_tokenizer)
-    first = shipped.provenance["started_from"]["training"]
+    src, tgt = shipped.model.config.vocab_sizes
+    expected = config(src_vocab_size=src, tgt_vocab_size=tgt, **values)
+    assert expected == shipped.model.config
+    if given["tokenizer"].value == "bpe":
+        assert given["vocabulary_size"].value == len(shipped.src_tokenizer)
+    first = shipped.provenance.get("started_from", shipped.provenance)["training"]
     training = train_command._values(given, train_command.TRAINING_CHOICES)
     assert TrainingConfig(**training).to_dict().items() >= first.items()
 
