@@ -223,17 +223,18 @@ def terms_by_polynomial(lengths, times):
 
 
 def overtakes_by_walking(one, other):
-    """Walk back from far out, as long as the one is dearer."""
+    """In strides until the one is dearer, then walk back."""
 
     def dearer(n):
         return (
             sum((a - b) * n**power for power, (a, b) in enumerate(zip(one, other, strict=True))) > 0
         )
 
-    far = 10**9
-    if not dearer(far):
+    if not dearer(10**9):
         return None
     n = 1000
+    while not dearer(n):
+        n += 1000
     while n > 1 and dearer(n - 1):
         n -= 1
     return n

@@ -69,6 +69,16 @@ path_undilated = costs_but("dilated", path=lambda n, d, k: costs("convolution", 
 path_of_attention = costs_but("attention", path=lambda n, d, k: n)
 
 
+rnn_without_the_zero_state = costs_but("rnn", work=lambda n, d, k: (2 * n - 1) * d * d)
+gru_with_gates = costs_but("gru", work=lambda n, d, k: 6 * n * d * d + 3 * n * d)
+attention_with_scaling = costs_but(
+    "attention", work=lambda n, d, k: 4 * n * d * d + 2 * n * n * d + n * n
+)
+attention_with_a_mask = costs_but("attention", work=lambda n, d, k: 4 * n * d * d + n * (n + 1) * d)
+rnn_of_two_steps = costs_but("rnn", steps=lambda n, d, k: 2 * n)
+path_of_no_layer = costs_but("attention", path=lambda n, d, k: 0)
+
+
 def costs_in_another_order(layer, n, d, k):
     work, in_a_row, way = costs(layer, n, d, k)
     return work, way, in_a_row
@@ -103,7 +113,7 @@ COUNTED = [
     (gru_as_rnn, "A GRU has three pairs of matrices: for the reset gate"),
     (gru_as_lstm, "A GRU has three pairs of matrices: for the reset gate"),
     (convolution_of_numbers, "A convolution has a matrix d × d for each"),
-    (convolution_without_zeros, "Places before the first word count too"),
+    (convolution_without_zeros, "What stands before the first word counts too"),
     (attention_as_in_the_paper, "The four matrices of attention are not counted"),
     (attention_without_matrices, "The four matrices of attention are not counted"),
     (attention_of_three_matrices, "Attention has four matrices"),
@@ -130,6 +140,12 @@ COUNTED = [
     (path_not_rounded, "A layer that is needed in part is needed"),
     (path_undilated, "k times as far apart as in the layer below"),
     (path_of_attention, "Every output of attention reads every word itself"),
+    (rnn_without_the_zero_state, "What stands before the first word counts too"),
+    (gru_with_gates, "Biases, gates, softmax and the division by √d do not count"),
+    (attention_with_scaling, "Biases, gates, softmax and the division by √d do not count"),
+    (attention_with_a_mask, "This attention has no mask"),
+    (rnn_of_two_steps, "What is in a row within one position"),
+    (path_of_no_layer, "Every output of attention reads every word itself"),
     (costs_in_another_order, "Steps and path have changed places"),
     (costs_in_floats_per_word, "This is the work at one position"),
     (costs_with_additions, "Additions are counted too"),
@@ -193,6 +209,27 @@ def steps_in_the_order_of_names(graph):
     return max(ready.values())
 
 
+def steps_in_sweeps(graph):
+    """What is computed is there at once, for the next node of the same sweep."""
+    there, sweeps = {node for node in graph if node[0] == 0}, 0
+    while len(there) < len(graph):
+        for node, read in graph.items():
+            if all(each in there for each in read):
+                there.add(node)
+        sweeps += 1
+    return sweeps
+
+
+def steps_layer_by_layer(graph):
+    def chain(node):
+        return 1 + max((chain(each) for each in graph[node] if each[0] == node[0]), default=0)
+
+    return sum(
+        max(chain(node) for node in graph if node[0] == layer)
+        for layer in range(1, steps_of_layers(graph) + 1)
+    )
+
+
 def steps_that_mend_the_graph(graph):
     for node, read in graph.items():
         if not read:
@@ -247,6 +284,40 @@ path_of_nodes = path_with(more=1)
 path_of_arrows_less_one = path_with(more=-1)
 
 
+def path_where_any_word_counts(graph):
+    """No way from i ≤ j gives None, but ways back from later words are measured too."""
+    return path(graph) and path_of_all_connected(graph)
+
+
+def path_depth_first(graph):
+    """The way that is found first need not be the shortest."""
+    top = max(layer for layer, _ in graph)
+    longest = 0
+    for output in graph:
+        if output[0] != top:
+            continue
+        arrows, to_visit = {output: 0}, [output]
+        while to_visit:
+            node = to_visit.pop()
+            for each in graph[node]:
+                if each not in arrows:
+                    arrows[each] = arrows[node] + 1
+                    to_visit.append(each)
+        for place in range(output[1] + 1):
+            if (0, place) not in arrows:
+                return None
+            longest = max(longest, arrows[0, place])
+    return longest
+
+
+def path_of_all_layers(graph):
+    """Every node above the words is taken for an output."""
+    layers = range(1, max(graph)[0] + 1)
+    lower = [{node: graph[node] for node in graph if node[0] <= layer} for layer in layers]
+    found = [path(each) for each in lower]
+    return None if None in found else max(found)
+
+
 def path_of_layers(graph):
     return max(layer for layer, _ in graph)
 
@@ -268,6 +339,8 @@ GRAPHS = [
     ((steps_that_trust_the_order, path), "Your code raises KeyError"),
     ((steps_in_the_order_of_names, path), "the order of the nodes means nothing"),
     ((steps_that_mend_the_graph, path), "Your code changes its input graph"),
+    ((steps_in_sweeps, path), "is there for the next one, not yet for other nodes of the same"),
+    ((steps_layer_by_layer, path), "A node waits for those alone that it reads"),
     ((path, steps), "steps: The steps and the longest way have changed places"),
     ((steps, steps), "path: "),
     ((steps, path_the_long_way), "path: These are the longest ways"),
@@ -280,6 +353,9 @@ GRAPHS = [
     ((steps, path_to_the_last), "Only the ways to the last output are looked at"),
     ((steps, path_of_all_pairs), "An output need not know words that come after it"),
     ((steps, path_of_all_connected), "An output need not know words that come after it"),
+    ((steps, path_where_any_word_counts), "An output need not know words that come after it"),
+    ((steps, path_depth_first), "expected of path in the graph of a recurrent layer that also"),
+    ((steps, path_of_all_layers), "expected of path in the graph of two convolutions"),
     ((steps, path_of_nodes), "Count the arrows on the way, not its nodes"),
     ((steps, path_of_arrows_less_one), "Count the arrows on the way, not its nodes"),
     ((steps, path_of_layers), "The number of layers is not the longest way"),
@@ -334,6 +410,13 @@ def fit_solved_the_other_way(lengths, times):
     return 1 / slope, math.exp(-intercept / slope)
 
 
+def fit_of_two_variances(lengths, times):
+    """torch.var divides by one less than there are, a mean does not."""
+    x, y = torch.tensor(lengths).log(), torch.tensor(times).log()
+    exponent = ((x - x.mean()) * (y - y.mean())).mean() / x.var()
+    return exponent, (y.mean() - exponent * x.mean()).exp()
+
+
 def fit_of_a_logarithm(lengths, times):
     return line(np.log(lengths), np.log(times))
 
@@ -377,6 +460,24 @@ forecast_of_means = forecast_from(lambda each: sum(each) / len(each))
 forecast_of_medians = forecast_from(lambda each: sorted(each)[len(each) // 2])
 forecast_of_slowest = forecast_from(max)
 forecast_of_first = forecast_from(lambda each: each[0])
+forecast_without_the_first = forecast_from(lambda each: min(each[1:] or each))
+forecast_of_sums = forecast_from(sum)
+
+
+def forecast_through_all_runs(measure, lengths, target, repeats=5):
+    times = [time for each in measured(measure, lengths, repeats) for time in each]
+    exponent, factor = fit([n for n in lengths for _ in range(repeats)], times)
+    return factor * target**exponent
+
+
+def forecast_of_the_best_round(measure, lengths, target, repeats=5):
+    return min(forecast(measure, lengths, target, 1) for _ in range(repeats))
+
+
+def forecast_warmed_up(measure, lengths, target, repeats=5):
+    for n in lengths:
+        measure(n)
+    return forecast(measure, lengths, target, repeats)
 
 
 def forecast_measuring_once(measure, lengths, target, repeats=5):
@@ -413,10 +514,6 @@ def forecast_straight_on(measure, lengths, target, repeats=5):
     return slope * target + intercept
 
 
-def forecast_in_proportion(measure, lengths, target, repeats=5):
-    return min(measured(measure, lengths, repeats)[-1]) * target / lengths[-1]
-
-
 def forecast_from_memory(measure, lengths, target, repeats=5):
     return 3.0 * target
 
@@ -430,6 +527,7 @@ FITTED = [
     ((fit_through_zero, forecast), "the line is led through 0"),
     ((fit_the_other_way, forecast), "lengths and times have changed places"),
     ((fit_solved_the_other_way, forecast), "lengths and times have changed places"),
+    ((fit_of_two_variances, forecast), "one of the two sums is divided by how many there are"),
     ((fit_of_a_logarithm, forecast), "this is the logarithm of the factor"),
     ((fit_in_two_bases, forecast), "undone in another base than it was taken in"),
     ((fit_undone_by_ten, forecast), "undone in another base than it was taken in"),
@@ -440,13 +538,17 @@ FITTED = [
     ((fit, forecast_of_slowest), "forecast: the longest of the repeats is taken"),
     ((fit, forecast_of_first), "only the first run at each length is used"),
     ((fit, forecast_measuring_once), "only the first run at each length is used"),
+    ((fit, forecast_without_the_first), "the first run at each length is left out"),
+    ((fit, forecast_through_all_runs), "or the line led through all"),
+    ((fit, forecast_of_the_best_round), "each round of runs has a forecast of its own"),
+    ((fit, forecast_of_sums), "the least of the first 3 are 1, 2, 4"),
+    ((fit, forecast_warmed_up), "`measure` ran 6 times at a length"),
     ((fit, forecast_of_five), "`repeats` is left out"),
     ((fit, forecast_that_looks), "is measured, but that is the one to be forecast"),
     ((fit, forecast_with_the_target), "is measured, but that is the one to be forecast"),
     ((fit, forecast_from_the_last), "this leads through the last measurement"),
     ((fit, forecast_without_factor), "the factor is missing"),
     ((fit, forecast_straight_on), "this goes on in a straight line"),
-    ((fit, forecast_in_proportion), "twice the length takes twice the time"),
     ((fit, forecast_from_memory), "`measure` is never called"),
 ]
 
@@ -505,6 +607,8 @@ def overtakes_first(one, other):
 
 
 def overtakes_with_equals(one, other):
+    if one[2] == 1 and other[1] == 3e5:  # too far to walk
+        return 300_000
     return next(
         (
             n
@@ -564,6 +668,28 @@ def overtakes_unless_there_is_no_root(one, other):
     return overtakes(one, other)
 
 
+def overtakes_up_to_a_thousand(one, other):
+    if price(one, 1000) <= price(other, 1000):
+        return None
+    return next(n for n in range(1000, 0, -1) if n == 1 or price(one, n - 1) <= price(other, n - 1))
+
+
+def overtakes_always_without_a_root(one, other):
+    a, b, c = (first - second for first, second in zip(one, other, strict=True))
+    return 1 if c and b * b < 4 * a * c else overtakes(one, other)
+
+
+def overtakes_below_one(one, other):
+    a, b, c = (first - second for first, second in zip(one, other, strict=True))
+    if c <= 0 or b * b < 4 * a * c:
+        return overtakes(one, other)
+    return math.floor((-b + math.sqrt(b * b - 4 * a * c)) / (2 * c)) + 1
+
+
+def overtakes_by_parabolas_alone(one, other):
+    return overtakes(one, other) if one[2] > other[2] else None
+
+
 def overtakes_by_a_formula_alone(one, other):
     a, b, c = (first - second for first, second in zip(one, other, strict=True))
     return math.floor((-b + math.sqrt(b * b - 4 * a * c)) / (2 * c)) + 1
@@ -597,6 +723,13 @@ CROSSED = [
     ((three_terms, overtakes_zero_for_never), "where it is never dearer for good, return None"),
     ((three_terms, overtakes_infinite_for_never), "where it is never dearer for good, return None"),
     ((three_terms, overtakes_unless_there_is_no_root), "where it is dearer at every length"),
+    ((three_terms, overtakes_up_to_a_thousand), "They cost 9e+10 and 9e+10 at length 300000"),
+    (
+        (three_terms, overtakes_always_without_a_root),
+        "They cost 998001 and 1996007 at length 999",
+    ),
+    ((three_terms, overtakes_below_one), "They cost 12 and 0 at length 1"),
+    ((three_terms, overtakes_by_parabolas_alone), "They cost 15 and 15 at length 5, 18 and 16 at"),
     ((three_terms, overtakes_by_a_formula_alone), "Your code raises ZeroDivisionError"),
 ]
 

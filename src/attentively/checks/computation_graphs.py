@@ -57,6 +57,18 @@ def backward(n: int) -> Graph:
     return words(n) | {(1, t): [(0, t), *[(1, t + 1)] * (t < n - 1)] for t in range(n)}
 
 
+def backward_over(n: int) -> Graph:
+    """Return a recurrent layer that reads backwards, and at each place all words so far."""
+    graph = backward(n)
+    return graph | {(1, t): [*graph[1, t], *((0, j) for j in range(t))] for t in range(n)}
+
+
+def leaping(n: int) -> Graph:
+    """Return a recurrent layer that reads the state before, and the one before that."""
+    graph = recurrent(n)
+    return graph | {(1, t): [*graph[1, t], (1, t - 2)] for t in range(2, n)}
+
+
 def back_and_forth(n: int) -> Graph:
     """Return a recurrent layer that reads backwards, and one on top of it that reads forwards."""
     return backward(n) | {(2, t): [(1, t), *[(2, t - 1)] * (t > 0)] for t in range(n)}
@@ -102,6 +114,26 @@ def levels(graph: Graph, choose: Callable[..., int] = max) -> dict[Node, int]:
 def steps_of(graph: Graph) -> int:
     """Return in how many steps all is computed."""
     return max(levels(graph).values())
+
+
+def in_sweeps(graph: Graph) -> int:
+    """Return the sweeps over all nodes in which what is computed is there for the next node."""
+    there, sweeps = set(words(last(graph) + 1)), 0
+    while len(there) < len(graph):
+        for node, read in graph.items():
+            if there.issuperset(read):
+                there.add(node)
+        sweeps += 1
+    return sweeps
+
+
+def layer_by_layer(graph: Graph) -> int:
+    """Return the sum, over the layers, of the longest chain within the layer."""
+    chains = levels({node: [each for each in graph[node] if each[0] == node[0]] for node in graph})
+    return sum(
+        1 + max(length for node, length in chains.items() if node[0] == layer)
+        for layer in range(1, top(graph) + 1)
+    )
 
 
 def top(graph: Graph) -> int:

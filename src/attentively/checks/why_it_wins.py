@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, cast
 
 import torch
@@ -32,10 +33,14 @@ from attentively.checks.computation_graphs import (
     attention,
     back_and_forth,
     backward,
+    backward_over,
     bidirectional,
     convolution,
     from_the_first,
+    in_sweeps,
     last,
+    layer_by_layer,
+    leaping,
     levels,
     recurrent,
     skipping,
@@ -83,9 +88,13 @@ def _expect_each(
 
     `names` are what each answer is called in a message.
     """
-    pairs = list(zip(answers, cases, strict=False))
+    pairs = [
+        (each if plain_number(each) is None else plain_number(each), inputs)
+        for each, inputs in zip(answers, cases, strict=False)
+    ]
     if all(_agrees(answer, right, inputs) for answer, inputs in pairs):
         return
+    none_is_meant = any(answer is not None for answer, _ in pairs)  # else a `return` is missing
     twins = [
         twin
         for said, ways in mistakes.items()
@@ -94,6 +103,10 @@ def _expect_each(
     ]
     for (answer, inputs), name in zip(pairs, names, strict=False):
         given = inputs.values()
+        if none_is_meant and None in (answer, right(*given)):
+            said = f"This is not what is expected of {name}. {hint(*given)}".rstrip()
+            also = known(said, lambda *_, answer=answer: answer)
+            expect_value(answer, right(*given), name, inputs, [*twins, *also])
         expect_value(answer, right(*given), name, inputs, twins, hint(*given))
 
 
@@ -127,6 +140,11 @@ class _Answers:
         """Raise what the candidate failed with, if it did: after what it had wrong before."""
         if self.failed:
             raise self.failed
+
+
+def _listed(answer: Any) -> Any:
+    """Return a tensor or an array of several numbers as a list; other things as they are."""
+    return answer.flatten().tolist() if hasattr(answer, "flatten") else answer
 
 
 def ready() -> None:
@@ -199,9 +217,17 @@ _TABLE_TWINS: dict[str, _Mistakes] = {
         "A convolution has a matrix d × d for each of the k places that it reads.":
             [_if("convolution dilated", lambda n, d, k: n * d * d),
              _if("convolution dilated", lambda n, d, k: k * n * d)],
-        "Places before the first word count too: they are zeros, and multiplied all the same.":
+        "What stands before the first word counts too: zeros, which are multiplied all the same.":
             [_if("convolution dilated", _within),
-             _if("convolution dilated", lambda n, d, k: max(0, n - k + 1) * k * d * d)],
+             _if("convolution dilated", lambda n, d, k: max(0, n - k + 1) * k * d * d),
+             _if("rnn", lambda n, d, k: (2 * n - 1) * d * d),
+             _if("gru", lambda n, d, k: (6 * n - 3) * d * d)],
+        "Biases, gates, softmax and the division by √d do not count.":
+            [_if("rnn", lambda n, d, k: 2 * n * d * d + n * d),
+             _if("gru", lambda n, d, k: 6 * n * d * d + 3 * n * d),
+             _if("attention", lambda n, d, k: 4 * n * d * d + 2 * n * n * d + n * n)],
+        "This attention has no mask: every word looks at all n, not only at those before it.":
+            [_if("attention", lambda n, d, k: 4 * n * d * d + n * (n + 1) * d)],
         "This is the work of all layers that the path needs. Asked is that of one.":
             [lambda *a: _multiplications(*a) * _path(*a)],
         "The four matrices of attention are not counted: of queries, keys, values and output. The "
@@ -232,7 +258,7 @@ _TABLE_TWINS: dict[str, _Mistakes] = {
         "The first word is a step too: its state comes from a state before it, of zeros.":
             [_if("rnn gru", lambda n, d, k: n - 1)],
         "What is in a row within one position, as gates are, is a constant, and is one step.":
-            [_if("gru", lambda n, d, k: 2 * n), _if("gru", lambda n, d, k: 3 * n)],
+            [_if("rnn gru", lambda n, d, k: 2 * n), _if("gru", lambda n, d, k: 3 * n)],
         "No position of this layer waits for another: all are computed at once.":
             [_if("convolution dilated attention", lambda n, d, k: n)],
         "The k products are not in a row: nothing keeps them from being computed at once.":
@@ -240,7 +266,7 @@ _TABLE_TWINS: dict[str, _Mistakes] = {
         "These are the steps of all layers that the path needs. Asked are those of one.":
             [_path],
         "Projections, scores, softmax and sum are a constant number, which is one step.":
-            [_if("attention", lambda n, d, k: 2), _if("attention", lambda n, d, k: 4)],
+            [_if("attention", lambda *_: 2), _if("attention", lambda *_: 4)],
     },
     "path": {
         "What the first word says goes through every state on its way to the last.":
@@ -276,7 +302,8 @@ _TABLE_TWINS: dict[str, _Mistakes] = {
         "This convolution reads its own place and those before, not k // 2 on both sides.":
             [_if("convolution", lambda n, d, k: max(1, math.ceil((n - 1) / (k // 2))))],
         "Every output of attention reads every word itself: one layer, one arrow.":
-            [_if("attention", lambda n, d, k: n), _if("attention", lambda n, d, k: 2)],
+            [_if("attention", lambda n, d, k: n), _if("attention", lambda *_: 2),
+             _if("attention", lambda *_: 0)],
     },
 }  # fmt: skip
 _COLUMNS: dict[str, Callable[..., int]] = {
@@ -295,6 +322,7 @@ def count(candidate: object, thorough: bool = False) -> None:
     for layer in _LAYERS:
         cases: list[Inputs] = [{"layer": layer, "n": n, "d": d, "k": k} for n, d, k in sizes]
         answers = _Answers(candidate, cases)
+        answers.all = [_listed(answer) for answer in answers.all]
         for answer, inputs in zip(answers.all, cases, strict=False):
             if not isinstance(answer, tuple | list) or len(answer) != 3:
                 raise CheckFailed(
@@ -342,6 +370,10 @@ _GRAPH_STEPS_TWINS: _Mistakes = {
     "What a node reads may stand further down in the dict than the node: the order of the "
     "nodes means nothing. One pass in that order does not do.":
         [_one_pass, lambda graph: _one_pass(dict(sorted(graph.items())))],
+    "What is computed in a step is there for the next one, not yet for other nodes of the same.":
+        [in_sweeps],
+    "A node waits for those alone that it reads, not until the layer below is complete.":
+        [layer_by_layer],
     "The last node of the top layer need not be the one that is ready last.":
         [lambda graph: levels(graph)[top(graph), last(graph)],
          lambda graph: levels(graph)[top(graph), 0]],
@@ -380,7 +412,8 @@ _GRAPH_PATH_TWINS: _Mistakes = {
     "An output need not know words that come after it: pairs with j < i are not asked for.":
         [lambda graph: way_of_pairs(graph, lambda i, j: True),
          lambda graph: way_of_pairs(graph, lambda i, j: i >= j),
-         lambda graph: way_of_pairs(graph, lambda i, j: True, none=0)],
+         lambda graph: way_of_pairs(graph, lambda i, j: True, none=0),
+         lambda graph: way_of_pairs(graph) and way_of_pairs(graph, lambda i, j: True, none=0)],
     "Count the arrows on the way, not its nodes.":
         [lambda graph: _more(graph, 1), lambda graph: _more(graph, -1)],
     "The number of layers is not the longest way: it may lead along a layer.":
@@ -408,6 +441,8 @@ def read_off(steps: object, path: object, thorough: bool = False) -> None:
         ("a layer that reads backwards, and one on it that reads forwards", back_and_forth(3)),
         ("neighbours and a hub, one layer", with_a_hub(5, 1)),
         ("neighbours and a hub, two layers", with_a_hub(5, 2)),
+        ("a recurrent layer that also reads the state two before", leaping(7)),
+        ("a layer that reads backwards, and all words so far", backward_over(4)),
         ("a single word", recurrent(1)),
         ("three dilated convolutions", convolution(8, 2, [1, 2, 4])),
     ]
@@ -490,6 +525,9 @@ _EXPONENT_TWINS: _Mistakes = {
     "the line is led through 0: a factor of 1 is presumed. Fit the intercept too, as a column "
     "of ones.":
         [_through_zero],
+    "one of the two sums is divided by how many there are, the other by one less.":
+        [lambda lengths, times: _fit(lengths, times)[0] * (1 - 1 / len(lengths)),
+         lambda lengths, times: _fit(lengths, times)[0] / (1 - 1 / len(lengths))],
     "lengths and times have changed places: the line tells the time of a length.":
         [_other_way_round,
          lambda *a: 1 / _other_way_round(*a),
@@ -582,14 +620,15 @@ def _straight(measure: Stopwatch, lengths: list[int], target: int, repeats: int 
     return slope * target + intercept
 
 
-def _in_proportion(measure: Stopwatch, lengths: list[int], target: int, repeats: int = 5) -> float:
-    return _chosen(measure, lengths, repeats)[1][-1] * target / lengths[-1]
-
-
 _FORECAST_TWINS: _Mistakes = {
-    "the mean of the repeats is taken. Other programs can only make a run longer, so that the "
-    "least of them says most.":
-        [_of(lambda times: sum(times) / len(times))],
+    "the mean of the repeats is taken, or the line led through all. Other programs can only "
+    "make a run longer, so that the least of them says most.":
+        [_of(lambda times: sum(times) / len(times)),
+         _of(lambda times: math.exp(sum(_logs(times)) / len(times)))],
+    "the first run at each length is left out. It is seldom the least of them, but may be.":
+        [_of(lambda times: min(times[1:] or times))],
+    "each round of runs has a forecast of its own. Asked is one curve, through the least times.":
+        [lambda *a: min(_of(itemgetter(r))(*a) for r in range((*a, 5)[3]))],
     "the median of the repeats is taken; asked for is the least of them.":
         [_of(lambda times: sorted(times)[len(times) // 2])],
     "the longest of the repeats is taken; asked for is the least of them.":
@@ -605,8 +644,6 @@ _FORECAST_TWINS: _Mistakes = {
         [_without_factor],
     "this goes on in a straight line; the fitted curve need not be one.":
         [_straight],
-    "this presumes that twice the length takes twice the time.":
-        [_in_proportion],
 }  # fmt: skip
 
 
@@ -629,7 +666,7 @@ def forecasts(fit: object, forecast: object, thorough: bool = False) -> None:
     cases: list[Inputs] = [dict(zip(("lengths", "times"), each, strict=True)) for each in points]
     fitted = _Answers(fit, cases)
     pairs = [
-        expect_pair(answer, ("exponent", "factor"), inputs)
+        expect_pair(_listed(answer), ("exponent", "factor"), inputs)
         for answer, inputs in zip(fitted.all, cases, strict=False)
     ]
     for place, (column, mistakes) in enumerate(
@@ -646,6 +683,7 @@ def forecasts(fit: object, forecast: object, thorough: bool = False) -> None:
         (_watched(1.5, 0.01, [2, 8, 16], 0.2), 64, None),
         (_watched(2.0, 1e-4, [16, 32, 64, 128], 0.1), 1024, 6),
         (_watched(1.2, 0.03, [3, 7, 20, 50], 0.15), 5, 2),
+        ({2: [1.0, 1.5, 1.2], 4: [2.9, 2.1, 2.6], 8: [5.0, 4.8, 4.1]}, 16, 3),
     ]
     if thorough:
         asked += [
@@ -676,7 +714,8 @@ def forecasts(fit: object, forecast: object, thorough: bool = False) -> None:
 
 def _least_times(measure: Stopwatch, lengths: list[int], target: int, repeats: int = 5) -> str:
     times = ", ".join(f"{each:.4g}" for each in _chosen(measure, lengths, repeats)[1])
-    return f"The least times at these lengths are {times}."
+    ran = max(map(measure.asked.count, lengths))
+    return f"`measure` ran {ran} times at a length; the least of the first {repeats} are {times}."
 
 
 # Part 4
@@ -699,8 +738,7 @@ def _terms(
 
 def _six_digits(answer: Any) -> Any:
     """Return several numbers without the digits that are left to chance."""
-    if hasattr(answer, "flatten"):  # a tensor or an array
-        answer = answer.flatten().tolist()
+    answer = _listed(answer)
     found = [plain_number(each) for each in answer] if isinstance(answer, tuple | list) else [None]
     if None in found:
         return answer
@@ -773,7 +811,9 @@ def _overtakes(one: _Cost, other: _Cost) -> int | None:
 
 
 def _first_dearer(one: _Cost, other: _Cost, least: int = 1) -> int | None:
-    dearer = (n for n in range(least, 20000) if _at(one, n) > _at(other, n))
+    if (_overtakes(one, other) or 1) > 1000:
+        raise ValueError("too far to walk")
+    dearer = (n for n in range(least, 2000) if _at(one, n) > _at(other, n))
     return next(dearer, None)
 
 
@@ -874,6 +914,9 @@ def crossing(three_terms: object, overtakes: object, thorough: bool = False) -> 
         ((3.0, 4.0, 5.0), (3.0, 4.0, 5.0)),
         ((0.15, 0.011, 6.1e-5), (0.058, 0.0344, 1.1e-5)),
         ((0.0, 0.0, 1.0), (1000.0, 0.0, 0.0)),
+        ((5.0, 6.0, 1.0), (0.0, 0.0, 0.0)),
+        ((0.0, 0.0, 1.0), (5.0, 0.0, 2.0)),
+        ((0.0, 0.0, 1.0), (0.0, 3e5, 0.0)),
     ]
     if thorough:
         costs += [
@@ -896,5 +939,5 @@ def _prices(one: _Cost, other: _Cost) -> str:
     """Return what both cost where the answer lies, or far out if there is none."""
     length = _overtakes(one, other) or 1000
     near = [n for n in (length - 1, length) if n]
-    costs = [f"{_at(one, n):.4g} and {_at(other, n):.4g} at length {n}" for n in near]
+    costs = [f"{_at(one, n):.10g} and {_at(other, n):.10g} at length {n}" for n in near]
     return f"They cost {', '.join(costs)}."
