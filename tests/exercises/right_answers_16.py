@@ -38,6 +38,18 @@ def loss_of_pytorch(logits, targets, pad_id, smoothing):
     )
 
 
+def targets_by_comparing(targets, vocab_size, smoothing):
+    rest = smoothing / vocab_size
+    return torch.where(torch.arange(vocab_size) == targets[..., None], 1 - smoothing + rest, rest)
+
+
+def loss_by_logsumexp(logits, targets, pad_id, smoothing):
+    log_p = logits - logits.logsumexp(dim=-1, keepdim=True)
+    taught = targets_by_comparing(targets, logits.shape[-1], smoothing)
+    real = targets.ne(pad_id)
+    return -torch.einsum("btk,btk,bt->", taught, log_p, real.float()) / real.sum()
+
+
 def targets_by_loops(targets, vocab_size, smoothing):
     rows = []
     for word in targets.flatten().tolist():
@@ -114,6 +126,10 @@ def batches_by_pairs(sizes, limit):
     return (*found, tuple(now))
 
 
+def batches_one_by_one(sizes, limit):
+    yield from token_batches(sizes, limit)
+
+
 def batches_of_arrays(sizes, limit):
     longest = np.array(sizes).max(axis=1)
     order = np.argsort(longest, kind="stable")
@@ -185,6 +201,40 @@ def update_at_once(model, optimizer, parts, rate, clip_norm, smoothing):
     optimizer.step()
     optimizer.zero_grad()
     return loss.detach()
+
+
+def update_by_sums(model, optimizer, parts, rate, clip_norm, smoothing):
+    """It forgets the gradients after the step, and clips what the optimizer holds."""
+    model.train()
+    counts = [(tgt[:, 1:] != PAD_ID).sum() for _, tgt in parts]
+    losses = []
+    for src, tgt in parts:
+        mask = model.source_mask(src)
+        logits = model.decode(tgt[:, :-1], model.encode(src, mask), mask).logits
+        flat = logits.flatten(0, 1), tgt[:, 1:].flatten()
+        losses.append(
+            F.cross_entropy(*flat, None, ignore_index=PAD_ID, reduction="sum",
+                            label_smoothing=smoothing) / sum(counts)
+        )  # fmt: skip
+        losses[-1].backward()
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    nn.utils.clip_grad_norm_(held, clip_norm)
+    optimizer.step()
+    optimizer.zero_grad()
+    model.eval()
+    return sum(losses).detach()
+
+
+def mean_in_place(states):
+    found = {name: value.clone() for name, value in states[0].items()}
+    for state in states[1:]:
+        for name in found:
+            found[name] += state[name]
+    for name in found:
+        found[name] /= len(states)
+    return found
 
 
 def mean_by_stack(states):
@@ -267,6 +317,7 @@ RIGHT = {
     "smoothing": [
         (smoothed_targets, smoothed_loss),
         (targets_by_scatter, loss_of_pytorch),
+        (targets_by_comparing, loss_by_logsumexp),
         (targets_by_loops, loss_by_loops),
         (targets_by_scatter, loss_by_mask),
         (smoothed_targets, cross_entropy),
@@ -276,11 +327,13 @@ RIGHT = {
         (token_batches, padding_share),
         (batches_by_pairs, share_of_tensors),
         (batches_of_arrays, padding_share),
+        (batches_one_by_one, padding_share),
     ],
     "training": [
         (update, mean_weights),
         (update_at_once, mean_by_stack),
         (update, package_mean),
+        (update_by_sums, mean_in_place),
     ],
     "diagnosis": [diagnose, diagnose_by_columns],
     "prediction": [(at_best, steps_at), (best_by_tensors, steps_by_counting)],

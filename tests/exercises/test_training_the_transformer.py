@@ -9,7 +9,7 @@ import wrong_answers_16 as wrong
 from assignments import message
 
 from attentively.checkpoints import Checkpoint
-from attentively.checks import CheckFailed, Part, recorded_runs, token_limits
+from attentively.checks import CheckFailed, Part, learning_rates, recorded_runs, token_limits
 from attentively.checks import training_the_transformer as checks
 from attentively.checks.recording import RecordingModel, RecordingOptimizer
 from attentively.data.batches import Batch
@@ -17,7 +17,7 @@ from attentively.losses import cross_entropy
 from attentively.schedules import paper_learning_rate
 from attentively.training import Trainer, TrainingConfig
 
-MODULES = (checks, token_limits)
+MODULES = (checks, learning_rates, token_limits)
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

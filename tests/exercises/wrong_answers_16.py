@@ -54,6 +54,14 @@ without_pad = taught_by(less, lambda s, k: s / (k - 1), without=[PAD_ID])
 pad_dropped = taught_by(less, lambda s, k: s / k, without=[PAD_ID])
 
 
+given_away = taught_by(less, lambda s, k: 0.0)
+
+
+def nothing_at_padding(targets, vocab_size, smoothing):
+    taught = smoothed_targets(targets, vocab_size, smoothing)
+    return taught * (targets != PAD_ID).unsqueeze(-1)
+
+
 def flattened(targets, vocab_size, smoothing):
     return smoothed_targets(targets, vocab_size, smoothing).flatten(0, -2)
 
@@ -109,6 +117,16 @@ def each_loss(logits, targets, pad_id, smoothing):
     return loss_by(over=lambda losses, real: losses)(logits, targets, pad_id, smoothing)
 
 
+def with_small_number(logits, targets, pad_id, smoothing):
+    taught = smoothed_targets(targets, logits.size(-1), smoothing)
+    return -(taught * (logits.softmax(-1) + 1e-9).log()).sum(-1)[targets != pad_id].mean()
+
+
+def divergence(logits, targets, pad_id, smoothing):
+    taught, real = smoothed_targets(targets, logits.size(-1), smoothing), targets != pad_id
+    return F.kl_div(logits.log_softmax(-1)[real], taught[real], reduction="batchmean")
+
+
 def of_pytorch_with_padding(logits, targets, pad_id, smoothing):
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing)
 
@@ -124,6 +142,8 @@ SMOOTHING = [
     ((annotated, smoothed_loss), "The padding token gets nothing of the rest"),
     ((without_pad, smoothed_loss), "The padding token gets nothing of the rest"),
     ((pad_dropped, smoothed_loss), "The padding token gets nothing of the rest"),
+    ((given_away, smoothed_loss), "what the right word gives away goes to no word"),
+    ((nothing_at_padding, smoothed_loss), "At padding nothing is taught"),
     ((flattened, smoothed_loss), "The shape of the distributions is (6, 5), expected (2, 3, 5)"),
     ((targets_in_place, smoothed_loss), "Your code changes its input targets"),
     ((lambda *given: None, smoothed_loss), "None: is there a `return`?"),
@@ -150,6 +170,11 @@ SMOOTHING = [
     ((smoothed_targets, loss_by(targets_of=annotated)),
      "smoothed_loss: The padding token gets nothing of the rest"),
     ((smoothed_targets, naive), "Of scores far apart softmax gives a 0"),
+    ((smoothed_targets, with_small_number), "a small number in place of the 0"),
+    ((smoothed_targets, divergence), "This is F.kl_div"),
+    ((smoothed_targets, loss_by(surprise=lambda x, _: -x.log_softmax(1))), "goes over the places"),
+    ((smoothed_targets, loss_by(surprise=lambda x, _: -x.log_softmax(-1) / math.log(2))),
+     "so this is in bits"),
     ((smoothed_targets, as_number), "Expected the loss as a torch.Tensor, got a float"),
     ((smoothed_targets, detached), "no gradient flows through them"),
     ((smoothed_targets, each_loss), "The shape of the loss is (1, 1), expected ()"),
@@ -181,6 +206,15 @@ def share(step, d_model, warm_up_steps):
     return min(step / warm_up_steps, (warm_up_steps / step) ** 0.5)
 
 
+def left_side_alone(step, d_model, warm_up_steps):
+    return min(d_model**-0.5 * step**-0.5, step * warm_up_steps**-1.5)
+
+
+def falling_in_a_line(step, d_model, warm_up_steps):
+    highest = (d_model * warm_up_steps) ** -0.5
+    return highest * min(step / warm_up_steps, warm_up_steps / step)
+
+
 def whole(step, d_model, warm_up_steps):
     return round(learning_rate(step, d_model, warm_up_steps), 4)
 
@@ -198,6 +232,8 @@ SCHEDULE = [
     (rate_by(right=-1), "In the warm-up this divides by warm_up_steps"),
     (share, "This is the share of the highest rate"),
     (rate_by(right=-0.5), "The exponent of warm_up_steps is -0.5"),
+    (left_side_alone, "belongs to both sides of the min"),
+    (falling_in_a_line, "After the warm-up the rate falls as one over the step"),
     (whole, "This is not what is expected of the learning rate"),
     (lambda *given: None, "None: is there a `return`?"),
     (lambda *given: 1 / 0, "Your code raises ZeroDivisionError"),
@@ -293,6 +329,28 @@ def share_by(sides=(0, 1), of=lambda padding, n: padding / n, width=None, total=
     return share_of
 
 
+def turned(sizes, limit):
+    """The longest first, then turned round: equals come in the wrong order."""
+    order = sorted(range(len(sizes)), key=lambda index: -max(sizes[index]))[::-1]
+    batches = token_batches([sizes[index] for index in order], limit)
+    return [[order[place] for place in batch] for batch in batches]
+
+
+def mean_of_sides(batches, sizes):
+    return (share_by(sides=[0])(batches, sizes) + share_by(sides=[1])(batches, sizes)) / 2
+
+
+def share_of_width(width):
+    """A share of padding that takes both widths of a batch from one pair."""
+
+    def share_of(batches, sizes):
+        inside = [[sizes[index] for index in batch] for batch in batches]
+        positions = sum(len(batch) * sum(width(batch)) for batch in inside)
+        return 1 - sum(sum(map(sum, batch)) for batch in inside) / positions
+
+    return share_of
+
+
 def of_longest_of_all(batches, sizes):
     return padding_share([[index for batch in batches for index in batch]], sizes)
 
@@ -311,6 +369,8 @@ BATCHING = [
     ((cut_by(length=lambda size: size[0]), padding_share), "Only the source is counted"),
     ((cut_by(length=lambda size: size[1]), padding_share), "Only the target is counted"),
     ((of_lengths, padding_share), "The lengths are returned"),
+    ((cut_by(key=lambda size: (max(size), size)), padding_share), "Pairs of equal length have"),
+    ((turned, padding_share), "Pairs of equal length have changed places"),
     ((without_last, padding_share), "The last batch is missing"),
     ((with_empty, padding_share), "The first batch is empty"),
     ((equal_numbers, padding_share), "Each batch has as many sentences"),
@@ -329,6 +389,9 @@ BATCHING = [
     ((token_batches, share_by(total=False)), "This is the mean of the batches' shares"),
     ((token_batches, share_by(width=lambda inside: max(map(max, inside)))),
      "Both sides are padded to one length here"),
+    ((token_batches, mean_of_sides), "This is the mean of the shares of the two sides"),
+    ((token_batches, share_of_width(max)), "The width of a batch is taken from one of its pairs"),
+    ((token_batches, share_of_width(lambda batch: batch[-1])), "taken from one of its pairs"),
     ((token_batches, of_longest_of_all), "Everything is padded to the longest sentence of all"),
     ((token_batches, lambda *given: None), "None: is there a `return`?"),
 ]  # fmt: skip
@@ -413,11 +476,19 @@ TRAINING = [
      "The decoder reads END"),
     ((changed(("mask = model.source_mask(src)",
        "mask = torch.ones_like(model.source_mask(src))")), mean_weights),
-     "Mask: the encoder reads"),
+     "Mask: padding of the source is read"),
     ((changed(("in parts:\n        mask", "in parts[:1]:\n        mask")), mean_weights),
-     "decode is called 1 times; once for each of the 2 parts"),
+     "decode is called 1 times; expected once for each of the 2"),
     ((changed(("    total = 0.0\n", "    total = 0.0\n    parts = parts * 2\n")), mean_weights),
-     "decode is called 2 times; once a step"),
+     "decode is called 2 times; expected once a step"),
+    ((changed(("labels = tgt[:, 1:]", "labels = tgt[:, :-1]")), mean_weights),
+     "Loss: it is not the smoothed mean over all labels"),
+    ((changed(("(tgt[:, 1:] != PAD_ID).sum()", "(tgt != PAD_ID).sum()")), mean_weights),
+     "tgt[:, 1:] where it is not PAD_ID"),
+    ((changed(("    return total", "    return [total]")), mean_weights), "as a float, got a list"),
+    ((changed((BACKWARD, f"{BACKWARD}        optimizer.step()\n    {FORGET}"),
+              ("    optimizer.step()\n    return", "    return")), mean_weights),
+     "optimizer.step() is called 2 times a step of training"),
     ((changed((SHARE, "share = 1 / len(parts)")), mean_weights), "the mean of the parts' means"),
     ((changed((SHARE, "share = 1")), mean_weights), "the means of the parts are added up"),
     ((changed((SHARE, "share = int((labels != PAD_ID).sum())")), mean_weights),
@@ -468,6 +539,7 @@ TRAINING = [
     ((update, halving), "Each state halves what came before"),
     ((update, mixed(torch.mean)), "One number is returned for all of a tensor"),
     ((update, mixed(lambda each: each.sum(0) / (len(each) - 1))), "The divisor is too small"),
+    ((update, mixed(lambda each: each.sum(0) / 5)), "The sum is divided by 5"),
     ((update, mixed(lambda each: each[:2].mean(0))), "The first two weights alone have entered"),
     ((update, mixed(lambda each: each.median(0).values)), "This is the median, not the mean"),
     ((update, adding_in_place), "Your code changes its input states"),
@@ -590,6 +662,8 @@ PREDICTION = [
      "vocab_size other words are counted"),
     ((best_by(loss=lambda s, k: at_best(s, k)[0] / math.log(2)), steps_at), "to base 2"),
     ((best_by(loss=lambda s, k: -at_best(s, k)[0]), steps_at), "The sign is turned"),
+    ((lambda s, k: at_best(s, k)[::-1], steps_at), "The two numbers have changed places"),
+    ((best_by(loss=lambda s, k: -math.log(1 - s)), steps_at), "Only the right word is counted"),
     ((best_by(perplexity=lambda s, k: math.exp(at_best(s, k)[0])), steps_at),
      "This is e to the smoothed loss"),
     ((best_by(perplexity=lambda s, k: 1.0), steps_at), "A perplexity of 1 would take certainty"),
@@ -605,6 +679,8 @@ PREDICTION = [
     ((at_best, steps_by(more=0)), "This is one step too few"),
     ((at_best, steps_by(first=math.floor)), "This is one step too many"),
     ((at_best, steps_by(last=math.ceil)), "This is one step too many"),
+    ((at_best, lambda *given: round(as_fraction(*given))), "The length of the span is rounded"),
+    ((at_best, lambda *given: int(as_fraction(*given))), "The length of the span is rounded"),
     ((at_best, steps_by(root=0)), "d_model is forgotten"),
     ((at_best, steps_by(root=1)), "d_model is taken without its root"),
     ((at_best, steps_by(least=-(10**9))), "The rate never gets so high"),

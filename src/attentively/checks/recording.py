@@ -94,7 +94,7 @@ def examine_reading(
     """See that each part is read once, in training, with its mask and without its last column."""
     if len(model.read) != len(parts):
         once = "once a step" if len(parts) == 1 else f"once for each of the {len(parts)} parts"
-        raise refused(f"decode is called {len(model.read)} times; {once} is enough.", asked)
+        raise refused(f"decode is called {len(model.read)} times; expected {once}.", asked)
     for read, (_, tgt) in zip(model.read, parts, strict=True):
         if torch.equal(read, tgt[:, :-1]):
             continue
@@ -110,7 +110,7 @@ def examine_reading(
     right = [model.source_mask(src) for src, _ in parts]
     if not all(any(torch.equal(mask, each) for each in right) for mask in model.masks):
         raise refused(
-            "Mask: the encoder reads padding of the source like words. It and the decoder get "
+            "Mask: padding of the source is read like words. The encoder and the decoder get "
             "model.source_mask(src), which is True at real tokens.",
             asked,
         )
@@ -118,6 +118,16 @@ def examine_reading(
         raise refused(
             "Mode: the model reads in evaluation mode, in which dropout is off. A step of "
             "training begins with model.train().",
+            asked,
+        )
+
+
+def examine_number(optimizer: RecordingOptimizer, asked: Mapping[str, object]) -> None:
+    """See that the weights move once."""
+    if len(optimizer.seen) != 1:
+        raise refused(
+            f"Update: optimizer.step() is called {len(optimizer.seen)} times a step of training, "
+            "expected once.",
             asked,
         )
 
@@ -135,12 +145,7 @@ def examine_update(
     `before` are the gradients of the step before, if there was one; `mistaken` those that a
     mistake leads to, by what is to be said of it.
     """
-    if len(optimizer.seen) != 1:
-        raise refused(
-            f"Update: optimizer.step() is called {len(optimizer.seen)} times a step of training, "
-            "expected once.",
-            asked,
-        )
+    examine_number(optimizer, asked)
     seen, length = optimizer.seen[0], norm(gradients)
     if close(seen, shortened(gradients, clip_norm)):
         return

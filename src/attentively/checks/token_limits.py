@@ -11,7 +11,7 @@ Sizes = list[tuple[int, int]]
 
 def cut(
     sizes: Sizes, limit: int, *,
-    key: Callable[[tuple[int, int]], float] | None = max, descending: bool = False,
+    key: Callable[[tuple[int, int]], Any] | None = max, descending: bool = False,
     length: Callable[[tuple[int, int]], int] = max, strictly: bool = False, padded: bool = True,
     as_sizes: bool = False,
 ) -> list[list[Any]]:  # fmt: skip
@@ -69,6 +69,15 @@ CUT_TWINS = [
     *known(
         "token_batches: The last batch is missing. What is left at the end is a batch too.",
         lambda sizes, limit: cut(sizes, limit)[:-1],
+    ),
+    *known(
+        "token_batches: Pairs of equal length have changed places. They stay in the order in which "
+        "they came.",
+        partial(cut, key=lambda size: (max(size), size)),
+        partial(cut, key=lambda size: (max(size), size[0])),
+        lambda sizes, limit: [
+            [len(sizes) - 1 - i for i in batch] for batch in cut(sizes[::-1], limit)
+        ],
     ),
     *known(
         "token_batches: The first batch is empty.",
@@ -134,6 +143,18 @@ PADDING_WAYS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 PADDING_TWINS = [
     *(Twin(f"padding_share: {said}", partial(padding, **w)) for said, w in PADDING_WAYS.items()),
+    *known(
+        "padding_share: This is the mean of the shares of the two sides. Count both, then divide.",
+        lambda *given: (padding(*given, sides=(0,)) + padding(*given, sides=(1,))) / 2,
+    ),
+    *known(
+        "padding_share: The width of a batch is taken from one of its pairs. The longest source "
+        "and the longest target may stand in two.",
+        partial(padding, width=lambda batch, side: batch[-1][side]),
+        partial(padding, width=lambda batch, side: max(batch)[side]),
+        partial(padding, width=lambda batch, side: max(batch, key=sum)[side]),
+        partial(padding, width=lambda batch, side: max(batch, key=max)[side]),
+    ),
     *known(
         "padding_share: Everything is padded to the longest sentence of all. A batch is as wide as "
         "its own longest.",

@@ -31,6 +31,7 @@ from attentively.checks import (
     plain_number,
 )
 from attentively.checks.all_cases import expect_all, named_cases, near
+from attentively.checks.learning_rates import RATE_TWINS, rate
 from attentively.checks.recorded_runs import (
     CHECKED,
     SHOWN,
@@ -44,6 +45,7 @@ from attentively.checks.recorded_runs import (
 from attentively.checks.recording import (
     RecordingModel,
     RecordingOptimizer,
+    examine_number,
     examine_rate,
     examine_reading,
     examine_update,
@@ -171,6 +173,8 @@ _TAUGHT_WAYS: dict[str, list[dict[str, Any]]] = {
         [{"kept": lambda s: 1.0, "spread": lambda s, k: 0.0}],
     "The rest is spread over vocab_size - 1 words, and the right word gets of it too.":
         [{"spread": lambda s, k: s / (k - 1)}],
+    "The numbers do not sum to 1: what the right word gives away goes to no word.":
+        [{"spread": lambda s, k: 0.0}],
     _WITHOUT_PAD: [
         {"spread": lambda s, k: s / (k - 2), "right_too": False, "without": [PAD_ID]},
         {"spread": lambda s, k: s / (k - 1), "without": [PAD_ID]},
@@ -212,6 +216,12 @@ _LOSS_WAYS: dict[str, list[dict[str, Any]]] = {
         [{"surprise": lambda logits, _: -logits.softmax(-1)}],
     "The softmax is missing: these are scores, and no logarithms of probabilities.":
         [{"surprise": lambda logits, _: -logits}],
+    "The softmax goes over the places. It goes over the vocabulary: dim=-1.": [
+        {"surprise": lambda logits, _: -logits.log_softmax(1)},
+        {"surprise": lambda logits, _: -logits.log_softmax(0)},
+    ],
+    "The logarithm is to base 2, so this is in bits. Take the natural one.":
+        [{"surprise": lambda logits, _: -logits.log_softmax(-1) / math.log(2)}],
     "The softmax is taken twice.":
         [{"surprise": lambda logits, _: -logits.softmax(-1).log_softmax(-1)}],
     "What the model says is smoothed. What it is taught is: the targets.": [
@@ -225,6 +235,15 @@ _LOSS_WAYS: dict[str, list[dict[str, Any]]] = {
     **{said: [{"taught": partial(_taught, **way)} for way in ways]
        for said, ways in _TAUGHT_WAYS.items() if not said.startswith("Nothing")},
 }  # fmt: skip
+
+_DIVERGENCE = Twin(
+    "smoothed_loss: This is F.kl_div: the loss less the lowest it can be. Leave nothing out.",
+    lambda logits, *given: _mean_loss(logits, *given) - _best(given[-1], logits.size(-1))[0],
+)
+_NOTHING_AT_PADDING = Twin(
+    "smoothed_targets: At padding nothing is taught. It is a word here; the loss leaves it out.",
+    lambda targets, *given: _taught(targets, *given) * (targets != PAD_ID).unsqueeze(-1),
+)
 
 
 @_parts.part("label smoothing", "smoothed_targets", "smoothed_loss")
@@ -242,7 +261,7 @@ def smoothing(smoothed_targets: object, smoothed_loss: object, thorough: bool = 
             in_32_bits(call_twice(smoothed_targets, inputs)), _taught(*case),
             "the distributions", inputs,
             [Twin(f"smoothed_targets: {said}", partial(_taught, **way))
-             for said, ways in _TAUGHT_WAYS.items() for way in ways],
+             for said, ways in _TAUGHT_WAYS.items() for way in ways] + [_NOTHING_AT_PADDING],
             hint="One distribution for each target: a further axis of vocab_size numbers.",
         )  # fmt: skip
     by_hand = torch.tensor([[[1 / 8, 1 / 2, 1 / 4, 1 / 8]]]).log()
@@ -259,73 +278,24 @@ def smoothing(smoothed_targets: object, smoothed_loss: object, thorough: bool = 
     for logits, targets, pad_id, share in batches:
         inputs = {"logits": logits, "targets": targets, "pad_id": pad_id, "smoothing": share}
         answer = in_32_bits(call_twice(smoothed_loss, inputs))
-        if isinstance(answer, Tensor) and not answer.isfinite().all():
+        right = _mean_loss(*inputs.values())
+        far = type(answer) is Tensor and answer.shape == right.shape and logits.abs().max() > 100
+        if far and not torch.allclose(cast(Tensor, answer).float(), right, 1e-4):
             raise CheckFailed(
-                "  smoothed_loss: The loss is not a finite number. Of scores far apart softmax "
-                "gives a 0, whose logarithm is -inf: log_softmax takes both steps at once."
-                f"\n{describe(inputs)}"
+                "  smoothed_loss: Of scores far apart softmax gives a 0, whose logarithm is -inf, "
+                "and a small number in place of the 0 gives a wrong loss. log_softmax takes both "
+                f"steps at once.\n{describe(inputs)}\n  got         {answer}\n  expected    {right}"
             )
         expect_equal(
-            answer, _mean_loss(*inputs.values()), "the loss", inputs,
+            answer, right, "the loss", inputs,
             [Twin(f"smoothed_loss: {said}", partial(_mean_loss, **way))
-             for said, ways in _LOSS_WAYS.items() for way in ways],
+             for said, ways in _LOSS_WAYS.items() for way in ways] + [_DIVERGENCE],
         )  # fmt: skip
     logits.requires_grad_()
     expect_gradients_through(smoothed_loss, inputs, {"logits": logits})
 
 
 # Part 2
-
-
-def _rate(step: int, d_model: int, warm_up_steps: int) -> float:
-    return float(d_model**-0.5 * min(step**-0.5, step * warm_up_steps**-1.5))
-
-
-_RATE_TWINS = [
-    *known(
-        "The larger of the two is taken. The rate rises, then falls: it is the smaller one.",
-        lambda n, d, w: d**-0.5 * max(n**-0.5, n * w**-1.5),
-    ),
-    *known(
-        "The rate only rises: where step^(-0.5) is smaller, that is taken.",
-        lambda n, d, w: d**-0.5 * n * w**-1.5,
-    ),
-    *known(
-        "There is no warm-up: in the beginning step * warm_up_steps^(-1.5) is smaller.",
-        lambda n, d, w: d**-0.5 * n**-0.5,
-    ),
-    *known(
-        "After the warm-up the rate stays as it is. It falls with the root of the step.",
-        lambda n, d, w: d**-0.5 * min(w**-0.5, n * w**-1.5),
-    ),
-    *known(
-        "The factor d_model^(-0.5) is missing.", lambda n, d, w: min(n**-0.5, n * w**-1.5)
-    ),
-    *known(
-        "The factor is the root of d_model, and belongs below the line: d_model^(-0.5).",
-        lambda n, d, w: d**0.5 * min(n**-0.5, n * w**-1.5),
-    ),
-    *known("d_model is taken without a root.", lambda n, d, w: min(n**-0.5, n * w**-1.5) / d),
-    *known(
-        "The steps are counted from 0 here, and step comes counted from 1: take it as it is.",
-        lambda n, d, w: _rate(n + 1, d, w),
-        lambda n, d, w: _rate(n - 1, d, w) if n > 1 else 0.0,
-    ),
-    *known(
-        "In the warm-up this divides by warm_up_steps. The exponent is -1.5, so that the two "
-        "sides meet where the warm-up ends.",
-        lambda n, d, w: d**-0.5 * min(n**-0.5, n / w),
-    ),
-    *known(
-        "This is the share of the highest rate. Multiply by the highest, which the equation gives.",
-        lambda n, d, w: min(n / w, (w / n) ** 0.5),
-    ),
-    *known(
-        "The exponent of warm_up_steps is -0.5. With -1.5 the two sides meet where the warm-up "
-        "ends.",
-        lambda n, d, w: d**-0.5 * min(n**-0.5, n * w**-0.5),
-    ),
-]  # fmt: skip
 
 
 @_parts.part("the warm-up", "learning_rate")
@@ -336,7 +306,7 @@ def schedule(learning_rate: object, thorough: bool = False) -> None:
     if thorough:
         cases += [(step, 7, w) for w in (1, 11, 300) for step in (1, 5, 11, 299, 1000)]
     asked = named_cases(("step", "d_model", "warm_up_steps"), cases)
-    expect_all(learning_rate, asked, _rate, "the learning rate", _RATE_TWINS, near)
+    expect_all(learning_rate, asked, rate, "the learning rate", RATE_TWINS, near)
 
 
 # Part 3
@@ -538,6 +508,7 @@ def _watch(
         optimizer.rates.clear()
         answer = call(_asked(candidate, model, optimizer), asked)
         examine_reading(model, parts, asked)
+        examine_number(optimizer, asked)
         _examine_loss(answer, float(right.detach()), wrong, asked)
         mistaken = {text: _gradients(loss, weights) for text, loss in wrong.items()}
         shares = [_gradients(_over_parts(said, share, weigh=only), weights) for only in _each(said)]
@@ -579,8 +550,9 @@ def _examine_loss(answer: object, right: float, wrong: Mapping[str, Tensor], ask
         Twin(f"Loss: {said}", lambda *_, loss=loss: float(loss.detach()))
         for said, loss in wrong.items()
     ]
-    hint = "Loss: it is not the smoothed mean over all words, before the weights move."
-    expect_value(plain_number(answer), right, "the loss", asked, twins, hint)
+    hint = "Loss: it is not the smoothed mean over all labels: tgt[:, 1:] where it is not PAD_ID."
+    number = plain_number(answer)
+    expect_value(answer if number is None else number, right, "the loss", asked, twins, hint)
 
 
 def _own_update(
@@ -629,6 +601,8 @@ _MEAN_WAYS: dict[str, Callable[[Sequence[dict[str, Tensor]]], dict[str, Tensor]]
         lambda states: _mixed(states, lambda each: each.mean()),
     "The divisor is too small by one.":
         lambda states: _mixed(states, lambda each: each.sum(0) / (len(each) - 1)),
+    "The sum is divided by 5. Divide it by the number of the states.":
+        lambda states: _mixed(states, lambda each: each.sum(0) / 5),
     "The first two weights alone have entered.": lambda states: _mixed(states[:2], _mean),
     "This is the median, not the mean.":
         lambda states: _mixed(states, lambda each: each.median(0).values),
@@ -726,6 +700,7 @@ _LOWEST_TWINS = [
         "too, and has its surprise.",
         lambda s, k: -math.log(_right(s, k)),
         lambda s, k: -_right(s, k) * math.log(_right(s, k)),
+        lambda s, k: -math.log(1 - s),
     ),
     *known(
         "at_best: Here the model gives the right word 1 - smoothing, and the others the rest "
@@ -750,6 +725,7 @@ _LOWEST_TWINS = [
         lambda s, k: _best(s, k)[0] / math.log(2),
     ),
     *known("at_best: The sign is turned.", lambda s, k: -_best(s, k)[0]),
+    *known("at_best: The two numbers have changed places.", lambda s, k: _best(s, k)[1]),
 ]
 _PERPLEXITY_TWINS = [
     *known(
@@ -779,13 +755,14 @@ _PERPLEXITY_TWINS = [
 
 def _kept(
     rate: float, d_model: int, warm_up_steps: int, *,
-    first: Callable[[float], int] = math.ceil, last: Callable[[float], int] = math.floor,
+    first: Callable[[float], float] = math.ceil, last: Callable[[float], float] = math.floor,
     more: int = 1, scale: Callable[[int], float] = lambda d: d**0.5, least: int | None = 0,
+    whole: Callable[[float], int] = int,
 ) -> int:  # fmt: skip
     """Return how many steps have such a rate or more; keywords are what a mistake may change."""
     rises = first(rate * scale(d_model) * warm_up_steps**1.5)
     falls = last((rate * scale(d_model)) ** -2)
-    found = falls - rises + more
+    found = whole(falls - rises + more)
     return found if least is None else max(least, found)
 
 
@@ -819,6 +796,11 @@ _KEPT_TWINS = [
         lambda r, d, w: _kept(r, d, w, first=math.floor),
         lambda r, d, w: _kept(r, d, w, last=math.ceil),
         lambda r, d, w: _kept(r, d, w, more=2),
+    ),
+    *known(
+        "steps_at: The length of the span is rounded. Round each of its ends: up where the rate "
+        "rises, down where it falls.",
+        *(partial(_kept, first=float, last=float, more=0, whole=each) for each in (round, int)),
     ),
     *known(
         "steps_at: d_model is forgotten. The whole curve is lower by its root.",
