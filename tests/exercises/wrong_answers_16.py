@@ -476,7 +476,7 @@ TRAINING = [
      "The decoder reads END"),
     ((changed(("mask = model.source_mask(src)",
        "mask = torch.ones_like(model.source_mask(src))")), mean_weights),
-     "Mask: padding of the source is read"),
+     "Mask: the encoder or the decoder reads"),
     ((changed(("in parts:\n        mask", "in parts[:1]:\n        mask")), mean_weights),
      "decode is called 1 times; expected once for each of the 2"),
     ((changed(("    total = 0.0\n", "    total = 0.0\n    parts = parts * 2\n")), mean_weights),

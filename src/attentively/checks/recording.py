@@ -110,7 +110,7 @@ def examine_reading(
     right = [model.source_mask(src) for src, _ in parts]
     if not all(any(torch.equal(mask, each) for each in right) for mask in model.masks):
         raise refused(
-            "Mask: padding of the source is read like words. The encoder and the decoder get "
+            "Mask: the encoder or the decoder reads padding of the source like words. Both get "
             "model.source_mask(src), which is True at real tokens.",
             asked,
         )
