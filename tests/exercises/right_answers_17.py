@@ -1,5 +1,6 @@
 """Right answers to 17_translating_with_it, each written differently."""
 
+import copy
 import math
 
 import torch
@@ -405,8 +406,39 @@ def causes_with_sets(flips, heads):
     return {"reading": reading, "needed": needed, "sufficient": sufficient, "damaging": damaging}
 
 
+def greedy_with_lists(model, src, src_mask, max_len):
+    """Lists of numbers, made a tensor in each step; what has ended is fed padding."""
+    memory = model.encoder(src, src_mask)
+    texts, over = [[START_ID] for _ in src], [False for _ in src]
+    while not all(over) and len(texts[0]) <= max_len:
+        vectors = model.decoder(torch.tensor(texts), memory, src_mask)
+        for row, scores in enumerate(model.output(vectors[:, -1])):
+            texts[row].append(0 if over[row] else int(scores.argmax()))
+            over[row] = over[row] or texts[row][-1] == END_ID
+    return [text[1 : text.index(END_ID) if END_ID in text else None] for text in texts]
+
+
+def dearer_by_division(times, src_len, d_model, d_ff):
+    """The ratio without its fraction; floats come back."""
+    words = 1.0
+    while True:
+        found = multiplications(int(words), src_len, d_model, d_ff, 2)
+        if found["refed"] // found["cached"] >= times:
+            return words
+        words += 1
+
+
+def transplant_into_a_copy(cache, donor, layer, head, places):
+    """Place by place, into a deep copy."""
+    new = copy.deepcopy(cache)
+    for place in places:
+        for name in ("memory_keys", "memory_values"):
+            new[layer][name][:, head, place] = donor[layer][name][:, head, place]
+    return new
+
+
 RIGHT = {
-    "greedy": [greedy, greedy_that_shrinks, greedy_into_a_table],
+    "greedy": [greedy, greedy_that_shrinks, greedy_into_a_table, greedy_with_lists],
     "cache": [
         (project, look, start, step),
         (project_by_heads, look_fused, start_with_zeros, step_with_objects),
@@ -420,6 +452,11 @@ RIGHT = {
     "costs": [
         (cache_numbers, multiplications, dearer_from),
         (cache_numbers_by_adding, multiplications_in_closed_form, dearer_by_doubling),
+        (cache_numbers, multiplications, dearer_by_division),
     ],
-    "causes": [(transplant, causes), (transplant_by_where, causes_with_sets)],
+    "causes": [
+        (transplant, causes),
+        (transplant_by_where, causes_with_sets),
+        (transplant_into_a_copy, causes),
+    ],
 }

@@ -20,6 +20,7 @@ from right_answers_17 import (
     transplant,
 )
 
+from attentively.checks import translating_with_it as checks
 from attentively.vocabulary import END_ID, START_ID
 
 
@@ -88,6 +89,13 @@ GREEDY = [
      "the encoder reads the source"),
     (greedy_without_batch, "the encoder reads the source 5 times"),
     (greedy_with((STOP, "if False")), "the decoder is run"),
+    (greedy_with((STOP, "if (tgt[:, -1] == END_ID).all()")), "the decoder is run"),
+    (greedy_with(("[ids[: ids.index(END_ID)] for ids",
+                  "[[word for word in ids if word != END_ID] for ids")),
+     "Words stand after the place where END was"),
+    (greedy_with(("START_ID)", "END_ID)"), ("(tgt == ", "(tgt[:, 1:] == ")),
+     "The texts begin with END"),
+    (greedy_with(("START_ID)", "0)")), "The texts begin with PAD"),
     (one_sentence_alone, "A list with a list of whole numbers for each sentence"),
     (greedy_with(("return [", "[")), "got None: is there a `return`?"),
     (greedy_with(("(len(src), 1)", "(1, 1)")), "Your code raises"),
@@ -123,6 +131,20 @@ def into_the_old_cache(model, tgt, cache, src_mask):
     for old, new in zip(cache, after, strict=True):
         old.update(new)
     return scores, cache
+
+
+def start_with_one_dict(model, memory, num_heads):
+    cache = start(model, memory, num_heads)
+    return [cache[-1]] * len(cache)
+
+
+def masked_late(attention, h, keys, values, mask=None):
+    """The mask is multiplied with the weights."""
+    queries = attention.query_projection(h).unflatten(2, (keys.size(1), -1)).transpose(1, 2)
+    weights = (queries @ keys.mT / keys.size(3) ** 0.5).softmax(dim=-1)
+    if mask is not None:
+        weights = weights * mask.unsqueeze(1)
+    return attention.output_projection((weights @ values).transpose(1, 2).flatten(2))
 
 
 def from_the_beginning(model, tgt, cache, src_mask):
@@ -170,6 +192,15 @@ CACHE = [
      "look: A reshape alone mixes words and heads"),
     (looked_with(("attention.output_projection(context)", "context")), "The heads are not mixed"),
     (looked_with(("mask.unsqueeze(1)", "mask")), "Your code raises"),
+    ((project, masked_late, start, step), "The mask is put on the weights"),
+    ((project, look, start_with_one_dict, step), "Is it one dict for all of them?"),
+    ((project, look, checks.start, checks.step), "start and step that stand in for yours"),
+    (stepped_with(("layer.cross_attention, h, old", "layer.self_attention, h, old")),
+     "The memory is looked at with self_attention"),
+    (stepped_with(("input(tgt)[:, -1:]", "input(tgt)")), "All words go through the layers again"),
+    (stepped_with(("model.decoder.last_norm(y))[:, -1]",
+                   "model.decoder.last_norm(y))[:, -1].log_softmax(dim=-1)")),
+     "These are log-probabilities"),
     (started_with(("layer.cross_attention", "layer.self_attention")),
      "these are keys of self_attention"),
     (started_with(("project(layer.", "project(model.decoder.layers[0].")),
@@ -273,6 +304,15 @@ BEAM = [
      "The cache does not follow the texts"),
     (search_with((SELECT_LINE, "cache = select(cache, torch.tensor([0 for _ in kept]))")),
      "The cache does not follow the texts"),
+    (search_with((SELECT_LINE,
+                  "rows = [row for _, _, row in extensions[: len(kept)]]\n"
+                  "        cache = select(cache, torch.tensor(rows))")),
+     "The cache does not follow the texts"),
+    (search_with(("scores.log_softmax(dim=-1).tolist()", "scores.tolist()")),
+     "These are sums of scores"),
+    (search_with(("scores.log_softmax(dim=-1).tolist()", "scores.softmax(dim=-1).tolist()")),
+     "These are sums of probabilities"),
+    (search_with(("words[1:-1]", "words[:-1]")), "START is kept among the words"),
     (search_with(("words[1:-1]", "words[1:]")), "END is kept among the tokens"),
     (search_with(("(words[1:-1], total / length**alpha)", "(words[1:-1], total)")),
      "The length has no part in it"),
@@ -353,6 +393,9 @@ COSTS = [
     (numbers_with((" * rows", "")), "Each of the rows has a cache of its own"),
     (numbers_with(("num_layers * d_model", "d_model")), "Each layer has a cache of its own"),
     (numbers_with(("src_len + words", "src_len + words + 1")), "One place too many"),
+    (numbers_with(("src_len + words", "src_len + words - 1")), "One place too few"),
+    (numbers_with(("(src_len + words)", "src_len * words")),
+     "This is not what is expected of what cache_numbers returns"),
     (products_with(('{"refed": num_layers * refed, "cached": num_layers * cached}',
                     '{"refed": num_layers * cached, "cached": num_layers * refed}')),
      "The two have changed places"),
@@ -385,6 +428,7 @@ COSTS = [
                     "return num_layers * refed, num_layers * cached")), "Expected what"),
     (products_with(('"cached": ', '"with a cache": ')), "This is not what is expected"),
     ((cache_numbers, multiplications, by_steps), "Compare what all of them cost together"),
+    (dearer_with(("return words", "return max(1, words - 1)")), "the last length at which"),
     (dearer_with((">= times", "> times")), "Exactly `times` as much is enough"),
     (dearer_with(("return words", "return words - 1")), "the last length at which it is cheaper"),
     (dearer_with(("return words", "return words + 2")),
@@ -435,6 +479,13 @@ CAUSES = [
     ((into_the_cache, causes), "Your code changes its input cache"),
     (moved_with(("return new", "return new[layer]")), "a list with a dict for each layer"),
     (read_with((SOUND, "sound = heads\n    damaging = []")), "The control is missing"),
+    (read_with(('flips([head], "stranger") > 0.1', 'flips([head], "twin") > 0.1')),
+     "Damage shows with the stranger"),
+    (read_with(("len(needed) >= 2", "needed")),
+     'What fits none of the three readings is "unclear"'),
+    (read_with(("others = [other for other in sound if other != head]",
+                "others = [other for other in sound if other < head]")),
+     "Every sound head comes out as needed"),
     (read_with(("others = [other for other in sound", "others = [other for other in heads")),
      "Damaging heads are among the others"),
     (read_with((">= 0.9", "> 0.5")), "Half of the sentences is not enough"),
@@ -448,7 +499,7 @@ CAUSES = [
                 '"sufficient": needed, "needed": sufficient')),
      "`sufficient` and `needed` have changed places"),
     (read_with(('flips(others, "twin")', 'flips(others, "stranger")')),
-     "The others are taken from the stranger"),
+     "Are the others taken from the twin"),
     (read_with(('flips(others, "twin") <= 0.1', 'flips(others, "twin") < 0.9')),
      "this takes anything below 0.9"),
     (read_with(("len(sufficient) == 1 and needed == sufficient", "len(sufficient) == 1"),

@@ -8,7 +8,7 @@ def held(
     num_layers: int, d_model: int, src_len: int, words: int, rows: int, fault: str = ""
 ) -> int:
     places = {"no source": words, "source once": words, "no words": src_len}
-    in_a_row = places.get(fault, src_len + words + (fault == "one more"))
+    in_a_row = places.get(fault, src_len + words + (fault == "one more") - (fault == "one fewer"))
     twice = 1 if fault == "keys only" else 4 if fault == "doubled" else 2
     numbers = twice * num_layers * d_model * in_a_row * (1 if fault == "one row" else rows)
     numbers += twice * num_layers * d_model * src_len * (fault == "source once")
@@ -24,6 +24,7 @@ HELD_FAULTS = {
     "one row": "cache_numbers: Each of the rows has a cache of its own.",
     "one layer": "cache_numbers: Each layer has a cache of its own.",
     "one more": "cache_numbers: One place too many: START is among the words that were read.",
+    "one fewer": "cache_numbers: One place too few: START is among the words, and is held too.",
 }
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attentively.masks import masked_softmax
-from attentively.vocabulary import END_ID, START_ID
+from attentively.vocabulary import END_ID, PAD_ID, START_ID
 
 Cache = list[dict[str, Tensor]]
 
@@ -26,7 +26,7 @@ def greedy_texts(
     seen = torch.ones_like(src_mask) if fault in ("unmasked", "decoder unmasked") else src_mask
     if fault == "unmasked":
         memory = model.encoder(src, seen)
-    tgt = torch.full((len(src), 1), START_ID)
+    tgt = torch.full((len(src), 1), {"from pad": PAD_ID, "from end": END_ID}.get(fault, START_ID))
     over = torch.zeros(len(src), dtype=torch.bool)
     steps = max_len + (fault == "one more") - (fault == "one fewer")
     for _ in range(steps):
@@ -41,6 +41,8 @@ def greedy_texts(
     texts = (tgt if fault == "start kept" else tgt[:, 1:]).tolist()
     if fault == "never ends":
         return texts
+    if fault == "tail kept":
+        return [[word for word in ids if word != END_ID] for ids in texts]
     cut = 1 if fault == "end kept" else 0
     return [ids[: ids.index(END_ID) + cut] if END_ID in ids else ids for ids in texts]
 
@@ -59,6 +61,9 @@ GREEDY_FAULTS = {
     "least": "The least likely word is taken.",
     "one more": "One step too many: max_len counts every word, END too.",
     "one fewer": "It stops one step early: there are max_len steps, the END may come in the last.",
+    "tail kept": "Words stand after the place where END was. All that comes after it goes too.",
+    "from pad": "The texts begin with PAD. What the decoder reads first is START_ID.",
+    "from end": "The texts begin with END. What the decoder reads first is START_ID.",
 }
 
 
@@ -105,8 +110,10 @@ def looked(
     scores = queries @ keys.transpose(2, 3)
     sizes = {"unscaled": 1.0, "d_model": h.size(2), "squared": keys.size(3) ** 2}
     scores = scores / math.sqrt(sizes.get(fault, keys.size(3)))
-    if mask is None or fault == "unmasked":
+    if mask is None or fault in ("unmasked", "masked late"):
         weights = scores.softmax(dim=2 if fault == "queries" else -1)
+        if mask is not None and fault == "masked late":
+            weights = weights * mask.unsqueeze(1)
     else:
         weights = masked_softmax(scores, mask.unsqueeze(1))
     context = weights @ values
@@ -123,6 +130,8 @@ LOOK_FAULTS = {
     "squared": "look: The scores are divided by d_head; its root is wanted.",
     "raw": "look: The queries are not projected: query_projection(h).",
     "unmasked": "look: The mask is not used.",
+    "masked late": "look: The mask is put on the weights, which no longer sum to 1. It is for the "
+    "scores.",
     "queries": "look: The weights sum to 1 over the queries. The softmax runs over the keys.",
     "unjoined": "look: A reshape alone mixes words and heads. Exchange their axes first, then join "
     "the heads.",
@@ -134,6 +143,8 @@ def started(model: Any, memory: Tensor, num_heads: int, fault: str = "") -> Cach
     cache: Cache = []
     for layer in model.decoder.layers:
         used = model.decoder.layers[0] if fault == "first layer" else layer
+        if fault == "one dict":
+            used = model.decoder.layers[-1]
         attention = used.self_attention if fault == "self" else used.cross_attention
         keys, values = projected(attention, memory, num_heads)
         if fault == "exchanged":
@@ -146,6 +157,7 @@ def started(model: Any, memory: Tensor, num_heads: int, fault: str = "") -> Cach
 START_FAULTS = {
     "self": "start: The memory is looked at by cross_attention; these are keys of self_attention.",
     "first layer": "start: Every layer has projections of its own; these are the first layer's.",
+    "one dict": "start: All layers have the last layer's keys. Is it one dict for all of them?",
     "exchanged": "start: memory_keys and memory_values have changed places.",
     "full": "start: Nothing is written yet: keys and values have no places, "
     "(batch, num_heads, 0, d_head).",
@@ -161,6 +173,8 @@ def stepped(
         y = model.decoder.input(tgt[:, -1:])
     elif fault == "first word":
         y = model.decoder.input(tgt)[:, :1]
+    elif fault == "all words":
+        y = model.decoder.input(tgt)
     after: Cache = []
     for number, layer in enumerate(model.decoder.layers):
         old = cache[0 if fault == "first cache" else number]
@@ -188,7 +202,8 @@ def stepped(
             if fault == "memory exchanged":
                 keys, values = values, keys
             mask = None if fault == "unmasked" else src_mask
-            return looked(layer.cross_attention, h, keys, values, mask)
+            attention = layer.self_attention if fault == "self over" else layer.cross_attention
+            return looked(attention, h, keys, values, mask)
 
         y = layer.around_self_attention(y, look_back)
         if fault != "no source":
@@ -199,13 +214,17 @@ def stepped(
     if fault != "no last norm":
         y = model.decoder.last_norm(y)
     scores = model.output(y[:, -1])
-    return scores.softmax(dim=-1) if fault == "probabilities" else scores, after
+    if fault in ("probabilities", "logarithms"):
+        scores = scores.softmax(dim=-1)
+    return scores.log() if fault == "logarithms" else scores, after
 
 
 STEP_FAULTS = {
     "place 0": "step: Every word stands at place 0. The input embedding counts from the first "
     "word that it gets: give it all of tgt, then take the last vector.",
     "first word": "step: The first word is read; the last one of tgt is new.",
+    "all words": "step: All words go through the layers again, and stand in the cache twice. Only "
+    "the last word is new.",
     "first cache": "step: Every layer looks at the first layer's cache; each has its own.",
     "not normed": "step: The new keys and values are made of the signal as it comes to the layer. "
     "They are made of what the way around hands to the sub-layer, as the queries are.",
@@ -215,10 +234,13 @@ STEP_FAULTS = {
     "first, then it looks.",
     "memory exchanged": "step: memory_keys and memory_values have changed places.",
     "unmasked": "step: src_mask is not used: padding of the source is looked at.",
+    "self over": "step: The memory is looked at with self_attention; it has cross_attention.",
     "no source": "step: The cross-attention is missing.",
     "no network": "step: The feed-forward network is missing.",
     "no last norm": "step: decoder.last_norm is missing after the last layer.",
     "probabilities": "step: These are probabilities. Return the scores as the output layer gives "
+    "them.",
+    "logarithms": "step: These are log-probabilities. Return the scores as the output layer gives "
     "them.",
 }
 GROWTH_FAULTS = {

@@ -9,6 +9,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -62,7 +63,7 @@ from attentively.data.batches import pad
 from attentively.layers import Norm
 from attentively.masks import padding_mask
 from attentively.transformer import TransformerConfig
-from attentively.vocabulary import PAD_ID, Tokenizer
+from attentively.vocabulary import PAD_ID, START_ID, Tokenizer
 
 __all__ = [
     "Head",
@@ -321,6 +322,9 @@ def step(model: Any, tgt: Tensor, cache: Cache, src_mask: Tensor) -> tuple[Tenso
     return stepped(model, tgt, cache, src_mask)
 
 
+_STAND_IN = start, step
+
+
 def _expect_cache(
     answer: object, right: Cache, what: str, inputs: Inputs, wrong: Mapping[str, Cache]
 ) -> None:
@@ -359,6 +363,11 @@ def cache(
     project: object, look: object, start: object, step: object, thorough: bool = False
 ) -> None:
     """Check the cache from its smallest piece to a whole text that is written with it."""
+    if any(each is mine for each in (start, step) for mine in _STAND_IN):
+        raise CheckFailed(
+            "  These are the start and step that stand in for yours. The other parts may use them; "
+            "this one is for your own."
+        )
     sizes: list[_Size] = [(6, 2, 2, "pre", 1), (6, 3, 1, "post", 2)]
     sizes += [(10, 5, 3, "pre", 3), (4, 1, 2, "post", 4)] * thorough
     src = _SRC[:2]
@@ -442,13 +451,12 @@ def _expect_steps(
 
 
 def _steps_of(
-    model: Any, src: Tensor, src_mask: Tensor, num_heads: int
+    model: Any, src: Tensor, src_mask: Tensor, num_heads: int, fault: str = ""
 ) -> Callable[[int, Any], tuple[Tensor, Any]]:
     """Return a step function: it reads a word in a state, and gives log-probabilities.
 
     A state is what has been read; what was computed once is kept.
     """
-
     memory = model.encoder(src, src_mask)
     known: dict[tuple[int, ...], tuple[Tensor, Cache]] = {
         (): (memory, started(model, memory, num_heads))
@@ -460,8 +468,10 @@ def _steps_of(
         if written not in known:
             tgt = torch.tensor([written])
             scores, cache = stepped(model, tgt, known[before][1], src_mask)
-            known[written] = scores[0].log_softmax(dim=-1), cache
-        return known[written][0], written
+            known[written] = scores[0], cache
+        scores = known[written][0]
+        wrong = {"scores": scores, "probabilities": scores.softmax(dim=-1)}
+        return wrong.get(fault, scores.log_softmax(dim=-1)), written
 
     return read
 
@@ -511,7 +521,7 @@ def beam(select: object, beam_search: object, thorough: bool = False) -> None:
         sizes: list[tuple[_Size, int, int, float]] = [
             ((6, 3, 2, "post", 19), 4, 5, 2.0), ((6, 2, 2, "pre", 5), 2, 5, 1.0),
             ((4, 1, 1, "post", 24), 3, 6, 0.7), ((6, 2, 2, "pre", 12), 2, 4, 0.0),
-            ((4, 2, 1, "pre", 1), 1, 4, 1.0),
+            ((4, 2, 1, "pre", 1), 1, 4, 1.0), ((6, 2, 2, "pre", 3), 2, 5, 1.0),
             *[((8, 2, 2, "pre", 3), 5, 5, 0.6), ((6, 2, 1, "post", 4), 2, 9, 1.0)] * thorough,
         ]  # fmt: skip
         for size, beam_size, max_len, alpha in sizes:
@@ -537,6 +547,11 @@ _FOLLOW = (
     "The cache does not follow the texts. After each step row i goes on from the beginning that it "
     "extends: select its row, in every layer."
 )
+_SUM_FAULTS = {
+    "scores": "These are sums of scores. What is added up is log-probabilities: log_softmax.",
+    "probabilities": "These are sums of probabilities. What is added up is their logarithms.",
+}
+_START = "START is kept among the words. It is read, never written."
 _SEARCH_FAULTS = {
     fault: _FOLLOW if fault in ("by place", "first state", "last state") else said
     for fault, said in SEARCH_FAULTS.items()
@@ -554,9 +569,15 @@ def _expect_found(
         "model": model, "src": src, "src_mask": src_mask, "num_heads": heads,
         "beam_size": beam_size, "max_len": max_len, "alpha": alpha,
     }  # fmt: skip
-    asked = _steps_of(model, src, src_mask, heads), beam_size, max_len, alpha
-    right = _numbers(search(*asked))
-    twins = _twins(lambda *_, fault: search(*asked, fault), faults, _numbers)
+    how = beam_size, max_len, alpha
+    steps = _steps_of(model, src, src_mask, heads)
+    found = search(steps, *how)
+    right = _numbers(found)
+    twins = _twins(lambda *_, fault: search(steps, *how, fault), faults, _numbers)
+    twins.append(Twin(_START, lambda *_: [[[START_ID, *words], score] for words, score in found]))
+    for fault, said in _SUM_FAULTS.items():
+        added = partial(_steps_of, model, src, src_mask, heads, fault)
+        twins.append(Twin(said, lambda *_, added=added: _numbers(search(added(), *how))))
     with _counting(model) as counts:
         answer = _numbers(call(_quietly(candidate), inputs))
     hint = "A list of pairs (words, score), the best first."
@@ -586,7 +607,7 @@ def costs(
 ) -> None:
     """Check numbers held, multiplications, and the length from which one way is so much dearer."""
     inputs: dict[str, Any]
-    kept = [(1, 4, 3, 2, 1), (3, 6, 5, 7, 5), (6, 512, 40, 60, 4), *[(3, 8, 11, 1, 13)] * thorough]
+    kept = [(1, 4, 5, 3, 1), (3, 6, 5, 7, 5), (6, 512, 40, 60, 4), *[(3, 8, 11, 1, 13)] * thorough]
     for case in kept:
         inputs = dict(zip(("num_layers", "d_model", "src_len", "words", "rows"), case, strict=True))
         mistakes = _twins(held, HELD_FAULTS)
@@ -603,7 +624,7 @@ def costs(
             answer = {name: _whole(value) for name, value in answer.items()}
         what = "what multiplications returns"
         expect_value(answer, multiplied(*task), what, inputs, twins)
-    lengths = [(1, 3, 4, 5), (2, 5, 8, 16), (10, 20, 64, 256), *[(3, 2, 2, 3)] * thorough]
+    lengths = [(1, 3, 4, 5), (3, 7, 8, 16), (10, 20, 64, 256), *[(3, 2, 2, 3)] * thorough]
     for times, src_len, d_model, d_ff in lengths:
         inputs = {"times": times, "src_len": src_len, "d_model": d_model, "d_ff": d_ff}
         twins = _twins(dearer, DEARER_FAULTS)
@@ -700,6 +721,8 @@ class Flips:
 def _found(flips: Callable[..., float], heads: list[Head], fault: str = "") -> dict[str, object]:
     high = 0.5 if fault == "half" else 0.9
     damaging = [head for head in heads if flips([head], "stranger") > 0.1]
+    if fault == "twin control":
+        damaging = [head for head in heads if flips([head], "twin") > 0.1]
     if fault == "strict":
         damaging = [head for head in heads if flips([head], "stranger") >= 0.1]
     sound = [head for head in heads if head not in damaging]
@@ -742,6 +765,8 @@ def _found(flips: Callable[..., float], heads: list[Head], fault: str = "") -> d
 _FOUND_FAULTS = {
     "no control": "causes: The control is missing. A head that flips the answer with a stranger's "
     "piece does damage; that it also flips it with the twin's says nothing.",
+    "twin control": "causes: Damage shows with the stranger, with which nothing should flip. With "
+    "the twin a sound head may flip all.",
     "damaging too": "causes: Damaging heads are among the others that are transplanted. Set them "
     "aside first; they take part in nothing.",
     "half": "causes: Half of the sentences is not enough: a head suffices from 0.9 on.",
@@ -754,7 +779,8 @@ _FOUND_FAULTS = {
     "moves": "causes: `needed` holds heads that alone flip something. Needed is a head without "
     "which all the others together flip next to nothing.",
     "exchanged": "causes: `sufficient` and `needed` have changed places.",
-    "stranger": "causes: The others are taken from the stranger. With it nothing should flip.",
+    "stranger": "causes: Every sound head comes out as needed. Are the others taken from the twin, "
+    "and is none of them left out but the one?",
     "never unclear": 'causes: What fits none of the three readings is "unclear".',
 }
 
@@ -770,14 +796,14 @@ _PLANTED = [
     Flips("nothing decides; (1, 1) does damage", lambda chosen: False, [(1, 1)]),
     Flips("(0, 2) decides, the shares are 0.9 and 0.1", lambda chosen: (0, 2) in chosen,
           high=0.9, low=0.1),
+    Flips("(1, 0) needs (1, 2) or (0, 0) beside it",
+          lambda chosen: (1, 0) in chosen and bool({(1, 2), (0, 0)} & chosen)),
 ]  # fmt: skip
 _FURTHER = [
     Flips("(0, 0), or (1, 0) and (1, 1) together; (0, 1) and (1, 2) do damage",
           lambda chosen: (0, 0) in chosen or {(1, 0), (1, 1)} <= chosen, [(0, 1), (1, 2)]),
     Flips("(0, 1), (0, 2) and (1, 2) decide together",
           lambda chosen: {(0, 1), (0, 2), (1, 2)} <= chosen),
-    Flips("(1, 0) needs (1, 2) beside it or (0, 0)",
-          lambda chosen: (1, 0) in chosen and bool({(1, 2), (0, 0)} & chosen)),
 ]  # fmt: skip
 
 
