@@ -193,3 +193,15 @@ def test_a_missing_or_wrong_python_is_named(tmp_path, name):
     assert done.returncode != 0
     assert f"needs Python 3.11 or later; '{name}' is" in done.stderr
     assert not (tmp_path / ".venv").exists()
+
+
+def test_no_line_of_a_page_is_a_comment_by_accident():
+    """MyST drops a line that begins with a percent sign, be it the end of "32 %."."""
+    pages = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "book").glob("*.md")}
+    dropped = {
+        name: lines
+        for name, text in pages.items()
+        if (lines := [line for line in text.splitlines() if line.startswith("%")])
+    }
+    assert len(pages) > 19
+    assert dropped == {}
