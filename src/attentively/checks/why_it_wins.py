@@ -426,43 +426,44 @@ _GRAPH_PATH_TWINS: _Mistakes = {
 @_parts.part("the graph", "steps", "path")
 def read_off(steps: object, path: object, thorough: bool = False) -> None:
     """Check what is read off a graph: the steps in a row, and the longest of the shortest ways."""
-    graphs: list[tuple[str, Graph]] = [
-        ("a recurrent layer", recurrent(2)),
-        ("a recurrent layer", recurrent(4)),
-        ("attention", attention(3)),
-        ("causal attention", attention(3, causal=True)),
-        ("one convolution", convolution(3, 2, [1])),
-        ("two convolutions", convolution(3, 2, [1, 1])),
-        ("a layer that reads backwards", backward(3)),
-        ("a recurrent layer that also reads the first word", from_the_first(4)),
-        ("a recurrent layer whose last state reads every word", to_the_last(4)),
-        ("convolutions, and the words themselves", skipping(3, 3)),
-        ("a bidirectional layer", bidirectional(3)),
-        ("a layer that reads backwards, and one on it that reads forwards", back_and_forth(3)),
-        ("neighbours and a hub, one layer", with_a_hub(5, 1)),
-        ("neighbours and a hub, two layers", with_a_hub(5, 2)),
-        ("a recurrent layer that also reads the state two before", leaping(7)),
-        ("a layer that reads backwards, and all words so far", backward_over(4)),
-        ("a single word", recurrent(1)),
-        ("three dilated convolutions", convolution(8, 2, [1, 2, 4])),
+    graphs: list[tuple[str, Callable[..., Graph], tuple[object, ...]]] = [
+        ("a recurrent layer", recurrent, (2,)),
+        ("a recurrent layer", recurrent, (4,)),
+        ("attention", attention, (3,)),
+        ("causal attention", attention, (3, True)),
+        ("one convolution", convolution, (3, 2, [1])),
+        ("two convolutions", convolution, (3, 2, [1, 1])),
+        ("a layer that reads backwards", backward, (3,)),
+        ("a recurrent layer that also reads the first word", from_the_first, (4,)),
+        ("a recurrent layer whose last state reads every word", to_the_last, (4,)),
+        ("convolutions, and the words themselves", skipping, (3, 3)),
+        ("a bidirectional layer", bidirectional, (3,)),
+        ("a layer that reads backwards, and one on it that reads forwards", back_and_forth, (3,)),
+        ("neighbours and a hub, one layer", with_a_hub, (5, 1)),
+        ("neighbours and a hub, two layers", with_a_hub, (5, 2)),
+        ("a recurrent layer that also reads the state two before", leaping, (7,)),
+        ("a layer that reads backwards, and all words so far", backward_over, (4,)),
+        ("a single word", recurrent, (1,)),
+        ("three dilated convolutions", convolution, (8, 2, [1, 2, 4])),
     ]
     if thorough:
         graphs += [
-            ("a long recurrent layer", recurrent(31)),
-            ("a long bidirectional layer", bidirectional(13)),
-            ("dilated convolutions", convolution(27, 3, [1, 3, 9])),
-            ("dilated convolutions", convolution(28, 3, [1, 3, 9])),
-            ("convolutions, and the words themselves", skipping(7, 4)),
-            ("neighbours and a hub, three layers", with_a_hub(11, 3)),
-            ("a recurrent layer that also reads the first word", from_the_first(9)),
+            ("a long recurrent layer", recurrent, (31,)),
+            ("a long bidirectional layer", bidirectional, (13,)),
+            ("dilated convolutions", convolution, (27, 3, [1, 3, 9])),
+            ("dilated convolutions", convolution, (28, 3, [1, 3, 9])),
+            ("convolutions, and the words themselves", skipping, (7, 4)),
+            ("neighbours and a hub, three layers", with_a_hub, (11, 3)),
+            ("a recurrent layer that also reads the first word", from_the_first, (9,)),
         ]
-    cases = [{"graph": stirred(graph, seed)} for seed, (_, graph) in enumerate(graphs)]
+    cases = [{"graph": stirred(made(*of), seed)} for seed, (_, made, of) in enumerate(graphs)]
+    built = [f"{name}, checks.{made.__name__}({str([*of])[1:-1]})" for name, made, of in graphs]
     for column, candidate, right, mistakes in (
         ("steps", steps, steps_of, _GRAPH_STEPS_TWINS),
         ("path", path, way_of_pairs, _GRAPH_PATH_TWINS),
     ):
         answers = _Answers(candidate, cases)
-        names = [f"{column} in the graph of {name}" for name, _ in graphs]
+        names = [f"{column} in the graph of {name}" for name in built]
         _expect_each(answers.all, cases, right, names, mistakes, f"{column}: ")
         answers.see_failure()
 
