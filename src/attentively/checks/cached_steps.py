@@ -22,10 +22,10 @@ def greedy_texts(
     model: Any, src: Tensor, src_mask: Tensor, max_len: int, fault: str = ""
 ) -> list[list[int]]:
     """Write for each sentence the likeliest word after the likeliest word; or with a fault."""
-    memory = model.encoder(src, None if fault == "encoder unmasked" else src_mask)
-    seen = torch.ones_like(src_mask) if fault in ("unmasked", "decoder unmasked") else src_mask
-    if fault == "unmasked":
-        memory = model.encoder(src, seen)
+    everywhere = torch.ones_like(src_mask)
+    unmasked = fault in ("unmasked", "encoder unmasked")
+    memory = model.encoder(src, everywhere if unmasked else src_mask)
+    seen = everywhere if fault in ("unmasked", "decoder unmasked") else src_mask
     tgt = torch.full((len(src), 1), {"from pad": PAD_ID, "from end": END_ID}.get(fault, START_ID))
     over = torch.zeros(len(src), dtype=torch.bool)
     steps = max_len + (fault == "one more") - (fault == "one fewer")
