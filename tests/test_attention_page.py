@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import torch
 
-from attentively.cli.attention_page import Map, Text, frame, page
+from attentively.attention_page import Map, Text, frame, page
 
 
 def test_a_frame_holds_the_whole_page_and_a_title():

@@ -46,6 +46,7 @@ FLOORS = [
         "evaluation",
         "explanations",
         "plots",
+        "attention_page",
     ],
     ["checks", "experiments", "earlier_parts", "coursework"],
     ["cli", "__main__"],

@@ -11,9 +11,9 @@ import typer
 from tqdm import tqdm
 
 from attentively import decoding, writing
+from attentively.attention_page import Map, Text, page
 from attentively.checkpoints import Checkpoint
 from attentively.cli import models, sampling
-from attentively.cli.attention_page import Map, Text, page
 from attentively.data.pairs import tidy
 from attentively.files import replacing
 from attentively.transformer import Transformer
