@@ -1,9 +1,9 @@
 """Plausible wrong answers to 15_building_the_transformer, with words of the message of each."""
 
-import inspect
 import math
 
 import torch
+from answer_sources import source
 from right_answers_15 import (
     Decoder,
     DecoderLayer,
@@ -1086,15 +1086,6 @@ WRONG = {
     "read_off": READ_OFF,
     "from_pytorch": FROM_PYTORCH,
 }
-
-
-def source(*answers, **changes):
-    """Return the source of right answers, with some words replaced."""
-    text = "\n\n".join(inspect.getsource(each) for each in answers)
-    for old, new in changes.values():
-        assert old in text
-        text = text.replace(old, new)
-    return text
 
 
 HANDED_IN = {

@@ -4,6 +4,7 @@ import inspect
 import math
 
 import torch
+from answer_sources import source
 from right_answers_16 import (
     at_best,
     diagnose,
@@ -695,15 +696,6 @@ WRONG = {
     "diagnosis": DIAGNOSIS,
     "prediction": PREDICTION,
 }
-
-
-def source(*answers, **changes):
-    """Return the source of right answers, with some words replaced."""
-    text = "\n\n".join(inspect.getsource(each) for each in answers)
-    for old, new in changes.values():
-        assert old in text
-        text = text.replace(old, new)
-    return text
 
 
 HANDED_IN = {

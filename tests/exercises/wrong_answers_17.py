@@ -4,6 +4,7 @@ import inspect
 
 import right_answers_17 as right
 import torch
+from answer_sources import source
 from right_answers_17 import (
     beam_search,
     beam_search_with_tensors,
@@ -522,15 +523,6 @@ WRONG = {
     "costs": COSTS,
     "causes": CAUSES,
 }
-
-
-def source(*answers, **changes):
-    """Return the source of right answers, with some words replaced."""
-    text = "\n\n".join(inspect.getsource(each) for each in answers)
-    for old, new in changes.values():
-        assert old in text
-        text = text.replace(old, new)
-    return text
 
 
 HANDED_IN = {
