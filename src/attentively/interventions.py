@@ -9,7 +9,6 @@ altogether.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from attentively.multi_head import MultiHeadAttention
 from attentively.positional import AttentionPosition
-from attentively.pruning import Head, find_heads
+from attentively.pruning import Head, by_attention
 
 Said = dict[Head, Float[Tensor, "batch queries d_head"]]
 """What heads say: the context of each query, before :math:`W^O`."""
@@ -84,7 +83,7 @@ def cut(
     """
     if edges.all(dim=-1).any():
         raise ValueError("edges leave a query nothing to look at: silence the head instead")
-    attentions = _by_attention(model, heads)
+    attentions = by_attention(model, heads)
     kept = {name: attention.position for name, (attention, _) in attentions.items()}
     try:
         for attention, of_it in attentions.values():
@@ -131,23 +130,6 @@ class _Cut(AttentionPosition):
         return bias if given is None else bias + given
 
 
-def _by_attention(
-    model: nn.Module, heads: Iterable[Head]
-) -> dict[str, tuple[MultiHeadAttention, list[Head]]]:
-    """Return, by its name, each attention that has some of the heads, and those."""
-    heads = list(heads)
-    unknown = set(heads) - set(find_heads(model))
-    if unknown:
-        raise ValueError(f"the model has no {', '.join(map(str, sorted(unknown)))}")
-    return {
-        name: (
-            cast(MultiHeadAttention, model.get_submodule(name)),
-            [head for head in heads if head.attention == name],
-        )
-        for name in {head.attention: None for head in heads}
-    }
-
-
 def _columns(attention: MultiHeadAttention, head: Head) -> slice:
     return slice(head.number * attention.d_head, (head.number + 1) * attention.d_head)
 
@@ -160,7 +142,7 @@ def _between_heads_and_output(
 ) -> Iterator[None]:
     """Let `change` see, and return anew, what each attention's heads say side by side."""
     with ExitStack() as hooks:
-        for attention, of_it in _by_attention(model, heads).values():
+        for attention, of_it in by_attention(model, heads).values():
 
             def before(
                 _: nn.Module,

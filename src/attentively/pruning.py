@@ -34,6 +34,26 @@ def find_heads(model: nn.Module) -> list[Head]:
     ]
 
 
+def by_attention(
+    model: nn.Module, heads: Iterable[Head]
+) -> dict[str, tuple[MultiHeadAttention, list[Head]]]:
+    """Return, by its name, each attention that has some of the heads, and those.
+
+    A head that the model does not have raises `ValueError`.
+    """
+    heads = list(heads)
+    unknown = set(heads) - set(find_heads(model))
+    if unknown:
+        raise ValueError(f"the model has no {', '.join(map(str, sorted(unknown)))}")
+    return {
+        name: (
+            cast(MultiHeadAttention, model.get_submodule(name)),
+            [head for head in heads if head.attention == name],
+        )
+        for name in {head.attention: None for head in heads}
+    }
+
+
 @contextmanager
 def silenced(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
     """While the context lasts, add nothing of what `heads` say.
@@ -41,18 +61,15 @@ def silenced(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
     Their columns of :math:`W^O` are zero and come back afterwards. A head that the model does
     not have raises `ValueError`.
     """
-    heads = list(heads)
-    unknown = set(heads) - set(find_heads(model))
-    if unknown:
-        raise ValueError(f"the model has no {', '.join(map(str, sorted(unknown)))}")
-    attentions = {name: cast(MultiHeadAttention, model.get_submodule(name)) for name, _ in heads}
-    matrices = {name: module.output_projection.weight for name, module in attentions.items()}
+    attentions = by_attention(model, heads)
+    matrices = {name: module.output_projection.weight for name, (module, _) in attentions.items()}
     kept = {name: matrix.detach().clone() for name, matrix in matrices.items()}
     try:
         with torch.no_grad():
-            for name, number in heads:
-                d_head = attentions[name].d_head
-                matrices[name][:, number * d_head : (number + 1) * d_head] = 0
+            for name, (module, of_it) in attentions.items():
+                d_head = module.d_head
+                for _, number in of_it:
+                    matrices[name][:, number * d_head : (number + 1) * d_head] = 0
         yield
     finally:
         with torch.no_grad():
