@@ -1,6 +1,7 @@
 """The feed-forward network of a Transformer layer: the same small network at every position.
 
-Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3.3.
+Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3.3. The one with a gate is from
+Shazeer (2020), https://arxiv.org/abs/2002.05202.
 """
 
 from typing import Literal, get_args
@@ -39,3 +40,28 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
         """Return what the network makes of each position."""
         return self.outer(self.dropout(self.activation(self.inner(x))))
+
+
+class GatedFeedForward(nn.Module):
+    r"""A feed-forward network in which one half decides how much of the other passes.
+
+    .. math:: \operatorname{FFN}_\text{SwiGLU}(x) =
+        \bigl(\operatorname{Swish}(x W) \odot x V\bigr) W_2, \qquad
+        \operatorname{Swish}(z) = z \cdot \sigma(z)
+
+    There are three matrices in the place of two, and no biases. To have as many parameters as
+    a `FeedForward`, `d_ff` has to be two thirds of that one's. `dropout` acts between the layers.
+
+    Source: Shazeer (2020), https://arxiv.org/abs/2002.05202, section 2.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.gate = nn.Linear(d_model, d_ff, bias=False)  # W
+        self.inner = nn.Linear(d_model, d_ff, bias=False)  # V
+        self.outer = nn.Linear(d_ff, d_model, bias=False)  # W_2
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
+        """Return what the network makes of each position."""
+        return self.outer(self.dropout(F.silu(self.gate(x)) * self.inner(x)))
