@@ -33,7 +33,7 @@ def scaled_dot_product_attention(
     is the share of the weights that do not reach the values; those returned are all there, and
     sum to one. A mask of another shape, or keys without their values, raise `ValueError`.
     """
-    _check_shapes(query, key, value)
+    check_shapes(query, key, value)
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
     if bias is not None:
         scores = scores + bias
@@ -55,7 +55,7 @@ def fused_attention(
     :func:`torch.nn.functional.scaled_dot_product_attention` does it all in one kernel, which
     need not keep the weights, and so does not return them.
     """
-    _check_shapes(query, key, value)
+    check_shapes(query, key, value)
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], key.shape[-2]))
     allowed: Tensor | None = mask
@@ -64,7 +64,8 @@ def fused_attention(
     return F.scaled_dot_product_attention(query, key, value, allowed, dropout)
 
 
-def _check_shapes(query: Tensor, key: Tensor, value: Tensor) -> None:
+def check_shapes(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Raise `ValueError` where queries, keys and values do not fit, quoting their shapes."""
     # PyTorch would stretch an axis of 1, silently.
     if query.shape[:-2] != key.shape[:-2] or query.shape[-1] != key.shape[-1]:
         problem = "queries and keys may differ in their number alone"
