@@ -52,17 +52,12 @@ def test_right_answers_pass_however_they_are_written(assignment, name, answer, t
 
 @pytest.mark.parametrize(("assignment", "name", "answer", "words"), WRONG)
 def test_wrong_answers_hear_their_own_mistake(assignment, name, answer, words):
+    """And the message depends on the mistake alone, not on the random numbers of the notebook."""
     part = assignment.parts[name]
-    assert faults_of_message(part, message(part, answer), words) == []
-
-
-@pytest.mark.parametrize(("assignment", "name", "answer", "words"), WRONG)
-def test_a_message_depends_on_the_mistake_alone(assignment, name, answer, words):
-    messages = set()
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        messages.add(message(assignment.parts[name], answer))
-    assert len(messages) == 1 or "two different answers" in words
+    said = message(part, answer)
+    assert faults_of_message(part, said, words) == []
+    torch.manual_seed(1)
+    assert message(part, answer) == said or "two different answers" in words
 
 
 def unwritten(*_):
