@@ -35,6 +35,7 @@ LOOK = [*EVERY_PAGE, "_config.yml", "_toc.yml", "book/_ext", "book/_static", "bo
 CELL = re.compile(r"^(`{3,}|:{3,})\{code-cell\}.*?\n(.*?)^\1", re.M | re.S)
 OPTIONS = re.compile(r"\A(---\n.*?^---$|(:[^\n]*\n)+)", re.M | re.S)
 DOCSTRINGS = re.compile(r"^\.\. auto", re.M)
+EXERCISES = re.compile(r"^`{3,}\{exercise-", re.M)
 INCLUDED = re.compile(r"\{literalinclude\}[ \t]*(\S+)")
 COMPUTED = re.compile(r"import_module|__import__|get_ipython|subprocess|os\.system")
 """Where this is used, what is needed cannot be read from the text."""
@@ -209,7 +210,11 @@ def outputs_of(root: Path, page: Path) -> str:
 def shown_by(root: Path, page: Path) -> str:
     """Return a hash of what a page shows beside its outputs."""
     files = [page, *included(page)]
-    if DOCSTRINGS.search(page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8")
+    if EXERCISES.search(text):
+        files += [file for file in files_of(root / "solutions") if file.suffix == ".ipynb"]
+        files += [f for f in files_of(root / "src/attentively/checks") if f.suffix == ".py"]
+    if DOCSTRINGS.search(text):
         files += [file for file in files_of(root / "src") if file.suffix == ".py"]
     return fingerprint(root, files)
 

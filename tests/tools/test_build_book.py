@@ -326,6 +326,25 @@ def test_results_under_computed_names_are_all_results(project, built, path):
     assert executions(built) == ["other"]
 
 
+@pytest.mark.parametrize(
+    ("path", "counts"),
+    [
+        ("solutions/08_new/08_new.ipynb", True),
+        ("src/attentively/checks/new.py", True),
+        ("solutions/08_new/notes.txt", False),
+        ("exercises/08_new/08_new.ipynb", False),
+        ("src/shown.py", False),
+    ],
+)
+def test_the_map_of_exercises_is_read_again_with_the_assignments(project, built, path, counts):
+    write(project, "book/other.md", "# The map\n\n```{exercise-map}\n```\n")
+    build_book.drop_stale(project, built)
+    leave(project)
+    write(project, path, "new = 1\n")
+    build_book.drop_stale(project, built)
+    assert ("other" in read(built)) == (not counts)
+
+
 def test_a_file_that_a_page_shows_counts(project, built):
     shown = "\n```{literalinclude} ../src/aside.py\n```\n"
     write(project, "book/page.md", PAGE.format(title="A page", code=SHOWN) + shown)
