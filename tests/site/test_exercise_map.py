@@ -1,6 +1,7 @@
 """The map of the exercises in the built site: its links, and its words in light and dark."""
 
 import pytest
+from notebook_tools import ROOT
 from test_transformer_map import PAIRS, contrast
 
 MAP = "svg.exercise-map"
@@ -17,8 +18,9 @@ def test_every_chapter_is_one_click_away(site, visit, page):
     hrefs = window.page.locator(f"{MAP} a").evaluate_all(
         "all => all.map(each => each.getAttribute('href'))"
     )
-    there = sorted(path.name for path in (site / "book").glob("[0-9][0-9]_*.html"))
-    assert hrefs == there
+    there = sorted(path.stem for path in (site / "book").glob("[0-9][0-9]_*.html"))
+    assert hrefs == [f"{name}.html" for name in there if (ROOT / "solutions" / name).is_dir()]
+    assert len(hrefs) > 18
     window.page.locator(f"{MAP} a").first.focus()
     window.page.keyboard.press("Enter")
     window.page.wait_for_url("**/00_tools.html*")
