@@ -13,6 +13,7 @@ from tiny_models import SRC_VOCAB, TGT_VOCAB, sentences, seq2seq
 from attentively import checkpoints
 from attentively.checkpoints import Checkpoint, CheckpointError
 from attentively.config import VocabSizes
+from attentively.language_model import LanguageModel
 from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.vocabulary import UNK_ID, BPETokenizer, Vocabulary, WordTokenizer
 
@@ -343,7 +344,7 @@ def test_an_unknown_pretrained_name_lists_those_there_are(monkeypatch, tmp_path)
 
 
 def test_checkpoints_ship():
-    ours = {"toy-additive", "toy-fixed", "toy-transformer"}
+    ours = {"toy-additive", "toy-fixed", "toy-transformer", "shakespeare-gpt"}
     ours |= {"tatoeba-en-fr-additive", "tatoeba-en-fr-transformer", "digits-captioner"}
     assert ours <= set(checkpoints.pretrained_names())
 
@@ -351,6 +352,13 @@ def test_checkpoints_ship():
 @pytest.mark.parametrize("name", checkpoints.pretrained_names())
 def test_every_shipped_checkpoint_loads_and_says_where_it_is_from(name):
     shipped = checkpoints.load_pretrained(name)
+    for said in ("command", "data", "data_licence", "attribution", "device", "seconds"):
+        assert shipped.provenance.get(said), said
+    if isinstance(shipped.model, LanguageModel):
+        output = shipped.model(torch.tensor([shipped.tgt_tokenizer.encode("the animal")]))
+        assert output.logits.shape == (1, len("the animal") + 1, len(shipped.tgt_tokenizer))
+        assert output.logits.isfinite().all()
+        return
     if shipped.src_tokenizer is None:  # it reads images
         src = torch.rand(1, 1, shipped.model.config.height, shipped.model.config.width)
     else:
@@ -363,5 +371,3 @@ def test_every_shipped_checkpoint_loads_and_says_where_it_is_from(name):
         output = shipped.model.decode(torch.tensor([[2]]), memory, src_mask)
     assert output.logits.shape == (1, 1, len(shipped.tgt_tokenizer))
     assert output.logits.isfinite().all()
-    for said in ("command", "data", "data_licence", "attribution", "device", "seconds"):
-        assert shipped.provenance.get(said), said

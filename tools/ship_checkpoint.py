@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
-from attentively import checkpoints, evaluation
-from attentively.captioning import Captioner
+from attentively import checkpoints
+from attentively.cli import families
+from attentively.cli.families import Content
 from attentively.data import corpora
 
 PRETRAINED = Path(checkpoints.__file__).parent / "pretrained"
@@ -26,13 +27,12 @@ def ship(
     target = PRETRAINED / f"{name}.safetensors"
     checkpoints.save(checkpoints.load(run), target, half_precision=True)
     rounded = checkpoints.load(target)
-    evaluate = (
-        evaluation.evaluate_captioner
-        if isinstance(rounded.model, Captioner)
-        else evaluation.evaluate
-    )
-    held_out = corpora.find(rounded.provenance["data"]).load("test")
-    rounded.provenance["evaluation"] = evaluate(rounded, held_out, progress=True).scores()
+    corpus = corpora.find(rounded.provenance["data"])
+    piece_length = rounded.provenance.get("piece_length", families.PIECE_LENGTH)
+    held_out = Content(corpus.load("test"), corpus.kind, piece_length)
+    family = families.of(rounded.model)
+    found = family.evaluate(rounded, held_out, beam_size=5, length_penalty=1.0, progress=True)
+    rounded.provenance["evaluation"] = found.scores()
     checkpoints.save(rounded, target, half_precision=True)
     log = run.parent / "log.jsonl"
     if log.exists():  # the training log stands beside the model
