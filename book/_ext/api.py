@@ -1,5 +1,6 @@
-"""Small corrections to the API pages: say nothing that is only Python's own machinery."""
+"""The API pages: no word on Python's own machinery, and for each floor what its modules are."""
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -36,10 +37,45 @@ def leave_out_long_values(app: Sphinx, doctree: nodes.document) -> None:
             annotation.parent.remove(annotation)
 
 
+def add_overviews(app: Sphinx, doctree: nodes.document) -> None:
+    """Put before the modules of a floor, and before the floors, a list of what each is for."""
+    for section in list(doctree.findall(nodes.section)):
+        modules = [
+            part
+            for part in section.children
+            if isinstance(part, nodes.section) and (_is_module(part) and _first_line(part))
+        ]
+        if len(modules) < 2:
+            continue
+        overview = nodes.bullet_list(classes=["api-overview"])
+        for module in modules:
+            name, line = module.next_node(nodes.title).astext(), _first_line(module)
+            label = (
+                nodes.Text(name) if " " in name else nodes.literal("", name)
+            )  # a floor's, or code
+            link = nodes.reference("", "", label, refid=module["ids"][0])
+            entry = nodes.paragraph("", "", link, nodes.Text(f" · {line}"))
+            overview += nodes.list_item("", entry)
+        section.insert(section.index(modules[0]), overview)
+
+
+def _is_module(section: nodes.section) -> bool:
+    targets = section.findall(lambda node: isinstance(node, nodes.Element) and "ids" in node)
+    return any(name.startswith("module-") for node in targets for name in node["ids"])
+
+
+def _first_line(section: nodes.section) -> str:
+    """Return the first sentence of the first paragraph."""
+    paragraph = section.next_node(nodes.paragraph)
+    said = " ".join(paragraph.astext().split()) if paragraph else ""
+    return re.split(r"(?<=\.) ", said)[0].rstrip(".")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.setup_extension("sphinx.ext.autodoc")
     app.connect("autodoc-skip-member", skip_machinery)
     app.connect("autodoc-process-signature", readable_signature)
     app.connect("doctree-read", leave_out_long_values)
+    app.connect("doctree-read", add_overviews)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

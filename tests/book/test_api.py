@@ -1,13 +1,25 @@
 """The API page names every module, floor by floor."""
 
+import importlib.util
 import re
 from pathlib import Path
 
+import typer
+from docutils import nodes
+from docutils.core import publish_doctree
 from test_floors import PLACE, SRC
 
+from attentively.cli import app
+
 PAGE = Path(__file__).resolve().parents[2] / "book" / "api.md"
-# The command line explains itself; what is for notebooks they say themselves.
-ELSEWHERE = {"__main__", "cli", "checks", "coursework", "earlier_parts", "experiments"}
+# The command line explains itself; so do single experiments, and the checks of an assignment.
+ELSEWHERE = {"__main__", "cli"}
+SHARED = {"checks", "experiments"}
+
+
+spec = importlib.util.spec_from_file_location("api", PAGE.parent / "_ext" / "api.py")
+api = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(api)
 
 
 def listed():
@@ -24,11 +36,70 @@ def test_every_module_is_listed_once():
         for name in modules
         if name.split(".")[0] not in ELSEWHERE and name not in ("__init__", "data.__init__")
     }
-    inside_toy = {name for name in wanted if name.startswith("data.toy.")}
-    found = [name for name in listed() if name.split(".")[0] not in ELSEWHERE]
-    assert sorted(found) == sorted(wanted - inside_toy)
+    inside = {name for name in wanted if name.startswith("data.toy.")}
+    inside |= {name for name in wanted if name.split(".")[0] in SHARED and name not in SHARED}
+    assert sorted(listed()) == sorted(wanted - inside)
+
+
+def test_each_floor_says_what_it_is_for():
+    """Between a floor's heading and its first module stand words."""
+    floors = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]
+    assert len(floors) == 9
+    for floor in floors:
+        said = floor.partition("\n")[2].partition("\n###")[0]
+        assert len(said.split()) > 8, floor.partition("\n")[0]
+
+
+def test_every_command_is_named():
+    last = PAGE.read_text(encoding="utf-8").rpartition("\n## ")[2].partition("`: `")
+    named = {"data", *re.findall(r"`([a-z]+)`", f"`{last[2]}")}
+    assert named == {*typer.main.get_command(app).commands}
 
 
 def test_the_floors_come_from_the_bottom_up():
     floors = [PLACE[name.split(".")[0]][0] for name in listed()]
     assert floors == sorted(floors)
+
+
+TEXT = """
+Package
+=======
+Ground floor
+------------
+For both. Nothing else.
+
+one
+~~~
+The first module: it
+counts. It does more.
+
+.. _module-one:
+
+Its members.
+
+two
+~~~
+The second.
+
+.. _module-two:
+
+Its members.
+
+Other words
+-----------
+No module here.
+
+three
+~~~~~
+Nor here.
+"""
+
+
+def test_each_floor_lists_its_modules_with_their_first_sentence():
+    doctree = publish_doctree(TEXT, settings_overrides={"report_level": 5})
+    api.add_overviews(None, doctree)
+    [found] = doctree.findall(nodes.bullet_list)
+    said = [item.astext() for item in found]
+    assert said == ["one · The first module: it counts", "two · The second"]
+    assert [link["refid"] for link in found.findall(nodes.reference)] == ["one", "two"]
+    assert isinstance(found.parent[found.parent.index(found) + 1], nodes.section)
