@@ -1,0 +1,212 @@
+"""Pre-training: does an encoder that has learned to fill gaps need fewer labels?
+
+Every classifier is the same encoder with the same head, taught the same labelled sentences for
+the same number of updates. What differs is where its encoder begins: at random, or with what it
+learned as a masked language model of text without labels. There are two tasks. One asks of real
+sentences, opinions on films, telephones and restaurants, whether they are good or bad; the text
+is that of the opinions and everyday English. The other asks of toy sentences whether two words
+have changed places; the text is toy sentences as they should be.
+"""
+
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from attentively.checkpoints import Checkpoint
+from attentively.data import sentiment, tatoeba, toy
+from attentively.data.batches import encode_labelled
+from attentively.data.sentiment import Labelled
+from attentively.data.splits import SPLITS
+from attentively.evaluation import evaluate_classifier, evaluate_masked_language_model
+from attentively.experiments.runner import Experiment, Row
+from attentively.heads import (
+    Classifier,
+    ClassifierConfig,
+    MaskedLanguageModel,
+    MaskedLanguageModelConfig,
+)
+from attentively.training import Trainer, TrainingConfig, best_record
+from attentively.vocabulary import BPETokenizer, Tokenizer, Vocabulary, WordTokenizer
+
+DATA = ("opinions", "toy")
+BEGINNINGS = ("scratch", "pre-trained")
+LABELS = (50, 200, 800, 2386)
+"""How many labelled sentences there are to learn from; the last is all opinions."""
+VOCABULARY_SIZE = 2000
+EVERYDAY = 60_000
+OWN_TIMES = 5
+"""How often the opinions themselves stand among the everyday sentences, which are many more."""
+TOY_LINES = 8000
+SHAPE: dict[str, Any] = {
+    "d_model": 64,
+    "num_heads": 4,
+    "d_ff": 256,
+    "num_layers": 2,
+    "positions": "rotary",
+}
+PRETRAINING_STEPS = 600
+FINE_TUNING_STEPS = 100
+LEARNING_RATES = (1e-3, 3e-3)
+"""Each classifier is trained with both, and the one that validates better is tested."""
+
+
+class Sentences(NamedTuple):
+    """What there is to learn from, and to be tested on."""
+
+    train: list[Labelled]
+    validation: list[Labelled]
+    test: list[Labelled]
+    texts: list[str]
+    """Without labels, to pre-train on."""
+    tokenizer: Tokenizer
+    labels: tuple[str, ...]
+
+
+@cache
+def sentences(data: str, quick: bool) -> Sentences:
+    """Return the sentences of a task; no tokenizer has seen a held-out one."""
+    if data == "toy":
+        numbers = (60, 20, 20) if quick else (max(LABELS), 300, 500)
+        train, validation, test = map(_in_and_out_of_order, SPLITS, numbers)
+        pairs = toy.load("train", 100 if quick else TOY_LINES, clauses=(1, 2))
+        texts = [pair.src_text for pair in pairs]
+        words = WordTokenizer(Vocabulary(toy.words("src")))
+        return Sentences(train, validation, test, texts, words, ("swapped", "right"))
+    if quick:
+        train, validation, test = (_toy_opinions(split) for split in SPLITS)
+        everyday = [pair.src_text for pair in toy.load("train", 100)]
+        size = 150
+    else:
+        train, validation, test = (_small(sentiment.load(split)) for split in SPLITS)
+        lines = dict.fromkeys(pair.src.lower() for pair in tatoeba.load("train"))
+        everyday = random.Random(0).sample(list(lines), EVERYDAY)
+        size = VOCABULARY_SIZE
+    own = [text for text, _ in train]
+    tokenizer = BPETokenizer.train([*own, *everyday], size)
+    labels = tuple(sentiment.LABELS.values())
+    return Sentences(train, validation, test, own * OWN_TIMES + everyday, tokenizer, labels)
+
+
+def _small(items: list[Labelled]) -> list[Labelled]:
+    return [Labelled(text.lower(), label) for text, label in items]
+
+
+def _toy_opinions(split: str) -> list[Labelled]:
+    """Return sentences of the toy language; the one that denies something is called negative."""
+    texts = [pair.src_text for pair in toy.load(split, 40)]
+    return [Labelled(text, "negative" if " not " in text else "positive") for text in texts]
+
+
+def _in_and_out_of_order(split: str, number: int) -> list[Labelled]:
+    """Return toy sentences, two neighbours of every second one having changed places."""
+    found = []
+    draws = random.Random(split)
+    for index, pair in enumerate(toy.load(split, number, seed=1, clauses=(1,))):
+        words = list(pair.src)
+        if index % 2:
+            unlike = [i for i in range(len(words) - 1) if words[i] != words[i + 1]]
+            first = draws.choice(unlike)
+            words[first : first + 2] = words[first + 1], words[first]
+        found.append(Labelled(" ".join(words), "swapped" if index % 2 else "right"))
+    return found
+
+
+def fewer(items: list[Labelled], number: int, seed: int) -> list[Labelled]:
+    """Return so many of the sentences, as the seed has it; the fewer are among the more."""
+    return random.Random(seed).sample(items, len(items))[:number]
+
+
+def pretrained(data: str, seed: int, quick: bool, directory: Path) -> Checkpoint:
+    """Return the masked language model, trained once for all numbers of labels."""
+    found = sentences(data, quick)
+    held_out = [text for text, _ in found.validation]
+    train, validation = (
+        [found.tokenizer.encode(text) for text in some] for some in (found.texts, held_out)
+    )
+    steps = 4 if quick else PRETRAINING_STEPS
+    torch.manual_seed(seed)
+    config = MaskedLanguageModelConfig(vocab_size=len(found.tokenizer), **SHAPE)
+    checkpoint = Checkpoint(MaskedLanguageModel(config), found.tokenizer, None)
+    settings = TrainingConfig(
+        steps=steps, learning_rate=3e-3, validate_every=max(4, steps // 8), seed=seed
+    )
+    trainer = Trainer(checkpoint, train, validation, settings, directory, progress=False)
+    trainer.fit(resume=(directory / "last.safetensors").exists())
+    return checkpoint
+
+
+def classifier(
+    seed: int, tokenizer: Tokenizer, labels: tuple[str, ...], beginning: Checkpoint | None
+) -> Checkpoint:
+    """Return an untrained classifier; with a `beginning`, over the encoder of that model."""
+    torch.manual_seed(seed)
+    model = Classifier(ClassifierConfig(vocab_size=len(tokenizer), labels=labels, **SHAPE))
+    if beginning is not None and isinstance(beginning.model, MaskedLanguageModel):
+        model.encoder.load_state_dict(beginning.model.encoder.state_dict())
+    return Checkpoint(model, tokenizer, None)
+
+
+def measure(data: str, beginning: str, labels: int, seed: int, quick: bool, directory: Path) -> Row:
+    """Train one classifier with each learning rate; test the one that validates better."""
+    found = sentences(data, quick)
+    filler = None
+    if beginning == "pre-trained":
+        filler = pretrained(data, seed, quick, directory.parent / f"{data}-masked-seed{seed}")
+    chosen = fewer(found.train, labels, seed)
+    train, validation = (
+        encode_labelled(items, found.tokenizer, found.labels)
+        for items in (chosen, found.validation)
+    )
+    tried = []
+    for rate in LEARNING_RATES:
+        checkpoint = classifier(seed, found.tokenizer, found.labels, filler)
+        steps = 4 if quick else FINE_TUNING_STEPS
+        settings = TrainingConfig(
+            steps=steps,
+            batch_size=32,
+            learning_rate=rate,
+            validate_every=max(4, steps // 5),
+            seed=seed,
+        )
+        trainer = Trainer(checkpoint, train, validation, settings, progress=False)
+        trainer.fit()
+        tried.append(
+            {
+                "learning_rate": rate,
+                "validation_loss": round(best_record(trainer.records)["validation_loss"], 4),
+                "test_accuracy": round(evaluate_classifier(checkpoint, found.test).accuracy, 4),
+            }
+        )
+    best = min(tried, key=lambda one: one["validation_loss"])
+    positive = sum(item.label == found.labels[1] for item in found.test)
+    return {
+        "sentences": len(chosen),
+        "parameters": sum(parameter.numel() for parameter in checkpoint.model.parameters()),
+        "test_sentences": len(found.test),
+        "test_positive": round(positive / len(found.test), 4),
+        **best,
+        "by_learning_rate": tried,
+        "filling": None if filler is None else filling(filler, found.test),
+    }
+
+
+def filling(filler: Checkpoint, items: list[Labelled]) -> Row:
+    """Return how well gaps of these sentences are filled after the pre-training."""
+    found = evaluate_masked_language_model(filler, [text for text, _ in items])
+    return {"loss": round(found.loss, 4), "accuracy": round(found.accuracy, 4)}
+
+
+EXPERIMENT = Experiment(
+    name="pretraining",
+    question="Does an encoder that has learned to fill gaps need fewer labels?",
+    conditions=[
+        {"data": data, "beginning": beginning, "labels": labels}
+        for data in DATA
+        for labels in LABELS
+        for beginning in BEGINNINGS
+    ],
+    measure=measure,
+)
