@@ -1,6 +1,6 @@
 """Root mean square normalisation: layer normalisation without the mean.
 
-Zhang & Sennrich (2019), https://arxiv.org/abs/1910.07467, section 3.
+Zhang & Sennrich (2019), https://arxiv.org/abs/1910.07467.
 """
 
 import torch

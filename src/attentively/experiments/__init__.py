@@ -7,6 +7,7 @@ from attentively.experiments import (
     context_probe,
     costs,
     decoding,
+    encodings,
     explanations,
     exposure,
     faults,
@@ -17,8 +18,10 @@ from attentively.experiments import (
     pretraining,
     recall,
     recipe,
+    scaling,
     scores,
     subwords,
+    swaps,
     word_vectors,
 )
 from attentively.experiments.runner import Experiment, run
@@ -32,6 +35,7 @@ EXPERIMENTS = {
         context_probe.EXPERIMENT,
         costs.EXPERIMENT,
         decoding.EXPERIMENT,
+        encodings.EXPERIMENT,
         explanations.EXPERIMENT,
         exposure.EXPERIMENT,
         faults.EXPERIMENT,
@@ -42,8 +46,10 @@ EXPERIMENTS = {
         pretraining.EXPERIMENT,
         recall.EXPERIMENT,
         recipe.EXPERIMENT,
+        scaling.EXPERIMENT,
         scores.EXPERIMENT,
         subwords.EXPERIMENT,
+        swaps.EXPERIMENT,
         word_vectors.EXPERIMENT,
     ]
 }

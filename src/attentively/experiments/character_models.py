@@ -1,0 +1,102 @@
+"""Small language models of characters, as the experiments of chapter 21 train them."""
+
+import functools
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attentively import device
+from attentively.data import text, toy
+from attentively.decoding import evaluating
+from attentively.schedules import one_cycle
+from attentively.vocabulary import CharacterTokenizer
+
+LENGTH = 64
+"""Characters that a model reads at once in training."""
+
+
+@functools.cache
+def characters(split: str, quick: bool) -> Int[Tensor, " characters"]:
+    """Return the ids of the characters of Shakespeare; in the quick form, of the toy's English."""
+    return torch.tensor(_tokenizer(quick).encode(_text(split, quick))[:-1])  # without <end>
+
+
+def vocab_size(quick: bool) -> int:
+    """Return how many characters there are, with the special tokens."""
+    return len(_tokenizer(quick))
+
+
+@functools.cache
+def _tokenizer(quick: bool) -> CharacterTokenizer:
+    return CharacterTokenizer.train([_text("train", quick)])
+
+
+def _text(split: str, quick: bool) -> str:
+    if quick:
+        return "\n".join(pair.src_text for pair in toy.load(split, 100, clauses=(1,)))
+    return text.shakespeare(split)
+
+
+def windows(
+    ids: Int[Tensor, " characters"], count: int, length: int, generator: torch.Generator
+) -> Int[Tensor, "count said"]:
+    """Return pieces of the text from places drawn at random, with one character more to say."""
+    starts = torch.randint(len(ids) - length, (count, 1), generator=generator)
+    return ids[starts + torch.arange(length + 1)]
+
+
+def surprise(model: nn.Module, pieces: Int[Tensor, "count length"]) -> Float[Tensor, "count said"]:
+    """Return the surprise at each character after the first, in nats."""
+    logits = model(pieces[:, :-1]).logits
+    return nn.functional.cross_entropy(logits.transpose(1, 2), pieces[:, 1:], reduction="none")
+
+
+def fit(
+    model: nn.Module, loss: Callable[[], Float[Tensor, ""]], steps: int, learning_rate: float
+) -> None:
+    """Make so many updates on what `loss` returns; it draws a new batch each time."""
+    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.98))
+    model.train()
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * one_cycle(step, steps, max(1, steps // 10))
+        optimizer.zero_grad()
+        found = loss()
+        found.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+
+def fit_to_text(
+    model: nn.Module,
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+    quick: bool,
+    also: Callable[[], Tensor] | None = None,
+) -> None:
+    """Make so many updates, each on new pieces of the text; `also` returns what to add."""
+    where = device.best()
+    model.to(where)
+    generator = torch.Generator().manual_seed(seed)
+    train = characters("train", quick)
+
+    def loss() -> Tensor:
+        pieces = windows(train, batch_size, LENGTH, generator).to(where)
+        found = surprise(model, pieces).mean()
+        return found if also is None else found + also()
+
+    fit(model, loss, steps, learning_rate)
+
+
+def held_out_loss(model: nn.Module, length: int, quick: bool) -> Float[Tensor, " length"]:
+    """Return the mean surprise at each place of pieces of the validation text, side by side."""
+    ids = characters("validation", quick)
+    count = min(32_768 // length, len(ids) // (length + 1))
+    pieces = ids[: count * (length + 1)].view(count, length + 1).to(next(model.parameters()).device)
+    with evaluating(model):
+        found = [surprise(model, part) for part in pieces.split(max(1, 8192 // length))]
+    return torch.cat(found).mean(dim=0).cpu()

@@ -1,0 +1,133 @@
+"""Encodings: six ways to tell a small language model its positions, on texts longer than its own.
+
+`delay`: at every letter of a random string, say which one stood so many steps back. `language`:
+say the next character of a play. Both are trained on short pieces and tried on long ones, as by
+Press, Smith & Lewis (2022), https://arxiv.org/abs/2108.12409.
+"""
+
+import itertools
+import time
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attentively import device
+from attentively.decoding import evaluating
+from attentively.experiments.character_models import (
+    LENGTH,
+    fit,
+    fit_to_text,
+    held_out_loss,
+    vocab_size,
+)
+from attentively.experiments.runner import Experiment, Row
+from attentively.language_model import LanguageModel, LanguageModelConfig
+from attentively.transformer import Positions
+from attentively.vocabulary import SPECIAL_TOKENS
+
+Task = Literal["delay", "language"]
+SHAPE: dict[str, Any] = {
+    "d_model": 32,
+    "num_heads": 4,
+    "d_ff": 128,
+    "num_layers": 2,
+    "dropout": 0.0,
+}
+STEPS = 300
+LEARNING_RATE = 4e-3
+LETTERS = 26
+DELAY = 5
+"""How many steps back the letter stands that is asked for."""
+DELAY_LENGTH = 32
+TRAINED = {"delay": DELAY_LENGTH, "language": LENGTH}
+"""Length of the pieces in training."""
+TESTED = {"delay": 256, "language": 512}
+PLACES = (1, 17, 33, 65, 129, 257, 513)
+"""Where a group of places begins and the one before ends."""
+
+
+def strings(count: int, length: int, generator: torch.Generator) -> Int[Tensor, "count length"]:
+    """Return random strings of letters."""
+    first = len(SPECIAL_TOKENS)
+    return torch.randint(first, first + LETTERS, (count, length), generator=generator)
+
+
+def delayed(
+    model: nn.Module, ids: Int[Tensor, "count length"]
+) -> Float[Tensor, "count letters asked"]:
+    """Return the logits at every place that has a letter `DELAY` steps back."""
+    return model(ids).logits[:, DELAY:].transpose(1, 2)
+
+
+def new_model(task: Task, positions: Positions, seed: int, quick: bool) -> LanguageModel:
+    """Return an untrained model; learned positions have a vector for every tested place."""
+    torch.manual_seed(seed)
+    size = len(SPECIAL_TOKENS) + LETTERS if task == "delay" else vocab_size(quick)
+    config = LanguageModelConfig(
+        vocab_size=size, positions=positions, max_len=TESTED[task], **SHAPE
+    )
+    return LanguageModel(config).to(device.best())
+
+
+def train(model: LanguageModel, task: Task, steps: int, seed: int, quick: bool) -> None:
+    """Make so many updates on short pieces."""
+    if task == "language":
+        fit_to_text(model, steps, 16, LEARNING_RATE, seed, quick)
+        return
+    generator = torch.Generator().manual_seed(seed)
+
+    def loss() -> Tensor:
+        ids = strings(32, DELAY_LENGTH, generator).to(device.best())
+        return nn.functional.cross_entropy(delayed(model, ids), ids[:, :-DELAY])
+
+    fit(model, loss, steps, LEARNING_RATE)
+
+
+def measure(task: Task, positions: Positions, seed: int, quick: bool, directory: Path) -> Row:
+    """Train one model; return what it says at each group of places."""
+    del directory  # short enough to begin anew
+    steps = 5 if quick else STEPS
+    model = new_model(task, positions, seed, quick)
+    started = time.process_time()
+    train(model, task, steps, seed, quick)
+    row: Row = {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "training_steps": steps,
+        "trained_length": TRAINED[task],
+        "processor_seconds": round(time.process_time() - started, 2),
+    }
+    length = TRAINED[task] * 2 if quick else TESTED[task]
+    if task == "language":
+        found, name = held_out_loss(model, length, quick), "loss"
+    else:
+        generator = torch.Generator().manual_seed(1000 + seed)
+        ids = strings(10 if quick else 100, length, generator).to(device.best())
+        with evaluating(model):
+            right = delayed(model, ids).argmax(dim=1) == ids[:, :-DELAY]
+        found, name = right.float().mean(dim=0).cpu(), "accuracy"
+        found = torch.cat([torch.full((DELAY,), torch.nan), found])
+    row["by_place"] = [
+        {
+            "from": first,
+            "to": last - 1,
+            name: round(float(found[first - 1 : last - 1].nanmean()), 4),
+        }
+        for first, last in itertools.pairwise(PLACES)
+        if last - 1 <= length
+    ]
+    return row
+
+
+EXPERIMENT = Experiment(
+    name="encodings",
+    question="What do six ways to tell positions give on longer texts than those of training?",
+    conditions=[
+        {"task": task, "positions": positions}
+        for task in get_args(Task)
+        for positions in get_args(Positions)
+    ],
+    measure=measure,
+)

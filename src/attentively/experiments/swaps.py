@@ -1,0 +1,196 @@
+"""Swaps: the layer of 2017, and each of its parts exchanged for what came after.
+
+Small language models of characters that differ in one part, trained on the same pieces of text
+for the same number of updates. One more has all the exchanges that are in common use now, and two
+have more weights: several feed-forward networks of which each position takes one, or a wide one.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attentively import device
+from attentively.decoding import evaluating
+from attentively.experiments.character_models import (
+    LENGTH,
+    characters,
+    fit_to_text,
+    held_out_loss,
+    surprise,
+    vocab_size,
+    windows,
+)
+from attentively.experiments.runner import Experiment, Row
+from attentively.feed_forward import FeedForward, GatedFeedForward
+from attentively.language_model import LanguageModel, LanguageModelConfig
+from attentively.layer_norm import LayerNorm
+from attentively.rms_norm import RMSNorm
+from attentively.transformer import initialise
+
+SHAPE: dict[str, Any] = {
+    "d_model": 64,
+    "num_heads": 8,
+    "d_ff": 192,
+    "num_layers": 2,
+    "dropout": 0.0,
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "2017": {"norm": "post"},
+    "pre-norm": {"norm": "pre"},
+    "RMSNorm": {"norm": "post"},
+    "gated": {"norm": "post"},
+    "2 key-value heads": {"norm": "post", "num_kv_heads": 2},
+    "1 key-value head": {"norm": "post", "num_kv_heads": 1},
+    "rotary": {"norm": "post", "positions": "rotary"},
+    "together": {"norm": "pre", "num_kv_heads": 2, "positions": "rotary"},
+    "4 experts": {"norm": "post"},
+    "4 times the units": {"norm": "post", "d_ff": 4 * 192},
+}
+"""What is set when a model is made; `new_model` exchanges what has no setting."""
+STEPS = 300
+BATCH_SIZE = 16
+LEARNING_RATE = 3e-3
+EXPERTS = 4
+BALANCE = 0.01
+"""Weight of the experts' imbalance in the loss: alpha of Fedus et al., section 2.2."""
+WRITTEN = 512
+"""Characters that are remembered where the time of one more is taken."""
+
+
+class Experts(nn.Module):
+    r"""Several feed-forward networks; each position is sent to one of them.
+
+    .. math:: y = p_k(x) \operatorname{FFN}_k(x), \qquad k = \arg\max_i p_i(x), \qquad
+              p(x) = \operatorname{softmax}(x W_r)
+
+    The factor :math:`p_k(x)` lets a gradient reach the router's :math:`W_r`. After a call
+    `imbalance` is :math:`n \sum_i f_i P_i`, with the share :math:`f_i` of positions that expert
+    :math:`i` got and the mean :math:`P_i` of its probabilities: 1 where all is even, up to
+    :math:`n` where one expert gets everything. It waits on the module, since a layer asks its
+    network for nothing but vectors.
+
+    Source: Fedus, Zoph & Shazeer (2022), https://arxiv.org/abs/2101.03961, sections 2.1 and 2.2.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, num_experts: int) -> None:
+        super().__init__()
+        self.router = nn.Linear(d_model, num_experts, bias=False)  # W_r
+        self.experts = nn.ModuleList(FeedForward(d_model, d_ff) for _ in range(num_experts))
+        self.imbalance: Tensor = torch.zeros(())
+
+    def forward(self, x: Float[Tensor, "batch len d_model"]) -> Float[Tensor, "batch len d_model"]:
+        """Return what each position's expert makes of it."""
+        probabilities = self.router(x).softmax(dim=-1)
+        best, chosen = probabilities.max(dim=-1)
+        y = torch.zeros_like(x)
+        for index, expert in enumerate(self.experts):
+            sent = chosen == index
+            y[sent] = best[sent].unsqueeze(-1) * expert(x[sent])
+        shares = F.one_hot(chosen, len(self.experts)).float().mean(dim=(0, 1))
+        self.imbalance = len(self.experts) * (shares * probabilities.mean(dim=(0, 1))).sum()
+        return y
+
+
+def new_model(swap: str, seed: int, quick: bool) -> LanguageModel:
+    """Return the untrained model with that part exchanged; the name is a key of `SETTINGS`."""
+    torch.manual_seed(seed)
+    config = LanguageModelConfig(vocab_size=vocab_size(quick), **{**SHAPE, **SETTINGS[swap]})
+    model = LanguageModel(config)
+    d_model, d_ff = config.d_model, config.d_ff
+    if swap in ("RMSNorm", "together"):
+        exchange_norms(model)
+    if swap in ("gated", "together"):  # two thirds of the units: as many weights
+        exchange_networks(model, lambda: GatedFeedForward(d_model, d_ff * 2 // 3))
+    if swap == "4 experts":
+        exchange_networks(model, lambda: Experts(d_model, d_ff, EXPERTS))
+    return model.to(device.best())
+
+
+def exchange_norms(model: nn.Module) -> None:
+    """Put an `RMSNorm` in the place of every `LayerNorm`."""
+    for module in list(model.modules()):
+        for name, part in module.named_children():
+            if isinstance(part, LayerNorm):
+                setattr(module, name, RMSNorm(len(part.gain), part.eps))
+
+
+def exchange_networks(model: LanguageModel, new_network: Callable[[], nn.Module]) -> None:
+    """Put a new network in the place of every layer's feed-forward network."""
+    for layer in model.decoder.layers:
+        layer.feed_forward = new_network()
+        initialise(layer.feed_forward)
+
+
+def imbalance(model: nn.Module) -> Tensor:
+    """Return the mean imbalance of the model's experts; 0 where it has none."""
+    found = [module.imbalance for module in model.modules() if isinstance(module, Experts)]
+    return torch.stack(found).mean() if found else torch.zeros(())
+
+
+def measure(swap: str, seed: int, quick: bool, directory: Path) -> Row:
+    """Train one model; return its loss, its size, and its times beside those of 2017."""
+    del directory  # short enough to begin anew
+    steps = 5 if quick else STEPS
+    model = new_model(swap, seed, quick)
+    plain = new_model("2017", seed, quick)
+    repeats = 1 if quick else 7
+    step_times = [
+        min(_time_of_a_step(one, quick) for _ in range(repeats)) for one in (model, plain)
+    ]
+    written = 16 if quick else WRITTEN
+    token_times = [_time_of_a_token(one, written, repeats) for one in (model, plain)]
+    balance = (lambda: BALANCE * imbalance(model)) if swap == "4 experts" else None
+    fit_to_text(model, steps, BATCH_SIZE, LEARNING_RATE, seed, quick, balance)
+    loss = held_out_loss(model, LENGTH, quick).mean()
+    counted = sum(parameter.numel() for parameter in model.parameters())
+    experts = [module for module in model.modules() if isinstance(module, Experts)]
+    idle = sum(p.numel() for found in experts for p in found.experts[1:].parameters())
+    config = model.config
+    kv_heads = config.num_kv_heads or config.num_heads
+    return {
+        "parameters": counted,
+        "parameters_used": counted - idle,
+        "training_steps": steps,
+        "loss": round(float(loss), 4),
+        "cached_per_token": 2 * config.num_layers * kv_heads * (config.d_model // config.num_heads),
+        "time_of_a_step": round(step_times[0] / step_times[1], 3),
+        "time_of_a_token": round(token_times[0] / token_times[1], 3),
+        "imbalance": round(float(imbalance(model)), 4),
+    }
+
+
+def _time_of_a_step(model: LanguageModel, quick: bool) -> float:
+    """Return the processor seconds of one forward and backward pass."""
+    generator = torch.Generator().manual_seed(0)
+    pieces = windows(characters("train", quick), BATCH_SIZE, LENGTH, generator)
+    pieces = pieces.to(device.best())
+    started = time.process_time()
+    surprise(model, pieces).mean().backward()
+    return time.process_time() - started
+
+
+def _time_of_a_token(model: LanguageModel, written: int, repeats: int) -> float:
+    """Return the least processor seconds for one character more after so many."""
+    ids = torch.full((BATCH_SIZE, written), 5, device=device.best())
+    times = []
+    with evaluating(model):
+        state = model.start(ids)
+        for _ in range(3 * repeats):
+            started = time.process_time()
+            model.step(ids[:, 0], state)
+            times.append(time.process_time() - started)
+    return min(times)
+
+
+EXPERIMENT = Experiment(
+    name="swaps",
+    question="What does each part that was exchanged since 2017 change in a small model?",
+    conditions=[{"swap": swap} for swap in SETTINGS],
+    measure=measure,
+)
