@@ -1,0 +1,211 @@
+"""Attention to a part of the keys, the merge of two such parts, and the mistakes made in both."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from attentively.checks import known
+
+_HIDDEN = -math.inf
+Pair = tuple[Tensor, Tensor]
+
+
+def part_of(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor,
+    scale: Callable[[Tensor], float] = lambda query: math.sqrt(query.size(-1)),
+) -> Pair:  # fmt: skip
+    scores = (query @ key.mT / scale(query)).masked_fill(~mask, _HIDDEN)
+    context = scores.softmax(dim=-1).nan_to_num(0.0) @ value
+    return context, scores.logsumexp(dim=-1)
+
+
+def _as_given(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Pair:
+    """Return what the code of the notebook gives, faults and all."""
+    powers = (query @ key.mT / math.sqrt(query.size(-1))).exp() * mask
+    total = powers.sum(dim=-1)
+    return powers @ value / total.unsqueeze(-1), total.log()
+
+
+def _one_of(place: int, pair: Callable[..., Pair]) -> Callable[..., Tensor]:
+    return lambda *asked: pair(*asked)[place]
+
+
+def _with_a_maximum(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Pair:
+    """Subtract a maximum of hidden scores too, which NaN and too small powers come of."""
+    scores = query @ key.mT / math.sqrt(query.size(-1))
+    largest = scores.amax(dim=-1, keepdim=True)
+    powers = (scores - largest).exp() * mask
+    total = powers.sum(dim=-1)
+    context = (powers @ value / total.unsqueeze(-1)).nan_to_num(0.0)
+    return context, largest.squeeze(-1) + total.log()
+
+
+def _part_with(
+    context: Callable[[Tensor, Tensor], Tensor] = lambda c, v: c,
+    log: Callable[[Tensor, Tensor], Tensor] = lambda log, scores: log,
+) -> Callable[..., Pair]:
+    def answer(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Pair:
+        right, logs = part_of(query, key, value, mask)
+        scores = (query @ key.mT / math.sqrt(query.size(-1))).masked_fill(~mask, _HIDDEN)
+        blind = logs.isinf().unsqueeze(-1)
+        return torch.where(blind, context(right, value), right), log(logs, scores)
+
+    return answer
+
+
+_NOT_A_NUMBER = math.nan
+PART_CONTEXT_TWINS = [
+    *known(
+        "mended_part: A query that may look at no key of this part gets 0/0. Its context is 0.",
+        _one_of(0, _part_with(context=lambda c, v: torch.full_like(c, _NOT_A_NUMBER))),
+    ),
+    *known(
+        "mended_part: NaN or infinity: e to the power of a large score is infinite for the "
+        "computer, of a very low one 0, and infinity times a hidden 0 is NaN. Subtract the largest "
+        "score that may be seen.",
+        _one_of(0, _as_given),
+    ),
+    *known(
+        "mended_part: The largest score is looked for among hidden keys too. Where theirs is far "
+        "higher, nothing is left of the others: hide the scores first.",
+        _one_of(0, _with_a_maximum),
+    ),
+    *known(
+        "mended_part: A query that may look at no key of this part gets the mean of all values. "
+        "Its context is 0.",
+        _one_of(0, _part_with(context=lambda c, v: v.mean(-2, keepdim=True).expand_as(c))),
+    ),
+    *known(
+        "mended_part: The scores are not divided by √d.",
+        _one_of(0, partial(part_of, scale=lambda query: 1.0)),
+    ),
+    *known(
+        "mended_part: Context and logs have changed places: return context, logs.",
+        _one_of(1, part_of),
+    ),
+]
+_LOWEST = torch.finfo(torch.float32).min
+PART_LOG_TWINS = [
+    *known(
+        "mended_part: The log of an infinite sum, or of 0, where the sum itself is neither: "
+        "ln Σ e^s = m + ln Σ e^(s - m), with m the largest score that may be seen.",
+        _one_of(1, _as_given),
+    ),
+    *known(
+        "mended_part: The largest score was subtracted, and is missing in the log of the sum: "
+        "ln Σ e^s = m + ln Σ e^(s - m).",
+        _one_of(1, _part_with(log=lambda log, s: log - s.amax(dim=-1))),
+        _one_of(1, _part_with(log=lambda log, s: (log - s.amax(dim=-1)).nan_to_num(0.0))),
+        _one_of(1, _part_with(log=lambda log, s: (log - s.amax(dim=-1)).nan_to_num(_HIDDEN))),
+    ),
+    *known(
+        "mended_part: Handed over is the log of the sum, not the sum, which may be too large for "
+        "the computer.",
+        _one_of(1, _part_with(log=lambda log, s: log.exp())),
+    ),
+    *known(
+        "mended_part: The largest score is looked for among hidden keys too. Where theirs is far "
+        "higher, nothing is left of the others: hide the scores first.",
+        _one_of(1, _with_a_maximum),
+    ),
+    *known(
+        "mended_part: A query that may look at no key has a sum of 0, whose log is -inf. So the "
+        "merge knows that this part has nothing to say.",
+        *(
+            _one_of(1, _part_with(log=lambda log, s, to=to: log.nan_to_num(neginf=to)))  # type: ignore[misc]
+            for to in (0.0, _NOT_A_NUMBER, _LOWEST, -1e9)
+        ),
+        _one_of(1, _part_with(log=lambda log, s: (
+            torch.where(log.isinf(), _LOWEST + math.log(s.size(-1)), log)
+        ))),
+        _one_of(1, _part_with(log=lambda log, s: (
+            torch.where(log.isinf(), math.log(s.size(-1)), log)
+        ))),
+    ),
+    *known(
+        "mended_part: This is the largest score, not the log of the sum.",
+        _one_of(1, _part_with(log=lambda log, s: s.amax(dim=-1))),
+    ),
+]  # fmt: skip
+
+
+def merge(one: Pair, other: Pair) -> Pair:
+    logs = torch.stack([one[1], other[1]])
+    shares = logs.softmax(dim=0).nan_to_num(0.0).unsqueeze(-1)
+    return shares[0] * one[0] + shares[1] * other[0], logs.logsumexp(dim=0)
+
+
+def _merge_as_given(one: Pair, other: Pair) -> Pair:
+    total = one[1].exp() + other[1].exp()
+    share = (one[1].exp() / total).unsqueeze(-1)
+    return share * one[0] + (1 - share) * other[0], total.log()
+
+
+def _merge_with(share: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """Return the context of a merge in which the first has another share."""
+
+    def answer(one: Pair, other: Pair) -> Tensor:
+        first = share(one[1], other[1]).unsqueeze(-1)
+        return first * one[0] + (1 - first) * other[0]
+
+    return answer
+
+
+MERGE_CONTEXT_TWINS = [
+    *known(
+        "mended_merge: Where both parts have nothing to say, -inf is subtracted from -inf. The "
+        "context is 0 there.",
+        _merge_with(lambda one, other: (one - other).sigmoid()),
+        _merge_with(lambda one, other: (one - torch.logaddexp(one, other)).exp()),
+        _merge_with(lambda one, other: (one - torch.maximum(one, other)).exp() / (
+            (one - torch.maximum(one, other)).exp() + (other - torch.maximum(one, other)).exp()
+        )),
+    ),
+    *known(
+        "mended_merge: NaN: e to the power of a large log is infinite for the computer, of a very "
+        "low one 0, and then a share is infinity/infinity or 0/0. Only the difference of the two "
+        "logs matters for the shares.",
+        _one_of(0, _merge_as_given),
+    ),
+    *known(
+        "mended_merge: The parts are averaged. Each counts by its sum of e^score.",
+        _merge_with(lambda one, other: torch.full_like(one, 0.5)),
+    ),
+    *known(
+        "mended_merge: The contexts are added up, as if they were not divided yet. Each has its "
+        "share, and the two shares sum to 1.",
+        lambda one, other: one[0] + other[0],
+    ),
+    *known(
+        "mended_merge: The shares have changed places.",
+        lambda one, other: merge((one[0], other[1]), (other[0], one[1]))[0],
+    ),
+    *known(
+        "mended_merge: The logs are used as if they were the sums.",
+        _merge_with(lambda one, other: one / (one + other)),
+    ),
+]  # fmt: skip
+MERGE_LOG_TWINS = [
+    *known(
+        "mended_merge: The log of the sum is infinite or NaN where it need not be: e to the power "
+        "of a log leaves the range of the computer. torch.logaddexp, or a maximum taken out first, "
+        "stays inside.",
+        _one_of(1, _merge_as_given),
+    ),
+    *known(
+        "mended_merge: The sums are added up, not their logs: ln(a + b) is not ln a + ln b.",
+        lambda one, other: one[1] + other[1],
+    ),
+    *known(
+        "mended_merge: The larger of the two logs is not the log of the sum.",
+        lambda one, other: torch.maximum(one[1], other[1]),
+    ),
+    *known(
+        "mended_merge: Where both parts have nothing to say, the log of the sum is -inf again.",
+        lambda one, other: merge(one, other)[1].nan_to_num(nan=math.nan, neginf=math.nan),
+        lambda one, other: merge(one, other)[1].nan_to_num(neginf=0.0),
+    ),
+]

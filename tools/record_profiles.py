@@ -1,0 +1,118 @@
+"""Record the profiles that assignment 20 reads: one training step each, on one thread.
+
+python tools/record_profiles.py                  every profile anew: a minute
+python tools/record_profiles.py --target FILE    likewise, into another file
+
+What is written is `src/attentively/checks/recorded_profiles.json`, unless another file is named.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from attentively.losses import cross_entropy
+from attentively.transformer import Transformer, TransformerConfig
+from attentively.vocabulary import PAD_ID
+
+TARGET = Path(__file__).resolve().parents[1] / "src/attentively/checks/recorded_profiles.json"
+SETTINGS: dict[str, dict[str, int]] = {
+    "A": {"words": 512, "rows": 1, "vocab_size": 50, "d_model": 64, "num_layers": 1},
+    "B": {"words": 12, "rows": 2, "vocab_size": 20_000, "d_model": 64, "num_layers": 1},
+    "C": {"words": 12, "rows": 8, "vocab_size": 50, "d_model": 32, "num_layers": 1, "wait": 20},
+}
+"""Long sentences; a large vocabulary; batches that come late, by so many milliseconds."""
+WARM_UP = 3  # steps before the one that is recorded
+TAKES = 12
+SHORTEST = 10  # microseconds; what is shorter counts to what it runs in
+
+
+def steps(
+    words: int, rows: int, vocab_size: int, d_model: int, num_layers: int, wait: int = 0
+) -> Callable[[], None]:
+    """Return a function that makes one training step, and then awaits the next batch."""
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        src_vocab_size=vocab_size, tgt_vocab_size=vocab_size, d_model=d_model, num_heads=4,
+        d_ff=2 * d_model, num_layers=num_layers,
+    )  # fmt: skip
+    model = Transformer(config).train()
+    optimizer = torch.optim.Adam(model.parameters())
+    src, tgt = torch.randint(4, vocab_size, (2, rows, words))
+
+    def step() -> None:
+        mask = model.source_mask(src)
+        optimizer.zero_grad()
+        logits = model.decode(tgt[:, :-1], model.encode(src, mask), mask, need_weights=True).logits
+        cross_entropy(logits, tgt[:, 1:], PAD_ID).backward()
+        time.sleep(wait / 1000)
+        optimizer.step()
+
+    return step
+
+
+def borders(step: Callable[[], None]) -> list[tuple[float, str]]:
+    """Return when what begins, by its name, and when the innermost ends, by no name."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        step()
+    found: list[tuple[float, str]] = []
+    around: list[float] = []
+    for event in sorted(profiler.events(), key=lambda e: (e.time_range.start, -e.time_range.end)):
+        while around and around[-1] <= event.time_range.start:
+            found.append((around.pop(), ""))
+        found.append((event.time_range.start, event.name))
+        around.append(event.time_range.end)
+    return found + [(end, "") for end in reversed(around)]
+
+
+def recorded(step: Callable[[], None]) -> list[list[Any]]:
+    """Return names with begin and end, in tenths of microseconds.
+
+    The same happens in every take; from one border to the next it lasts as long as in the quickest.
+    """
+    for _ in range(WARM_UP):
+        step()
+    takes = [borders(step) for _ in range(TAKES)]
+    order = [name for _, name in takes[-1]]
+    alike = [take for take in takes if [name for _, name in take] == order]
+    now, around = 0.0, []
+    spans: dict[tuple[int, int], str] = {}
+    for place, name in enumerate(order):
+        if place:
+            now += max(0.0, min(take[place][0] - take[place - 1][0] for take in alike))
+        if name:
+            around.append((name, now))
+            continue
+        inner, begin = around.pop()
+        if now - begin >= SHORTEST:  # of two that cannot be told apart the inner one stays
+            spans.setdefault((round(10 * begin), round(10 * now)), inner)
+    print(f"{len(alike)} of {TAKES} takes are alike", file=sys.stderr)
+    return [[name, *span] for span, name in sorted(spans.items())]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Record, and write the file."""
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--target", type=Path, default=TARGET)
+    target = parser.parse_args(arguments).target
+    torch.set_num_threads(1)
+    profiles = {name: recorded(steps(**settings)) for name, settings in SETTINGS.items()}
+    names = sorted({event[0] for events in profiles.values() for event in events})
+    number = {name: place for place, name in enumerate(names)}
+    lines = [
+        f'  "{name}": {json.dumps([[number[n], *at] for n, *at in events], separators=(",", ":"))}'
+        for name, events in profiles.items()
+    ]
+    text = f'{{"names": {json.dumps(names)},\n "profiles": {{\n' + ",\n".join(lines) + "\n}}\n"
+    target.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
