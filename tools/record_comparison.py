@@ -1,9 +1,9 @@
 """Record the runs that assignment 19 compares: src/attentively/checks/recorded_comparison.json.
 
 A small encoder learns from 8,000 sentences of the toy language in which tokens are hidden. Then a
-classifier learns from few labels to tell past from present, its encoder once from there and once
-with random weights, with the same five seeds, two learning rates and four looks at the validation
-set. About five minutes on one thread.
+classifier learns from few labels to tell whether the first verb of a sentence is in the past, its
+encoder once from there and once with random weights, with the same five seeds, two learning rates
+and four looks at the validation set. About five minutes on one thread.
 """
 
 import json
@@ -43,7 +43,7 @@ PRESENT |= {form for verb in VERBS for form in verb.english.split()[:2]} - PAST
 
 
 def examples(split: str, number: int, seed: int, tokenizer: WordTokenizer) -> tuple[Tensor, Tensor]:
-    """Return sentences of two clauses as ids, and whether each is in the past."""
+    """Return sentences of two clauses as ids, and whether each one's first verb is past."""
     ids, labels = [], []
     for pair in toy.load(split, number, clauses=(2,), seed=seed):
         first = next(word for word in pair.src if word in PAST | PRESENT)
