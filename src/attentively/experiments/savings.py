@@ -1,0 +1,373 @@
+"""Savings: what each way to train sooner, or in less memory, does to one step of training.
+
+A small language model makes the same step in every way: from the same weights, on the same text.
+Each way is measured in a process of its own, so that none finds what another left behind. What
+cannot be had on a machine (a compiler, a second GPU) is written down as such.
+"""
+
+import ctypes
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.checkpoint import checkpoint
+
+from attentively import device, parallel
+from attentively.blockwise import blockwise_attention
+from attentively.experiments.runner import Experiment, Row
+from attentively.language_model import LanguageModel, LanguageModelConfig
+from attentively.multi_head import MultiHeadAttention
+from attentively.parallel import Processes
+from attentively.scaled_dot_product import fused_attention, scaled_dot_product_attention
+
+Saving = Literal[
+    "none",
+    "blockwise",
+    "fused",
+    "compiled",
+    "bfloat16",
+    "accumulation",
+    "checkpoints",
+    "two processes",
+    "fused, checkpoints",
+]
+SAVINGS: tuple[Saving, ...] = (
+    "none",
+    "blockwise",
+    "fused",
+    "compiled",
+    "bfloat16",
+    "accumulation",
+    "checkpoints",
+    "two processes",
+    "fused, checkpoints",
+)
+PARTS = 2
+"""Parts of an accumulated batch, and processes that share one."""
+REPEATS = 3
+
+
+class Text(NamedTuple):
+    """How many rows of how many tokens a step reads."""
+
+    rows: int
+    length: int
+
+
+TEXTS = {"short": Text(16, 64), "long": Text(2, 512)}
+"""As many tokens in the one as in the other."""
+QUICK = {"short": Text(4, 8), "long": Text(2, 16)}
+CONFIG = LanguageModelConfig(vocab_size=1000, num_layers=4, dropout=0.0, activation="gelu")
+"""Without a kink: a ReLU whose input is nearly 0 would make much of a rounding error."""
+
+
+class Attention(nn.Module):
+    """A causal self-attention with the projections of another, and a middle of its own."""
+
+    def __init__(self, whole: MultiHeadAttention, saving: str) -> None:
+        super().__init__()
+        self.whole = whole
+        self.saving = saving
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **unused: Any
+    ) -> tuple[Tensor, None]:
+        """Return the context alone, as `MultiHeadAttention` does without weights."""
+        whole = self.whole
+        queries, keys, values = (
+            projection(x).unflatten(2, (-1, whole.d_head)).transpose(1, 2)
+            for projection, x in (
+                (whole.query_projection, query),
+                (whole.key_projection, key),
+                (whole.value_projection, value),
+            )
+        )
+        mask = mask.unsqueeze(1)
+        if self.saving.startswith("fused"):
+            context = fused_attention(queries, keys, values, mask)
+        elif self.saving == "blockwise":
+            context = blockwise_attention(queries, keys, values, causal=True)
+        else:
+            context, _ = scaled_dot_product_attention(queries, keys, values, mask)
+        return whole.output_projection(context.transpose(1, 2).flatten(start_dim=2)), None
+
+
+class Checkpointed(nn.Module):
+    """A layer of which the input alone is kept: the backward pass computes the rest again."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, *arguments: Any) -> Any:
+        """Return what the layer returns."""
+        return checkpoint(self.layer, *arguments, use_reentrant=False)
+
+
+def new_model(saving: str, seed: int, config: LanguageModelConfig = CONFIG) -> LanguageModel:
+    """Return the model with its saving, and the same weights whatever the saving is."""
+    torch.manual_seed(seed)
+    model = LanguageModel(config)
+    layers = model.decoder.layers
+    for index, layer in enumerate(layers):
+        whole = cast(MultiHeadAttention, layer.self_attention)
+        layer.self_attention = Attention(whole, saving)
+        if saving.endswith("checkpoints"):
+            layers[index] = Checkpointed(layer)
+    return model.to(device.best())
+
+
+def loss(model: LanguageModel, ids: Int[Tensor, "rows len"]) -> Float[Tensor, ""]:
+    """Return the sum over all tokens but the first of each row, in nats."""
+    logits = model(ids[:, :-1]).logits
+    return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="sum")
+
+
+class Step:
+    """One update of the weights, in one of the ways."""
+
+    def __init__(
+        self, model: LanguageModel, saving: str, processes: Processes | None = None
+    ) -> None:
+        self.model = model
+        self.saving = saving
+        self.processes = processes or Processes()
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+        self.loss: Callable[..., Tensor] = loss
+
+    def gradients(self, ids: Int[Tensor, "rows len"]) -> None:
+        """Put the gradient of the mean loss per token beside every weight."""
+        targets = ids[:, 1:].numel()
+        parts = ids.chunk(PARTS) if self.saving == "accumulation" else (self._share(ids),)
+        low = torch.autocast(ids.device.type, torch.bfloat16, enabled=self.saving == "bfloat16")
+        for part in parts:
+            with low:
+                mean = self.loss(self.model, part) / targets
+            mean.backward()
+        self.processes.sum_gradients(self.model.parameters())
+
+    def __call__(self, ids: Int[Tensor, "rows len"]) -> None:
+        """Make the whole step, and leave no gradient behind."""
+        self.gradients(ids)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        if ids.is_cuda:
+            torch.cuda.synchronize()
+
+    def _share(self, ids: Tensor) -> Tensor:
+        return ids[self.processes.rank :: self.processes.count]
+
+
+class Alive(TorchDispatchMode):
+    """Counts the bytes of the tensors alive among those made while it watches.
+
+    It sees what operations return, not what they need inside.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        """Bytes alive."""
+        self.history: list[int] = []
+        """Bytes alive after each operation."""
+        self._known: dict[int, weakref.ref[Any]] = {}
+
+    @property
+    def most(self) -> int:
+        """Bytes alive at the worst moment."""
+        return max(self.history, default=0)
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, arguments: Any = (), keywords: Any = None
+    ) -> Any:
+        """Run an operation, and note what it made."""
+        keywords = keywords or {}
+        self._note((arguments, keywords), new=False)
+        made = operation(*arguments, **keywords)
+        self._note(made, new=True)
+        self.history.append(self.now)
+        return made
+
+    def _note(self, tensors: Any, new: bool) -> None:
+        for tensor in tree_leaves(tensors):
+            if not isinstance(tensor, Tensor):
+                continue
+            storage = tensor.untyped_storage()  # shared by all views of one tensor
+            known = self._known.get(id(storage))
+            if known is None or known() is not storage:
+                self._known[id(storage)] = weakref.ref(storage)
+                if new:
+                    self.now += storage.nbytes()
+                    weakref.finalize(storage, self._gone, storage.nbytes())
+
+    def _gone(self, size: int) -> None:
+        self.now -= size
+
+
+def random_text(text: Text, seed: int) -> Int[Tensor, "rows len"]:
+    """Return rows of random tokens: what they say makes no difference to the costs."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (text.rows, text.length + 1)
+    return torch.randint(4, CONFIG.vocab_size, shape, generator=generator).to(device.best())
+
+
+def away(saving: str, ids: Tensor, seed: int, found: Step) -> float:
+    """Return how far a saving's gradient is from the plain one, as a share of its length."""
+    plain = Step(new_model("none", seed), "none")
+    plain.gradients(ids)
+    found.gradients(ids)
+    squares = torch.zeros(2, dtype=torch.float64)
+    pairs = zip(plain.model.parameters(), found.model.parameters(), strict=True)
+    for expected, other in pairs:
+        assert expected.grad is not None
+        assert other.grad is not None
+        difference = (other.grad - expected.grad).double().square().sum()
+        squares += torch.stack([difference, expected.grad.double().square().sum()]).cpu()
+    found.optimizer.zero_grad(set_to_none=True)
+    return math.sqrt(squares[0] / squares[1])
+
+
+def take(saving: str, text: Text, seed: int, repeats: int, processes: Processes) -> Row:
+    """Measure one way here; every process of several returns the same, but for its rank."""
+    torch.set_num_threads(1)
+    ids = random_text(text, seed)
+    step = Step(new_model(saving, seed), saving, processes)
+    if saving == "compiled":
+        step.loss = torch.compile(loss)
+    started = time.perf_counter()
+    difference = away(saving, ids, seed, step)  # the first pass: compiles, if anything does
+    first = time.perf_counter() - started
+    times = []
+    for _ in range(1 + repeats):
+        processes.wait()
+        clocks = time.perf_counter(), time.process_time()
+        step(ids)
+        times.append((time.perf_counter() - clocks[0], time.process_time() - clocks[1]))
+    waited, worked = map(min, zip(*times[1:], strict=True))
+    weights = sum(parameter.nbytes for parameter in step.model.parameters())
+    return {
+        "rows": text.rows,
+        "length": text.length,
+        "gradient_away": difference,
+        "seconds_of_a_step": round(waited, 4),
+        "processor_seconds": round(float(processes.sum(torch.tensor(worked))), 4),
+        "seconds_of_the_first": round(first, 2),
+        "weights_bytes": weights,
+        "adam_bytes": sum(
+            value.nbytes for state in step.optimizer.state.values() for value in state.values()
+        ),
+        "step_bytes": bytes_needed(step, ids),
+    } | alive(saving, step, ids)
+
+
+def alive(saving: str, step: Step, ids: Tensor) -> Row:
+    """Return the bytes kept between the passes, and at the worst moment, as far as can be seen."""
+    if saving == "compiled":  # what runs is no longer one operation after the other
+        return {"kept_bytes": None, "alive_bytes": None}
+    part = step._share(ids).chunk(PARTS)[0] if saving == "accumulation" else step._share(ids)
+    low = torch.autocast(ids.device.type, torch.bfloat16, enabled=saving == "bfloat16")
+    with Alive() as forward, low:
+        value = step.loss(step.model, part)
+        kept = forward.now
+    del value
+    with Alive() as whole:
+        step(ids)
+    return {"kept_bytes": kept, "alive_bytes": whole.most}
+
+
+def bytes_needed(step: Callable[[Tensor], None], ids: Tensor) -> int | None:
+    """Return what the process needed more at the worst moment of a step than before it.
+
+    A GPU counts for itself; otherwise Linux tells, and elsewhere nobody: None.
+    """
+    if ids.is_cuda:
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        step(ids)
+        return torch.cuda.max_memory_allocated() - before
+    status = Path("/proc/self/status")
+    forget = Path("/proc/self/clear_refs")
+    if not (status.exists() and forget.exists()):
+        return None
+    library = ctypes.CDLL(None)
+    try:  # the C library would keep some of what is freed, and it would not be seen again
+        library.mallopt(-3, 1 << 16)  # large tensors are given back at once
+        step(ids)
+        library.malloc_trim(0)
+    except AttributeError:
+        return None  # another C library
+    forget.write_text("5")  # the highest so far is forgotten
+    before = _kilobytes(status, "VmRSS")
+    step(ids)
+    return 1024 * (_kilobytes(status, "VmHWM") - before)
+
+
+def _kilobytes(status: Path, name: str) -> int:
+    (line,) = [line for line in status.read_text().splitlines() if line.startswith(name)]
+    return int(line.split()[1])
+
+
+def measure(saving: Saving, text: str, seed: int, quick: bool, directory: Path) -> Row:
+    """Return what a step takes in one of the ways; the quick form stays in this process."""
+    if quick:
+        return {"missing": None} | take(
+            saving if saving != "compiled" else "none", QUICK[text], seed, 1, Processes()
+        )
+    count = PARTS if saving == "two processes" else 1
+    compiled = str(directory.parent.resolve() / "compiled")  # the first seed's serves the others
+    wanted = json.dumps({"saving": saving, "text": text, "seed": seed})
+    with tempfile.TemporaryDirectory() as folder:
+        ended = subprocess.run(
+            [*_start(count), "-m", "attentively.experiments.savings", wanted, f"{folder}/row"],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": compiled},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if ended.returncode == 0:
+            return {"missing": None} | json.loads(Path(folder, "row").read_text())
+    said = ended.stderr.strip() or f"it ended with {ended.returncode}"
+    return {"missing": said.splitlines()[-1]}
+
+
+def _start(count: int) -> list[str]:
+    if count == 1:
+        return [sys.executable]
+    return [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+        *("--nproc-per-node", str(count)),
+    ]
+
+
+def main(wanted: str, output: str) -> None:
+    """Measure what `measure` asks a process of its own for."""
+    given = json.loads(wanted)
+    with parallel.processes() as processes:
+        row = take(given["saving"], TEXTS[given["text"]], given["seed"], REPEATS, processes)
+        if processes.first:
+            Path(output).write_text(json.dumps(row))
+
+
+EXPERIMENT = Experiment(
+    name="savings",
+    question="What does each saving do to the time and the memory of one step of training?",
+    conditions=[{"text": text, "saving": saving} for text in TEXTS for saving in SAVINGS],
+    measure=measure,
+)
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
