@@ -50,9 +50,9 @@ def test_the_meter_counts_what_is_new_and_forgets_what_is_gone():
 @pytest.mark.parametrize("fault", ["", *running_softmax.FAULTS])
 def test_each_fault_of_a_running_softmax_is_one(fault):
     torch.manual_seed(0)
-    scores = 3 * torch.randn(4, 9) - 50
+    scores = torch.randn(4, 9) + 3 * torch.arange(9) - 200
     scores[0], scores[1, :4] = -torch.inf, -torch.inf
-    scores[2] += 300
+    scores[2] += 400
     values = torch.randn(9, 2)
     blocks = [*zip(scores.split(3, -1), values.split(3, -2), strict=True)]
     plain = scores.softmax(dim=-1).nan_to_num(0.0) @ values

@@ -413,7 +413,7 @@ class _Opened(torch.autograd.Function):
     """Counts the graphs that wait for their backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, net: "_Net") -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor, net: "_Net") -> Tensor:
         ctx.net = net
         net.open += 1
         net.most_open = max(net.most_open, net.open)
@@ -732,7 +732,7 @@ def merging(mended_part: object, mended_merge: object, thorough: bool = False) -
     for inputs in asked:
         pair = expect_pair(call_twice(mended_part, inputs), ("context", "logs"), inputs)
         context, logs = map(in_32_bits, pair)
-        right = merged_parts.part_of(*inputs.values())
+        right = merged_parts.part_of(*(inputs[name] for name in ("query", "key", "value", "mask")))
         expect_equal(context, right[0], "the context", inputs, merged_parts.PART_CONTEXT_TWINS)
         expect_equal(logs, right[1], "the logs", inputs, merged_parts.PART_LOG_TWINS)
 

@@ -11,6 +11,7 @@ from typing import Any
 from attentively.checks import Twin, known
 
 Inputs = Mapping[str, Any]
+Number = int | float
 
 
 def _lengths(layers: int, every: int | None) -> list[int]:
@@ -20,7 +21,7 @@ def _lengths(layers: int, every: int | None) -> list[int]:
     return [min(every, layers - first) for first in range(0, layers, every)]
 
 
-def _activations(layers: int, inside: int, edge: int, every: int | None, fault: str = "") -> float:
+def _activations(layers: int, inside: int, edge: int, every: int | None, fault: str = "") -> Number:
     """Return how many numbers are held at once for one sentence."""
     if every is None:
         return layers * (inside + edge * (fault != "no edges"))
@@ -79,14 +80,14 @@ _BYTES = 4
 def memory(
     parameters: int, layers: int, inside: int, edge: int, batch: int, every: int | None,
     fault: str = "",
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, Number]:  # fmt: skip
     weights = _BYTES * parameters
     held = _BYTES * batch * _activations(layers, inside, edge, every, fault)
     return {"weights": weights, "gradients": weights, "moments": 2 * weights, "activations": held}
 
 
 def _scaled(name: str, by: Callable[[Inputs], float]) -> Callable[..., float]:
-    def answer(*asked: Any) -> float:
+    def answer(*asked: Any) -> Number:
         inputs = dict(zip(MEMORY_INPUTS, asked, strict=True))
         return by(inputs) * memory(*asked)[name]
 
@@ -131,8 +132,8 @@ MEMORY_TWINS = {
 
 def largest(
     parameters: int, layers: int, inside: int, edge: int, every: int | None, budget: int,
-    fixed: int = 16, least: float = 0, rounded: Callable[[float], float] = math.floor,
-) -> float:  # fmt: skip
+    fixed: int = 16, least: Number = 0, rounded: Callable[[float], float] = math.floor,
+) -> Number:  # fmt: skip
     one = _BYTES * _activations(layers, inside, edge, every)
     return max(least, rounded((budget - fixed * parameters) / one))
 
