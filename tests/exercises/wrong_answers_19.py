@@ -482,6 +482,6 @@ HANDED_IN = {
     "chosen_by_the_test": (
         {"comparison": source(compare, by=(RESULT, 'max(row["test"] for row in run)'))},
         ["comparison-check"],
-        "is no test any more",
+        "The row with the best *test* accuracy is taken",
     ),
 }
