@@ -732,7 +732,8 @@ def merging(mended_part: object, mended_merge: object, thorough: bool = False) -
     for inputs in asked:
         pair = expect_pair(call_twice(mended_part, inputs), ("context", "logs"), inputs)
         context, logs = map(in_32_bits, pair)
-        right = merged_parts.part_of(*(inputs[name] for name in ("query", "key", "value", "mask")))
+        query, key, value, mask = inputs.values()
+        right = merged_parts.part_of(query, key, value, mask)
         expect_equal(context, right[0], "the context", inputs, merged_parts.PART_CONTEXT_TWINS)
         expect_equal(logs, right[1], "the logs", inputs, merged_parts.PART_LOG_TWINS)
 
