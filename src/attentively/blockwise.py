@@ -1,9 +1,9 @@
 """Attention block by block: the same context as the plain one, and no matrix of weights.
 
 A softmax can be taken while its scores come in (Milakov and Gimelshein 2018,
-https://arxiv.org/abs/1805.02867, section 3); attention likewise (Rabe and Staats 2021,
+https://arxiv.org/abs/1805.02867); attention likewise (Rabe and Staats 2021,
 https://arxiv.org/abs/2112.05682), with its gradient from scores computed anew (Dao and others
-2022, https://arxiv.org/abs/2205.14135, section 3.1).
+2022, https://arxiv.org/abs/2205.14135, section 3.1 and appendix B).
 """
 
 import math
@@ -84,7 +84,7 @@ class _Blockwise(torch.autograd.Function):
         query, key, value, mask, context, log_total = ctx.saved_tensors
         (d_context,) = gradients
         d_query, d_key, d_value = map(torch.zeros_like, (query, key, value))
-        # Of a softmax: each score moves by its weight times what is better than the mean.
+        # Of a softmax: each score moves by its weight times how far its value is from the mean.
         mean = (d_context * context).sum(dim=-1, keepdim=True)
         for block in _blocks(key.shape[-2], ctx.block_size):
             weights = torch.exp(_scores(query, key, mask, ctx.causal, block) - log_total)
