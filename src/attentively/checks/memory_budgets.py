@@ -79,7 +79,7 @@ _BYTES = 4
 
 def memory(
     parameters: int, layers: int, inside: int, edge: int, batch: int, every: int | None,
-    fault: str = "",
+    *, fault: str = "",
 ) -> dict[str, Number]:  # fmt: skip
     weights = _BYTES * parameters
     held = _BYTES * batch * _activations(layers, inside, edge, every, fault)
@@ -123,7 +123,7 @@ MEMORY_TWINS = {
         ),
         *_SIMPLE_TWINS["activations"],
         *(
-            Twin(said, lambda *asked, fault=fault: memory(*asked, fault)["activations"])
+            Twin(said, lambda *asked, fault=fault: memory(*asked, fault=fault)["activations"])
             for fault, said in _ACTIVATION_FAULTS.items()
         ),
     ],
@@ -132,7 +132,7 @@ MEMORY_TWINS = {
 
 def largest(
     parameters: int, layers: int, inside: int, edge: int, every: int | None, budget: int,
-    fixed: int = 16, least: Number = 0, rounded: Callable[[float], float] = math.floor,
+    *, fixed: int = 16, least: Number = 0, rounded: Callable[[float], float] = math.floor,
 ) -> Number:  # fmt: skip
     one = _BYTES * _activations(layers, inside, edge, every)
     return max(least, rounded((budget - fixed * parameters) / one))
@@ -149,11 +149,11 @@ LARGEST_TWINS = [
     ),
     *known(
         "largest_batch: Exactly full is not too full.",
-        lambda *asked: largest(*asked[:-1], asked[-1] - 1),
+        lambda p, layers, inside, edge, every, b: largest(p, layers, inside, edge, every, b - 1),
     ),
     *known(
         "largest_batch: Weights, gradients and moments take their place too: 16 bytes a parameter.",
-        lambda *asked: largest(*asked, fixed=0),
+        partial(largest, fixed=0),
     ),
     *known(
         "largest_batch: Weights, gradients and both moments are 16 bytes a parameter.",
