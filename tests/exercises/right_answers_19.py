@@ -144,6 +144,20 @@ class TiedLanguageModel(nn.Module):
         return self.output(self.reader(ids, mask))
 
 
+class ByRows(nn.Module):
+    """Each text by itself, under a mask of numbers made True and False; padding is hidden twice."""
+
+    def __init__(self, encoder):
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, ids):
+        triangle = torch.ones(1, ids.size(1), ids.size(1)).tril() > 0
+        mask = triangle & (ids != PAD_ID).unsqueeze(1)
+        rows = [self.encoder(ids[i : i + 1], mask[i : i + 1]) for i in range(len(ids))]
+        return F.linear(torch.cat(rows), self.encoder.input.embedding.table.weight)
+
+
 def next_word_loss(model, texts):
     scores = model(texts[:, :-1])
     return F.cross_entropy(scores.mT, texts[:, 1:], ignore_index=PAD_ID)
@@ -159,6 +173,16 @@ def next_word_loss_by_words(model, texts):
         if texts[row, place + 1] != PAD_ID
     ]
     return torch.stack(losses).mean()
+
+
+def next_word_loss_text_by_text(model, texts):
+    """Each text without its padding."""
+    sums, number = [], 0
+    for text in texts:
+        real = text[text != PAD_ID]
+        sums.append(F.cross_entropy(model(real[None, :-1])[0], real[1:], reduction="sum"))
+        number += len(real) - 1
+    return sum(sums) / number
 
 
 def write(model, prompt, steps, choose):
@@ -347,6 +371,7 @@ RIGHT = {
     "language_model": [
         (LanguageModel, next_word_loss, write),
         (TiedLanguageModel, next_word_loss_by_words, write_into_a_tensor),
+        (ByRows, next_word_loss_text_by_text, write),
     ],
     "shapes": [(head, best_span), (head_by_building, best_span_at_once)],
     "audited": [audit, audit_of_lists],

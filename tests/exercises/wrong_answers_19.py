@@ -21,6 +21,7 @@ from torch import nn
 
 from attentively import heads, language_model
 from attentively.checks.planted_batches import FAULTS
+from attentively.masks import causal_mask
 from attentively.vocabulary import END_ID, PAD_ID
 
 
@@ -73,6 +74,9 @@ MASKING = [
     (chosen_with((WORDS, "ordinary = ids >= 0")), "Padding and special tokens may be chosen"),
     (chosen_with((WORDS, "ordinary = ids != PAD_ID")), "START, END or the unknown word"),
     ((choose_each_by_itself, hide), "Each word is chosen by itself"),
+    (chosen_with((WORDS, "ordinary = ids >= END_ID")), "START, END or the unknown word"),
+    (chosen_with(("rank < number", "rank <= number")), "one too many is chosen"),
+    (chosen_with(("rank < number", "rank + 1 < number")), "one too few is chosen"),
     (chosen_with(("ordinary.sum(dim=1)", "torch.full((len(ids),), ids.size(1))")),
      "The share is taken of the whole width"),
     (chosen_with((".round()", ".floor()")), "The number is rounded down"),
@@ -88,6 +92,7 @@ MASKING = [
      "Every chosen token becomes the mask"),
     (hidden_with((SWAPPED, "swapped = chosen & (fate >= 0.8)")),
      "No chosen token is left as it is"),
+    (hidden_with((SWAPPED, "swapped = chosen & (fate < 0.9)")), "Below 0.8 it stays the mask"),
     (hidden_with((SWAPPED, "swapped = chosen & False")), "No chosen token becomes another word"),
     (hidden_with((SWAPPED, "swapped = chosen & (fate >= 0.9)")), "'another word' and 'stays'"),
     (hidden_with((MASKED, "read[chosen & (fate >= 0.8) & (fate < 0.9)] = mask_id"),
@@ -136,6 +141,9 @@ MEAN = "(vectors * real).sum(dim=1) / real.sum(dim=1)"
 CLASSIFIER = [
     (judged_with((MEAN, "vectors.mean(dim=1)")), "Padding is averaged too"),
     (judged_with((MEAN, "(vectors * real).mean(dim=1)")), "Padding adds nothing above the line"),
+    (judged_with(("mask.transpose(1, 2)", "(ids > END_ID).unsqueeze(2)")),
+     "Special tokens are left out"),
+    (judged_with((MEAN, "(vectors * real).sum(dim=1) / real.sum()")), "of the whole batch"),
     (judged_with((MEAN, "(vectors * real).sum(dim=1)")), "This is the sum of the vectors"),
     (judged_with((MEAN, "vectors[:, 0]")), "The first token's vector is classified"),
     (judged_with((MEAN, "vectors[:, -1]")), "The last vector is classified"),
@@ -174,6 +182,27 @@ class WithoutReader(LanguageModel):
         super().__init__(encoder)
         self.encoder = nn.Identity()
         self.kept = [encoder]
+
+
+class WithACopy(LanguageModel):
+    def __init__(self, encoder):
+        super().__init__(encoder)
+        self.table = encoder.input.embedding.table.weight.detach().clone()
+
+    def forward(self, ids):
+        return self.encoder(ids, causal_mask(ids.size(1))) @ self.table.T
+
+
+def write_the_likeliest(model, prompt, steps, choose):
+    def likeliest(scores):
+        choose(scores)
+        return scores.argmax()
+
+    return write(model, prompt, steps, likeliest)
+
+
+def write_and_ask_twice(model, prompt, steps, choose):
+    return write(model, prompt, steps, lambda scores: [choose(scores), choose(scores)][1])
 
 
 def modelled_with(*pairs):
@@ -229,12 +258,18 @@ LANGUAGE_MODEL = [
     (modelled_with(("embedding.table.weight", "embedding.table.weight.detach()"),
                    ("return vectors", "return vectors.detach()")),
      "no gradient flows through them"),
+    (modelled_with(("embedding.table.weight", "embedding.table.weight.detach()")),
+     "no gradient reaches the table from the head"),
+    ((WithACopy, next_word_loss, write), "no gradient reaches the table from the head"),
     (lost_with(("texts[:, :-1]", "texts"), ("texts[:, 1:]", "texts")), "Nothing is shifted"),
     (lost_with(("texts[:, 1:]", "texts[:, :-1]"), ("model(texts[:, :-1])", "model(texts[:, 1:])")),
      "The shift goes the wrong way"),
     (lost_with(("scores.mT", "scores[:, :-1].mT"), ("texts[:, 1:]", "texts[:, 2:]")),
      "The shift is made twice"),
     (lost_with(("texts[:, 1:]", "texts[:, :-1]")), "Both are cut at the same end"),
+    (lost_with(("scores.mT", "scores.softmax(dim=-1).mT")), "takes a softmax itself"),
+    (lost_with(("scores.mT", "scores.reshape(len(scores), -1, scores.size(1))")),
+     "does not exchange axes"),
     (lost_with((", ignore_index=PAD_ID", "")), "Padding is counted like a word"),
     (loss_over(lambda losses, real: (losses * real).mean()), "but is counted below"),
     (lost_with(("=PAD_ID", '=PAD_ID, reduction="sum"')), "This is a sum"),
@@ -248,6 +283,9 @@ LANGUAGE_MODEL = [
     (lost_with(("PAD_ID)", "PAD_ID).detach()")), "no gradient flows through them"),
     (written_with(("        if ids[-1] == END_ID:\n            break\n", "")),
      "It goes on after END"),
+    (written_with(("ids[-1] == END_ID", "ids[-1] <= END_ID")), "It stops at another special token"),
+    ((LanguageModel, next_word_loss, write_the_likeliest), "The highest score is taken"),
+    ((LanguageModel, next_word_loss, write_and_ask_twice), "times for"),
     (written_with(("return ids", "return [i for i in ids if i != END_ID]")), "END is left out"),
     (written_with(("return ids", "return ids[len(prompt):]")), "The prompt is missing"),
     (written_with(("[ids]", "[ids[-1:]]")), "The model reads the last token only"),
@@ -349,6 +387,10 @@ SHAPES = [
     (span_with((ENDS, "range(i + 1, min(i + longest, len(first)))")), "An answer may be one token"),
     ((head, spans_of_any_order), "An answer may end before it begins"),
     (span_with(("if allowed[i] and allowed[j]", "if True")), "`allowed` is not looked at"),
+    (span_with(("if allowed[i] and allowed[j]", "if allowed[i : j + 1].all()")),
+     "All tokens of the answer have to be allowed"),
+    (span_with(("return best[1], best[2]", "return best[1], best[2] + 1")),
+     "This j is the token after the answer"),
     (span_with(("first[i] + last[j]", "first[i] * last[j]")), "The scores are multiplied"),
     (span_with(("return best[1], best[2]", "return best[0], best[1]")), "This is not what is"),
     (span_with(("return best[1], best[2]", "return best")), "Expected a pair"),
@@ -359,6 +401,21 @@ SHAPES = [
 
 def audited_with(*pairs):
     return changed(audit, *pairs)
+
+
+def audit_if_any_round_is(name):
+    """A fault of all rounds together is named as soon as one round has it."""
+
+    def audited(rounds, mask_id):
+        anywhere = any(name in audit([one], mask_id) for one in rounds)
+        return (audit(rounds, mask_id) - {name}) | ({name} if anywhere else set())
+
+    return audited
+
+
+def audit_by_counts(rounds, mask_id):
+    same = len({int((wanted != PAD_ID).sum()) for _, _, wanted in rounds}) == 1
+    return (audit(rounds, mask_id) - {"same places"}) | ({"same places"} if same else set())
 
 
 SIGHT = "if in_sight > 0.2 * asked:"
@@ -393,6 +450,16 @@ AUDIT = [
     (audited_with(("(~places & (read != ids)).any()", "len(ids) < 9")),
      "'damaged' is missing. Its"),
     (audited_with(('"same places"', '"the same places"')), "is no name of a fault"),
+    (audit_if_any_round_is("in sight"), "'in sight' is named, but"),
+    (audit_if_any_round_is("always hidden"), "'always hidden' is named, but"),
+    (audit_by_counts, "'same places' is named, but"),
+    (audited_with((SAME, SAME.replace("wanted != PAD_ID", "wanted[0] != PAD_ID")),
+                  ("rounds[0][2] != PAD_ID", "rounds[0][2][0] != PAD_ID")),
+     "'same places' is named, but"),
+    (audited_with((SIGHT, "if in_sight > 0.3 * asked:")), "'in sight' is missing"),
+    (audited_with(("hidden == asked", "in_sight == 0")), "'always hidden' is named, but"),
+    (audited_with(("(read != ids))", "(read == mask_id))")), "'damaged' is missing"),
+    (audited_with(("(read != ids))", "(read != ids) & (ids > END_ID))")), "'damaged' is missing"),
     (lambda rounds, mask_id: None, "is there a `return`?"),
     (lambda rounds, mask_id: "in sight", "Expected a list of names of faults, got a str"),
     (lambda rounds, mask_id: audit(rounds[0], mask_id), "Your code raises"),
@@ -445,6 +512,14 @@ COMPARISON = [
      "The sign is turned"),
     (compared_with(("if len(tries) > 1:", "if False:")), "is not looked at"),
     (compared_with((f"frozenset({TRIES} for row in run)", "len(run)")), "The tries are counted"),
+    (compared_with(("for run in its.values()}", "for (_, s), run in its.items() if all("
+                    "(b, s) in its for b in ('pretrained', 'random'))}")),
+     "Only the tries of the pairs"),
+    (compared_with(("if len(tries) > 1:", "if len(tries) > 1 and len(differences) >= 5:")),
+     "before the tries are looked at"),
+    (compared_with(("for run in its.values()}", "for run in runs.values()}")),
+     "the readings, by labels"),
+    (compared_with((f"frozenset({TRIES}", f"tuple({TRIES}")), "the readings, by labels"),
     (compared_with((TRIES, 'row["rate"]')), "Only the rates are compared"),
     (compared_with((TRIES, 'row["epoch"]')), "Only the epochs are compared"),
     (compared_with(TOGETHER), "are thrown together"),

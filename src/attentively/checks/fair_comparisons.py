@@ -37,7 +37,8 @@ def _compared(
     rows: Sequence[Row], *, fair: bool = True, paired: bool = True, fewest: int = _FEWEST,
     sign: int = 1, by_mean: bool = False, most: bool = False, best_of_seeds: bool = False,
     tries: Callable[[Row], Any] = lambda row: (row["rate"], row["epoch"]),
-    number_of_tries: bool = False, all_together: bool = False, **how: Any,
+    number_of_tries: bool = False, all_together: bool = False, of_pairs: bool = False,
+    few_first: bool = False, **how: Any,
 ) -> dict[int, tuple[float, str]]:  # fmt: skip
     """Return difference and reading for each number of labels; keywords make mistakes."""
     results = results_of(rows, **how)
@@ -67,13 +68,15 @@ def _compared(
             reading = "helps" if up > 0 else "hurts" if up < 0 else "open"
         tried: dict[tuple[str, int], list[Any]] = {}
         for row in its:
+            if of_pairs and row["seed"] not in both:
+                continue
             tried.setdefault((row["begins"], row["seed"]), []).append(tries(row))
         kinds: set[Any]
         kinds = {len(each) if number_of_tries else frozenset(each) for each in tried.values()}
         if all_together:
             kinds = {frozenset(e for (b, _), each in tried.items() if b == begins for e in each)
                      for begins in ("pretrained", "random")}  # fmt: skip
-        if fair and len(kinds) > 1:
+        if fair and len(kinds) > 1 and not (few_first and len(pairs) < fewest):
             reading = "unfair"
         found[labels] = difference, reading
     return found
@@ -147,6 +150,14 @@ READING_TWINS = [
         partial(readings, all_together=True),
     ),
     *known(
+        "Only the tries of the pairs are looked at. A run without a partner counts, too.",
+        partial(readings, of_pairs=True),
+    ),
+    *known(
+        "Few pairs are read as 'open' before the tries are looked at. 'unfair' comes first.",
+        partial(readings, few_first=True),
+    ),
+    *known(
         "The mean decides. If one pair goes the other way, the reading is 'open'.",
         partial(readings, by_mean=True),
     ),
@@ -201,6 +212,7 @@ def made_up_rows(thorough: bool) -> list[list[Row]]:
     longer = {"random": [(0.001, 1), (0.001, 2), (0.003, 1), (0.003, 2), (0.003, 3)]}
     others = {"random": [(0.001, 1), (0.001, 2), (0.01, 1), (0.01, 2)]}
     odd = {("random", 2): [(0.001, 1), (0.001, 2), (0.003, 1)]}
+    another = _rows(56, five, lambda seed: seed)
     cases = [
         _rows(16, [1, 2], lambda seed: 4 + seed),
         _rows(16, five, lambda seed: 2 + seed % 3),
@@ -213,6 +225,11 @@ def made_up_rows(thorough: bool) -> list[list[Row]]:
         _rows(4, [1, 2, 3, 4], lambda seed: 3.0 * seed) + _rows(128, five, lambda s: s % 2),
         _rows(16, five, lambda seed: 3, tie=True),
         _rows(48, five, lambda seed: -20 if seed == 3 else 1),
+        _rows(
+            12, five, lambda s: s, alone={"random": [9]}, odd={("random", 9): more["pretrained"]}
+        ),
+        [*reversed(another[:4]), *another[4:]]  # the same tries in another order
+        + _rows(24, [1, 2, 3], lambda seed: seed, tries=more),
     ]
     if thorough:
         cases += [

@@ -105,14 +105,15 @@ ADDED_TWINS = [
 def best_of(
     first: Tensor, last: Tensor, allowed: Tensor, longest: int, *,
     lengths: Callable[[int, int, int], bool] = lambda i, j, most: i <= j < i + most,
-    masked: bool = True, join: Callable[[float, float], float] = lambda a, b: a + b,
+    masked: bool = True, whole: bool = False,
+    join: Callable[[float, float], float] = lambda a, b: a + b,
 ) -> list[int]:  # fmt: skip
     """Return the best span; each keyword is what a mistake may change."""
     able = allowed.tolist() if masked else [True] * len(first)
     spans = [
         (join(float(first[i]), float(last[j])), i, j)
         for i in range(len(first)) for j in range(len(last))
-        if able[i] and able[j] and lengths(i, j, longest)
+        if able[i] and able[j] and lengths(i, j, longest) and (not whole or all(able[i : j + 1]))
     ]  # fmt: skip
     return list(max(spans, key=lambda span: span[0])[1:])
 
@@ -183,6 +184,15 @@ SPAN_TWINS = [
     *known(
         "best_span: `allowed` is not looked at: the question and the padding hold no answer.",
         partial(best_of, masked=False),
+    ),
+    *known(
+        "best_span: All tokens of the answer have to be allowed here. Asked is that its first and "
+        "its last one are.",
+        partial(best_of, whole=True),
+    ),
+    *known(
+        "best_span: This j is the token after the answer. Return the last one of the answer.",
+        lambda *given: [best_of(*given)[0], best_of(*given)[1] + 1],
     ),
     *known(
         "best_span: The scores are multiplied. They are logarithms of probabilities, but for a "

@@ -61,10 +61,11 @@ from attentively.checks.planted_batches import (
     AUDIT_TWINS,
     FAULTS,
     MASK_ID,
-    Round,
+    Rounds,
     batches,
     found_in,
     planted,
+    why_wrong,
 )
 from attentively.checks.student_modules import (
     built,
@@ -239,11 +240,11 @@ def _mean(vectors: Tensor, real: Tensor) -> Tensor:
 def _judged(
     encoder: nn.Module, state: Mapping[str, Tensor], ids: Tensor, mask: Tensor, *,
     join: Callable[[Tensor, Tensor], Tensor] = _mean, masked: bool = True, bias: bool = True,
-    after: Callable[[Tensor], Tensor] = lambda scores: scores,
+    after: Callable[[Tensor], Tensor] = lambda scores: scores, least: int = PAD_ID + 1,
 ) -> Tensor:  # fmt: skip
     """Return a score for each label; each keyword is what a mistake may change."""
     vectors = encoder(ids, mask if masked else torch.ones_like(mask))
-    joined = join(vectors, mask.transpose(1, 2))
+    joined = join(vectors, mask.transpose(1, 2) & (ids >= least).unsqueeze(2))
     return after(F.linear(joined, state["output.weight"], state["output.bias"] if bias else None))
 
 
@@ -258,6 +259,9 @@ _JUDGED_WAYS: dict[str, list[dict[str, Any]]] = {
     _PADDED: [{"join": lambda vectors, _: vectors.mean(dim=1)}],
     "Padding adds nothing above the line, but is counted below: divide by the number of tokens.":
         [{"join": lambda vectors, real: (vectors * real).mean(dim=1)}],
+    "Special tokens are left out. Every token counts that is no padding.": [{"least": END_ID + 1}],
+    "Each text is divided by the number of tokens of the whole batch. Divide by its own.":
+        [{"join": lambda vectors, real: (vectors * real).sum(dim=1) / real.sum()}],
     "This is the sum of the vectors, which grows with the text. Take the mean.":
         [{"join": lambda vectors, real: (vectors * real).sum(dim=1)}],
     "The first token's vector is classified, as BERT does with a token of its own. Here it is the "
@@ -347,18 +351,19 @@ class Next:
         return f"a model that looks at the last word alone, of {len(self.table)} words"
 
 
-class Likeliest:
-    """Choose the token with the highest score, and keep what was asked."""
+class Ranked:
+    """Choose the token with the highest score or the second highest, and keep what was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int = 0) -> None:
+        self.rank = rank
         self.seen: list[Tensor] = []
 
     def __call__(self, scores: Tensor) -> int:
         self.seen.append(scores.detach().clone())
-        return int(scores.argmax())
+        return int(scores.flatten().argsort(descending=True)[self.rank]) % scores.size(-1)
 
     def __repr__(self) -> str:
-        return "a function that takes the highest score"
+        return f"a function that takes the {'second ' * self.rank}highest score"
 
 
 def _scored(
@@ -422,6 +427,18 @@ def _made(candidate: object, encoder: nn.Module) -> nn.Module:
     return made.eval()
 
 
+def _expect_a_learning_head(made: nn.Module, encoder: nn.Module, inputs: Inputs) -> None:
+    """Let gradients reach the rows of tokens that are not read: only the head leads there."""
+    table = cast(Any, encoder).input.embedding.table.weight
+    (slope,) = torch.autograd.grad(made(inputs["ids"]).sum(), table)
+    if not slope[START_ID].any():
+        raise CheckFailed(
+            "  LanguageModel: The scores are right, but no gradient reaches the table from the "
+            "head, so it does not learn. In forward take encoder.input.embedding.table.weight "
+            f"itself: no copy, no .detach().\n{describe(inputs)}"
+        )
+
+
 def _lost(
     model: Callable[[Tensor], Tensor], texts: Tensor, *,
     said: Callable[[Tensor], Tensor] = lambda scores: scores[:, :-1],
@@ -445,6 +462,11 @@ _LOST_WAYS: dict[str, list[dict[str, Any]]] = {
     "Both are cut at the same end, so nothing is shifted.": [
         {"asked": lambda texts: texts[:, :-1]},
         {"said": lambda scores: scores[:, 1:], "asked": lambda texts: texts[:, 1:]},
+    ],
+    "F.cross_entropy takes a softmax itself: give it the scores.":
+        [{"said": lambda scores: scores[:, :-1].softmax(dim=-1)}],
+    "A view or a reshape does not exchange axes: use .mT.": [
+        {"said": lambda scores: scores[:, :-1].reshape(len(scores), scores.size(2), -1).mT},
     ],
     "Padding is counted like a word. Leave the places out whose target is PAD_ID.":
         [{"over": lambda losses, _: losses.mean()}],
@@ -472,13 +494,14 @@ def _written(
     model: Callable[[Tensor], Tensor], prompt: list[int], steps: int,
     choose: Callable[[Tensor], int], *,
     read: Callable[[list[int]], list[int]] = lambda ids: ids,
-    place: int = -1, stops: bool = True, end: bool = True, whole: bool = True, more: int = 0,
+    place: int = -1, ends: Sequence[int] = (END_ID,), end: bool = True, whole: bool = True,
+    more: int = 0,
 ) -> list[int]:  # fmt: skip
     """Return what is written; each keyword is what a mistake may change."""
     ids = list(prompt)
     for _ in range(steps + more):
         ids.append(choose(model(torch.tensor([read(ids)]))[0, place]))
-        if stops and ids[-1] == END_ID:
+        if ids[-1] in ends:
             ids = ids if end else ids[:-1]
             break
     return ids if whole else ids[len(prompt) :]
@@ -486,7 +509,15 @@ def _written(
 
 _WRITTEN_TWINS = [
     *known("write: One token too few is written.", partial(_written, more=-1)),
-    *known("write: It goes on after END.", partial(_written, stops=False)),
+    *known("write: It goes on after END.", partial(_written, ends=())),
+    *known(
+        "write: It stops at another special token. END alone is the end.",
+        partial(_written, ends=range(END_ID + 1)),
+    ),
+    *known(
+        "write: The highest score is taken, whatever `choose` says.",
+        lambda model, prompt, steps, _: _written(model, prompt, steps, Ranked()),
+    ),
     *known(
         "write: END is left out. It is written like any other token, and is the last one.",
         partial(_written, end=False),
@@ -518,18 +549,24 @@ def _expect_written(candidate: object, thorough: bool) -> None:
     for number, (vocab_size, d_model) in enumerate([(7, 4), (11, 6), *[(13, 8)] * thorough]):
         model = _Scored(_encoder(vocab_size, d_model, 1 + number))
         cases += [(model, [START_ID, 5, 4, 6], 9), (model, [START_ID], 1)]
-    for model, prompt, steps in cases:
-        choose = Likeliest()
+    for number, (model, prompt, steps) in enumerate(cases):
+        choose = Ranked(number % 2)
         inputs = {"model": model, "prompt": prompt, "steps": steps, "choose": choose}
         answer = call(candidate, inputs)
         seen = choose.seen
         with torch.no_grad():
             got = _plain(answer, "what write returns", inputs)
-            right = _written(model, prompt, steps, Likeliest())
+            right = _written(model, prompt, steps, Ranked(number % 2))
             expect_value(got, right, "what write returns", inputs, _WRITTEN_TWINS)
             scores = model(torch.tensor([prompt]))[0, -1]
         if not seen:
             raise CheckFailed(f"  write: `choose` is never called.\n{describe(inputs)}")
+        if len(seen) != len(right) - len(prompt):
+            raise CheckFailed(
+                f"  write: `choose` is called {len(seen)} times for {len(right) - len(prompt)} "
+                "tokens. One that draws would say something else the second time: call it once "
+                f"for each.\n{describe(inputs)}"
+            )
         if seen[0].shape != scores.shape:
             raise CheckFailed(
                 f"  write: `choose` gets scores of shape {tuple(seen[0].shape)}, expected "
@@ -558,10 +595,10 @@ class _Scored:
 
 
 class _Ending:
-    """A language model that writes 5, 6 and then END after the token 4, from the whole text."""
+    """A language model that writes 5, START, 6 and then END after the token 4."""
 
     def __call__(self, ids: Tensor) -> Tensor:
-        following = {4: 5, 5: 6, 6: END_ID, END_ID: 4, START_ID: 4}
+        following = {4: 5, 5: START_ID, START_ID: 6, 6: END_ID, END_ID: 4}
         scores = torch.zeros(*ids.shape, 7)
         for row, text in enumerate(ids.tolist()):
             for place, token in enumerate(text):
@@ -569,7 +606,7 @@ class _Ending:
         return scores
 
     def __repr__(self) -> str:
-        return "a model that writes 5 after 4, 6 after 5, and END (3) after 6"
+        return "a model that writes 5 after 4, START (2) after 5, 6 after it, and END (3) after 6"
 
 
 @_parts.part("what comes next", "LanguageModel", "next_word_loss", "write")
@@ -596,6 +633,7 @@ def language_model(
             got = run(made, inputs, what.capitalize())
             expect_equal(got, _scored(encoder, inputs["ids"]), what, inputs, twins)
     expect_learned(made, inputs)
+    _expect_a_learning_head(made, encoder, inputs)
     texts = [torch.tensor([[START_ID, 4, 5, END_ID], [START_ID, 5, END_ID, PAD_ID]])]
     texts += [_whole_texts(5, 11, 7), *[_whole_texts(3, 17, 13)] * thorough]
     for each in texts:
@@ -701,6 +739,7 @@ def shapes(head: object, best_span: object, thorough: bool = False) -> None:
         ([1.0, -2, -3, -1], [-5.0, -1, -2, -4], "0111", 2),
         ([4.0, 0, 0, 3], [0.0, 1, 2, 4.5], "1111", 3),
         ([0.0, 5, 1], [0.0, 7, 1], "111", 2),
+        ([5.0, 0, 0, 1], [0.0, 1, 2, 6], "1011", 4),
     ]
     named = [
         (torch.tensor(one), torch.tensor(two), torch.tensor([c == "1" for c in able]), longest)
@@ -720,17 +759,6 @@ def shapes(head: object, best_span: object, thorough: bool = False) -> None:
 
 
 # Part 5
-
-
-class Rounds:
-    """A name for rounds in messages, whose copies a student gets."""
-
-    def __init__(self, rounds: Sequence[Round]) -> None:
-        self.rounds = rounds
-
-    def __repr__(self) -> str:
-        said = " and ".join(map(repr, found_in(self.rounds, MASK_ID))) or "no fault"
-        return f"{len(self.rounds)} rounds with {said}"
 
 
 def _with_copies(audit: object) -> object:
@@ -763,16 +791,6 @@ def _named(answer: object, inputs: Inputs) -> list[str]:
     return [name for name in FAULTS if name in answer]
 
 
-def _why(got: list[str], rounds: Rounds, mask_id: int) -> str:
-    right = found_in(rounds.rounds, mask_id)
-    for name, sign in FAULTS.items():
-        if (name in right) and (name not in got):
-            return f"{name!r} is missing. Its sign: {sign}"
-        if (name in got) and (name not in right):
-            return f"{name!r} is named, but these rounds do not show its sign: {sign}"
-    return ""
-
-
 @_parts.part("an audit", "audit")
 def audited(audit: object, thorough: bool = False) -> None:
     """Ask which faults were planted in what pipelines made."""
@@ -781,7 +799,10 @@ def audited(audit: object, thorough: bool = False) -> None:
     asked += [(("special asked",), {"special": [each]}) for each in (1, START_ID, END_ID)]
     asked += [
         (("same places", "always hidden"), {}),
-        (("damaged", "in sight", "special asked"), {}),
+        (("damaged", "in sight", "special asked"), {"ends": True}),
+        ((), {"stays": 0.0}),
+        ((), {"first": ("in sight",)}),
+        ((), {"first": ("always hidden",)}),
     ]
     if thorough:
         asked += [
@@ -792,16 +813,18 @@ def audited(audit: object, thorough: bool = False) -> None:
     cases = []
     for number, (faults, more) in enumerate(asked):
         seed = int(torch.randint(10**6, ()))
+        later = number % 3 == 1 and faults and "same places" not in faults
+        first = more.pop("first", () if later else None)
         rounds = planted(faults, seed, rounds=3 + number % 2, **more)
-        if not faults and not more:  # two rounds of several may agree by themselves
+        if not faults and not more and first is None:  # two rounds may agree by themselves
             rounds.insert(0, rounds[0])
-        elif number % 3 == 1 and "same places" not in faults:  # the fault comes later
-            rounds[0] = planted((), seed, rounds=1)[0]
+        elif first is not None:  # the fault comes later, or is only that of one round
+            rounds[0] = planted(first, seed, rounds=1)[0]
         cases.append({"rounds": Rounds(rounds), "mask_id": MASK_ID})
     twins = [Twin(said, _on_rounds(way)) for said, way in AUDIT_TWINS]
     expect_all(
         _with_copies(audit), cases, _on_rounds(found_in), "what audit returns", twins,
-        lambda got, right: bool(got == right), _why, cast(Any, _named),
+        lambda got, right: bool(got == right), why_wrong, cast(Any, _named),
     )  # fmt: skip
 
 

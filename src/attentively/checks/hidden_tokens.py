@@ -16,10 +16,11 @@ def chosen_tokens(
     ordinary: Callable[[Tensor], Tensor] = lambda ids: ids > END_ID,
     of: Callable[[Tensor, Tensor], Tensor] = lambda ids, ordinary: ordinary.sum(dim=1),
     whole: Callable[[Tensor], Tensor] = torch.round, least: int = 1, highest: bool = False,
+    more: int = 0,
 ) -> Tensor:  # fmt: skip
     """Return which tokens are chosen; each keyword is what a mistake may change."""
     may = ordinary(ids)
-    number = whole(share * of(ids, may)).clamp(min=least).unsqueeze(1)
+    number = whole(share * of(ids, may)).clamp(min=least).unsqueeze(1) + more
     drawn = (1 - lottery if highest else lottery).masked_fill(~may, 2.0)
     return (drawn.argsort(dim=1).argsort(dim=1) < number) & may
 
@@ -40,6 +41,20 @@ CHOSEN_TWINS = [
         partial(chosen_tokens, ordinary=lambda ids: ids != PAD_ID),
         partial(chosen_tokens, ordinary=lambda ids: (ids != PAD_ID) & (ids != END_ID)),
         partial(chosen_tokens, ordinary=lambda ids: (ids == 1) | (ids > END_ID)),
+        partial(chosen_tokens, ordinary=lambda ids: ids >= END_ID),
+    ),
+    *known(
+        "choose: In each text one too many is chosen. Ranks begin with 0, so those below the "
+        "number win.",
+        partial(chosen_tokens, more=1),
+        lambda ids, lottery, share: (
+            lottery.masked_fill(ids <= END_ID, 2.0).argsort(dim=1).argsort(dim=1)
+            <= (share * (ids > END_ID).sum(dim=1)).round().clamp(min=1).unsqueeze(1)
+        ),
+    ),
+    *known(
+        "choose: In each text one too few is chosen. The last of the winners wins, too.",
+        partial(chosen_tokens, more=-1),
     ),
     *known(
         "choose: Each word is chosen by itself, if its lottery number is below `share`, so that a "
@@ -120,6 +135,11 @@ READ_TWINS = [
         lambda ids, chosen, fate, others, mask_id: (
             ids.where(~chosen | (fate < 0.9), others).where(~chosen | (fate >= 0.8), mask_id)
         ),
+    ),
+    *known(
+        "hide, read: What became the mask becomes another word after that. Below 0.8 it stays the "
+        "mask.",
+        partial(_read, low=0.0),
     ),
     *known(
         "hide, read: The mask and the other words have changed places: below 0.8 it is the mask.",

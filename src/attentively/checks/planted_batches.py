@@ -31,23 +31,39 @@ def planted(
     rounds: int = 3,
     special: Collection[int] = (1, START_ID, END_ID),
     everything: bool = False,
+    stays: float | None = None,
+    ends: bool = False,
 ) -> list[Round]:
     """Return rounds through the same texts, as a pipeline with these faults makes them.
 
     `special` are the ids that are asked for where that is the fault. With `everything`, what was
-    not chosen is asked for too.
+    not chosen is asked for too. Of what is asked for, `stays` is read as it stands. With `ends`
+    damage is that each END is read as the mask.
     """
     generator = torch.Generator().manual_seed(seed)
     ids = _texts(48, generator)
     asked = ids > END_ID
     if "special asked" in faults:
         asked = asked | torch.isin(ids, torch.tensor(list(special)))
+    number = (0.2 * asked.sum(dim=1, keepdim=True)).round()
+    if stays is None:
+        stays = 0.32 if "in sight" in faults else 0.1
     places: list[Tensor] = []
     made = []
     for _ in range(rounds):
-        chosen = (torch.rand(ids.shape, generator=generator) < 0.2) & asked
-        places.append(places[0] if places and "same places" in faults else chosen)
-        _, read, wanted = _round(ids, places[-1], faults, generator)
+        drawn = torch.rand(ids.shape, generator=generator).masked_fill(~asked, 2.0)
+        chosen = drawn.argsort(dim=1).argsort(dim=1) < number  # as many in every round
+        if places:  # the first text alone does not tell whether the places change
+            chosen = (
+                places[0] if "same places" in faults else torch.cat([places[0][:1], chosen[1:]])
+            )
+        places.append(chosen)
+        _, read, wanted = _round(ids, chosen, faults, stays, generator)
+        if "damaged" in faults and ends:
+            read = read.where((ids != END_ID) | chosen, MASK_ID)
+        elif "damaged" in faults:
+            hit = (torch.rand(ids.shape, generator=generator) < 0.05) & (ids > END_ID) & ~chosen
+            read = read.where(~hit, (ids + 1).where(ids + 1 < VOCAB_SIZE, END_ID + 1))
         made.append((ids, read, ids.where(asked, PAD_ID) if everything else wanted))
     return made
 
@@ -63,18 +79,15 @@ def _texts(number: int, generator: torch.Generator) -> Tensor:
 
 
 def _round(
-    ids: Tensor, chosen: Tensor, faults: Collection[str], generator: torch.Generator
+    ids: Tensor, chosen: Tensor, faults: Collection[str], stays: float, generator: torch.Generator
 ) -> Round:
     fate = torch.rand(ids.shape, generator=generator)
     others = torch.randint(END_ID + 1, VOCAB_SIZE, ids.shape, generator=generator)
     if "always hidden" in faults:
         fate = torch.zeros_like(fate)
-    elif "in sight" in faults:  # the two numbers have changed places
-        fate = torch.where(fate < 0.4, fate, 0.95)
-    reached = chosen
-    if "damaged" in faults:
-        reached = chosen | ((torch.rand(ids.shape, generator=generator) < 0.05) & (ids > END_ID))
-    read = ids.where(~reached | (fate >= 0.9), others).where(~reached | (fate >= 0.8), MASK_ID)
+    else:
+        fate = fate.clamp(max=0.89).where(fate < 1 - stays, 1.0)
+    read = ids.where(~chosen | (fate >= 0.9), others).where(~chosen | (fate >= 0.8), MASK_ID)
     said = read if "wrong answer" in faults else ids
     return ids, read, said.where(chosen, PAD_ID)
 
@@ -154,6 +167,28 @@ def _first_round(rounds: Sequence[Round], mask_id: int, both: bool = True) -> li
     if both:
         found |= {"same places"} & set(found_in(rounds, mask_id))
     return [name for name in FAULTS if name in found]
+
+
+class Rounds:
+    """A name for rounds in messages, whose copies a student gets."""
+
+    def __init__(self, rounds: Sequence[Round]) -> None:
+        self.rounds = rounds
+
+    def __repr__(self) -> str:
+        said = " and ".join(map(repr, found_in(self.rounds, MASK_ID))) or "no fault"
+        return f"{len(self.rounds)} rounds with {said}"
+
+
+def why_wrong(got: list[str], rounds: Rounds, mask_id: int) -> str:
+    """Return the sign of a fault that is missing, or named without being there."""
+    right = found_in(rounds.rounds, mask_id)
+    for name, sign in FAULTS.items():
+        if (name in right) and (name not in got):
+            return f"{name!r} is missing. Its sign: {sign}"
+        if (name in got) and (name not in right):
+            return f"{name!r} is named, but these rounds do not show its sign: {sign}"
+    return ""
 
 
 AUDIT_TWINS = [
