@@ -295,6 +295,17 @@ def longest_by_formula(model, memory, rows):
     return (memory - place * (layers - whole) * window) // (place * whole)
 
 
+def longest_word_by_word(model, memory, rows):
+    """Slow, and ends: where one place more weighs nothing, no place ever will."""
+    length = 0
+    while cache_bytes(model, length + 1, rows) <= memory:
+        length += 1
+        grown = cache_bytes(model, length + 1, rows) - cache_bytes(model, length, rows)
+        if grown == 0:
+            return None
+    return length
+
+
 # Part 7
 
 
@@ -352,7 +363,11 @@ RIGHT = {
     "norm": [RMSNorm, RMSNormOfPyTorch, RMSNormBySums],
     "grouped": [GroupedQueryAttention, GroupsAsAnAxis, HeadByHead],
     "distance": [verdict, verdict_by_diagonals, verdict_by_steps],
-    "cache": [(cache_bytes, longest_text), (bytes_layer_by_layer, longest_by_formula)],
+    "cache": [
+        (cache_bytes, longest_text),
+        (bytes_layer_by_layer, longest_by_formula),
+        (cache_bytes, longest_word_by_word),
+    ],
     "abrupt": [
         (shares, size_needed, times_larger),
         (shares_in_arrays, size_by_bisection, times_by_logarithms),

@@ -1,6 +1,7 @@
 """Plausible wrong answers to 21_since_2017, with words of the message of each."""
 
 import inspect
+import itertools
 import math
 
 import torch
@@ -138,7 +139,19 @@ def rotate_the_pairs_alone(x, first=0):
     return rotate(x, first).unflatten(-1, (-1, 2))
 
 
+def rotate_from_the_new_one(x, first=0):
+    """The first component is overwritten before the second is made."""
+    d = x.shape[-1]
+    places = torch.arange(first, first + x.shape[2])
+    angles = torch.outer(places, 10000.0 ** (-torch.arange(0, d, 2) / d))
+    x = x.clone()
+    x[..., 0::2] = x[..., 0::2] * angles.cos() - x[..., 1::2] * angles.sin()
+    x[..., 1::2] = x[..., 0::2] * angles.sin() + x[..., 1::2] * angles.cos()
+    return x
+
+
 TURNED = [
+    (rotate_from_the_new_one, "The second component is made of the first as it is after the turn"),
     (rotate_without_first, "`first` is left out"),
     (rotate_from_one, "Places count from 0"),
     (rotate_all_alike, "All words are turned like the first one"),
@@ -178,6 +191,14 @@ def slopes_backwards(num_heads):
 
 def slopes_with_a_minus(num_heads):
     return -slopes(num_heads)
+
+
+def slopes_by_division(num_heads):
+    return 2.0 ** (-8 / torch.arange(1, num_heads + 1))
+
+
+def slopes_upside_down(num_heads):
+    return 2.0 ** (-num_heads * torch.arange(1, num_heads + 1) / 8)
 
 
 def slopes_growing(num_heads):
@@ -222,6 +243,12 @@ def alibi_of_the_key(num_heads, queries, keys):
     return bias.masked_fill(distances_of(queries, keys) < 0, -math.inf)
 
 
+def alibi_from_the_last_key(num_heads, queries, keys):
+    steps = keys - 1 - torch.arange(keys).expand(queries, keys)
+    bias = -slopes(num_heads).reshape(-1, 1, 1) * steps
+    return bias.masked_fill(distances_of(queries, keys) < 0, -math.inf)
+
+
 def alibi_of_one_slope(num_heads, queries, keys):
     return alibi_of(num_heads, queries, keys, of=lambda n: torch.ones(n))
 
@@ -258,6 +285,8 @@ BIASED = [
     ((slopes_of_eight, alibi), "slopes: Halving from head to head is right for 8 heads"),
     ((slopes_backwards, alibi), "slopes: They come in the other order"),
     ((slopes_with_a_minus, alibi), "slopes: They are positive"),
+    ((slopes_by_division, alibi), "slopes: The exponent of head h of n is −8h/n"),
+    ((slopes_upside_down, alibi), "slopes: The exponent of head h of n is −8h/n"),
     ((slopes_growing, alibi), "slopes: The exponent has no minus"),
     ((slopes, alibi_preferring_far), "alibi: A far key is preferred to a near one"),
     ((slopes, alibi_open), "alibi: A later word is not hidden"),
@@ -265,6 +294,7 @@ BIASED = [
     ((slopes, alibi_from_the_start), "alibi: A word that is not later is hidden"),
     ((slopes, alibi_from_the_start_masked_right), "alibi: The queries are taken for the first"),
     ((slopes, alibi_of_the_key), "alibi: In each row all numbers are off by the same amount"),
+    ((slopes, alibi_from_the_last_key), "alibi: In each row all numbers are off by the same"),
     ((slopes, alibi_of_one_slope), "alibi: All heads have the same slope"),
     ((slopes, alibi_squared), "alibi: The distance is squared"),
     ((slopes, alibi_without_distance), "alibi: Each step costs 1 or nothing"),
@@ -305,6 +335,9 @@ EpsOutside = norm_of(lambda x, eps: x.square().mean(-1, keepdim=True).sqrt() + e
 WithoutEps = norm_of(lambda x, eps: x.square().mean(-1, keepdim=True).sqrt())
 EpsOfItsOwn = norm_of(lambda x, eps: right_size(x, 1e-5))
 OfAbsolutes = norm_of(lambda x, eps: x.abs().mean(-1, keepdim=True) + eps)
+OfTheMean = norm_of(lambda x, eps: (x.mean(-1, keepdim=True) ** 2 + eps).sqrt())
+WithoutKeepdim = norm_of(lambda x, eps: (x.square().mean(-1) + eps).sqrt())
+Multiplied = norm_of(lambda x, eps: 1 / right_size(x, eps))
 OfTheBatch = norm_of(lambda x, eps: (x.square().mean(0, keepdim=True) + eps).sqrt())
 OfEverything = norm_of(lambda x, eps: (x.square().mean() + eps).sqrt())
 WithoutGain = norm_of(right_size, lambda y, gain: y)
@@ -358,7 +391,10 @@ NORMED = [
     (EpsOutside, "eps is added to the root"),
     (WithoutEps, "eps is not used, so that a vector of zeros becomes NaN"),
     (EpsOfItsOwn, "eps is not the one that was given"),
-    (OfAbsolutes, "The mean of the absolute values is taken"),
+    (OfAbsolutes, "Each number is squared first"),
+    (OfTheMean, "Each number is squared first"),
+    (WithoutKeepdim, "keepdim=True is missing"),
+    (Multiplied, "The vector is multiplied by the root"),
     (OfTheBatch, "The mean is taken over the words, or over everything"),
     (OfEverything, "The mean is taken over the words, or over everything"),
     (WithoutGain, "gain is not used"),
@@ -654,6 +690,42 @@ def rows_alone(scores, d_head, longest):
     return "distance" if (table - table[:, :1]).abs().max() > 0.01 else "nothing"
 
 
+def looking(judge, nothing=lambda table: table):
+    """Return a verdict from one table and a shorter list; `nothing` says where to look for it."""
+
+    def answer(scores, d_head, longest):
+        q, k = torch.randn(2, d_head)
+        table = scores(q, k, torch.arange(longest))
+        part = scores(q, k, torch.arange(longest // 2))
+        half = table[: longest // 2, : longest // 2]
+        if (part - half).abs().max() > 0.01 or judge(table) > 0.01:
+            return "place"
+        return "distance" if (nothing(table) - table[0, 0]).abs().max() > 0.01 else "nothing"
+
+    return answer
+
+
+def along_the_past(table):
+    size = len(table)
+    return max(float(d.max() - d.min()) for d in (table.diagonal(-i) for i in range(size)))
+
+
+def along_ends(table):
+    size = len(table)
+    diagonals = (table.diagonal(i) for i in range(1 - size, size))
+    return max(abs(float(d[0] - d[-1])) for d in diagonals)
+
+
+the_past_alone = looking(along_the_past)
+ends_alone = looking(along_ends)
+first_row_alone = looking(along, nothing=lambda table: table[0])
+first_column_alone = looking(along, nothing=lambda table: table[:, 0])
+
+
+def by_name(scores, d_head, longest):
+    return "distance" if str(scores) in ("rotary", "ALiBi") else "nothing"
+
+
 def as_a_truth_value(scores, d_head, longest):
     return verdict(scores, d_head, longest) == "distance"
 
@@ -681,6 +753,11 @@ TESTED = [
     (symmetric, "The encoding is: rotary. Yours says “place”"),
     (other_diagonals, "The encoding is: rotary. Yours says “place”"),
     (rows_alone, "The same distance at other places has another score"),
+    (the_past_alone, "look at keys that come after it, too"),
+    (ends_alone, "look at what is between, too"),
+    (first_row_alone, "Keys before the query show it"),
+    (first_column_alone, "Keys after the query show it"),
+    (by_name, "The encoding is: rotary. Yours says “nothing”"),
     (as_a_truth_value, "Expected the verdict as a str, got a bool"),
     (without_a_return, "None: is there a `return`?"),
     (beyond_the_longest, "Every pair of places has the same score"),
@@ -707,6 +784,7 @@ bytes_as_bits = bytes_with(bytes_per_number=lambda m: 8 * m["bytes_per_number"])
 bytes_of_one_layer = bytes_with(num_layers=lambda m: 1, window=lambda m: None)
 bytes_without_window = bytes_with(window=lambda m: None)
 bytes_all_windowed = bytes_with(global_every=lambda m: None)
+bytes_of_a_narrower_window = bytes_with(window=lambda m: m["window"] and m["window"] - 1)
 bytes_of_a_wider_window = bytes_with(window=lambda m: m["window"] and m["window"] + 1)
 
 
@@ -807,7 +885,37 @@ def longest_in_numbers(model, memory, rows):
 
 
 def longest_up_to_a_limit(model, memory, rows):
-    return max(n for n in range(2000) if cache_bytes(model, n, rows) <= memory)
+    return max(n for n in range(300) if cache_bytes(model, n, rows) <= memory)
+
+
+def longest_by_doubling(model, memory, rows):
+    """Never ends where nothing grows any more."""
+    low = 0
+    high = 1
+    while cache_bytes(model, high, rows) <= memory:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if cache_bytes(model, middle, rows) <= memory else (low, middle)
+    return low
+
+
+def longest_from_zero(model, memory, rows):
+    """Never ends, since 0 doubled is 0."""
+    length = 0
+    while cache_bytes(model, 2 * length, rows) <= memory:
+        length *= 2
+    return length
+
+
+def longest_one_by_one(model, memory, rows):
+    return next(n for n in itertools.count() if cache_bytes(model, n + 1, rows) > memory)
+
+
+def longest_if_windowed(model, memory, rows):
+    """Say None for every window, whether all of them fit or not."""
+    windowed = model["window"] is not None and model["global_every"] is None
+    return None if windowed else longest_text(model, memory, rows)
 
 
 WEIGHED = [
@@ -819,6 +927,7 @@ WEIGHED = [
     ((bytes_of_one_layer, longest_text), "This is not what is expected of the bytes"),
     ((bytes_without_window, longest_text), "cache_bytes: A layer with a window holds the last"),
     ((bytes_all_windowed, longest_text), "cache_bytes: Each global_every-th layer has no window"),
+    ((bytes_of_a_narrower_window, longest_text), "A window of w places holds w places"),
     ((bytes_of_a_wider_window, longest_text), "cache_bytes: A window of w places holds w places"),
     ((bytes_of_keys, longest_text), "cache_bytes: Keys and values are both held"),
     ((bytes_with_queries, longest_text), "cache_bytes: Queries are not held"),
@@ -838,6 +947,10 @@ WEIGHED = [
     ((cache_bytes, longest_all_windowed), "The layers without a window go on growing"),
     ((cache_bytes, longest_not_rounded), "A whole number is asked for"),
     ((cache_bytes, longest_in_numbers), "longest_text: The memory is in bytes"),
+    ((cache_bytes, longest_by_doubling), "longest_text: The search has not ended"),
+    ((cache_bytes, longest_from_zero), "longest_text: The search has not ended"),
+    ((cache_bytes, longest_one_by_one), "longest_text: The search has not ended"),
+    ((cache_bytes, longest_if_windowed), "Here some length is too much"),
     ((cache_bytes, longest_up_to_a_limit), "All windows fit, and no layer is without one"),
 ]
 
@@ -927,6 +1040,14 @@ def size_of_the_share(law, length, share):
     return law[0] * (length / share) ** (1 / law[1])
 
 
+def size_with_length_outside(law, length, share):
+    return length * size_needed(law, 1, share)
+
+
+def size_of_the_rest(law, length, share):
+    return law[0] * (length / (1 - share)) ** (1 / law[1])
+
+
 def size_turned(law, length, share):
     return law[0] * (-math.log(share) / length) ** (1 / law[1])
 
@@ -978,6 +1099,8 @@ SHARED = [
     (both(size_in_bits), "size_needed: The logarithm has base 2 or 10"),
     (both(size_of_an_error), "is the chance of an error at a place"),
     (both(size_of_the_share), "`share` itself is taken for the loss"),
+    (both(size_with_length_outside), "size_needed: The length multiplies the surprise"),
+    (both(size_of_the_rest), "1 − share is taken for the surprise of the share"),
     (both(size_turned), "This is how much smaller, not how large"),
     (both(times=times_smaller), "times_larger: This is the other way round"),
     (both(times=times_of_shares), "times_larger: This is the ratio of the shares"),

@@ -3,8 +3,13 @@
 `fault` names what a mistake has changed; without one the answer is right.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any, cast
+
+from attentively.checks import CheckFailed, describe
 
 Model = Mapping[str, Any]
 
@@ -15,8 +20,8 @@ def _places(model: Model, length: int, fault: str = "") -> list[int]:
     if window is None or fault == "no window":
         return [length] * model["num_layers"]
     near_ones = window if fault == "always full" else min(length, window)
-    if fault == "one more":
-        near_ones = min(length, window + 1)
+    if fault in ("one more", "one less"):
+        near_ones = min(length, window + (1 if fault == "one more" else -1))
     if every is None or fault == "all windowed":
         return [near_ones] * model["num_layers"]
     far = 1 if fault == "first too" else 0
@@ -54,6 +59,7 @@ WEIGHT_FAULTS = {
     "no window": "A layer with a window holds the last `window` places only.",
     "always full": "A text shorter than the window fills only a part of it.",
     "one more": "A window of w places holds w places, the newest included.",
+    "one less": "A window of w places holds w places, the newest included.",
     "all windowed": "Each global_every-th layer has no window, and holds all places.",
     "first too": "Layers count from 1: the first with all places is layer number global_every.",
     "exchanged": "Layers whose number is a multiple of global_every hold all places; the others "
@@ -74,6 +80,59 @@ def longest(model: Model, memory: int, rows: int, *, fault: str = "") -> int | N
         middle = (low + most) // 2
         low, most = (middle, most) if fits(middle) else (low, middle)
     return low + (fault == "first too long")
+
+
+_STEPS = 50_000
+"""Lines and calls that a search may take where a few dozen words fit."""
+
+
+class _NoEnd(BaseException):
+    """Raised in a search that has run for too long; no `except Exception` holds it up."""
+
+
+def with_an_end(candidate: object) -> object:
+    """Return the function such that a search without an end is stopped and told.
+
+    Lines of Python and calls are counted, so how fast the machine is does not matter.
+    """
+    if not callable(candidate):
+        return candidate
+
+    stopped = False
+
+    @functools.wraps(cast(Callable[..., object], candidate))
+    def searched(*given: object) -> object:
+        nonlocal stopped
+        left = _STEPS * (not stopped)  # asked again, it need not search again
+
+        def count(frame: FrameType, event: str, argument: object) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise _NoEnd
+            return count
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            return candidate(*given)
+        except _NoEnd:
+            stopped = True
+            return _NoEnd
+        finally:
+            sys.settrace(before)
+
+    return searched
+
+
+def expect_an_end(answer: object, inputs: Mapping[str, object]) -> None:
+    """Refuse what `with_an_end` returns where it had to stop a search."""
+    if answer is _NoEnd:
+        raise CheckFailed(
+            f"  longest_text: The search has not ended after {_STEPS:,} lines. Where no layer "
+            "grows any more, every longer text fits too; and 0 doubled stays 0."
+            f"\n{describe(inputs)}"
+        )
 
 
 LONGEST_FAULTS = {

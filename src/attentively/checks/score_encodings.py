@@ -177,6 +177,25 @@ def encodings() -> list[tuple[Scores, str, str]]:
         "rotary with scores that grow with the place of the query": (
             _tempered, PLACE, "A later query has larger scores at the same distance.",
         ),
+        "a price for each step back, and none for keys after the query": (
+            _biased(lambda m, n: -0.25 * (m - n).clamp(min=0)), DISTANCE,
+            "Keys before the query show it, and keys after it do not.",
+        ),
+        "a price for each step ahead, and none for keys before the query": (
+            _biased(lambda m, n: -0.25 * (n - m).clamp(min=0)), DISTANCE,
+            "Keys after the query show it, and keys before it do not.",
+        ),
+        "rotary, in which keys after the query are scored by their own place": (
+            lambda q, k, p: torch.where(
+                p.unsqueeze(1) < p, 0.01 * p.float(), _both(_turned)(q, k, p)
+            ), PLACE,
+            "Up to the query all is well; look at keys that come after it, too.",
+        ),
+        "rotary with a bonus where both stand between 100 and 200": (
+            lambda q, k, p: _both(_turned)(q, k, p)
+            + 2.0 * ((p - 150).abs() < 50).unsqueeze(1) * ((p - 150).abs() < 50), PLACE,
+            "At both ends of each diagonal all is well; look at what is between, too.",
+        ),
         "sinusoids, added to the key alone": (
             _meeting(_still, _codes), PLACE,
             "A row is like the next one: the place of the key counts.",

@@ -39,8 +39,10 @@ from attentively.checks.cache_sizes import (
     LONGEST_FAULTS,
     WEIGHT_FAULTS,
     cache_model,
+    expect_an_end,
     longest,
     weighed,
+    with_an_end,
 )
 from attentively.checks.exact_shares import (
     NEEDED_TWINS,
@@ -246,6 +248,9 @@ _SLOPES_TWINS = [
     *known("slopes: They are positive; the minus comes with the bias.", lambda n: -_slopes(n)),
     *known("slopes: Here they fall by equal steps. Each is the one before it times 2^(−8/n).",
            lambda n: torch.arange(n, 0, -1) / n, lambda n: torch.linspace(0.5, 2**-8, n)),
+    *known("slopes: The exponent of head h of n is −8h/n: 8 and h on top, n below.",
+           lambda n: 2.0 ** (-8 / torch.arange(1, n + 1)),
+           lambda n: 2.0 ** (-n * torch.arange(1, n + 1) / 8)),
     *known("slopes: The exponent has no minus, so slopes grow beyond all bounds.",
            lambda n: 1 / _slopes(n)),
 ]  # fmt: skip
@@ -282,6 +287,7 @@ _BIAS_TWINS = [
         "alibi: In each row all numbers are off by the same amount, which a softmax does not "
         "notice: the weights are right. Here the bias of a word to itself is 0.",
         partial(_bias, sign=1.0, distance=lambda i, j: j + 0 * i),
+        partial(_bias, distance=lambda i, j: j.max() - j + 0 * i),
         partial(_bias, distance=lambda i, j: i - j - 1),
         partial(_bias, distance=lambda i, j: i - j + 1),
     ),
@@ -376,7 +382,7 @@ _NORM_WAYS: dict[str, list[dict[str, Any]]] = {
         [{"size": lambda x, eps: (x.var(-1, keepdim=True, unbiased=False) + eps).sqrt()},
          {"size": lambda x, eps: (x.var(-1, keepdim=True) + eps).sqrt()},
          {"size": lambda x, eps: x.std(-1, keepdim=True) + eps}],
-    "The squares are added up. Their mean is wanted, so that d numbers of size 1 stay as they are.":
+    "The squares are added up, or divided by d − 1. Their mean is wanted: their sum divided by d.":
         [{"size": lambda x, eps: (x.square().sum(-1, keepdim=True) + eps).sqrt()},
          {"size": lambda x, eps: x.norm(dim=-1, keepdim=True) + eps}],
     "The root is missing: the vector is divided by its mean square.":
@@ -388,12 +394,17 @@ _NORM_WAYS: dict[str, list[dict[str, Any]]] = {
          for other in (1e-5, 1e-6, 1e-8, torch.finfo(torch.float32).eps)],
     "eps is not used, so that a vector of zeros becomes NaN.":
         [{"size": lambda x, eps: x.square().mean(-1, keepdim=True).sqrt()}],
-    "The mean of the absolute values is taken. It is the root of the mean square.":
+    "Each number is squared first; then comes the mean, then the root. Here it is the mean of the "
+    "numbers, or of their absolute values.":
         [{"size": lambda x, eps: x.abs().mean(-1, keepdim=True) + eps}],
     "The mean is taken over the words, or over everything. Each vector is by itself.":
         [{"size": lambda x, eps: (x.square().mean() + eps).sqrt()},
          {"size": lambda x, eps: (x.square().mean(0, keepdim=True) + eps).sqrt()},
          {"size": lambda x, eps: (x.square().mean(-2, keepdim=True) + eps).sqrt()}],
+    "keepdim=True is missing: the vectors are divided by each other's roots.":
+        [{"size": lambda x, eps: (x.square().mean(-1) + eps).sqrt()}],
+    "The vector is multiplied by the root; it is divided by it.":
+        [{"size": lambda x, eps: 1 / (x.square().mean(-1, keepdim=True) + eps).sqrt()}],
     "gain is not used.": [{"after": lambda y, gain: y}],
     "gain is added; it is a factor.": [{"after": lambda y, gain: y + gain}],
     "The factor is 1 + gain, as in some models. Here gain itself is the factor, and begins at 1.":
@@ -634,7 +645,8 @@ def distance(candidate: object, thorough: bool = False) -> None:
     """Check a test on encodings that hide what their scores depend on, and on sound ones."""
     for d_head in (8, 12) if thorough else (8,):
         for scores, right, why in encodings():
-            inputs = {"scores": scores, "d_head": d_head, "longest": _LONGEST}
+            unnamed = scores._replace(name="an encoding")  # what it is called must not tell
+            inputs = {"scores": unnamed, "d_head": d_head, "longest": _LONGEST}
             said = call(candidate, inputs)  # it may draw random numbers
             if said not in (DISTANCE, PLACE, NOTHING):
                 expect_value(said, right, "the verdict", inputs)
@@ -680,20 +692,25 @@ def cache(cache_bytes: object, longest_text: object, thorough: bool = False) -> 
         (mixed, 9000, 1), (mixed, 100_000, 3), (mixed, 255, 1),
         (cache_model(4, 8, 2, 16, window=3, global_every=9), 4000, 1),
     ]  # fmt: skip
+    names = ("model", "memory", "rows")
+    _expect_lengths(with_an_end(longest_text), named_cases(names, asked))
     if thorough:
-        asked += [
+        asked = [
             (cache_model(80, 64, 8, 128), 24 * 10**9, 1),
             (cache_model(80, 64, 64, 128), 24 * 10**9, 7),
             (cache_model(32, 32, 8, 128, window=4096), 2**29, 1),
             (cache_model(32, 32, 8, 128, window=4096), 2**29 - 1, 1),
             (cache_model(62, 32, 16, 128, window=1024, global_every=6), 10**10, 3),
         ]  # fmt: skip
-    _expect_lengths(longest_text, named_cases(("model", "memory", "rows"), asked))
+        _expect_lengths(longest_text, named_cases(names, asked))
 
 
 def _expect_lengths(candidate: object, cases: Sequence[Inputs]) -> None:
     """Refuse the first wrong length; a mistake is named if it explains all answers."""
-    pairs = [(call_twice(candidate, inputs), inputs) for inputs in cases]
+    pairs = []
+    for inputs in cases:
+        pairs.append((call_twice(candidate, inputs), inputs))
+        expect_an_end(pairs[-1][0], inputs)
     wrong = [pair for pair in pairs if not _exactly(pair[0], longest(*pair[1].values()))]
     if not wrong:
         return

@@ -65,6 +65,8 @@ _TURN_WAYS: dict[str, list[dict[str, Any]]] = {
     "Sine and cosine have changed places.":
         [{"pair": lambda a, b, cos, sin: (a * sin - b * cos, a * cos + b * sin)},
          {"pair": lambda a, b, cos, sin: (a * sin + b * cos, b * sin - a * cos)}],
+    "The second component is made of the first as it is after the turn; both need the old two.":
+        [{"pair": lambda a, b, cos, sin: (a * cos - b * sin, (a * cos - b * sin) * sin + b * cos)}],
     "Only cosines are there. Each component also gets a share of its partner, by the sine.":
         [{"pair": lambda a, b, cos, sin: (a * cos, b * cos)}],
     "The exponent is i / d. It is 2i / d, where i counts the pairs.":
