@@ -335,6 +335,7 @@ EpsOutside = norm_of(lambda x, eps: x.square().mean(-1, keepdim=True).sqrt() + e
 WithoutEps = norm_of(lambda x, eps: x.square().mean(-1, keepdim=True).sqrt())
 EpsOfItsOwn = norm_of(lambda x, eps: right_size(x, 1e-5))
 OfAbsolutes = norm_of(lambda x, eps: x.abs().mean(-1, keepdim=True) + eps)
+RootCutOff = norm_of(lambda x, eps: right_size(x.detach(), eps))
 OfTheMean = norm_of(lambda x, eps: (x.mean(-1, keepdim=True) ** 2 + eps).sqrt())
 WithoutKeepdim = norm_of(lambda x, eps: (x.square().mean(-1) + eps).sqrt())
 Multiplied = norm_of(lambda x, eps: 1 / right_size(x, eps))
@@ -392,6 +393,7 @@ NORMED = [
     (WithoutEps, "eps is not used, so that a vector of zeros becomes NaN"),
     (EpsOfItsOwn, "eps is not the one that was given"),
     (OfAbsolutes, "Each number is squared first"),
+    (RootCutOff, "no gradient flows through the root"),
     (OfTheMean, "Each number is squared first"),
     (WithoutKeepdim, "keepdim=True is missing"),
     (Multiplied, "The vector is multiplied by the root"),

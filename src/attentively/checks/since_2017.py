@@ -447,6 +447,7 @@ def norm(candidate: object, thorough: bool = False) -> None:
             _compare_norm(made, state, eps, size * (torch.randn(shape) + 1))
     made = built(candidate, {"d_model": 5}, {"gain": torch.randn(5)})
     expect_learned(made, {"x": torch.randn(2, 3, 5)}, ["x"])
+    _compare_gradients(made, torch.randn(2, 3, 5, requires_grad=True))
     expect_same_translations(
         partial(_norm_put_in, candidate), SENTENCES[: 1 + 2 * thorough], "RMSNorm", TRANSFORMER
     )
@@ -459,6 +460,22 @@ def _compare_norm(made: nn.Module, state: State, eps: float, x: Tensor) -> None:
     right = F.rms_norm(x, gain.shape, gain, eps)
     twins = _norm_twins(gain, eps)
     expect_equal(answer, right, "the scaled vectors", {**inputs}, twins)
+
+
+def _compare_gradients(made: nn.Module, x: Tensor) -> None:
+    """Refuse a norm that takes the root for a constant."""
+    gain = cast(Tensor, made.gain)
+    goal = torch.linspace(-1, 1, x.numel()).reshape(x.shape)
+    got, right = (
+        torch.autograd.grad((cast(Tensor, y) * goal).sum(), x)[0]
+        for y in (made(x), F.rms_norm(x, gain.shape, gain, 1e-5))
+    )
+    twins = known(
+        "The numbers are right, but no gradient flows through the root. Is there .detach(), "
+        ".item() or torch.no_grad()?",
+        lambda x: _scaled(x, gain, 1e-5, about=lambda _: goal),
+    )
+    expect_equal(got, right, "the gradient that reaches x", {"x": x.detach()}, twins)
 
 
 class _AsLayerNorm(nn.Module):
