@@ -60,6 +60,17 @@ def one_pass_score_by_score(chunks):
 # Part 2
 
 
+def one_pass_by_merging(chunks):
+    """Keep the mean so far and the log of its sum."""
+    mean, log = 0.0, torch.tensor(-math.inf)
+    for scores, values in chunks:
+        part, of_part = scores.softmax(0).nan_to_num(0.0) @ values, scores.logsumexp(0)
+        shares = torch.stack([log, of_part]).softmax(0).nan_to_num(0.0)
+        mean = shares[0] * mean + shares[1] * part
+        log = torch.logaddexp(log, of_part)
+    return mean
+
+
 def blockwise_attention(query, key, value, mask=None, block_size=128):
     lowest = torch.finfo(query.dtype).min
     largest = torch.full((*query.shape[:-1], 1), lowest)
@@ -100,6 +111,24 @@ def blockwise_by_splitting(query, key, value, mask=None, block_size=128):
             powers = powers * seen
         context = context * (logs - both).exp().unsqueeze(-1) + powers @ values.double()
         logs = both
+    return context.float()
+
+
+def blockwise_with_the_past_as_a_key(query, key, value, mask=None, block_size=128):
+    """Let the blocks so far stand as one more key, in double precision."""
+    query, key, value = query.double(), key.double(), value.double()
+    log = query.new_full((*query.shape[:-1], 1), -1e30)
+    context = query.new_zeros(*query.shape[:-1], value.shape[-1])
+    for place, block in enumerate(key.split(block_size, dim=-2)):
+        scores = query @ block.mT / query.shape[-1] ** 0.5
+        cut = slice(place * block_size, place * block_size + block.shape[-2])
+        if mask is not None:
+            seen = mask if mask.shape[-1] == 1 else mask[..., cut]
+            scores = scores.masked_fill(~seen, -math.inf)
+        scores = torch.cat([log, scores], dim=-1)
+        weights = scores.softmax(dim=-1)
+        context = weights[..., :1] * context + weights[..., 1:] @ value[..., cut, :]
+        log = scores.logsumexp(dim=-1, keepdim=True)
     return context.float()
 
 
@@ -192,6 +221,24 @@ def accumulate_row_by_row(model, inputs, targets, counted, rows):
         if parameter.grad is not None:
             parameter.grad /= number
     return total / number
+
+
+def accumulate_and_divide(model, inputs, targets, counted, rows):
+    """Add up gradients of sums, and divide them in the end."""
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    loss, number = 0.0, 0
+    for first in range(0, len(inputs), rows):
+        part = slice(first, first + rows)
+        if counted[part].any():
+            logs = model(inputs[part]).log_softmax(dim=-1)
+            of_targets = logs.gather(-1, targets[part].unsqueeze(-1)).squeeze(-1)
+            whole = -of_targets[counted[part]].sum()
+            whole.backward()
+            loss, number = loss + whole.item(), number + counted[part].sum().item()
+    for parameter in model.parameters():
+        parameter.grad /= number
+    return loss / number
 
 
 def factor_in_a_tensor(counts, worker):
@@ -387,12 +434,23 @@ def bottleneck_in_a_tensor(events, factor):
 
 
 RIGHT = {
-    "one_pass_over": [one_pass, one_pass_in_tensors, one_pass_score_by_score],
-    "blocks": [blockwise_attention, blockwise_by_splitting, blockwise_in_both_directions],
+    "one_pass_over": [
+        one_pass,
+        one_pass_in_tensors,
+        one_pass_score_by_score,
+        one_pass_by_merging,
+    ],
+    "blocks": [
+        blockwise_attention,
+        blockwise_by_splitting,
+        blockwise_in_both_directions,
+        blockwise_with_the_past_as_a_key,
+    ],
     "accumulation": [
         (accumulate, factor),
         (accumulate_by_means, factor_as_fraction),
         (accumulate_row_by_row, factor_in_a_tensor),
+        (accumulate_and_divide, factor),
     ],
     "merging": [
         (mended_part, mended_merge),

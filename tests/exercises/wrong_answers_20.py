@@ -103,7 +103,27 @@ one_pass_without_hidden = changed(
     one_pass, ("if new == -math.inf:", "if False:"), ("largest - new", "max(largest, -1e9) - new")
 )
 
+
+def one_pass_of_copies(chunks):
+    kept = [(scores.clone(), values.clone()) for scores, values in chunks]
+    scores = torch.cat([scores for scores, _ in kept])
+    return scores.softmax(0).nan_to_num(0.0) @ torch.cat([values for _, values in kept])
+
+
+def one_pass_divided_each_time(chunks):
+    largest, total, weighted = torch.finfo(torch.float32).min, 0.0, 0.0
+    for scores, values in chunks:
+        new = max(largest, scores.max().item())
+        shrink, powers = math.exp(largest - new), (scores - new).exp()
+        total = shrink * total + powers.sum().item()
+        weighted = (shrink * weighted + powers @ values) / max(total, 1.0)
+        largest = new
+    return weighted
+
+
 STREAMED = [
+    (one_pass_of_copies, "no copies of the chunks"),
+    (one_pass_divided_each_time, "Divide once, in the end"),
     (one_pass_in_a_list, "The chunks are kept in a list"),
     (one_pass_twice, "come only once"),
     (one_pass_of_means, "Each block has a softmax of its own, and the answers are averaged"),
@@ -224,8 +244,24 @@ attention_mended_late = changed(
     ("scores.masked_fill(~seen, -math.inf)", "scores + torch.where(seen, 0.0, -math.inf)"),
 )
 
+
+def attention_of_the_package(query, key, value, mask=None, block_size=128):
+    return blockwise.blockwise_attention(query, key, value, mask, block_size=block_size)
+
+
+def attention_in_larger_blocks(query, key, value, mask=None, block_size=128):
+    return blockwise_attention(query, key, value, mask, 3 * block_size)
+
+
+def attention_without_nan(query, key, value, mask=None, block_size=128):
+    return attention_from_infinity(query, key, value, mask, block_size).nan_to_num(0.0)
+
+
 BLOCKS = [
     (blockwise.blockwise_attention, "This is the package's own"),
+    (attention_of_the_package, "This calls the package's own"),
+    (attention_in_larger_blocks, "blocks of 8 keys are asked for"),
+    (attention_without_nan, "the NaN is made 0"),
     (plain_attention, "an entry for each pair of query and key"),
     (fused_attention, "PyTorch's own F.scaled_dot_product_attention"),
     (attention_and_sums, "Expected the context alone"),
@@ -360,7 +396,14 @@ def tokens_alone(counts, worker):
     return counts[worker]
 
 
+def accumulate_with_a_step(model, inputs, targets, counted, rows):
+    loss = accumulate(model, inputs, targets, counted, rows)
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    return loss
+
+
 ACCUMULATED = [
+    ((accumulate_with_a_step, factor), "The weights have moved"),
     ((mean_of_means, factor), "the mean of the parts' means is taken"),
     ((sum_of_means, factor), "the means of the parts are added up"),
     ((nan_of_nothing, factor), "in which no token counts has no mean"),
@@ -495,8 +538,27 @@ def merge_of_nothing(one, other):
     return context, log.nan_to_num(neginf=0.0)
 
 
+def part_of_zeros(query, key, value, mask):
+    scores = query @ key.mT / math.sqrt(query.shape[-1]) * mask
+    return scores.softmax(-1) @ value, scores.logsumexp(-1)
+
+
+def merge_of_both_alone(one, other):
+    context, logs = mended_merge(one, other)
+    silent = (one[1] == -math.inf) | (other[1] == -math.inf)
+    return context.masked_fill(silent.unsqueeze(-1), 0.0), logs.masked_fill(silent, -math.inf)
+
+
+def merge_with_lost_maximum(one, other):
+    context, logs = mended_merge(one, other)
+    return context, logs - torch.maximum(one[1], other[1])
+
+
 MERGED = [
     ((part_as_given, merge_as_given), "e to the power of a large score is infinite"),
+    ((part_of_zeros, mended_merge), "A hidden score is made 0"),
+    ((mended_part, merge_of_both_alone), "the other's answer stands"),
+    ((mended_part, merge_with_lost_maximum), "The larger log was taken out"),
     ((part_with_hidden_maximum, mended_merge), "looked for among hidden keys too"),
     ((part_of_nan, mended_merge), "gets 0/0"),
     ((part_of_everything, mended_merge), "the mean of all values"),
@@ -634,6 +696,23 @@ def never_quite_full(*asked):
     return largest_batch(*asked[:-1], asked[-1] - 1)
 
 
+def memory_with_one_input(parameters, layers, inside, edge, batch, every=None):
+    right = memory(parameters, layers, inside, edge, batch, every)
+    alone = 4 * batch * (layers * inside + edge)
+    return right if every is not None else {**right, "activations": alone}
+
+
+def memory_without_its_checkpoint(parameters, layers, inside, edge, batch, every=None):
+    right = memory(parameters, layers, inside, edge, batch, every)
+    if every is None:
+        return right
+    return {**right, "activations": right["activations"] - 4 * batch * edge}
+
+
+def weights_in_every_sentence(parameters, layers, inside, edge, every, budget):
+    return budget // sum(memory(parameters, layers, inside, edge, 1, every).values())
+
+
 BUDGETS = [
     ((memory_in_numbers, largest_batch), "weights: Asked are bytes"),
     ((memory_in_64_bits, largest_batch), "gradients: A number of 32 bits has four bytes"),
@@ -641,6 +720,9 @@ BUDGETS = [
     ((activations_in_numbers, largest_batch), "activations: Asked are bytes"),
     ((of_one_sentence, largest_batch), "They grow with the batch"),
     ((memory_without_inputs, largest_batch), "Without checkpoints a layer's input is kept too"),
+    ((memory_with_one_input, largest_batch), "not the first alone"),
+    ((memory_without_its_checkpoint, largest_batch), "is still there"),
+    ((memory, weights_in_every_sentence), "are there once"),
     ((memory_in_a_list, largest_batch), "Expected a dict with the keys"),
     ((memory_of_all, largest_batch), "Expected a dict with the keys"),
     ((unchecked, largest_batch), "`every` is not used"),
@@ -754,6 +836,32 @@ def neighbours(events):
     return {"idle": idle(events), **found}
 
 
+def times_by_a_stack(order=lambda event: (event[1], -event[2]), over=float.__le__, once=False):
+    """Return own times by the events that are open, in an order, and with one way to end them."""
+
+    def answer(events):
+        begin, end = min(event[1] for event in events), max(event[2] for event in events)
+        times, around = {"idle": end - begin}, []
+        for name, begin, end in sorted(events, key=order):
+            while around and over(around[-1][1], begin):
+                around.pop()
+                if once:
+                    break
+            outer = around[-1][0] if around else "idle"
+            times[name] = times.get(name, 0.0) + end - begin
+            times[outer] -= end - begin
+            around.append((name, end))
+        return times
+
+    return answer
+
+
+times_as_given = times_by_a_stack(order=lambda event: 0)
+times_short_first = times_by_a_stack(order=lambda event: event[1:])
+times_touching = times_by_a_stack(over=float.__lt__)
+times_one_out = times_by_a_stack(once=True)
+
+
 def times_in_a_list(events):
     return list(own_times(events).items())
 
@@ -787,6 +895,10 @@ def name_alone(events, factor):
 
 PROFILED = [
     ((times_counted_twice, bottleneck), "Time is counted twice"),
+    ((times_as_given, bottleneck), "sort them by their begin"),
+    ((times_short_first, bottleneck), "the longer is around the other"),
+    ((times_touching, bottleneck), "it is not in that one"),
+    ((times_one_out, bottleneck), "throw out all of them"),
     ((all_below_subtracted, bottleneck), "Too much is subtracted"),
     ((one_child_subtracted, bottleneck), "only the first is subtracted"),
     ((longest_child_subtracted, bottleneck), "only the longest is subtracted"),

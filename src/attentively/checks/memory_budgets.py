@@ -24,6 +24,8 @@ def _lengths(layers: int, every: int | None) -> list[int]:
 def _activations(layers: int, inside: int, edge: int, every: int | None, fault: str = "") -> Number:
     """Return how many numbers are held at once for one sentence."""
     if every is None:
+        if fault == "one edge":
+            return layers * inside + edge
         return layers * (inside + edge * (fault != "no edges"))
     lengths = _lengths(layers, every)
     segments, whole = len(lengths), [every] * len(lengths)
@@ -47,12 +49,16 @@ def _activations(layers: int, inside: int, edge: int, every: int | None, fault: 
         return max(segments * edge + n * inside + (n - 1) * edge for n in lengths)
     if fault == "divided":
         return layers / every * edge + every * inside + (every - 1) * edge
+    if fault == "own edge missing":
+        return max(j * edge + n * inside + (n - 1) * edge for j, n in enumerate(lengths))
     peaks = [(j + 1) * edge + n * inside + (n - 1) * edge for j, n in enumerate(lengths)]
     return {"first": peaks[0], "last": peaks[-1], "sum": sum(peaks)}.get(fault, max(peaks))
 
 
 _ACTIVATION_FAULTS = {
     "no edges": "activations: Without checkpoints a layer's input is kept too: its edge numbers.",
+    "one edge": "activations: Every layer keeps its input, not the first alone.",
+    "own edge missing": "activations: The checkpoint of the segment that goes back is still there.",
     "no checkpoints": "activations: `every` is not used.",
     "edges alone": "activations: A segment that is computed again keeps, while it goes back, what "
     "its layers keep inside.",
@@ -158,6 +164,12 @@ LARGEST_TWINS = [
     *known(
         "largest_batch: Weights, gradients and both moments are 16 bytes a parameter.",
         *(partial(largest, fixed=fixed) for fixed in (4, 8, 12)),
+    ),
+    *known(
+        "largest_batch: Weights, gradients and moments are there once, however large the batch is.",
+        lambda p, layers, inside, edge, every, b: (
+            b // (16 * p + _BYTES * _activations(layers, inside, edge, every))
+        ),
     ),
     *known(
         "largest_batch: Where not even one sentence fits, the answer is 0.",

@@ -16,8 +16,9 @@ Pair = tuple[Tensor, Tensor]
 def part_of(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor,
     scale: Callable[[Tensor], float] = lambda query: math.sqrt(query.size(-1)),
+    hidden: float = _HIDDEN,
 ) -> Pair:  # fmt: skip
-    scores = (query @ key.mT / scale(query)).masked_fill(~mask, _HIDDEN)
+    scores = (query @ key.mT / scale(query)).masked_fill(~mask, hidden)
     context = scores.softmax(dim=-1).nan_to_num(0.0) @ value
     return context, scores.logsumexp(dim=-1)
 
@@ -81,6 +82,11 @@ PART_CONTEXT_TWINS = [
     *known(
         "mended_part: The scores are not divided by √d.",
         _one_of(0, partial(part_of, scale=lambda query: 1.0)),
+    ),
+    *known(
+        "mended_part: A hidden score is made 0, and e to the power of 0 is 1: the key still gets "
+        "weight.",
+        _one_of(0, partial(part_of, hidden=0.0)),
     ),
     *known(
         "mended_part: Context and logs have changed places: return context, logs.",
@@ -175,6 +181,11 @@ MERGE_CONTEXT_TWINS = [
         _merge_with(lambda one, other: torch.full_like(one, 0.5)),
     ),
     *known(
+        "mended_merge: Where only one part has nothing to say, the other's answer stands.",
+        lambda one, other: merge(one, other)[0]
+        * (one[1] > _HIDDEN).unsqueeze(-1) * (other[1] > _HIDDEN).unsqueeze(-1),
+    ),
+    *known(
         "mended_merge: The contexts are added up, as if they were not divided yet. Each has its "
         "share, and the two shares sum to 1.",
         lambda one, other: one[0] + other[0],
@@ -198,6 +209,11 @@ MERGE_LOG_TWINS = [
     *known(
         "mended_merge: The sums are added up, not their logs: ln(a + b) is not ln a + ln b.",
         lambda one, other: one[1] + other[1],
+    ),
+    *known(
+        "mended_merge: The larger log was taken out, and is missing in the log of the sum.",
+        lambda one, other: torch.log1p((-(one[1] - other[1]).abs()).exp()),
+        lambda one, other: torch.log1p((-(one[1] - other[1]).abs()).exp()).nan_to_num(_HIDDEN),
     ),
     *known(
         "mended_merge: The larger of the two logs is not the log of the sum.",

@@ -13,14 +13,20 @@ from attentively.checks.recorded_profiles import Event
 Trace = Sequence[Event]
 
 
-def _children(events: Trace, direct: bool = True) -> dict[Event, list[Event]]:
-    """Return what runs in each event; with `direct` false, all that runs in these too."""
+def _children(events: Trace, fault: str = "") -> dict[Event, list[Event]]:
+    """Return what runs in each event; with the fault "all below", all that runs in these too."""
     found: dict[Event, list[Event]] = {event: [] for event in events}
     around: list[Event] = []
-    for event in sorted(events, key=lambda event: (event[1], -event[2])):
+    late = -1 if fault == "short first" else 1
+    ordered = sorted(events, key=lambda event: (event[1], -late * event[2]))
+    for event in events if fault == "as given" else ordered:
         while around and around[-1][2] <= event[1]:
+            if fault == "touching" and around[-1][2] == event[1]:
+                break
             around.pop()
-        for outer in around[-1:] if direct else around:
+            if fault == "one out":
+                break
+        for outer in around if fault == "all below" else around[-1:]:
             found[outer].append(event)
         around.append(event)
     return found
@@ -32,7 +38,7 @@ def _length(event: Event) -> float:
 
 def own_times(events: Trace, fault: str = "") -> dict[str, float]:
     """Return how long each name runs itself, and how long nothing runs."""
-    children = _children(events, direct=fault != "all below")
+    children = _children(events, fault)
     outer = set(events) - {each for inner in children.values() for each in inner}
     found: dict[str, float] = {}
     for event in events:
@@ -63,6 +69,12 @@ _OWN_FAULTS = {
     "which have names of their own. Subtract them.",
     "all below": "own_times: Too much is subtracted: what runs in an event that runs in this one "
     "is part of that event's time already. Subtract those directly inside.",
+    "as given": "own_times: Events come in any order: sort them by their begin.",
+    "short first": "own_times: Of events that begin together the longer is around the other, and "
+    "comes first.",
+    "touching": "own_times: An event may begin where another ends; it is not in that one.",
+    "one out": "own_times: When an event begins, several of those before may have ended: throw out "
+    "all of them.",
     "first child": "own_times: Several events may run in one; only the first is subtracted.",
     "longest child": "own_times: Several events may run in one; only the longest is subtracted.",
     "leaves": "own_times: An event in which others run has a time of its own too: what is left "

@@ -24,6 +24,8 @@ def attend(blocks: Blocks, fault: str = "") -> Tensor:
         return torch.stack(means).sum(0) / (len(means) if fault == "mean of means" else 1)
     if fault == "uniform":
         return _uniform(blocks)
+    if fault == "NaN made 0":
+        return attend(blocks, "NaN").nan_to_num(0.0)
     first, values = blocks[0]
     start = 0.0 if fault == "starts at 0" else -math.inf
     largest = torch.full_like(first[..., :1], start)
@@ -47,7 +49,9 @@ def attend(blocks: Blocks, fault: str = "") -> Tensor:
         total = (1 if fault == "total kept" else shrink) * total + powers.sum(-1, keepdim=True)
         context = (1 if fault == "context kept" else shrink) * context + powers @ values
         largest = new
-    if fault == "not divided":
+        if fault == "divided each time":
+            context = context / torch.where(total == 0, 1.0, total)
+    if fault in ("not divided", "divided each time"):
         return context
     if fault in ("0/0", "NaN", "no maximum"):
         return context / total
@@ -69,6 +73,8 @@ FAULTS = {
     "uniform": "A query that may look at nothing gets the mean of all values, as if it saw them "
     "all alike: hidden scores of the lowest finite number, less that number, are 0. Its context "
     "is 0.",
+    "NaN made 0": "Where nothing can be seen yet, -inf is subtracted from -inf, and NaN is made "
+    "0 in the end: what comes in later blocks is lost. Replace the maximum by a finite number.",
     "first alone": "Only the first block is left in the answer.",
     "last alone": "Only the last block is left in the answer. Add each block to what the blocks "
     "before it gave.",
@@ -89,5 +95,7 @@ FAULTS = {
     "no maximum": "e to the power of a large score is infinite for the computer, and of a very "
     "low one 0. Subtract the largest score so far.",
     "not divided": "The weighted sum is not divided by the total.",
+    "divided each time": "The weighted sum is divided after each block, and the next block is "
+    "added to it as if it were not. Divide once, in the end.",
 }
 """The mistakes, and what to say of each."""
