@@ -292,7 +292,9 @@ def alive(saving: str, step: Step, ids: Tensor) -> Row:
 def bytes_needed(step: Callable[[Tensor], None], ids: Tensor) -> int | None:
     """Return what the process needed more at the worst moment of a step than before it.
 
-    A GPU counts for itself; otherwise Linux tells, and elsewhere nobody: None.
+    A GPU counts for itself; otherwise Linux tells, and elsewhere nobody: None. What Linux tells
+    holds memory that the C library keeps of earlier work, more of it in some ways than in others:
+    to compare them, take what `alive` counts.
     """
     if ids.is_cuda:
         before = torch.cuda.memory_allocated()
