@@ -261,7 +261,7 @@ BLOCKS = [
     (blockwise.blockwise_attention, "This is the package's own"),
     (attention_of_the_package, "This calls the package's own"),
     (attention_in_larger_blocks, "blocks of 8 keys are asked for"),
-    (attention_without_nan, "the NaN is made 0"),
+    (attention_without_nan, "NaN is made 0"),
     (plain_attention, "an entry for each pair of query and key"),
     (fused_attention, "PyTorch's own F.scaled_dot_product_attention"),
     (attention_and_sums, "Expected the context alone"),
