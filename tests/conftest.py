@@ -27,8 +27,9 @@ os.environ["ATTENTIVELY_DEVICE"] = "cpu"
 
 from attentively.data import download  # noqa: E402
 
-# The models here are so small that a second thread only gets in the way.
+# The models here are so small that a second thread only gets in the way, in notebooks too.
 torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"
 
 hypothesis.settings.register_profile("attentively", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("attentively")

@@ -37,7 +37,8 @@ OPTIONS = re.compile(r"\A(---\n.*?^---$|(:[^\n]*\n)+)", re.M | re.S)
 DOCSTRINGS = re.compile(r"^\.\. auto", re.M)
 EXERCISES = re.compile(r"^`{3,}\{exercise-", re.M)
 INCLUDED = re.compile(r"\{literalinclude\}[ \t]*(\S+)")
-COMPUTED = re.compile(r"import_module|__import__|get_ipython|subprocess|os\.system")
+COMPUTED = re.compile(r"import_module|__import__|get_ipython")
+PROGRAMS = re.compile(r"subprocess|os\.system")
 """Where this is used, what is needed cannot be read from the text."""
 LOOKED_AT = re.compile(r"raises-exception|\btraceback\b|\binspect\b|getsource|__doc__|\bhelp\(")
 """Where this is used, comments, docstrings and the numbers of lines can reach the outputs."""
@@ -90,13 +91,14 @@ def modules(src: Path, code: str) -> dict[Path, str]:
     """Return the files in `src` that the code imports, and what these import, with their text.
 
     Raises `SyntaxError` for code that is more than Python, and `LookupError` where imports are
-    computed or relative: then what is needed cannot be told.
+    computed or relative, or where the code itself starts programs: then what is needed cannot be
+    told. A module that starts one starts itself, which is counted already.
     """
     found: dict[Path, str] = {}
     waiting = [code]
     while waiting:
         text = waiting.pop()
-        if COMPUTED.search(text):
+        if COMPUTED.search(text) or (text is code and PROGRAMS.search(text)):
             raise LookupError("what is imported is known only when it runs")
         for name in imported(text):
             if name.startswith("."):

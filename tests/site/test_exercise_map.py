@@ -1,8 +1,8 @@
 """The map of the exercises in the built site: its links, and its words in light and dark."""
 
 import pytest
+from legibility import PAIRS, contrast
 from notebook_tools import ROOT
-from test_transformer_map import PAIRS, contrast
 
 MAP = "svg.exercise-map"
 

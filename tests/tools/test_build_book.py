@@ -274,7 +274,12 @@ def test_a_page_that_looks_at_code_counts_every_letter(project, built, cell):
 
 @pytest.mark.parametrize(
     "cell",
-    ["!python script.py", "%run x.py", "import importlib\nimportlib.import_module('a' + 'b')"],
+    [
+        "!python script.py",
+        "%run x.py",
+        "import importlib\nimportlib.import_module('a' + 'b')",
+        "import subprocess\nsubprocess.run(['python', 'script.py'])",
+    ],
 )
 @pytest.mark.parametrize("path", ["src/aside.py", "src/pretrained/toy.safetensors"])
 def test_where_needs_cannot_be_read_all_of_src_counts(project, built, cell, path):
@@ -393,6 +398,17 @@ def test_a_renamed_or_removed_file_counts_as_a_change(project, built):
 def test_other_files_do_not_matter(project, built, path):
     write(project, path, "new")
     assert build_book.drop_stale(project, built) == ""
+
+
+def test_a_module_that_starts_a_program_can_be_read(tmp_path):
+    """It starts itself, in a process of its own, and what it needs is read already."""
+    write(tmp_path, "measured.py", "import subprocess\nimport needed\n")
+    write(tmp_path, "needed.py", "value = 1\n")
+    found = build_book.modules(tmp_path, "import measured")
+    assert {path.name for path in found} == {"measured.py", "needed.py"}
+    write(tmp_path, "needed.py", "import importlib\nimportlib.import_module('measured')\n")
+    with pytest.raises(LookupError):
+        build_book.modules(tmp_path, "import measured")
 
 
 def test_every_page_of_the_book_can_be_read():
