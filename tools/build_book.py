@@ -38,8 +38,9 @@ DOCSTRINGS = re.compile(r"^\.\. auto", re.M)
 EXERCISES = re.compile(r"^`{3,}\{exercise-", re.M)
 INCLUDED = re.compile(r"\{literalinclude\}[ \t]*(\S+)")
 COMPUTED = re.compile(r"import_module|__import__|get_ipython")
-PROGRAMS = re.compile(r"subprocess|os\.system")
 """Where this is used, what is needed cannot be read from the text."""
+PROGRAMS = re.compile(r"subprocess|os\.system")
+"""Likewise, but in a page alone: a module that starts a program starts itself."""
 LOOKED_AT = re.compile(r"raises-exception|\btraceback\b|\binspect\b|getsource|__doc__|\bhelp\(")
 """Where this is used, comments, docstrings and the numbers of lines can reach the outputs."""
 

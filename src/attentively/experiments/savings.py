@@ -16,7 +16,7 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import torch
 import torch.nn.functional as F
@@ -45,17 +45,7 @@ Saving = Literal[
     "two processes",
     "fused, checkpoints",
 ]
-SAVINGS: tuple[Saving, ...] = (
-    "none",
-    "blockwise",
-    "fused",
-    "compiled",
-    "bfloat16",
-    "accumulation",
-    "checkpoints",
-    "two processes",
-    "fused, checkpoints",
-)
+SAVINGS: tuple[Saving, ...] = get_args(Saving)
 PARTS = 2
 """Parts of an accumulated batch, and processes that share one."""
 REPEATS = 3
