@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
 
@@ -142,10 +142,8 @@ class Step:
     def gradients(self, ids: Int[Tensor, "rows len"]) -> None:
         """Put the gradient of the mean loss per token beside every weight."""
         targets = ids[:, 1:].numel()
-        parts = ids.chunk(PARTS) if self.saving == "accumulation" else (self._share(ids),)
-        low = torch.autocast(ids.device.type, torch.bfloat16, enabled=self.saving == "bfloat16")
-        for part in parts:
-            with low:
+        for part in self.parts(ids):
+            with self.precision(ids):
                 mean = self.loss(self.model, part) / targets
             mean.backward()
         self.processes.sum_gradients(self.model.parameters())
@@ -158,8 +156,15 @@ class Step:
         if ids.is_cuda:
             torch.cuda.synchronize()
 
-    def _share(self, ids: Tensor) -> Tensor:
-        return ids[self.processes.rank :: self.processes.count]
+    def parts(self, ids: Int[Tensor, "rows len"]) -> Sequence[Tensor]:
+        """Return the rows of this process, cut into what is read at once."""
+        if self.saving == "accumulation":
+            return ids.chunk(PARTS)
+        return [ids[self.processes.rank :: self.processes.count]]
+
+    def precision(self, ids: Tensor) -> torch.autocast:
+        """Return the context in which the forward pass is made."""
+        return torch.autocast(ids.device.type, torch.bfloat16, enabled=self.saving == "bfloat16")
 
 
 class Alive(TorchDispatchMode):
@@ -268,10 +273,8 @@ def alive(saving: str, step: Step, ids: Tensor) -> Row:
     """Return the bytes kept between the passes, and at the worst moment, as far as can be seen."""
     if saving == "compiled":  # what runs is no longer one operation after the other
         return {"kept_bytes": None, "alive_bytes": None}
-    part = step._share(ids).chunk(PARTS)[0] if saving == "accumulation" else step._share(ids)
-    low = torch.autocast(ids.device.type, torch.bfloat16, enabled=saving == "bfloat16")
-    with Alive() as forward, low:
-        value = step.loss(step.model, part)
+    with Alive() as forward, step.precision(ids):
+        value = step.loss(step.model, step.parts(ids)[0])
         kept = forward.now
     del value
     with Alive() as whole:
