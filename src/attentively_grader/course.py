@@ -1,18 +1,25 @@
 """A course: a folder with an nbgrader_config.py, and the folders that it names."""
 
+import glob
 import logging
 import os
 import re
 import sysconfig
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from nbgrader.api import Gradebook
 from nbgrader.converters.base import BaseConverter
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
+
+from attentively_grader import notebooks
 
 CONFIG = "nbgrader_config.py"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -84,9 +91,134 @@ def converting(converter: BaseConverter) -> Iterator[list[str]]:
         log.handlers[:], log.propagate = before
 
 
-def reason(messages: list[str], error: Exception) -> str:
+def reason(messages: list[str], error: BaseException) -> str:
     """Return the line of nbgrader's log that says why a conversion failed."""
     for message in messages:
         if message.startswith("Traceback"):
             return message.strip().splitlines()[-1]
     return messages[0].strip().splitlines()[0] if messages else str(error)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What one student handed in for one assignment."""
+
+    student: str
+    assignment: str
+    folder: Path
+
+    def __str__(self) -> str:
+        return f"{self.assignment}, {self.student}"
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A student's points, part by part, as they stand in the gradebook."""
+
+    points: dict[str, float]
+    maximum: dict[str, float]
+    """In the order of the notebook, as `points`."""
+
+    @property
+    def total(self) -> float:
+        return sum(self.points.values())
+
+    def __str__(self) -> str:
+        return f"{self.total:g} of {sum(self.maximum.values()):g}"
+
+
+class Course:
+    """The folders and the gradebook of one course."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+        self.config: Config = load_config(self.root)
+        self.directory: CourseDirectory = course_directory(self.root, self.config)
+
+    def folder(self, step: str) -> Path:
+        """Return one of nbgrader's folders: source, submitted, autograded, feedback."""
+        return self.root / str(getattr(self.directory, f"{step}_directory"))
+
+    def place(self, step: str, student: str, assignment: str) -> Path:
+        """Return where one of these folders holds one student's work."""
+        name = getattr(self.directory, f"{step}_directory")
+        return Path(self.directory.format_path(name, student, assignment))
+
+    @cached_property
+    def kept(self) -> Path:
+        """The folder for what the grader itself remembers; nbgrader does not look into it."""
+        return self.folder("autograded") / ".graded"
+
+    def submissions(
+        self, assignment: str | None = None, students: Sequence[str] = ()
+    ) -> list[Submission]:
+        """Return what there is to grade, by assignment and student.
+
+        Raises `CourseError` for an unknown assignment, and where nothing was submitted.
+        """
+        if assignment is not None:
+            check_assignment(self.root, self.config, assignment)
+        wanted = [assignment] if assignment else assignments(self.root, self.config)
+        found = [each for name in wanted for each in self._submissions_of(name)]
+        for student in students:
+            if student not in {each.student for each in found}:
+                handed_in = ", ".join(sorted({each.student for each in found})) or "nobody"
+                raise CourseError(
+                    f"{student!r} has submitted nothing"
+                    + (f" for {assignment}" if assignment else "")
+                    + f"; there is work of: {handed_in}"
+                )
+        if students:
+            found = [each for each in found if each.student in students]
+        if not found:
+            what = assignment or "ASSIGNMENT"
+            submitted = self.directory.submitted_directory
+            raise CourseError(
+                f"nothing was submitted{f' for {assignment}' if assignment else ''}: expected "
+                f"{submitted}/STUDENT/{what}/{what}.ipynb, as `attentively submit` packs it"
+            )
+        return found
+
+    def _submissions_of(self, assignment: str) -> Iterator[Submission]:
+        step = self.directory.submitted_directory
+        escaped = re.escape(assignment)
+        pattern = self.directory.format_path(step, "(?P<student>[^/]+)", escaped, escape=True)
+        for path in sorted(
+            glob.glob(self.directory.format_path(step, "*", glob.escape(assignment)))
+        ):
+            match = re.fullmatch(pattern, path)
+            if match is not None:
+                yield Submission(match["student"], assignment, Path(path))
+
+    def parts(self, assignment: str) -> list[str]:
+        """Return the names of the cells that earn points, in the order of the notebooks."""
+        return [
+            cell.metadata.nbgrader.grade_id
+            for path in sorted((self.folder("source") / assignment).glob("*.ipynb"))
+            for cell in notebooks.read(path).cells
+            if has_points(cell.metadata)
+        ]
+
+    def scores(self, assignment: str) -> dict[str, Scores]:
+        """Return every student's scores in the gradebook."""
+        order = self.parts(assignment)
+        with Gradebook(self.directory.db_url, self.directory.course_id) as gradebook:
+            return {
+                entry.student.id: _scores(entry, order)
+                for entry in gradebook.assignment_submissions(assignment)
+            }
+
+
+def has_points(metadata: Mapping[str, object]) -> bool:
+    """Tell whether nbgrader gives points for a cell: a test, a written answer or a task."""
+    marks = metadata.get("nbgrader")
+    return isinstance(marks, Mapping) and bool(marks.get("grade") or marks.get("task"))
+
+
+def _scores(entry: Any, order: Sequence[str]) -> Scores:
+    grades = {grade.name: grade for book in entry.notebooks for grade in book.grades}
+    known = [name for name in order if name in grades]
+    return Scores(
+        {name: float(grades[name].score or 0) for name in known},
+        {name: float(grades[name].max_score or 0) for name in known},
+    )

@@ -9,12 +9,15 @@ import ast
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 from nbformat import NotebookNode
 from nbgrader.converters import GenerateAssignment
 from nbgrader.converters.base import NbGraderException
+from nbgrader.preprocessors import ClearHiddenTests
 from traitlets.config import Config
 
 from attentively_grader import notebooks
@@ -70,12 +73,17 @@ def release(root: Path, assignment: str) -> dict[str, bytes]:
 
 
 def generate(
-    root: Path, assignment: str, elsewhere: Path | None = None, gradebook: bool = True
+    root: Path,
+    assignment: str,
+    elsewhere: Path | None = None,
+    gradebook: bool = True,
+    keep: Callable[[str, NotebookNode], None] | None = None,
 ) -> None:
     """Run nbgrader's conversion in the course at `root`, which also fills its gradebook.
 
     What it writes goes to the course's release directory, or `elsewhere`. Without `gradebook`
-    none is made, which is quicker.
+    none is made, which is quicker. `keep` is called with the name and the content of each
+    notebook as the gradebook knows it: without solutions, with all tests.
     """
     config = load_config(root)
     if not gradebook:
@@ -88,12 +96,28 @@ def generate(
     course.assignment_id = assignment
     converter = GenerateAssignment(coursedir=course, config=config)
     converter.force = True
+    if keep is not None:
+        converter.preprocessors = _with_a_look(converter.preprocessors, keep)
     with converting(converter) as messages:
         try:
             converter.start()
         except NbGraderException as error:
             why = reason(messages, error)
             raise CourseError(f"nbgrader cannot release {assignment}: {why}") from None
+
+
+def _with_a_look(
+    preprocessors: Sequence[Any], keep: Callable[[str, NotebookNode], None]
+) -> list[Any]:
+    """Return nbgrader's steps with one that shows the notebook before hidden tests go."""
+
+    def look(notebook: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        keep(resources["nbgrader"]["notebook"], deepcopy(notebook))
+        return notebook, resources
+
+    steps = list(preprocessors)
+    place = steps.index(ClearHiddenTests) if ClearHiddenTests in steps else len(steps)
+    return [*steps[:place], look, *steps[place:]]
 
 
 def tidy_released(assignment: str, **_: object) -> None:

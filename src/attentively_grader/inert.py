@@ -1,0 +1,210 @@
+"""Make what a student's code shows harmless for whoever looks at it in a browser.
+
+An output keeps the kinds of content that are known, and only those. HTML is taken apart and put
+together again from a white list of tags and attributes; a vector drawing becomes a picture, in
+which no script runs. The recorded notebook is treated so, not only our own feedback, because
+Formgrader shows it in the instructor's session.
+"""
+
+import base64
+import binascii
+import html
+import re
+from collections.abc import Iterable, Mapping
+from html.parser import HTMLParser
+from typing import Any
+
+from attentively_grader.submissions import without_surrogates
+
+LONGEST_TEXT = 2**20
+LONGEST_HTML = 2**18
+LARGEST_PICTURE = 8 * 2**20
+MOST_CONTENT = 24 * 2**20
+"""Of the outputs of one cell together."""
+VOID = {"br", "hr", "img", "col"}
+TEXT_TAGS = {"a", "abbr", "b", "code", "del", "em", "i", "ins", "kbd", "mark", "q", "s", "samp"}
+TEXT_TAGS |= {"small", "span", "strong", "sub", "sup", "tt", "u", "var"}
+BLOCK_TAGS = {"blockquote", "center", "dd", "details", "div", "dl", "dt", "figcaption", "figure"}
+BLOCK_TAGS |= {"h1", "h2", "h3", "h4", "h5", "h6", "li", "ol", "p", "pre", "summary", "ul"}
+TABLE_TAGS = {"caption", "colgroup", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
+TAGS = VOID | TEXT_TAGS | BLOCK_TAGS | TABLE_TAGS
+SILENT = {"script", "style", "title", "iframe", "noscript", "template", "xmp", "textarea"}
+"""What stands inside these is not shown either."""
+DEEPEST = 100
+ATTRIBUTES = {"align", "alt", "border", "colspan", "height", "open", "rowspan", "scope", "start"}
+ATTRIBUTES |= {"title", "width"}
+CLASS = re.compile(r"dataframe|highlight|rendered_html|[a-z]{1,2}[0-9a-z]?")
+"""What pandas and the colouring of code use; not what looks like a part of the page."""
+STYLE = re.compile(r"(color|font-weight|font-style|text-align):\s*[#\w.%]+")
+LINK = re.compile(r"https?://|mailto:|#", re.IGNORECASE)
+PICTURE = re.compile(r"data:image/(png|jpeg|gif|svg\+xml);base64,[A-Za-z0-9+/=\s]*|https?://.*")
+ACTIVE = re.compile(
+    r"</?(script|iframe|frame|frameset|object|embed|applet|form|input|button|textarea|select|svg"
+    r"|math|style|link|meta|base|template|video|audio|portal|dialog|noscript|xmp|plaintext|body"
+    r"|html|head|marquee)\b|<[!?]|[\s/\"']on[a-z]{3,}\s*="
+    r"|(javascript|vbscript)\s*:|data\s*:\s*(text|application)/",
+    re.IGNORECASE,
+)
+
+
+class _Whitelist(HTMLParser):
+    """Take HTML apart; put together what is allowed, each tag closed."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.written: list[str] = []
+        self.open: list[str] = []
+        self.silent: str | None = None
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if self.silent is None and tag in SILENT:
+            self.silent = tag
+        if self.silent is not None or tag not in TAGS or len(self.open) >= DEEPEST:
+            return
+        kept = [f' {name}="{html.escape(value or "")}"' for name, value in _attributes(tag, attrs)]
+        self.written.append(f"<{tag}{''.join(kept)}>")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in SILENT:
+            self.handle_starttag(tag, attrs)
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.silent is not None:
+            self.silent = None if tag == self.silent else self.silent
+        elif tag in self.open:
+            while self.open:
+                closed = self.open.pop()
+                self.written.append(f"</{closed}>")
+                if closed == tag:
+                    break
+
+    def handle_data(self, data: str) -> None:
+        if self.silent is None:
+            self.written.append(html.escape(data, quote=False))
+
+    def finished(self) -> str:
+        self.close()
+        return "".join([*self.written, *(f"</{tag}>" for tag in reversed(self.open))])
+
+
+def _attributes(tag: str, given: list[tuple[str, str | None]]) -> Iterable[tuple[str, str | None]]:
+    for name, value in given:
+        text = (value or "").strip()
+        if (
+            name in ATTRIBUTES
+            or (name == "href" and tag == "a" and LINK.match(text))
+            or (name == "src" and tag == "img" and PICTURE.fullmatch(text))
+            or (name == "class" and all(CLASS.fullmatch(each) for each in text.split()))
+            or (name == "style" and all(STYLE.fullmatch(s.strip()) for s in text.split(";") if s))
+        ):
+            yield name, value
+
+
+def clean_html(source: str) -> str:
+    """Return HTML without anything that acts, loads a page or leaves its place."""
+    parser = _Whitelist()
+    parser.feed(source)
+    return parser.finished()
+
+
+def markdown(source: str) -> str:
+    """Return a student's Markdown; one that holds active HTML becomes a block that shows it."""
+    if not ACTIVE.search(source) and not ACTIVE.search(html.unescape(source)):
+        return source
+    longest = max((len(run) for run in re.findall(r"~+", source)), default=0)
+    fence = "~" * max(3, longest + 1)
+    return f"*Active HTML is shown as it was written:*\n\n{fence}text\n{source}\n{fence}"
+
+
+def outputs(shown: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return a cell's outputs as nbformat wants them, with nothing in them that acts."""
+    kept: list[dict[str, Any]] = []
+    size = 0
+    for output in shown:
+        harmless = _output(output)
+        if harmless is None:
+            continue
+        size += _size(harmless)
+        if size > MOST_CONTENT:
+            said = "... further outputs are not shown: there are too many ...\n"
+            return [*kept, {"output_type": "stream", "name": "stdout", "text": said}]
+        kept.append(harmless)
+    return kept
+
+
+def _output(output: Mapping[str, Any]) -> dict[str, Any] | None:
+    kind = output.get("output_type")
+    if kind == "stream":
+        name = "stderr" if output.get("name") == "stderr" else "stdout"
+        return {"output_type": kind, "name": name, "text": text(output.get("text"))}
+    if kind == "error":
+        lines = output.get("traceback")
+        return {
+            "output_type": kind,
+            "ename": text(output.get("ename"), 200),
+            "evalue": text(output.get("evalue")),
+            "traceback": [text(line) for line in lines[:1000]] if isinstance(lines, list) else [],
+        }
+    if kind in ("display_data", "execute_result"):
+        data = _data(output.get("data"))
+        if data:
+            harmless: dict[str, Any] = {"output_type": kind, "data": data, "metadata": {}}
+            return harmless | ({"execution_count": None} if kind == "execute_result" else {})
+    return None
+
+
+def text(value: object, most: int = LONGEST_TEXT) -> str:
+    """Return text that can be written and shown; what is too long is cut."""
+    if isinstance(value, list):
+        value = "".join(each for each in value if isinstance(each, str))
+    clean = without_surrogates(value if isinstance(value, str) else str(value)[:most])
+    clean = clean.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return clean if len(clean) <= most else f"{clean[:most]}\n... cut here ..."
+
+
+def _data(data: object) -> dict[str, str]:
+    """Return the contents of an output by kind."""
+    if not isinstance(data, Mapping):
+        return {}
+    kept: dict[str, str] = {}
+    if "text/plain" in data:
+        kept["text/plain"] = text(data["text/plain"])
+    page, drawing = text(data.get("text/html", "")), data.get("image/svg+xml")
+    if page and len(page) <= LONGEST_HTML:
+        kept["text/html"] = clean_html(page)
+    elif drawing:
+        kept["text/html"] = _drawing(text(drawing, LARGEST_PICTURE))
+    if "text/markdown" in data:
+        kept["text/markdown"] = markdown(text(data["text/markdown"], LONGEST_HTML))
+    if "text/latex" in data:
+        latex = text(data["text/latex"])
+        kept["text/latex"] = latex.replace("<", r"\lt ").replace(">", r"\gt ")
+    for kind in ("image/png", "image/jpeg"):
+        picture = _picture(data.get(kind))
+        if picture:
+            kept[kind] = picture
+    return kept
+
+
+def _picture(data: object) -> str | None:
+    if not isinstance(data, str) or len(data) > LARGEST_PICTURE:
+        return None
+    try:
+        base64.b64decode("".join(data.split()), validate=True)
+    except (ValueError, binascii.Error):
+        return None
+    return data
+
+
+def _drawing(svg: str) -> str:
+    encoded = base64.b64encode(svg.encode()).decode()
+    return f'<img alt="a drawing" src="data:image/svg+xml;base64,{encoded}">'
+
+
+def _size(output: Mapping[str, Any]) -> int:
+    data = output.get("data", {})
+    lines = output.get("traceback", [])
+    return len(output.get("text", "")) + sum(map(len, data.values())) + sum(map(len, lines))

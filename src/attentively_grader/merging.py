@@ -1,0 +1,167 @@
+"""Put a student's answers into the instructor's notebook.
+
+The submitted notebook decides what the student wrote and in which order the cells stand, as in
+nbgrader. All else is the instructor's: every test, every locked cell, points, tags, kernel. A
+cell that was deleted, stripped of its marks or marked as another comes back at its place; one
+that came twice counts where it stands last, as in nbgrader; a cell that the student added stays
+where it is, without marks.
+"""
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attentively_grader.submissions import Cell
+
+Notebook = dict[str, Any]
+SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+OURS = "attentively"
+"""The key of the metadata that a merged cell carries.
+
+``author``     "instructor" or "student": who wrote the text that stands there
+``original``   what the instructor wrote, in a cell without marks that the student changed
+``absent``     true for such a cell that the student deleted; it is not recorded
+"""
+
+
+def merge(source: Mapping[str, Any], submitted: Sequence[Cell]) -> Notebook:
+    """Return the notebook to run: `source` with the answers of `submitted`.
+
+    `source` is the instructor's notebook as nbgrader knows it: without solutions, with all tests.
+    """
+    places = {cell["id"]: place for place, cell in enumerate(source["cells"])}
+    known = _recognised(source["cells"], submitted)
+    merged: list[tuple[int | None, dict[str, Any]]] = []
+    for number, cell in enumerate(submitted):
+        name = known.get(number)
+        if name is None:
+            merged.append((None, _own(cell)))
+        else:
+            place = places[name]
+            merged.append((place, _answered(source["cells"][place], cell)))
+    for place, cell in enumerate(source["cells"]):
+        needed = is_marked(cell) or cell["cell_type"] == "code"
+        if needed and place not in {each for each, _ in merged}:
+            merged.insert(_gap(merged, place), (place, _restored(cell)))
+    _name([cell for place, cell in merged if place is None], set(places))
+    cells = [cell for _, cell in merged]
+    metadata = {
+        key: copy.deepcopy(source["metadata"][key])
+        for key in ("kernelspec", "language_info")
+        if key in source["metadata"]
+    }
+    return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+def mark(cell: Mapping[str, Any]) -> str | None:
+    """Return nbgrader's id of a cell."""
+    name = cell["metadata"].get("nbgrader", {}).get("grade_id")
+    return name if isinstance(name, str) else None
+
+
+def is_answer(cell: Mapping[str, Any]) -> bool:
+    """Tell whether a cell of the instructor's is there for the student to fill in."""
+    return bool(cell["metadata"].get("nbgrader", {}).get("solution"))
+
+
+def is_marked(cell: Mapping[str, Any]) -> bool:
+    """Tell whether nbgrader knows a cell; all that it knows but answers is the instructor's."""
+    marks = cell["metadata"].get("nbgrader", {})
+    return any(marks.get(flag) for flag in ("grade", "solution", "locked", "task"))
+
+
+def _recognised(cells: Sequence[Mapping[str, Any]], submitted: Sequence[Cell]) -> dict[int, str]:
+    """Return the ids of the instructor's cells by their number in the submission.
+
+    A cell is known by nbgrader's id, else by the notebook's, else, without marks, by its text.
+    """
+    by_mark = {mark(cell): cell["id"] for cell in cells if is_marked(cell)}
+    by_id = {cell["id"]: cell["id"] for cell in cells}
+    by_text = {(c["cell_type"], c["source"].strip()): c["id"] for c in cells if not is_marked(c)}
+    keys: list[tuple[dict[Any, str], Any]] = [
+        (by_mark, lambda cell: cell.mark),
+        (by_id, lambda cell: cell.id),
+        (by_text, lambda cell: (cell.kind, cell.source.strip())),
+    ]
+    found: dict[int, str] = {}
+    taken: set[str] = set()
+    for names, key in keys:
+        for number in reversed(range(len(submitted))):
+            name = names.get(key(submitted[number]))
+            if name is not None and number not in found and name not in taken:
+                found[number] = name
+                taken.add(name)
+    return found
+
+
+def _answered(cell: Mapping[str, Any], submitted: Cell) -> dict[str, Any]:
+    """Return the instructor's cell, with the student's text where that is theirs to write."""
+    merged = _restored(cell)
+    if is_answer(cell):
+        return _with_text(merged, submitted)
+    if is_marked(cell) or _same(cell, submitted):
+        merged["metadata"][OURS] = {"author": "instructor"}
+        return merged
+    if submitted.kind != cell["cell_type"]:
+        merged = _own(submitted) | {"id": cell["id"]}
+    merged = _with_text(merged, submitted)
+    if cell["cell_type"] == "code":
+        merged["metadata"][OURS]["original"] = cell["source"]
+    return merged
+
+
+def _same(cell: Mapping[str, Any], submitted: Cell) -> bool:
+    text = submitted.source.strip()
+    return cell["cell_type"] == submitted.kind and bool(cell["source"].strip() == text)
+
+
+def _with_text(cell: dict[str, Any], submitted: Cell) -> dict[str, Any]:
+    cell["source"] = submitted.source
+    cell["metadata"][OURS] = {"author": "student"}
+    cell.pop("attachments", None)
+    if submitted.attachments and cell["cell_type"] == "markdown":
+        cell["attachments"] = submitted.attachments
+    return cell
+
+
+def _own(submitted: Cell) -> dict[str, Any]:
+    """Return a cell that the student added."""
+    cell: dict[str, Any] = {"cell_type": submitted.kind, "id": submitted.id or "", "metadata": {}}
+    if submitted.kind == "code":
+        cell |= {"execution_count": None, "outputs": []}
+    return _with_text(cell, submitted)
+
+
+def _restored(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cell of the instructor's that the submission lacks."""
+    merged: dict[str, Any] = copy.deepcopy(dict(cell))
+    if merged["cell_type"] == "code":
+        merged |= {"execution_count": None, "outputs": []}
+    merged["metadata"][OURS] = {"author": "instructor"}
+    if not is_marked(cell):
+        # The student has taken it out; but tests may need what it imports.
+        merged["metadata"][OURS] = {"author": "student", "original": cell["source"], "absent": True}
+        merged["source"] = ""
+    elif is_answer(cell):
+        merged["metadata"][OURS] = {"author": "student"}
+    return merged
+
+
+def _gap(merged: Sequence[tuple[int | None, Any]], place: int) -> int:
+    """Return where a missing cell belongs: behind the one that it follows in the source."""
+    before = [each for each, _ in merged if each is not None and each < place]
+    if not before:
+        return 0
+    return [each for each, _ in merged].index(max(before)) + 1
+
+
+def _name(own: Sequence[dict[str, Any]], reserved: set[str]) -> None:
+    """Give each of the student's own cells an id that no other cell has."""
+    used = set(reserved)
+    for number, cell in enumerate(own, start=1):
+        if cell["id"] in used or not SAFE_ID.fullmatch(cell["id"]):
+            cell["id"] = f"own-{number}"
+            while cell["id"] in used:
+                cell["id"] += "-"
+        used.add(cell["id"])
