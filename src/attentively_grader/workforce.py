@@ -1,0 +1,145 @@
+"""Many jobs at once, each in processes of its own that end with it.
+
+A *worker* is a thread that looks after one job at a time: an examiner's process and a student's,
+forked from warm zygotes and joined by a socket. It watches both, hands the examiner a new
+student's process when it asks, and ends everything when the outcome is there or a limit is passed.
+"""
+
+import itertools
+import queue
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from attentively_grader import desk
+from attentively_grader.nursery import Broken, Nursery
+from attentively_grader.outcome import Job, Outcome
+from attentively_grader.passing import Gone
+from attentively_grader.run import Run
+from attentively_grader.sandbox import Sandbox, find_sandbox
+
+PRELOAD = ("numpy", "torch", "matplotlib.pyplot", "IPython.core.interactiveshell")
+SERVE = "attentively_grader.student:serve"
+Ran = tuple[Job, Outcome]
+
+
+class Workforce:
+    """Runs jobs on several workers; use it in a ``with`` statement."""
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        sandbox: Sandbox | None = None,
+        preload: Sequence[str] = (),
+        importable: Sequence[Path] = (),
+        student: str = SERVE,
+        examiner: str = desk.EXAMINE,
+    ) -> None:
+        """Prepare `workers` workers.
+
+        `importable` are the folders, besides Python's own, that notebooks import from; everything
+        in them can be read by students' code. `preload` names modules to import beforehand.
+        `student` and `examiner` are the functions that serve and examine, as ``module:function``.
+        """
+        if workers < 1:
+            raise ValueError(f"workers={workers}: at least one is needed")
+        folders = tuple(folder.resolve() for folder in importable)
+        self.sandbox = sandbox if sandbox is not None else find_sandbox(folders)
+        self.student = student
+        self.examiner = examiner
+        modules = [*PRELOAD, *preload]
+        first = student.partition(":")[0], examiner.partition(":")[0]
+        self.examiners = Nursery(self.sandbox, [*modules, first[1]], folders)
+        self.students = [
+            Nursery(self.sandbox, [*modules, first[0]], folders) for _ in range(workers)
+        ]
+        self.todo: queue.SimpleQueue[tuple[Job, queue.SimpleQueue[Ran]] | None]
+        self.todo = queue.SimpleQueue()
+        self.closing = False
+        self.threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        """Start the workers; return when all have imported what they need."""
+        started: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        try:
+            for number in range(len(self.students)):
+                thread = threading.Thread(
+                    target=self._work, args=(number, started), name=f"worker {number}", daemon=True
+                )
+                self.threads.append(thread)
+                thread.start()
+            for _ in self.students:
+                error = started.get()
+                if error is not None:
+                    raise error
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process; what was not finished is lost."""
+        self.closing = True
+        for _ in self.threads:
+            self.todo.put(None)
+        for nursery in (*self.students, self.examiners):
+            nursery.close()
+        for thread in self.threads:
+            thread.join()
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Ran]:
+        """Yield each job with its outcome as it ends, in the order in which they end."""
+        done: queue.SimpleQueue[Ran] = queue.SimpleQueue()
+        rest = iter(jobs)
+        waiting = 0
+        for job in itertools.islice(rest, 2 * len(self.students)):
+            self.todo.put((job, done))
+            waiting += 1
+        while waiting:
+            ran = done.get()
+            waiting -= 1
+            for job in itertools.islice(rest, 1):
+                self.todo.put((job, done))
+                waiting += 1
+            yield ran
+
+    def _work(self, number: int, started: "queue.SimpleQueue[BaseException | None]") -> None:
+        """As one worker: take jobs until there are none."""
+        try:
+            # The kernel ends a sandbox with the thread that began it, so that this one does.
+            if number == 0:
+                self.examiners.start()
+            self.students[number].start()
+        except BaseException as error:
+            started.put(error)
+            return
+        started.put(None)
+        while (task := self.todo.get()) is not None and not self.closing:
+            job, done = task
+            done.put((job, self._attempt(job, self.students[number])))
+
+    def _attempt(self, job: Job, students: Nursery) -> Outcome:
+        """Run a job; once more if something broke that was not of its making."""
+        reason = ""
+        for _ in range(2):
+            if self.closing:
+                break
+            try:
+                with Run(job, self.examiners, students, self.examiner, self.student) as run:
+                    return run.outcome()
+            except (Broken, Gone) as error:
+                reason = str(error)
+            except Exception as error:  # no job may end a worker
+                reason = f"{type(error).__name__}: {error}"
+        return Outcome([], "died", f"the grader could not run this notebook: {reason}")
