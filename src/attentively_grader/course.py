@@ -202,9 +202,12 @@ class Course:
     def scores(self, assignment: str) -> dict[str, Scores]:
         """Return every student's scores in the gradebook."""
         order = self.parts(assignment)
-        with Gradebook(self.directory.db_url, self.directory.course_id) as gradebook:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of SQLAlchemy, about how nbgrader uses it
+            gradebook = Gradebook(self.directory.db_url, self.directory.course_id)
+        with gradebook:
             return {
-                entry.student.id: _scores(entry, order)
+                entry.student.id: scores_of(entry, order)
                 for entry in gradebook.assignment_submissions(assignment)
             }
 
@@ -215,7 +218,8 @@ def has_points(metadata: Mapping[str, object]) -> bool:
     return isinstance(marks, Mapping) and bool(marks.get("grade") or marks.get("task"))
 
 
-def _scores(entry: Any, order: Sequence[str]) -> Scores:
+def scores_of(entry: Any, order: Sequence[str]) -> Scores:
+    """Return the scores of a submission that nbgrader found, its parts in the given order."""
     grades = {grade.name: grade for book in entry.notebooks for grade in book.grades}
     known = [name for name in order if name in grades]
     return Scores(

@@ -9,7 +9,6 @@ recording, in a process of its own.
 import html
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -101,6 +100,7 @@ class _Rendering(GenerateFeedback):
         self.force = True
         self.writer = FilesWriter(parent=self, config=self.config)
         self.exporter = _Page(parent=self, config=self.config)
+        self.exporter.optimistic_validation = True  # once, at the end
         for step in self.preprocessors:
             self.exporter.register_preprocessor(step)
 
@@ -127,13 +127,3 @@ class Renderer:
                     self._converter.render(submission)
             except (NbGraderException, OSError, SystemExit) as error:
                 raise CourseError(f"no feedback: {reason(messages, error)}") from None
-
-
-_renderers: dict[Path, Renderer] = {}
-
-
-def render(root: Path, submission: Submission) -> None:
-    """Write a page, in a process that does nothing else: what it needs is made once."""
-    if root not in _renderers:
-        _renderers[root] = Renderer(Course(root))
-    _renderers[root].render(submission)

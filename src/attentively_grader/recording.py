@@ -25,7 +25,15 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from traitlets.utils.importstring import import_item
 
 from attentively_grader import inert, merging
-from attentively_grader.course import Course, CourseError, Submission, converting, reason
+from attentively_grader.course import (
+    Course,
+    CourseError,
+    Scores,
+    Submission,
+    converting,
+    reason,
+    scores_of,
+)
 from attentively_grader.outcome import CellOutcome, Outcome
 
 TRIES = 3
@@ -88,6 +96,7 @@ class _Recording(Autograde):
         self.force = True
         self.writer = FilesWriter(parent=self, config=self.config)
         self.exporter = self.exporter_class(parent=self, config=self.config)
+        self.exporter.optimistic_validation = True  # once, at the end
         self.exporter._preprocessors = []
         for step in _steps(self.autograde_preprocessors, self._judge):
             self.exporter.register_preprocessor(step)
@@ -208,6 +217,7 @@ class Recorder:
 
     def __init__(self, course: Course) -> None:
         self.course = course
+        self._orders: dict[str, list[str]] = {}
         with _clear_errors():
             self.gradebook = SharedGradebook(course.directory.db_url, course.directory.course_id)
         self._converter = _Recording(coursedir=course.directory, config=course.config)
@@ -232,6 +242,23 @@ class Recorder:
                 if attempt == TRIES:
                     raise
                 time.sleep(attempt)
+
+    def scores(self, submission: Submission) -> Scores | None:
+        """Return the scores of a submission; None if the gradebook does not know it."""
+        with _clear_errors():
+            try:
+                entry = self.gradebook.find_submission(submission.assignment, submission.student)
+            except api.MissingEntry:
+                return None
+            else:
+                return scores_of(entry, self._order(submission.assignment))
+            finally:
+                self.gradebook.db.remove()
+
+    def _order(self, assignment: str) -> list[str]:
+        if assignment not in self._orders:
+            self._orders[assignment] = self.course.parts(assignment)
+        return self._orders[assignment]
 
     def close(self) -> None:
         """Close the gradebook."""

@@ -47,19 +47,17 @@ def environment() -> dict[str, str]:
 
 def key(
     notebook: Mapping[str, Any],
-    files: Mapping[str, str],
     limits: Limits,
     sandboxed: bool,
     depends_on: Mapping[str, str],
 ) -> str:
     """Return the name of the result of running this notebook under these conditions.
 
-    `files` are the hashes of what lies beside it; `depends_on` of whatever else it uses.
+    `depends_on` has the hashes of whatever it uses besides: files, packages, folders.
     """
     everything = {
         "format": FORMAT,
         "notebook": notebook,
-        "files": dict(files),
         "limits": asdict(limits),
         "sandboxed": sandboxed,
         "depends on": dict(depends_on),
