@@ -10,24 +10,25 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from attentively_grader.outcome import Limits
-from attentively_grader.passing import Gone, receive, send
-from attentively_grader.sandbox import Sandbox
+from attentively_grader.passing import GoneError, receive, send
+from attentively_grader.sandbox import Sandbox, environment, python_folders
 from attentively_grader.watchdog import tree
 
 START = (
-    "import sys; sys.path[:0] = {paths!r}; import socket; from attentively_grader.zygote import main; "
+    "import socket, sys; sys.path[:0] = {paths!r}; from attentively_grader.zygote import main; "
     "main(socket.socket(fileno={file}))"
 )
 SECONDS_TO_START = 180
 SECONDS_TO_END = 10
 
 
-class Broken(Exception):
+class BrokenError(Exception):
     """A zygote or a child of it did not do its part, whatever the job is."""
 
 
@@ -45,14 +46,17 @@ class Child:
         self.failure = ""
         """Why the worker could not begin."""
 
-    def listen(self) -> None:
-        """Read what the keeper says about the worker's end; call it when `report` is readable."""
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long for the end of the worker; return whether it came."""
+        self.report.settimeout(seconds)
         try:
-            message, _ = receive(self.report)
-        except Gone:
-            return
-        self.status = message.get("status", self.status)
-        self.failure = message.get("failed", self.failure)
+            while self.status is None:
+                message, _ = receive(self.report)
+                self.status = message.get("status")
+                self.failure = message.get("failed", self.failure)
+        except GoneError:
+            pass  # the keeper has been killed, or the time is up
+        return self.status is not None or self.ended()
 
     def ended(self, seconds: float = 0) -> bool:
         """Wait at most so long for the end of the whole job; return whether it came."""
@@ -65,7 +69,7 @@ class Child:
         if self.home.sandbox.shell == "single":
             self.home.close_zygote()
         elif self.home.sandbox.shell == "none":
-            _kill_tree(self.pid)
+            _kill_below(self.pid)
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.process, signal.SIGKILL)
         gone = self.ended(SECONDS_TO_END)
@@ -73,7 +77,7 @@ class Child:
         self.process = -1
         self.report.close()
         if not gone:
-            raise Broken(f"process {self.pid} could not be killed")
+            raise BrokenError(f"process {self.pid} could not be killed")
 
 
 class Nursery:
@@ -88,64 +92,84 @@ class Nursery:
         self.closed = False
 
     def start(self) -> None:
-        """Start the zygote and wait until it has imported everything."""
+        """Start the zygote; it imports while others start."""
         with self.lock:
             self._start()
+
+    def wait(self) -> None:
+        """Wait until the zygote has imported everything."""
+        with self.lock:
+            self._wait()
 
     def _start(self) -> None:
         self._stop()
         if self.closed:
-            raise Broken("the workforce is closing")
+            raise BrokenError("the workforce is closing")
         self.control, theirs = socket.socketpair()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the zygote ends)
+        self.ready = False
         program = START.format(paths=self.paths, file=theirs.fileno())
-        with tempfile.TemporaryFile() as errors, theirs:
+        home = None
+        if not self.sandbox.walls:
+            self.home = tempfile.TemporaryDirectory()
+            home = {**environment(), "HOME": self.home.name, "TMPDIR": self.home.name}
+        with theirs:
             self.zygote = subprocess.Popen(
                 self.sandbox.command([sys.executable, "-I", "-c", program]),
+                env=home,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=errors,
+                stderr=self.errors,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-            theirs.close()
-            try:
-                send(self.control, {"preload": self.preload, "shell": self.sandbox.shell})
-                self.control.settimeout(SECONDS_TO_START)
-                receive(self.control)
-                self.control.settimeout(None)
-            except Gone as error:
-                self._stop()
-                errors.seek(0)
-                said = errors.read().decode(errors="replace").strip()[-2000:]
-                raise Broken(f"a worker did not start: {said or error}") from error
+
+    def _wait(self) -> None:
+        if self.zygote is None or self.zygote.poll() is not None:
+            self._start()
+        if self.ready:
+            return
+        folders = [str(folder) for folder in (*python_folders(), *self.sandbox.folders)]
+        order = {"preload": self.preload, "shell": self.sandbox.shell, "folders": folders}
+        try:
+            send(self.control, order)
+            self.control.settimeout(SECONDS_TO_START)
+            receive(self.control)
+            self.control.settimeout(None)
+        except GoneError as error:
+            self.errors.seek(0)
+            said = self.errors.read().decode(errors="replace").strip()[-2000:]
+            self._stop()
+            raise BrokenError(f"a worker did not start: {said or error}") from error
+        self.ready = True
 
     def child(self, function: str, limits: Limits, sockets: Sequence[int], archive: int) -> Child:
         """Fork a child that calls ``module:function`` with these sockets."""
         report, theirs = socket.socketpair()
         request = {"call": function, "limits": asdict(limits), "user": self._user()}
         with theirs, self.lock:
-            if self.zygote is None or self.zygote.poll() is not None:
-                self._start()
+            self._wait()
             try:
                 send(self.control, request, [theirs.fileno(), *sockets, archive])
-            except Gone as error:
+            except GoneError as error:
                 self._stop()
-                raise Broken(f"the zygote has died: {error}") from error
+                raise BrokenError(f"the zygote has died: {error}") from error
         report.settimeout(60)
         try:
             message, files = receive(report)
             report.settimeout(None)
             if "failed" in message:
-                raise Gone(message["failed"])
-        except Gone as error:
+                raise GoneError(message["failed"])
+        except GoneError as error:
             report.close()
             self.close_zygote()
-            raise Broken(f"a child did not start: {error}") from error
+            raise BrokenError(f"a child did not start: {error}") from error
         return Child(report, files[0], self)
 
     def _user(self) -> int | None:
         """Return the number of a user that nobody is, where this process may become another."""
-        return random.randint(10**9, 2 * 10**9) if os.geteuid() == 0 else None
+        own = self.sandbox.shell == "nested"
+        return random.randint(10**9, 2 * 10**9) if own and os.geteuid() == 0 else None
 
     def close_zygote(self) -> None:
         """End the zygote and all its children; the next child gets a new one."""
@@ -158,6 +182,9 @@ class Nursery:
             self.zygote.kill()
             self.zygote.wait()
             self.zygote = None
+            self.errors.close()
+            if not self.sandbox.walls:
+                self.home.cleanup()
 
     def close(self) -> None:
         """End the zygote and all its children, for good."""
@@ -174,11 +201,17 @@ def _pid(process: int) -> int:
         for line in file:
             if line.startswith("Pid:"):
                 return int(line.split()[1])
-    raise Broken("a child ended before it began")
+    raise BrokenError("a child ended before it began")
 
 
-def _kill_tree(root: int) -> None:
-    """Kill a process and all below it, from the top, as far as they can be seen."""
-    for process in list(tree(root)):
-        with contextlib.suppress(OSError):
-            os.kill(process, signal.SIGKILL)
+def _kill_below(root: int) -> None:
+    """Kill all processes below one that adopts their orphans, until none is seen."""
+    for _ in range(1000):
+        below = [process for process in tree(root) if process != root]
+        if not below:
+            return
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in below:
+                with contextlib.suppress(OSError):
+                    os.kill(process, number)
+        time.sleep(0.001)

@@ -14,7 +14,7 @@ MOST_FILES = 8
 MOST_BYTES = 1 << 30
 
 
-class Gone(Exception):
+class GoneError(Exception):
     """The other end closed the socket, or its process ended."""
 
 
@@ -26,7 +26,7 @@ def send(channel: socket.socket, message: dict[str, Any], files: Sequence[int] =
         sent = socket.send_fds(channel, [header], list(files)) if files else channel.send(header)
         channel.sendall(header[sent:] + body)
     except OSError as error:
-        raise Gone(str(error)) from error
+        raise GoneError(str(error)) from error
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -37,17 +37,17 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
             part, more, _, _ = socket.recv_fds(channel, LENGTH.size - len(header), MOST_FILES)
             files += more
             if not part:
-                raise Gone("closed")
+                raise GoneError("closed")
             header += part
         (length,) = LENGTH.unpack(header)
         if length > MOST_BYTES:
-            raise Gone(f"a message of {length} bytes")
+            raise GoneError(f"a message of {length} bytes")
         body = bytearray()
         while len(body) < length:
             part = channel.recv(min(1 << 20, length - len(body)))
             if not part:
-                raise Gone("closed in the middle of a message")
+                raise GoneError("closed in the middle of a message")
             body += part
     except OSError as error:
-        raise Gone(str(error)) from error
+        raise GoneError(str(error)) from error
     return json.loads(body), files

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Self
 
 from attentively_grader import desk
-from attentively_grader.nursery import Broken, Child, Nursery
+from attentively_grader.nursery import BrokenError, Child, Nursery
 from attentively_grader.outcome import End, Job, Outcome
-from attentively_grader.passing import Gone, receive, send
+from attentively_grader.passing import GoneError, receive, send
 from attentively_grader.watchdog import Watchdog
 
 LOOK_EVERY = 0.1
+SECONDS_TO_SETTLE = 0.3
+"""Between the end of a connection and the end of the process that had it."""
 GRACE = 30.0
 """How much longer than the student the examiner may take, in seconds."""
 
@@ -37,6 +39,9 @@ class Run:
         self.student: Child | None = None
         self.watchdog: Watchdog | None = None
         self.verdict: tuple[End, str] | None = None
+        """The first limit that a student's process passed."""
+        self.passed = ""
+        """The limit that the last one passed."""
         self.peak_mib = 0
         self.start = time.monotonic()
         self.ready = selectors.DefaultSelector()
@@ -63,19 +68,18 @@ class Run:
         self.ready.close()
         self.line.close()
         os.close(self.archive)
-        with contextlib.suppress(Broken):
+        with contextlib.suppress(BrokenError):
             self._end_student()
         self.examiner.end()
 
     def outcome(self) -> Outcome:
-        """Return what came of the job, whatever happens, or raise `Broken`."""
+        """Return what came of the job, whatever happens, or raise `BrokenError`."""
         try:
             return self._outcome()
-        except Gone as error:
-            self.examiner.ended(1.0)
-            self.examiner.listen()
+        except GoneError as error:
+            self.examiner.wait(1.0)
             how = self.examiner.failure or describe(self.examiner.status)
-            raise Broken(f"the examiner's process ended: {how}") from error
+            raise BrokenError(f"the examiner's process ended: {how}") from error
 
     def _outcome(self) -> Outcome:
         send(self.line, {"job": desk.job_to(self.job), "examine": self.examine})
@@ -86,15 +90,16 @@ class Run:
                 if "outcome" in message:
                     return self._complete(Outcome.from_dict(message["outcome"]))
                 if "failed" in message:
-                    raise Broken(message["failed"])
-                self._answer(message["ask"])
+                    raise BrokenError(message["failed"])
+                self._renew()
                 continue
             self._look()
             if self.examiner.ended():
-                raise Gone("closed")
+                raise GoneError("closed")
             passed = examiner_watch.look()
             if passed is not None:
-                return self._complete(Outcome([], *(self.verdict or passed)))
+                end, why = self.verdict or passed
+                return self._complete(Outcome([], end, f"the tests of your code were ended: {why}"))
 
     def _look(self) -> None:
         """Look at the student's process; end it where it passed a limit."""
@@ -102,16 +107,18 @@ class Run:
             return
         passed = self.watchdog.look()
         if passed is not None:
-            self.verdict = passed
+            self.verdict = self.verdict or passed
+            self.passed = passed[1]
             self._end_student()
 
-    def _answer(self, question: str) -> None:
-        """Do what the examiner asks for."""
-        if question == "why":
-            end, reason = self._why()
-            send(self.line, {"end": end, "reason": reason})
-            return
+    def _renew(self) -> None:
+        """Hand the examiner a new student's process, and say how the last one ended."""
+        self._look()
+        why = self._why()
         self._end_student()
+        if time.monotonic() - self.start > self.job.limits.seconds:
+            send(self.line, {"why": why})
+            return
         try:
             ours, theirs = socket.socketpair()
             with ours, theirs:
@@ -119,21 +126,20 @@ class Run:
                     self.serve, self.job.limits, [theirs.fileno()], self.archive
                 )
                 self.watchdog = Watchdog(self.student.pid, self.job.limits, self.start)
-                send(self.line, {}, [ours.fileno()])
-        except Broken as error:
+                self.passed = ""
+                send(self.line, {"why": why}, [ours.fileno()])
+        except BrokenError as error:
             send(self.line, {"failed": str(error)})
 
-    def _why(self) -> tuple[End, str]:
-        """Return how the student's process ended."""
-        if self.verdict is not None:
-            return self.verdict
-        student = self.student
-        if student is None or not student.ended(1.0):
-            return "died", "your code closed the connection"
-        student.listen()
-        if student.failure:
-            return "died", f"the notebook could not begin: {student.failure}"
-        return "died", describe(student.status)
+    def _why(self) -> str:
+        """Return how the student's process ended; nothing while it runs."""
+        if self.passed or self.student is None:
+            return self.passed
+        if not self.student.wait(SECONDS_TO_SETTLE):
+            return ""
+        if self.student.failure:
+            return f"it could not begin: {self.student.failure}"
+        return describe(self.student.status)
 
     def _end_student(self) -> None:
         student, self.student = self.student, None
@@ -147,27 +153,27 @@ class Run:
         """Add what only this side knows."""
         self._end_student()
         if self.verdict is not None and outcome.end in ("complete", "died"):
-            outcome = replace(outcome, end=self.verdict[0], reason=self.verdict[1])
+            end, why = self.verdict
+            outcome = replace(outcome, end=end, reason=f"your code was ended: {why}")
         return replace(
             outcome,
             seconds=round(time.monotonic() - self.start, 3),
             peak_memory_mib=max(outcome.peak_memory_mib, self.peak_mib),
-            sandboxed=self.students.sandbox.shell != "none",
+            sandboxed=self.students.sandbox.walls,
         )
 
 
 def describe(status: int | None) -> str:
-    """Say in a sentence how a process ended."""
+    """Say how a process ended, as what follows "your code ended here:"."""
     if status is None:
-        return "the process of your code was killed"
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        with contextlib.suppress(ValueError):
-            if signal.Signals(number) is signal.SIGXCPU:
-                return "your code used too much processor time"
-            return f"your code ended the process ({signal.Signals(number).name})"
-        return f"your code ended the process (signal {number})"
-    return f"your code ended the process (exit {os.WEXITSTATUS(status)})"
+        return "its process was killed"
+    if os.WIFEXITED(status):
+        return f"it ended its own process (exit {os.WEXITSTATUS(status)})"
+    number = os.WTERMSIG(status)
+    if number == signal.SIGXCPU:
+        return "it used too much processor time"
+    name = signal.strsignal(number) or "signal"
+    return f"its process was killed by signal {number} ({name.lower()})"
 
 
 def pack(folder: Path | None) -> int:

@@ -11,7 +11,7 @@ import site
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attentively_grader.zygote import HOME, WORK, Shell
@@ -34,7 +34,7 @@ REMEDY = (
 )
 
 
-class NoSandbox(Exception):
+class NoSandboxError(Exception):
     """There is no sandbox to run students' code in; the message says why and what to do."""
 
 
@@ -42,36 +42,43 @@ class NoSandbox(Exception):
 class Sandbox:
     """What the inside of a sandbox has."""
 
+    walls: bool
+    """Whether there is a sandbox at all."""
     shell: Shell
-    """What is round one job in it; "none" is no sandbox at all."""
+    """What is round one job in it."""
     folders: tuple[Path, ...] = ()
     """Read-only, at the paths that they have outside."""
 
-    @property
-    def many_jobs(self) -> bool:
-        """Whether one zygote serves one job after the other."""
-        return self.shell != "single"
-
     def command(self, program: Sequence[str]) -> list[str]:
         """Return the command line that runs `program` inside."""
-        if self.shell == "none":
+        if not self.walls:
             return list(program)
         return [*bubblewrap(self.shell, self.folders), *program]
+
+    def for_examiners(self) -> "Sandbox":
+        """Return the sandbox of the trusted side, which may serve one job after the other."""
+        return self if self.shell == "nested" else replace(self, shell="none")
+
+
+NO_SANDBOX = Sandbox(walls=False, shell="none")
+"""Runs students' code with the rights of whoever grades."""
 
 
 def find_sandbox(folders: Sequence[Path] = ()) -> Sandbox:
     """Return the best sandbox that works here, or refuse with the reason."""
     if sys.platform != "linux":
-        raise NoSandbox(f"grading needs Linux, for its sandbox; this is {sys.platform}. {REMEDY}")
+        raise NoSandboxError(
+            f"grading needs Linux, for its sandbox; this is {sys.platform}. {REMEDY}"
+        )
     if shutil.which("bwrap") is None:
-        raise NoSandbox(f"bubblewrap (the command bwrap) is not installed. {REMEDY}")
+        raise NoSandboxError(f"bubblewrap (the command bwrap) is not installed. {REMEDY}")
     nested = complaint("nested")
     if nested is None:
-        return Sandbox("nested", tuple(folders))
+        return Sandbox(True, "nested", tuple(folders))
     single = complaint("single")
     if single is None:
-        return Sandbox("single", tuple(folders))
-    raise NoSandbox(f"bubblewrap is installed but does not work here: {single}. {REMEDY}")
+        return Sandbox(True, "single", tuple(folders))
+    raise NoSandboxError(f"bubblewrap is installed but does not work here: {single}. {REMEDY}")
 
 
 def complaint(shell: Shell) -> str | None:
@@ -103,7 +110,7 @@ def bubblewrap(shell: Shell, folders: Sequence[Path]) -> list[str]:
     command = ["bwrap", "--die-with-parent", "--new-session"]
     command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     command += ["--unshare-cgroup-try", "--hostname", "localhost"]
-    if os.geteuid() != 0 or shell == "single":
+    if os.geteuid() != 0 or shell != "nested":
         command += ["--unshare-user"]
         user = "0" if shell == "nested" else "1000"
         command += ["--uid", user, "--gid", user]

@@ -2,7 +2,8 @@
 
 Namespaces already keep the student's process in. This closes doors of the kernel that they leave
 open: user namespaces of its own, `ptrace`, the key ring, io_uring, virtual machine sockets (which a
-network namespace does not cover), and memory that belongs to no process and so is not counted.
+network namespace does not cover), memory that belongs to no process and so is not counted, and
+leaving the processor core that `watchdog` holds a job to.
 """
 
 import ctypes
@@ -20,8 +21,8 @@ _X86_64 = {
     "memfd_secret": 447, "mount": 165, "mount_setattr": 442, "move_mount": 429,
     "name_to_handle_at": 303, "open_by_handle_at": 304, "open_tree": 428, "perf_event_open": 298,
     "pidfd_getfd": 438, "pivot_root": 155, "process_vm_readv": 310, "process_vm_writev": 311,
-    "ptrace": 101, "reboot": 169, "request_key": 249, "setns": 308, "shmget": 29, "socket": 41,
-    "swapon": 167, "umount2": 166, "unshare": 272, "userfaultfd": 323,
+    "ptrace": 101, "reboot": 169, "request_key": 249, "sched_setaffinity": 203, "setns": 308,
+    "shmget": 29, "socket": 41, "swapon": 167, "umount2": 166, "unshare": 272, "userfaultfd": 323,
 }
 _AARCH64 = {
     "add_key": 217, "bpf": 280, "clone": 220, "clone3": 435, "delete_module": 106,
@@ -30,8 +31,8 @@ _AARCH64 = {
     "memfd_secret": 447, "mount": 40, "mount_setattr": 442, "move_mount": 429,
     "name_to_handle_at": 264, "open_by_handle_at": 265, "open_tree": 428, "perf_event_open": 241,
     "pidfd_getfd": 438, "pivot_root": 41, "process_vm_readv": 270, "process_vm_writev": 271,
-    "ptrace": 117, "reboot": 142, "request_key": 218, "setns": 268, "shmget": 194, "socket": 198,
-    "swapon": 224, "umount2": 39, "unshare": 97, "userfaultfd": 282,
+    "ptrace": 117, "reboot": 142, "request_key": 218, "sched_setaffinity": 122, "setns": 268,
+    "shmget": 194, "socket": 198, "swapon": 224, "umount2": 39, "unshare": 97, "userfaultfd": 282,
 }
 # fmt: on
 _MACHINES = {"x86_64": (0xC000003E, _X86_64), "aarch64": (0xC00000B7, _AARCH64)}

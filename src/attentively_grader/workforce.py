@@ -6,6 +6,7 @@ student's process when it asks, and ends everything when the outcome is there or
 """
 
 import itertools
+import math
 import queue
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,14 +15,17 @@ from types import TracebackType
 from typing import Self
 
 from attentively_grader import desk
-from attentively_grader.nursery import Broken, Nursery
+from attentively_grader.nursery import BrokenError, Nursery
 from attentively_grader.outcome import Job, Outcome
-from attentively_grader.passing import Gone
+from attentively_grader.passing import GoneError
 from attentively_grader.run import Run
 from attentively_grader.sandbox import Sandbox, find_sandbox
 
-PRELOAD = ("numpy", "torch", "matplotlib.pyplot", "IPython.core.interactiveshell")
+WARM = ("numpy", "torch", "matplotlib.pyplot", "IPython.core.interactiveshell")
 SERVE = "attentively_grader.student:serve"
+SHARE = 8
+"""Workers to one zygote: it forks some forty times a second, and its imports take seconds."""
+
 Ran = tuple[Job, Outcome]
 
 
@@ -34,6 +38,7 @@ class Workforce:
         *,
         sandbox: Sandbox | None = None,
         preload: Sequence[str] = (),
+        warm: Sequence[str] = WARM,
         importable: Sequence[Path] = (),
         student: str = SERVE,
         examiner: str = desk.EXAMINE,
@@ -41,8 +46,8 @@ class Workforce:
         """Prepare `workers` workers.
 
         `importable` are the folders, besides Python's own, that notebooks import from; everything
-        in them can be read by students' code. `preload` names modules to import beforehand.
-        `student` and `examiner` are the functions that serve and examine, as ``module:function``.
+        in them can be read by students' code. `preload` names modules to import beforehand,
+        besides those of `warm`. `student` and `examiner` are the functions that serve and examine, as ``module:function``.
         """
         if workers < 1:
             raise ValueError(f"workers={workers}: at least one is needed")
@@ -50,12 +55,15 @@ class Workforce:
         self.sandbox = sandbox if sandbox is not None else find_sandbox(folders)
         self.student = student
         self.examiner = examiner
-        modules = [*PRELOAD, *preload]
+        modules = [*warm, *preload]
         first = student.partition(":")[0], examiner.partition(":")[0]
-        self.examiners = Nursery(self.sandbox, [*modules, first[1]], folders)
+        self.examiners = Nursery(self.sandbox.for_examiners(), [*modules, first[1]], folders)
+        share = 1 if self.sandbox.shell == "single" else SHARE
         self.students = [
-            Nursery(self.sandbox, [*modules, first[0]], folders) for _ in range(workers)
+            Nursery(self.sandbox, [*modules, first[0]], folders)
+            for _ in range(math.ceil(workers / share))
         ]
+        self.workers = workers
         self.todo: queue.SimpleQueue[tuple[Job, queue.SimpleQueue[Ran]] | None]
         self.todo = queue.SimpleQueue()
         self.closing = False
@@ -65,13 +73,13 @@ class Workforce:
         """Start the workers; return when all have imported what they need."""
         started: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         try:
-            for number in range(len(self.students)):
+            for number in range(self.workers):
                 thread = threading.Thread(
                     target=self._work, args=(number, started), name=f"worker {number}", daemon=True
                 )
                 self.threads.append(thread)
                 thread.start()
-            for _ in self.students:
+            for _ in range(self.workers):
                 error = started.get()
                 if error is not None:
                     raise error
@@ -103,7 +111,7 @@ class Workforce:
         done: queue.SimpleQueue[Ran] = queue.SimpleQueue()
         rest = iter(jobs)
         waiting = 0
-        for job in itertools.islice(rest, 2 * len(self.students)):
+        for job in itertools.islice(rest, 2 * self.workers):
             self.todo.put((job, done))
             waiting += 1
         while waiting:
@@ -118,16 +126,20 @@ class Workforce:
         """As one worker: take jobs until there are none."""
         try:
             # The kernel ends a sandbox with the thread that began it, so that this one does.
-            if number == 0:
-                self.examiners.start()
-            self.students[number].start()
+            students = self.students[number % len(self.students)]
+            mine = [students] if number < len(self.students) else []
+            mine += [self.examiners] if number == 0 else []
+            for nursery in mine:
+                nursery.start()
+            for nursery in mine:
+                nursery.wait()
         except BaseException as error:
             started.put(error)
             return
         started.put(None)
         while (task := self.todo.get()) is not None and not self.closing:
             job, done = task
-            done.put((job, self._attempt(job, self.students[number])))
+            done.put((job, self._attempt(job, students)))
 
     def _attempt(self, job: Job, students: Nursery) -> Outcome:
         """Run a job; once more if something broke that was not of its making."""
@@ -138,7 +150,7 @@ class Workforce:
             try:
                 with Run(job, self.examiners, students, self.examiner, self.student) as run:
                     return run.outcome()
-            except (Broken, Gone) as error:
+            except (BrokenError, GoneError) as error:
                 reason = str(error)
             except Exception as error:  # no job may end a worker
                 reason = f"{type(error).__name__}: {error}"

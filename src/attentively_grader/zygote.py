@@ -12,6 +12,7 @@ For each request it makes two processes:
 Nothing that a worker does reaches the zygote, so that the next one starts as clean as the first.
 """
 
+import contextlib
 import gc
 import importlib
 import io
@@ -22,17 +23,21 @@ import sys
 import tarfile
 import tempfile
 import threading
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from attentively_grader import limits as kernel_limits
 from attentively_grader import namespaces, seccomp
 from attentively_grader.outcome import Limits
-from attentively_grader.passing import Gone, receive, send
+from attentively_grader.passing import GoneError, receive, send
 
 USER = 1000
 HOME = "/home/student"
 WORK = f"{HOME}/work"
 SHOWN_COMMAND = "python -m ipykernel_launcher -f kernel.json"
+PRIVATE = (HOME, "/dev/shm", "/tmp")
+"""Where each job has a disk of its own."""
 MIB = 1 << 20
 
 Shell = Literal["nested", "single", "none"]
@@ -47,13 +52,15 @@ def main(control: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers that end leave nothing behind
+    private = [Path(place) for place in PRIVATE]
+    kept = [path for path in order["folders"] if any(map(Path(path).is_relative_to, private))]
     send(control, {"ready": True, "threads": threading.active_count(), "missing": missing})
     while True:
         try:
             request, files = receive(control)
-        except Gone:
+        except GoneError:
             return
-        begin(request, files, order["shell"], control)
+        begin(request, files, order["shell"], kept, control)
         for file in files:
             os.close(file)
 
@@ -84,7 +91,13 @@ def hide_command_line(text: str) -> None:
     ctypes.memmove(start, words.ljust(end - start, b"\0"), end - start)
 
 
-def begin(request: dict[str, Any], files: list[int], shell: Shell, control: socket.socket) -> None:
+def begin(
+    request: dict[str, Any],
+    files: list[int],
+    shell: Shell,
+    kept: list[str],
+    control: socket.socket,
+) -> None:
     """Fork the keeper of one job; it reports on the first of the `files`."""
     if shell == "nested":
         # The next child is process 1 of a new namespace; then this process goes back to its own.
@@ -92,13 +105,13 @@ def begin(request: dict[str, Any], files: list[int], shell: Shell, control: sock
         namespaces.unshare(namespaces.NEW_PIDS)
     if os.fork() == 0:
         control.close()
-        keep(request, files, shell)
+        keep(request, files, shell, kept)
     if shell == "nested":
         namespaces.enter(own, namespaces.NEW_PIDS)
         os.close(own)
 
 
-def keep(request: dict[str, Any], files: list[int], shell: Shell) -> NoReturn:
+def keep(request: dict[str, Any], files: list[int], shell: Shell, kept: list[str]) -> NoReturn:
     """As the keeper: shut this process in, fork the worker, and say how it ended."""
     report = socket.socket(fileno=files[0])
     try:
@@ -108,7 +121,7 @@ def keep(request: dict[str, Any], files: list[int], shell: Shell) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         limits = Limits(**request["limits"])
         if shell == "nested":
-            shut_in(limits)
+            shut_in(limits, kept)
         else:
             namespaces.end_with_parent(signal.SIGKILL)
             namespaces.adopt_orphans()
@@ -121,6 +134,10 @@ def keep(request: dict[str, Any], files: list[int], shell: Shell) -> NoReturn:
         for file in files[1:]:
             os.close(file)
         send(report, {"status": outlive(worker)})
+        if shell != "nested":
+            # Nothing ends with this process here: stay the parent of what is left until killed.
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            report.recv(1)
     except Exception as error:
         send(report, {"failed": f"{type(error).__name__}: {error}"})
     finally:
@@ -135,8 +152,11 @@ def outlive(worker: int) -> int:
             return status
 
 
-def shut_in(limits: Limits) -> None:
-    """Give this process namespaces of its own, and a private disk of limited size."""
+def shut_in(limits: Limits, kept: Sequence[str] = ()) -> None:
+    """Give this process namespaces of its own, and a private disk of limited size.
+
+    The folders `kept` stay visible although they lie where the private disk comes.
+    """
     namespaces.unshare(
         namespaces.NEW_MOUNTS
         | namespaces.NEW_IPC
@@ -148,12 +168,17 @@ def shut_in(limits: Limits) -> None:
     namespaces.mount("", "/", flags=namespaces.PRIVATE | namespaces.RECURSIVE)
     safe = namespaces.NO_SETUID | namespaces.NO_DEVICES
     namespaces.mount("proc", "/proc", "proc", safe | namespaces.NO_EXECUTION)
+    files = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in kept}
     options = f"size={limits.file_mib * MIB},nr_inodes=65536,mode=0755"
     namespaces.mount("tmpfs", "/tmp", "tmpfs", safe, options)
-    for name, target in (("home", HOME), ("memory", "/dev/shm"), ("tmp", "/tmp")):
-        os.mkdir(f"/tmp/{name}")
-        os.chmod(f"/tmp/{name}", 0o777)
-        namespaces.mount(f"/tmp/{name}", target, flags=namespaces.BIND)
+    for number, target in enumerate(PRIVATE):  # /tmp last: it hides the others' places
+        os.mkdir(f"/tmp/{number}")
+        os.chmod(f"/tmp/{number}", 0o777)
+        namespaces.mount(f"/tmp/{number}", target, flags=namespaces.BIND)
+    for path, file in files.items():
+        os.makedirs(path)
+        namespaces.mount(f"/proc/self/fd/{file}", path, flags=namespaces.BIND)
+        os.close(file)
 
 
 def work(
@@ -180,6 +205,8 @@ def work(
 
 def give_up_rights(request: dict[str, Any], limits: Limits, shell: Shell) -> None:
     """Become a user without rights, bound by the limits, in an empty folder."""
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # when the machine has no memory left, this goes first
     quiet = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(quiet, standard)
@@ -205,10 +232,8 @@ def keep_only(files: list[int]) -> None:
     wanted = {0, 1, 2, *files}
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in wanted:
-            try:
+            with contextlib.suppress(OSError):  # the file that listed them is closed already
                 os.close(int(name))
-            except OSError:
-                pass  # the one that listed them
 
 
 def unpack(archive: int) -> None:

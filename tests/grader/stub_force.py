@@ -1,0 +1,45 @@
+"""Workforces for tests: the stub notebook's functions, and few imports."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from attentively_grader import sandbox, workforce
+from attentively_grader.outcome import Job, Limits
+
+try:
+    HAVE = sandbox.find_sandbox()
+    REASON = ""
+except sandbox.NoSandboxError as error:
+    HAVE, REASON = None, str(error)
+
+needs_sandbox = pytest.mark.skipif(HAVE is None, reason=REASON)
+
+
+def force(folder, workers=2, **options):
+    """Return a workforce that runs stub notebooks."""
+    stub = Path(folder) / "stub"
+    stub.mkdir(exist_ok=True)
+    shutil.copy(Path(__file__).with_name("stub_notebook.py"), stub)
+    options = {"warm": (), "importable": [stub]} | options
+    return workforce.Workforce(
+        workers, student="stub_notebook:serve", examiner="stub_notebook:examine", **options
+    )
+
+
+def job(key, *cells, files=None, **limits):
+    """Return a job of cells: text runs in the student's process, ("here", text) in the other."""
+    content = [
+        {"id": str(number), "source": cell}
+        if isinstance(cell, str)
+        else {"id": str(number), "source": cell[1], "here": True}
+        for number, cell in enumerate(cells)
+    ]
+    limits = {"seconds": 20.0, "cell_seconds": 5.0, "memory_mib": 512, "file_mib": 32} | limits
+    return Job(key, {"cells": content}, files=files, limits=Limits(**limits))
+
+
+def texts(outcome):
+    """Return what each cell showed."""
+    return [cell.outputs[0]["text"] for cell in outcome.cells]
