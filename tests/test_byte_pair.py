@@ -196,3 +196,44 @@ def test_bytes_of_a_known_text():
 def test_merges_over_bytes_round_trip():
     word = to_bytes("شکریہ")
     assert from_bytes("".join(merge_word(word, learn_merges({word: 3}, 5)))) == "شکریہ"
+
+
+# Overlooked merges
+
+
+def test_without_a_chance_nothing_is_overlooked_and_with_certainty_everything():
+    merges = [("a", "b"), ("ab", "c")]
+    assert merge_word("abcab", merges, 0.0, random.Random(0)) == ["abc", "ab"]
+    assert merge_word("abcab", merges, 1.0, random.Random(0)) == list("abcab")
+
+
+def test_a_pair_is_overlooked_as_often_as_asked():
+    """Of one merge, so that it is overlooked once at most."""
+    chance = random.Random(0)
+    cuts = Counter(tuple(merge_word("ab", [("a", "b")], 0.3, chance)) for _ in range(5_000))
+    assert cuts[("a", "b")] / cuts.total() == pytest.approx(0.3, abs=0.03)
+
+
+def test_what_was_overlooked_can_be_joined_after_another_join():
+    """Chance is asked anew before every join: both orders lead to the whole word."""
+    merges = [("a", "b"), ("c", "d"), ("ab", "cd")]
+    chance = random.Random(0)
+    cuts = Counter("|".join(merge_word("abcd", merges, 0.5, chance)) for _ in range(4_000))
+    assert set(cuts) == {"abcd", "ab|cd", "ab|c|d", "a|b|cd", "a|b|c|d"}
+    # All at once is the only way to stop: 1/4 at the start, of two pairs.
+    assert cuts["a|b|c|d"] / cuts.total() == pytest.approx(0.25, abs=0.03)
+
+
+def test_the_same_chance_gives_the_same_cut():
+    merges = [("a", "b"), ("ab", "c"), ("b", "c")]
+    first, second = (
+        [merge_word("abcabc", merges, 0.4, random.Random(7)) for _ in range(5)] for _ in range(2)
+    )
+    assert first == second
+    assert all("".join(cut) == "abcabc" for cut in first)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.1])
+def test_a_share_that_is_none_is_refused(dropout):
+    with pytest.raises(ValueError, match=r"dropout=.* must be from 0 to 1"):
+        merge_word("ab", [("a", "b")], dropout)

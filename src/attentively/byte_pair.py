@@ -5,6 +5,7 @@ Gage (1994), who compressed data so. The models of the package use the fast form
 ``vocabulary.BPETokenizer``.
 """
 
+import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -64,15 +65,30 @@ def join(pieces: Iterable[str], pair: Pair) -> list[str]:
     return joined
 
 
-def merge_word(word: str, merges: Iterable[Pair] | Mapping[Pair, int]) -> list[str]:
+def merge_word(
+    word: str,
+    merges: Iterable[Pair] | Mapping[Pair, int],
+    dropout: float = 0.0,
+    generator: random.Random | None = None,
+) -> list[str]:
     """Return the pieces of `word`: of the pairs it holds the one learned first is joined, until
     none is left.
 
-    `merges` are as learned, or the rank of each pair, which saves time over many words.
+    `merges` are as learned, or the rank of each pair, which saves time over many words. With
+    `dropout`, each pair is overlooked with that probability, anew before every join, so that a
+    word is cut in many ways: Provilkov, Emelianenko & Voita (2020),
+    https://arxiv.org/abs/1910.13267, section 3. The chance is drawn from `generator`.
     """
+    if not 0 <= dropout <= 1:
+        raise ValueError(f"dropout={dropout} must be from 0 to 1")
     rank = merges if isinstance(merges, Mapping) else {p: place for place, p in enumerate(merges)}
+    draw = (generator or random).random
     pieces = list(word)
-    while known := [(rank[pair], at) for at, pair in enumerate(pairwise(pieces)) if pair in rank]:
+    while known := [
+        (rank[pair], at)
+        for at, pair in enumerate(pairwise(pieces))
+        if pair in rank and (not dropout or draw() >= dropout)
+    ]:
         _, at = min(known)
         pieces[at : at + 2] = ["".join(pieces[at : at + 2])]
     return pieces

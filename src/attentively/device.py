@@ -1,10 +1,14 @@
 """Which device to compute on: the best at hand, unless the environment says otherwise."""
 
+import contextlib
 import os
+import re
+from pathlib import Path
 
 import torch
 
 VARIABLE = "ATTENTIVELY_DEVICE"
+_RESET, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
 def best() -> torch.device:
@@ -44,6 +48,28 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(
         words in str(error) for words in ("can't allocate memory", "out of memory")
     )
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Let `peak_memory_mib` count from now on, where the system can."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    elif _RESET.exists():
+        with contextlib.suppress(OSError):  # a system may forbid it: then the peak is of all time
+            _RESET.write_text("5")
+
+
+def peak_memory_mib(device: torch.device) -> int | None:
+    """Return the most memory held since `reset_peak_memory`, in MiB; None where nobody counts.
+
+    Of a GPU what PyTorch took there; of a CPU what the whole process held, on Linux.
+    """
+    if device.type == "cuda":
+        return round(torch.cuda.max_memory_allocated(device) / 2**20)
+    if device.type == "cpu" and _STATUS.exists():
+        found = re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text(encoding="ascii"))
+        return None if found is None else round(int(found[1]) / 2**10)
+    return None
 
 
 def random_state(device: torch.device) -> dict[str, torch.Tensor]:

@@ -212,6 +212,11 @@ class BPETokenizer:
         learned = json.loads(self._tokenizer.to_str())["model"]["merges"]
         return [(first, second) for first, second in learned]
 
+    def ids(self, pieces: Iterable[str]) -> list[int]:
+        """Return the id of each piece, ``UNK_ID`` for one that is not listed."""
+        found = (self._tokenizer.token_to_id(piece) for piece in pieces)
+        return [UNK_ID if index is None else index for index in found]
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the piece of each id; raises `ValueError` for an id out of range."""
         pieces = []

@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from attentively import experiments
+from attentively.experiments.ladder import RUNGS
+from attentively.experiments.real_ladder import table
 
 app = typer.Typer(add_completion=False)
 NAMES = ", ".join(sorted(experiments.EXPERIMENTS))
@@ -13,7 +15,8 @@ NAMES = ", ".join(sorted(experiments.EXPERIMENTS))
 
 @app.command(
     epilog="Examples:\n\nattentively experiment bottleneck --quick\n\n"
-    "attentively experiment bottleneck --seeds 5"
+    "attentively experiment bottleneck --seeds 5\n\n"
+    "attentively experiment ladder --data multi30k-en-de --rungs additive,transformer --seeds 1"
 )
 def experiment(
     name: Annotated[str, typer.Argument(help=f"One of: {NAMES}.")],
@@ -24,12 +27,32 @@ def experiment(
         typer.Option(help="Results file [book/results/NAME.json; runs/NAME-quick.json if quick]."),
     ] = None,
     runs: Annotated[Path, typer.Option(help="Folder for checkpoints.")] = Path("runs"),
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the ladder: sentence pairs to train on instead of the toy language, such as "
+            "multi30k-en-de, multi30k-de-en, tatoeba-en-fr, or files of yours."
+        ),
+    ] = None,
+    rungs: Annotated[
+        str | None,
+        typer.Option(help=f"Of the ladder on such data: some of {','.join(RUNGS)}."),
+    ] = None,
+    shipped: Annotated[
+        bool,
+        typer.Option(
+            "--shipped", help="Of the ladder on such data: score the shipped models, train none."
+        ),
+    ] = False,
 ) -> None:
     """Run an experiment and write its results; one that was stopped goes on."""
-    chosen = experiments.find(name)
-    label = f"{name}-quick" if quick else name
+    chosen = experiments.find(name, data, rungs and rungs.split(","), shipped)
+    label = name if data is None else f"{name}-{Path(data).stem}"
+    label += "-quick" * quick
     if output is None:
         output = (runs if quick else Path("book/results")) / f"{label}.json"
     print(chosen.question)
     content = experiments.run(chosen, output, runs / label, seeds=seeds, quick=quick)
     print(f"{len(content['rows'])} rows in {output}")
+    if data is not None:
+        print(table(content["rows"]))

@@ -1,5 +1,7 @@
 """Comparisons too long for a page: each runs by name, resumes, and writes one results file."""
 
+from collections.abc import Sequence
+
 from attentively.experiments import (
     background,
     bottleneck,
@@ -16,6 +18,7 @@ from attentively.experiments import (
     norms,
     positions,
     pretraining,
+    real_ladder,
     recall,
     recipe,
     savings,
@@ -57,13 +60,25 @@ EXPERIMENTS = {
 }
 
 
-def find(name: str) -> Experiment:
-    """Return the experiment called `name`; an unknown name lists those there are."""
+def find(
+    name: str, data: str | None = None, rungs: Sequence[str] | None = None, shipped: bool = False
+) -> Experiment:
+    """Return the experiment called `name`; an unknown name lists those there are.
+
+    The ladder also runs on the `data` of a corpus, with some of its `rungs`, or with the
+    `shipped` models; another experiment with any of these raises `ValueError`.
+    """
     if name not in EXPERIMENTS:
         raise ValueError(
             f"no experiment is called {name!r}; there are {', '.join(sorted(EXPERIMENTS))}"
         )
-    return EXPERIMENTS[name]
+    if data is None and not rungs and not shipped:
+        return EXPERIMENTS[name]
+    if name != "ladder":
+        raise ValueError(f"data, rungs and shipped go with the experiment ladder, not {name}")
+    if data is None:
+        raise ValueError("rungs and shipped go with --data: the toy language's ladder has neither")
+    return real_ladder.experiment(data, rungs or ladder.RUNGS, shipped)
 
 
 __all__ = ["EXPERIMENTS", "Experiment", "find", "run"]

@@ -28,6 +28,10 @@ class Experiment:
     measure: Callable[..., Row]
     """Called as ``measure(**condition, seed=..., quick=..., directory=...)``; returns the
     numbers. In the directory a training may leave its checkpoints, to go on if it is stopped."""
+    options: str = ""
+    """What the command says besides the name, such as ``--data multi30k-en-de``."""
+    listed: bool = False
+    """Whether the file is a plain list of rows, each of which says how it was made."""
 
 
 def run(
@@ -43,20 +47,26 @@ def run(
     Each run has a folder of its own in `runs` for its checkpoints.
 
     The file holds the rows (condition, seed, seconds, numbers), the command that makes it, the
-    versions and the device. A run that was stopped goes on where it was. Raises `ValueError` if
-    `output` is of another experiment, of the other of quick and full, or of other versions.
+    versions and the device; where the experiment is `listed`, each row does. A run that was
+    stopped goes on where it was. Raises `ValueError` if `output` is of another experiment, of the
+    other of quick and full, or of other versions.
     """
     check_at_least_one(seeds=seeds)
     output = Path(output)
     heading = {
         "experiment": experiment.name,
         "question": experiment.question,
-        "command": f"attentively experiment {experiment.name}{' --quick' * quick} --seeds {seeds}",
+        "command": " ".join(
+            ["attentively experiment", experiment.name]
+            + [experiment.options] * bool(experiment.options)
+            + ["--quick"] * quick
+            + [f"--seeds {seeds}"]
+        ),
         "quick": quick,
         "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
         "device": device.describe(device.best()),
     }
-    rows = _finished_rows(output, Path(runs), heading)
+    rows = _finished_rows(output, Path(runs), heading, experiment.listed)
     wanted = [(condition, seed) for seed in range(seeds) for condition in experiment.conditions]
     missing = [
         (condition, seed)
@@ -71,26 +81,39 @@ def run(
             directory = Path(runs) / label
             numbers = experiment.measure(**condition, seed=seed, quick=quick, directory=directory)
             seconds = round(time.monotonic() - started, 1)
-            rows.append({**condition, "seed": seed, "seconds": seconds, **numbers})
-            content = {**heading, "rows": rows}
-            with replacing(output) as temporary:
-                text = json.dumps(content, indent=1, ensure_ascii=False)
-                temporary.write_text(text + "\n", encoding="utf-8")
+            row = {**condition, "seed": seed, "seconds": seconds, **numbers}
+            rows.append({**row, **_of_each_row(heading)} if experiment.listed else row)
+            _write(output, rows if experiment.listed else {**heading, "rows": rows})
             bar.update()
     return {**heading, "rows": rows}
 
 
-def _finished_rows(output: Path, runs: Path, heading: Row) -> list[Row]:
+def _of_each_row(heading: Row) -> Row:
+    """Return what a row of a plain list says of how it was made."""
+    return {key: heading[key] for key in ("experiment", "command", "quick", "versions", "device")}
+
+
+def _write(output: Path, content: Any) -> None:
+    with replacing(output) as temporary:
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _finished_rows(output: Path, runs: Path, heading: Row, listed: bool) -> list[Row]:
     if not output.exists():
         return []
     try:
         content = json.loads(output.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ValueError(f"{output} is not a results file: {error}") from None
-    for key in ("experiment", "quick", "versions"):
-        if content.get(key) != heading[key]:
-            raise ValueError(
-                f"{output} holds rows of {key} {content.get(key)!r}, not {heading[key]!r}: "
-                f"move it away, and {runs}/ with its trainings too, to start anew"
-            )
-    return content["rows"]
+    if isinstance(content, list) != listed:
+        raise ValueError(f"{output} is no results file of {heading['experiment']!r}")
+    for said in content if listed else [content]:
+        for key in ("experiment", "quick", "versions"):
+            if said.get(key) != heading[key]:
+                raise ValueError(
+                    f"{output} holds rows of {key} {said.get(key)!r}, not {heading[key]!r}: "
+                    f"move it away, and {runs}/ with its trainings too, to start anew"
+                )
+    rows: list[Row] = content if listed else content["rows"]
+    return rows

@@ -1,0 +1,414 @@
+"""The ladder on real sentences: the same rungs, trained alike on a corpus of sentence pairs.
+
+Every rung gets the same subwords, the same batches, the same number of updates, the same optimizer
+and the same learning rate; it has one table of vectors for source, target and output, and about
+as many numbers as the others. The test split is read once, at the end: which checkpoint to take
+and how to weigh length is settled on the validation split.
+"""
+
+import math
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import sacrebleu
+import torch
+
+import attentively
+from attentively import checkpoints, device
+from attentively.checkpoints import Checkpoint
+from attentively.data import corpora
+from attentively.data.batches import Batch, collate, encode_pairs, shuffled
+from attentively.data.pairs import Pair
+from attentively.data.subword_dropout import CutAnew
+from attentively.evaluation import Evaluation, evaluate
+from attentively.experiments.ladder import BEAM_SIZES, RUNGS
+from attentively.experiments.runner import Experiment, Row
+from attentively.experiments.scores import seconds_per_step
+from attentively.protocol import EncoderDecoder
+from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.tasks import teacher_forced_loss
+from attentively.training import Trainer, TrainingConfig
+from attentively.transformer import Transformer, TransformerConfig
+from attentively.vocabulary import BPETokenizer
+
+LENGTH_PENALTIES = (0.6, 1.0, 1.4)
+"""Tried on the validation split with the beam."""
+SHAPE = {"d_model": 128, "num_heads": 4, "d_ff": 256, "num_layers": 4}
+"""Of the Transformer."""
+PREFIX = "ladder"
+SHIPPED = {rung: f"{PREFIX}-{rung}" for rung in RUNGS} | {
+    "transformer": "tatoeba-en-fr-transformer"
+}
+"""The shipped checkpoint of each rung, of `SHIPPED_DATA`."""
+SHIPPED_DATA = "tatoeba-en-fr"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all rungs have in common on one corpus."""
+
+    vocabulary_size: int = 5_000
+    """Subwords, joint for both sides."""
+    steps: int = 7_000
+    tokens_per_batch: int = 2_048
+    learning_rate: float = 3e-3
+    warm_up_steps: int = 1_000
+    dropout: float = 0.1
+    subword_dropout: float = 0.0
+    """Share of the merges that are overlooked in training."""
+    validate_every: int = 250
+    lengths: tuple[int, ...] = (4, 6, 8, 11)
+    """The most source words of each group of sentences but the last."""
+
+    def training(self, seed: int, quick: bool) -> TrainingConfig:
+        """Return how every rung is trained."""
+        return TrainingConfig(
+            steps=10 if quick else self.steps,
+            tokens_per_batch=512 if quick else self.tokens_per_batch,
+            learning_rate=self.learning_rate,
+            schedule="inverse_square_root",
+            warm_up_steps=2 if quick else self.warm_up_steps,
+            beta2=0.98,
+            epsilon=1e-9,
+            label_smoothing=0.1,
+            average_last=2 if quick else 10,
+            validate_every=5 if quick else self.validate_every,
+            seed=seed,
+        )
+
+
+_CAPTIONS = Plan(
+    vocabulary_size=10_000,
+    steps=8_000,
+    tokens_per_batch=4_096,
+    learning_rate=5e-3,
+    warm_up_steps=2_000,
+    dropout=0.3,
+    subword_dropout=0.1,
+    lengths=(8, 11, 14, 18),
+)
+PLANS = {"multi30k-en-de": _CAPTIONS, "multi30k-de-en": _CAPTIONS}
+"""The plans of corpora that have one of their own; the others get a `Plan` as it is."""
+
+
+def plan_for(data: str) -> Plan:
+    """Return what all rungs have in common on a corpus."""
+    return PLANS.get(data, Plan())
+
+
+@cache
+def _pairs(data: str, split: str, quick: bool) -> list[Pair]:
+    found = list(corpora.find(data, "pairs").load(split))
+    return found[: 400 if split == "train" else 5] if quick else found
+
+
+@cache
+def _tokenizer(data: str, quick: bool) -> BPETokenizer:
+    pairs = _pairs(data, "train", quick)
+    sides = [[pair.src for pair in pairs], [pair.tgt for pair in pairs]]
+    size = 300 if quick else plan_for(data).vocabulary_size
+    return BPETokenizer.train((text for side in sides for text in side), size)
+
+
+def new_model(rung: str, vocabulary_size: int, dropout: float, seed: int) -> EncoderDecoder:
+    """Return the untrained model of a rung; an unknown rung raises `ValueError`.
+
+    A Luong decoder reads no context, which saves it numbers: so it gets wider states.
+    """
+    torch.manual_seed(seed)
+    common: dict[str, Any] = {
+        "src_vocab_size": vocabulary_size,
+        "tgt_vocab_size": vocabulary_size,
+        "dropout": dropout,
+        "share_embeddings": True,
+    }
+    common_recurrent = {**common, "embedding_dim": 128, "attention": rung}
+    recurrent: Callable[..., Any] = partial(Seq2SeqConfig, **common_recurrent)
+    match rung:
+        case "transformer":
+            sizes: dict[str, Any] = {**SHAPE, **common}
+            return Transformer(TransformerConfig(**sizes))
+        case "fixed" | "additive":
+            return Seq2Seq(recurrent(encoder_dim=160, decoder_dim=320, attention_dim=160))
+        case "dot" | "general" | "concat":
+            return Seq2Seq(
+                recurrent(decoder="luong", encoder_dim=192, decoder_dim=384, attention_dim=192)
+            )
+    raise ValueError(f"rung={rung!r} is unknown: choose of {', '.join(RUNGS)}")
+
+
+def train(
+    rung: str, data: str, seed: int, quick: bool, directory: Path, progress: bool = True
+) -> Checkpoint:
+    """Return a rung's best model, its numbers rounded to 16 bits as a shipped one's are.
+
+    A run that `directory` holds goes on, or is taken as it is if it has ended.
+    """
+    plan, tokenizer = plan_for(data), _tokenizer(data, quick)
+    pairs, validation = (_pairs(data, split, quick) for split in ("train", "validation"))
+    examples: Sequence[Any] = encode_pairs(pairs, tokenizer, tokenizer)
+    if plan.subword_dropout:
+        examples = CutAnew(pairs, tokenizer, plan.subword_dropout)
+    model = new_model(rung, len(tokenizer), plan.dropout, seed)
+    config = plan.training(seed, quick)
+    corpus = corpora.find(data, "pairs")
+    provenance = {
+        "command": f"attentively experiment ladder --data {data} --rungs {rung}",
+        "data": corpus.name,
+        "data_licence": corpus.licence,
+        "attribution": corpus.attribution,
+        "training_examples": len(examples),
+        "parameters": _count(model),
+        "plan": asdict(plan),
+        "training": config.to_dict(),
+        "device": device.describe(device.best()),
+        "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
+    }
+    checkpoint = Checkpoint(model, tokenizer, tokenizer, provenance)
+    trainer = Trainer(
+        checkpoint,
+        examples,
+        encode_pairs(validation, tokenizer, tokenizer),
+        config,
+        directory,
+        progress,
+    )
+    trainer.fit(resume=(directory / "last.safetensors").exists())
+    rounded = directory / "rounded.safetensors"
+    best = checkpoints.load(directory / "best.safetensors")
+    checkpoint = Checkpoint(best.model, tokenizer, tokenizer, best.provenance)
+    checkpoints.save(checkpoint, rounded, half_precision=True)
+    return checkpoints.load(rounded)
+
+
+def measure(
+    rung: str,
+    decoding: str,
+    seed: int,
+    quick: bool,
+    directory: Path,
+    data: str,
+    shipped: bool = False,
+) -> Row:
+    """Train a rung, or take it as it was trained or as it ships; score it on the test split."""
+    if shipped:
+        checkpoint = checkpoints.load_pretrained(SHIPPED[rung])
+    else:
+        checkpoint = train(rung, data, seed, quick, directory.parent / f"{rung}-seed{seed}")
+    checkpoint.model.to(device.best()).eval()
+    beam_size = BEAM_SIZES[decoding]
+    penalty = None
+    if beam_size > 1:
+        penalty = best_penalty(checkpoint, _pairs(data, "validation", quick), beam_size)
+    pairs = _pairs(data, "test", quick)
+    found = evaluate(checkpoint, pairs, beam_size, 1.0 if penalty is None else penalty)
+    said = checkpoint.provenance
+    return {
+        "data": data,
+        "parameters": _count(checkpoint.model),
+        "training_steps": said["training"]["steps"],
+        "tokens_per_batch": said["training"]["tokens_per_batch"],
+        "training_seconds": round(said["seconds"]),
+        "training_device": said["device"],
+        "checkpoint": SHIPPED[rung] if shipped else None,
+        **_costs_apart(rung, data, quick),
+        "beam_size": beam_size,
+        "length_penalty": penalty,
+        "perplexity": round(found.perplexity, 3),
+        **scores(found.translations, found.references, language=data.rpartition("-")[2]),
+        "exact_match": round(found.exact_match, 4),
+        "sentences": found.sentences,
+        "by_length": by_length(found, plan_for(data).lengths),
+    }
+
+
+def best_penalty(checkpoint: Checkpoint, pairs: Sequence[Pair], beam_size: int) -> float:
+    """Return the length penalty with which a beam search of `pairs` has the highest BLEU."""
+    tried = {
+        penalty: evaluate(checkpoint, pairs, beam_size, penalty).sacrebleu
+        for penalty in LENGTH_PENALTIES
+    }
+    return max(tried, key=lambda penalty: tried[penalty])
+
+
+def scores(translations: Sequence[str], references: Sequence[Sequence[str]], language: str) -> Row:
+    """Return BLEU in three ways and chrF, by sacreBLEU, each with its signature.
+
+    Cased on plain text; lowercased on plain text; and lowercased on text that was cut into words
+    before, by Moses' rules for `language`, as papers on Multi30k report it.
+    """
+    columns = _columns(references)
+    cased, lowercased = sacrebleu.BLEU(), sacrebleu.BLEU(lowercase=True)
+    before = sacrebleu.BLEU(tokenize="none", force=True)
+    characters = sacrebleu.CHRF()
+    cut = partial(_tokenised, language=language)
+    found = {
+        "bleu": cased.corpus_score(translations, columns).score,
+        "bleu_lowercased": lowercased.corpus_score(translations, columns).score,
+        "bleu_tokenised": before.corpus_score(
+            [cut(text) for text in translations],
+            _columns([[cut(text) for text in row] for row in references]),
+        ).score,
+        "chrf": characters.corpus_score(translations, columns).score,
+    }
+    return {name: round(score, 2) for name, score in found.items()} | {
+        "signature": str(cased.get_signature()),
+        "signature_lowercased": str(lowercased.get_signature()),
+        "signature_tokenised": str(before.get_signature()),
+        "chrf_signature": str(characters.get_signature()),
+    }
+
+
+def _columns(references: Sequence[Sequence[str]]) -> list[Any]:
+    """Return the first reference of every sentence, the second, and so on, as sacreBLEU asks.
+
+    None stands where a sentence has no more.
+    """
+    most = max(len(row) for row in references)
+    return [[row[i] if i < len(row) else None for row in references] for i in range(most)]
+
+
+def _tokenised(text: str, language: str) -> str:
+    """Lowercase, and put spaces between words and marks by Moses' rules."""
+    normalise, cut = _moses(language if language in ("de", "en", "es", "fr") else "en")
+    return str(cut.tokenize(normalise.normalize(text.lower()), return_str=True, escape=False))
+
+
+@cache
+def _moses(language: str) -> tuple[Any, Any]:
+    try:
+        import sacremoses
+    except ModuleNotFoundError:
+        raise ValueError(
+            "the ladder on real sentences needs sacremoses: pip install sacremoses"
+        ) from None
+    return sacremoses.MosesPunctNormalizer(language), sacremoses.MosesTokenizer(language)
+
+
+def by_length(found: Evaluation, lengths: Sequence[int]) -> list[Row]:
+    """Return the scores of sentences of similar length; `lengths` are the most source words of
+    each group but the last. A group without a sentence is left out.
+    """
+    groups: list[list[int]] = [[] for _ in [*lengths, math.inf]]
+    words = [len(source.split()) for source in found.sources]
+    for index, number in enumerate(words):
+        groups[next(i for i, most in enumerate([*lengths, math.inf]) if number <= most)].append(
+            index
+        )
+    rows = []
+    for group in filter(None, groups):
+        said = [found.translations[index] for index in group]
+        references = [found.references[index] for index in group]
+        columns = _columns(references)
+        rows.append(
+            {
+                "from_words": min(words[index] for index in group),
+                "to_words": max(words[index] for index in group),
+                "mean_words": round(sum(words[index] for index in group) / len(group), 1),
+                "sentences": len(group),
+                "bleu": round(sacrebleu.BLEU().corpus_score(said, columns).score, 2),
+                "chrf": round(sacrebleu.CHRF().corpus_score(said, columns).score, 2),
+            }
+        )
+    return rows
+
+
+def costs(rung: str, data: str, quick: bool) -> Row:
+    """Return what a step of training takes in time, beside *dot*'s, and what memory."""
+    plan, tokenizer = plan_for(data), _tokenizer(data, quick)
+    examples = encode_pairs(_pairs(data, "train", quick), tokenizer, tokenizer)
+    sizes = [(len(example.src), len(example.tgt)) for example in examples]
+    tokens = 512 if quick else plan.tokens_per_batch
+    batches = shuffled(sizes, seed=0, epoch=0, batch_size=1, tokens_per_batch=tokens)
+    usual = sorted(batches, key=lambda batch: max(sizes[index] for index in batch))
+    batch = collate([examples[index] for index in usual[len(usual) // 2]])
+    model, dot = (new_model(name, len(tokenizer), plan.dropout, seed=0) for name in (rung, "dot"))
+    peak = _peak_memory(model, batch)
+    seconds, of_dot = seconds_per_step([model, dot], batch, repeats=1 if quick else 9)
+    return {
+        "seconds_per_step": round(seconds, 4),
+        "seconds_per_step_of_dot": round(of_dot, 4),
+        "peak_memory_mib": peak,
+    }
+
+
+def _peak_memory(model: EncoderDecoder, batch: Batch) -> int | None:
+    """Return the most memory that the process held in two updates."""
+    where = device.best()
+    model.to(where).train()
+    optimizer = torch.optim.Adam(model.parameters())
+    device.reset_peak_memory(where)
+    for _ in range(2):
+        optimizer.zero_grad(set_to_none=True)
+        teacher_forced_loss(model, batch.to(where), label_smoothing=0.1).backward()
+        optimizer.step()
+    return device.peak_memory_mib(where)
+
+
+@cache
+def _costs_apart(rung: str, data: str, quick: bool) -> Row:
+    """Return the costs as a process of its own finds them, which held nothing before."""
+    if quick:
+        return costs(rung, data, quick)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        return process.submit(costs, rung, data, quick).result()
+
+
+def _count(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def experiment(data: str, rungs: Sequence[str] = RUNGS, shipped: bool = False) -> Experiment:
+    """Return the ladder on a corpus of sentence pairs; `shipped` scores the shipped models.
+
+    Raises `ValueError` for an unknown corpus or rung, and for `shipped` with another corpus
+    than theirs.
+    """
+    corpora.find(data, "pairs")
+    for rung in rungs:
+        if rung not in RUNGS:
+            raise ValueError(f"rung={rung!r} is unknown: choose of {', '.join(RUNGS)}")
+    if shipped and data != SHIPPED_DATA:
+        raise ValueError(f"the shipped models are of {SHIPPED_DATA}, not of {data}")
+    options = [f"--data {data}"]
+    if tuple(rungs) != tuple(RUNGS):
+        options.append(f"--rungs {','.join(rungs)}")
+    return Experiment(
+        name="ladder",
+        question=f"What does each rung bring on the sentences of {data}?",
+        conditions=[
+            {"rung": rung, "decoding": decoding} for rung in rungs for decoding in BEAM_SIZES
+        ],
+        measure=partial(measure, data=data, shipped=shipped),
+        options=" ".join([*options, *["--shipped"] * shipped]),
+        listed=True,
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the main numbers, a line each: means over the seeds."""
+    lines = [
+        f"{'':12}{'':8}{'parameters':>12}{'perplexity':>12}{'BLEU':>7}{'lowercased':>12}{'chrF':>7}"
+        f"{'minutes':>9}{'step':>7}{'MiB':>7}"
+    ]
+    for rung, decoding in dict.fromkeys((row["rung"], row["decoding"]) for row in rows):
+        of_both = [row for row in rows if (row["rung"], row["decoding"]) == (rung, decoding)]
+        mean = partial(_mean, of_both)
+        memory = of_both[0]["peak_memory_mib"]
+        lines.append(
+            f"{rung:12}{decoding:8}{of_both[0]['parameters']:12,}{mean('perplexity'):12.3f}"
+            f"{mean('bleu'):7.2f}{mean('bleu_lowercased'):12.2f}{mean('chrf'):7.2f}"
+            f"{mean('training_seconds') / 60:9.1f}"
+            f"{mean('seconds_per_step') / mean('seconds_per_step_of_dot'):7.2f}"
+            f"{'-' if memory is None else memory:>7}"
+        )
+    return "\n".join([*lines, "step: time of a step of training, in dot's"])
+
+
+def _mean(rows: Sequence[Row], name: str) -> float:
+    return sum(row[name] for row in rows) / len(rows)

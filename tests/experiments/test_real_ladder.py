@@ -1,0 +1,186 @@
+"""The ladder on real sentences: one plan for all rungs, scores by sacreBLEU, resumed."""
+
+import json
+
+import pytest
+import sacrebleu
+import torch
+
+from attentively import checkpoints, device, experiments
+from attentively.data import toy
+from attentively.evaluation import Evaluation
+from attentively.experiments import real_ladder
+from attentively.experiments.ladder import RUNGS
+from attentively.experiments.runner import run
+from attentively.transformer import Transformer
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """A file of sentence pairs, which is a corpus."""
+    path = tmp_path / "some-fr.tsv"
+    pairs = toy.load("train", 900, clauses=(1,))
+    path.write_text("".join(f"{pair.src_text}\t{pair.tgt_text}\n" for pair in pairs))
+    return str(path)
+
+
+@pytest.mark.parametrize("data", ["multi30k-en-de", "tatoeba-en-fr"])
+def test_rungs_are_of_one_size_and_share_all_but_the_model(data):
+    plan = real_ladder.plan_for(data)
+    models = {
+        rung: real_ladder.new_model(rung, plan.vocabulary_size, plan.dropout, 0) for rung in RUNGS
+    }
+    sizes = {rung: sum(p.numel() for p in model.parameters()) for rung, model in models.items()}
+    assert max(sizes.values()) / min(sizes.values()) < 1.15
+    assert max(sizes.values()) <= 2_700_000
+    assert isinstance(models.pop("transformer"), Transformer)
+    assert {name: model.config.attention for name, model in models.items()} == {
+        name: name for name in RUNGS if name != "transformer"
+    }
+    with pytest.raises(ValueError, match="'lstm' is unknown: choose of fixed"):
+        real_ladder.new_model("lstm", 10, 0.1, 0)
+
+
+def test_the_published_recipe_is_the_plan_of_the_captions():
+    plan = real_ladder.plan_for("multi30k-de-en")
+    config = plan.training(seed=0, quick=False)
+    assert (config.steps, config.tokens_per_batch, config.warm_up_steps) == (8_000, 4_096, 2_000)
+    assert (config.learning_rate, config.label_smoothing, config.average_last) == (5e-3, 0.1, 10)
+    assert plan.dropout == 0.3
+
+
+def test_the_shipped_models_were_trained_by_the_plan():
+    plan = real_ladder.plan_for(real_ladder.SHIPPED_DATA)
+    names = [name for name in real_ladder.SHIPPED.values() if name in checkpoints.pretrained_names()]
+    assert "tatoeba-en-fr-transformer" in names
+    for name in names:
+        checkpoint = checkpoints.load_pretrained(name)
+        assert checkpoint.provenance["data"] == real_ladder.SHIPPED_DATA
+        assert checkpoint.provenance["training"] == plan.training(0, quick=False).to_dict()
+        assert checkpoint.model.config.dropout == plan.dropout
+        assert len(checkpoint.translator().src_tokenizer) == plan.vocabulary_size
+
+
+def test_quick_runs_every_step_and_is_resumed(corpus, tmp_path, monkeypatch):
+    ladder = experiments.find("ladder", corpus, ["dot", "transformer"])
+    output, runs = tmp_path / "rows.json", tmp_path / "runs"
+    rows = run(ladder, output, runs, seeds=1, quick=True, progress=False)["rows"]
+    assert json.loads(output.read_text()) == rows
+    asked = [(row["rung"], row["decoding"]) for row in rows]
+    assert asked == [
+        (rung, name) for rung in ("dot", "transformer") for name in ("greedy", "beam 5")
+    ]
+    for row in rows:
+        assert row["command"] == (
+            f"attentively experiment ladder --data {corpus} --rungs dot,transformer --quick "
+            "--seeds 1"
+        )
+        assert row["quick"] is True
+        assert row["training_steps"] == 10
+        assert sum(group["sentences"] for group in row["by_length"]) == row["sentences"] > 0
+        assert "case:lc" in row["signature_lowercased"]
+        assert "tok:none" in row["signature_tokenised"]
+        assert (row["length_penalty"] in real_ladder.LENGTH_PENALTIES) == (row["beam_size"] > 1)
+    assert rows[0]["perplexity"] == rows[1]["perplexity"] != rows[2]["perplexity"]
+
+    # A row that is lost is made again, from the training that is there.
+    monkeypatch.setattr(real_ladder.Trainer, "_update", None)
+    output.write_text(json.dumps(rows[:3]))
+    again = run(ladder, output, runs, seeds=1, quick=True, progress=False)["rows"]
+    assert again[3]["bleu"] == rows[3]["bleu"]
+    assert again[3]["perplexity"] == rows[3]["perplexity"]
+
+
+def test_what_does_not_go_together_is_refused(corpus):
+    with pytest.raises(ValueError, match="'lstm' is unknown"):
+        experiments.find("ladder", corpus, ["lstm"])
+    with pytest.raises(ValueError, match="go with the experiment ladder, not norms"):
+        experiments.find("norms", corpus)
+    with pytest.raises(ValueError, match="go with --data"):
+        experiments.find("ladder", rungs=["dot"])
+    with pytest.raises(ValueError, match="the shipped models are of tatoeba-en-fr, not of"):
+        experiments.find("ladder", corpus, shipped=True)
+    with pytest.raises(ValueError, match="no corpus is called 'multi40k'"):
+        experiments.find("ladder", "multi40k")
+
+
+# Scores
+
+
+def test_scores_are_sacrebleus_in_three_ways():
+    said = ["A man-made Dog runs, fast.", "Two people walk."]
+    right = [["a man-made dog runs, fast.", "The dog runs."], ["Two people walk ."]]
+    columns = [["a man-made dog runs, fast.", "Two people walk ."], ["The dog runs.", None]]
+    found = real_ladder.scores(said, right, "en")
+    cased = sacrebleu.corpus_bleu(said, columns).score
+    lowercased = sacrebleu.corpus_bleu(said, columns, lowercase=True).score
+    assert found["bleu"] == round(cased, 2) < found["bleu_lowercased"] == round(lowercased, 2)
+    assert found["bleu_tokenised"] == 100  # a space before the full stop is of no account
+    assert found["chrf"] == round(sacrebleu.corpus_chrf(said, columns).score, 2)
+
+
+def test_sentences_are_grouped_by_the_words_of_their_source():
+    sources = ["one", "one two three", "one two", "one two three four five", "one two three"]
+    nothing = dict.fromkeys(
+        ["bleu", "sacrebleu", "chrf", "sacrebleu_chrf", "exact_match", "perplexity"], 0.0
+    )
+    found = Evaluation(
+        sentences=5,
+        signature="",
+        chrf_signature="",
+        sources=sources,
+        translations=["a b c d e"] * 4 + ["f"],
+        references=[["a b c d e"]] * 5,
+        **nothing,
+    )
+    groups = real_ladder.by_length(found, (2, 4, 9, 30))
+    assert [(row["from_words"], row["to_words"], row["sentences"]) for row in groups] == [
+        (1, 2, 2),
+        (3, 3, 2),
+        (5, 5, 1),
+    ]
+    assert [row["mean_words"] for row in groups] == [1.5, 3.0, 5.0]
+    assert groups[0]["bleu"] == pytest.approx(100)
+    assert groups[1]["bleu"] < 80  # of its two, one is wrong
+
+
+def test_the_penalty_is_that_of_the_highest_bleu(monkeypatch):
+    tried = {0.6: 11.0, 1.0: 13.0, 1.4: 12.0}
+
+    class Found:
+        def __init__(self, penalty):
+            self.sacrebleu = tried[penalty]
+
+    monkeypatch.setattr(
+        real_ladder, "evaluate", lambda checkpoint, pairs, beam_size, penalty: Found(penalty)
+    )
+    checkpoint = checkpoints.load_pretrained("toy-fixed")
+    assert real_ladder.best_penalty(checkpoint, [], 5) == 1.0
+
+
+def test_the_table_shows_means_over_the_seeds(corpus, tmp_path):
+    ladder = experiments.find("ladder", corpus, ["fixed"])
+    rows = run(ladder, tmp_path / "r.json", tmp_path / "runs", 1, quick=True, progress=False)
+    row = rows["rows"][0] | {"bleu": 10.0, "chrf": 50.0}
+    shown = real_ladder.table([row, row | {"bleu": 20.0, "seed": 1}])
+    assert "15.00" in shown
+    assert "50.00" in shown
+    assert shown.count("fixed") == 1
+
+
+# Memory
+
+
+def test_the_peak_is_of_what_came_after_it_was_reset():
+    where = torch.device("cpu")
+    if device.peak_memory_mib(where) is None:
+        assert not device._STATUS.exists()
+        return
+    device.reset_peak_memory(where)
+    before = device.peak_memory_mib(where)
+    block = torch.ones(64 * 2**18)  # 64 MiB
+    assert 50 < device.peak_memory_mib(where) - before < 90
+    del block
+    assert device.peak_memory_mib(where) - before > 50  # it was held, and is a peak
+    device.reset_peak_memory(where)
+    assert device.peak_memory_mib(where) - before < 40
