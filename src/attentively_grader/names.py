@@ -1,0 +1,59 @@
+"""Which names a cell binds, and which it uses."""
+
+import ast
+from collections.abc import Iterator
+
+
+def tree_of(source: str) -> ast.Module | None:
+    """Return the parsed cell, or None if it is no Python."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def bound(source: str) -> set[str]:
+    """Return the names that a cell leaves behind at its top level."""
+    tree = tree_of(source)
+    return set() if tree is None else {name for node in tree.body for name in _bound(node)}
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+        return
+    if isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        return
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        for alias in node.names:
+            yield (alias.asname or alias.name).split(".")[0]
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    if isinstance(node, ast.ExceptHandler) and node.name:
+        yield node.name
+    for child in ast.iter_child_nodes(node):
+        yield from _bound(child)
+
+
+def used(source: str) -> set[str]:
+    """Return every name that a cell reads, also inside its functions."""
+    tree = tree_of(source)
+    if tree is None:
+        return set()
+    return {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def imported(source: str) -> set[str]:
+    """Return the top packages that a cell imports anywhere."""
+    tree = tree_of(source)
+    packages: set[str] = set()
+    for node in ast.walk(tree) if tree else ():
+        if isinstance(node, ast.Import):
+            packages |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            packages.add(node.module.split(".")[0])
+    return packages

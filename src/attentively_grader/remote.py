@@ -1,0 +1,215 @@
+"""What stands for the functions, classes and objects of the other end.
+
+A proxy can be called, asked for its attributes and items, and iterated over; what comes back is
+plain data or further proxies. A proxy equals nothing but itself, whatever its own `__eq__` would
+say, and no number can be made of it: so an object that claims to equal everything equals nothing.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from attentively_grader.plain import Node, plain_text
+from attentively_grader.wire import WireError
+
+if TYPE_CHECKING:
+    from attentively_grader.peer import Peer
+
+_SPECIAL = (
+    "__call__", "__len__", "__iter__", "__next__", "__getitem__", "__setitem__", "__delitem__",
+    "__contains__", "__str__", "__repr__", "__enter__", "__exit__", "__reversed__",
+)  # fmt: skip
+_OPERATORS = (
+    "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__matmul__",
+    "__truediv__", "__floordiv__", "__mod__", "__pow__", "__neg__", "__abs__", "__and__", "__or__",
+    "__xor__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",
+)  # fmt: skip
+_OWN = ("_peer", "_described")
+
+
+def describe_function(value: Any) -> dict[str, Node]:
+    """Return what a proxy of a function can say without asking."""
+    return {
+        "name": plain_text(getattr(value, "__name__", "function"), 200),
+        "qualname": plain_text(getattr(value, "__qualname__", "function"), 200),
+        "doc": plain_text(getattr(value, "__doc__", None) or "", 5000),
+    }
+
+
+def describe_class(value: type) -> dict[str, Node]:
+    """Return what a proxy of a class can say without asking."""
+    methods: set[str] = set()
+    for each in value.__mro__:
+        if each is not object and each.__module__ not in ("torch.nn.modules.module",):
+            methods |= {
+                name
+                for name, method in vars(each).items()
+                if name in (*_SPECIAL, *_OPERATORS)
+                or (not name.startswith("_") and callable(method))
+            }
+    return {**describe_function(value), "methods": sorted(methods)[:500]}
+
+
+class RemoteFunction:
+    """Stands for a function or method."""
+
+    def __init__(self, peer: "Peer", described: dict[str, Any]) -> None:
+        self._peer = peer
+        self.__name__ = str(described["name"])
+        self.__qualname__ = str(described["qualname"])
+        self.__doc__ = str(described["doc"]) or None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._peer.ask("call", self, args, kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        return lambda *args, **kwargs: self(instance, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._peer.ask("get", self, name)
+
+    def __repr__(self) -> str:
+        return f"<function {self.__qualname__}>"
+
+
+class RemoteType(type):
+    """The class of what stands for classes: calling one makes an object at the other end."""
+
+    _peer: "Peer"
+    _known: list[type] = []  # noqa: RUF012
+
+    def mro(cls) -> list[type]:
+        """Be a child of those classes that both ends know, as the other end says."""
+        found = super().mro()
+        known = vars(cls).get("_known", [])
+        return [*found[:-1], *(each for each in known if each not in found), object]
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        cls._constructed = True
+        return cls._peer.ask("call", cls, args, kwargs)
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__") or "_peer" not in vars(cls):
+            raise AttributeError(name)
+        return cls._peer.ask("get", cls, name)
+
+    def __repr__(cls) -> str:
+        return f"<class '{cls.__name__}'>"
+
+
+class RemoteObject(metaclass=RemoteType):
+    """Stands for an object of a class that only the other end has."""
+
+    _peer: "Peer"
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(self)._peer.ask("get", self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        type(self)._peer.ask("set", self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        type(self)._peer.ask("delete", self, name)
+
+    def __repr__(self) -> str:
+        return f"<an object of the class {type(self).__name__}>"
+
+
+def special(name: str) -> Callable[..., Any]:
+    """Return a special method that asks the other end."""
+    if name == "__repr__" or name == "__str__":
+
+        def method(self: Any, *args: Any) -> Any:
+            text = type(self)._peer.ask("method", self, name, args, {})
+            return text if type(text) is str else f"<an object of the class {type(self).__name__}>"
+
+    elif name in _OPERATORS:
+
+        def method(self: Any, *args: Any) -> Any:
+            others = [each for each in args if not isinstance(type(each), RemoteType)]
+            if others and (name == "__eq__" or not vars(type(self)).get("_constructed")):
+                return NotImplemented
+            return type(self)._peer.ask("method", self, name, args, {})
+
+    else:
+
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return type(self)._peer.ask("method", self, name, args, kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def class_namespace(peer: "Peer", described: dict[str, Any]) -> dict[str, Any]:
+    """Return what a class that stands for another has in it."""
+    names = described["methods"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise WireError("a class that came is malformed")
+    namespace: dict[str, Any] = {
+        "__module__": "notebook",
+        "__qualname__": str(described["qualname"]),
+        "__doc__": str(described["doc"]) or None,
+        "_peer": peer,
+        "_methods": frozenset(names),
+    }
+    for name in names:
+        if name in _SPECIAL or name in _OPERATORS:
+            namespace[name] = special(name)
+    if "__eq__" in namespace:
+        namespace["__hash__"] = object.__hash__
+    return namespace
+
+
+# What the end that has the real object does when it is asked
+
+
+def call(target: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function, a class or an object."""
+    return target(*args, **kwargs)
+
+
+def get(target: Any, name: str) -> Any:
+    """Return an attribute."""
+    return getattr(target, name)
+
+
+def method(target: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """Call a method."""
+    if name in _OPERATORS:
+        return getattr(type(target), name)(target, *args)
+    return getattr(target, name)(*args, **kwargs)
+
+
+def set_(target: Any, name: str, value: Any) -> None:
+    """Set an attribute."""
+    setattr(target, name, value)
+
+
+def delete(target: Any, name: str) -> None:
+    """Delete an attribute."""
+    delattr(target, name)
+
+
+def guarded(peer: "Peer", operation: Callable[..., Any]) -> Callable[..., Any]:
+    """Let the student's code do something to what it was given, and to nothing else."""
+
+    def ask(target: Any, *arguments: Any) -> Any:
+        name = peer.table.name_of(target)
+        entry = None if name is None else peer.table.entries[name]
+        if entry is None or not entry.mine or entry.kind not in ("handle", "module"):
+            raise WireError("the student's code asks for what it was not given")
+        if operation is not call:
+            attribute = arguments[0]
+            public = type(attribute) is str and not attribute.startswith("_")
+            if not (public or (operation is method and attribute in _SPECIAL)):
+                raise AttributeError(f"{attribute!r:.80}")
+            if callable(target) and hasattr(target, "__code__"):
+                raise AttributeError(f"{attribute!r:.80}")
+        return operation(target, *arguments)
+
+    return ask

@@ -1,0 +1,53 @@
+"""The student's process: it runs the cells, and answers what the examiner asks of their code.
+
+This is the side that is not trusted: whatever the student's code does to it, the examiner takes
+plain data from it and nothing else.
+"""
+
+import os
+import socket
+import sys
+from typing import Any
+
+from attentively_grader import remote
+from attentively_grader.graphs import Graph
+from attentively_grader.peer import Peer, Printed
+from attentively_grader.shell import _OWN, Shell
+from attentively_grader.wire import Gone, Wire
+
+
+def serve(connection: socket.socket) -> None:
+    """Run cells and answer calls until the examiner hangs up."""
+    peer = Peer(Wire(connection, 2**40), trusted=False, known_packages=frozenset())
+    shell = Shell(everywhere=True)
+    peer.hidden = (_OWN, os.path.dirname(os.__file__))
+
+    def begin(packages: list[str], most_text: int) -> None:
+        peer.translation.known_packages = frozenset(packages)
+        shell.outputs.most = most_text
+
+    def run(cell: str, source: str) -> tuple[list[Any], bool, Any]:
+        ran = shell.run(cell, source)
+        value = ran.value if type(ran.value) in (int, float) else None
+        return ran.outputs, ran.error is not None, value
+
+    def names(wanted: list[str]) -> dict[str, Any]:
+        return {name: shell.namespace[name] for name in wanted if name in shell.namespace}
+
+    peer.operations = {
+        "begin": begin,
+        "run": run,
+        "names": names,
+        "call": remote.call,
+        "get": remote.get,
+        "set": remote.set_,
+        "delete": remote.delete,
+        "method": remote.method,
+        "backward": Graph.backward,
+    }
+    sys.stdout = Printed(peer, "stdout", 2**22)
+    sys.stderr = Printed(peer, "stderr", 2**22)
+    try:
+        peer.serve()
+    except Gone:
+        return
