@@ -158,6 +158,7 @@ def environment() -> dict[str, str]:
         "HOME": HOME,
         "LANG": "C.UTF-8",
         "LOGNAME": "student",
+        "MALLOC_ARENA_MAX": "2",  # else every thread takes 64 MiB of the limit's address space
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "PAGER": "cat",

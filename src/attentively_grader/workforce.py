@@ -47,7 +47,8 @@ class Workforce:
 
         `importable` are the folders, besides Python's own, that notebooks import from; everything
         in them can be read by students' code. `preload` names modules to import beforehand,
-        besides those of `warm`. `student` and `examiner` are the functions that serve and examine, as ``module:function``.
+        besides those of `warm`. `student` and `examiner` are the functions that serve and examine,
+        as ``module:function``.
         """
         if workers < 1:
             raise ValueError(f"workers={workers}: at least one is needed")
