@@ -15,7 +15,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab serve release grade clean distclean
+.PHONY: help setup book test lab serve release grade bundle clean distclean
 
 help:
 	@echo "Attentively: from embeddings to the Transformer, built by hand."
@@ -26,6 +26,7 @@ help:
 	@echo "  make serve     the built book on localhost (PORT=$(PORT))"
 	@echo "  make release   solutions/ to exercises/: make the notebooks that students get"
 	@echo "  make grade     grade submitted/ into gradebook.db"
+	@echo "  make bundle    pack what a class is handed into dist/: exercises, package, one command"
 	@echo "  make clean     remove what was built; make distclean removes $(VENV) too"
 	@echo
 	@echo "The first of them also sets up $(VENV), once, with Python 3.11 or later."
@@ -66,6 +67,10 @@ release: $(READY)
 
 grade: $(READY)
 	$(RUN) -m attentively_grader
+
+# ARGS="08_additive_attention" packs that one alone
+bundle: $(READY)
+	$(RUN) tools/make_bundle.py $(ARGS)
 
 # Never touches work/, submitted/ or gradebook.db: those are people's answers and grades.
 clean:
