@@ -38,6 +38,10 @@ NO_SANDBOX = """\
 """
 
 
+class _Bar(tqdm):
+    monitor_interval = 0  # without a thread of its own, after which no process may fork
+
+
 @dataclass
 class _Task:
     """A submission that can be graded, and how far it is."""
@@ -97,16 +101,17 @@ class Coordinator:
         """Grade what has not been graded, and tell of each."""
         self._total = len(chosen)
         with ExitStack() as stack:
+            # Its process begins as a copy of this one, so before there are locks and threads.
+            self.pages = stack.enter_context(Pages(self.course.root))
             stack.enter_context(_alone(self.course))
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="grading-")))
             prepared = self._prepare(chosen, scratch)
             self.bar = stack.enter_context(
-                tqdm(total=len(chosen), unit="submission", disable=not sys.stderr.isatty())
+                _Bar(total=len(chosen), unit="submission", disable=not sys.stderr.isatty())
             )
             tasks = self._tasks(chosen, prepared)
             self.recorder = Recorder(self.course)
             stack.callback(self.recorder.close)
-            self.pages = stack.enter_context(Pages(self.course.root))
             waiting = [task for task in tasks if not self._is_done(task)]
             for task in [task for task in waiting if not task.missing]:
                 self._finish(task)

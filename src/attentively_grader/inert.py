@@ -10,8 +10,7 @@ import base64
 import binascii
 import html
 import re
-from collections.abc import Iterable, Mapping
-from html.parser import HTMLParser
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attentively_grader.submissions import without_surrogates
@@ -33,6 +32,9 @@ SILENT = {"script", "style", "title", "iframe", "noscript", "template", "xmp", "
 DEEPEST = 100
 ATTRIBUTES = {"align", "alt", "border", "colspan", "height", "open", "rowspan", "scope", "start"}
 ATTRIBUTES |= {"title", "width"}
+LONGEST_ATTRIBUTES = 10_000
+TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)([^<>]*)>")
+ATTRIBUTE = re.compile(r"([a-zA-Z][-\w]*)(?:\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+))?")
 CLASS = re.compile(r"dataframe|highlight|rendered_html|[a-z]{1,2}[0-9a-z]?")
 """What pandas and the colouring of code use; not what looks like a part of the page."""
 STYLE = re.compile(r"(color|font-weight|font-style|text-align):\s*[#\w.%]+")
@@ -47,67 +49,77 @@ ACTIVE = re.compile(
 )
 
 
-class _Whitelist(HTMLParser):
-    """Take HTML apart; put together what is allowed, each tag closed."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.written: list[str] = []
-        self.open: list[str] = []
-        self.silent: str | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if self.silent is None and tag in SILENT:
-            self.silent = tag
-        if self.silent is not None or tag not in TAGS or len(self.open) >= DEEPEST:
-            return
-        kept = [f' {name}="{html.escape(value or "")}"' for name, value in _attributes(tag, attrs)]
-        self.written.append(f"<{tag}{''.join(kept)}>")
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in SILENT:
-            self.handle_starttag(tag, attrs)
-            self.handle_endtag(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if self.silent is not None:
-            self.silent = None if tag == self.silent else self.silent
-        elif tag in self.open:
-            while self.open:
-                closed = self.open.pop()
-                self.written.append(f"</{closed}>")
-                if closed == tag:
-                    break
-
-    def handle_data(self, data: str) -> None:
-        if self.silent is None:
-            self.written.append(html.escape(data, quote=False))
-
-    def finished(self) -> str:
-        self.close()
-        return "".join([*self.written, *(f"</{tag}>" for tag in reversed(self.open))])
-
-
-def _attributes(tag: str, given: list[tuple[str, str | None]]) -> Iterable[tuple[str, str | None]]:
-    for name, value in given:
-        text = (value or "").strip()
-        if (
-            name in ATTRIBUTES
-            or (name == "href" and tag == "a" and LINK.match(text))
-            or (name == "src" and tag == "img" and PICTURE.fullmatch(text))
-            or (name == "class" and all(CLASS.fullmatch(each) for each in text.split()))
-            or (name == "style" and all(STYLE.fullmatch(s.strip()) for s in text.split(";") if s))
-        ):
-            yield name, value
-
-
 def clean_html(source: str) -> str:
-    """Return HTML without anything that acts, loads a page or leaves its place."""
-    parser = _Whitelist()
-    parser.feed(source)
-    return parser.finished()
+    """Return HTML without anything that acts, loads a page or leaves its place.
+
+    What is no tag of the list is text. Each piece is looked at once, so that no text takes long.
+    """
+    written: list[str] = []
+    opened: list[str] = []
+    silent: str | None = None
+    end = 0
+    source = _without_comments(source)
+    for found in TAG.finditer(source):
+        if silent is None:
+            written.append(_escaped(source[end : found.start()]))
+        end = found.end()
+        closes, tag = bool(found[1]), found[2].lower()
+        if silent is not None:
+            silent = None if closes and tag == silent else silent
+        elif tag in SILENT:
+            silent = None if closes else tag
+        elif closes and tag in opened:
+            while (last := opened.pop()) != tag:
+                written.append(f"</{last}>")
+            written.append(f"</{tag}>")
+        elif not closes and tag in TAGS and len(opened) < DEEPEST:
+            written.append(f"<{tag}{''.join(_attributes(tag, found[3]))}>")
+            if tag not in VOID:
+                opened.append(tag)
+    if silent is None:
+        written.append(_escaped(source[end:]))
+    return "".join([*written, *(f"</{tag}>" for tag in reversed(opened))])
+
+
+def _escaped(text: str) -> str:
+    return html.escape(html.unescape(text), quote=False)
+
+
+def _without_comments(source: str) -> str:
+    kept: list[str] = []
+    end = 0
+    while (start := source.find("<!--", end)) >= 0:
+        kept.append(source[end:start])
+        end = source.find("-->", start)
+        if end < 0:
+            return "".join(kept)
+        end += len("-->")
+    return "".join([*kept, source[end:]])
+
+
+def _attributes(tag: str, given: str) -> Iterator[str]:
+    """Yield those that are allowed, written anew."""
+    if len(given) > LONGEST_ATTRIBUTES and tag != "img":
+        return
+    seen: set[str] = set()
+    for found in ATTRIBUTE.finditer(given):
+        name = found[1].lower()
+        value = html.unescape((found[2] or "").strip("\"'")).strip()
+        if name not in seen and _allowed(tag, name, value):
+            seen.add(name)
+            yield f' {name}="{html.escape(value)}"'
+
+
+def _allowed(tag: str, name: str, value: str) -> bool:
+    if name == "href":
+        return tag == "a" and bool(LINK.match(value))
+    if name == "src":
+        return tag == "img" and bool(PICTURE.fullmatch(value))
+    if name == "class":
+        return all(CLASS.fullmatch(each) for each in value.split())
+    if name == "style":
+        return all(STYLE.fullmatch(each.strip()) for each in value.split(";") if each.strip())
+    return name in ATTRIBUTES
 
 
 def markdown(source: str) -> str:

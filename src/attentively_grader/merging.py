@@ -97,15 +97,14 @@ def _recognised(cells: Sequence[Mapping[str, Any]], submitted: Sequence[Cell]) -
 
 def _answered(cell: Mapping[str, Any], submitted: Cell) -> dict[str, Any]:
     """Return the instructor's cell, with the student's text where that is theirs to write."""
-    merged = _restored(cell)
     if is_answer(cell):
-        return _with_text(merged, submitted)
+        return _with_text(_instructors(cell), submitted)
     if is_marked(cell) or _same(cell, submitted):
-        merged["metadata"][OURS] = {"author": "instructor"}
-        return merged
-    if submitted.kind != cell["cell_type"]:
+        return _instructors(cell)
+    if submitted.kind == cell["cell_type"]:
+        merged = _with_text(_instructors(cell), submitted)
+    else:
         merged = _own(submitted) | {"id": cell["id"]}
-    merged = _with_text(merged, submitted)
     if cell["cell_type"] == "code":
         merged["metadata"][OURS]["original"] = cell["source"]
     return merged
@@ -133,12 +132,18 @@ def _own(submitted: Cell) -> dict[str, Any]:
     return _with_text(cell, submitted)
 
 
-def _restored(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cell of the instructor's that the submission lacks."""
+def _instructors(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy of a cell of the instructor's, as it stands in the source."""
     merged: dict[str, Any] = copy.deepcopy(dict(cell))
     if merged["cell_type"] == "code":
         merged |= {"execution_count": None, "outputs": []}
     merged["metadata"][OURS] = {"author": "instructor"}
+    return merged
+
+
+def _restored(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a cell of the instructor's that the submission lacks."""
+    merged = _instructors(cell)
     if not is_marked(cell):
         # The student has taken it out; but tests may need what it imports.
         merged["metadata"][OURS] = {"author": "student", "original": cell["source"], "absent": True}

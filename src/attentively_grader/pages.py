@@ -8,13 +8,15 @@ ended, and the page is missed without harm to the grades.
 import contextlib
 import multiprocessing
 import signal
+import sys
+import threading
 from collections import deque
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from attentively_grader.course import CourseError, Submission
+from attentively_grader.course import Course, CourseError, Submission
 
 SECONDS = 60.0
 FIRST_SECONDS = 180.0
@@ -35,6 +37,7 @@ class Pages:
         self._started = False
 
     def __enter__(self) -> Self:
+        self._begin()
         return self
 
     def __exit__(
@@ -82,11 +85,18 @@ class Pages:
             self.look(wait=True)
 
     def _begin(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._line, theirs = context.Pipe()
-        self._seconds = FIRST_SECONDS
-        self._process = context.Process(target=_serve, args=(self.root, theirs), daemon=True)
+        # A fork has imported all it needs, but only a process with one thread may fork.
+        alone = sys.platform == "linux" and threading.active_count() == 1
+        self._line, theirs = multiprocessing.Pipe()
+        arguments = (self.root, theirs, self._line if alone else None)
+        if alone:
+            context = multiprocessing.get_context("fork")
+            self._process = context.Process(target=_serve, args=arguments, daemon=True)
+        else:
+            new = multiprocessing.get_context("spawn")
+            self._process = new.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
+        self._seconds = FIRST_SECONDS
         theirs.close()
 
     def _miss(self, why: str) -> None:
@@ -103,18 +113,19 @@ class Pages:
         self._process = self._line = None
 
 
-def _serve(root: Path, line: Connection) -> None:
+def _serve(root: Path, line: Connection, other_end: Connection | None) -> None:
     """In the process: render what is asked for, and answer with what went wrong, or nothing."""
+    if other_end is not None:
+        other_end.close()  # or it would never be seen that the grading has ended
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    from attentively_grader.course import Course
     from attentively_grader.feedback import Renderer
 
     renderer: Renderer | None = None
-    with contextlib.suppress(EOFError):
+    with contextlib.suppress(EOFError, OSError):
         while True:
             submission = line.recv()
             try:

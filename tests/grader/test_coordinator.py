@@ -1,7 +1,7 @@
 """A class is graded: new work is run and recorded, the rest is left alone."""
 
 import pytest
-from grader.classroom import RIGHT_1, Classroom, Stub
+from grader.classroom import Classroom, Stub
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,173 @@
+"""What a student's code shows can do nothing in a browser, and honest outputs look as before."""
+
+import base64
+import time
+
+import nbformat
+import pytest
+
+from attentively_grader import inert
+
+HARMFUL = {
+    "script": "<script>alert(1)</script>",
+    "upper case": "<SCRIPT SRC=//x></SCRIPT>",
+    "unclosed script": "<script>alert(1)",
+    "event": "<img src=x onerror=alert(1)>",
+    "event behind a slash": "<img/src=x/onerror=alert(1)>",
+    "event in quotes": "<b title='x'onclick=alert(1)>b</b>",
+    "frame": "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    "link": "<a href='javascript:alert(1)'>x</a>",
+    "link in pieces": "<a href='java\tscript:alert(1)'>x</a>",
+    "link in entities": "<a href='&#106;avascript:alert(1)'>x</a>",
+    "page as data": "<a href='data:text/html,<script>alert(1)</script>'>x</a>",
+    "picture as page": "<img src='data:text/html;base64,AAAA'>",
+    "drawing": "<svg onload=alert(1)><script>alert(1)</script></svg>",
+    "mathematics": "<math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
+    "style": "<style>body {display: none}</style>",
+    "style of a tag": "<div style='position:fixed;top:0'>x</div>",
+    "style from the net": "<div style='color: url(//x)'>x</div>",
+    "class of the page": "<div class='panel-heading'>Score 100</div>",
+    "form": "<form action=//x><input name=password></form>",
+    "base": "<base href=//x>",
+    "refresh": "<meta http-equiv=refresh content='0;url=//x'>",
+    "object": "<object data=//x></object><embed src=//x>",
+    "comment": "<!--[if IE]><script>alert(1)</script><![endif]-->",
+    "template": "<template><img src=x onerror=alert(1)></template>",
+    "noscript": "<noscript><p title='</noscript><img src=x onerror=alert(1)>'></noscript>",
+    "closes the page": "</div></div></body></html><script>alert(1)</script>",
+    "id": "<a name=top id=notebook>x</a>",
+}
+FORBIDDEN = ("<script", "onerror", "onclick", "onload", "javascript:", "<iframe", "<svg", "<form")
+FORBIDDEN += ("<style", "<base", "<meta", "<object", "<embed", "data:text", "position", "url(")
+FORBIDDEN += ("panel-heading", "<math", "<template", "<noscript", "<!--", "</body", "id=", "name=")
+
+
+def without_text(html):
+    """Return the tags alone."""
+    return "".join(f"<{each.split('>')[0]}>" for each in html.split("<")[1:])
+
+
+@pytest.mark.parametrize("html", HARMFUL.values(), ids=HARMFUL)
+def test_html_that_acts_is_taken_out(html):
+    """Case 35."""
+    tags = without_text(inert.clean_html(f"<p>before</p>{html}<p>after</p>")).lower()
+    assert not [word for word in FORBIDDEN if word in tags]
+    assert "<p>" in tags
+
+
+def test_a_table_stays_a_table():
+    table = (
+        '<table border="1" class="dataframe"><thead><tr style="text-align: right"><th>a &lt; b</th>'
+        "</tr></thead><tbody><tr><td>1</td></tr></tbody></table>"
+    )
+    assert inert.clean_html(table) == table
+    assert inert.clean_html("<div><style scoped>.a {}</style>1 < 2</div>") == "<div>1 &lt; 2</div>"
+
+
+def test_what_is_opened_is_closed_and_no_more():
+    assert inert.clean_html("<b><i>x") == "<b><i>x</i></b>"
+    assert inert.clean_html("</div></div>x<br>") == "x<br>"
+    assert inert.clean_html("<b>" * 1000).count("<b>") == inert.DEEPEST
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        "<b>" * 80_000,
+        "<" * 250_000,
+        "<a " * 80_000,
+        "<!--" * 60_000,
+        "&" * 250_000,
+        "<a x='" * 40_000,
+    ],
+)
+def test_no_text_takes_for_ever(bomb):
+    started = time.monotonic()
+    inert.clean_html(bomb)
+    inert.markdown(bomb)
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "name", ["script", "event", "frame", "link", "drawing", "form", "page as data"]
+)
+def test_markdown_with_active_html_is_shown_as_text(name):
+    shown = inert.markdown(f"My answer\n\n{HARMFUL[name]}\n\n~~~~\ncode\n~~~~")
+    assert shown.startswith("*Active HTML is shown")
+    assert "~~~~~text\nMy answer" in shown
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Because $a < b$ and *c* > d.",
+        "a <b>bold</b> word<br>",
+        "<details>x</details>",
+        "on = 1, a<b",
+    ],
+)
+def test_plain_markdown_stays(source):
+    assert inert.markdown(source) == source
+
+
+PNG = base64.b64encode(b"\x89PNG").decode()
+
+
+def shown(**data):
+    return {"output_type": "display_data", "data": data, "metadata": {"x": "<script>"}}
+
+
+def test_known_kinds_of_output_stay_and_others_go():
+    data = {
+        "text/plain": "plain",
+        "text/html": "<b onclick=x>bold</b>",
+        "image/png": PNG,
+        "text/latex": "$a < b$",
+        "application/javascript": "alert(1)",
+        "application/vnd.jupyter.widget-view+json": {"a": 1},
+    }
+    (kept,) = inert.outputs([shown(**data)])
+    assert kept["metadata"] == {}
+    assert kept["data"] == {
+        "text/plain": "plain",
+        "text/html": "<b>bold</b>",
+        "image/png": PNG,
+        "text/latex": r"$a \lt  b$",
+    }
+
+
+def test_a_picture_is_a_picture():
+    assert inert.outputs([shown(**{"image/png": '"><script>alert(1)</script>'})]) == []
+    svg = "<svg onload=alert(1)></svg>"
+    (kept,) = inert.outputs([shown(**{"image/svg+xml": svg})])
+    assert kept["data"]["text/html"].startswith(
+        '<img alt="a drawing" src="data:image/svg+xml;base64'
+    )
+    assert "onload" not in kept["data"]["text/html"]
+
+
+ODD = [
+    {}, {"output_type": "stream"}, {"output_type": "stream", "text": 1, "name": "<b>"},
+    {"output_type": "error", "ename": None, "evalue": [1], "traceback": "x"},
+    {"output_type": "display_data", "data": []}, {"output_type": "update"},
+    {"output_type": "stream", "name": "stdout", "text": "\ud800\0\x1b[31m\u202e"},
+]  # fmt: skip
+
+
+def test_odd_outputs_become_valid_ones():
+    """Case 36: halves of characters, NUL, marks of direction."""
+    kept = inert.outputs(ODD)
+    cell = nbformat.v4.new_code_cell(outputs=nbformat.from_dict(kept))
+    nbformat.validate(nbformat.v4.new_notebook(cells=[cell]))
+    assert nbformat.writes(nbformat.v4.new_notebook(cells=[cell])).encode()
+
+
+def test_endless_output_is_cut():
+    """Case 34."""
+    (kept,) = inert.outputs([{"output_type": "stream", "name": "stdout", "text": "a" * 30_000_000}])
+    assert len(kept["text"]) < 2**20 + 100
+    assert kept["text"].endswith("... cut here ...")
+    many = [{"output_type": "stream", "name": "stdout", "text": "a" * 2**20}] * 100
+    kept = inert.outputs(many)
+    assert len(kept) == 25
+    assert "too many" in kept[-1]["text"]
