@@ -1,0 +1,83 @@
+"""Answers that read alike are found through renaming; what all have in common says nothing."""
+
+import pytest
+
+from attentively_grader.similarity import Alike, alike, fingerprints, tokens
+
+OWN = """
+def weights(scores, mask):
+    lowest = min(row for row in scores if row is not None)
+    shifted = [[value - lowest for value in row] for row in scores]
+    totals = {index: sum(row) * 3 + len(row) for index, row in enumerate(shifted)}
+    while totals and max(totals.values()) > 100:
+        totals = {index: total / 2 - 1 for index, total in totals.items()}
+    return [totals[index] if mask[index] else 0.0 for index in sorted(totals)]
+"""
+RENAMED = (
+    OWN.replace("totals", "xs")
+    .replace("shifted", "b")
+    .replace("lowest", "floor")
+    .replace("total", "x")
+    .replace("    while", "    # halve until small\n    while")
+)
+OTHER = """
+def weights(scores, mask):
+    import math
+    exponentials = []
+    for row in scores:
+        exponentials.append(tuple(math.exp(value) for value in row))
+    result = []
+    for keep, row in zip(mask, exponentials):
+        if not keep:
+            result.append(0.0)
+            continue
+        result.append(row[0] / sum(row) if sum(row) else 1.0)
+    assert len(result) == len(scores), "one for each"
+    return result
+"""
+GIVEN = "def weights(scores, mask):\n    raise NotImplementedError\n"
+
+
+def test_renaming_and_remarks_hide_nothing():
+    assert fingerprints(RENAMED) == fingerprints(OWN)
+    assert not fingerprints(OTHER) & fingerprints(OWN)
+
+
+def test_those_alike_are_named_and_others_are_not():
+    found = alike({"ada": OWN, "bo": OTHER, "cy": RENAMED}, GIVEN)
+    assert found == [Alike(("ada", "cy"), 1.0)]
+
+
+def test_groups_with_a_student_in_common_are_one():
+    half = OTHER + OWN  # has all of either
+    found = alike({"a": OTHER, "b": half, "c": OWN, "d": "x = 1"}, GIVEN)
+    assert found == [Alike(("a", "b", "c"), 1.0)]
+
+
+def test_what_much_of_the_class_has_is_no_sign():
+    answers = {f"student-{number}": OWN for number in range(8)}
+    assert alike(answers) == []
+    answers |= {f"other-{number}": f"{OTHER}\nx = {number}" for number in range(2)}
+    assert [group.students for group in alike(answers)] == [("other-0", "other-1")]
+
+
+def test_what_the_assignment_gives_is_no_sign():
+    assert alike({"ada": OWN, "bo": OWN}, given=OWN) == []
+
+
+def test_a_short_answer_tells_nothing():
+    short = "def f(x):\n    return x * 2 + 1\n"
+    assert alike({"ada": short, "bo": short}) == []
+
+
+def test_broken_code_is_read_all_the_same():
+    assert list(tokens("def f(:  # a remark\n x = 'open")) == [
+        *("def", "name", "(", ":", "name", "=", "string", "name")
+    ]
+    assert alike({"ada": OWN + "\n)))(", "bo": OWN + "\n'''"})
+
+
+@pytest.mark.parametrize("least", [0, 1.1])
+def test_a_share_that_is_none_is_refused(least):
+    with pytest.raises(ValueError, match="must be above 0"):
+        alike({}, least=least)
