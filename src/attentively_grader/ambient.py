@@ -8,7 +8,7 @@ one process.
 import contextlib
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,7 +23,8 @@ class RandomState:
     """The generators of random numbers, and how they were when a message last passed."""
 
     def __init__(self) -> None:
-        self._torch, self._numpy, self._python = b"", b"", ()
+        self._torch, self._numpy = b"", b""
+        self._python: tuple[Any, ...] = ()
 
     def changes(self, encoder: Encoder) -> Node:
         """Return what has changed since the last message."""
@@ -32,11 +33,11 @@ class RandomState:
         if state != self._torch:
             self._torch = state
             changed["torch"] = encoder.buffer(state)
-        name, keys, place, has, cached = np.random.get_state(legacy=True)  # type: ignore[misc]
-        numbers = keys.tobytes() + bytes(f"{place},{has},{cached!r}", "ascii")  # type: ignore
+        _, keys, place, has, cached = cast(tuple[Any, ...], np.random.get_state())
+        numbers = keys.tobytes() + bytes(f"{place},{has},{cached!r}", "ascii")
         if numbers != self._numpy:
             self._numpy = numbers
-            changed["numpy"] = [encoder.buffer(keys.tobytes()), place, has, cached]  # type: ignore
+            changed["numpy"] = [encoder.buffer(keys.tobytes()), place, has, cached]
         python = random.getstate()
         if python != self._python:
             self._python = python

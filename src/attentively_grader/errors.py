@@ -9,7 +9,7 @@ exception has a traceback that shows them.
 import builtins
 import traceback
 from types import CodeType, TracebackType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -25,7 +25,7 @@ class StudentError(Exception):
 
 _TORCH = {
     each.__name__: each
-    for each in (*vars(torch).values(), torch.linalg.LinAlgError)
+    for each in (*vars(torch).values(), cast(Any, torch.linalg).LinAlgError)
     if isinstance(each, type) and issubclass(each, Exception)
 }
 _REFUSED = (KeyboardInterrupt, GeneratorExit)
@@ -33,7 +33,7 @@ _REFUSED = (KeyboardInterrupt, GeneratorExit)
 
 
 def _class_of(name: object) -> type[BaseException] | None:
-    found = vars(builtins).get(name, _TORCH.get(name)) if isinstance(name, str) else None  # type: ignore[call-overload]
+    found = vars(builtins).get(name, _TORCH.get(name)) if isinstance(name, str) else None
     if not (isinstance(found, type) and issubclass(found, BaseException)):
         return None
     return None if issubclass(found, _REFUSED) else found

@@ -120,11 +120,7 @@ class _Examination:
         try:
             with self.peer.within(self._seconds()):
                 return self.peer.ask(operation, *arguments)
-        except WireError as error:
-            import os, traceback
-
-            if os.environ.get("DEBUG_WIRE"):
-                traceback.print_exc()
+        except WireError:
             return None
 
     def _seconds(self) -> float:
@@ -180,8 +176,6 @@ class _Examination:
         elif name in self.needed:
             self.students -= bound
             self._here(cell)
-        else:
-            self.students |= bound - names.bound("")
         outputs, failed, value = _checked(answer)
         if not _is_test(cell):
             return CellOutcome(name, outputs, failed)

@@ -72,6 +72,9 @@ class Peer:
 
     def _message(self, encoder: Encoder, message: Node, value: Any) -> Node:
         """Return a message with all that travels along."""
+        unused = self.table.unused()
+        if unused:
+            message["drop"] = unused
         if "do" in message:
             message["grad"] = torch.is_grad_enabled()
             modes = ambient.watchers() if self.trusted else []
@@ -83,9 +86,6 @@ class Peer:
         message["value"] = encoder.encode(value)
         message["define"] = encoder.definitions
         message["computed"] = encoder.computed_nodes
-        if self.table.dropped:
-            message["drop"] = self.table.dropped[:]
-            self.table.dropped.clear()
         changed = self.random.changes(encoder)
         if changed:
             message["random"] = changed
@@ -132,7 +132,7 @@ class Peer:
         return message, decoder
 
     def _leaf(self, node: Node, decoder: Decoder) -> Tensor:
-        if node[0] == "G":
+        if node[0] == "G" and decoder.question is not None:
             return decoder.question.computed[node[1]]
         value = decoder.decode(node)
         if not isinstance(value, Tensor):

@@ -12,7 +12,6 @@ question by theirs.
 """
 
 import collections
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -174,9 +173,12 @@ class Encoder:
             raise WireError(f"a tensor of layout {value.layout} on {value.device} is not plain")
         if value.numel() * value.element_size() > self._bytes_left:
             raise WireError("a tensor is too large")
-        value = value.resolve_conj().resolve_neg().contiguous()
-        raw = value.reshape(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b""
-        return [str(value.dtype)[6:], list(value.shape), self.buffer(raw)]
+        shape = list(value.shape)
+        value = value.resolve_conj().resolve_neg().reshape(-1)
+        if value.stride(0) != 1:
+            value = value.clone(memory_format=torch.contiguous_format)
+        raw = value.view(torch.uint8).numpy().tobytes() if value.numel() else b""
+        return [str(value.dtype)[6:], shape, self.buffer(raw)]
 
 
 def _tensor(encoder: Encoder, value: Tensor, depth: int) -> Node:

@@ -122,25 +122,24 @@ class RemoteObject(metaclass=RemoteType):
 
 def special(name: str) -> Callable[..., Any]:
     """Return a special method that asks the other end."""
-    if name == "__repr__" or name == "__str__":
 
-        def method(self: Any, *args: Any) -> Any:
-            text = type(self)._peer.ask("method", self, name, args, {})
-            return text if type(text) is str else f"<an object of the class {type(self).__name__}>"
+    def text(self: Any, *args: Any, **_: Any) -> Any:
+        found = type(self)._peer.ask("method", self, name, args, {})
+        return found if type(found) is str else f"<an object of the class {type(self).__name__}>"
 
+    def operator(self: Any, *args: Any, **_: Any) -> Any:
+        others = [each for each in args if not isinstance(type(each), RemoteType)]
+        if others and (name == "__eq__" or not vars(type(self)).get("_constructed")):
+            return NotImplemented
+        return type(self)._peer.ask("method", self, name, args, {})
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return type(self)._peer.ask("method", self, name, args, kwargs)
+
+    if name in ("__repr__", "__str__"):
+        method = text
     elif name in _OPERATORS:
-
-        def method(self: Any, *args: Any) -> Any:
-            others = [each for each in args if not isinstance(type(each), RemoteType)]
-            if others and (name == "__eq__" or not vars(type(self)).get("_constructed")):
-                return NotImplemented
-            return type(self)._peer.ask("method", self, name, args, {})
-
-    else:
-
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return type(self)._peer.ask("method", self, name, args, kwargs)
-
+        method = operator
     method.__name__ = name
     return method
 

@@ -13,10 +13,10 @@ handle   anything else: the other end can call it and ask for what it has
 The examiner's end forgets what nobody there uses any more, and says so with the next message.
 """
 
-import weakref
+import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,8 +38,10 @@ class Entry:
     kind: str
     mine: bool
     """Whether the real one is here."""
-    get: Callable[[], Any]
-    state: Any = field(default=None)
+    value: Any
+    lent: bool = False
+    """Whether it is forgotten once nobody here uses it; the other end is told."""
+    state: Any = None
     """How it was when a message last passed."""
 
 
@@ -51,7 +53,6 @@ class Table:
         self.entries: dict[int, Entry] = {}
         self.names: dict[int, int] = {}
         """By `id`."""
-        self.dropped: list[int] = []
         self._next = 0 if trusted else 1
 
     def add(self, value: Any, kind: str, name: int | None = None) -> Entry:
@@ -60,53 +61,58 @@ class Table:
         if name is None:
             name, self._next = self._next, self._next + 2
         shared = kind in ("tensor", "whole")
-        weak = (self.trusted and shared) or (not mine and not shared)
-        get: Callable[[], Any] = lambda: value  # noqa: E731
-        if weak:
-            key = id(value)
-            get = weakref.ref(value, lambda _: self._forget(name, key))
-        entry = Entry(name, kind, mine, get)
+        entry = Entry(name, kind, mine, value, self.trusted if shared else not mine)
         self.entries[name] = entry
         self.names[id(value)] = name
-        if weak:
-            del value  # or `get` of another entry would not be the only one that holds it
         return entry
 
     def name_of(self, value: Any) -> int | None:
         """Return the name of an object that is in the table."""
-        name = self.names.get(id(value))
-        return name if name is not None and self.entries[name].get() is value else None
+        return self.names.get(id(value))
 
     def value(self, name: Any) -> Any:
         """Return the object of a name; `KeyError` if there is none."""
-        value = self.entries[name].get()
-        if value is None:
-            raise KeyError(name)
-        return value
+        return self.entries[name].value
 
-    def _forget(self, name: int, key: int) -> None:
-        self.entries.pop(name, None)
-        if self.names.get(key) == name:
-            del self.names[key]
-        self.dropped.append(name)
+    def unused(self) -> list[int]:
+        """Forget what is lent and no more used here; return the names.
+
+        The ends take turns, so between this and the next message from the other end none of them
+        can be mentioned.
+        """
+        names: list[int] = []
+        more = True
+        while more:
+            found = [
+                entry.name
+                for entry in self.entries.values()
+                if entry.lent and sys.getrefcount(entry.value) <= _ALONE
+            ]
+            self.drop(found)
+            names += found
+            more = bool(found)
+        return names
 
     def drop(self, names: list[Any]) -> None:
         """Forget what the other end has forgotten."""
         for name in names:
-            entry = self.entries.get(name)
-            if entry is not None:
-                value = entry.get()
-                del self.entries[name]
-                if self.names.get(id(value)) == name:
-                    del self.names[id(value)]
+            entry = self.entries.pop(name, None)
+            if entry is not None and self.names.get(id(entry.value)) == name:
+                del self.names[id(entry.value)]
 
     def live(self) -> Iterator[tuple[Entry, Any]]:
         """Yield what has a state, and the object."""
         for entry in [*self.entries.values()]:
             if entry.kind != "handle":
-                value = entry.get()
-                if value is not None:
-                    yield entry, value
+                yield entry, entry.value
+
+
+def _references_of_the_table() -> int:
+    entries = {0: Entry(0, "handle", False, object(), True)}
+    return next(sys.getrefcount(entry.value) for entry in entries.values())
+
+
+_ALONE = _references_of_the_table()
 
 
 def same_numbers(one: Tensor | None, other: Tensor | None) -> bool:

@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from IPython.core.compilerop import CachingCompiler
 from IPython.core.displayhook import DisplayHook
@@ -93,20 +93,20 @@ class _Stream(io.TextIOBase):
 
 class _Publisher(DisplayPublisher):
     def publish(self, data: Any, metadata: Any = None, **_: Any) -> None:  # type: ignore[override]
-        self.shell.collected.add(
+        cast(Any, self.shell).collected.add(
             {"output_type": "display_data", "data": data, "metadata": metadata or {}},
             sum(len(str(each)) for each in data.values()) // 8,
         )
 
     def clear_output(self, wait: bool = False) -> None:
-        self.shell.collected.begin()
+        cast(Any, self.shell).collected.begin()
 
 
 class _Hook(DisplayHook):
     def __call__(self, result: Any = None) -> None:
         if result is None or self.quiet():
             return
-        self.shell.last_value = result
+        cast(Any, self.shell).last_value = result
         data, metadata = self.compute_format_data(result)
         self.update_user_ns(result)
         self.fill_exec_result(result)
@@ -202,7 +202,7 @@ class Shell:
         """Run a cell and return what came of it; nothing that it raises leaves here."""
         self.outputs.begin()
         self.shell.last_value = None
-        self.shell.compile.cell = cell
+        cast(Any, self.shell.compile).cell = cell
         with self.streams():
             try:
                 result = self.shell.run_cell(source, store_history=True)

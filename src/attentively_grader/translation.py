@@ -114,7 +114,7 @@ class Translation:
             if name is not None and name[0].split(".")[0] in self.known_packages:
                 return ["g", *name]
             return None
-        if isinstance(value, BaseException) or isinstance(value, nn.Module):
+        if isinstance(value, BaseException | nn.Module):
             return None
         name = by_name(kind)
         if name is None or name[0].split(".")[0] not in self.known_packages:
@@ -248,7 +248,7 @@ class Translation:
         if tag == "g":
             return self._named(*node[1:])
         if tag == "R":
-            return self._record(*node[1:3], [decoder._decode(each) for each in node[3]])
+            return self._record(node[1], node[2], [decoder._decode(each) for each in node[3]])
         if not self.peer.trusted:
             if tag == "m":
                 return __import__(node[1], fromlist=["_"])
@@ -338,9 +338,9 @@ class Translation:
         """Take over what has changed at the other end."""
         for name, *rest in changes:
             entry = self.peer.table.entries.get(name)
-            value = None if entry is None else entry.get()
-            if entry is None or value is None:
-                continue  # nobody here knows it any more
+            if entry is None:
+                raise WireError("what came changes what is not known")
+            value = entry.value
             if entry.kind == "tensor":
                 self._take_tensor(entry, value, *rest)
             elif entry.kind in ("whole", "module"):
@@ -386,10 +386,13 @@ class Translation:
             new = scope.decode(node[0])
             if entry.kind == "module" or name in sharing.MODULE_STATE:
                 sharing.check_module_state(name, new)
-            if self.peer.trusted and entry.kind == "whole":
-                if name.startswith("_") and name not in sharing.attributes(value, "whole"):
-                    raise WireError("what came changes what cannot be changed")
-            old = vars(value).get(name) if hasattr(value, "__dict__") else None
+            if (
+                self.peer.trusted
+                and name.startswith("_")
+                and name not in sharing.attributes(value, "")
+            ):
+                raise WireError("what came changes what cannot be changed")
+            old: Any = vars(value).get(name) if hasattr(value, "__dict__") else None
             if type(old) is type(new) and isinstance(old, list):
                 old[:] = new
             elif type(old) is type(new) and isinstance(old, dict | set):

@@ -23,11 +23,11 @@ class WireError(Exception):
     """What came over the wire is no message, or too large, or refers to what is not there."""
 
 
-class Gone(WireError):
+class Gone(WireError):  # noqa: N818  it reads as what has happened
     """The other end is not there any more."""
 
 
-class TooLate(WireError):
+class TooLate(WireError):  # noqa: N818  likewise
     """The other end did not answer in time."""
 
 

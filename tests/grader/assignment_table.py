@@ -12,11 +12,11 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "exercises")]
 
-import torch
-from assignments import ASSIGNMENTS
-from grader.examining import examined, merged
+import torch  # noqa: E402
+from assignments import ASSIGNMENTS  # noqa: E402
+from grader.examining import examined, merged  # noqa: E402
 
-from attentively_grader import notebooks
+from attentively_grader import notebooks  # noqa: E402
 
 torch.set_num_threads(1)
 
@@ -60,19 +60,27 @@ def shown(outcome, ids):
                 print(str(text)[-3000:])
 
 
+def only_shows(cell):
+    """Tell whether a cell shows what answers do, and no other cell needs it."""
+    return cell.endswith("-use") or cell == "progress-code"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("numbers", nargs="*")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--only")
+    parser.add_argument("--quick", action="store_true", help="leave out cells that only show")
     options = parser.parse_args()
     for assignment in ASSIGNMENTS:
         if options.numbers and assignment.number not in options.numbers:
             continue
-        assignment.checks  # imported once, before the forks
+        _ = assignment.checks  # imported once, before the forks
         for student, notebook, lost, words in students_of(assignment):
             if options.only and student != options.only:
                 continue
+            if options.quick:
+                notebook["cells"] = [c for c in notebook["cells"] if not only_shows(c["id"])]
             started = time.monotonic()
             try:
                 outcome = examined(notebook)
@@ -85,7 +93,8 @@ def main():
             wrong = faults(outcome, assignment, lost, words)
             said = "ok" if not wrong else "; ".join(wrong)
             print(
-                f"{assignment.name:32} {student:24} {seconds:6.2f} s (tests {testing:5.2f})  {said}",
+                f"{assignment.name:32} {student:24} {seconds:6.2f} s "
+                f"(tests {testing:5.2f})  {said}",
                 flush=True,
             )
             if outcome.reason:
