@@ -91,7 +91,7 @@ def test_a_package_that_is_not_installed_says_how_to_have_it(extra, monkeypatch,
     monkeypatch.delattr("attentively.coursework", raising=False)
     for module in ("nbclient", "nbgrader.api"):
         monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.delitem(sys.modules, "attentively_grader.grading", raising=False)
+    monkeypatch.delitem(sys.modules, "attentively_grader.course", raising=False)
     given = ["small", "--student", "anna"] if extra == "submit" else []
     monkeypatch.setattr("sys.argv", ["attentively", extra, *given])
     with pytest.raises(SystemExit, match="1"):

@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import shutil
-from pathlib import Path
 
 import nbformat
 from notebook_tools import ROOT, small_notebook, write
@@ -84,11 +83,12 @@ class Classroom:
         return self.root / "submitted" / student / self.name
 
     def hand_in(self, student, content=None, name=None):
-        """Write a submission: plain data, or bytes; without any, the right answers."""
+        """Write a submission: plain data, or bytes; without any, right answers of one's own."""
         path = self.folder(student) / (name or f"{self.name}.ipynb")
         path.parent.mkdir(parents=True, exist_ok=True)
         if not isinstance(content, bytes):
-            content = json.dumps(content if content is not None else self.answered()).encode()
+            own = self.answered(first=f"{RIGHT_1}  # by {student}")
+            content = json.dumps(content if content is not None else own).encode()
         path.write_bytes(content)
         return path
 
@@ -126,7 +126,3 @@ def cell(content, name):
     """Return the cell with this id of a notebook as plain data."""
     (found,) = [each for each in content["cells"] if each["id"] == name]
     return found
-
-
-def path_of(folder):
-    return Path(folder)

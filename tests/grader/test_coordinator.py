@@ -1,21 +1,400 @@
-"""A class is graded: new work is run and recorded, the rest is left alone."""
+"""A class is graded: new work is run and recorded, the rest is left alone, whatever happens."""
 
+import json
+import multiprocessing
+import os
+import signal
+import sqlite3
+import time
+from dataclasses import replace
+
+import nbformat
 import pytest
-from grader.classroom import Classroom, Stub
+from grader.classroom import Classroom, Stub, cell
+
+from attentively_grader import recording, results
+from attentively_grader.__main__ import main
+from attentively_grader.coordinator import Options, grade
+from attentively_grader.course import Course, CourseError
+from attentively_grader.outcome import CellOutcome, Outcome
+
+pytestmark = [pytest.mark.notebook, pytest.mark.timeout(300)]
+
+
+def hostile_outputs(outcome):
+    """As a student's code may show: cases 24, 35, 36."""
+    html = "<img src=x onerror=alert(1)><script>alert('outputs')</script><b>kept</b>"
+    data = {"text/plain": "60", "text/html": html, "application/javascript": "alert(1)"}
+    shown = [
+        {"output_type": "execute_result", "data": data, "metadata": {}, "execution_count": 1},
+        {"output_type": "stream", "name": "stdout", "text": "\x1b[31m<script>\ud800\0\u202e"},
+    ]
+    return replace(outcome, cells=[replace(c, outputs=shown + c.outputs) for c in outcome.cells])
+
+
+def stopped(outcome):
+    return replace(
+        outcome, cells=outcome.cells[:1], end="timeout", reason="your code took more than 5 s"
+    )
+
+
+def broken(_):
+    return Outcome([], "set aside", "the grader could not run this notebook")
 
 
 @pytest.fixture(scope="module")
-def classroom(tmp_path_factory):
+def graded(tmp_path_factory):
+    """A class in which much goes wrong; `alone` is a course with the innocent one only."""
     room = Classroom(tmp_path_factory.mktemp("course"))
-    room.hand_in("right")
+    room.hand_in("innocent")
     room.hand_in("half", room.answered(second="def part_2():\n    return 'wrong'"))
-    room.stub = Stub()
+    room.hand_in("untouched", json.loads(nbformat.writes(room.released)))
+    skip = room.answered(first="def part_1():\n    return 1")
+    for each in skip["cells"]:
+        each["metadata"]["tags"] = ["skip-execution"]
+    room.hand_in("skips", skip)
+    right_skip = room.answered()
+    for each in right_skip["cells"]:
+        each["metadata"]["tags"] = ["skip-execution"]
+    room.hand_in("right-skips", right_skip)
+    edits = room.answered(first="def part_1():\n    return 1")
+    cell(edits, "check-1")["source"] = "pass"
+    cell(edits, "check-1")["metadata"]["nbgrader"]["points"] = 1000
+    edits["cells"] = [each for each in edits["cells"] if each["id"] != "check-2"]
+    room.hand_in("edits", edits)
+    room.hand_in("shows", room.answered(first="def part_1():\n    return 1"))
+    markdown = room.answered()
+    script = "<script>alert('markdown')</script> [x](javascript:alert(1)) <b onclick=alert(1)>b</b>"
+    text = {"cell_type": "markdown", "id": "mine", "metadata": {}, "source": script}
+    markdown["cells"].append(text)
+    room.hand_in("writes", markdown)
+    room.hand_in("slow")
+    room.hand_in("unlucky")
+    room.hand_in("binary", bytes(range(256)))
+    room.hand_in("misnamed", name="Small (1).ipynb")
+    room.hand_in("further")
+    room.hand_in("further", name="scratch.ipynb")
+    room.folder("empty").mkdir(parents=True)
+    room.folder("links").mkdir(parents=True)
+    (room.folder("links") / "small.ipynb").symlink_to(room.folder("innocent") / "small.ipynb")
+    room.folder("pipe").mkdir(parents=True)
+    os.mkfifo(room.folder("pipe") / "small.ipynb")
+    room.hand_in("cannot+be")
+    room.stub = Stub({"shows": hostile_outputs, "slow": stopped, "unlucky": broken})
     room.status = room.grade(stub=room.stub)
     return room
 
 
-def test_first(classroom, capsys):
-    assert classroom.status == 0
-    assert classroom.points("right") == [60, 40]
-    assert classroom.points("half") == [60, 0]
-    assert "60.0 / 100.0" in classroom.page("half")
+def test_points(graded):
+    """Cases 24 to 27: Z or N, part by part."""
+    assert graded.points("innocent") == [60, 40]
+    assert graded.points("half") == [60, 0]
+    assert graded.points("untouched") == [0, 0]
+    assert graded.points("skips") == [0, 40]
+    assert graded.points("right-skips") == [60, 40]
+    assert graded.points("edits") == [0, 40]
+    assert graded.points("shows") == [0, 40]
+    assert graded.points("writes") == [60, 40]
+    assert graded.points("slow") == [0, 0]
+    assert graded.points("further") == [60, 40]
+
+
+SET_ASIDE = {
+    "binary": "not a readable notebook",
+    "misnamed": "there is no small.ipynb, but Small (1).ipynb",
+    "empty": "the folder is empty",
+    "links": "small.ipynb is a symbolic link",
+    "pipe": "small.ipynb is a named pipe",
+    "cannot+be": "use letters",
+    "unlucky": "could not run",
+}
+
+
+@pytest.mark.parametrize("student", SET_ASIDE)
+def test_what_cannot_be_graded_is_set_aside(graded, student):
+    """Cases 32, 33, 37."""
+    assert graded.status == 1
+    assert graded.points(student) is None
+    assert not (graded.root / "autograded" / student).exists()
+
+
+def test_what_is_set_aside_is_said_with_the_reason(graded, capsys):
+    stub = Stub({"unlucky": broken})
+    assert graded.grade(stub=stub) == 1
+    assert stub.ran == ["small, unlucky: small"]  # all else is known
+    printed = capsys.readouterr().out
+    assert f"Set aside, not graded, {len(SET_ASIDE)}:" in printed
+    for student, words in SET_ASIDE.items():
+        (line,) = [x for x in printed.splitlines() if x.startswith(f"  small, {student}:")]
+        assert words in line
+        assert str(graded.root) not in line
+    assert "small, innocent: graded before, 100 of 100" in printed
+    assert "scratch.ipynb is no notebook of this assignment" in printed
+    assert "hardest: check-1" in printed
+
+
+def test_pages_are_inert(graded):
+    """Case 35."""
+    for student in ("shows", "writes"):
+        page = graded.page(student)
+        body = page[page.index("<body>") :]
+        assert "<script>alert" not in body
+        assert "onerror=" not in body
+        assert "<b onclick" not in body
+        assert 'href="javascript' not in body
+        assert "\x1b" not in body
+    assert "<b>kept</b>" in graded.page("shows")
+    assert "application/javascript" not in str(graded.autograded("shows"))
+
+
+def test_a_page_says_how_the_run_ended(graded):
+    page = graded.page("slow")
+    assert "your code took more than 5 s" in page
+    assert "0.0 / 100.0" in page
+    assert "60.0 / 100.0" in graded.page("half")
+
+
+def test_the_same_work_is_run_once(tmp_path):
+    room = Classroom(tmp_path)
+    room.hand_in("anna", room.answered())
+    room.grade()
+    room.hand_in("bert", room.answered())
+    stub = Stub()
+    room.grade(stub=stub)
+    assert stub.ran == []
+    assert room.points("bert") == [60, 40]
+
+
+def test_neighbours_change_nothing(graded, tmp_path):
+    alone = Classroom(tmp_path)
+    alone.hand_in("innocent")
+    assert alone.grade() == 0
+    assert alone.points("innocent") == graded.points("innocent")
+    assert alone.autograded("innocent") == graded.autograded("innocent")
+    assert alone.page("innocent") == graded.page("innocent")
+
+
+def test_a_changed_answer_is_graded_anew(tmp_path):
+    room = Classroom(tmp_path)
+    room.hand_in("anna", room.answered(first="def part_1():\n    return 1"))
+    room.hand_in("bert")
+    room.grade()
+    room.hand_in("anna")
+    stub = Stub()
+    room.grade(stub=stub)
+    assert stub.ran == ["small, anna: small"]
+    assert room.points("anna") == [60, 40]
+
+
+def test_a_mended_test_and_a_mended_package_grade_all_anew(tmp_path):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "checks.py").write_text("LIMIT = 1\n")
+    room.grade()
+    (tmp_path / "src" / "__pycache__").mkdir()
+    (tmp_path / "src" / "__pycache__" / "checks.pyc").write_text("of no account")
+    stub = Stub()
+    room.grade(stub=stub)
+    assert stub.ran == []
+    (tmp_path / "src" / "checks.py").write_text("LIMIT = 2\n")
+    room.grade(stub=stub)
+    assert len(stub.ran) == 1
+    source = tmp_path / "solutions" / "small" / "small.ipynb"
+    source.write_text(source.read_text().replace("not forty-one", "not quite"))
+    room.grade(stub=stub)
+    assert len(stub.ran) == 2
+
+
+# Case 43: the run is ended
+
+
+class Ended(Stub):
+    """Ends the run after some notebooks."""
+
+    def __init__(self, after, error):
+        super().__init__()
+        self.after, self.error = after, error
+
+    def run(self, jobs):
+        for number, ran in enumerate(super().run(jobs)):
+            if number == self.after:
+                raise self.error
+            yield ran
+
+
+def test_a_run_that_is_stopped_goes_on(tmp_path, capsys):
+    room = Classroom(tmp_path)
+    for student in "abcd":
+        room.hand_in(student)
+    assert room.grade(stub=Ended(2, KeyboardInterrupt())) == 130
+    assert "what was run is kept" in capsys.readouterr().err
+    assert [room.points(student) for student in "abcd"] == [[60, 40], [60, 40], None, None]
+    stub = Stub()
+    assert room.grade(stub=stub) == 0
+    assert stub.ran == ["small, c: small", "small, d: small"]
+    assert all(room.points(student) == [60, 40] for student in "abcd")
+    assert all("100.0 / 100.0" in room.page(student) for student in "abcd")
+
+
+def test_a_run_that_is_killed_at_any_moment_goes_on(tmp_path):
+    room = Classroom(tmp_path)
+    students = [f"s{number}" for number in range(8)]
+    for student in students:
+        room.hand_in(student)
+    context = multiprocessing.get_context("fork")
+    for moment in (0.4, 0.9, 0.6):
+        run = context.Process(target=room.grade)
+        run.start()
+        time.sleep(moment)
+        os.kill(run.pid, signal.SIGKILL)
+        run.join()
+    stub = Stub()
+    assert room.grade(stub=stub) == 0
+    assert all(room.points(student) == [60, 40] for student in students)
+    assert all("100.0 / 100.0" in room.page(student) for student in students)
+    again = Stub()
+    assert room.grade(stub=again) == 0
+    assert again.ran == []
+    assert not list(room.root.rglob("*.writing"))
+
+
+def test_two_runs_do_not_record_at_once(tmp_path):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+
+    class Second(Stub):
+        def run(self, jobs):
+            with pytest.raises(CourseError, match="another run is grading this course"):
+                grade(room.root, options=Options(), hire=Stub())
+            yield from super().run(jobs)
+
+    assert room.grade(stub=Second()) == 0
+
+
+# Case 44: the gradebook is locked, the disk is full
+
+
+def test_a_locked_gradebook_is_said_and_nothing_is_lost(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(recording, "TRIES", 1)
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    room.grade()
+    room.hand_in("bert")
+    room.hand_in("carl")
+    other = sqlite3.connect(tmp_path / "gradebook.db")
+
+    class Locking(Stub):
+        def run(self, jobs):
+            other.execute("BEGIN EXCLUSIVE")
+            yield from super().run(jobs)
+
+    monkeypatch.setattr(Course, "scores", lambda *_: {})  # the table at the end
+    assert room.grade("bert", "carl", stub=Locking()) == 1
+    printed = capsys.readouterr().out
+    assert "the gradebook is locked: close what else is writing" in printed
+    other.rollback()
+    other.close()
+    monkeypatch.undo()
+    assert room.points("bert") is None
+    stub = Stub()
+    assert room.grade(stub=stub) == 0
+    assert stub.ran == []
+    assert room.points("bert") == room.points("carl") == [60, 40]
+
+
+def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path, capsys, monkeypatch):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    room.hand_in("bert")
+    keep = results.Results.keep
+
+    def full(self, name, outcome):
+        if outcome.cells:
+            raise CourseError("result.json cannot be written: No space left on device")
+        keep(self, name, outcome)
+
+    monkeypatch.setattr(results.Results, "keep", full)
+
+    def refuse(*_):
+        raise OSError(28, "No space left on device", "autograded/bert")
+
+    monkeypatch.setattr("attentively_grader.recording._Recording.write_single_notebook", refuse)
+    assert room.grade() == 1
+    assert "No space left on device" in capsys.readouterr().out
+    assert room.points("anna") in (None, [0, 0])
+    monkeypatch.undo()
+    assert room.grade() == 0
+    assert room.points("anna") == room.points("bert") == [60, 40]
+
+
+# The command
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["large"], "there is no assignment 'large' in solutions/; there are: small"),
+        (["small", "--student", "nobody"], "'nobody' has submitted nothing for small"),
+        (["--course", "/nowhere/at/all"], "has no nbgrader_config.py"),
+    ],
+)
+def test_what_is_not_there_is_said(graded, capsys, arguments, words):
+    course = [] if "--course" in arguments else ["--course", str(graded.root)]
+    assert main([*arguments, *course]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_nothing_submitted_says_where_it_is_expected(tmp_path, capsys):
+    Classroom(tmp_path)
+    assert main(["--course", str(tmp_path)]) == 2
+    assert "submitted/STUDENT/ASSIGNMENT/ASSIGNMENT.ipynb" in capsys.readouterr().err
+    assert not (tmp_path / "gradebook.db").exists()
+
+
+def test_without_a_sandbox_it_refuses(tmp_path, capsys, monkeypatch):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["--course", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "bubblewrap" in said
+    assert "--unsafe-no-sandbox" in said
+    assert room.points("anna") is None
+
+
+def test_without_a_sandbox_by_choice_is_loud_and_recorded(tmp_path, capsys):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+
+    def unsafe(outcome):
+        return replace(outcome, sandboxed=False)
+
+    assert room.grade(stub=Stub({"anna": unsafe}), sandboxed=False) == 0
+    assert "with YOUR rights" in capsys.readouterr().err
+    assert room.autograded("anna").metadata.attentively.sandboxed is False
+    assert "without a sandbox" in room.page("anna")
+    stub = Stub()
+    room.grade(stub=stub)
+    assert stub.ran  # with a sandbox it is another run
+
+
+def test_a_broken_assignment_does_not_stop_the_others(tmp_path, capsys):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    broken = tmp_path / "solutions" / "broken" / "broken.ipynb"
+    broken.parent.mkdir()
+    broken.write_text("{")
+    (tmp_path / "submitted" / "anna" / "broken").mkdir()
+    assert room.grade() == 1
+    printed = capsys.readouterr().out
+    assert "small, anna: 100 of 100" in printed
+    assert "broken, anna: SET ASIDE: nbgrader cannot release broken" in printed
+
+
+def test_cells_that_are_not_in_an_outcome_earn_nothing(tmp_path):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    empty = Stub({"anna": lambda outcome: Outcome([CellOutcome("check-2")], "died", "exit 0")})
+    room.grade(stub=empty)
+    assert room.points("anna") == [0, 40]

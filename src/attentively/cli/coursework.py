@@ -54,12 +54,29 @@ def submit(
 
 @app.command(
     epilog="Examples:\n\nattentively grade\n\n"
-    "attentively grade 08_additive_attention --student ada --again"
+    "attentively grade 08_additive_attention --student ada --force"
 )
 def grade(
     assignment: Annotated[str | None, typer.Argument(help="All submitted, by default.")] = None,
     student: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
-    again: Annotated[bool, typer.Option(help="Grade anew what has not changed.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Notebooks at once; one a core, by default.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Run anew what has not changed.")] = False,
+    again: Annotated[bool, typer.Option("--again", hidden=True)] = False,
+    timeout: Annotated[
+        int | None, typer.Option(min=1, metavar="S", help="Seconds for one notebook.")
+    ] = None,
+    memory: Annotated[
+        int | None, typer.Option(min=1, metavar="MIB", help="Memory for one notebook.")
+    ] = None,
+    unsafe_no_sandbox: Annotated[
+        bool,
+        typer.Option("--unsafe-no-sandbox", help="Run the students' code with your own rights."),
+    ] = False,
+    course: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where nbgrader_config.py is.")
+    ] = None,
 ) -> None:
     """Grade submitted/ into gradebook.db (for instructors)."""
     try:
@@ -67,10 +84,15 @@ def grade(
     except ModuleNotFoundError as error:
         raise ValueError(_missing(error)) from None
 
+    values = {"--workers": workers, "--timeout": timeout, "--memory": memory, "--course": course}
     arguments = [assignment] if assignment else []
     for name in student or []:
         arguments += ["--student", name]
-    raise typer.Exit(main([*arguments, *["--again"] * again]))
+    for name, value in values.items():
+        arguments += [] if value is None else [name, str(value)]
+    arguments += ["--force"] * (force or again)
+    arguments += ["--unsafe-no-sandbox"] * unsafe_no_sandbox
+    raise typer.Exit(main(arguments))
 
 
 def _coursework() -> ModuleType:
