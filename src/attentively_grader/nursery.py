@@ -143,14 +143,25 @@ class Nursery:
             raise BrokenError(f"a worker did not start: {said or error}") from error
         self.ready = True
 
-    def child(self, function: str, limits: Limits, sockets: Sequence[int], archive: int) -> Child:
-        """Fork a child that calls ``module:function`` with these sockets."""
+    def child(
+        self, function: str, limits: Limits, files: Sequence[int], *, local: bool = False
+    ) -> Child:
+        """Fork a child that calls ``module:function`` with these files as sockets.
+
+        The last is an archive of what its working folder holds. With `local` it may import
+        modules from there.
+        """
         report, theirs = socket.socketpair()
-        request = {"call": function, "limits": asdict(limits), "user": self._user()}
+        request = {
+            "call": function,
+            "limits": asdict(limits),
+            "user": self._user(),
+            "local": local,
+        }
         with theirs, self.lock:
             self._wait()
             try:
-                send(self.control, request, [theirs.fileno(), *sockets, archive])
+                send(self.control, request, [theirs.fileno(), *files])
             except GoneError as error:
                 self._stop()
                 raise BrokenError(f"the zygote has died: {error}") from error
@@ -179,7 +190,7 @@ class Nursery:
     def _stop(self) -> None:
         if self.zygote is not None:
             self.control.close()
-            self.zygote.kill()
+            _kill_with_all_below(self.zygote.pid)
             self.zygote.wait()
             self.zygote = None
             self.errors.close()
@@ -190,8 +201,8 @@ class Nursery:
         """End the zygote and all its children, for good."""
         self.closed = True
         zygote = self.zygote
-        if zygote is not None:
-            zygote.kill()
+        if zygote is not None:  # whoever holds the lock waits for this zygote
+            _kill_with_all_below(zygote.pid)
         self.close_zygote()
 
 
@@ -202,6 +213,19 @@ def _pid(process: int) -> int:
             if line.startswith("Pid:"):
                 return int(line.split()[1])
     raise BrokenError("a child ended before it began")
+
+
+def _kill_with_all_below(root: int) -> None:
+    """Kill a process; those below it end with it, and this waits until they have."""
+    below = []
+    for process in tree(root):
+        with contextlib.suppress(OSError):  # it has ended
+            below.append(os.pidfd_open(process))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(root, signal.SIGKILL)
+    for process in below:
+        select.select([process], [], [], SECONDS_TO_END)
+        os.close(process)
 
 
 def _kill_below(root: int) -> None:

@@ -44,33 +44,33 @@ class Run:
         """The limit that the last one passed."""
         self.peak_mib = 0
         self.start = time.monotonic()
-        self.ready = selectors.DefaultSelector()
+        seconds = job.limits.seconds + GRACE
+        self.examiner_limits = replace(job.limits, seconds=seconds)
 
     def __enter__(self) -> Self:
         """Start the examiner; it asks for the student when it wants one."""
-        self.archive = pack(self.job.files)
-        self.line, theirs = socket.socketpair()
-        seconds = self.job.limits.seconds + GRACE
-        self.examiner_limits = replace(self.job.limits, seconds=seconds)
-        with theirs:
-            self.examiner = self.examiners.child(
-                "attentively_grader.desk:examine",
-                self.examiner_limits,
-                [theirs.fileno()],
-                self.archive,
-            )
-        self.ready.register(self.line, selectors.EVENT_READ)
-        self.ready.register(self.examiner.process, selectors.EVENT_READ)
+        with contextlib.ExitStack() as undo:
+            self.archive = pack(self.job.files)
+            undo.callback(os.close, self.archive)
+            self.line, theirs = socket.socketpair()
+            undo.push(self.line)
+            with theirs:
+                self.examiner = self.examiners.child(
+                    "attentively_grader.desk:examine",
+                    self.examiner_limits,
+                    [theirs.fileno(), self.archive],
+                )
+            undo.callback(self.examiner.end)
+            undo.callback(self._end_student)
+            self.ready = undo.enter_context(selectors.DefaultSelector())
+            self.ready.register(self.line, selectors.EVENT_READ)
+            self.ready.register(self.examiner.process, selectors.EVENT_READ)
+            self.undo = undo.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         """End all that is left."""
-        self.ready.close()
-        self.line.close()
-        os.close(self.archive)
-        with contextlib.suppress(BrokenError):
-            self._end_student()
-        self.examiner.end()
+        self.undo.close()
 
     def outcome(self) -> Outcome:
         """Return what came of the job, whatever happens, or raise `BrokenError`."""
@@ -123,7 +123,7 @@ class Run:
             ours, theirs = socket.socketpair()
             with ours, theirs:
                 self.student = self.students.child(
-                    self.serve, self.job.limits, [theirs.fileno()], self.archive
+                    self.serve, self.job.limits, [theirs.fileno(), self.archive], local=True
                 )
                 self.watchdog = Watchdog(self.student.pid, self.job.limits, self.start)
                 self.passed = ""

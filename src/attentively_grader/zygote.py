@@ -49,6 +49,7 @@ def main(control: socket.socket) -> None:
     order, _ = receive(control)
     missing = preload(order["preload"])
     hide_command_line(SHOWN_COMMAND)
+    sys.argv = SHOWN_COMMAND.split()[2:]
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers that end leave nothing behind
@@ -136,7 +137,9 @@ def keep(request: dict[str, Any], files: list[int], shell: Shell, kept: list[str
         send(report, {"status": outlive(worker)})
         if shell != "nested":
             # Nothing ends with this process here: stay the parent of what is left until killed.
-            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            with contextlib.suppress(ChildProcessError):
+                while True:
+                    os.waitpid(-1, 0)
             report.recv(1)
     except Exception as error:
         send(report, {"failed": f"{type(error).__name__}: {error}"})
@@ -194,6 +197,8 @@ def work(
             send(report, {"failed": f"{type(error).__name__}: {error}"})
             os._exit(1)
         report.close()
+        if request["local"]:
+            sys.path.insert(0, "")  # modules beside the notebook; never where the tests run
         module, _, function = request["call"].partition(":")
         sockets = [socket.socket(fileno=file) for file in files]
         getattr(importlib.import_module(module), function)(*sockets)

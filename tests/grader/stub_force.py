@@ -1,6 +1,7 @@
 """Workforces for tests: the stub notebook's functions, and few imports."""
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,12 @@ def job(key, *cells, files=None, **limits):
 def texts(outcome):
     """Return what each cell showed."""
     return [cell.outputs[0]["text"] for cell in outcome.cells]
+
+
+def wait_for_the_end(processes):
+    """Refuse processes that are still there after five seconds."""
+    for _ in range(100):
+        if not any(Path(f"/proc/{process}").exists() for process in processes):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"still there: {processes}")

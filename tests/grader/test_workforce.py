@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from grader.stub_force import force, job, needs_sandbox, texts
+from grader.stub_force import force, job, needs_sandbox, texts, wait_for_the_end
 
 from attentively_grader.outcome import Outcome
 from attentively_grader.run import describe
@@ -491,14 +491,6 @@ def test_breaking_off_leaves_no_process(tmp_path):
         process.wait(20)
         process.stdout.close()
         wait_for_the_end(zygotes)
-
-
-def wait_for_the_end(processes):
-    for _ in range(100):
-        if not any(Path(f"/proc/{process}").exists() for process in processes):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"still there: {processes}")
 
 
 def test_a_force_of_none_is_refused():
