@@ -16,6 +16,7 @@ from notebook_tools import flags, small_part
 from attentively_grader import notebooks
 from attentively_grader.course import Course, converting, course_directory
 from attentively_grader.outcome import CellOutcome, Outcome
+from attentively_grader.preparing import prepare
 from attentively_grader.recording import judged
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(300)]
@@ -81,7 +82,7 @@ def late_course(root):
     with open(root / "nbgrader_config.py", "a") as file:
         file.write(LATE)
     hand_in_all(room)
-    Stub()  # the gradebook gets its assignment, which is due before all this
+    prepare(Course(root), "small", root / "prepared")  # which makes the gradebook
     with Gradebook(f"sqlite:///{root}/gradebook.db", "attentively") as gradebook:
         gradebook.update_or_create_assignment("small", duedate="2026-11-21 10:00:00 UTC")
     return room
