@@ -4,7 +4,6 @@ Python has `os.unshare` only since 3.12, and `mount`, `prctl` and `capset` not a
 """
 
 import ctypes
-import fcntl
 import os
 import socket
 import struct
@@ -127,6 +126,8 @@ def own_user_namespace(user: int) -> None:
 
 def loopback_up() -> None:
     """Switch on 127.0.0.1 of a new network namespace: all the network that there is."""
+    import fcntl  # which other systems than Unix lack
+
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         up = struct.pack("16sH22x", b"lo", 1)
         fcntl.ioctl(control, 0x8914, up)  # SIOCSIFFLAGS, IFF_UP

@@ -185,5 +185,6 @@ def pack(folder: Path | None) -> int:
             for path in sorted(folder.rglob("*")):
                 if path.is_file() and not path.is_symlink():
                     tar.add(path, path.relative_to(folder), recursive=False)
-        os.write(archive, stream.getbuffer())
+        with open(archive, "wb", closefd=False) as file:
+            file.write(stream.getbuffer())
     return archive

@@ -8,6 +8,7 @@ student's process when it asks, and ends everything when the outcome is there or
 import itertools
 import math
 import queue
+import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from attentively_grader.nursery import BrokenError, Nursery
 from attentively_grader.outcome import Job, Outcome
 from attentively_grader.passing import GoneError
 from attentively_grader.run import Run
-from attentively_grader.sandbox import Sandbox, find_sandbox
+from attentively_grader.sandbox import NoSandboxError, Sandbox, find_sandbox
 
 WARM = ("numpy", "torch", "matplotlib.pyplot", "IPython.core.interactiveshell")
 SERVE = "attentively_grader.student:serve"
@@ -52,18 +53,23 @@ class Workforce:
         """
         if workers < 1:
             raise ValueError(f"workers={workers}: at least one is needed")
+        if sys.platform != "linux":
+            raise NoSandboxError(f"a workforce needs Linux; this is {sys.platform}")
         folders = tuple(folder.resolve() for folder in importable)
         self.sandbox = sandbox if sandbox is not None else find_sandbox(folders)
         self.student = student
         self.examiner = examiner
         modules = [*warm, *preload]
-        first = student.partition(":")[0], examiner.partition(":")[0]
-        self.examiners = Nursery(self.sandbox.for_examiners(), [*modules, first[1]], folders)
-        share = 1 if self.sandbox.shell == "single" else SHARE
-        self.students = [
-            Nursery(self.sandbox, [*modules, first[0]], folders)
-            for _ in range(math.ceil(workers / share))
-        ]
+        serving, examining = (name.partition(":")[0] for name in (student, examiner))
+        # Where a child cannot reach its zygote, one serves both sides.
+        self.shared = shared = self.sandbox.shell == "nested"
+        number = workers if self.sandbox.shell == "single" else math.ceil(workers / SHARE)
+        needed = [*modules, serving, examining] if shared else [*modules, serving]
+        self.students = [Nursery(self.sandbox, needed, folders) for _ in range(number)]
+        self.examiners = self.students[0]
+        if not shared:
+            trusted = self.sandbox.for_examiners()
+            self.examiners = Nursery(trusted, [*modules, examining], folders)
         self.workers = workers
         self.todo: queue.SimpleQueue[tuple[Job, queue.SimpleQueue[Ran]] | None]
         self.todo = queue.SimpleQueue()
@@ -102,7 +108,7 @@ class Workforce:
         self.closing = True
         for _ in self.threads:
             self.todo.put(None)
-        for nursery in (*self.students, self.examiners):
+        for nursery in {*self.students, self.examiners}:
             nursery.close()
         for thread in self.threads:
             thread.join()
@@ -128,8 +134,8 @@ class Workforce:
         try:
             # The kernel ends a sandbox with the thread that began it, so that this one does.
             students = self.students[number % len(self.students)]
-            mine = [students] if number < len(self.students) else []
-            mine += [self.examiners] if number == 0 else []
+            mine = {students} if number < len(self.students) else set()
+            mine |= {self.examiners} if number == 0 else set()
             for nursery in mine:
                 nursery.start()
             for nursery in mine:
@@ -144,12 +150,13 @@ class Workforce:
 
     def _attempt(self, job: Job, students: Nursery) -> Outcome:
         """Run a job; once more if something broke that was not of its making."""
+        examiners = students if self.shared else self.examiners
         reason = ""
         for _ in range(2):
             if self.closing:
                 break
             try:
-                with Run(job, self.examiners, students, self.examiner, self.student) as run:
+                with Run(job, examiners, students, self.examiner, self.student) as run:
                     return run.outcome()
             except (BrokenError, GoneError) as error:
                 reason = str(error)

@@ -15,6 +15,7 @@ from attentively_grader import sandbox, seccomp
 from attentively_grader.outcome import Limits
 from attentively_grader.sandbox import NO_SANDBOX, NoSandboxError, Sandbox, find_sandbox
 from attentively_grader.watchdog import Watchdog, tree
+from attentively_grader.workforce import Workforce
 
 DAEMON = """
 import os, time
@@ -100,6 +101,8 @@ def test_modules_beside_the_notebook_are_the_students_alone(tmp_path):
     files.mkdir()
     (files / "helper.py").write_text("value = 7")
     (files / "json.py").write_text("raise SystemExit")
+    (files / "more").mkdir()
+    (files / "more" / "deep.txt").write_text("deep")
     (files / "link").symlink_to("/etc/passwd")
     trusted = """
     try:
@@ -109,9 +112,13 @@ def test_modules_beside_the_notebook_are_the_students_alone(tmp_path):
         r = sorted(os.listdir("."))
     """
     with force(tmp_path) as workers:
-        one = job("files", "import helper; r = helper.value", ("here", textwrap.dedent(trusted)))
+        one = job(
+            "files",
+            "import helper; r = helper.value, open('more/deep.txt').read()",
+            ("here", textwrap.dedent(trusted)),
+        )
         ((_, outcome),) = workers.run([replace(one, files=files)])
-    assert texts(outcome) == ["7", "['helper.py', 'json.py']"]
+    assert texts(outcome) == ["(7, 'deep')", "['helper.py', 'json.py', 'more']"]
 
 
 def test_the_environment_inside_is_not_the_one_outside(monkeypatch):
@@ -178,3 +185,9 @@ def test_the_watchdog_counts_what_is_below_a_process():
     assert list(tree(process.pid)) == [process.pid]
     assert Watchdog(process.pid, Limits()).look() is None
     assert os.getpid() in tree(os.getpid())
+
+
+def test_other_systems_refuse_also_without_a_sandbox(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(NoSandboxError, match="win32"):
+        Workforce(1, sandbox=NO_SANDBOX)
