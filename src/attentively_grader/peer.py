@@ -143,7 +143,10 @@ class Peer:
         """Do to what was given away what the other end did to it."""
         for number, node in changes:
             value = decoder.known[number]
-            if isinstance(value, Tensor):
+            if isinstance(value, Tensor) and node[0] == "G":
+                with torch.enable_grad():  # written over by a computation to differentiate
+                    value.copy_(decoder.computed[node[1]])
+            elif isinstance(value, Tensor):
                 new = decoder.tensor(*node)
                 with torch.no_grad():
                     if new.shape == value.shape and new.dtype == value.dtype:
@@ -298,6 +301,8 @@ def _same_content(value: Any, before: Any) -> bool:
 
 def _encoded_content(encoder: Encoder, value: Any) -> Node:
     if isinstance(value, Tensor):
+        if value.requires_grad and not value.is_leaf:
+            return encoder.computed_tensor(value)
         return encoder.tensor_content(value)
     if isinstance(value, np.ndarray):
         return encoder.array_content(value)

@@ -158,6 +158,10 @@ class Encoder:
             return seen
         if not value.requires_grad or value.is_leaf:
             return ["L" if value.requires_grad else "T", *self.tensor_content(value)]
+        return self.computed_tensor(value)
+
+    def computed_tensor(self, value: Tensor) -> Node:
+        """Return the plain form of the outcome of a computation to differentiate."""
         self.computed.append(value)
         self.computed_nodes.append(self.tensor_content(value))
         return ["G", len(self.computed) - 1]

@@ -136,6 +136,13 @@ def special(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return type(self)._peer.ask("method", self, name, args, kwargs)
 
+    def contains(self: Any, *args: Any, **_: Any) -> Any:
+        if vars(type(self)).get("_constructed"):
+            return method(self, *args)
+        return any(each is args[0] or each == args[0] for each in self)
+
+    if name == "__contains__":
+        return contains
     if name in ("__repr__", "__str__"):
         method = text
     elif name in _OPERATORS:

@@ -110,7 +110,7 @@ class _Hook(DisplayHook):
         data, metadata = self.compute_format_data(result)
         self.update_user_ns(result)
         self.fill_exec_result(result)
-        self.shell.collected.add(
+        cast(Any, self.shell).collected.add(
             {
                 "output_type": "execute_result",
                 "execution_count": self.prompt_count,

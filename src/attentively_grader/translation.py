@@ -45,6 +45,9 @@ def by_name(value: Any) -> tuple[str, str] | None:
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if type(module) is not str or type(name) is not str or module == "__main__":
         return None
+    if found(module, name) is value:
+        return module, name
+    name = name.rpartition(".")[2]  # PyTorch's built-in functions are found under the last word
     return (module, name) if found(module, name) is value else None
 
 
@@ -109,10 +112,12 @@ class Translation:
 
     def _answered(self, encoder: Encoder, value: Any, depth: int) -> Node | None:
         kind = type(value)
-        if isinstance(value, (type, *_FUNCTIONS)):
+        if isinstance(value, _FUNCTIONS):
+            return None
+        if isinstance(value, type):
             name = by_name(value)
             if name is not None and name[0].split(".")[0] in self.known_packages:
-                return ["g", *name]
+                return ["g", *name] if _may_be_named(value) else None
             return None
         if isinstance(value, BaseException | nn.Module):
             return None
@@ -182,12 +187,18 @@ class Translation:
         elif isinstance(value, (*_FUNCTIONS, types.MethodType)):
             definition = ["function", entry.name, remote.describe_function(value)]
         else:
-            class_node = encoder.scope().encode(type(value))
-            definition = [kind, entry.name, class_node, None]
+            definition = [kind, entry.name, self._class(encoder, type(value)), None]
         encoder.definitions.append(definition)
         if kind == "module":
             definition[3] = self._state(encoder, entry, value)
         return ["p", entry.name]
+
+    def _class(self, encoder: Encoder, kind: type) -> Node:
+        """Return how to refer to the class of a handle: by its name, if both ends know it."""
+        name = by_name(kind)
+        if name is not None and name[0].split(".")[0] in self.known_packages:
+            return ["g", *name]
+        return encoder.scope().encode(kind)
 
     def _state(self, encoder: Encoder, entry: Entry, value: Any) -> list[Node]:
         """Return an instance's attributes that are new or changed since a message last passed."""
@@ -246,7 +257,10 @@ class Translation:
             except (KeyError, TypeError):
                 raise WireError(f"what came refers to an unknown object {node[1]!r:.20}") from None
         if tag == "g":
-            return self._named(*node[1:])
+            value = self._named(*node[1:])
+            if self.peer.trusted and not _may_be_named(value):
+                raise WireError("what came names what it may not")
+            return value
         if tag == "R":
             return self._record(node[1], node[2], [decoder._decode(each) for each in node[3]])
         if not self.peer.trusted:
@@ -266,7 +280,7 @@ class Translation:
             return found(module, name)
         if module.split(".")[0] in (*self.known_packages, "builtins"):
             value = found(module, name)
-            if isinstance(value, (type, *_FUNCTIONS)):
+            if isinstance(value, type):
                 return value
         raise WireError(f"what came names something unknown, {module:.80}.{name:.80}")
 
@@ -312,7 +326,8 @@ class Translation:
             elif what == "function":
                 value, kind = remote.RemoteFunction(self.peer, rest[0]), "handle"
             elif what in ("module", "handle"):
-                class_ = decoder.scope().decode(rest[0])
+                named = rest[0][0] == "g"
+                class_ = self._named(*rest[0][1:]) if named else decoder.decode(rest[0])
                 value = remote_modules.proxy(self.peer, class_, what == "module")
             else:
                 raise WireError("an object that came is of an unknown kind")
@@ -402,6 +417,17 @@ class Translation:
                 object.__setattr__(value, name, new)
         now = sharing.attributes(value, entry.kind)
         entry.state = {name: sharing.freeze_attribute(name, each) for name, each in now.items()}
+
+
+def _may_be_named(kind: Any) -> bool:
+    """Tell whether the student's side may give a class by its name, and not as a handle.
+
+    A test calls what it is given, with what it is given: so modules and records, which only hold
+    what they get, and no class or function that could read a file or run something.
+    """
+    if issubclass(kind, nn.Module):
+        return not issubclass(kind, torch.jit.ScriptModule)
+    return dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
 
 
 def _is_rebuilt(value: Any) -> bool:
