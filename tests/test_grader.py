@@ -9,6 +9,13 @@ from attentively_grader import notebooks
 from attentively_grader.__main__ import main
 from attentively_grader.course import Course, CourseError
 from attentively_grader.release import release, secret_lines
+from attentively_grader.sandbox import NoSandboxError, find_sandbox
+
+try:
+    find_sandbox()
+    REASON = ""
+except NoSandboxError as error:
+    REASON = str(error)
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(600)]
 
@@ -67,6 +74,8 @@ def answered(released, first=RIGHT_1, second=RIGHT_2):
 @pytest.fixture(scope="module")
 def graded(course, released):
     """Grade a class in which much goes wrong, in the sandbox; return the course and the status."""
+    if REASON:
+        pytest.skip(REASON)
     submitted = course / "submitted"
 
     def hand_in(student, notebook):
@@ -119,7 +128,7 @@ def test_feedback_is_written_for_all_that_were_graded(graded):
     page = (course / "feedback" / "half" / "small" / "small.html").read_text(encoding="utf-8")
     assert "60.0 / 100.0" in page
     page = (course / "feedback" / "dies" / "small" / "small.html").read_text(encoding="utf-8")
-    assert "your code ended the process (exit 0)" in page
+    assert "it ended its own process (exit 0)" in page
     assert not (course / "feedback" / "truncated").exists()
 
 

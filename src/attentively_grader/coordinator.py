@@ -229,7 +229,8 @@ class Coordinator:
 
     def _take(self, task: _Task, name: str, outcome: Outcome) -> None:
         """Keep an outcome; record the submission when it was the last that was missing."""
-        if outcome.end == "set aside":
+        # Without a single cell nothing was run: that is the grader's failure, not the student's.
+        if outcome.end == "set aside" or (outcome.end == "died" and not outcome.cells):
             if task.submission not in self.set_aside:
                 self._put_aside(task.submission, outcome.reason)
             return

@@ -39,7 +39,7 @@ def stopped(outcome):
 
 
 def broken(_):
-    return Outcome([], "set aside", "the grader could not run this notebook")
+    return Outcome([], "died", "the grader could not run this notebook: no processes")
 
 
 @pytest.fixture(scope="module")

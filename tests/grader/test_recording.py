@@ -1,15 +1,18 @@
 """What is recorded is what nbgrader would have recorded, and the verdict alone decides."""
 
 import copy
+import html
 import json
 import math
+import re
 
 import nbformat
 import pytest
 from grader.classroom import Classroom, Stub, cell
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader.api import Gradebook
-from nbgrader.converters import Autograde
+from nbgrader.apps.api import NbGraderAPI
+from nbgrader.converters import Autograde, GenerateFeedback
 from nbgrader.plugins import ExportPlugin
 from notebook_tools import flags, small_part
 
@@ -210,6 +213,34 @@ def test_export_works_on_it(ours, tmp_path):
         plugin.export(gradebook)
     rows = (tmp_path / "grades.csv").read_text().splitlines()
     assert len(rows) == 4
+
+
+def test_nbgraders_own_tools_work_on_it(ours):
+    """What Formgrader asks for, and feedback made once more by nbgrader alone."""
+    course = Course(ours.root)
+    api = NbGraderAPI(course_directory(ours.root, course.config))
+    (assignment,) = api.get_assignments()
+    assert assignment["num_submissions"] == 3
+    submission = api.get_submission("small", "right")
+    assert submission["autograded"]
+    assert submission["needs_manual_grade"]
+    assert submission["score"] == 70
+    (book,) = api.get_student_notebook_submissions("right", "small")
+    assert book["needs_manual_grade"]
+    before = ours.page("right")
+    directory = course_directory(ours.root, course.config)
+    directory.student_id, directory.assignment_id = "right", "small"
+    converter = GenerateFeedback(coursedir=directory, config=course.config)
+    converter.force = True
+    with converting(converter):
+        converter.start()
+    assert said(ours.page("right")) == said(before)
+
+
+def said(page):
+    """Return the words of a page."""
+    body = re.sub(r"<[^>]+>", " ", page[page.index("<body>") :])
+    return html.unescape(body).split()
 
 
 # The verdict
