@@ -83,6 +83,8 @@ def hide_command_line(text: str) -> None:
     with open("/proc/self/stat") as file:
         fields = file.read().rpartition(")")[2].split()
     start, end = int(fields[45]), int(fields[46])  # arg_start, arg_end: see proc(5)
+    if not 0 < start < end:
+        return  # the kernel does not tell
     words = "\0".join(text.split()).encode()[: end - start - 1]
     ctypes.memmove(start, words.ljust(end - start, b"\0"), end - start)
 

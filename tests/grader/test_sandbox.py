@@ -2,6 +2,7 @@
 
 import os
 import platform
+import socket
 import subprocess
 import sys
 import textwrap
@@ -191,3 +192,24 @@ def test_other_systems_refuse_also_without_a_sandbox(monkeypatch):
     monkeypatch.setattr(sys, "platform", "win32")
     with pytest.raises(NoSandboxError, match="win32"):
         Workforce(1, sandbox=NO_SANDBOX)
+
+
+@needs_sandbox
+@pytest.mark.parametrize("walls", [True, False])
+def test_the_looks_that_find_nothing_inside_find_it_outside(tmp_path, walls):
+    """The twin of what test_workforce.py holds: without a sandbox, all is there to be found."""
+    (tmp_path / "gradebook.db").touch()
+    name = f"\0attentively-{os.getpid()}"
+    looks = f"""
+    import os, socket
+    r = [os.path.exists({str(tmp_path / "gradebook.db")!r}), os.path.exists("/proc/{os.getpid()}")]
+    with socket.socket(socket.AF_UNIX) as ours:
+        r.append(ours.connect_ex({name!r}) == 0)
+    r.append(os.path.exists("/etc/shadow"))
+    """
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(name)
+        server.listen()
+        with force(tmp_path, workers=1, sandbox=None if walls else NO_SANDBOX) as workers:
+            ((_, outcome),) = workers.run([job("looks", textwrap.dedent(looks))])
+    assert texts(outcome) == [repr([not walls] * 4)]
