@@ -25,6 +25,7 @@ START = (
     "main(socket.socket(fileno={file}))"
 )
 SECONDS_TO_START = 180
+SECONDS_TO_FORK = 60
 SECONDS_TO_END = 10
 
 
@@ -60,7 +61,7 @@ class Child:
 
     def ended(self, seconds: float = 0) -> bool:
         """Wait at most so long for the end of the whole job; return whether it came."""
-        return bool(select.select([self.process], [], [], seconds)[0])
+        return _readable(self.process, seconds)
 
     def end(self) -> None:
         """Kill all that belongs to the job, and wait until it is gone."""
@@ -160,22 +161,27 @@ class Nursery:
         }
         with theirs, self.lock:
             self._wait()
+            zygote = self.zygote
             try:
                 send(self.control, request, [theirs.fileno(), *files])
             except GoneError as error:
                 self._stop()
                 raise BrokenError(f"the zygote has died: {error}") from error
-        report.settimeout(60)
+        report.settimeout(SECONDS_TO_FORK)
         try:
-            message, files = receive(report)
-            report.settimeout(None)
-            if "failed" in message:
-                raise GoneError(message["failed"])
+            message, passed = receive(report)
         except GoneError as error:
             report.close()
-            self.close_zygote()
+            with self.lock:
+                # It hangs, and another worker has not replaced it already.
+                if isinstance(error.__cause__, TimeoutError) and self.zygote is zygote:
+                    self._stop()
             raise BrokenError(f"a child did not start: {error}") from error
-        return Child(report, files[0], self)
+        report.settimeout(None)
+        if "failed" in message:
+            report.close()
+            raise BrokenError(f"a child did not start: {message['failed']}")
+        return Child(report, passed[0], self)
 
     def _user(self) -> int | None:
         """Return the number of a user that nobody is, where this process may become another."""
@@ -206,6 +212,13 @@ class Nursery:
         self.close_zygote()
 
 
+def _readable(file: int, seconds: float) -> bool:
+    """Wait at most so long until a file can be read; return whether it can."""
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(1000 * seconds))
+
+
 def _pid(process: int) -> int:
     """Return the number, here, of the process that a descriptor stands for."""
     with open(f"/proc/self/fdinfo/{process}") as file:
@@ -224,7 +237,7 @@ def _kill_with_all_below(root: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(root, signal.SIGKILL)
     for process in below:
-        select.select([process], [], [], SECONDS_TO_END)
+        _readable(process, SECONDS_TO_END)
         os.close(process)
 
 

@@ -97,16 +97,25 @@ def begin(
     control: socket.socket,
 ) -> None:
     """Fork the keeper of one job; it reports on the first of the `files`."""
-    if shell == "nested":
+    try:
+        if shell != "nested":
+            if os.fork() == 0:
+                control.close()
+                keep(request, files, shell, kept)
+            return
         # The next child is process 1 of a new namespace; then this process goes back to its own.
         own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-        namespaces.unshare(namespaces.NEW_PIDS)
-    if os.fork() == 0:
-        control.close()
-        keep(request, files, shell, kept)
-    if shell == "nested":
-        namespaces.enter(own, namespaces.NEW_PIDS)
-        os.close(own)
+        try:
+            namespaces.unshare(namespaces.NEW_PIDS)
+            if os.fork() == 0:
+                control.close()
+                keep(request, files, shell, kept)
+        finally:
+            namespaces.enter(own, namespaces.NEW_PIDS)
+            os.close(own)
+    except OSError as error:  # no memory, or too many processes: the next may have more luck
+        with socket.socket(fileno=os.dup(files[0])) as report:
+            send(report, {"failed": f"{type(error).__name__}: {error}"})
 
 
 def keep(request: dict[str, Any], files: list[int], shell: Shell, kept: list[str]) -> NoReturn:

@@ -213,3 +213,18 @@ def test_the_looks_that_find_nothing_inside_find_it_outside(tmp_path, walls):
         with force(tmp_path, workers=1, sandbox=None if walls else NO_SANDBOX) as workers:
             ((_, outcome),) = workers.run([job("looks", textwrap.dedent(looks))])
     assert texts(outcome) == [repr([not walls] * 4)]
+
+
+@needs_sandbox
+def test_a_child_that_cannot_begin_does_not_end_its_zygote(tmp_path):
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "large").write_bytes(bytes(3 << 20))
+    with force(tmp_path, workers=1) as workers:
+        zygote = workers.students[0].zygote.pid
+        one = replace(job("large", "r = 1", file_mib=1), files=files)
+        ran = {each.key: outcome for each, outcome in workers.run([one, job("next", "r = 2")])}
+        assert workers.students[0].zygote.pid == zygote
+    assert ran["large"].end == "died"
+    assert "could not" in ran["large"].reason or "too large" in ran["large"].reason
+    assert texts(ran["next"]) == ["2"]
