@@ -108,7 +108,7 @@ class Encoder:
     def content(self, value: Any, depth: int = 0) -> list[Node]:
         """Return what a container holds."""
         if isinstance(value, dict):
-            pairs = dict.items(value)
+            pairs = value.items()
             return [[self.encode(k, depth + 1), self.encode(v, depth + 1)] for k, v in pairs]
         return self.items(value, depth)
 
@@ -288,7 +288,7 @@ class Decoder:
         elif isinstance(value, dict):
             for key, item in content:
                 key = self._decode(key)
-                dict.__setitem__(value, key, self._decode(item))
+                value[key] = self._decode(item)
         else:
             value.update(map(self._decode, content))
 

@@ -43,6 +43,7 @@ class Entry:
     """Whether it is forgotten once nobody here uses it; the other end is told."""
     state: Any = None
     """How it was when a message last passed."""
+    signature: Any = None
 
 
 class Table:
@@ -136,6 +137,40 @@ def tensor_state(value: Tensor) -> tuple[Tensor, Tensor | None, bool]:
     )
 
 
+def signature(value: Any, kind: str) -> tuple[Any, ...]:
+    """Return what is quickly made, and differs if an instance's attributes have changed.
+
+    It is of identities: what was there when the last message passed is held by `Entry.state`, so
+    none of them is taken again.
+    """
+    held = vars(value)
+    names = MODULE_STATE if kind == "module" else held
+    found: list[Any] = []
+    for name in names:
+        each = held.get(name)
+        found.append(id(each))
+        if isinstance(each, dict):
+            if each:
+                found += map(id, each.values())
+                found.append(len(each))
+        elif isinstance(each, list | tuple | set):
+            found.append(_inside(each))
+        elif isinstance(each, Tensor):
+            found.append(each._version)
+    return (*names, *found)
+
+
+def _inside(values: Any) -> tuple[Any, ...]:
+    return tuple(
+        _inside(each)
+        if type(each) in (list, tuple, set)
+        else (id(each), each._version)
+        if isinstance(each, Tensor)
+        else id(each)
+        for each in values
+    )
+
+
 def attributes(value: Any, kind: str) -> dict[str, Any]:
     """Return the attributes of an instance that travel."""
     if kind == "module":
@@ -201,3 +236,15 @@ def check_module_state(name: str, value: Any) -> None:
         )
     if not right:
         raise WireError("a module that came is malformed")
+
+
+def has_nested(state: dict[str, Frozen]) -> bool:
+    """Tell whether a frozen state has containers within dicts, which a signature does not see."""
+    return any(
+        type(each) is tuple
+        and isinstance(each[0], type)
+        and issubclass(each[0], dict)
+        and any(type(pair[1]) is tuple for pair in each[1])
+        for each in state.values()
+        if each
+    )

@@ -37,6 +37,7 @@ _FUNCTIONS = (
     types.WrapperDescriptorType,
     type(torch.add),
 )
+_FRESH = nn.Module()
 _NEVER_WHOLE = ("builtins", "IPython", "_io", "threading", "socket", "asyncio", "zmq", "ipykernel")
 
 
@@ -241,6 +242,11 @@ class Translation:
                     entry.state = sharing.tensor_state(value)
                     found.append([entry.name, new_data, new_grad, value.requires_grad])
             elif entry.state is not None:
+                if hasattr(value, "__dict__") and not sharing.has_nested(entry.state):
+                    signature = sharing.signature(value, entry.kind)
+                    if signature == entry.signature:
+                        continue
+                    entry.signature = signature
                 changed = self._state(encoder, entry, value)
                 if changed:
                     found.append([entry.name, changed])
@@ -394,6 +400,9 @@ class Translation:
                 entry.kind == "module" and name not in sharing.MODULE_STATE
             ):
                 raise WireError("what came changes what cannot be changed")
+            if not node and isinstance(value, nn.Module) and name in vars(_FRESH):
+                object.__setattr__(value, name, type(vars(_FRESH)[name])())
+                continue
             if not node:
                 with contextlib.suppress(AttributeError, KeyError):
                     object.__delattr__(value, name)
@@ -401,11 +410,8 @@ class Translation:
             new = scope.decode(node[0])
             if entry.kind == "module" or name in sharing.MODULE_STATE:
                 sharing.check_module_state(name, new)
-            if (
-                self.peer.trusted
-                and name.startswith("_")
-                and name not in sharing.attributes(value, "")
-            ):
+            ours = self.peer.trusted and entry.kind == "whole" and name.startswith("_")
+            if ours and name not in sharing.attributes(value, "whole"):
                 raise WireError("what came changes what cannot be changed")
             old: Any = vars(value).get(name) if hasattr(value, "__dict__") else None
             if type(old) is type(new) and isinstance(old, list):
@@ -416,6 +422,7 @@ class Translation:
             else:
                 object.__setattr__(value, name, new)
         now = sharing.attributes(value, entry.kind)
+        entry.signature = None
         entry.state = {name: sharing.freeze_attribute(name, each) for name, each in now.items()}
 
 
