@@ -216,7 +216,12 @@ class Coordinator:
         def staged() -> Iterator[Job]:
             for key, (task, name) in jobs.items():
                 files = scratch / "jobs" / hashlib.sha256(key.encode()).hexdigest()
-                _stage(task, files)
+                try:
+                    _stage(task, files)
+                except (CourseError, OSError) as error:  # changed since, or no room to copy it
+                    if task.submission not in self.set_aside:
+                        self._put_aside(task.submission, str(error))
+                    continue
                 yield Job(key, task.merged[name], files, self.limits)
 
         with self.hire(self.course, prepared) as workforce:
@@ -271,12 +276,15 @@ class Coordinator:
         self._tell(submission, f"{self.recorder.scores(submission)} ({seconds:.1f} s{why})")
 
     def _record_again(self) -> None:
-        tasks = list(self._locked_out)
-        self._locked_out.clear()
-        for task in tasks:
+        """Try once more what was locked out; when it still is, none of it is recorded."""
+        locked = ""
+        for task in self._locked_out:
             try:
+                if locked:
+                    raise CourseError(locked)
                 self._record(task)
             except CourseError as error:
+                locked = str(error) if isinstance(error, LockedError) else locked
                 self._fail(task.submission, str(error))
 
     # Telling
@@ -293,7 +301,8 @@ class Coordinator:
         self._told += 1
         self.bar.update()
         self.bar.set_postfix(graded=len(self.graded), aside=len(self.set_aside), refresh=False)
-        tqdm.write(f"[{self._told}/{self._total}] {submission}: {what}", file=sys.stdout)
+        line = f"[{self._told}/{self._total}] {submissions.printable(str(submission))}: {what}"
+        tqdm.write(line, file=sys.stdout)
         sys.stdout.flush()
 
 
@@ -357,6 +366,6 @@ def grade(
     except KeyboardInterrupt:
         print("\nstopped; what was run is kept: the same command goes on", file=sys.stderr)
         return 130
-    for line in summary(course, coordinator):
+    for line in summary(course, coordinator, whole_class=not students):
         print(line)
     return 1 if coordinator.set_aside or coordinator.unrecorded else 0

@@ -186,6 +186,22 @@ class Course:
             )
         return found
 
+    def strays(self) -> list[str]:
+        """Return the folders of what was submitted for no assignment of this course."""
+        known = assignments(self.root, self.config)
+        strays = []
+        for student in self.folder("submitted").glob("[!.]*"):
+            expected = {self.place("submitted", student.name, name) for name in known}
+            there = self.place("submitted", glob.escape(student.name), "*")
+            strays += [Path(path) for path in glob.glob(str(there)) if Path(path) not in expected]
+        return sorted(str(path.relative_to(self.root)) for path in strays)
+
+    def absent(self, assignment: str) -> list[str]:
+        """Return the students in the gradebook who have handed in nothing for an assignment."""
+        there = {each.student for each in self._submissions_of(assignment)}
+        with self._gradebook() as gradebook:
+            return sorted({student.id for student in gradebook.students} - there)
+
     def _submissions_of(self, assignment: str) -> Iterator[Submission]:
         step = self.directory.submitted_directory
         escaped = re.escape(assignment)
@@ -209,14 +225,16 @@ class Course:
     def scores(self, assignment: str) -> dict[str, Scores]:
         """Return every student's scores in the gradebook."""
         order = self.parts(assignment)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of SQLAlchemy, about how nbgrader uses it
-            gradebook = Gradebook(self.directory.db_url, self.directory.course_id)
-        with gradebook:
+        with self._gradebook() as gradebook:
             return {
                 entry.student.id: scores_of(entry, order)
                 for entry in gradebook.assignment_submissions(assignment)
             }
+
+    def _gradebook(self) -> Gradebook:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of SQLAlchemy, about how nbgrader uses it
+            return Gradebook(self.directory.db_url, self.directory.course_id)
 
 
 def has_points(metadata: Mapping[str, object]) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from attentively_grader.course import Course, Scores, Submission
+from attentively_grader.submissions import printable
 
 
 class Graded(Protocol):
@@ -16,8 +17,8 @@ class Graded(Protocol):
     remarks: dict[Submission, tuple[str, ...]]
 
 
-def summary(course: Course, run: Graded) -> Iterator[str]:
-    """Yield the lines of the report."""
+def summary(course: Course, run: Graded, whole_class: bool = False) -> Iterator[str]:
+    """Yield the lines of the report; of a whole class also who is missing from it."""
     for assignment in sorted({each.assignment for each in run.graded}):
         known = course.scores(assignment)
         students = sorted(each.student for each in run.graded if each.assignment == assignment)
@@ -25,10 +26,18 @@ def summary(course: Course, run: Graded) -> Iterator[str]:
         if scores:
             yield ""
             yield from table(assignment, scores)
+        absent = course.absent(assignment) if whole_class else []
+        if absent:
+            yield f"nothing submitted: {', '.join(absent)}"
     if run.graded:
         yield ""
         yield f"Feedback: {course.directory.feedback_directory}/STUDENT/ASSIGNMENT/*.html"
     yield from _list("Worth a look", {each: "; ".join(said) for each, said in run.remarks.items()})
+    strays = course.strays() if whole_class else []
+    if strays:
+        yield ""
+        yield f"For no assignment of this course, {len(strays)}:"
+        yield from (f"  {printable(name)}" for name in strays)
     yield from _list("Without feedback", run.missed)
     yield from _list("Not recorded", run.unrecorded)
     yield from _list("Set aside, not graded", run.set_aside)
@@ -39,7 +48,7 @@ def _list(title: str, those: Mapping[Submission, str]) -> Iterator[str]:
         yield ""
         yield f"{title}, {len(those)}:"
         for submission, why in those.items():
-            yield f"  {submission.assignment}, {submission.student}: {why}"
+            yield f"  {submission.assignment}, {printable(submission.student)}: {why}"
 
 
 def table(assignment: str, scores: Mapping[str, Scores]) -> Iterator[str]:

@@ -133,6 +133,21 @@ def test_what_is_set_aside_is_said_with_the_reason(graded, capsys):
     assert "hardest: check-1" in printed
 
 
+def test_who_and_what_is_missing_is_said(tmp_path, capsys):
+    """Case 33: nothing submitted, or under another name."""
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    room.hand_in("bert")
+    room.grade()
+    capsys.readouterr()
+    room.folder("bert").rename(tmp_path / "submitted" / "bert" / "Small\x1b[2J")
+    assert room.grade() == 0
+    printed = capsys.readouterr().out
+    assert "nothing submitted: bert" in printed
+    assert "submitted/bert/Small\ufffd[2J" in printed
+    assert "\x1b" not in printed
+
+
 def test_pages_are_inert(graded):
     """Case 35."""
     for student in ("shows", "writes"):
@@ -326,6 +341,23 @@ def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path, capsys, monkeypatch):
     monkeypatch.undo()
     assert room.grade() == 0
     assert room.points("anna") == room.points("bert") == [60, 40]
+
+
+def test_a_file_that_vanishes_stops_nobody_else(tmp_path, capsys):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    room.hand_in("bert")
+    notes = room.folder("anna") / "notes.txt"
+    notes.write_text("mine")
+
+    class Vanishing(Stub):
+        def run(self, jobs):
+            notes.unlink()
+            yield from super().run(jobs)
+
+    assert room.grade(stub=Vanishing()) == 1
+    assert "small, anna: SET ASIDE: notes.txt cannot be read" in capsys.readouterr().out
+    assert room.points("bert") == [60, 40]
 
 
 # The command
