@@ -70,6 +70,7 @@ def main():
     parser.add_argument("numbers", nargs="*")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--only")
+    parser.add_argument("--wrong", action="store_true", help="leave out the solutions")
     parser.add_argument("--quick", action="store_true", help="leave out cells that only show")
     options = parser.parse_args()
     for assignment in ASSIGNMENTS:
@@ -77,6 +78,8 @@ def main():
             continue
         _ = assignment.checks  # imported once, before the forks
         for student, notebook, lost, words in students_of(assignment):
+            if options.wrong and student == "solution":
+                continue
             if options.only and student != options.only:
                 continue
             if options.quick:
