@@ -1,4 +1,4 @@
-"""Every assignment through nbgrader itself: release, submit, grade, feedback.
+"""Every assignment through the grader: release, submit, grade in the sandbox, feedback.
 
 A course is graded once for each: the solution, the empty release, and the first wrong notebook
 that the bank of answers hands in. The others of the bank, nbval and nbgrader's own command are
@@ -7,6 +7,7 @@ slow tests.
 
 import ast
 import functools
+import html
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,8 @@ from notebook_tools import ROOT, execute, outputs, small_notebook, with_source, 
 
 from attentively import coursework
 from attentively_grader import notebooks
-from attentively_grader.grading import Course, Scores, grade
+from attentively_grader.coordinator import grade
+from attentively_grader.course import Course, Scores
 from attentively_grader.release import generate, release, secret_lines
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(900)]
@@ -74,8 +76,7 @@ def graded(tmp_path_factory):
 
 
 def scores(course, name, student):
-    (submission,) = course.submissions(name, [student])
-    return course.scores(submission)
+    return course.scores(name)[student]
 
 
 def see_points_and_feedback(course, assignment, student):
@@ -83,7 +84,7 @@ def see_points_and_feedback(course, assignment, student):
     found = scores(course, assignment.name, student)
     assert faults_of_scores(found, lost) == []
     folder = course.root / "feedback" / student / assignment.name
-    page = (folder / f"{assignment.name}.html").read_text(encoding="utf-8")
+    page = html.unescape((folder / f"{assignment.name}.html").read_text(encoding="utf-8"))
     assert words in page
     assert f"{found.total:.1f} / 100.0" in page
 
