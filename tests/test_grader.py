@@ -179,3 +179,29 @@ def test_side_files_are_released_only_if_listed(tmp_path):
     (folder / "data.csv").unlink()
     with pytest.raises(CourseError, match="is listed as a side file, but is not there"):
         release(tmp_path, "small")
+
+
+@pytest.mark.skipif(bool(REASON), reason=REASON)
+def test_a_page_about_the_class_and_sheets_for_platforms(tmp_path, released, capsys):
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    write(small_notebook(), tmp_path / "solutions" / "small" / "small.ipynb")
+    half = answered(released, second="def part_2():\n    return 'wrong'")
+    for student, content in {"ada": answered(released), "bo": half}.items():
+        write(content, tmp_path / "submitted" / student / "small" / "small.ipynb")
+    broken = tmp_path / "submitted" / "cy" / "small" / "small.ipynb"
+    broken.parent.mkdir(parents=True)
+    broken.write_bytes(b"{")
+    sheet = tmp_path / "grades.csv"
+    status = main(["small", "--course", str(tmp_path), "--canvas", str(sheet)])
+    assert status == 1  # cy is set aside
+    printed = capsys.readouterr().out
+    assert "Report: reports/small.html" in printed
+    assert f"Grades: {sheet}" in printed
+    page = (tmp_path / "reports" / "small.html").read_text(encoding="utf-8")
+    assert "2 graded, mean 80.0 of 100." in page
+    assert "<td>bo</td><td>60</td><td>0</td><td>60</td>" in page
+    assert "<strong>cy</strong>: set aside" in page
+    lines = sheet.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "Student,ID,SIS User ID,SIS Login ID,Section,small"
+    assert lines[1].endswith(",100")
+    assert [line for line in lines if line.startswith("bo,")] == ["bo,,,bo,,60"]

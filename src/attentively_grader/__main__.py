@@ -5,8 +5,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from attentively_grader.course import CourseError
+from attentively_grader.course import Course, CourseError
 from attentively_grader.outcome import Limits
+
+STOPPED = 130
+"""The exit status of a run that was stopped."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,15 +51,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="store_true",
         help="run the students' code with your own rights, where there is no sandbox",
     )
+    for kind, name in (("canvas", "Canvas"), ("moodle", "Moodle")):
+        parser.add_argument(
+            f"--{kind}",
+            type=Path,
+            metavar="FILE",
+            help=f"also write all grades as {name} imports them",
+        )
     parser.add_argument(
         "--course", type=Path, default=Path(), metavar="FOLDER", help="where nbgrader_config.py is"
     )
     options = parser.parse_args(arguments)
     try:
+        if sys.platform == "win32":
+            raise CourseError("grading needs Linux, for its sandbox: use it in WSL")
         # Here, because it imports nbgrader, which takes a second.
         from attentively_grader.coordinator import Options, grade
+        from attentively_grader.gradesheets import FORMATS, write
 
-        return grade(
+        status = grade(
             options.course,
             options.assignment,
             options.student,
@@ -68,6 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ),
             workers=options.workers,
         )
+        for kind in FORMATS:
+            if (path := getattr(options, kind)) is not None and status != STOPPED:
+                write(Course(options.course), options.assignment, kind, path)
+                print(f"Grades: {path}")
+        return status
     except CourseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

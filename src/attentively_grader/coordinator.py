@@ -11,7 +11,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +22,12 @@ from tqdm import tqdm
 from attentively_grader import results, submissions
 from attentively_grader.course import Course, CourseError, Submission
 from attentively_grader.hiring import Hire, hiring
-from attentively_grader.merging import merge
+from attentively_grader.merging import OURS, merge
 from attentively_grader.outcome import Job, Limits, Outcome
 from attentively_grader.pages import Pages
 from attentively_grader.preparing import Prepared, prepare
 from attentively_grader.recording import LockedError, Recorder
+from attentively_grader.reporting import write_reports
 from attentively_grader.results import Results
 from attentively_grader.summary import summary
 
@@ -94,6 +95,12 @@ class Coordinator:
         self.unrecorded: dict[Submission, str] = {}
         self.graded: list[Submission] = []
         self.missed: dict[Submission, str] = {}
+        self.ends: dict[Submission, str] = {}
+        """Why a notebook that was graded did not run to its end."""
+        self.answers: dict[Submission, str] = {}
+        """What each student wrote."""
+        self.given: dict[str, str] = {}
+        """What the cells for answers hold when they are handed out, by assignment."""
         self._locked_out: list[_Task] = []
         self._total = self._told = 0
 
@@ -143,6 +150,11 @@ class Coordinator:
                 task = self._task(submission, prepared[submission.assignment], environment)
                 if task.handed_in.remarks:
                     self.remarks[submission] = task.handed_in.remarks
+                self.answers[submission] = written(task.merged.values(), "student")
+                if submission.assignment not in self.given:
+                    self.given[submission.assignment] = written(
+                        prepared[submission.assignment].notebooks.values()
+                    )
             except Exception as error:  # whatever it is, the rest of the class goes on
                 self._put_aside(submission, str(error))
             else:
@@ -272,7 +284,9 @@ class Coordinator:
         self.pages.ask(submission)
         seconds = sum(outcome.seconds for outcome in task.outcomes.values())
         ends = {each.reason for each in task.outcomes.values() if each.end != "complete"}
-        why = f"; {submissions.printable('; '.join(sorted(ends)))}" if ends else ""
+        if ends:
+            self.ends[submission] = submissions.printable("; ".join(sorted(ends)))
+        why = f"; {self.ends[submission]}" if ends else ""
         self._tell(submission, f"{self.recorder.scores(submission)} ({seconds:.1f} s{why})")
 
     def _record_again(self) -> None:
@@ -304,6 +318,17 @@ class Coordinator:
         line = f"[{self._told}/{self._total}] {submissions.printable(str(submission))}: {what}"
         tqdm.write(line, file=sys.stdout)
         sys.stdout.flush()
+
+
+def written(notebooks: Iterable[Mapping[str, Any]], author: str | None = None) -> str:
+    """Return the code of all cells, or of those that one side wrote."""
+    return "\n\n".join(
+        str(cell["source"])
+        for notebook in notebooks
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "code"
+        and author in (None, cell["metadata"].get(OURS, {}).get("author"))
+    )
 
 
 @contextmanager
@@ -368,4 +393,7 @@ def grade(
         return 130
     for line in summary(course, coordinator, whole_class=not students):
         print(line)
+    if not students:
+        for path in write_reports(course, coordinator):
+            print(f"Report: {path.relative_to(course.root)}")
     return 1 if coordinator.set_aside or coordinator.unrecorded else 0

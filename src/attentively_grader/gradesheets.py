@@ -13,7 +13,8 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook
 
-from attentively_grader.course import Course, Scores
+from attentively_grader.course import Course, Scores, assignments
+from attentively_grader.results import write_whole
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("username", "idnumber", "firstname", "lastname", "email")
@@ -81,16 +82,17 @@ def moodle(people: Sequence[Person], scores: Mapping[str, Mapping[str, Scores]])
 FORMATS = {"canvas": canvas, "moodle": moodle}
 
 
-def write(course: Course, assignments: Sequence[str], kind: str, path: Path) -> None:
-    """Write the grades of these assignments for a platform; `kind` is one of `FORMATS`."""
-    scores = {name: course.scores(name) for name in assignments}
-    text = FORMATS[kind](people(course), scores)
-    temporary = path.with_name(f".{path.name}.writing")
-    try:
-        temporary.write_text(text, encoding="utf-8", newline="")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+def write(course: Course, assignment: str | None, kind: str, path: Path) -> None:
+    """Write the grades for a platform, of one assignment or of all that somebody handed in.
+
+    `kind` is one of `FORMATS`. Raises `CourseError` where the file cannot be written; what stood
+    there before then still does.
+    """
+    names = [assignment] if assignment else assignments(course.root, course.config)
+    scores = {name: course.scores(name) for name in names}
+    found = {name: of_all for name, of_all in scores.items() if of_all or assignment}
+    text = FORMATS[kind](people(course), found)
+    write_whole(path, text)
 
 
 def _points(scores: Mapping[str, Scores]) -> str:

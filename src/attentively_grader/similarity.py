@@ -18,8 +18,8 @@ RUN = 12
 """Tokens of a run."""
 WINDOW = 8
 """Neighbouring runs of which one is kept: a common stretch of RUN + WINDOW - 1 tokens is found."""
-COMMON_SHARE = 0.25
-"""A run that this share of the class has is common."""
+COMMON_SHARE, COMMON = 0.25, 20
+"""A run that more than this share of the class has, or more than so many, is common."""
 FEWEST = 12
 """Runs below which an answer is too short to tell."""
 TOKEN = re.compile(
@@ -74,13 +74,18 @@ def alike(answers: Mapping[str, str], given: str = "", least: float = 0.8) -> li
     if not 0 < least <= 1:
         raise ValueError(f"least={least} must be above 0 and at most 1")
     own = {student: fingerprints(code) - fingerprints(given) for student, code in answers.items()}
-    spread = Counter(run for runs in own.values() for run in runs)
-    most = max(2.0, COMMON_SHARE * len(own))
-    rare = {student: {run for run in runs if spread[run] <= most} for student, runs in own.items()}
-    told = {student: runs for student, runs in rare.items() if len(runs) >= FEWEST}
+    owners: dict[int, list[str]] = {}
+    for student, runs in sorted(own.items()):
+        for run in runs:
+            owners.setdefault(run, []).append(student)
+    most = max(2, min(COMMON, int(COMMON_SHARE * len(own))))
+    rare = [students for students in owners.values() if len(students) <= most]
+    lengths = Counter(student for students in rare for student in students)
+    shared = Counter(pair for students in rare for pair in combinations(students, 2))
     pairs = {
-        (one, other): len(told[one] & told[other]) / min(len(told[one]), len(told[other]))
-        for one, other in combinations(sorted(told), 2)
+        pair: number / shorter
+        for pair, number in shared.items()
+        if (shorter := min(lengths[student] for student in pair)) >= FEWEST
     }
     return _groups({pair: share for pair, share in pairs.items() if share >= least})
 

@@ -7,7 +7,7 @@ import pytest
 from nbgrader import api
 from nbgrader.api import Gradebook
 
-from attentively_grader.course import Scores, _newest_schema
+from attentively_grader.course import CourseError, Scores, _newest_schema
 from attentively_grader.gradesheets import Person, canvas, moodle, people, write
 
 ADA = Person("ada", "Ada", "O'Neil, Jr", "ada@example.org", "4711")
@@ -76,7 +76,7 @@ def test_people_are_those_of_the_gradebook(course):
 
 def test_the_file_holds_what_the_platform_reads(course, tmp_path):
     path = tmp_path / "grades.csv"
-    write(course, ["08_additive"], "canvas", path)
+    write(course, "08_additive", "canvas", path)
     assert rows(path.read_text(encoding="utf-8"))[2][5] == "32.5"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["gradebook.db", "grades.csv"]
 
@@ -85,5 +85,7 @@ def test_an_error_leaves_the_file_before(course, tmp_path):
     path = tmp_path / "grades.csv"
     path.write_text("the one before")
     with pytest.raises(KeyError):
-        write(course, ["99"], "moodle", path)
+        write(course, "99", "moodle", path)
     assert path.read_text() == "the one before"
+    with pytest.raises(CourseError, match="Is a directory"):
+        write(course, "08_additive", "moodle", tmp_path)

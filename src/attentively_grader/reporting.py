@@ -1,0 +1,77 @@
+"""Write the page about each assignment that was graded, from all that a run knows."""
+
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from nbgrader.api import Gradebook
+
+from attentively_grader.course import Course, Submission
+from attentively_grader.report import page
+from attentively_grader.results import write_whole
+from attentively_grader.similarity import alike
+
+FOLDER = "reports"
+
+
+class Run(Protocol):
+    """What is known at the end of a run."""
+
+    graded: list[Submission]
+    set_aside: dict[Submission, str]
+    unrecorded: dict[Submission, str]
+    remarks: dict[Submission, tuple[str, ...]]
+    ends: dict[Submission, str]
+    answers: dict[Submission, str]
+    given: dict[str, str]
+
+
+def write_reports(course: Course, run: Run) -> Iterator[Path]:
+    """Write ``reports/ASSIGNMENT.html`` for each assignment; yield the files."""
+    those = [*run.graded, *run.set_aside, *run.unrecorded]
+    for assignment in sorted({each.assignment for each in those}):
+        answers = {
+            submission.student: text
+            for submission, text in run.answers.items()
+            if submission.assignment == assignment
+        }
+        graded = {each.student for each in run.graded if each.assignment == assignment}
+        scores = {
+            student: row for student, row in course.scores(assignment).items() if student in graded
+        }
+        needs = needing(run, assignment, manual(course, assignment))
+        groups = alike(answers, run.given.get(assignment, ""))
+        path = course.root / FOLDER / f"{assignment}.html"
+        write_whole(path, page(assignment, scores, needs, groups))
+        yield path
+
+
+def needing(run: Run, assignment: str, manual: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the students whose work a person should look at, with the reason."""
+    reasons: list[Mapping[Submission, str]] = [
+        {each: f"set aside: {why}" for each, why in run.set_aside.items()},
+        {each: f"not recorded: {why}" for each, why in run.unrecorded.items()},
+        run.ends,
+        {each: "; ".join(said) for each, said in run.remarks.items()},
+    ]
+    found = [
+        (submission.student, why)
+        for those in reasons
+        for submission, why in those.items()
+        if submission.assignment == assignment
+    ]
+    return [*found, *manual.items()]
+
+
+def manual(course: Course, assignment: str) -> dict[str, str]:
+    """Return the students some of whose answers are graded by hand and are not yet."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of SQLAlchemy, about how nbgrader uses it
+        gradebook = Gradebook(course.directory.db_url, course.directory.course_id)
+    with gradebook:
+        return {
+            entry.student.id: "has answers to grade by hand"
+            for entry in gradebook.assignment_submissions(assignment)
+            if entry.needs_manual_grade
+        }
