@@ -68,7 +68,8 @@ def find_sandbox(folders: Sequence[Path] = ()) -> Sandbox:
     """Return the best sandbox that works here, or refuse with the reason."""
     if sys.platform != "linux":
         raise NoSandboxError(
-            f"grading needs Linux, for its sandbox; this is {sys.platform}. {REMEDY}"
+            f"grading needs Linux, for its sandbox; this is {sys.platform}. Grade on a Linux "
+            "machine, or in a virtual one on this."
         )
     if shutil.which("bwrap") is None:
         raise NoSandboxError(f"bubblewrap (the command bwrap) is not installed. {REMEDY}")

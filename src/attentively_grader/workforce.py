@@ -54,7 +54,9 @@ class Workforce:
         if workers < 1:
             raise ValueError(f"workers={workers}: at least one is needed")
         if sys.platform != "linux":
-            raise NoSandboxError(f"a workforce needs Linux; this is {sys.platform}")
+            raise NoSandboxError(
+                f"grading needs Linux, with a sandbox or without; this is {sys.platform}"
+            )
         folders = tuple(folder.resolve() for folder in importable)
         self.sandbox = sandbox if sandbox is not None else find_sandbox(folders)
         self.student = student
