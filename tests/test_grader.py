@@ -3,19 +3,13 @@
 import shutil
 
 import pytest
+from grader.stub_force import HAVE, REASON, needs_sandbox
 from notebook_tools import ROOT, small_notebook, with_source, write
 
 from attentively_grader import notebooks
 from attentively_grader.__main__ import main
 from attentively_grader.course import Course, CourseError
 from attentively_grader.release import release, secret_lines
-from attentively_grader.sandbox import NoSandboxError, find_sandbox
-
-try:
-    find_sandbox()
-    REASON = ""
-except NoSandboxError as error:
-    REASON = str(error)
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(600)]
 
@@ -74,7 +68,7 @@ def answered(released, first=RIGHT_1, second=RIGHT_2):
 @pytest.fixture(scope="module")
 def graded(course, released):
     """Grade a class in which much goes wrong, in the sandbox; return the course and the status."""
-    if REASON:
+    if HAVE is None:
         pytest.skip(REASON)
     submitted = course / "submitted"
 
@@ -181,7 +175,7 @@ def test_side_files_are_released_only_if_listed(tmp_path):
         release(tmp_path, "small")
 
 
-@pytest.mark.skipif(bool(REASON), reason=REASON)
+@needs_sandbox
 def test_a_page_about_the_class_and_sheets_for_platforms(tmp_path, released, capsys):
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
     write(small_notebook(), tmp_path / "solutions" / "small" / "small.ipynb")

@@ -51,7 +51,9 @@ def test_the_published_recipe_is_the_plan_of_the_captions():
 
 def test_the_shipped_models_were_trained_by_the_plan():
     plan = real_ladder.plan_for(real_ladder.SHIPPED_DATA)
-    names = [name for name in real_ladder.SHIPPED.values() if name in checkpoints.pretrained_names()]
+    names = [
+        name for name in real_ladder.SHIPPED.values() if name in checkpoints.pretrained_names()
+    ]
     assert "tatoeba-en-fr-transformer" in names
     for name in names:
         checkpoint = checkpoints.load_pretrained(name)

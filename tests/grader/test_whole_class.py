@@ -15,23 +15,17 @@ import time
 
 import pytest
 from assignments import ASSIGNMENTS
+from grader.stub_force import needs_sandbox
 from notebook_tools import ROOT
 
 from attentively_grader import notebooks
 from attentively_grader.course import Course
-from attentively_grader.sandbox import NoSandboxError, find_sandbox
-
-try:
-    find_sandbox()
-    REASON = ""
-except NoSandboxError as error:
-    REASON = str(error)
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.notebook,
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(bool(REASON), reason=REASON),
+    needs_sandbox,
 ]
 
 [ASSIGNMENT] = [each for each in ASSIGNMENTS if each.number == "08"]
