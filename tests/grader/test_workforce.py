@@ -13,6 +13,7 @@ from grader.stub_force import force, job, needs_sandbox, texts, wait_for_the_end
 
 from attentively_grader.outcome import Outcome
 from attentively_grader.run import describe
+from attentively_grader.sandbox import python_folders
 from attentively_grader.workforce import Workforce
 
 pytestmark = needs_sandbox
@@ -27,9 +28,20 @@ def workers(tmp_path_factory):
         yield workers
 
 
+# The stub lies in pytest's folder; Python or the project may lie below /tmp themselves.
+KNOWN = [
+    path.parts[2]
+    for path in [*python_folders(), Path(__file__)]
+    if path.is_relative_to("/tmp") and len(path.parts) > 2
+]
+
+
 def innocent(key="innocent"):
-    files = "[n for d in ('.', '/tmp', '/dev/shm') for n in os.listdir(d) if 'pytest' not in n]"
-    return job(key, f"import os\nr = {files}", "r = 6 * 7")  # the stub lies in pytest's folder
+    files = (
+        "[n for d in ('.', '/tmp', '/dev/shm') for n in os.listdir(d)"
+        f" if 'pytest' not in n and n not in {KNOWN}]"
+    )
+    return job(key, f"import os\nr = {files}", "r = 6 * 7")
 
 
 def beside_innocent(workers, hostile):
