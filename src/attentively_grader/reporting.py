@@ -37,10 +37,11 @@ def write_reports(course: Course, run: Run) -> Iterator[Path]:
             if submission.assignment == assignment
         }
         graded = {each.student for each in run.graded if each.assignment == assignment}
-        scores = {
-            student: row for student, row in course.scores(assignment).items() if student in graded
-        }
-        needs = needing(run, assignment, manual(course, assignment))
+        # Of an assignment that cannot be graded there is nothing in the gradebook.
+        known = course.scores(assignment) if graded else {}
+        scores = {student: known[student] for student in known if student in graded}
+        by_hand = manual(course, assignment) if graded else {}
+        needs = needing(run, assignment, by_hand)
         groups = alike(answers, run.given.get(assignment, ""))
         path = course.root / FOLDER / f"{assignment}.html"
         write_whole(path, page(assignment, scores, needs, groups))

@@ -1,4 +1,4 @@
-"""A class of a hundred: right, wrong, missing and hostile answers to one real assignment.
+"""A class: right, wrong, missing and hostile answers to one real assignment.
 
 One command grades it, is killed halfway, and goes on; every grade is what it should be, and the
 grades are exported.
@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 [ASSIGNMENT] = [each for each in ASSIGNMENTS if each.number == "08"]
-STUDENTS = 100
+STUDENTS = 26
 
 # Each takes the place of the first part's answer, and earns nothing for it.
 HOSTILE = {
