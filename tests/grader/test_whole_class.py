@@ -44,7 +44,8 @@ HOSTILE = {
     "torch.testing.assert_close = lambda *a, **k: None\nAssertionError = ValueError\n\n\n"
     "def energies(query, keys, W, U, v):\n    return keys[..., 0] * 0",
     "reads": "def energies(query, keys, W, U, v):\n    import pathlib\n"
-    "    found = [str(p) for p in pathlib.Path('/').rglob('gradebook.db')]\n"
+    "    found = [str(p) for p in pathlib.Path('/').rglob('gradebook.db')\n"
+    "             if 'nbgrader/tests' not in str(p)]\n"
     "    raise RuntimeError(f'seen: {found}')",
 }
 
