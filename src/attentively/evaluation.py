@@ -107,6 +107,15 @@ class Evaluation(Report):
         return ([source, text, *references] for source, text, references in rows)
 
 
+def in_columns(references: Sequence[Sequence[str]]) -> list[Any]:
+    """Return the first reference of every sentence, the second, and so on, as sacreBLEU asks.
+
+    None stands where a sentence has no more.
+    """
+    most = max(len(row) for row in references)
+    return [[row[i] if i < len(row) else None for row in references] for i in range(most)]
+
+
 def evaluate(
     checkpoint: Checkpoint,
     pairs: Sequence[Pair],
@@ -131,9 +140,7 @@ def evaluate(
         )
         texts += [translation.text for translation in found]
     given = list(references.values())
-    most = max(len(alternatives) for alternatives in given)
-    # sacreBLEU wants a list for the first references, one for the second, …; None fills up.
-    columns: list[Any] = [[row[i] if i < len(row) else None for row in given] for i in range(most)]
+    columns = in_columns(given)
     bleu, characters = sacrebleu.BLEU(), sacrebleu.CHRF()
     examples = encode_pairs(pairs, src_tokenizer, tgt_tokenizer)
     return Evaluation(

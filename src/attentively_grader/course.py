@@ -199,7 +199,7 @@ class Course:
     def absent(self, assignment: str) -> list[str]:
         """Return the students in the gradebook who have handed in nothing for an assignment."""
         there = {each.student for each in self._submissions_of(assignment)}
-        with self._gradebook() as gradebook:
+        with self.gradebook() as gradebook:
             return sorted({student.id for student in gradebook.students} - there)
 
     def _submissions_of(self, assignment: str) -> Iterator[Submission]:
@@ -225,13 +225,14 @@ class Course:
     def scores(self, assignment: str) -> dict[str, Scores]:
         """Return every student's scores in the gradebook."""
         order = self.parts(assignment)
-        with self._gradebook() as gradebook:
+        with self.gradebook() as gradebook:
             return {
                 entry.student.id: scores_of(entry, order)
                 for entry in gradebook.assignment_submissions(assignment)
             }
 
-    def _gradebook(self) -> Gradebook:
+    def gradebook(self) -> Gradebook:
+        """Open the gradebook; use it in a ``with`` statement."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of SQLAlchemy, about how nbgrader uses it
             return Gradebook(self.directory.db_url, self.directory.course_id)

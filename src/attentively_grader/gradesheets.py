@@ -6,12 +6,9 @@ address, whichever is chosen in its form; all that the gradebook knows of them i
 
 import csv
 import io
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from nbgrader.api import Gradebook
 
 from attentively_grader.course import Course, Scores, assignments
 from attentively_grader.results import write_whole
@@ -40,10 +37,7 @@ class Person:
 
 def people(course: Course) -> list[Person]:
     """Return all students in the gradebook, by name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of SQLAlchemy, about how nbgrader uses it
-        gradebook = Gradebook(course.directory.db_url, course.directory.course_id)
-    with gradebook:
+    with course.gradebook() as gradebook:
         found = [
             Person(
                 student.id,

@@ -1,11 +1,8 @@
 """Write the page about each assignment that was graded, from all that a run knows."""
 
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
-
-from nbgrader.api import Gradebook
 
 from attentively_grader.course import Course, Submission
 from attentively_grader.report import page
@@ -67,10 +64,7 @@ def needing(run: Run, assignment: str, manual: Mapping[str, str]) -> list[tuple[
 
 def manual(course: Course, assignment: str) -> dict[str, str]:
     """Return the students some of whose answers are graded by hand and are not yet."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of SQLAlchemy, about how nbgrader uses it
-        gradebook = Gradebook(course.directory.db_url, course.directory.course_id)
-    with gradebook:
+    with course.gradebook() as gradebook:
         return {
             entry.student.id: "has answers to grade by hand"
             for entry in gradebook.assignment_submissions(assignment)

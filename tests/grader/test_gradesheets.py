@@ -46,9 +46,10 @@ class Course:
     """As much of a course as has a gradebook."""
 
     def __init__(self, folder):
-        self.directory = self
-        self.db_url = f"sqlite:///{folder / 'gradebook.db'}"
-        self.course_id = "small"
+        self.url = f"sqlite:///{folder / 'gradebook.db'}"
+
+    def gradebook(self):
+        return Gradebook(self.url, "small")
 
     def scores(self, assignment):
         return SCORES[assignment]
@@ -58,7 +59,7 @@ class Course:
 def course(tmp_path, monkeypatch):
     monkeypatch.setattr(api, "get_alembic_version", _newest_schema)  # without starting alembic
     found = Course(tmp_path)
-    with Gradebook(found.db_url, found.course_id) as gradebook:
+    with found.gradebook() as gradebook:
         gradebook.add_student("bo")
         gradebook.add_student(
             "ada",

@@ -25,7 +25,7 @@ from attentively.data import corpora
 from attentively.data.batches import Batch, collate, encode_pairs, shuffled
 from attentively.data.pairs import Pair
 from attentively.data.subword_dropout import CutAnew
-from attentively.evaluation import Evaluation, evaluate
+from attentively.evaluation import Evaluation, evaluate, in_columns
 from attentively.experiments.ladder import BEAM_SIZES, RUNGS
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.scores import seconds_per_step
@@ -151,9 +151,11 @@ def train(
     """
     plan, tokenizer = plan_for(data), _tokenizer(data, quick)
     pairs, validation = (_pairs(data, split, quick) for split in ("train", "validation"))
-    examples: Sequence[Any] = encode_pairs(pairs, tokenizer, tokenizer)
+    examples: Sequence[Any]
     if plan.subword_dropout:
         examples = CutAnew(pairs, tokenizer, plan.subword_dropout)
+    else:
+        examples = encode_pairs(pairs, tokenizer, tokenizer)
     model = new_model(rung, len(tokenizer), plan.dropout, seed)
     config = plan.training(seed, quick)
     corpus = corpora.find(data, "pairs")
@@ -242,7 +244,7 @@ def scores(translations: Sequence[str], references: Sequence[Sequence[str]], lan
     Cased on plain text; lowercased on plain text; and lowercased on text that was cut into words
     before, by Moses' rules for `language`, as papers on Multi30k report it.
     """
-    columns = _columns(references)
+    columns = in_columns(references)
     cased, lowercased = sacrebleu.BLEU(), sacrebleu.BLEU(lowercase=True)
     before = sacrebleu.BLEU(tokenize="none", force=True)
     characters = sacrebleu.CHRF()
@@ -252,7 +254,7 @@ def scores(translations: Sequence[str], references: Sequence[Sequence[str]], lan
         "bleu_lowercased": lowercased.corpus_score(translations, columns).score,
         "bleu_tokenised": before.corpus_score(
             [cut(text) for text in translations],
-            _columns([[cut(text) for text in row] for row in references]),
+            in_columns([[cut(text) for text in row] for row in references]),
         ).score,
         "chrf": characters.corpus_score(translations, columns).score,
     }
@@ -262,15 +264,6 @@ def scores(translations: Sequence[str], references: Sequence[Sequence[str]], lan
         "signature_tokenised": str(before.get_signature()),
         "chrf_signature": str(characters.get_signature()),
     }
-
-
-def _columns(references: Sequence[Sequence[str]]) -> list[Any]:
-    """Return the first reference of every sentence, the second, and so on, as sacreBLEU asks.
-
-    None stands where a sentence has no more.
-    """
-    most = max(len(row) for row in references)
-    return [[row[i] if i < len(row) else None for row in references] for i in range(most)]
 
 
 def _tokenised(text: str, language: str) -> str:
@@ -304,7 +297,7 @@ def by_length(found: Evaluation, lengths: Sequence[int]) -> list[Row]:
     for group in filter(None, groups):
         said = [found.translations[index] for index in group]
         references = [found.references[index] for index in group]
-        columns = _columns(references)
+        columns = in_columns(references)
         rows.append(
             {
                 "from_words": min(words[index] for index in group),
