@@ -2,6 +2,7 @@
 
 import importlib
 import socket
+import sys
 import traceback
 from dataclasses import asdict
 from pathlib import Path
@@ -38,9 +39,11 @@ def examine(line: socket.socket) -> None:
         module, _, name = message["examine"].partition(":")
         function = getattr(importlib.import_module(module), name)
         desk = Desk(line)
+        before = set(sys.modules)
         connection, _ = desk.student()
         outcome: Outcome = function(job_from(message["job"]), connection, desk.student)
-        send(line, {"outcome": outcome.to_dict()})
+        imported = [name for name in sys.modules if name not in before]
+        send(line, {"outcome": outcome.to_dict(), "imported": imported})
     except Exception:
         send(line, {"failed": traceback.format_exc()[-4000:]})
 

@@ -43,6 +43,8 @@ class Run:
         self.passed = ""
         """The limit that the last one passed."""
         self.peak_mib = 0
+        self.imported: list[str] = []
+        """What the tests have imported, which no one before them had."""
         self.start = time.monotonic()
         seconds = job.limits.seconds + GRACE
         self.examiner_limits = replace(job.limits, seconds=seconds)
@@ -88,6 +90,7 @@ class Run:
             if self.line in [key.fileobj for key, _ in self.ready.select(LOOK_EVERY)]:
                 message, _ = receive(self.line)
                 if "outcome" in message:
+                    self.imported = message["imported"]
                     return self._complete(Outcome.from_dict(message["outcome"]))
                 if "failed" in message:
                     raise BrokenError(message["failed"])

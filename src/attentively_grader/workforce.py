@@ -159,7 +159,9 @@ class Workforce:
                 break
             try:
                 with Run(job, examiners, students, self.examiner, self.student) as run:
-                    return run.outcome()
+                    outcome = run.outcome()
+                examiners.learn(run.imported)
+                return outcome
             except (BrokenError, GoneError) as error:
                 reason = str(error)
             except Exception as error:  # no job may end a worker

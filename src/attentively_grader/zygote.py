@@ -47,6 +47,7 @@ def main(control: socket.socket) -> None:
     """Import what the first message names, say so, and fork until the socket closes."""
     order, _ = receive(control)
     preload(order["preload"])
+    threads = _threads()
     hide_command_line(SHOWN_COMMAND)
     sys.argv = SHOWN_COMMAND.split()[2:]
     gc.collect()
@@ -60,6 +61,12 @@ def main(control: socket.socket) -> None:
             request, files = receive(control)
         except GoneError:
             return
+        if "preload" in request:
+            preload(request["preload"])
+            gc.freeze()
+            if _threads() > threads:  # a process with threads cannot fork: another takes its place
+                return
+            continue
         begin(request, files, order["shell"], kept, control)
         for file in files:
             os.close(file)
@@ -74,6 +81,10 @@ def preload(names: list[str]) -> None:
         # A process that has run a parallel operation cannot fork: the child would wait for
         # threads that it does not have.
         sys.modules["torch"].set_num_threads(1)
+
+
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))
 
 
 def hide_command_line(text: str) -> None:

@@ -515,3 +515,38 @@ def test_how_a_process_ended_is_said_in_words():
     assert describe(11) == "its process was killed by signal 11 (segmentation fault)"
     assert describe(None) == "its process was killed"
     assert isinstance(Outcome([]).end, str)
+
+
+def test_what_one_test_imports_is_there_for_the_next(tmp_path):
+    """So that a class pays once for what its tests import on their way."""
+    late = ("here", "import sys; r = 'xmlrpc.client' in sys.modules; import xmlrpc.client")
+    with force(tmp_path, workers=1) as workers:
+        ran = [outcome for _, outcome in workers.run([job("first", late), job("second", late)])]
+        assert [texts(outcome) for outcome in ran] == [["False"], ["True"]]
+
+
+def test_what_a_student_imports_is_not(tmp_path):
+    late = "import sys; r = 'xmlrpc.client' in sys.modules; import xmlrpc.client"
+    with force(tmp_path, workers=1) as workers:
+        ran = [outcome for _, outcome in workers.run([job("first", late), job("second", late)])]
+        assert [texts(outcome) for outcome in ran] == [["False"], ["False"]]
+
+
+def test_an_import_that_starts_a_thread_costs_a_zygote_and_no_job(tmp_path):
+    """With threads a process cannot fork; a new one takes its place, and is not told again."""
+    with force(tmp_path, workers=1) as workers:
+        busy = tmp_path / "stub" / "busy_module.py"
+        busy.write_text(
+            "import threading, time\n"
+            "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+        )
+        late = ("here", "import busy_module; r = 1")
+        zygotes = []
+        for number in range(4):
+            ((_, outcome),) = workers.run([job(str(number), late)])
+            assert outcome.end == "complete"
+            assert texts(outcome) == ["1"]
+            time.sleep(0.3)
+            zygotes.append(workers.examiners.zygote.pid)
+        assert zygotes[0] != zygotes[1]
+        assert len(set(zygotes[1:])) == 1
