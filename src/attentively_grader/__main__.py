@@ -6,10 +6,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attentively_grader.course import Course, CourseError
+from attentively_grader.hiring import Hire, hiring
 from attentively_grader.outcome import Limits
+from attentively_grader.tasks import Options
 
+NO_SANDBOX = """\
+!! --unsafe-no-sandbox: the students' code runs on this machine with YOUR rights.
+!! It can read and delete your files and change the gradebook. Grade only the work of
+!! people whom you would let use this account, or grade in a container made for it.
+!! Each notebook that is graded so carries a note of it.
+"""
 STOPPED = 130
 """The exit status of a run that was stopped."""
+CONFLICTS = (
+    ("scheduler", "workers"),
+    ("scheduler", "shard"),
+    ("shard", "canvas"),
+    ("shard", "moodle"),
+)
+"""Options that make no sense together."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,6 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--workers", type=_positive, metavar="N", help="notebooks at once; one a core, by default"
+    )
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="of a Dask cluster that is to run the notebooks: tcp://host:8786",
+    )
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="run the I-th of N shares of the class, keep the results, record nothing",
     )
     parser.add_argument(
         "--force", action="store_true", help="run anew what was graded and has not changed"
@@ -65,21 +90,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if sys.platform == "win32":
             raise CourseError("grading needs Linux, for its sandbox: use it in WSL")
-        # Here, because it imports nbgrader, which takes a second.
-        from attentively_grader.coordinator import Options, grade
+        for one, other in CONFLICTS:
+            if getattr(options, one) is not None and getattr(options, other) is not None:
+                raise CourseError(f"--{one} and --{other} do not go together")
+        if options.unsafe_no_sandbox:
+            print(NO_SANDBOX, file=sys.stderr, flush=True)
+        # Here, because other systems lack what it locks with.
+        from attentively_grader.coordinator import grade
         from attentively_grader.gradesheets import FORMATS, write
 
-        status = grade(
-            options.course,
-            options.assignment,
-            options.student,
-            options=Options(
-                force=options.force,
-                seconds=options.timeout,
-                memory_mib=options.memory,
-                sandboxed=not options.unsafe_no_sandbox,
-            ),
-            workers=options.workers,
+        status = (
+            _shard(options)
+            if options.shard is not None
+            else grade(
+                options.course,
+                options.assignment,
+                options.student,
+                options=_options(options),
+                hire=_hire(options),
+            )
         )
         for kind in FORMATS:
             if (path := getattr(options, kind)) is not None and status != STOPPED:
@@ -89,6 +118,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CourseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+
+
+def _options(given: argparse.Namespace) -> Options:
+    return Options(
+        force=given.force,
+        seconds=given.timeout,
+        memory_mib=given.memory,
+        sandboxed=not given.unsafe_no_sandbox,
+    )
+
+
+def _hire(given: argparse.Namespace) -> Hire:
+    if given.scheduler is not None:
+        from attentively_grader import cluster
+
+        return cluster.hiring(given.scheduler, not given.unsafe_no_sandbox)
+    return hiring(given.workers, not given.unsafe_no_sandbox)
+
+
+def _shard(given: argparse.Namespace) -> int:
+    from attentively_grader import shard
+
+    course = Course(given.course)
+    chosen = course.submissions(given.assignment, given.student)
+    part = shard.Shard.parse(given.shard)
+    try:
+        return shard.run(course, chosen, part, _options(given), _hire(given))
+    except KeyboardInterrupt:
+        print("\nstopped; what was run is kept: the same command goes on", file=sys.stderr)
+        return STOPPED
 
 
 def _positive(text: str) -> int:

@@ -30,17 +30,17 @@ class Prepared:
     """A fingerprint of all of it."""
 
 
-def prepare(course: Course, assignment: str, folder: Path) -> Prepared:
+def prepare(course: Course, assignment: str, folder: Path, *, gradebook: bool = True) -> Prepared:
     """Convert the source of an assignment into a `folder` of its own, and fill the gradebook.
 
-    Raises `CourseError` where nbgrader refuses it.
+    Without `gradebook` none is touched. Raises `CourseError` where nbgrader refuses it.
     """
     notebooks: dict[str, dict[str, Any]] = {}
 
     def keep(name: str, notebook: NotebookNode) -> None:
         notebooks[name] = _with_ids(json.loads(json.dumps(notebook)))
 
-    generate(course.root, assignment, elsewhere=folder, keep=keep)
+    generate(course.root, assignment, elsewhere=folder, gradebook=gradebook, keep=keep)
     step = str(folder)
     released = Path(course.directory.format_path(step, ".", assignment))
     listed = course.config.Release.get("side_files")

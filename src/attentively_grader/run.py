@@ -52,7 +52,7 @@ class Run:
     def __enter__(self) -> Self:
         """Start the examiner; it asks for the student when it wants one."""
         with contextlib.ExitStack() as undo:
-            self.archive = pack(self.job.files)
+            self.archive = in_memory(archive(self.job.files))
             undo.callback(os.close, self.archive)
             self.line, theirs = socket.socketpair()
             undo.push(self.line)
@@ -179,15 +179,21 @@ def describe(status: int | None) -> str:
     return f"its process was killed by signal {number} ({name.lower()})"
 
 
-def pack(folder: Path | None) -> int:
-    """Return a file in memory with the plain files of a folder; empty without a folder."""
-    archive = os.memfd_create("files")
-    if folder is not None:
-        stream = io.BytesIO()
-        with tarfile.open(fileobj=stream, mode="w") as tar:
-            for path in sorted(folder.rglob("*")):
-                if path.is_file() and not path.is_symlink():
-                    tar.add(path, path.relative_to(folder), recursive=False)
-        with open(archive, "wb", closefd=False) as file:
-            file.write(stream.getbuffer())
-    return archive
+def archive(folder: Path | None) -> bytes:
+    """Return a tar file with the plain files of a folder; nothing without a folder."""
+    if folder is None:
+        return b""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                tar.add(path, path.relative_to(folder), recursive=False)
+    return stream.getvalue()
+
+
+def in_memory(content: bytes) -> int:
+    """Return the descriptor of a file in memory."""
+    file = os.memfd_create("files")
+    with open(file, "wb", closefd=False) as stream:
+        stream.write(content)
+    return file

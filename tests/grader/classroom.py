@@ -9,10 +9,11 @@ import nbformat
 from notebook_tools import ROOT, small_notebook, write
 
 from attentively_grader import notebooks
-from attentively_grader.coordinator import Options, grade
+from attentively_grader.coordinator import grade
 from attentively_grader.course import Course
 from attentively_grader.outcome import CellOutcome, Outcome
 from attentively_grader.release import release
+from attentively_grader.tasks import Options
 
 RIGHT_1 = "def part_1():\n    return 41"
 RIGHT_2 = "def part_2():\n    return 'another secret'"

@@ -14,9 +14,10 @@ from grader.classroom import Classroom, Stub, cell
 
 from attentively_grader import recording, results
 from attentively_grader.__main__ import main
-from attentively_grader.coordinator import Options, grade
+from attentively_grader.coordinator import grade
 from attentively_grader.course import Course, CourseError
 from attentively_grader.outcome import CellOutcome, Outcome
+from attentively_grader.tasks import Options
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(300)]
 

@@ -62,6 +62,14 @@ def grade(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Notebooks at once; one a core, by default.")
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Of a Dask cluster that is to run the notebooks."),
+    ] = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Run the I-th of N shares of the class; record nothing."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Run anew what has not changed.")] = False,
     again: Annotated[bool, typer.Option("--again", hidden=True)] = False,
     timeout: Annotated[
@@ -84,7 +92,14 @@ def grade(
     except ModuleNotFoundError as error:
         raise ValueError(_missing(error)) from None
 
-    values = {"--workers": workers, "--timeout": timeout, "--memory": memory, "--course": course}
+    values = {
+        "--workers": workers,
+        "--scheduler": scheduler,
+        "--shard": shard,
+        "--timeout": timeout,
+        "--memory": memory,
+        "--course": course,
+    }
     arguments = [assignment] if assignment else []
     for name in student or []:
         arguments += ["--student", name]

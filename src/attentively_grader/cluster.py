@@ -1,0 +1,255 @@
+"""Run notebooks on a Dask cluster: `--scheduler tcp://...`.
+
+This machine keeps the course, the gradebook and the results. To the cluster go single jobs as plain
+data, a few for each of its threads at a time; back come outcomes. Each of the cluster's worker
+processes keeps a `Workforce` of its own warm between jobs, with as many workers as it has threads,
+and each job runs there in a sandbox as it would here. Dask gives the jobs of a worker that dies to
+another; a job may so run twice, and its result is the same.
+
+A worker whose Python, packages or folders to import from differ from those here is refused: its
+results would be others.
+"""
+
+import atexit
+import base64
+import io
+import json
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attentively_grader import desk, results
+from attentively_grader.course import Course, CourseError
+from attentively_grader.hiring import Hire, importable, imported
+from attentively_grader.outcome import Job, Outcome
+from attentively_grader.preparing import Prepared
+from attentively_grader.run import archive
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+    from attentively_grader.workforce import Workforce
+
+SECONDS_TO_CONNECT = 10
+SECONDS_IDLE = 120.0
+"""After so long without a job a worker lets its warm processes go."""
+AHEAD = 2
+"""How many jobs wait for each thread of the cluster, besides the one it runs."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a worker has to have, and how it is to run jobs."""
+
+    environment: tuple[tuple[str, str], ...]
+    """Python's version, and a hash of the packages'."""
+    folders: tuple[tuple[str, str], ...]
+    """Where notebooks import from, with a hash of each."""
+    preload: tuple[str, ...]
+    sandboxed: bool
+
+
+class UnfitError(Exception):
+    """A worker of the cluster cannot run the jobs of this course as they would run here."""
+
+
+def hiring(scheduler: str, sandboxed: bool) -> Hire:
+    """Return what has jobs run by the cluster of this scheduler."""
+
+    @contextmanager
+    def hire(course: Course, prepared: Sequence[Prepared]) -> Iterator["Cluster"]:
+        try:
+            from distributed import Client
+        except ModuleNotFoundError:
+            raise CourseError(
+                "--scheduler needs dask.distributed: pip install 'attentively[cluster]'"
+            ) from None
+        try:
+            client = Client(scheduler, timeout=SECONDS_TO_CONNECT, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise CourseError(
+                f"there is no Dask scheduler at {scheduler} ({error}); `dask scheduler` starts one "
+                "and says its address"
+            ) from None
+        folders = [(str(folder), results.fingerprint(folder)) for folder in importable(course)]
+        terms = Terms(
+            tuple(sorted(results.environment().items())),
+            tuple(folders),
+            tuple(sorted({name for each in prepared for name in imported(each)})),
+            sandboxed,
+        )
+        try:
+            yield Cluster(client, terms)
+        finally:
+            with suppress(Exception):  # the scheduler may be gone
+                client.run(dismiss, terms)
+            client.close()
+
+    return hire
+
+
+class Cluster:
+    """Runs jobs on the workers of a Dask scheduler."""
+
+    def __init__(self, client: "Client", terms: Terms) -> None:
+        self.client = client
+        self.terms = terms
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
+        """Yield each job with its outcome as it ends, in the order in which they end.
+
+        `CourseError` says that the scheduler is gone, or that a worker is not fit for this course.
+        """
+        from distributed import as_completed
+
+        rest = iter(jobs)
+        running: dict[str, Job] = {}
+        ended = as_completed()
+        self._submit(rest, running, ended)
+        while running:
+            future = next(ended)
+            job = running.pop(future.key)
+            outcome = self._outcome(future)
+            future.release()
+            self._submit(rest, running, ended)
+            yield job, outcome
+
+    def _submit(self, rest: Iterator[Job], running: dict[str, Job], ended: Any) -> None:
+        """Keep every thread of the cluster busy."""
+        threads = sum(self.client.nthreads().values())
+        for job in rest:
+            # A key of its own for each: Dask would answer a known one from memory.
+            future = self.client.submit(run_job, self.terms, packed(job), pure=False)
+            running[future.key] = job
+            ended.add(future)
+            if len(running) >= (1 + AHEAD) * max(threads, 1):
+                break
+
+    def _outcome(self, future: "Future") -> Outcome:
+        from distributed import KilledWorker
+
+        if future.status == "finished":
+            return Outcome.from_dict(json.loads(future.result()))
+        if future.status in ("cancelled", "lost"):
+            raise CourseError(
+                "the scheduler is gone; what was run is kept: the same command goes on"
+            )
+        error = future.exception()
+        if isinstance(error, UnfitError):
+            raise CourseError(str(error))
+        if isinstance(error, KilledWorker):
+            reason = "every worker of the cluster that ran it died"
+        else:
+            reason = f"{type(error).__name__}: {error}"
+        return Outcome([], "died", f"the grader could not run this notebook: {reason}")
+
+
+def packed(job: Job) -> str:
+    """Return a job as text, with the files beside its notebook."""
+    files = base64.b64encode(archive(job.files)).decode()
+    return json.dumps(desk.job_to(job) | {"files": files})
+
+
+@contextmanager
+def unpacked(text: str) -> Iterator[Job]:
+    """Give back a packed job, its files in a folder of its own."""
+    content = json.loads(text)
+    files = base64.b64decode(content["files"])
+    with tempfile.TemporaryDirectory(prefix="grading-") as folder:
+        if files:
+            with tarfile.open(fileobj=io.BytesIO(files)) as tar:
+                tar.extractall(folder, filter="data")
+        yield replace(desk.job_from(content), files=Path(folder))
+
+
+# On a worker of the cluster
+
+
+class _Kept:
+    """A workforce that is kept warm between jobs."""
+
+    def __init__(self, force: "Workforce") -> None:
+        self.force = force
+        self.jobs = 0
+        self.last = time.monotonic()
+
+
+_kept: dict[Terms, _Kept] = {}
+_lock = threading.Lock()
+
+
+def run_job(terms: Terms, text: str) -> str:
+    """Run a job on this worker and return its outcome, both as text.
+
+    Raises `UnfitError` where this worker is not as the terms say.
+    """
+    with _lock:
+        kept = _kept.get(terms)
+        if kept is None:
+            kept = _kept[terms] = _Kept(_workforce(terms))
+            threading.Thread(target=_watch, args=(terms,), daemon=True).start()
+        kept.jobs += 1
+    try:
+        with unpacked(text) as job:
+            ((_, outcome),) = kept.force.run([job])
+        return json.dumps(outcome.to_dict())
+    finally:
+        with _lock:
+            kept.jobs -= 1
+            kept.last = time.monotonic()
+
+
+def _workforce(terms: Terms) -> "Workforce":
+    from distributed import get_worker
+
+    from attentively_grader.sandbox import NO_SANDBOX, NoSandboxError
+    from attentively_grader.workforce import Workforce
+
+    where = f"the worker at {get_worker().address}"
+    here = results.environment()
+    for name, expected in terms.environment:
+        if here[name] != expected:
+            what = f"Python {here[name]}" if name == "python" else "other versions of packages"
+            raise UnfitError(f"{where} has {what}; install there what is installed here")
+    folders = []
+    for name, expected in terms.folders:
+        folders.append(Path(name))
+        if not Path(name).is_dir() or results.fingerprint(Path(name)) != expected:
+            raise UnfitError(f"{where} has no folder {name} with the same files as here")
+    try:
+        force = Workforce(
+            get_worker().state.nthreads,
+            sandbox=None if terms.sandboxed else replace(NO_SANDBOX, folders=tuple(folders)),
+            importable=folders,
+            preload=terms.preload,
+        )
+    except NoSandboxError as error:
+        raise UnfitError(f"{where}: {error}") from None
+    atexit.register(force.close)
+    return force.__enter__()
+
+
+def _watch(terms: Terms) -> None:
+    """Let the warm processes go when there has been nothing to do for a while."""
+    while True:
+        time.sleep(1)
+        with _lock:
+            kept = _kept[terms]
+            if kept.jobs == 0 and time.monotonic() - kept.last > SECONDS_IDLE:
+                del _kept[terms]
+                break
+    kept.force.close()
+    atexit.unregister(kept.force.close)
+
+
+def dismiss(terms: Terms) -> None:
+    """Let the warm processes go as soon as no job is running."""
+    with _lock:
+        if terms in _kept:
+            _kept[terms].last = -SECONDS_IDLE

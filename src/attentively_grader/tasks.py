@@ -1,0 +1,193 @@
+"""What there is to grade: each submission with its tests put in, and what is known of it already.
+
+Nothing here writes to the gradebook, so that several runs can share the work.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from attentively_grader import results, submissions
+from attentively_grader.course import Course, CourseError, Submission
+from attentively_grader.hiring import Hire
+from attentively_grader.merging import merge
+from attentively_grader.outcome import Job, Limits, Outcome
+from attentively_grader.preparing import Prepared, prepare
+from attentively_grader.results import Results
+
+PutAside = Callable[[Submission, str], None]
+"""Told of a submission that cannot be graded, and why."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to grade."""
+
+    force: bool = False
+    """Run anew what was run before."""
+    seconds: float = Limits.seconds
+    memory_mib: int = Limits.memory_mib
+    sandboxed: bool = True
+
+
+@dataclass
+class Task:
+    """A submission that can be graded, and how far it is."""
+
+    submission: Submission
+    prepared: Prepared
+    handed_in: submissions.HandedIn
+    merged: dict[str, dict[str, Any]]
+    keys: dict[str, str]
+    """Names of the results, by notebook."""
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> list[str]:
+        """The notebooks that have not been run."""
+        return [name for name in self.merged if name not in self.outcomes]
+
+    @property
+    def mark(self) -> str:
+        """What is remembered of a submission when it is recorded."""
+        return json.dumps({"content": self.handed_in.content, "results": self.keys}) + "\n"
+
+    def stage(self, folder: Path) -> None:
+        """Copy what lies beside the notebook, for one job alone; what was released wins."""
+        folder.mkdir(parents=True)
+        for name, path in self.handed_in.files.items():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(submissions.read_file(path, name))
+        for name, path in self.prepared.files.items():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+
+
+class Agenda:
+    """Makes tasks of submissions, and has them run."""
+
+    def __init__(self, course: Course, options: Options, put_aside: PutAside) -> None:
+        self.course = course
+        self.options = options
+        self.put_aside = put_aside
+        self.limits = _limits(course, options)
+        self.results = Results(course.kept / "results")
+        self.prepared: dict[str, Prepared] = {}
+
+    def tasks(
+        self, chosen: Sequence[Submission], scratch: Path, *, gradebook: bool = True
+    ) -> Iterator[Task]:
+        """Yield what can be graded; the rest is put aside.
+
+        With `gradebook` the assignments' cells and points are told to it.
+        """
+        refused: dict[str, str] = {}
+        for name in sorted({each.assignment for each in chosen}):
+            folder = scratch / "released"
+            try:
+                self.prepared[name] = prepare(self.course, name, folder, gradebook=gradebook)
+            except Exception as error:  # whatever it is, the other assignments go on
+                refused[name] = str(error)
+        environment = self._environment()
+        for submission in chosen:
+            try:
+                if submission.assignment in refused:
+                    raise CourseError(refused[submission.assignment])
+                task = self._task(submission, environment)
+            except Exception as error:  # whatever it is, the rest of the class goes on
+                self.put_aside(submission, str(error))
+            else:
+                yield task
+
+    def _task(self, submission: Submission, environment: Mapping[str, str]) -> Task:
+        prepared = self.prepared[submission.assignment]
+        ignore = self.course.directory.ignore
+        handed_in = submissions.read(submission, prepared.notebooks, ignore)
+        merged = {
+            name: merge(prepared.notebooks[name], cells)
+            for name, cells in handed_in.notebooks.items()
+        }
+        depends_on = {**environment, "source": prepared.content}
+        if handed_in.files:
+            depends_on["files"] = handed_in.content
+        keys = {
+            name: results.key(notebook, self.limits, self.options.sandboxed, depends_on)
+            for name, notebook in merged.items()
+        }
+        task = Task(submission, prepared, handed_in, merged, keys)
+        if not self.options.force:
+            found = {name: self.results.find(key) for name, key in keys.items()}
+            task.outcomes = {name: each for name, each in found.items() if each is not None}
+        return task
+
+    def _environment(self) -> dict[str, str]:
+        """Return what the results depend on besides the submission: packages, folders."""
+        found = results.environment()
+        for name in self.course.config.Grading.get("depends_on", []):
+            found[f"folder {name}"] = results.fingerprint(self.course.root / name)
+        return found
+
+    def run(
+        self, tasks: Sequence[Task], hire: Hire, scratch: Path
+    ) -> Iterator[tuple[Task, str | None]]:
+        """Run what is missing of these tasks and keep the results.
+
+        Each time a task gains an outcome it is yielded with None, or with the reason why that
+        could not be kept in a file. A task that cannot be run is put aside.
+        """
+        if not any(task.missing for task in tasks):
+            return
+        refused: set[Submission] = set()
+        jobs = {
+            f"{task.submission}: {name}": (task, name) for task in tasks for name in task.missing
+        }
+
+        def refuse(submission: Submission, why: str) -> None:
+            if submission not in refused:
+                refused.add(submission)
+                self.put_aside(submission, why)
+
+        def staged() -> Iterator[Job]:
+            for key, (task, name) in jobs.items():
+                files = scratch / "jobs" / hashlib.sha256(key.encode()).hexdigest()
+                try:
+                    task.stage(files)
+                except (CourseError, OSError) as error:  # changed since, or no room to copy it
+                    refuse(task.submission, str(error))
+                    continue
+                yield Job(key, task.merged[name], files, self.limits)
+
+        with hire(self.course, list(self.prepared.values())) as workforce:
+            for job, outcome in workforce.run(staged()):
+                if job.files is not None:
+                    shutil.rmtree(job.files, ignore_errors=True)
+                task, name = jobs[job.key]
+                # Without a single cell nothing was run: the grader's failure, not the student's.
+                if outcome.end == "set aside" or (outcome.end == "died" and not outcome.cells):
+                    refuse(task.submission, outcome.reason)
+                    continue
+                task.outcomes[name] = outcome
+                why = None
+                try:
+                    self.results.keep(task.keys[name], outcome)
+                except CourseError as error:
+                    why = str(error)
+                if task.submission not in refused:
+                    yield task, why
+
+
+def _limits(course: Course, options: Options) -> Limits:
+    """Return what one notebook may use; the time of one cell is the one set for nbgrader."""
+    cell = course.config.Execute.get("timeout")
+    seconds = float(cell) if isinstance(cell, int | float) and cell > 0 else Limits.cell_seconds
+    return Limits(
+        seconds=options.seconds,
+        cell_seconds=min(seconds, options.seconds),
+        memory_mib=options.memory_mib,
+    )
