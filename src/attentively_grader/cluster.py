@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -88,7 +89,8 @@ def hiring(scheduler: str, sandboxed: bool) -> Hire:
             yield Cluster(client, terms)
         finally:
             with suppress(Exception):  # the scheduler may be gone
-                client.run(dismiss, terms)
+                if client.status == "running":
+                    client.run(dismiss, terms)
             client.close()
 
     return hire
@@ -109,8 +111,8 @@ class Cluster:
         from distributed import as_completed
 
         rest = iter(jobs)
-        running: dict[str, Job] = {}
-        ended = as_completed()
+        running: dict[Any, Job] = {}
+        ended = as_completed(loop=self.client.loop)
         self._submit(rest, running, ended)
         while running:
             future = next(ended)
@@ -120,7 +122,7 @@ class Cluster:
             self._submit(rest, running, ended)
             yield job, outcome
 
-    def _submit(self, rest: Iterator[Job], running: dict[str, Job], ended: Any) -> None:
+    def _submit(self, rest: Iterator[Job], running: dict[Any, Job], ended: Any) -> None:
         """Keep every thread of the cluster busy."""
         threads = sum(self.client.nthreads().values())
         for job in rest:
@@ -136,13 +138,13 @@ class Cluster:
 
         if future.status == "finished":
             return Outcome.from_dict(json.loads(future.result()))
-        if future.status in ("cancelled", "lost"):
+        error = future.exception() if future.status == "error" else None
+        if isinstance(error, UnfitError):
+            raise CourseError(str(error))
+        if error is None or isinstance(error, CancelledError):
             raise CourseError(
                 "the scheduler is gone; what was run is kept: the same command goes on"
             )
-        error = future.exception()
-        if isinstance(error, UnfitError):
-            raise CourseError(str(error))
         if isinstance(error, KilledWorker):
             reason = "every worker of the cluster that ran it died"
         else:

@@ -210,8 +210,8 @@ def test_when_the_scheduler_dies_what_was_run_is_kept(tmp_path_factory):
         grading = command(room, "--scheduler", cluster.address)
         assert grading.stdout.readline().startswith("[1/8] small, ")
         os.killpg(cluster.processes[0].pid, signal.SIGKILL)
-        _, errors = grading.communicate(timeout=120)
-    assert grading.returncode == 2
+        printed, errors = grading.communicate(timeout=120)
+    assert grading.returncode == 2, printed + errors
     assert "the scheduler is gone; what was run is kept" in errors
     again = command(room)
     printed, errors = again.communicate()

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from grader.classroom import Classroom, Stub, cell
 
+from attentively_grader import __main__ as command
 from attentively_grader import recording, results
 from attentively_grader.__main__ import main
 from attentively_grader.coordinator import grade
@@ -396,14 +397,18 @@ def test_without_a_sandbox_it_refuses(tmp_path, capsys, monkeypatch):
     assert room.points("anna") is None
 
 
-def test_without_a_sandbox_by_choice_is_loud_and_recorded(tmp_path, capsys):
+def test_without_a_sandbox_by_choice_is_loud_and_recorded(tmp_path, capsys, monkeypatch):
     room = Classroom(tmp_path)
     room.hand_in("anna")
 
     def unsafe(outcome):
         return replace(outcome, sandboxed=False)
 
-    assert room.grade(stub=Stub({"anna": unsafe}), sandboxed=False) == 0
+    hired = []
+    stub = Stub({"anna": unsafe})
+    monkeypatch.setattr(command, "hiring", lambda *given: hired.append(given) or stub)
+    assert main(["--course", str(tmp_path), "--unsafe-no-sandbox"]) == 0
+    assert hired == [(None, False)]
     assert "with YOUR rights" in capsys.readouterr().err
     assert room.autograded("anna").metadata.attentively.sandboxed is False
     assert "without a sandbox" in room.page("anna")

@@ -29,7 +29,7 @@ pytestmark = [
 ]
 
 [ASSIGNMENT] = [each for each in ASSIGNMENTS if each.number == "08"]
-STUDENTS = 26
+STUDENTS = 100
 
 # Each takes the place of the first part's answer, and earns nothing for it.
 HOSTILE = {
