@@ -346,6 +346,7 @@ def test_an_unknown_pretrained_name_lists_those_there_are(monkeypatch, tmp_path)
 def test_checkpoints_ship():
     ours = {"toy-additive", "toy-fixed", "toy-transformer", "shakespeare-gpt"}
     ours |= {"tatoeba-en-fr-additive", "tatoeba-en-fr-transformer", "digits-captioner"}
+    ours |= {"ladder-fixed", "ladder-additive"}
     assert ours <= set(checkpoints.pretrained_names())
 
 
