@@ -20,7 +20,7 @@ from nbconvert.writers.files import FilesWriter
 from nbgrader.converters import GenerateFeedback
 from nbgrader.converters.base import NbGraderException
 
-from attentively_grader import inert, merging
+from attentively_grader import hiding, inert, merging
 from attentively_grader.course import Course, CourseError, Submission, converting, reason
 from attentively_grader.recording import SharedGradebook, in_folder
 
@@ -72,6 +72,8 @@ class _Page(HTMLExporter):
         self._kept[key] = page
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **options: Any) -> Any:
+        if hiding.wanted(self.config):
+            nb = hiding.without_hidden_tests(nb, self.config)
         # Past HTMLExporter's own, which parses the whole page again to describe pictures.
         page, resources = TemplateExporter.from_notebook_node(
             self, _with_the_reason(nb), self._init_resources(resources), **options
