@@ -28,10 +28,10 @@ def without_hidden_tests(notebook: Any, config: Config) -> Any:
     for cell in hidden.cells:
         if cell.cell_type != "code" or not cell.metadata.get("nbgrader", {}).get("grade"):
             continue
-        cell.source, secret = _apart(
+        cell.source, lines = _apart(
             cell.source, marks.begin_test_delimeter, marks.end_test_delimeter
         )
-        secret = {line.strip() for line in secret if len(line.strip()) >= SHORTEST}
+        secret = {line.strip() for line in lines if len(line.strip()) >= SHORTEST}
         for output in cell.get("outputs", []):
             if output.output_type == "error" and secret:
                 output.traceback = [_told(part, secret) for part in output.traceback]
