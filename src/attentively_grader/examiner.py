@@ -55,7 +55,7 @@ class _Examination:
         self.cells = [c for c in job.notebook["cells"] if c["cell_type"] == "code"]
         self.packages = self._packages()
         self.needed = self._needed()
-        self.shell = Shell(self.limits.output_kib * 1024)
+        self.shell = Shell(self.limits.output_kib * 1024, everywhere=True)
         self.students: set[str] = set()
         """Names that a student's cell bound last."""
         self.wanted: set[str] = set()
