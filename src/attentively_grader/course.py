@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from alembic.script import ScriptDirectory
 from nbgrader import api
@@ -224,12 +223,8 @@ class Course:
 
     def scores(self, assignment: str) -> dict[str, Scores]:
         """Return every student's scores in the gradebook."""
-        order = self.parts(assignment)
         with self.gradebook() as gradebook:
-            return {
-                entry.student.id: scores_of(entry, order)
-                for entry in gradebook.assignment_submissions(assignment)
-            }
+            return scores_in(gradebook, assignment, self.parts(assignment))
 
     def gradebook(self) -> Gradebook:
         """Open the gradebook; use it in a ``with`` statement."""
@@ -244,11 +239,38 @@ def has_points(metadata: Mapping[str, object]) -> bool:
     return isinstance(marks, Mapping) and bool(marks.get("grade") or marks.get("task"))
 
 
-def scores_of(entry: Any, order: Sequence[str]) -> Scores:
-    """Return the scores of a submission that nbgrader found, its parts in the given order."""
-    grades = {grade.name: grade for book in entry.notebooks for grade in book.grades}
-    known = [name for name in order if name in grades]
+def scores_in(
+    gradebook: Gradebook, assignment: str, order: Sequence[str], student: str | None = None
+) -> dict[str, Scores]:
+    """Return the scores of all submissions or of one student's, by one question to the database.
+
+    `order` has the names of the parts.
+    """
+    asked = (
+        gradebook.db.query(api.Student.id, api.BaseCell.name, api.Grade.score, api.Grade.max_score)
+        .select_from(api.SubmittedAssignment)
+        .join(api.Student, api.SubmittedAssignment.student_id == api.Student.id)
+        .join(api.Assignment, api.SubmittedAssignment.assignment_id == api.Assignment.id)
+        .outerjoin(
+            api.SubmittedNotebook,
+            api.SubmittedNotebook.assignment_id == api.SubmittedAssignment.id,
+        )
+        .outerjoin(api.Grade, api.Grade.notebook_id == api.SubmittedNotebook.id)
+        .outerjoin(api.BaseCell, api.Grade.cell_id == api.BaseCell.id)
+        .filter(api.Assignment.name == assignment)
+    )
+    if student is not None:
+        asked = asked.filter(api.Student.id == student)
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for name, part, score, most in asked:
+        of_one = found.setdefault(name, {})
+        if part is not None:
+            of_one[part] = float(score or 0), float(most or 0)
+    return {name: _ordered(found[name], order) for name in sorted(found)}
+
+
+def _ordered(grades: Mapping[str, tuple[float, float]], order: Sequence[str]) -> Scores:
+    known = [part for part in order if part in grades]
     return Scores(
-        {name: float(grades[name].score or 0) for name in known},
-        {name: float(grades[name].max_score or 0) for name in known},
+        {part: grades[part][0] for part in known}, {part: grades[part][1] for part in known}
     )

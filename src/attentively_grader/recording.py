@@ -32,7 +32,7 @@ from attentively_grader.course import (
     Submission,
     converting,
     reason,
-    scores_of,
+    scores_in,
 )
 from attentively_grader.outcome import CellOutcome, Outcome
 
@@ -246,12 +246,9 @@ class Recorder:
     def scores(self, submission: Submission) -> Scores | None:
         """Return the scores of a submission; None if the gradebook does not know it."""
         with _clear_errors():
+            name, student = submission.assignment, submission.student
             try:
-                entry = self.gradebook.find_submission(submission.assignment, submission.student)
-            except api.MissingEntry:
-                return None
-            else:
-                return scores_of(entry, self._order(submission.assignment))
+                return scores_in(self.gradebook, name, self._order(name), student).get(student)
             finally:
                 self.gradebook.db.remove()
 
