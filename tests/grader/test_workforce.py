@@ -1,5 +1,6 @@
 """Hostile notebooks beside an innocent one: it is unchanged, and no process is left."""
 
+import ast
 import os
 import signal
 import subprocess
@@ -385,6 +386,16 @@ def test_the_tests_are_not_in_the_students_process(workers):
         workers, job("looks", textwrap.dedent(code), ("here", f"r = {secret!r}"))
     )
     assert texts(outcome) == ["[]", repr(secret)]
+
+
+def test_there_are_only_plain_devices(workers):
+    """No GPU, no disk, no sound: a submission computes on the processor."""
+    outcome = beside_innocent(workers, job("devices", "import os; r = sorted(os.listdir('/dev'))"))
+    plain = {"null", "zero", "full", "random", "urandom", "tty", "pts", "ptmx", "shm"}
+    plain |= {"stdin", "stdout", "stderr", "fd", "core", "console"}
+    found = set(ast.literal_eval(texts(outcome)[0]))
+    assert "null" in found
+    assert found <= plain
 
 
 def test_the_environment_shows_no_sign_of_grading(workers):
