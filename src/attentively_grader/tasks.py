@@ -187,7 +187,7 @@ def _limits(course: Course, options: Options) -> Limits:
     cell = course.config.Execute.get("timeout")
     seconds = float(cell) if isinstance(cell, int | float) and cell > 0 else Limits.cell_seconds
     return Limits(
-        seconds=options.seconds,
-        cell_seconds=min(seconds, options.seconds),
+        seconds=float(options.seconds),  # 600 and 600.0 are one limit, and one name of a result
+        cell_seconds=min(seconds, float(options.seconds)),
         memory_mib=options.memory_mib,
     )
