@@ -35,7 +35,7 @@ import torch
 from nbgrader.api import Grade, Gradebook
 
 from attentively.files import replacing
-from attentively_grader import notebooks
+from attentively_grader import hiring, notebooks
 from attentively_grader.release import release
 from attentively_grader.watchdog import proportional, tree
 
@@ -277,10 +277,9 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     print(table(rows))
     output = given.output or (None if given.quick else RESULTS)
     if output is not None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         content = {
             "command": f"python benchmarks/grading.py --submissions {given.submissions}",
-            "device": f"cpu ({cores} cores)",
+            "device": f"cpu ({hiring.cores()} cores)",
             "machine": platform.machine(),
             "versions": {"python": platform.python_version(), "torch": torch.__version__},
             "target_ratio": TARGET,

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from attentively_grader import desk, results
 from attentively_grader.course import Course, CourseError
-from attentively_grader.hiring import Hire, importable, imported
+from attentively_grader.hiring import Hire, importable, preload, workforce
 from attentively_grader.outcome import Job, Outcome
 from attentively_grader.preparing import Prepared
 from attentively_grader.run import archive
@@ -82,7 +82,7 @@ def hiring(scheduler: str, sandboxed: bool) -> Hire:
         terms = Terms(
             tuple(sorted(results.environment().items())),
             tuple(folders),
-            tuple(sorted({name for each in prepared for name in imported(each)})),
+            tuple(preload(prepared)),
             sandboxed,
         )
         try:
@@ -210,9 +210,6 @@ def run_job(terms: Terms, text: str) -> str:
 def _workforce(terms: Terms) -> "Workforce":
     from distributed import get_worker
 
-    from attentively_grader.sandbox import NO_SANDBOX, NoSandboxError
-    from attentively_grader.workforce import Workforce
-
     where = f"the worker at {get_worker().address}"
     here = results.environment()
     for name, expected in terms.environment:
@@ -225,13 +222,9 @@ def _workforce(terms: Terms) -> "Workforce":
         if not Path(name).is_dir() or results.fingerprint(Path(name)) != expected:
             raise UnfitError(f"{where} has no folder {name} with the same files as here")
     try:
-        force = Workforce(
-            get_worker().state.nthreads,
-            sandbox=None if terms.sandboxed else replace(NO_SANDBOX, folders=tuple(folders)),
-            importable=folders,
-            preload=terms.preload,
-        )
-    except NoSandboxError as error:
+        threads = get_worker().state.nthreads
+        force = workforce(threads, terms.sandboxed, folders, terms.preload)
+    except CourseError as error:
         raise UnfitError(f"{where}: {error}") from None
     atexit.register(force.close)
     return force.__enter__()

@@ -73,7 +73,7 @@ class Coordinator:
             for task in waiting:
                 if not task.missing:
                     self._finish(task)
-            for task, why in self.agenda.run([t for t in waiting if t.missing], self.hire, scratch):
+            for task, why in self.agenda.run(waiting, self.hire, scratch):
                 if why is not None:
                     self.unrecorded[task.submission] = why
                 if not task.missing:

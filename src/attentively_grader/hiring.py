@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from attentively_grader.course import Course, CourseError
 from attentively_grader.outcome import Job, Outcome
 from attentively_grader.preparing import Prepared
+
+if TYPE_CHECKING:
+    from attentively_grader.workforce import Workforce
 
 
 class Runs(Protocol):
@@ -30,24 +33,36 @@ def hiring(workers: int | None, sandboxed: bool) -> Hire:
 
     @contextmanager
     def hire(course: Course, prepared: Sequence[Prepared]) -> Iterator[Runs]:
-        # Here, because other systems than Linux lack what a workforce is made of.
-        from attentively_grader.sandbox import NO_SANDBOX, NoSandboxError
-        from attentively_grader.workforce import Workforce
-
-        folders = importable(course)
-        try:
-            force = Workforce(
-                workers or cores(),
-                sandbox=None if sandboxed else replace(NO_SANDBOX, folders=tuple(folders)),
-                importable=folders,
-                preload=sorted({name for each in prepared for name in imported(each)}),
-            )
-        except NoSandboxError as error:
-            raise CourseError(str(error)) from None
-        with force:
+        with workforce(
+            workers or cores(), sandboxed, importable(course), preload(prepared)
+        ) as force:
             yield force
 
     return hire
+
+
+def workforce(
+    workers: int, sandboxed: bool, folders: Sequence[Path], modules: Sequence[str]
+) -> "Workforce":
+    """Return a workforce, not yet begun; `CourseError` says why there can be no sandbox."""
+    # Here, because other systems than Linux lack what a workforce is made of.
+    from attentively_grader.sandbox import NO_SANDBOX, NoSandboxError
+    from attentively_grader.workforce import Workforce
+
+    try:
+        return Workforce(
+            workers,
+            sandbox=None if sandboxed else replace(NO_SANDBOX, folders=tuple(folders)),
+            importable=folders,
+            preload=modules,
+        )
+    except NoSandboxError as error:
+        raise CourseError(str(error)) from None
+
+
+def preload(prepared: Sequence[Prepared]) -> list[str]:
+    """Return the modules that assignments import, to be imported beforehand."""
+    return sorted({name for each in prepared for name in imported(each)})
 
 
 def cores() -> int:
