@@ -192,6 +192,8 @@ class Shell:
         )
         self.shell.collected = self.outputs
         self.shell.showing_traceback = False
+        if "matplotlib.pyplot" in sys.modules:  # imported warm, it has read the environment already
+            self.shell.enable_matplotlib("inline")
 
     @property
     def namespace(self) -> dict[str, Any]:

@@ -129,6 +129,30 @@ def test_figures_and_tables_are_kept():
     assert shown[1]["text/plain"] == "41"
 
 
+@pytest.fixture
+def _drawing_to_files():
+    """Matplotlib is loaded and set up for files, as a warm import may leave it."""
+    import matplotlib
+    import matplotlib.pyplot as plt
+
+    before = matplotlib.get_backend()
+    plt.switch_backend("agg")
+    yield
+    plt.switch_backend(before)
+
+
+@pytest.mark.usefixtures("_drawing_to_files")
+def test_figures_are_kept_whatever_matplotlib_was_set_to():
+    outcome = examined(
+        notebook(
+            ("student", "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"),
+            ("test", "import matplotlib.pyplot as plt\nplt.bar([0], [1])\nplt.show()"),
+        )
+    )
+    for cell in outcome.cells:
+        assert any("image/png" in each.get("data", {}) for each in cell.outputs)
+
+
 def test_a_figure_that_a_test_draws_is_kept():
     outcome = examined(
         notebook(
