@@ -6,6 +6,7 @@ import torch
 from attentively.data import toy
 from attentively.experiments import toy_translation
 from attentively.training import TrainingConfig
+from attentively.transformer import AttentionMaps
 
 
 @pytest.fixture(scope="module")
@@ -123,3 +124,35 @@ def test_training_resumes_in_its_directory(tmp_path):
     )
     assert first.step == again.step == 4
     assert again.records == first.records  # nothing was trained twice
+
+
+def test_a_single_heads_errors_are_the_models(pairs):
+    checkpoint = toy_translation.new_transformer(0, num_layers=1, num_heads=1)
+    found = toy_translation.head_alignment_errors(checkpoint, pairs)
+    assert found == {(0, 0): toy_translation.alignment_errors(checkpoint, pairs)}
+
+
+def test_heads_are_told_apart_by_layer_and_place(pairs, monkeypatch):
+    """One head looks where the gold links are, the others at the first word."""
+    checkpoint = toy_translation.new_transformer(0)
+    one_to_one = [pair for pair in pairs if len(pair.alignment) == len(pair.tgt)]
+    waiting = iter(one_to_one)
+
+    def maps(src, tgt):
+        pair = next(waiting)
+        cross = torch.zeros(2, 1, 4, tgt.shape[1], src.shape[1])
+        cross[..., 0] = 0.5
+        for src_index, tgt_index in pair.alignment:
+            cross[1, 0, 2, tgt_index, src_index] = 1
+        return AttentionMaps(cross, cross, cross)
+
+    monkeypatch.setattr(checkpoint.model, "attention_maps", maps)
+    found = toy_translation.head_alignment_errors(checkpoint, one_to_one)
+    assert len(found) == 2 * 4
+    assert found.pop((1, 2)) == 0
+    assert min(found.values()) > 0.5
+
+
+def test_a_model_without_heads_has_no_errors_of_heads(pairs):
+    with pytest.raises(ValueError, match="a Seq2Seq has no heads"):
+        toy_translation.head_alignment_errors(toy_translation.new_checkpoint("dot", 0), pairs)

@@ -5,6 +5,7 @@ is the model, and its learning rate: the Transformer has that of the experiments
 and 14, the others that of chapter 09's.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from attentively import device
@@ -15,7 +16,9 @@ from attentively.evaluation import Evaluation, evaluate
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.scores import seconds_per_step
 from attentively.experiments.toy_translation import (
+    alignment_errors,
     as_text,
+    head_alignment_errors,
     new_checkpoint,
     new_transformer,
     origin,
@@ -66,8 +69,8 @@ def measure(rung: str, data: str, decoding: str, seed: int, quick: bool, directo
     )
     trained = directory.parent / f"{rung}-{data}-seed{seed}"
     trainer = train(checkpoint, config, trained, 200 if quick else 10_000, TRAINED_CLAUSES)
-    tests = {n: as_text(toy.load("test", 3 if quick else 100, clauses=(n,))) for n in CLAUSES}
-    seen = [pair for n in TRAINED_CLAUSES for pair in tests[n]]
+    held_out = {n: toy.load("test", 3 if quick else 100, clauses=(n,)) for n in CLAUSES}
+    seen = [pair for n in TRAINED_CLAUSES for pair in held_out[n]]
     beam_size = BEAM_SIZES[decoding]
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -78,14 +81,15 @@ def measure(rung: str, data: str, decoding: str, seed: int, quick: bool, directo
         "seconds_per_step": round(seconds, 4),
         "seconds_per_step_of_dot": round(of_dot, 4),
         "device": device.describe(device.best()),
-        **_scores(evaluate(checkpoint, seen, beam_size)),
+        **_scores(evaluate(checkpoint, as_text(seen), beam_size)),
+        **_alignment(rung, checkpoint, seen, 5 if quick else 100),
         "by_clauses": [
             {
                 "clauses": n,
                 "seen_in_training": n in TRAINED_CLAUSES,
-                **_scores(evaluate(checkpoint, pairs, beam_size)),
+                **_scores(evaluate(checkpoint, as_text(pairs), beam_size)),
             }
-            for n, pairs in tests.items()
+            for n, pairs in held_out.items()
         ],
     }
 
@@ -101,6 +105,29 @@ def _scores(found: Evaluation) -> Row:
         "chrf": round(found.sacrebleu_chrf, 2),
         "exact_match": round(found.exact_match, 4),
     }
+
+
+def _alignment(
+    rung: str, checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair], validation_pairs: int
+) -> Row:
+    """Return how far the strongest weights are from the gold links.
+
+    A Transformer's weights are the mean of all its heads; beside it stands the head that is best
+    on validation sentences.
+    """
+    found: Row = {"alignment_error_rate": None, "best_head": None}
+    if rung != "fixed":
+        found["alignment_error_rate"] = round(alignment_errors(checkpoint, pairs), 4)
+    if rung == "transformer":
+        validation = toy.load("validation", validation_pairs, clauses=TRAINED_CLAUSES)
+        on_validation = head_alignment_errors(checkpoint, validation)
+        best = min(on_validation, key=lambda head: on_validation[head])
+        found["best_head"] = {
+            "layer": best[0] + 1,
+            "head": best[1] + 1,
+            "alignment_error_rate": round(head_alignment_errors(checkpoint, pairs)[best], 4),
+        }
+    return found
 
 
 EXPERIMENT = Experiment(

@@ -1,5 +1,6 @@
 """The toy translation task as the experiments and the shipped toy models use it."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from torch import Tensor
 from attentively import device
 from attentively.checkpoints import Checkpoint
 from attentively.data import toy
-from attentively.data.batches import encode_pairs
+from attentively.data.batches import collate, encode_pairs
 from attentively.data.pairs import Pair
+from attentively.decoding import evaluating
 from attentively.metrics import (
+    Link,
     alignment_error_rate,
     corpus_bleu,
     exact_match,
@@ -159,3 +162,27 @@ def alignment_errors(
     """
     predicted = [strongest_links(matrix) for matrix in word_weights(checkpoint, pairs, reading)]
     return alignment_error_rate(predicted, [set(pair.alignment) for pair in pairs])
+
+
+def head_alignment_errors(
+    checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]
+) -> dict[tuple[int, int], float]:
+    """Return the alignment error rate of each head of a Transformer's cross-attention.
+
+    Heads are named by layer and place in it, from 0. Raises `ValueError` for a model of another
+    kind.
+    """
+    model, *tokenizers = checkpoint.translator()
+    if not isinstance(model, Transformer):
+        raise ValueError(f"a {type(model).__name__} has no heads: give a Transformer")
+    predicted: dict[tuple[int, int], list[set[Link]]] = defaultdict(list)
+    with evaluating(model):
+        for pair, example in zip(pairs, encode_pairs(as_text(pairs), *tokenizers), strict=True):
+            src, tgt = collate([example]).to(next(model.parameters()).device)
+            maps = model.attention_maps(src, tgt[:, :-1]).cross
+            for layer, of_layer in enumerate(maps[:, 0]):
+                for head, weights in enumerate(of_layer):
+                    words = weights[: len(pair.tgt), : len(pair.src)]
+                    predicted[layer, head].append(strongest_links(words))
+    gold = [set(pair.alignment) for pair in pairs]
+    return {head: alignment_error_rate(links, gold) for head, links in predicted.items()}
