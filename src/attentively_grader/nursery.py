@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from attentively_grader.cgroups import Group, Groups
 from attentively_grader.outcome import Limits
 from attentively_grader.passing import GoneError, receive, send
 from attentively_grader.sandbox import Sandbox, environment, python_folders
@@ -41,6 +42,8 @@ class Child:
         self.process = process
         """A file that stands for the keeper: readable when nothing of the job is left."""
         self.home = home
+        self.group: Group | None = None
+        """The control group of all that belongs to the job, where there is one."""
         self.pid = _pid(process)
         self.status: int | None = None
         """How the worker ended, as `os.wait` says it; None while it runs or when it was killed."""
@@ -67,9 +70,11 @@ class Child:
         """Kill all that belongs to the job, and wait until it is gone."""
         if self.process < 0:
             return
+        if self.group is not None:
+            self.group.end()
         if self.home.sandbox.shell == "single":
             self.home.close_zygote()
-        elif self.home.sandbox.shell == "none":
+        elif self.home.sandbox.shell == "none" and self.group is None:
             _kill_below(self.pid)
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.process, signal.SIGKILL)
@@ -147,12 +152,18 @@ class Nursery:
         self.ready = True
 
     def child(
-        self, function: str, limits: Limits, files: Sequence[int], *, local: bool = False
+        self,
+        function: str,
+        limits: Limits,
+        files: Sequence[int],
+        *,
+        local: bool = False,
+        groups: Groups | None = None,
     ) -> Child:
         """Fork a child that calls ``module:function`` with these files as sockets.
 
         The last is an archive of what its working folder holds. With `local` it may import
-        modules from there.
+        modules from there. It gets a control group of its own in `groups`.
         """
         report, theirs = socket.socketpair()
         request = {
@@ -183,7 +194,11 @@ class Nursery:
         if "failed" in message:
             report.close()
             raise BrokenError(f"a child did not start: {message['failed']}")
-        return Child(report, passed[0], self)
+        child = Child(report, passed[0], self)
+        if groups is not None:
+            child.group = groups.holding(child.pid, limits)
+        send(report, {"go": True})
+        return child
 
     def learn(self, modules: Sequence[str]) -> None:
         """Have the zygote import what a job of the examiner's had to import by itself.

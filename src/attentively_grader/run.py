@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from attentively_grader import desk
+from attentively_grader.cgroups import Groups
 from attentively_grader.nursery import BrokenError, Child, Nursery
 from attentively_grader.outcome import End, Job, Outcome
 from attentively_grader.passing import GoneError, receive, send
@@ -29,13 +30,20 @@ class Run:
     """Starts the processes of one job, watches them, and ends them."""
 
     def __init__(
-        self, job: Job, examiners: Nursery, students: Nursery, examine: str, serve: str
+        self,
+        job: Job,
+        examiners: Nursery,
+        students: Nursery,
+        examine: str,
+        serve: str,
+        groups: Groups | None = None,
     ) -> None:
         self.job = job
         self.examiners = examiners
         self.students = students
         self.examine = examine
         self.serve = serve
+        self.groups = groups
         self.student: Child | None = None
         self.watchdog: Watchdog | None = None
         self.verdict: tuple[End, str] | None = None
@@ -126,7 +134,11 @@ class Run:
             ours, theirs = socket.socketpair()
             with ours, theirs:
                 self.student = self.students.child(
-                    self.serve, self.job.limits, [theirs.fileno(), self.archive], local=True
+                    self.serve,
+                    self.job.limits,
+                    [theirs.fileno(), self.archive],
+                    local=True,
+                    groups=self.groups,
                 )
                 self.watchdog = Watchdog(self.student.pid, self.job.limits, self.start)
                 self.passed = ""
@@ -142,6 +154,10 @@ class Run:
             return ""
         if self.student.failure:
             return f"it could not begin: {self.student.failure}"
+        group = self.student.group
+        if group is not None and (passed := group.passed()) is not None:
+            self.verdict = self.verdict or passed
+            return passed[1]
         return describe(self.student.status)
 
     def _end_student(self) -> None:

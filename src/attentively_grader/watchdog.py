@@ -20,6 +20,20 @@ MOST_CORES = 1.5
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
+Passed = tuple[End, str]
+"""A limit that is passed, and the words that follow "your code ended here:"."""
+
+
+def too_much(limits: Limits) -> Passed:
+    """Return what is said of too much memory."""
+    return "memory", f"it used more than {limits.memory_mib} MiB of memory"
+
+
+def too_many(limits: Limits) -> Passed:
+    """Return what is said of too many processes."""
+    return "processes", f"it started {limits.processes} processes and threads"
+
+
 class Watchdog:
     """Looks at the tree of processes below a keeper."""
 
@@ -31,11 +45,8 @@ class Watchdog:
         self.seen_at, self.cpu = time.monotonic(), 0.0
         self.held = False
 
-    def look(self) -> tuple[End, str] | None:
-        """Return the limit that is passed now, or None.
-
-        The words are those that follow "your code ended here:".
-        """
+    def look(self) -> Passed | None:
+        """Return the limit that is passed now, or None."""
         limits = self.limits
         if time.monotonic() - self.start > limits.seconds:
             return "timeout", f"it ran for more than {limits.seconds:g} seconds"
@@ -47,9 +58,9 @@ class Watchdog:
             used = sum(map(proportional, family))  # what they share counts once
         self.peak_mib = max(self.peak_mib, used // MIB)
         if used > limits.memory_mib * MIB:
-            return "memory", f"it used more than {limits.memory_mib} MiB of memory"
+            return too_much(limits)
         if sum(map(threads, family)) >= limits.processes:  # the kernel refuses one more
-            return "processes", f"it started {limits.processes} processes and threads"
+            return too_many(limits)
         if cpu > limits.seconds:
             return "timeout", f"it used more than {limits.seconds:g} seconds of processor"
         return None

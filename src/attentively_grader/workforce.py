@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from attentively_grader import desk
+from attentively_grader import cgroups, desk
 from attentively_grader.nursery import BrokenError, Nursery
 from attentively_grader.outcome import Job, Outcome
 from attentively_grader.passing import GoneError
@@ -59,6 +59,7 @@ class Workforce:
             )
         folders = tuple(folder.resolve() for folder in importable)
         self.sandbox = sandbox if sandbox is not None else find_sandbox(folders)
+        self.groups = cgroups.find()
         self.student = student
         self.examiner = examiner
         modules = [*warm, *preload]
@@ -158,7 +159,7 @@ class Workforce:
             if self.closing:
                 break
             try:
-                with Run(job, examiners, students, self.examiner, self.student) as run:
+                with Run(job, examiners, students, self.examiner, self.student, self.groups) as run:
                     outcome = run.outcome()
                 examiners.learn(run.imported)
                 return outcome

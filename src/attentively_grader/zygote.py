@@ -144,6 +144,7 @@ def keep(request: dict[str, Any], files: list[int], shell: Shell, kept: list[str
             namespaces.end_with_parent(signal.SIGKILL)
             namespaces.adopt_orphans()
         send(report, {"started": True}, [os.pidfd_open(os.getpid())])
+        receive(report)  # whoever asked has put this process into its group
         worker = os.fork()
         if worker == 0:
             work(request, files[1:], report, limits, shell)
