@@ -117,6 +117,9 @@ def test_scores_are_sacrebleus_in_three_ways():
     cased = sacrebleu.corpus_bleu(said, columns).score
     lowercased = sacrebleu.corpus_bleu(said, columns, lowercase=True).score
     assert found["bleu"] == round(cased, 2) < found["bleu_lowercased"] == round(lowercased, 2)
+    # Of four draws of two sentences the worst has the first twice, the best the second.
+    worst = sacrebleu.corpus_bleu(said[:1] * 2, [[text] * 2 for text in right[0]]).score
+    assert found["bleu_interval"] == [round(worst, 2), 100]
     assert found["bleu_tokenised"] == 100  # a space before the full stop is of no account
     assert found["chrf"] == round(sacrebleu.corpus_chrf(said, columns).score, 2)
 
