@@ -9,7 +9,7 @@ import fcntl
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ from attentively_grader.recording import LockedError, Recorder
 from attentively_grader.reporting import write_reports
 from attentively_grader.summary import summary
 from attentively_grader.tasks import Agenda, Options, Task
+
+AT_ONCE = 1_000
+"""Submissions that are held in memory together."""
 
 
 class _Bar(tqdm):
@@ -62,13 +65,20 @@ class Coordinator:
             self.bar = stack.enter_context(
                 _Bar(total=len(chosen), unit="submission", disable=not sys.stderr.isatty())
             )
-            tasks = [*self.agenda.tasks(chosen, scratch)]
-            for task in tasks:
-                self.answers[task.submission] = written(task.merged.values(), "student")
-                if task.handed_in.remarks:
-                    self.remarks[task.submission] = task.handed_in.remarks
-            self.recorder = Recorder(self.course)
-            stack.callback(self.recorder.close)
+            for first in range(0, len(chosen), AT_ONCE):
+                self._grade(chosen[first : first + AT_ONCE], scratch)
+        self.missed = self.pages.missed
+        for assignment, prepared in self.agenda.prepared.items():
+            self.given[assignment] = written(prepared.notebooks.values())
+
+    def _grade(self, chosen: Sequence[Submission], scratch: Path) -> None:
+        tasks = [*self.agenda.tasks(chosen, scratch)]
+        for task in tasks:
+            self.answers[task.submission] = written(task.merged.values(), "student")
+            if task.handed_in.remarks:
+                self.remarks[task.submission] = task.handed_in.remarks
+        self.recorder = Recorder(self.course)  # knows the assignments that are prepared now
+        with closing(self.recorder):
             waiting = [task for task in tasks if not self._is_done(task)]
             for task in waiting:
                 if not task.missing:
@@ -80,9 +90,6 @@ class Coordinator:
                     self._finish(task)
                 self.pages.look()
             self._record_again()
-        self.missed = self.pages.missed
-        for assignment, prepared in self.agenda.prepared.items():
-            self.given[assignment] = written(prepared.notebooks.values())
 
     def _mark(self, submission: Submission) -> Path:
         return self.course.kept / "recorded" / submission.student / f"{submission.assignment}.json"
@@ -144,7 +151,8 @@ class Coordinator:
     def _record_again(self) -> None:
         """Try once more what was locked out; when it still is, none of it is recorded."""
         locked = ""
-        for task in self._locked_out:
+        locked_out, self._locked_out = self._locked_out, []
+        for task in locked_out:
             try:
                 if locked:
                     raise CourseError(locked)

@@ -79,6 +79,8 @@ class Agenda:
         self.limits = _limits(course, options)
         self.results = Results(course.kept / "results")
         self.prepared: dict[str, Prepared] = {}
+        self.refused: dict[str, str] = {}
+        """The assignments that cannot be graded, and why."""
 
     def tasks(
         self, chosen: Sequence[Submission], scratch: Path, *, gradebook: bool = True
@@ -87,18 +89,18 @@ class Agenda:
 
         With `gradebook` the assignments' cells and points are told to it.
         """
-        refused: dict[str, str] = {}
-        for name in sorted({each.assignment for each in chosen}):
+        known = {*self.prepared, *self.refused}
+        for name in sorted({each.assignment for each in chosen} - known):
             folder = scratch / "released"
             try:
                 self.prepared[name] = prepare(self.course, name, folder, gradebook=gradebook)
             except Exception as error:  # whatever it is, the other assignments go on
-                refused[name] = str(error)
+                self.refused[name] = str(error)
         environment = self._environment()
         for submission in chosen:
             try:
-                if submission.assignment in refused:
-                    raise CourseError(refused[submission.assignment])
+                if submission.assignment in self.refused:
+                    raise CourseError(self.refused[submission.assignment])
                 task = self._task(submission, environment)
             except Exception as error:  # whatever it is, the rest of the class goes on
                 self.put_aside(submission, str(error))

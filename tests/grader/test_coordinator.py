@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import time
+import weakref
 from dataclasses import replace
 
 import nbformat
@@ -13,7 +14,7 @@ import pytest
 from grader.classroom import Classroom, Stub, cell
 
 from attentively_grader import __main__ as command
-from attentively_grader import recording, results
+from attentively_grader import coordinator, recording, results, tasks
 from attentively_grader.__main__ import main
 from attentively_grader.coordinator import grade
 from attentively_grader.course import Course, CourseError
@@ -436,3 +437,38 @@ def test_cells_that_are_not_in_an_outcome_earn_nothing(tmp_path):
     empty = Stub({"anna": lambda outcome: Outcome([CellOutcome("check-2")], "died", "exit 0")})
     room.grade(stub=empty)
     assert room.points("anna") == [0, 40]
+
+
+def test_a_class_is_held_in_memory_by_portions(tmp_path, capsys, monkeypatch):
+    """Each is run and recorded before the next is read; an assignment is prepared once."""
+    monkeypatch.setattr(coordinator, "AT_ONCE", 2)
+    first = Classroom(tmp_path)
+    second = Classroom(tmp_path, name="later")
+    for name in ("anna", "bert", "cora"):
+        first.hand_in(name)
+        second.hand_in(name)
+    prepared, held = [], []
+    prepare, work = tasks.prepare, tasks.Agenda._task
+
+    def counted(course, name, *given, **named):
+        prepared.append(name)
+        return prepare(course, name, *given, **named)
+
+    def watched(agenda, *given):
+        task = work(agenda, *given)
+        held.append(weakref.ref(task))
+        alive.append(sum(each() is not None for each in held))
+        return task
+
+    alive = []
+    monkeypatch.setattr(tasks, "prepare", counted)
+    monkeypatch.setattr(tasks.Agenda, "_task", watched)
+    stub = Stub()
+    assert first.grade(stub=stub) == 0
+    assert sorted(prepared) == ["later", "small"]
+    assert len(stub.ran) == 6
+    assert first.points("cora") == second.points("cora") == [60, 40]
+    printed = capsys.readouterr().out
+    assert "[1/6]" in printed
+    assert "[6/6]" in printed
+    assert max(alive) <= 2 * 2  # those of the last portion may wait to be collected
