@@ -111,10 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
         )
         for kind in FORMATS:
-            if (path := getattr(options, kind)) is not None and status != STOPPED:
+            if (path := getattr(options, kind)) is not None:
                 write(Course(options.course), options.assignment, kind, path)
                 print(f"Grades: {path}")
         return status
+    except KeyboardInterrupt:
+        print("\nstopped; what was run is kept: the same command goes on", file=sys.stderr)
+        return STOPPED
     except CourseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -143,11 +146,7 @@ def _shard(given: argparse.Namespace) -> int:
     course = Course(given.course)
     chosen = course.submissions(given.assignment, given.student)
     part = shard.Shard.parse(given.shard)
-    try:
-        return shard.run(course, chosen, part, _options(given), _hire(given))
-    except KeyboardInterrupt:
-        print("\nstopped; what was run is kept: the same command goes on", file=sys.stderr)
-        return STOPPED
+    return shard.run(course, chosen, part, _options(given), _hire(given))
 
 
 def _positive(text: str) -> int:

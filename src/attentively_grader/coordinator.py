@@ -219,11 +219,7 @@ def grade(
     course = Course(root)
     chosen = course.submissions(assignment, students)
     coordinator = Coordinator(course, options, hire or hiring(None, options.sandboxed))
-    try:
-        coordinator.grade(chosen)
-    except KeyboardInterrupt:
-        print("\nstopped; what was run is kept: the same command goes on", file=sys.stderr)
-        return 130
+    coordinator.grade(chosen)
     for line in summary(course, coordinator, whole_class=not students):
         print(line)
     if not students:

@@ -241,11 +241,13 @@ class Ended(Stub):
             yield ran
 
 
-def test_a_run_that_is_stopped_goes_on(tmp_path, capsys):
+def test_a_run_that_is_stopped_goes_on(tmp_path, capsys, monkeypatch):
     room = Classroom(tmp_path)
     for student in "abcd":
         room.hand_in(student)
-    assert room.grade(stub=Ended(2, KeyboardInterrupt())) == 130
+    monkeypatch.setattr(command, "hiring", lambda *_: Ended(2, KeyboardInterrupt()))
+    assert main(["--course", str(tmp_path), "--canvas", str(tmp_path / "sheet.csv")]) == 130
+    assert not (tmp_path / "sheet.csv").exists()  # of half a class
     assert "what was run is kept" in capsys.readouterr().err
     assert [room.points(student) for student in "abcd"] == [[60, 40], [60, 40], None, None]
     stub = Stub()
