@@ -15,7 +15,9 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from attentively_grader.plain import Decoder, Encoder, Node
+from attentively_grader.decoder import Decoder
+from attentively_grader.encoder import Encoder
+from attentively_grader.plain import Node
 from attentively_grader.wire import WireError
 
 

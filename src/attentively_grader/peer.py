@@ -21,10 +21,13 @@ import torch
 from torch import Tensor
 
 from attentively_grader import ambient, graphs
+from attentively_grader.decoder import Decoder
+from attentively_grader.encoder import Encoder
 from attentively_grader.errors import describe_error, revive
-from attentively_grader.plain import Decoder, Encoder, Node
+from attentively_grader.incoming import Incoming
+from attentively_grader.outgoing import Outgoing
+from attentively_grader.plain import Node
 from attentively_grader.sharing import Table, frozen_same, same_numbers
-from attentively_grader.translation import Translation
 from attentively_grader.wire import Wire, WireError
 
 Operation = Callable[..., Any]
@@ -38,7 +41,9 @@ class Peer:
         self.wire = wire
         self.trusted = trusted
         self.table = Table(trusted)
-        self.translation = Translation(self, known_packages)
+        self.known_packages = known_packages
+        self.outgoing = Outgoing(self)
+        self.incoming = Incoming(self)
         self.random = ambient.RandomState()
         self.operations: dict[str, Operation] = {}
         self.printed: list[tuple[str, str]] = []
@@ -55,7 +60,7 @@ class Peer:
 
     def ask(self, operation: str, *arguments: Any) -> Any:
         """Let the other end do something; return or raise what comes of it."""
-        encoder = Encoder(self.translation.encode, most_bytes=self.wire.most_bytes)
+        encoder = Encoder(self.outgoing.encode, most_bytes=self.wire.most_bytes)
         message = self._message(encoder, {"do": operation}, arguments)
         self._send(message, encoder)
         while True:
@@ -80,7 +85,7 @@ class Peer:
             modes = ambient.watchers() if self.trusted else []
             if modes:
                 message["modes"] = encoder.encode(modes)
-        sync = self.translation.changes(encoder)
+        sync = self.outgoing.changes(encoder)
         if sync:
             message["sync"] = sync
         message["value"] = encoder.encode(value)
@@ -100,7 +105,7 @@ class Peer:
     def _receive(self, question: Encoder | None) -> tuple[Node, Decoder]:
         """Return the next message; all but its value is taken over already."""
         message, buffers = self.wire.receive()
-        decoder = Decoder(buffers, self.translation.decode)
+        decoder = Decoder(buffers, self.incoming.decode)
         try:
             if not isinstance(message, dict):
                 raise WireError("what came over the wire is no message")
@@ -110,7 +115,7 @@ class Peer:
             self.random.apply(message.get("random", {}), decoder)
             self.decoder = decoder
             computed = [decoder.tensor(*node) for node in message.get("computed", [])]
-            waiting = self.translation.define(message.get("define", []), decoder)
+            waiting = self.incoming.define(message.get("define", []), decoder)
             if "do" in message:
                 decoder.leaves, decoder.computed = graphs.as_leaves(computed)
             elif question is not None:
@@ -118,9 +123,9 @@ class Peer:
                 decoder.question = question
                 leaves = [self._leaf(node, decoder) for node in message.get("leaves", [])]
                 decoder.computed = graphs.bridge(self, message.get("graph"), computed, leaves)
-            self.translation.fill(waiting, decoder)
+            self.incoming.fill(waiting, decoder)
             decoder.modes = decoder.decode(message["modes"]) if "modes" in message else []
-            self.translation.apply(message.get("sync", []), decoder)
+            self.incoming.apply(message.get("sync", []), decoder)
             if "do" not in message:
                 self._restore(message.get("changes", []), decoder)
         except WireError as error:
@@ -216,7 +221,7 @@ class Peer:
 
     def _answer(self, reply: Node, value: Any, decoder: Decoder, given: list[Any]) -> None:
         known = {id(each): number for number, each in enumerate(decoder.objects)}
-        encoder = Encoder(self.translation.encode, known, self.wire.most_bytes)
+        encoder = Encoder(self.outgoing.encode, known, self.wire.most_bytes)
         try:
             message = self._message(encoder, dict(reply), value)
             changes = [
@@ -238,7 +243,7 @@ class Peer:
                 raise
             if self.trusted:
                 raise self.wire._end(error) from None
-            encoder = Encoder(self.translation.encode, known, self.wire.most_bytes)
+            encoder = Encoder(self.outgoing.encode, known, self.wire.most_bytes)
             reply = {"error": describe_error(error, self.hidden)}
             self._send(self._message(encoder, reply, None), encoder)
 

@@ -23,7 +23,7 @@ def serve(connection: socket.socket) -> None:
     peer.hidden = (_OWN, os.path.dirname(os.__file__))
 
     def begin(packages: list[str], most_text: int) -> None:
-        peer.translation.known_packages = frozenset(packages)
+        peer.known_packages = frozenset(packages)
         shell.outputs.most = most_text
 
     def run(cell: str, source: str) -> tuple[list[Any], bool, Any]:

@@ -91,8 +91,8 @@ def double(x):
     "raises a test's end": "def double(x):\n    raise GeneratorExit",
     "closes every file": "def double(x):\n    import os\n    os.closerange(3, 256)\n    return x",
     "patches the wire": """
-import attentively_grader.plain as plain, attentively_grader.translation as translation
-translation.Translation.encode = lambda self, encoder, value, depth=0: ["p", 0]
+import attentively_grader.plain as plain, attentively_grader.outgoing as outgoing
+outgoing.Outgoing.encode = lambda self, encoder, value, depth=0: ["p", 0]
 def double(x):
     return object()
 """,

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from attentively_grader.plain import Decoder, Encoder
+from attentively_grader.decoder import Decoder
+from attentively_grader.encoder import Encoder
 from attentively_grader.wire import Gone, TooLate, Wire, WireError
 
 
