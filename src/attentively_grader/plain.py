@@ -2,9 +2,9 @@
 
 A value is plain if its type is exactly one of those that `encoder` lists; a child of `str` or
 `Tensor`, which could answer every comparison as it likes, is not. What is not plain is left to
-`outgoing` and `incoming`. In the plain form None, booleans, strings, floats and small whole numbers stand for
-themselves; everything else is a list that begins with a tag. Numbers of tensors and arrays lie in
-buffers beside it.
+`outgoing` and `incoming`. In the plain form None, booleans, strings, floats and small whole numbers
+stand for themselves; everything else is a list that begins with a tag. Numbers of tensors and
+arrays lie in buffers beside it.
 
 Within one message what is the same object stays the same object: each list, dict, set, array and
 tensor gets a number, in the order in which they are met. An answer can refer to the objects of its
