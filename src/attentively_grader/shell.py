@@ -149,6 +149,9 @@ class _InteractiveShell(InteractiveShell):
             0,
         )
 
+    def _format_exception_for_storage(self, *_: Any, **__: Any) -> list[str]:
+        return []  # it would go into a history that there is not, at the price of the traceback
+
     def enable_gui(self, gui: Any = None) -> None:
         pass
 

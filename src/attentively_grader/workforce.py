@@ -22,7 +22,13 @@ from attentively_grader.passing import GoneError
 from attentively_grader.run import Run
 from attentively_grader.sandbox import NoSandboxError, Sandbox, find_sandbox
 
-WARM = ("numpy", "torch", "matplotlib.pyplot", "IPython.core.interactiveshell")
+WARM = (
+    "numpy",
+    "torch",
+    "matplotlib.pyplot",
+    "IPython.core.interactiveshell",
+    "attentively_grader.rehearsal",
+)
 SERVE = "attentively_grader.student:serve"
 SHARE = 8
 """Workers to one zygote: it forks some forty times a second, and its imports take seconds."""
