@@ -61,6 +61,8 @@ def test_a_full_run_was_made_and_met_its_target(path):
             # None where the tests of an assignment decide, which are the same on both sides.
             assert row["ratio"] <= (1 if goal is None else NOISE * goal), row
         assert row["size"]["name"] != "tiny"
+        if path.stem == "grading":  # recording alone is less than all
+            assert 0 < row["seconds_to_record"] < row["seconds"]["attentively_grader"]
     for said in ("command", "device", "versions"):
         assert content[said]
 
