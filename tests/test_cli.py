@@ -24,6 +24,7 @@ from attentively.language_model import LanguageModelConfig
 from attentively.seq2seq import Seq2SeqConfig
 from attentively.training import Trainer, TrainingConfig
 from attentively.transformer import TransformerConfig
+from attentively_grader import __main__ as grader
 
 NOUNS = {"dog": "chien", "cat": "chat", "bird": "oiseau", "child": "enfant"}
 VERBS = {"sleeps": "dort", "eats": "mange", "sings": "chante", "runs": "court"}
@@ -147,6 +148,29 @@ def test_the_list_of_commands_says_what_each_says_of_itself(attentively, command
     purpose = line.strip("│ ").removeprefix(command).strip()
     if command != "data":
         assert purpose in own
+
+
+def test_grade_has_the_options_of_the_grader(attentively, monkeypatch, capsys):
+    """The grader's own command line has them too, where it grades a course that is not ours."""
+    monkeypatch.setenv("COLUMNS", "250")
+    asked = attentively("grade", "--help")[1]
+    with pytest.raises(SystemExit):
+        grader.main(["--help"])
+    own = capsys.readouterr().out
+    options = [set(re.findall(r"--[a-z][a-z-]+", text)) for text in (asked, own)]
+    assert options[0] == options[1] >= {"--resume", "--canvas", "--shard"}
+
+
+def test_grade_hands_on_what_it_is_given(attentively, monkeypatch):
+    handed = []
+    monkeypatch.setattr(grader, "main", lambda arguments: handed.extend(arguments) or 0)
+    given = ["04", "--student", "ada", "--student", "bob", "--workers", "3", "--timeout", "9"]
+    given += ["--canvas", "sheet.csv", "--course", "there", "--resume", "--unsafe-no-sandbox"]
+    assert attentively("grade", *given)[0] == 0
+    assert handed == given
+    handed.clear()
+    attentively("grade", "--moodle", "m.csv", "--force")
+    assert handed == ["--moodle", "m.csv", "--force"]
 
 
 def test_a_command_that_there_is_not(attentively):

@@ -54,9 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="run the I-th of N shares of the class, keep the results, record nothing",
     )
     parser.add_argument(
+        "--resume", action="store_true", help="go on with a run that was stopped: always so"
+    )
+    parser.add_argument(
         "--force", action="store_true", help="run anew what was graded and has not changed"
     )
-    parser.add_argument("--again", action="store_true", dest="force", help=argparse.SUPPRESS)
     parser.add_argument(
         "--timeout",
         type=_positive,

@@ -70,8 +70,10 @@ def grade(
         str | None,
         typer.Option(metavar="I/N", help="Run the I-th of N shares of the class; record nothing."),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped: always so.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Run anew what has not changed.")] = False,
-    again: Annotated[bool, typer.Option("--again", hidden=True)] = False,
     timeout: Annotated[
         int | None, typer.Option(min=1, metavar="S", help="Seconds for one notebook.")
     ] = None,
@@ -82,6 +84,12 @@ def grade(
         bool,
         typer.Option("--unsafe-no-sandbox", help="Run the students' code with your own rights."),
     ] = False,
+    canvas: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write all grades for Canvas.")
+    ] = None,
+    moodle: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write all grades for Moodle.")
+    ] = None,
     course: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where nbgrader_config.py is.")
     ] = None,
@@ -98,15 +106,17 @@ def grade(
         "--shard": shard,
         "--timeout": timeout,
         "--memory": memory,
+        "--canvas": canvas,
+        "--moodle": moodle,
         "--course": course,
     }
+    flags = {"--resume": resume, "--force": force, "--unsafe-no-sandbox": unsafe_no_sandbox}
     arguments = [assignment] if assignment else []
     for name in student or []:
         arguments += ["--student", name]
     for name, value in values.items():
         arguments += [] if value is None else [name, str(value)]
-    arguments += ["--force"] * (force or again)
-    arguments += ["--unsafe-no-sandbox"] * unsafe_no_sandbox
+    arguments += [name for name, given in flags.items() if given]
     raise typer.Exit(main(arguments))
 
 
