@@ -10,7 +10,7 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 
 # A package (data, checks, experiments, cli) counts as one: inside it, imports are its own affair.
 FLOORS = [
-    ["byte_pair", "vocabulary", "masks", "config", "device", "files"],
+    ["byte_pair", "vocabulary", "masks", "config", "device", "memory_meter", "files"],
     [
         "embedding",
         "skip_gram",

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from attentively.experiments import savings
-from attentively.experiments.savings import Alive, Step, away, bytes_needed, new_model
+from attentively.experiments.savings import Step, away, bytes_needed, new_model
+from attentively.memory_meter import MemoryMeter
 from attentively.parallel import Processes
 
 TEXT = savings.QUICK["long"]
@@ -47,9 +48,9 @@ def test_the_shares_of_two_processes_are_the_whole(monkeypatch):
 
 def kept(saving, text):
     model, ids = new_model(saving, 0), savings.random_text(text, 0)
-    with Alive() as alive:
+    with MemoryMeter() as meter:
         loss = savings.loss(model, ids)
-        found = alive.now
+        found = meter.live
     del loss
     return found
 
@@ -66,29 +67,11 @@ def test_what_is_kept():
 
 def test_a_gpu_would_not_be_needed_to_count():
     model = new_model("none", 0).to("meta")
-    with Alive() as alive:
+    with MemoryMeter() as meter:
         loss = savings.loss(model, torch.zeros(1, 257, dtype=torch.long, device="meta"))
-        found = alive.now
+        found = meter.live
     assert loss.device.type == "meta"
     assert found == pytest.approx(kept("none", savings.Text(1, 256)), rel=0.01)
-
-
-def test_what_is_alive_is_counted_once_and_until_it_goes():
-    before = torch.ones(1000)
-    with Alive() as alive:
-        first = torch.ones(10)  # 40 bytes
-        views = [first[2:], first.view(2, 5).T, before.view(10, 100)]
-        assert alive.now == 40
-        first += 1
-        assert alive.now == 40
-        second = first * 2
-        assert alive.now == 80
-        del first, views
-        assert alive.now == 40
-        second = second.double()
-        assert alive.now == 80
-    del second
-    assert alive.most == 120  # the doubles, while the floats stood there still
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone tells")

@@ -36,12 +36,12 @@ from attentively.checks import (
     show,
 )
 from attentively.checks.all_cases import expect_all, named_cases
-from attentively.checks.memory_meter import MemoryMeter
 from attentively.checks.recorded_profiles import Event, profiles
 from attentively.checks.recording import close
 from attentively.checks.running_softmax import FAULTS, Blocks, attend
 from attentively.checks.translator import TRANSFORMER, expect_same_translations
 from attentively.language_model import LanguageModel, LanguageModelConfig
+from attentively.memory_meter import MemoryMeter
 from attentively.scaled_dot_product import scaled_dot_product_attention
 
 __all__ = [

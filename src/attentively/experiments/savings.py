@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
@@ -22,14 +21,13 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import checkpoint
 
 from attentively import device, parallel
 from attentively.blockwise import blockwise_attention
 from attentively.experiments.runner import Experiment, Row
 from attentively.language_model import LanguageModel, LanguageModelConfig
+from attentively.memory_meter import MemoryMeter
 from attentively.multi_head import MultiHeadAttention
 from attentively.parallel import Processes
 from attentively.scaled_dot_product import fused_attention, scaled_dot_product_attention
@@ -167,52 +165,6 @@ class Step:
         return torch.autocast(ids.device.type, torch.bfloat16, enabled=self.saving == "bfloat16")
 
 
-class Alive(TorchDispatchMode):
-    """Counts the bytes of the tensors alive among those made while it watches.
-
-    It sees what operations return, not what they need inside.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0
-        """Bytes alive."""
-        self.history: list[int] = []
-        """Bytes alive after each operation."""
-        self._known: dict[int, weakref.ref[Any]] = {}
-
-    @property
-    def most(self) -> int:
-        """Bytes alive at the worst moment."""
-        return max(self.history, default=0)
-
-    def __torch_dispatch__(
-        self, operation: Any, types: Any, arguments: Any = (), keywords: Any = None
-    ) -> Any:
-        """Run an operation, and note what it made."""
-        keywords = keywords or {}
-        self._note((arguments, keywords), new=False)
-        made = operation(*arguments, **keywords)
-        self._note(made, new=True)
-        self.history.append(self.now)
-        return made
-
-    def _note(self, tensors: Any, new: bool) -> None:
-        for tensor in tree_leaves(tensors):
-            if not isinstance(tensor, Tensor):
-                continue
-            storage = tensor.untyped_storage()  # shared by all views of one tensor
-            known = self._known.get(id(storage))
-            if known is None or known() is not storage:
-                self._known[id(storage)] = weakref.ref(storage)
-                if new:
-                    self.now += storage.nbytes()
-                    weakref.finalize(storage, self._gone, storage.nbytes())
-
-    def _gone(self, size: int) -> None:
-        self.now -= size
-
-
 def random_text(text: Text, seed: int) -> Int[Tensor, "rows len"]:
     """Return rows of random tokens: what they say makes no difference to the costs."""
     generator = torch.Generator().manual_seed(seed)
@@ -273,13 +225,13 @@ def alive(saving: str, step: Step, ids: Tensor) -> Row:
     """Return the bytes kept between the passes, and at the worst moment, as far as can be seen."""
     if saving == "compiled":  # what runs is no longer one operation after the other
         return {"kept_bytes": None, "alive_bytes": None}
-    with Alive() as forward, step.precision(ids):
+    with MemoryMeter() as forward, step.precision(ids):
         value = step.loss(step.model, step.parts(ids)[0])
-        kept = forward.now
+        kept = forward.live
     del value
-    with Alive() as whole:
+    with MemoryMeter() as whole:
         step(ids)
-    return {"kept_bytes": kept, "alive_bytes": whole.most}
+    return {"kept_bytes": kept, "alive_bytes": whole.peak}
 
 
 def bytes_needed(step: Callable[[Tensor], None], ids: Tensor) -> int | None:

@@ -1,0 +1,75 @@
+"""A meter that sees every tensor that PyTorch makes: which shapes, and how many live at once.
+
+`torch.utils._python_dispatch.TorchDispatchMode` is called with every operation, those of the
+backward pass among them.
+"""
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class MemoryMeter(TorchDispatchMode):
+    """Notes the tensors made while it is entered: ``with MemoryMeter() as meter:``.
+
+    What was there before does not count, and a view, which has no memory of its own, neither. It
+    sees what operations return, not what they need inside.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.live = 0
+        """Bytes held now."""
+        self.history: list[int] = []
+        """Bytes held after each operation."""
+        self.made: set[tuple[tuple[int, ...], torch.dtype]] = set()
+        """Shape and type of every tensor that was made."""
+        self.operations: set[str] = set()
+        """Names of what was called."""
+        self._known: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that were ever held."""
+        return max(self.history, default=0)
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run an operation, and note what it made."""
+        for given in _tensors((args, kwargs)):
+            self._is_new(given.untyped_storage())
+        answer = func(*args, **(kwargs or {}))
+        for made in _tensors(answer):
+            storage = made.untyped_storage()  # shared by all views of one tensor
+            if self._is_new(storage):
+                self.made.add((tuple(made.shape), made.dtype))
+                self.live += storage.nbytes()
+                weakref.finalize(storage, self._forget, storage.nbytes())
+        self.operations.add(func._schema.name)
+        self.history.append(self.live)
+        return answer
+
+    def _is_new(self, storage: torch.UntypedStorage) -> bool:
+        """Say whether `storage` is seen for the first time; from now on it is known."""
+        known = self._known.get(id(storage))
+        if known is not None and known() is storage:
+            return False
+        self._known[id(storage)] = weakref.ref(storage)
+        return True
+
+    def _forget(self, size: int) -> None:
+        self.live -= size
+
+
+def _tensors(values: Any) -> list[Tensor]:
+    return [each for each in tree_leaves(values) if isinstance(each, Tensor)]
