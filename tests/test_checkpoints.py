@@ -346,7 +346,7 @@ def test_an_unknown_pretrained_name_lists_those_there_are(monkeypatch, tmp_path)
 def test_checkpoints_ship():
     ours = {"toy-additive", "toy-fixed", "toy-transformer", "shakespeare-gpt"}
     ours |= {"tatoeba-en-fr-additive", "tatoeba-en-fr-transformer", "digits-captioner"}
-    ours |= {"ladder-fixed", "ladder-additive"}
+    ours |= {f"ladder-{rung}" for rung in ("fixed", "additive", "dot", "general", "concat")}
     assert ours <= set(checkpoints.pretrained_names())
 
 
