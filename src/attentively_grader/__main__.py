@@ -1,6 +1,7 @@
 """``python -m attentively_grader``: grade submitted/ into the gradebook."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ NO_SANDBOX = """\
 """
 STOPPED = 130
 """The exit status of a run that was stopped."""
+LEAST_MEMORY = 256
+"""In MiB: what no submission could do with less than."""
 CONFLICTS = (
     ("scheduler", "workers"),
     ("scheduler", "shard"),
@@ -36,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m attentively_grader", description="Grade what was submitted."
     )
-    parser.add_argument("assignment", nargs="?", help="all that were submitted, by default")
+    parser.add_argument("assignment", nargs="?", help="one of them; all by default")
     parser.add_argument(
         "--student", action="append", default=[], metavar="NAME", help="only this one; repeatable"
     )
@@ -64,11 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=_positive,
         metavar="S",
         default=int(Limits.seconds),
-        help="seconds for one notebook (%(default)s)",
+        help="seconds for one notebook (%(default)s), a fifth of them for one cell",
     )
     parser.add_argument(
         "--memory",
-        type=_positive,
+        type=_memory,
         metavar="MIB",
         default=Limits.memory_mib,
         help="memory for one notebook, in MiB (%(default)s)",
@@ -95,6 +98,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for one, other in CONFLICTS:
             if getattr(options, one) is not None and getattr(options, other) is not None:
                 raise CourseError(f"--{one} and --{other} do not go together")
+        for kind in ("canvas", "moodle"):
+            path = getattr(options, kind)
+            if path is not None and not path.absolute().parent.is_dir():
+                raise CourseError(f"--{kind} {path}: there is no folder {path.parent}")
+        if options.assignment is not None:
+            options.assignment = options.assignment.rstrip("/")
         if options.unsafe_no_sandbox:
             print(NO_SANDBOX, file=sys.stderr, flush=True)
         # Here, because other systems lack what it locks with.
@@ -114,11 +123,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         for kind in FORMATS:
             if (path := getattr(options, kind)) is not None:
-                write(Course(options.course), options.assignment, kind, path)
-                print(f"Grades: {path}")
+                waiting = write(Course(options.course), options.assignment, kind, path)
+                note = f"; answers that are yet to be graded by hand: {waiting}"
+                print(f"Grades: {path}{note * bool(waiting)}")
         return status
     except KeyboardInterrupt:
         print("\nstopped; what was run is kept: the same command goes on", file=sys.stderr)
+        return STOPPED
+    except BrokenPipeError:  # who reads the output has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return STOPPED
     except CourseError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -155,6 +168,15 @@ def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+def _memory(text: str) -> int:
+    number = _positive(text)
+    if number < LEAST_MEMORY:
+        raise argparse.ArgumentTypeError(
+            f"{text} MiB is less than the libraries alone take: {LEAST_MEMORY} at least"
+        )
     return number
 
 

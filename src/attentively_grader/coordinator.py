@@ -16,11 +16,11 @@ from typing import Any
 from tqdm import tqdm
 
 from attentively_grader import results, submissions
-from attentively_grader.course import Course, CourseError, Submission
+from attentively_grader.course import Course, CourseError, LockedError, Submission
 from attentively_grader.hiring import Hire, hiring
 from attentively_grader.merging import OURS
 from attentively_grader.pages import Pages
-from attentively_grader.recording import LockedError, Recorder
+from attentively_grader.recording import Recorder
 from attentively_grader.reporting import write_reports
 from attentively_grader.summary import summary
 from attentively_grader.tasks import Agenda, Options, Task
@@ -46,7 +46,7 @@ class Coordinator:
         self.graded: list[Submission] = []
         self.missed: dict[Submission, str] = {}
         self.ends: dict[Submission, str] = {}
-        """Why a notebook that was graded did not run to its end."""
+        """Why a notebook that was graded did not run to its end, or not in one piece."""
         self.answers: dict[Submission, str] = {}
         """What each student wrote."""
         self.given: dict[str, str] = {}
@@ -142,7 +142,7 @@ class Coordinator:
         self.graded.append(submission)
         self.pages.ask(submission)
         seconds = sum(outcome.seconds for outcome in task.outcomes.values())
-        ends = {each.reason for each in task.outcomes.values() if each.end != "complete"}
+        ends = {each.reason for each in task.outcomes.values() if each.reason}
         if ends:
             self.ends[submission] = submissions.printable("; ".join(sorted(ends)))
         why = f"; {self.ends[submission]}" if ends else ""
@@ -200,6 +200,7 @@ def _alone(course: Course) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise CourseError("another run is grading this course: wait until it ends") from None
+        results.remove_leftovers(course.kept)
         yield
 
 
@@ -223,6 +224,7 @@ def grade(
     for line in summary(course, coordinator, whole_class=not students):
         print(line)
     if not students:
+        print()
         for path in write_reports(course, coordinator):
             print(f"Report: {path.relative_to(course.root)}")
     return 1 if coordinator.set_aside or coordinator.unrecorded else 0

@@ -1,5 +1,6 @@
 """A course: a folder with an nbgrader_config.py, and the folders that it names."""
 
+import difflib
 import glob
 import logging
 import re
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import sqlalchemy.exc
 from alembic.script import ScriptDirectory
 from nbgrader import api
 from nbgrader.api import Gradebook
@@ -29,6 +31,21 @@ class CourseError(Exception):
     """Something in the course's folders is not as it should be; the message says what."""
 
 
+class LockedError(CourseError):
+    """Another program holds the gradebook; what was run is kept, and can be recorded later."""
+
+
+def raise_if_locked(error: BaseException | None) -> None:
+    """Raise `LockedError` if an error, or one that it came of, is that the gradebook is locked."""
+    while error is not None:
+        if "locked" in str(error) and isinstance(error, sqlalchemy.exc.OperationalError):
+            raise LockedError(
+                "the gradebook is locked: close what else is writing to it and run this again; "
+                "what was run so far is kept"
+            ) from None
+        error = error.__context__
+
+
 def load_config(root: Path) -> Config:
     """Read the course's nbgrader_config.py, as nbgrader itself does."""
     if not (root / CONFIG).is_file():
@@ -43,7 +60,7 @@ def course_directory(root: Path, config: Config) -> CourseDirectory:
 
 def assignments(root: Path, config: Config) -> list[str]:
     """Return the names of the assignments that have a source notebook."""
-    source = root / str(config.CourseDirectory.source_directory)
+    source = root / course_directory(root, config).source_directory
     return sorted({path.parent.name for path in source.glob("*/*.ipynb")})
 
 
@@ -51,9 +68,13 @@ def check_assignment(root: Path, config: Config, name: str) -> None:
     """Refuse the name of an assignment that is not there, and list those that are."""
     known = assignments(root, config)
     if name not in known:
+        folder = course_directory(root, config).source_directory
+        close = difflib.get_close_matches(name, known, 1)
+        meant = f" (did you mean {close[0]}?)" if close else ""
         there_are = ", ".join(known) or "none at all"
-        folder = config.CourseDirectory.source_directory
-        raise CourseError(f"there is no assignment {name!r} in {folder}/; there are: {there_are}")
+        raise CourseError(
+            f"there is no assignment {name!r} in {folder}/{meant}; there are: {there_are}"
+        )
 
 
 def check_name(name: str, what: str) -> None:
@@ -101,7 +122,8 @@ def reason(messages: list[str], error: BaseException) -> str:
     """Return the line of nbgrader's log that says why a conversion failed."""
     for message in messages:
         if message.startswith("Traceback"):
-            return message.strip().splitlines()[-1]
+            lines = [line for line in message.splitlines() if re.match(r"[A-Za-z_][\w.]*: ", line)]
+            return lines[-1] if lines else message.strip().splitlines()[-1]
     return messages[0].strip().splitlines()[0] if messages else str(error)
 
 
@@ -124,13 +146,22 @@ class Scores:
     points: dict[str, float]
     maximum: dict[str, float]
     """In the order of the notebook, as `points`."""
+    penalty: float = 0.0
+    """What is taken off for coming late."""
+    by_hand: frozenset[str] = frozenset()
+    """The parts that wait for a person: an answer not read yet, or graded anew since."""
 
     @property
     def total(self) -> float:
-        return sum(self.points.values())
+        return max(0.0, sum(self.points.values()) - self.penalty)
 
     def __str__(self) -> str:
-        return f"{self.total:g} of {sum(self.maximum.values()):g}"
+        said = [f"{self.total:g} of {sum(self.maximum.values()):g}"]
+        if self.penalty:
+            said.append(f"{self.penalty:g} off for coming late")
+        if self.by_hand:
+            said.append(f"{len(self.by_hand)} to grade by hand")
+        return ", ".join(said)
 
 
 class Course:
@@ -247,7 +278,15 @@ def scores_in(
     `order` has the names of the parts.
     """
     asked = (
-        gradebook.db.query(api.Student.id, api.BaseCell.name, api.Grade.score, api.Grade.max_score)
+        gradebook.db.query(
+            api.Student.id,
+            api.SubmittedNotebook.id,
+            api.SubmittedNotebook.late_submission_penalty,
+            api.BaseCell.name,
+            api.Grade.score,
+            api.Grade.max_score,
+            api.Grade.needs_manual_grade,
+        )
         .select_from(api.SubmittedAssignment)
         .join(api.Student, api.SubmittedAssignment.student_id == api.Student.id)
         .join(api.Assignment, api.SubmittedAssignment.assignment_id == api.Assignment.id)
@@ -261,16 +300,26 @@ def scores_in(
     )
     if student is not None:
         asked = asked.filter(api.Student.id == student)
-    found: dict[str, dict[str, tuple[float, float]]] = {}
-    for name, part, score, most in asked:
-        of_one = found.setdefault(name, {})
+    grades: dict[str, dict[str, tuple[float, float, bool]]] = {}
+    penalties: dict[str, dict[str, float]] = {}
+    for name, notebook, penalty, part, score, most, waits in asked:
+        of_one = grades.setdefault(name, {})
+        penalties.setdefault(name, {})[notebook] = float(penalty or 0)
         if part is not None:
-            of_one[part] = float(score or 0), float(most or 0)
-    return {name: _ordered(found[name], order) for name in sorted(found)}
+            of_one[part] = float(score or 0), float(most or 0), bool(waits)
+    return {
+        name: _ordered(grades[name], order, sum(penalties[name].values()))
+        for name in sorted(grades)
+    }
 
 
-def _ordered(grades: Mapping[str, tuple[float, float]], order: Sequence[str]) -> Scores:
+def _ordered(
+    grades: Mapping[str, tuple[float, float, bool]], order: Sequence[str], penalty: float
+) -> Scores:
     known = [part for part in order if part in grades]
     return Scores(
-        {part: grades[part][0] for part in known}, {part: grades[part][1] for part in known}
+        points={part: grades[part][0] for part in known},
+        maximum={part: grades[part][1] for part in known},
+        penalty=penalty,
+        by_hand=frozenset(part for part in known if grades[part][2]),
     )

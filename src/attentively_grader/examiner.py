@@ -134,7 +134,10 @@ class _Examination:
         if isinstance(dead, TooLate):
             why = f"it took longer than {self.limits.cell_seconds:g} seconds"
         if self._seconds() <= 0:
-            self.end, self.reason = "timeout", "the whole notebook took too long"
+            self.end = "timeout"
+            self.reason = (
+                f"your code was ended: it ran for more than {self.limits.seconds:g} seconds"
+            )
             return why
         connection = None
         if self.renew is not None:

@@ -76,17 +76,18 @@ def moodle(people: Sequence[Person], scores: Mapping[str, Mapping[str, Scores]])
 FORMATS = {"canvas": canvas, "moodle": moodle}
 
 
-def write(course: Course, assignment: str | None, kind: str, path: Path) -> None:
+def write(course: Course, assignment: str | None, kind: str, path: Path) -> int:
     """Write the grades for a platform, of one assignment or of all that somebody handed in.
 
-    `kind` is one of `FORMATS`. Raises `CourseError` where the file cannot be written; what stood
-    there before then still does.
+    Return how many answers wait for a person. `kind` is one of `FORMATS`. Raises `CourseError`
+    where the file cannot be written; what stood there before then still does.
     """
     names = [assignment] if assignment else assignments(course.root, course.config)
     scores = {name: course.scores(name) for name in names}
     found = {name: of_all for name, of_all in scores.items() if of_all or assignment}
     text = FORMATS[kind](people(course), found)
     write_whole(path, text)
+    return sum(len(row.by_hand) for of_all in found.values() for row in of_all.values())
 
 
 def _points(scores: Mapping[str, Scores]) -> str:

@@ -28,9 +28,11 @@ from attentively_grader import inert, merging
 from attentively_grader.course import (
     Course,
     CourseError,
+    LockedError,
     Scores,
     Submission,
     converting,
+    raise_if_locked,
     reason,
     scores_in,
 )
@@ -235,7 +237,7 @@ class Recorder:
                         with self.gradebook.in_use(), in_folder(self._converter):
                             self._converter.record(submission, done)
                     except (NbGraderException, SystemExit) as error:
-                        _raise_if_locked(error)
+                        raise_if_locked(error)
                         raise CourseError(reason(messages, error)) from None
                 return
             except LockedError:
@@ -262,34 +264,19 @@ class Recorder:
         self.gradebook.finish()
 
 
-class LockedError(CourseError):
-    """Another program holds the gradebook; what was run is kept, and can be recorded later."""
-
-
 @contextmanager
 def _clear_errors() -> Iterator[None]:
     """Say in one line what a database or a disk does not do."""
     try:
         yield
     except sqlalchemy.exc.SQLAlchemyError as error:
-        _raise_if_locked(error)
+        raise_if_locked(error)
         said = str(getattr(error, "orig", None) or error).splitlines()[0]
         raise CourseError(f"the gradebook cannot be written: {said}") from None
     except OSError as error:
         raise CourseError(
             f"{error.filename or 'a file'} cannot be written: {error.strerror}"
         ) from None
-
-
-def _raise_if_locked(error: BaseException | None) -> None:
-    while error is not None:
-        said = str(error)
-        if "locked" in said and isinstance(error, sqlalchemy.exc.OperationalError):
-            raise LockedError(
-                "the gradebook is locked: close what else is writing to it and run this again; "
-                "what was run so far is kept"
-            ) from None
-        error = error.__context__
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from attentively_grader.course import (
     converting,
     course_directory,
     load_config,
+    raise_if_locked,
     reason,
 )
 
@@ -46,12 +47,13 @@ def release(root: Path, assignment: str) -> dict[str, bytes]:
     """
     config = load_config(root)
     check_assignment(root, config, assignment)
-    source = root / str(config.CourseDirectory.source_directory) / assignment
+    folders = course_directory(root, config)
+    source = root / folders.source_directory / assignment
     allowed = side_files(config, assignment)
     with tempfile.TemporaryDirectory(prefix="release-") as folder:
         stage = Path(folder)
         shutil.copyfile(root / CONFIG, stage / CONFIG)
-        staged = stage / str(config.CourseDirectory.source_directory) / assignment
+        staged = stage / folders.source_directory / assignment
         staged.mkdir(parents=True)
         for path in sorted(source.glob("*.ipynb")):
             text = notebooks.tidy(notebooks.read(path))
@@ -62,7 +64,7 @@ def release(root: Path, assignment: str) -> dict[str, bytes]:
             (staged / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, staged / name)
         generate(stage, assignment, gradebook=False)
-        target = stage / str(config.CourseDirectory.release_directory) / assignment
+        target = stage / folders.release_directory / assignment
         files = {
             path.relative_to(target).as_posix(): path.read_bytes()
             for path in sorted(target.rglob("*"))
@@ -102,6 +104,7 @@ def generate(
         try:
             converter.start()
         except NbGraderException as error:
+            raise_if_locked(error)
             why = reason(messages, error)
             raise CourseError(f"nbgrader cannot release {assignment}: {why}") from None
 

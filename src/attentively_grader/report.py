@@ -9,6 +9,7 @@ from html import escape
 
 from attentively_grader.course import Scores
 from attentively_grader.similarity import Alike
+from attentively_grader.summary import shown
 
 BINS = (
     (0.0, "0"),
@@ -93,7 +94,10 @@ def _parts(scores: Mapping[str, Scores]) -> dict[str, float]:
 def _charts(scores: Mapping[str, Scores]) -> Iterator[str]:
     yield '<h2>How the points fell</h2>\n<div class="charts">'
     for part, most in _parts(scores).items():
-        shares = [row.points.get(part, 0.0) / most if most else 0.0 for row in scores.values()]
+        graded = [row for row in scores.values() if part not in row.by_hand]
+        if not graded:
+            continue
+        shares = [row.points.get(part, 0.0) / most if most else 0.0 for row in graded]
         mean = sum(shares) / len(shares)
         yield f"<figure>{histogram(shares, part)}"
         yield f"<figcaption>{escape(part)}: {mean:.0%} of {most:g} on average</figcaption></figure>"
@@ -132,10 +136,16 @@ def histogram(shares: Sequence[float], name: str) -> str:
 
 def _table(scores: Mapping[str, Scores]) -> Iterator[str]:
     parts = _parts(scores)
+    late = any(row.penalty for row in scores.values())
+    columns = [*map(escape, parts), *["late"] * late, "total"]
     yield "<h2>Points</h2>\n<table>\n<thead><tr><th>student</th>"
-    yield "".join(f"<th>{escape(part)}</th>" for part in parts) + "<th>total</th></tr></thead>"
+    yield "".join(f"<th>{column}</th>" for column in columns) + "</tr></thead>"
     yield "<tbody>"
     for student, row in sorted(scores.items()):
-        cells = "".join(f"<td>{row.points.get(part, 0.0):g}</td>" for part in parts)
-        yield f"<tr><td>{escape(student)}</td>{cells}<td>{row.total:g}</td></tr>"
+        off = f"-{row.penalty:g}" if row.penalty else ""
+        cells = [*(shown(row, part) for part in parts), *[off] * late, f"{row.total:g}"]
+        inside = "".join(f"<td>{cell}</td>" for cell in cells)
+        yield f"<tr><td>{escape(student)}</td>{inside}</tr>"
     yield "</tbody>\n</table>"
+    if any(row.by_hand for row in scores.values()):
+        yield "<p>?: to be graded by hand.</p>"

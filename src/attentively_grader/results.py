@@ -5,12 +5,14 @@ and a changed test, answer, package or limit does not. A file appears whole or n
 runs may write at once, since they write the same.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import platform
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +21,10 @@ from typing import Any
 from attentively_grader.course import CourseError
 from attentively_grader.outcome import Limits, Outcome
 
+WRITING = ".writing"
+"""How the name of a file ends that is not written yet."""
+OLD = 60.0
+"""Seconds after which nobody is writing it any more."""
 FORMAT = 1
 """Counted up when what is kept, or how a notebook is run, changes its meaning."""
 
@@ -91,6 +97,14 @@ class Results:
         write_whole(self.path(name), json.dumps(content))
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove what runs that were killed had begun to write; what is being written stays."""
+    for path in folder.rglob(f"*{WRITING}"):
+        with contextlib.suppress(OSError):  # another run may do the same
+            if time.time() - path.stat().st_mtime > OLD:
+                path.unlink()
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file so that it is there whole or not at all, whoever else writes it.
 
@@ -101,7 +115,7 @@ def write_whole(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         # JSON may hold halves of characters, which UTF-8 has no way to write.
         content = text.encode("utf-8", "replace")
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".writing", delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=WRITING, delete=False) as file:
             temporary = Path(file.name)
             file.write(content)
             file.flush()

@@ -16,8 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nbgrader.utils import parse_utc
+
 from attentively_grader.course import CourseError, Submission, check_name
 
+TIMESTAMP = "timestamp.txt"
+"""When it was handed in, as nbgrader's exchange and `attentively submit` write it."""
 MOST_FILES = 2_000
 LARGEST_FILE = 64 * 2**20
 LARGEST_SUBMISSION = 256 * 2**20
@@ -73,6 +77,7 @@ def read(submission: Submission, expected: Collection[str], ignore: Sequence[str
         raise SubmissionError(printable(str(error))) from None
     files = dict(_files(submission.folder, ignore))
     contents = _contents(files)
+    _check_timestamp(files)
     found = {name for name in files if name.endswith(".ipynb") and "/" not in name}
     wanted = {f"{name}.ipynb" for name in expected}
     if not found & wanted:
@@ -185,6 +190,21 @@ def _unreadable(path: Path, error: OSError) -> SubmissionError:
     return SubmissionError(f"{printable(path.name)} cannot be read: {error.strerror}")
 
 
+def _check_timestamp(files: Mapping[str, Path]) -> None:
+    """Refuse a date that nbgrader cannot read, by which it would tell who is late."""
+    if TIMESTAMP not in files:
+        return
+    text = read_file(files[TIMESTAMP], TIMESTAMP).decode("utf-8", "replace").strip()
+    try:
+        if text:
+            parse_utc(text)
+    except Exception:  # whatever a date's reader makes of it
+        raise SubmissionError(
+            f"{TIMESTAMP} holds no date: it says {printable(text, 40)!r}, and something like "
+            "2026-03-31 23:59:00 UTC is expected; mend or remove it"
+        ) from None
+
+
 def _fingerprint(contents: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256()
     for name in sorted(contents):
@@ -228,6 +248,11 @@ def parse(content: bytes, name: str) -> list[Cell]:
         if len(cells) > MOST_CELLS:
             raise ValueError(f"it has more than {MOST_CELLS} cells")
         return [_cell(cell, place) for place, cell in enumerate(cells, start=1)]
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise SubmissionError(
+            f"{name} is not a readable notebook: it is cut off or damaged at {where}"
+        ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise SubmissionError(f"{name} is not a readable notebook: {printable(lines[0])}") from None

@@ -1,6 +1,6 @@
 """What a run says at its end: the points, how hard the parts were, and what was not graded."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from attentively_grader.course import Course, Scores, Submission
@@ -52,28 +52,52 @@ def _list(title: str, those: Mapping[Submission, str]) -> Iterator[str]:
 
 
 def table(assignment: str, scores: Mapping[str, Scores]) -> Iterator[str]:
-    """Yield a line for each student, the mean, and the part that was hardest."""
+    """Yield a line for each student, the mean, and the part that was hardest.
+
+    What waits for a person has a question mark, and no part is called hard for it.
+    """
     most = next(iter(scores.values())).maximum
     parts = list(most)
-    names = [assignment, "of", "mean", *scores]
-    width = max(map(len, names))
-    yield f"{assignment:{width}}  " + "  ".join([*parts, "total"])
-    yield _row("of", most, parts, width)
+    late = any(row.penalty for row in scores.values())
+    columns = [*parts, *["late"] * late, "total"]
+    width = max(map(len, [assignment, "of", "mean", *scores]))
+
+    def line(name: str, *cells: str) -> str:
+        places = zip(cells, columns, strict=True)
+        aligned = (f"{cell:>{max(5, len(column))}}" for cell, column in places)
+        return "  ".join([f"{name:{width}}", *aligned])
+
+    yield line(assignment, *columns)
+    yield line("of", *map(_number, most.values()), *[""] * late, _number(sum(most.values())))
     for student, row in scores.items():
-        yield _row(student, row.points, parts, width)
-    mean = {part: _mean(row.points.get(part, 0.0) for row in scores.values()) for part in parts}
-    yield _row("mean", mean, parts, width)
-    shares = {part: mean[part] / most[part] for part in parts if most[part]}
-    if shares and len(scores) > 1:
-        hardest = min(shares, key=lambda part: shares[part])
-        yield f"hardest: {hardest}, {shares[hardest]:.0%} of its points on average"
+        off = f"-{row.penalty:g}" if row.penalty else ""
+        yield line(
+            student, *(shown(row, part) for part in parts), *[off] * late, _number(row.total)
+        )
+    waiting = set().union(*(row.by_hand for row in scores.values()))
+    if len(scores) > 1:
+        mean = {part: _mean(row.points.get(part, 0.0) for row in scores.values()) for part in parts}
+        cells = ["?" if part in waiting else _number(mean[part]) for part in parts]
+        total = _mean(row.total for row in scores.values())
+        yield line("mean", *cells, *[""] * late, _number(total))
+        shares = {part: mean[part] / most[part] for part in {*parts} - waiting if most[part]}
+        if shares:
+            hardest = min(parts, key=lambda part: shares.get(part, 2.0))
+            yield f"hardest: {hardest}, {shares[hardest]:.0%} of its points on average"
+    if waiting:
+        number = sum(len(row.by_hand) for row in scores.values())
+        yield f"?: to be graded by hand, as with Formgrader ({number})"
+
+
+def shown(row: Scores, part: str) -> str:
+    """Return the points of a part, with a question mark where a person has yet to give them."""
+    return f"{row.points.get(part, 0.0):g}{'?' * (part in row.by_hand)}"
 
 
 def _mean(values: Iterable[float]) -> float:
     numbers = list(values)
-    return round(sum(numbers) / len(numbers), 1)
+    return sum(numbers) / len(numbers)
 
 
-def _row(name: str, points: Mapping[str, float], parts: Sequence[str], width: int) -> str:
-    cells = [f"{points.get(part, 0.0):{len(part)}g}" for part in parts]
-    return f"{name:{width}}  " + "  ".join([*cells, f"{sum(points.values()):5g}"])
+def _number(value: float) -> str:
+    return f"{round(value, 1):g}"

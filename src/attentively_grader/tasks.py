@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from attentively_grader import results, submissions
-from attentively_grader.course import Course, CourseError, Submission
+from attentively_grader.course import Course, CourseError, LockedError, Submission
 from attentively_grader.hiring import Hire
 from attentively_grader.merging import merge
 from attentively_grader.outcome import Job, Limits, Outcome
@@ -94,6 +94,8 @@ class Agenda:
             folder = scratch / "released"
             try:
                 self.prepared[name] = prepare(self.course, name, folder, gradebook=gradebook)
+            except LockedError:
+                raise
             except Exception as error:  # whatever it is, the other assignments go on
                 self.refused[name] = str(error)
         environment = self._environment()
@@ -185,9 +187,17 @@ class Agenda:
 
 
 def _limits(course: Course, options: Options) -> Limits:
-    """Return what one notebook may use; the time of one cell is the one set for nbgrader."""
-    cell = course.config.Execute.get("timeout")
-    seconds = float(cell) if isinstance(cell, int | float) and cell > 0 else Limits.cell_seconds
+    """Return what one notebook may use.
+
+    A cell has the time that is set for nbgrader. Where the notebook has less than the usual time
+    it has a fifth of that at most, so that one which never ends leaves time for the others.
+    """
+    set_for_nbgrader = course.config.Execute.get("timeout")
+    seconds = fifth = options.seconds * Limits.cell_seconds / Limits.seconds
+    if isinstance(set_for_nbgrader, int | float) and set_for_nbgrader > 0:
+        seconds = float(set_for_nbgrader)
+    if options.seconds < Limits.seconds:
+        seconds = min(seconds, fifth)
     return Limits(
         seconds=float(options.seconds),  # 600 and 600.0 are one limit, and one name of a result
         cell_seconds=min(seconds, float(options.seconds)),

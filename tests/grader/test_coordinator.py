@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import time
 import weakref
 from dataclasses import replace
@@ -19,7 +21,8 @@ from attentively_grader.__main__ import main
 from attentively_grader.coordinator import grade
 from attentively_grader.course import Course, CourseError
 from attentively_grader.outcome import CellOutcome, Outcome
-from attentively_grader.tasks import Options
+from attentively_grader.release import release
+from attentively_grader.tasks import Agenda, Options
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(300)]
 
@@ -273,6 +276,8 @@ def test_a_run_that_is_killed_at_any_moment_goes_on(tmp_path):
     assert room.grade(stub=stub) == 0
     assert all(room.points(student) == [60, 40] for student in students)
     assert all("100.0 / 100.0" in room.page(student) for student in students)
+    for begun in room.root.rglob("*.writing"):  # by a run that was killed at that moment
+        os.utime(begun, (0, 0))
     again = Stub()
     assert room.grade(stub=again) == 0
     assert again.ran == []
@@ -372,6 +377,9 @@ def test_a_file_that_vanishes_stops_nobody_else(tmp_path, capsys):
     ("arguments", "words"),
     [
         (["large"], "there is no assignment 'large' in solutions/; there are: small"),
+        (["smal"], "there is no assignment 'smal' in solutions/ (did you mean small?)"),
+        (["small/", "--student", "nobody"], "'nobody' has submitted nothing for small"),
+        (["--canvas", "/nowhere/at/all.csv"], "there is no folder /nowhere/at"),
         (["small", "--student", "nobody"], "'nobody' has submitted nothing for small"),
         (["--course", "/nowhere/at/all"], "has no nbgrader_config.py"),
     ],
@@ -380,6 +388,83 @@ def test_what_is_not_there_is_said(graded, capsys, arguments, words):
     course = [] if "--course" in arguments else ["--course", str(graded.root)]
     assert main([*arguments, *course]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_too_little_memory_is_refused(graded, capsys):
+    with pytest.raises(SystemExit):
+        main(["--course", str(graded.root), "--memory", "100"])
+    assert "100 MiB is less than the libraries alone take: 256 at least" in capsys.readouterr().err
+
+
+def test_whoever_reads_the_output_may_stop_reading(graded):
+    """As `head` does: no traceback, and what was recorded is."""
+    call = [sys.executable, "-m", "attentively_grader", "--course", str(graded.root)]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as broken:
+        done = subprocess.run(call, stdout=broken, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 130
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+def test_a_course_may_leave_its_folders_to_nbgrader(tmp_path):
+    """nbgrader's own names for them are not in its configuration file then."""
+    room = Classroom(tmp_path)
+    (tmp_path / "solutions").rename(tmp_path / "source")
+    config = "c = get_config()\nc.CourseDirectory.course_id = 'mine'\n"
+    (tmp_path / "nbgrader_config.py").write_text(config)
+    room.hand_in("anna")
+    assert room.grade() == 0
+    assert room.points("anna") == [60, 40]
+    assert sorted(release(tmp_path, "small")) == ["small.ipynb"]
+
+
+def test_a_date_that_nobody_can_read_sets_one_submission_aside(tmp_path, capsys):
+    room = Classroom(tmp_path)
+    for student, said in (
+        ("anna", b"2026-11-20 10:00:00 UTC"), ("bert", b"yesterday-ish??"), ("carl", b""),
+        ("dora", b"\xff\xfe"), ("emil", b"99999999999999999999"),
+    ):  # fmt: skip
+        room.hand_in(student)
+        (room.folder(student) / "timestamp.txt").write_bytes(said)
+    assert room.grade() == 1
+    said = capsys.readouterr().out
+    assert "small, bert: SET ASIDE: timestamp.txt holds no date: it says 'yesterday-ish??'" in said
+    points = {name: room.points(name) for name in ("anna", "bert", "carl", "dora", "emil")}
+    both = [60, 40]
+    assert points == {"anna": both, "bert": None, "carl": both, "dora": None, "emil": None}
+    assert not (tmp_path / "autograded" / "bert").exists()
+
+
+def test_a_gradebook_that_is_locked_from_the_beginning_is_said(tmp_path, capsys, monkeypatch):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    room.grade()
+    room.hand_in("bert")
+    capsys.readouterr()
+    with sqlite3.connect(tmp_path / "gradebook.db") as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert main(["--course", str(tmp_path), "--unsafe-no-sandbox"]) == 2
+        other.rollback()
+    captured = capsys.readouterr()
+    assert "error: the gradebook is locked: close what else is writing" in captured.err
+    assert "SET ASIDE" not in captured.out
+    assert room.grade() == 0
+    assert room.points("bert") == [60, 40]
+
+
+@pytest.mark.parametrize(
+    ("asked", "configured", "expected"),
+    [(600, None, 120), (30, None, 6), (30, 10, 6), (600, 300, 300), (300, 300, 60), (30, 2, 2)],
+)
+def test_a_cell_that_never_ends_leaves_time_for_the_others(tmp_path, asked, configured, expected):
+    room = Classroom(tmp_path)
+    if configured:
+        with open(tmp_path / "nbgrader_config.py", "a") as file:
+            file.write(f"\nc.Execute.timeout = {configured}\n")
+    agenda = Agenda(Course(room.root), Options(seconds=asked), lambda *_: None)
+    assert (agenda.limits.seconds, agenda.limits.cell_seconds) == (asked, expected)
 
 
 def test_nothing_submitted_says_where_it_is_expected(tmp_path, capsys):

@@ -1,6 +1,7 @@
 """What is recorded is what nbgrader would have recorded, and the verdict alone decides."""
 
 import copy
+import csv
 import html
 import json
 import math
@@ -13,11 +14,12 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader.api import Gradebook
 from nbgrader.apps.api import NbGraderAPI
 from nbgrader.converters import Autograde, GenerateFeedback
-from nbgrader.plugins import ExportPlugin
+from nbgrader.plugins import CsvExportPlugin, ExportPlugin
 from notebook_tools import flags, small_part
 
 from attentively_grader import notebooks
 from attentively_grader.course import Course, converting, course_directory
+from attentively_grader.gradesheets import write
 from attentively_grader.outcome import CellOutcome, Outcome
 from attentively_grader.preparing import prepare
 from attentively_grader.recording import judged
@@ -206,13 +208,30 @@ def test_a_grade_by_hand_is_kept(tmp_path):
 def test_export_works_on_it(ours, tmp_path):
     course = Course(ours.root)
     with Gradebook(course.directory.db_url, "attentively") as gradebook:
-        from nbgrader.plugins import CsvExportPlugin
-
         plugin = CsvExportPlugin(to=str(tmp_path / "grades.csv"))
         assert isinstance(plugin, ExportPlugin)
         plugin.export(gradebook)
     rows = (tmp_path / "grades.csv").read_text().splitlines()
     assert len(rows) == 4
+
+
+def test_totals_are_those_that_nbgrader_exports(ours, tmp_path):
+    """With what is taken off for coming late, on every sheet."""
+    course = Course(ours.root)
+    with Gradebook(course.directory.db_url, "attentively") as gradebook:
+        CsvExportPlugin(to=str(tmp_path / "grades.csv")).export(gradebook)
+    with open(tmp_path / "grades.csv", newline="") as file:
+        exported = {row["student_id"]: float(row["score"]) for row in csv.DictReader(file)}
+    scores = course.scores("small")
+    assert {student: row.total for student, row in scores.items()} == exported
+    assert exported["right"] == 68
+    assert scores["right"].penalty == 2
+    assert scores["right"].by_hand >= {"essay", "free"}
+    waiting = write(course, "small", "canvas", tmp_path / "canvas.csv")
+    assert waiting == sum(len(row.by_hand) for row in scores.values()) > 0
+    with open(tmp_path / "canvas.csv", newline="") as file:
+        _, _, *rows = csv.reader(file)
+    assert {row[3]: float(row[5]) for row in rows} == exported
 
 
 def test_nbgraders_own_tools_work_on_it(ours):

@@ -42,6 +42,18 @@ def test_the_page_says_points_needs_and_hints():
     assert "Nothing." not in text
 
 
+def test_the_page_shows_who_was_late_and_what_waits_for_a_person():
+    waits = frozenset({"two"})
+    text = page("08", SCORES | {"di": Scores({"one": 9.0, "two": 0.0}, MOST, 4.0, waits)})
+    assert "<th>two</th><th>late</th><th>total</th>" in text
+    assert "<td>di</td><td>9</td><td>0?</td><td>-4</td><td>5</td>" in text
+    assert "<td>ada</td><td>60</td><td>40</td><td></td><td>100</td>" in text
+    assert "two: 42% of 40 on average" in text  # of the three that are graded
+    assert "to be graded by hand" in text
+    nobody = {"di": Scores({"one": 9.0, "two": 0.0}, MOST, by_hand=waits)}
+    assert "two: " not in page("08", nobody)
+
+
 def test_an_empty_class_has_a_page_too():
     text = page("08", {})
     assert "0 graded." in text

@@ -100,3 +100,15 @@ def test_a_full_disk_is_said_and_leaves_no_piece(tmp_path, monkeypatch):
     with pytest.raises(CourseError, match=r"cannot be written: No space left.*run this again"):
         Results(tmp_path).keep("abc", OUTCOME)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_what_a_killed_run_had_begun_to_write_is_removed(tmp_path):
+    kept = Results(tmp_path)
+    kept.keep("abc", OUTCOME)
+    begun = [tmp_path / "ab" / f"{name}.writing" for name in ("old", "new")]
+    for path in begun:
+        path.touch()
+    os.utime(begun[0], (0, 0))
+    results.remove_leftovers(tmp_path)
+    assert [path.exists() for path in begun] == [False, True]
+    assert kept.find("abc") == OUTCOME

@@ -57,7 +57,7 @@ def submit(
     "attentively grade 08_additive_attention --student ada --force"
 )
 def grade(
-    assignment: Annotated[str | None, typer.Argument(help="All submitted, by default.")] = None,
+    assignment: Annotated[str | None, typer.Argument(help="One of them; all by default.")] = None,
     student: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Notebooks at once; one a core, by default.")
@@ -75,10 +75,13 @@ def grade(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Run anew what has not changed.")] = False,
     timeout: Annotated[
-        int | None, typer.Option(min=1, metavar="S", help="Seconds for one notebook.")
+        int | None,
+        typer.Option(
+            min=1, metavar="S", help="Seconds for one notebook [600], a fifth of them for one cell."
+        ),
     ] = None,
     memory: Annotated[
-        int | None, typer.Option(min=1, metavar="MIB", help="Memory for one notebook.")
+        int | None, typer.Option(min=1, metavar="MIB", help="Memory for one notebook [4096].")
     ] = None,
     unsafe_no_sandbox: Annotated[
         bool,
