@@ -221,10 +221,12 @@ def grade(
     chosen = course.submissions(assignment, students)
     coordinator = Coordinator(course, options, hire or hiring(None, options.sandboxed))
     coordinator.grade(chosen)
+    line = ""
     for line in summary(course, coordinator, whole_class=not students):
         print(line)
     if not students:
-        print()
+        if not line.startswith("Feedback"):
+            print()
         for path in write_reports(course, coordinator):
             print(f"Report: {path.relative_to(course.root)}")
     return 1 if coordinator.set_aside or coordinator.unrecorded else 0

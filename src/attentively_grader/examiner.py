@@ -149,7 +149,8 @@ class _Examination:
                 self._ask("run", cell, source)
         else:
             self.end = "timeout" if isinstance(dead, TooLate) else "died"
-        self.reason = self.reason or f"your code ended the process: {why}"
+        what = why[3:] if why.startswith("it ") else f"ended the process: {why}"
+        self.reason = self.reason or f"your code {what}"
         return why
 
     # Cells
