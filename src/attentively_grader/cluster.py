@@ -60,6 +60,9 @@ class UnfitError(Exception):
     """A worker of the cluster cannot run the jobs of this course as they would run here."""
 
 
+GONE = "the scheduler is gone; what was run is kept: the same command goes on"
+
+
 def hiring(scheduler: str, sandboxed: bool) -> Hire:
     """Return what has jobs run by the cluster of this scheduler."""
 
@@ -117,17 +120,21 @@ class Cluster:
         while running:
             future = next(ended)
             job = running.pop(future.key)
-            outcome = self._outcome(future)
-            future.release()
+            with _while_it_is_there():
+                outcome = self._outcome(future)
+                future.release()
             self._submit(rest, running, ended)
             yield job, outcome
 
     def _submit(self, rest: Iterator[Job], running: dict[Any, Job], ended: Any) -> None:
         """Keep every thread of the cluster busy."""
-        threads = sum(self.client.nthreads().values())
+        with _while_it_is_there():
+            threads = sum(self.client.nthreads().values())
         for job in rest:
-            # A key of its own for each: Dask would answer a known one from memory.
-            future = self.client.submit(run_job, self.terms, packed(job), pure=False)
+            text = packed(job)
+            with _while_it_is_there():
+                # A key of its own for each: Dask would answer a known one from memory.
+                future = self.client.submit(run_job, self.terms, text, pure=False)
             running[future.key] = job
             ended.add(future)
             if len(running) >= (1 + AHEAD) * max(threads, 1):
@@ -142,14 +149,24 @@ class Cluster:
         if isinstance(error, UnfitError):
             raise CourseError(str(error))
         if error is None or isinstance(error, CancelledError):
-            raise CourseError(
-                "the scheduler is gone; what was run is kept: the same command goes on"
-            )
+            raise CourseError(GONE)
         if isinstance(error, KilledWorker):
             reason = "every worker of the cluster that ran it died"
         else:
             reason = f"{type(error).__name__}: {error}"
         return Outcome([], "died", f"the grader could not run this notebook: {reason}")
+
+
+@contextmanager
+def _while_it_is_there() -> Iterator[None]:
+    """Say it plainly where the scheduler goes in the middle of a question."""
+    from distributed.client import ClosedClientError
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except (CommClosedError, ClosedClientError, CancelledError, TimeoutError):
+        raise CourseError(GONE) from None
 
 
 def packed(job: Job) -> str:

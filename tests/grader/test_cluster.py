@@ -12,11 +12,15 @@ import sys
 import textwrap
 import time
 
+import distributed
 import pytest
+from distributed.comm import CommClosedError
 from grader.classroom import RIGHT_1, Classroom
 from grader.stub_force import needs_sandbox
 
-from attentively_grader.course import Course
+from attentively_grader import cluster as clusters
+from attentively_grader.course import Course, CourseError
+from attentively_grader.outcome import Job, Outcome
 
 pytestmark = [
     pytest.mark.notebook,
@@ -201,6 +205,57 @@ def test_without_a_scheduler_it_says_how_to_start_one(tmp_path):
     assert grading.returncode == 2
     assert "there is no Dask scheduler at tcp://127.0.0.1:9" in errors
     assert "`dask scheduler` starts one" in errors
+
+
+class Vanishing:
+    """A client, or a future of one, whose scheduler goes when it is asked for one thing."""
+
+    loop = status = key = None
+
+    def __init__(self, at):
+        self.at = at
+
+    def _asked(self, what, answer):
+        if what == self.at:
+            raise CommClosedError("in <TCP (closed)>: Connection reset by peer")
+        return answer
+
+    def nthreads(self):
+        return self._asked("threads", {"one": 1})
+
+    def submit(self, *_, **__):
+        future = self._asked("submit", Vanishing(self.at))
+        future.status = "error" if self.at == "exception" else "finished"
+        return future
+
+    def result(self):
+        return self._asked("result", json.dumps(Outcome([]).to_dict()))
+
+    def exception(self):
+        return self._asked("exception", None)
+
+    def release(self):
+        pass
+
+
+@pytest.mark.parametrize("moment", ["threads", "submit", "result", "exception"])
+def test_at_whatever_moment_the_scheduler_goes_it_is_said(moment, monkeypatch):
+    class Ended(list):
+        def __init__(self, loop):
+            super().__init__()
+
+        add = list.append
+
+        def __next__(self):
+            return self.pop()
+
+    monkeypatch.setattr(distributed, "as_completed", Ended)
+    jobs = [Job("small, ada", {"cells": []})]
+    terms = clusters.Terms((), (), (), sandboxed=True)
+    with pytest.raises(CourseError, match="the scheduler is gone; what was run is kept"):
+        list(clusters.Cluster(Vanishing(moment), terms).run(jobs))
+    ((job, outcome),) = clusters.Cluster(Vanishing("never"), terms).run(jobs)
+    assert (job.key, outcome.end) == ("small, ada", "complete")
 
 
 def test_when_the_scheduler_dies_what_was_run_is_kept(tmp_path_factory):
