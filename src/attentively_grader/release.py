@@ -129,7 +129,7 @@ def tidy_released(assignment: str, **_: object) -> None:
     It runs in the course's folder. Side files that are not listed are removed again.
     """
     config = load_config(Path.cwd())
-    target = Path(str(config.CourseDirectory.release_directory)) / assignment
+    target = Path(course_directory(Path.cwd(), config).release_directory) / assignment
     allowed = side_files(config, assignment)
     for path in sorted(target.rglob("*"), reverse=True):
         if path.is_dir():

@@ -9,7 +9,7 @@ from html import escape
 
 from attentively_grader.course import Scores
 from attentively_grader.similarity import Alike
-from attentively_grader.summary import shown
+from attentively_grader.summary import shown, taken_off
 
 BINS = (
     (0.0, "0"),
@@ -142,8 +142,8 @@ def _table(scores: Mapping[str, Scores]) -> Iterator[str]:
     yield "".join(f"<th>{column}</th>" for column in columns) + "</tr></thead>"
     yield "<tbody>"
     for student, row in sorted(scores.items()):
-        off = f"-{row.penalty:g}" if row.penalty else ""
-        cells = [*(shown(row, part) for part in parts), *[off] * late, f"{row.total:g}"]
+        points = (shown(row, part) for part in parts)
+        cells = [*points, *[taken_off(row)] * late, f"{row.total:g}"]
         inside = "".join(f"<td>{cell}</td>" for cell in cells)
         yield f"<tr><td>{escape(student)}</td>{inside}</tr>"
     yield "</tbody>\n</table>"

@@ -37,7 +37,9 @@ def write_reports(course: Course, run: Run) -> Iterator[Path]:
         # Of an assignment that cannot be graded there is nothing in the gradebook.
         known = course.scores(assignment) if graded else {}
         scores = {student: known[student] for student in known if student in graded}
-        by_hand = manual(course, assignment) if graded else {}
+        by_hand = {
+            student: "has answers to grade by hand" for student in known if known[student].by_hand
+        }
         needs = needing(run, assignment, by_hand)
         groups = alike(answers, run.given.get(assignment, ""))
         path = course.root / FOLDER / f"{assignment}.html"
@@ -60,13 +62,3 @@ def needing(run: Run, assignment: str, manual: Mapping[str, str]) -> list[tuple[
         if submission.assignment == assignment
     ]
     return [*found, *manual.items()]
-
-
-def manual(course: Course, assignment: str) -> dict[str, str]:
-    """Return the students some of whose answers are graded by hand and are not yet."""
-    with course.gradebook() as gradebook:
-        return {
-            entry.student.id: "has answers to grade by hand"
-            for entry in gradebook.assignment_submissions(assignment)
-            if entry.needs_manual_grade
-        }

@@ -70,10 +70,8 @@ def table(assignment: str, scores: Mapping[str, Scores]) -> Iterator[str]:
     yield line(assignment, *columns)
     yield line("of", *map(_number, most.values()), *[""] * late, _number(sum(most.values())))
     for student, row in scores.items():
-        off = f"-{row.penalty:g}" if row.penalty else ""
-        yield line(
-            student, *(shown(row, part) for part in parts), *[off] * late, _number(row.total)
-        )
+        points = (shown(row, part) for part in parts)
+        yield line(student, *points, *[taken_off(row)] * late, _number(row.total))
     waiting = set().union(*(row.by_hand for row in scores.values()))
     if len(scores) > 1:
         mean = {part: _mean(row.points.get(part, 0.0) for row in scores.values()) for part in parts}
@@ -92,6 +90,11 @@ def table(assignment: str, scores: Mapping[str, Scores]) -> Iterator[str]:
 def shown(row: Scores, part: str) -> str:
     """Return the points of a part, with a question mark where a person has yet to give them."""
     return f"{row.points.get(part, 0.0):g}{'?' * (part in row.by_hand)}"
+
+
+def taken_off(row: Scores) -> str:
+    """Return what coming late costs; nothing where it costs nothing."""
+    return f"-{row.penalty:g}" if row.penalty else ""
 
 
 def _mean(values: Iterable[float]) -> float:
