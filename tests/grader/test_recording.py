@@ -227,6 +227,9 @@ def test_totals_are_those_that_nbgrader_exports(ours, tmp_path):
     assert exported["right"] == 68
     assert scores["right"].penalty == 2
     assert scores["right"].by_hand >= {"essay", "free"}
+    report = (ours.root / "reports" / "small.html").read_text(encoding="utf-8")
+    needing = re.findall(r"<strong>(\w+)</strong>: has answers to grade by hand", report)
+    assert sorted(needing) == sorted(name for name, row in scores.items() if row.by_hand)
     waiting = write(course, "small", "canvas", tmp_path / "canvas.csv")
     assert waiting == sum(len(row.by_hand) for row in scores.values()) > 0
     with open(tmp_path / "canvas.csv", newline="") as file:
