@@ -24,6 +24,7 @@ FLOORS = [
         "feed_forward",
         "layer_norm",
         "rms_norm",
+        "dropout",
         "recurrent_cells",
     ],
     ["multi_head", "pruning", "interventions", "recurrent"],

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from attentively import checkpoints, device, tasks
 from attentively.checkpoints import Checkpoint
 from attentively.config import Config
-from attentively.data.batches import Batch, Example, collate, in_order, shuffled
+from attentively.data.batches import Batch, Example, Renewable, collate, in_order, shuffled
 from attentively.decoding import evaluating
 from attentively.files import check_replaceable, replacing
 from attentively.parallel import Processes
@@ -274,9 +274,11 @@ class Trainer:
 
     def _batches(self) -> Iterator[list[int]]:
         """Yield batches of indices for ever, from where the run stands."""
-        sizes = [self.task.size(example) for example in self.train]
         seen = self.step
         for epoch in itertools.count():
+            if isinstance(self.train, Renewable):
+                self.train.renew(f"{self.config.seed}/{epoch}")
+            sizes = [self.task.size(example) for example in self.train]
             planned = shuffled(
                 sizes,
                 self.config.seed,

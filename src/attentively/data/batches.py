@@ -3,7 +3,7 @@
 import math
 import random
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -39,6 +39,14 @@ class ImageExample(NamedTuple):
 
     image: Float[Tensor, "channels height width"]
     tgt: list[int]
+
+
+@runtime_checkable
+class Renewable(Protocol):
+    """Examples that are not the same in every epoch."""
+
+    def renew(self, seed: str) -> None:
+        """Change all examples, by chance that depends on `seed` alone."""
 
 
 class Batch(NamedTuple):

@@ -6,9 +6,7 @@ of the merges in training, and none when they translate.
 """
 
 import random
-from collections.abc import Iterator, Sequence
-
-import torch
+from collections.abc import Sequence
 
 from attentively.byte_pair import merge_word
 from attentively.data.batches import Example, encode_pairs
@@ -17,10 +15,9 @@ from attentively.vocabulary import END_ID, START_ID, BPETokenizer
 
 
 class CutAnew(Sequence[Example]):
-    """Examples of translation: taken by their number they are cut anew, in a row as always.
+    """Examples of translation: in the usual pieces at first, in others after each `renew`.
 
-    So a trainer plans its batches by the usual lengths, and learns from other pieces in every
-    epoch. The chance comes from PyTorch's random numbers, which a run that is resumed restores.
+    A trainer renews them before each epoch, and then plans its batches by their lengths.
     """
 
     def __init__(
@@ -43,24 +40,26 @@ class CutAnew(Sequence[Example]):
         self._dropout = dropout
         self._variety = variety
         self._rank = {pair: place for place, pair in enumerate(tokenizer.merges)}
-        self._usual = encode_pairs(pairs, tokenizer, tokenizer)
         self._words = [(tokenizer.words(src), tokenizer.words(tgt)) for src, tgt in pairs]
         self._cuts: dict[str, list[list[int]]] = {}
+        self._examples = encode_pairs(pairs, tokenizer, tokenizer)
+
+    def renew(self, seed: str) -> None:
+        """Cut every sentence anew; the cuts depend on the text and on `seed` alone."""
+        generator = random.Random(seed)
+        self._examples = [
+            Example(
+                [*self._cut(src, generator), END_ID],
+                [START_ID, *self._cut(tgt, generator), END_ID],
+            )
+            for src, tgt in self._words
+        ]
 
     def __len__(self) -> int:
-        return len(self._usual)
-
-    def __iter__(self) -> Iterator[Example]:
-        return iter(self._usual)
+        return len(self._examples)
 
     def __getitem__(self, index):  # type: ignore[no-untyped-def]  # one example or a list
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        src, tgt = self._words[index]
-        generator = random.Random(int(torch.randint(2**62, ()).item()))
-        return Example(
-            [*self._cut(src, generator), END_ID], [START_ID, *self._cut(tgt, generator), END_ID]
-        )
+        return self._examples[index]
 
     def _cut(self, words: Sequence[str], generator: random.Random) -> list[int]:
         return [index for word in words for index in generator.choice(self._cuts_of(word))]
