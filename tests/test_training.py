@@ -699,6 +699,59 @@ def test_a_run_killed_again_and_again_gets_there(tmp_path, uninterrupted):
     assert_same_end(resumed, resumed.fit(resume=True), tmp_path, uninterrupted)
 
 
+class Longer(list):
+    """Examples whose sentences have other lengths in every epoch."""
+
+    def __init__(self):
+        super().__init__(TRAIN)
+        self.seeds = []
+
+    def renew(self, seed):
+        self.seeds.append(seed)
+        generator = random.Random(seed)
+        self[:] = [
+            Example(src[:-1] * more + src[-1:], tgt)
+            for src, tgt in TRAIN
+            for more in [generator.randint(1, 3)]
+        ]
+
+
+def changing(directory, checkpoint=None):
+    """A trainer of such examples, of few tokens a batch: epochs differ in batches."""
+    run = trainer(directory, steps=40, tokens_per_batch=30, checkpoint=checkpoint)
+    run.train = Longer()
+    return run
+
+
+def test_examples_that_change_are_renewed_before_each_epoch_and_batches_planned_anew(tmp_path):
+    run = changing(tmp_path)
+    seen = []
+    run.task.collate = lambda examples, generator=None: (
+        seen.append(list(examples)) or collate(examples)
+    )
+    run.fit()
+    assert run.train.seeds == [f"{CONFIG.seed}/{epoch}" for epoch in range(len(run.train.seeds))]
+    assert len(run.train.seeds) >= 2
+    longest = [
+        max(len(side) for example in batch for side in example) * len(batch)
+        for batch in seen
+        if len(batch) < len(VALIDATION)
+    ]
+    assert max(longest) <= 30  # by the lengths of before, they would not fit
+
+
+def test_a_killed_run_of_examples_that_change_resumes_as_if_never_stopped(tmp_path):
+    expected = changing(tmp_path / "whole")
+    records = expected.fit()
+    with pytest.MonkeyPatch.context() as patch:
+        Moment().update(patch, 35)
+        with pytest.raises(Killed):
+            changing(tmp_path / "killed").fit()
+    resumed = changing(tmp_path / "killed", checkpoint=fresh(seed=99))
+    assert timeless(resumed.fit(resume=True)) == timeless(records)
+    assert equal(weights(resumed.model), weights(expected.model))
+
+
 @pytest.mark.parametrize("forgotten", ["random state", "optimizer", "place in the data"])
 def test_a_resumption_that_forgets_would_be_seen(tmp_path, forgotten, uninterrupted):
     with pytest.MonkeyPatch.context() as patch:
