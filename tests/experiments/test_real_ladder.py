@@ -83,7 +83,14 @@ def test_quick_runs_every_step_and_is_resumed(corpus, tmp_path, monkeypatch):
         assert sum(group["sentences"] for group in row["by_length"]) == row["sentences"] > 0
         assert "case:lc" in row["signature_lowercased"]
         assert "tok:none" in row["signature_tokenised"]
-        assert (row["length_penalty"] in real_ladder.LENGTH_PENALTIES) == (row["beam_size"] > 1)
+        tried = row["validation_bleu"]
+        if row["beam_size"] == 1:
+            assert tried is row["length_penalty"] is None
+        else:
+            assert list(tried) == ["0.6", "1", "1.4"]
+            assert tried[f"{row['length_penalty']:g}"] == max(tried.values())
+        assert [record["step"] for record in row["log"]] == [5, 10, 10]
+        assert row["log"][-1]["averaged"] == 2
     assert rows[0]["perplexity"] == rows[1]["perplexity"] != rows[2]["perplexity"]
 
     # A row that is lost is made again, from the training that is there.
@@ -150,7 +157,7 @@ def test_sentences_are_grouped_by_the_words_of_their_source():
     assert groups[1]["bleu"] < 80  # of its two, one is wrong
 
 
-def test_the_penalty_is_that_of_the_highest_bleu(monkeypatch):
+def test_each_penalty_is_tried_with_the_beam(monkeypatch):
     tried = {0.6: 11.0, 1.0: 13.0, 1.4: 12.0}
 
     class Found:
@@ -161,7 +168,7 @@ def test_the_penalty_is_that_of_the_highest_bleu(monkeypatch):
         real_ladder, "evaluate", lambda checkpoint, pairs, beam_size, penalty: Found(penalty)
     )
     checkpoint = checkpoints.load_pretrained("toy-fixed")
-    assert real_ladder.best_penalty(checkpoint, [], 5) == 1.0
+    assert real_ladder.bleu_by_penalty(checkpoint, [], 5) == tried
 
 
 def test_the_table_shows_means_over_the_seeds(corpus, tmp_path):

@@ -6,6 +6,7 @@ as many numbers as the others. The test split is read once, at the end: which ch
 and how to weigh length is settled on the validation split.
 """
 
+import json
 import math
 import multiprocessing
 from collections.abc import Callable, Sequence
@@ -203,15 +204,19 @@ def measure(
     shipped: bool = False,
 ) -> Row:
     """Train a rung, or take it as it was trained or as it ships; score it on the test split."""
+    log = None  # a shipped model's stands beside it
     if shipped:
         checkpoint = checkpoints.load_pretrained(SHIPPED[rung])
     else:
-        checkpoint = train(rung, data, seed, quick, directory.parent / f"{rung}-seed{seed}")
+        run = directory.parent / f"{rung}-seed{seed}"
+        checkpoint = train(rung, data, seed, quick, run)
+        log = read_log(run)
     checkpoint.model.to(device.best()).eval()
     beam_size = BEAM_SIZES[decoding]
-    penalty = None
+    penalty, tried = None, None
     if beam_size > 1:
-        penalty = best_penalty(checkpoint, _pairs(data, "validation", quick), beam_size)
+        tried = bleu_by_penalty(checkpoint, _pairs(data, "validation", quick), beam_size)
+        penalty = max(tried, key=lambda penalty: tried[penalty])
     pairs = _pairs(data, "test", quick)
     found = evaluate(checkpoint, pairs, beam_size, 1.0 if penalty is None else penalty)
     said = checkpoint.provenance
@@ -226,21 +231,37 @@ def measure(
         **_costs_apart(rung, data, quick),
         "beam_size": beam_size,
         "length_penalty": penalty,
+        "validation_bleu": tried and {f"{key:g}": round(score, 2) for key, score in tried.items()},
         "perplexity": round(found.perplexity, 3),
         **scores(found.translations, found.references, language=data.rpartition("-")[2]),
         "exact_match": round(found.exact_match, 4),
         "sentences": found.sentences,
         "by_length": by_length(found, plan_for(data).lengths),
+        "log": log,
     }
 
 
-def best_penalty(checkpoint: Checkpoint, pairs: Sequence[Pair], beam_size: int) -> float:
-    """Return the length penalty with which a beam search of `pairs` has the highest BLEU."""
-    tried = {
+def bleu_by_penalty(
+    checkpoint: Checkpoint, pairs: Sequence[Pair], beam_size: int
+) -> dict[float, float]:
+    """Return the BLEU of a beam search of `pairs` with each length penalty that is tried."""
+    return {
         penalty: evaluate(checkpoint, pairs, beam_size, penalty).sacrebleu
         for penalty in LENGTH_PENALTIES
     }
-    return max(tried, key=lambda penalty: tried[penalty])
+
+
+def read_log(directory: Path) -> list[Row]:
+    """Return the losses that a run's log tells, in nats per token."""
+    records = map(json.loads, (directory / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    return [
+        {
+            name: round(value, 4) if name.endswith("_loss") else value
+            for name, value in record.items()
+            if name in ("step", "train_loss", "validation_loss", "averaged")
+        }
+        for record in records
+    ]
 
 
 def scores(translations: Sequence[str], references: Sequence[Sequence[str]], language: str) -> Row:
