@@ -1,8 +1,7 @@
 """Dropout whose noise comes sooner on a CPU.
 
-`torch.nn.Dropout` draws a number of its own for every element it may silence; on a CPU, where
-they come one after the other, that takes longer than what the dropped numbers are computed by.
-Sixteen bits are enough to decide, and each 64-bit number holds four such draws.
+`torch.nn.Dropout` draws a number of its own for every element that it may silence, and a CPU draws
+them one after the other. Sixteen bits are enough to decide; each 64-bit number holds four draws.
 """
 
 import torch
