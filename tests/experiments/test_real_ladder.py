@@ -1,5 +1,6 @@
 """The ladder on real sentences: one plan for all rungs, scores by sacreBLEU, resumed."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -112,6 +113,79 @@ def test_what_does_not_go_together_is_refused(corpus):
         experiments.find("ladder", corpus, shipped=True)
     with pytest.raises(ValueError, match="no corpus is called 'multi40k'"):
         experiments.find("ladder", "multi40k")
+    with pytest.raises(ValueError, match="go with --data"):
+        experiments.find("ladder", changes="steps=20")
+    with pytest.raises(ValueError, match="nothing of their plan can be changed"):
+        experiments.find("ladder", "tatoeba-en-fr", shipped=True, changes="steps=20")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("step=20", "the plan has no 'step' to change: choose of vocabulary_size, steps, "),
+        ("steps", "'steps' is no change of steps=7000"),
+        ("steps=many", "'steps=many' is no change of steps=7000"),
+        ("steps=0.5", "'steps=0.5' is no change"),
+        ("quick_dropout=yes", "'quick_dropout=yes' is no change of quick_dropout=False"),
+        ("dropout=0.1,", "the plan has no '' to change"),
+        ("lengths=3", "the plan has no 'lengths'"),
+        ("schedule=steep", "schedule='steep' is unknown"),
+        ("steps=0", "steps=0 must be at least 1"),
+    ],
+)
+def test_a_change_that_the_plan_does_not_know_is_refused(corpus, changes, message):
+    with pytest.raises(ValueError, match=message):
+        experiments.find("ladder", corpus, changes=changes)
+
+
+def test_the_plan_is_changed_as_it_is_said(corpus):
+    plan = real_ladder.plan_for(corpus)
+    changed = real_ladder.plan_for(
+        corpus, "steps=20,dropout=0.5,schedule=one_cycle,quick_dropout=true,label_smoothing=0"
+    )
+    assert changed == dataclasses.replace(
+        plan,
+        steps=20,
+        dropout=0.5,
+        schedule="one_cycle",
+        quick_dropout=True,
+        label_smoothing=0.0,
+    )
+    config = changed.training(seed=0, quick=False)
+    assert (config.steps, config.schedule, config.label_smoothing) == (20, "one_cycle", 0.0)
+
+
+def test_a_changed_plan_has_its_own_training_and_rows_beside_the_others(corpus, tmp_path):
+    output, runs = tmp_path / "rows.json", tmp_path / "runs"
+    changes = "dropout=0.9,vocabulary_size=250"
+    plain, changed = (
+        experiments.find("ladder", corpus, ["fixed"], changes=said) for said in (None, changes)
+    )
+    of_changed = run(changed, output, runs, seeds=1, quick=True, progress=False)["rows"]
+    rows = run(plain, output, runs, seeds=1, quick=True, progress=False)["rows"]
+    assert [row["changes"] for row in rows] == [changes, changes, None, None]
+    assert rows[:2] == of_changed
+    assert f"--rungs fixed --change {changes} --quick" in rows[0]["command"]
+    assert "--change" not in rows[2]["command"]
+    models = [
+        checkpoints.load(runs / name / "best.safetensors")
+        for name in (f"fixed-{changes}-seed0", "fixed-seed0")
+    ]
+    assert [model.model.config.dropout for model in models] == [0.9, 0.1]
+    assert models[0].provenance["plan"]["vocabulary_size"] == 250
+    assert f"--change {changes}" in models[0].provenance["command"]
+    assert rows[0]["perplexity"] != rows[2]["perplexity"]
+    # A row of an older file, which does not name changes, is of the plan as it is.
+    for row in rows:
+        if row["changes"] is None:
+            del row["changes"]
+    output.write_text(json.dumps(rows))
+    assert run(plain, output, tmp_path / "none", 1, quick=True, progress=False)["rows"] == rows
+    shown = real_ladder.table(rows).splitlines()
+    assert [line.split()[0] for line in shown[1:-1]] == [
+        *["with", "fixed", "fixed"],
+        *["as", "fixed", "fixed"],
+    ]
 
 
 # Scores

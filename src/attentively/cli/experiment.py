@@ -38,6 +38,13 @@ def experiment(
         str | None,
         typer.Option(help=f"Of the ladder on such data: some of {','.join(RUNGS)}."),
     ] = None,
+    change: Annotated[
+        str | None,
+        typer.Option(
+            help="Of the ladder on such data: what to change in how all are trained, such as "
+            "steps=24000,dropout=0.1."
+        ),
+    ] = None,
     shipped: Annotated[
         bool,
         typer.Option(
@@ -46,7 +53,7 @@ def experiment(
     ] = False,
 ) -> None:
     """Run an experiment and write its results; one that was stopped goes on."""
-    chosen = experiments.find(name, data, rungs and rungs.split(","), shipped)
+    chosen = experiments.find(name, data, rungs and rungs.split(","), shipped, change)
     label = name if data is None else f"{name}-{Path(data).stem}"
     label += "-quick" * quick
     if output is None:

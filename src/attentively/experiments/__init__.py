@@ -61,24 +61,33 @@ EXPERIMENTS = {
 
 
 def find(
-    name: str, data: str | None = None, rungs: Sequence[str] | None = None, shipped: bool = False
+    name: str,
+    data: str | None = None,
+    rungs: Sequence[str] | None = None,
+    shipped: bool = False,
+    changes: str | None = None,
 ) -> Experiment:
     """Return the experiment called `name`; an unknown name lists those there are.
 
-    The ladder also runs on the `data` of a corpus, with some of its `rungs`, or with the
-    `shipped` models; another experiment with any of these raises `ValueError`.
+    The ladder also runs on the `data` of a corpus, with some of its `rungs`, with `changes` of
+    its plan, or with the `shipped` models; another experiment with any of these raises
+    `ValueError`.
     """
     if name not in EXPERIMENTS:
         raise ValueError(
             f"no experiment is called {name!r}; there are {', '.join(sorted(EXPERIMENTS))}"
         )
-    if data is None and not rungs and not shipped:
+    if data is None and not (rungs or shipped or changes):
         return EXPERIMENTS[name]
     if name != "ladder":
-        raise ValueError(f"data, rungs and shipped go with the experiment ladder, not {name}")
+        raise ValueError(
+            f"data, rungs, shipped and changes go with the experiment ladder, not {name}"
+        )
     if data is None:
-        raise ValueError("rungs and shipped go with --data: the toy language's ladder has neither")
-    return real_ladder.experiment(data, rungs or ladder.RUNGS, shipped)
+        raise ValueError(
+            "rungs, shipped and changes go with --data: the toy language's ladder has none of them"
+        )
+    return real_ladder.experiment(data, rungs or ladder.RUNGS, shipped, changes)
 
 
 __all__ = ["EXPERIMENTS", "Experiment", "find", "run"]

@@ -11,7 +11,7 @@ import math
 import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,7 @@ class Plan:
     learning_rate: float = 3e-3
     warm_up_steps: int = 1_000
     schedule: str = "inverse_square_root"
+    label_smoothing: float = 0.1
     dropout: float = 0.1
     subword_dropout: float = 0.0
     """Share of the merges that are overlooked in training."""
@@ -81,7 +82,7 @@ class Plan:
             warm_up_steps=2 if quick else self.warm_up_steps,
             beta2=0.98,
             epsilon=1e-9,
-            label_smoothing=0.1,
+            label_smoothing=self.label_smoothing,
             average_last=2 if quick else 10,
             validate_every=5 if quick else self.validate_every,
             seed=seed,
@@ -98,11 +99,35 @@ _CAPTIONS = Plan(
 )
 PLANS = {"multi30k-en-de": _CAPTIONS, "multi30k-de-en": _CAPTIONS}
 """The plans of corpora that have one of their own; the others get a `Plan` as it is."""
+_READERS: dict[type, Callable[[str], Any]] = {
+    bool: {"true": True, "false": False}.__getitem__,
+    int: int,
+    float: float,
+    str: str,
+}
 
 
-def plan_for(data: str) -> Plan:
-    """Return what all rungs have in common on a corpus."""
-    return PLANS.get(data, Plan())
+def plan_for(data: str, changes: str | None = None) -> Plan:
+    """Return what all rungs have in common on a corpus, with `changes` such as
+    ``steps=24000,dropout=0.1``; any that the plan does not have raises `ValueError`.
+    """
+    plan = PLANS.get(data, Plan())
+    return replace(plan, **_read_changes(changes, plan)) if changes else plan
+
+
+def _read_changes(changes: str, plan: Plan) -> dict[str, Any]:
+    """Return the value of each ``name=value``, of the kind that the plan has under that name."""
+    now = {name: value for name, value in asdict(plan).items() if type(value) in _READERS}
+    read = {}
+    for change in changes.split(","):
+        name, _, value = change.partition("=")
+        if name not in now:
+            raise ValueError(f"the plan has no {name!r} to change: choose of {', '.join(now)}")
+        try:
+            read[name] = _READERS[type(now[name])](value)
+        except (KeyError, ValueError):
+            raise ValueError(f"{change!r} is no change of {name}={now[name]!r}") from None
+    return read
 
 
 @cache
@@ -112,10 +137,10 @@ def _pairs(data: str, split: str, quick: bool) -> list[Pair]:
 
 
 @cache
-def _tokenizer(data: str, quick: bool) -> BPETokenizer:
+def _tokenizer(data: str, vocabulary_size: int, quick: bool) -> BPETokenizer:
     pairs = _pairs(data, "train", quick)
     sides = [[pair.src for pair in pairs], [pair.tgt for pair in pairs]]
-    size = 300 if quick else plan_for(data).vocabulary_size
+    size = 300 if quick else vocabulary_size
     return BPETokenizer.train((text for side in sides for text in side), size)
 
 
@@ -147,13 +172,20 @@ def new_model(rung: str, vocabulary_size: int, dropout: float, seed: int) -> Enc
 
 
 def train(
-    rung: str, data: str, seed: int, quick: bool, directory: Path, progress: bool = True
+    rung: str,
+    data: str,
+    seed: int,
+    quick: bool,
+    directory: Path,
+    changes: str | None = None,
+    progress: bool = True,
 ) -> Checkpoint:
     """Return a rung's best model, its numbers rounded to 16 bits as a shipped one's are.
 
     A run that `directory` holds goes on, or is taken as it is if it has ended.
     """
-    plan, tokenizer = plan_for(data), _tokenizer(data, quick)
+    plan = plan_for(data, changes)
+    tokenizer = _tokenizer(data, plan.vocabulary_size, quick)
     pairs, validation = (_pairs(data, split, quick) for split in ("train", "validation"))
     examples: Sequence[Any]
     if plan.subword_dropout:
@@ -166,7 +198,7 @@ def train(
     config = plan.training(seed, quick)
     corpus = corpora.find(data, "pairs")
     provenance = {
-        "command": f"attentively experiment ladder --data {data} --rungs {rung}",
+        "command": f"attentively experiment ladder {_options(data, [rung], changes)}",
         "data": corpus.name,
         "data_licence": corpus.licence,
         "attribution": corpus.attribution,
@@ -201,6 +233,7 @@ def measure(
     quick: bool,
     directory: Path,
     data: str,
+    changes: str | None = None,
     shipped: bool = False,
 ) -> Row:
     """Train a rung, or take it as it was trained or as it ships; score it on the test split."""
@@ -208,8 +241,9 @@ def measure(
     if shipped:
         checkpoint = checkpoints.load_pretrained(SHIPPED[rung])
     else:
-        run = directory.parent / f"{rung}-seed{seed}"
-        checkpoint = train(rung, data, seed, quick, run)
+        label = "-".join(filter(None, [rung, changes, f"seed{seed}"]))
+        run = directory.parent / label
+        checkpoint = train(rung, data, seed, quick, run, changes)
         log = read_log(run)
     checkpoint.model.to(device.best()).eval()
     beam_size = BEAM_SIZES[decoding]
@@ -228,7 +262,7 @@ def measure(
         "training_seconds": round(said["seconds"]),
         "training_device": said["device"],
         "checkpoint": SHIPPED[rung] if shipped else None,
-        **_costs_apart(rung, data, quick),
+        **_costs_apart(rung, data, changes, quick),
         "beam_size": beam_size,
         "length_penalty": penalty,
         "validation_bleu": tried and {f"{key:g}": round(score, 2) for key, score in tried.items()},
@@ -348,9 +382,10 @@ def by_length(found: Evaluation, lengths: Sequence[int]) -> list[Row]:
     return rows
 
 
-def costs(rung: str, data: str, quick: bool) -> Row:
+def costs(rung: str, data: str, changes: str | None, quick: bool) -> Row:
     """Return what a step of training takes in time, beside *dot*'s, and what memory."""
-    plan, tokenizer = plan_for(data), _tokenizer(data, quick)
+    plan = plan_for(data, changes)
+    tokenizer = _tokenizer(data, plan.vocabulary_size, quick)
     examples = encode_pairs(_pairs(data, "train", quick), tokenizer, tokenizer)
     sizes = [(len(example.src), len(example.tgt)) for example in examples]
     tokens = 512 if quick else plan.tokens_per_batch
@@ -381,43 +416,59 @@ def _peak_memory(model: EncoderDecoder, batch: Batch) -> int | None:
 
 
 @cache
-def _costs_apart(rung: str, data: str, quick: bool) -> Row:
+def _costs_apart(rung: str, data: str, changes: str | None, quick: bool) -> Row:
     """Return the costs as a process of its own finds them, which held nothing before."""
     if quick:
-        return costs(rung, data, quick)
+        return costs(rung, data, changes, quick)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        return process.submit(costs, rung, data, quick).result()
+        return process.submit(costs, rung, data, changes, quick).result()
 
 
 def _count(model: torch.nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def experiment(data: str, rungs: Sequence[str] = RUNGS, shipped: bool = False) -> Experiment:
+def experiment(
+    data: str,
+    rungs: Sequence[str] = RUNGS,
+    shipped: bool = False,
+    changes: str | None = None,
+) -> Experiment:
     """Return the ladder on a corpus of sentence pairs; `shipped` scores the shipped models.
 
-    Raises `ValueError` for an unknown corpus or rung, and for `shipped` with another corpus
-    than theirs.
+    `changes` such as ``steps=24000,dropout=0.1`` make another plan of the corpus's. Raises
+    `ValueError` for an unknown corpus, rung or change, and for `shipped` with another corpus
+    than theirs or with changes.
     """
     corpora.find(data, "pairs")
+    plan_for(data, changes).training(seed=0, quick=False)  # raises what is wrong with it
     for rung in rungs:
         if rung not in RUNGS:
             raise ValueError(f"rung={rung!r} is unknown: choose of {', '.join(RUNGS)}")
     if shipped and data != SHIPPED_DATA:
         raise ValueError(f"the shipped models are of {SHIPPED_DATA}, not of {data}")
-    options = [f"--data {data}"]
-    if tuple(rungs) != tuple(RUNGS):
-        options.append(f"--rungs {','.join(rungs)}")
+    if shipped and changes:
+        raise ValueError("the shipped models are trained: nothing of their plan can be changed")
     return Experiment(
         name="ladder",
         question=f"What does each rung bring on the sentences of {data}?",
         conditions=[
-            {"rung": rung, "decoding": decoding} for rung in rungs for decoding in BEAM_SIZES
+            {"rung": rung, "decoding": decoding, "changes": changes}
+            for rung in rungs
+            for decoding in BEAM_SIZES
         ],
         measure=partial(measure, data=data, shipped=shipped),
-        options=" ".join([*options, *["--shipped"] * shipped]),
+        options=_options(data, rungs, changes) + " --shipped" * shipped,
         listed=True,
     )
+
+
+def _options(data: str, rungs: Sequence[str], changes: str | None) -> str:
+    """Return what the command says besides the experiment's name."""
+    options = [f"--data {data}"]
+    if tuple(rungs) != tuple(RUNGS):
+        options.append(f"--rungs {','.join(rungs)}")
+    return " ".join([*options, f"--change {changes}"] if changes else options)
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -426,12 +477,19 @@ def table(rows: Sequence[Row]) -> str:
         f"{'':12}{'':8}{'parameters':>12}{'perplexity':>12}{'BLEU':>7}{'lowercased':>12}{'chrF':>7}"
         f"{'minutes':>9}{'step':>7}{'MiB':>7}"
     ]
-    for rung, decoding in dict.fromkeys((row["rung"], row["decoding"]) for row in rows):
-        of_both = [row for row in rows if (row["rung"], row["decoding"]) == (rung, decoding)]
-        mean = partial(_mean, of_both)
-        memory = of_both[0]["peak_memory_mib"]
+    keys = ("changes", "rung", "decoding")
+    groups: dict[tuple[str | None, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row.get(key) for key in keys), []).append(row)
+    heading = None
+    for (changes, rung, decoding), of_all in groups.items():
+        if changes != heading:
+            lines.append(f"with {changes}" if changes else "as planned")
+            heading = changes
+        mean = partial(_mean, of_all)
+        memory = of_all[0]["peak_memory_mib"]
         lines.append(
-            f"{rung:12}{decoding:8}{of_both[0]['parameters']:12,}{mean('perplexity'):12.3f}"
+            f"{rung:12}{decoding:8}{of_all[0]['parameters']:12,}{mean('perplexity'):12.3f}"
             f"{mean('bleu'):7.2f}{mean('bleu_lowercased'):12.2f}{mean('chrf'):7.2f}"
             f"{mean('training_seconds') / 60:9.1f}"
             f"{mean('seconds_per_step') / mean('seconds_per_step_of_dot'):7.2f}"

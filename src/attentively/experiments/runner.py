@@ -71,13 +71,14 @@ def run(
     missing = [
         (condition, seed)
         for condition, seed in wanted
-        if not any(row.items() >= {**condition, "seed": seed}.items() for row in rows)
+        if not any(_is_of(row, {**condition, "seed": seed}) for row in rows)
     ]
     with tqdm(total=len(wanted), initial=len(wanted) - len(missing), disable=not progress) as bar:
         for condition, seed in missing:
-            bar.set_description(", ".join(f"{value}" for value in condition.values()))
+            said = [str(value) for value in condition.values() if value is not None]
+            bar.set_description(", ".join(said))
             started = time.monotonic()
-            label = "-".join([*(str(value) for value in condition.values()), f"seed{seed}"])
+            label = "-".join([*said, f"seed{seed}"])
             directory = Path(runs) / label
             numbers = experiment.measure(**condition, seed=seed, quick=quick, directory=directory)
             seconds = round(time.monotonic() - started, 1)
@@ -86,6 +87,11 @@ def run(
             _write(output, rows if experiment.listed else {**heading, "rows": rows})
             bar.update()
     return {**heading, "rows": rows}
+
+
+def _is_of(row: Row, condition: Row) -> bool:
+    """Return whether a row is of a condition; what it does not name is None."""
+    return all(row.get(key) == value for key, value in condition.items())
 
 
 def _of_each_row(heading: Row) -> Row:
