@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import sacrebleu
 import torch
 
 from attentively import checkpoints, cli, device, experiments
-from attentively.data import toy
+from attentively.data import corpora, toy
 from attentively.evaluation import Evaluation
 from attentively.experiments import real_ladder
 from attentively.experiments.ladder import BEAM_SIZES, RUNGS
@@ -275,6 +276,38 @@ def test_the_published_rows_are_of_the_shipped_models():
             assert row["bleu"] == pytest.approx(said["evaluation"]["sacrebleu"], abs=0.1)
         low, high = row["bleu_interval"]
         assert low < row["bleu"] < high
+
+
+@pytest.mark.parametrize("data", real_ladder.PLANS)
+def test_the_rows_of_the_captions_are_of_their_plan(data):
+    """What they learned from may not be handed on: no model of theirs ships."""
+    rows = json.loads((RESULTS.parent / f"ladder-{data}.json").read_text(encoding="utf-8"))
+    assert [row["decoding"] for row in rows] == list(BEAM_SIZES) * (len(rows) // 2)
+    for row in rows:
+        plan = real_ladder.plan_for(data, row["changes"])
+        assert (row["data"], row["quick"], row["checkpoint"]) == (data, False, None)
+        assert f"--data {data} --rungs " in row["command"]
+        assert (row["changes"] is None) == ("--change" not in row["command"])
+        assert row["parameters"] <= 2_700_000
+        assert row["training_steps"] == plan.steps == row["log"][-1]["step"]
+        assert row["tokens_per_batch"] == plan.tokens_per_batch
+        assert row["log"][-1]["averaged"] == 10
+        best = min(record["validation_loss"] for record in row["log"])
+        assert row["perplexity"] == pytest.approx(math.exp(best), rel=0.1)  # of the test split
+        tried = row["validation_bleu"]
+        if row["beam_size"] == 1:
+            assert tried is row["length_penalty"] is None
+        else:
+            assert tried[f"{row['length_penalty']:g}"] == max(tried.values())
+        assert sum(group["sentences"] for group in row["by_length"]) == row["sentences"] == 1_000
+
+
+@pytest.mark.real_data("multi30k-en-de")
+def test_cut_by_our_rules_the_german_references_have_as_many_words_as_wu_et_als():
+    """Their log tells a length of the references of 12,103 tokens: so the scores are alike."""
+    references = [pair.tgt for pair in corpora.find("multi30k-en-de", "pairs").load("test")]
+    cut = [real_ladder._tokenised(text, "de") for text in references]
+    assert sum(len(text.split()) for text in cut) == 12_103
 
 
 def test_the_readme_tells_the_published_scores():
