@@ -321,6 +321,22 @@ def test_the_readme_tells_the_published_scores():
         ) in said
 
 
+@pytest.mark.parametrize(
+    ("data", "decoding", "words"),
+    [
+        ("multi30k-de-en", "greedy", "{bleu_lowercased:.1f} BLEU from German to English without"),
+        ("multi30k-en-de", "beam 5", "{bleu_lowercased:.1f} from English to German with a beam"),
+    ],
+)
+def test_the_readme_tells_the_scores_of_the_captions(data, decoding, words):
+    said = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    rows = json.loads((RESULTS.parent / f"ladder-{data}.json").read_text(encoding="utf-8"))
+    asked = {"rung": "transformer", "decoding": decoding, "changes": None}
+    [row] = [row for row in rows if row.items() >= asked.items()]
+    assert words.format(**row) in said
+    assert row["training_seconds"] < 2 * 3_600
+
+
 @pytest.mark.slow
 @pytest.mark.real_data(real_ladder.SHIPPED_DATA)
 @pytest.mark.parametrize("rung", RUNGS)
