@@ -115,6 +115,7 @@ class LSTMCell(_Cell):
         """Return the new state: what is seen outside, and the memory."""
         hidden, memory = state
         from_input, from_state = self.project(x, hidden)
-        write, forget, candidate, read = (from_input + from_state).chunk(4, dim=-1)  # i, f, g, o
+        parts = from_input + from_state
+        write, forget, candidate, read = parts.chunk(4, dim=-1)  # i, f, g, o before they are bent
         memory = torch.sigmoid(forget) * memory + torch.sigmoid(write) * torch.tanh(candidate)
         return torch.sigmoid(read) * torch.tanh(memory), memory
