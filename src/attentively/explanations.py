@@ -78,9 +78,9 @@ def lime(
     r"""Fit a linear model to the score where some places are blank; near ones count more.
 
     Each sample keeps a place with probability one half: :math:`z_i` is 1 where it is kept. The
-    model :math:`g(z) = w_0 + \sum_i w_i z_i` minimises
+    model :math:`\ell(z) = w_0 + \sum_i w_i z_i` minimises
 
-    .. math:: \sum_z \pi(z) \bigl(f(z) - g(z)\bigr)^2, \qquad
+    .. math:: \sum_z \pi(z) \bigl(f(z) - \ell(z)\bigr)^2, \qquad
               \pi(z) = \exp\bigl(-D(z)^2 / \sigma^2\bigr),
 
     with :math:`D` one less the cosine between `z` and ones, and :math:`\sigma` the `width`. The
