@@ -1,5 +1,6 @@
 """Plausible wrong answers to 13_positional_encoding, with words of the message of each."""
 
+import itertools
 import math
 
 import torch
@@ -349,6 +350,22 @@ def neighbours(length):
     ]
 
 
+def all_orders(length):
+    return [list(order) for order in itertools.permutations(range(length))]
+
+
+def with_the_first(length):
+    """The first word changes places with each other one."""
+    return [[other, *range(1, other), 0, *range(other + 1, length)] for other in range(1, length)]
+
+
+def two_exchanged(length):
+    return [
+        [{one: other, other: one}.get(place, place) for place in range(length)]
+        for one, other in itertools.combinations(range(length), 2)
+    ]
+
+
 def last_two(length):
     return [[*range(length - 2), length - 1, length - 2]]
 
@@ -369,12 +386,15 @@ audit_of_first_two = audit_with(first_two)
 audit_of_last_two = audit_with(last_two)
 audit_of_first_and_last = audit_with(first_and_last)
 audit_of_pairs = audit_with(pairs)
-audit_to_the_last_digit = audit_with(neighbours, alike=lambda a, b: a.equal(b))
-audit_too_coarse = audit_with(neighbours, alike=lambda a, b: torch.allclose(a, b, atol=0.5))
+audit_of_neighbours = audit_with(neighbours)
+audit_with_the_first = audit_with(with_the_first)
+audit_of_two = audit_with(two_exchanged)
+audit_to_the_last_digit = audit_with(all_orders, alike=lambda a, b: a.equal(b))
+audit_too_coarse = audit_with(all_orders, alike=lambda a, b: torch.allclose(a, b, atol=0.5))
 
-audit_to_two_digits = audit_with(neighbours, alike=lambda a, b: torch.allclose(a, b, atol=0.01))
-audit_to_eight_digits = audit_with(neighbours, alike=torch.allclose)
-audit_of_signed_differences = audit_with(neighbours, alike=lambda a, b: (a - b).max() < 1e-4)
+audit_to_two_digits = audit_with(all_orders, alike=lambda a, b: torch.allclose(a, b, atol=0.01))
+audit_to_eight_digits = audit_with(all_orders, alike=torch.allclose)
+audit_of_signed_differences = audit_with(all_orders, alike=lambda a, b: (a - b).max() < 1e-4)
 
 
 def audit_moving_back(layer, x):
@@ -423,6 +443,9 @@ ORDERS = [
     (audit_of_last_two, "An order that leaves the first word there shows nothing"),
     (audit_of_first_and_last, "that leaves the first and the last word there shows nothing"),
     (audit_of_pairs, "An order that leaves the first two words there shows nothing"),
+    (audit_of_neighbours, "no exchange of two shows it"),
+    (audit_with_the_first, "no exchange of two shows it"),
+    (audit_of_two, "no exchange of two shows it"),
     (audit_to_two_digits, "Its outputs differ little, but by more than 0.0001"),
     (audit_to_eight_digits, "the sums differ by some 0.00002, which is rounding"),
     (audit_of_signed_differences, "Is its absolute value taken?"),

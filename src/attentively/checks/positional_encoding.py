@@ -609,6 +609,17 @@ def _some_layers() -> list[tuple[nn.Module, str, str]]:
                 KNOWS,
                 "It returns one vector for all words, and that changes with their order.",
             ),
+            (
+                _Plain(
+                    "to each word is added what the last has more than the first, as far as the "
+                    "first has more than the second",
+                    lambda x: x + torch.minimum(x[-1] - x[0], x[0] - x[1]).clamp(min=0),
+                ),
+                KNOWS,
+                "Of these words, each smaller than the one before, no exchange of two shows it: "
+                "that every order is made of exchanges helps only if they are made one after the "
+                "other.",
+            ),
         ]
 
 
