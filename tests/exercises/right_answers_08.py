@@ -274,7 +274,7 @@ def query_dependence_pair_by_pair(scores):
 
 
 def by_hand_in_a_list():
-    return list(by_hand())
+    return [torch.from_numpy(each.numpy().astype(float)) for each in by_hand()]
 
 
 def query_dependence_by_numpy(scores):

@@ -456,6 +456,8 @@ def local_with(fault):
             return softmax_over(scores, near) * mask * gaussian
         if fault == "zeros":
             return (scores * inside).softmax(-1) * inside * gaussian
+        if fault in ("-30", "-100"):
+            return scores.masked_fill(~inside, float(fault)).softmax(-1) * inside * gaussian
         if fault == "minus infinity":
             return scores.masked_fill(~inside, -math.inf).softmax(-1) * gaussian
         allowed = {"no mask": near, "no window": mask}.get(fault, inside)
@@ -511,6 +513,8 @@ LOCAL = [
     (windows(local_with("no mask")), "padding inside the window gets weight"),
     (windows(local_with("mask last")), "taken out only afterwards"),
     (windows(local_with("zeros")), "0 is a score like others"),
+    (windows(local_with("-30")), "is not low enough"),
+    (windows(local_with("-100")), "is not low enough"),
     (windows(local_with("open")), "exactly D away is left out"),
     (windows(local_with("sigma")), "the Gaussian is too wide"),
     (windows(local_with("two")), "the Gaussian is too narrow"),
@@ -664,6 +668,25 @@ def infinite_padding(decode):
     return not torch.allclose(decode(embedded, keys, mask)[0], decode(embedded, other, mask)[0])
 
 
+def vectors_beside_other_padding(decode):
+    embedded, keys, mask = setting()
+    other = keys.masked_fill(~mask.unsqueeze(-1), 9.0)
+    some, others = decode(embedded, keys, mask)[0], decode(embedded, other, mask)[0]
+    return not torch.allclose(some, others, atol=1e-5)
+
+
+def vectors_alone(decode):
+    embedded, keys, mask = setting()
+    vectors = decode(embedded, keys, mask)[0][:1]
+    return not torch.allclose(decode(embedded[:1], keys[:1], mask[:1])[0], vectors, atol=1e-5)
+
+
+def vectors_before_another_end(decode):
+    embedded, keys, mask = setting()
+    vectors = decode(embedded, keys, mask)[0][:, :2]
+    return not torch.allclose(decode(embedded[:, :2], keys, mask)[0], vectors, atol=1e-5)
+
+
 def weights_alone(decode):
     embedded, keys, mask = setting()
     weights = decode(embedded, keys, mask)[1][:1]
@@ -779,6 +802,9 @@ def wrong_axes(decode):
 EXAMINATIONS = [
     (changed_by(("padding", weights_at_padding)), "“padding” is missed"),
     (changed_by(("padding", weights_beside_other_padding)), "“padding” is missed"),
+    (changed_by(("padding", vectors_beside_other_padding)), "returns the weights before the mask"),
+    (changed_by(("future", vectors_before_another_end)), "returns the weights of the next step"),
+    (changed_by(("neighbours", vectors_alone)), "what asks for the weights that it returns"),
     (changed_by(("padding", infinite_padding)), "0 times infinity is no number"),
     (changed_by(("neighbours", weights_alone)), "“neighbours” is missed"),
     (

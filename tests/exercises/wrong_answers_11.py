@@ -496,6 +496,12 @@ def jensen_shannon_with_logs_of_zero(p, q):
     return ((p * (p / middle).log()).sum() + (q * (q / middle).log()).sum()) / 2
 
 
+def jensen_shannon_of_nothing_over_nothing(p, q):
+    """What both leave out is 0 log (0 / 0) here."""
+    middle = (p + q) / 2
+    return (torch.xlogy(p, p / middle) + torch.xlogy(q, q / middle)).sum() / 2
+
+
 def pairs_of(weights, scores):
     logit = weights @ scores
     for low, high in itertools.permutations(range(len(scores)), 2):
@@ -572,6 +578,7 @@ WEIGHTS = [
     ((jensen_shannon_of_one, other_weights), "Only one of the two is compared"),
     ((jensen_shannon_as_variation, other_weights), "This is the total variation"),
     ((jensen_shannon_with_logs_of_zero, other_weights), "The result is NaN"),
+    ((jensen_shannon_of_nothing_over_nothing, other_weights), "The result is NaN"),
     ((jensen_shannon, the_first_pair), "They are one of the pairs of words"),
     ((jensen_shannon, the_nearest_pair), "They are one of the pairs of words"),
     ((jensen_shannon, the_widest_pair), "They are the farthest by total variation"),
@@ -732,6 +739,11 @@ def exposed_by_the_last_text(models, texts, k):
     return exposed(models, texts[-1:], k)
 
 
+def exposed_if_worse(models, texts, k):
+    found = {name: falls_of(model, texts, k) for name, model in models.items()}
+    return [n for n, falls in found.items() if sum(s for s, _ in falls) < sum(c for _, c in falls)]
+
+
 def exposed_by_one_word(models, texts, k):
     return exposed(models, texts, 1)
 
@@ -765,6 +777,7 @@ FORGERS = [
     ((erased, exposed_by_every_text), "A reader has to fail on every text"),
     ((erased, exposed_by_more_texts), "Texts are counted"),
     ((erased, exposed_by_the_last_text), "This is not what is expected of exposed"),
+    ((erased, exposed_if_worse), "A map that does just as well as chance"),
     ((erased, exposed_by_one_word), "One word is left out, whatever k is"),
     ((erased, exposed_readers), "The names are asked for"),
     ((erased, exposed_nobody), "This is not what is expected of exposed"),

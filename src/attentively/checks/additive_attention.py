@@ -26,6 +26,7 @@ from attentively.checks import (
     expect_gradients_through,
     expect_pair,
     expect_tensor,
+    in_32_bits,
     once_solved,
     plain_number,
     plain_tensor,
@@ -1014,7 +1015,7 @@ def _check_by_hand(by_hand: object) -> None:
         hint = "Write the numbers with a point, as in torch.tensor([[1.0], [2.0]])."
         if type(value) is Tensor and not value.is_floating_point():
             raise CheckFailed(f"  by_hand: {name} holds whole numbers, {value.dtype}. {hint}")
-        matrices[name] = expect_tensor(value, shape, f"{name} of by_hand", {})
+        matrices[name] = expect_tensor(in_32_bits(value), shape, f"{name} of by_hand", {})
     W, U, v = matrices.values()
     scores = _energies(_QUERIES, _KEYS.expand(2, 2, 2), W, U, v)
     weights = scores.softmax(dim=-1)

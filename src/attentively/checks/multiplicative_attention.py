@@ -846,6 +846,8 @@ def _windowed(
         return masked_softmax(scores, mask) * inside * gaussian
     if fault == "mask last":
         return masked_softmax(scores, near) * mask * gaussian
+    if fault == "too high a number":
+        return scores.masked_fill(~inside, -30.0).softmax(dim=-1) * inside * gaussian
     if fault == "zeros as scores":
         return (scores * inside).softmax(dim=-1) * inside * gaussian
     allowed = {"no mask": near, "no window": mask}.get(fault, inside)
@@ -870,6 +872,8 @@ _WINDOW_WRONG = {
     "no mask": "padding inside the window gets weight.",
     "mask last": "padding inside the window takes its share of the softmax, and is taken out only "
     "afterwards.",
+    "too high a number": "the number that replaces scores outside the window is not low enough: "
+    "here every other score is lower still. Take torch.finfo(scores.dtype).min.",
     "zeros as scores": "scores outside the window are set to 0 before the softmax, and 0 is a "
     "score like others.",
     "leaves edges out": "a place exactly D away is left out: |s − p| ≤ D.",
@@ -981,6 +985,7 @@ def _check_window(candidate: object, thorough: bool) -> None:
         case([1.0, 0.5, 2.0, 5.0, 4.0], 2.4, 3, 2),  # and ends after it, where padding stands
         case([0.0, 1.0, 60.0, 0.0, 0.0, 60.0], 3.9, 5, 1),  # outside are scores that take all
         case([1.0, 2.0, 0.0, 1.0], 3.0, 3, 1),  # as far to the right as p can be
+        case([-150.0, -149.0, -151.0, -150.0], 1.0, 4, 1),  # hard to be lower than
         _window_inputs(2, 7, 2),
     ]
     if thorough:
@@ -1256,6 +1261,13 @@ class _Patient:
             queries = queries + 2 * now.mean(dim=1, keepdim=True)
         weights = self._weigh(queries @ W_a @ keys.mT, mask.unsqueeze(1))
         contexts = weights @ keys
+        if "shows unmasked weights" in self.faults:
+            weights = (queries @ W_a @ keys.mT).softmax(dim=-1)
+        if "shows the next weights" in self.faults:
+            weights = self._weigh(following @ W_a @ keys.mT, mask.unsqueeze(1))
+        if "shows mixed weights" in self.faults:
+            mixed = queries + queries.mean(dim=0)
+            weights = self._weigh(mixed @ W_a @ keys.mT, mask.unsqueeze(1))
         if "padding in the context" in self.faults:
             contexts = contexts + keys.mean(dim=1, keepdim=True)
         if "mixes contexts" in self.faults:
@@ -1271,8 +1283,6 @@ class _Patient:
             return scores.softmax(dim=-1)
         if "mask last" in self.faults:
             return scores.softmax(dim=-1) * mask
-        if "small score for padding" in self.faults:
-            return scores.masked_fill(~mask, -1.0).softmax(dim=-1)
         axis = 1 if "softmax over the target" in self.faults else 2
         axis = 0 if "softmax over the batch" in self.faults else axis
         return masked_softmax(scores.transpose(axis, 2), mask.transpose(axis, 2)).transpose(axis, 2)
@@ -1302,6 +1312,21 @@ _PATIENTS: list[tuple[str, tuple[str, ...], set[str]]] = [
     (
         "has right weights, but takes the batch's mean away from its contexts",
         ("mixes contexts",),
+        {"neighbours"},
+    ),
+    (
+        "has right vectors, but returns the weights before the mask",
+        ("shows unmasked weights",),
+        {"padding"},
+    ),
+    (
+        "has right vectors, but returns the weights of the next step",
+        ("shows the next weights",),
+        {"future"},
+    ),
+    (
+        "has right vectors, but adds the batch's mean to what asks for the weights that it returns",
+        ("shows mixed weights",),
         {"neighbours"},
     ),
 ]

@@ -1094,7 +1094,8 @@ def other_weights(jensen_shannon: object, candidate: object, thorough: bool = Fa
     by_hand = torch.tensor([0.5, 0.25, 0.25]), torch.tensor([0.25, 0.25, 0.5])
     half = torch.tensor([0.5, 0.25, 0.25]), torch.tensor([0.0, 0.625, 0.375])
     apart = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
-    pairs = [by_hand, half, apart, *(_two(size) for size in (3, 5, 7))]
+    unseen = torch.tensor([0.5, 0.5, 0.0]), torch.tensor([0.25, 0.75, 0.0])
+    pairs = [by_hand, half, apart, unseen, *(_two(size) for size in (3, 5, 7))]
     pairs += [_two(size) for size in (2, 11, 13)] * thorough
     for p, q in pairs:
         inputs: Inputs = {"p": p, "q": q}
@@ -1405,6 +1406,11 @@ _EXPOSED_TWINS = [
                 "reader. Compare the means over all texts.",
                 lambda found: any(s <= c for s, c in found),
             ),
+            (
+                "exposed: A map that does just as well as chance does no better than chance. It "
+                "is exposed too.",
+                lambda found: _mean(s for s, _ in found) < _mean(c for _, c in found),
+            ),
         ],
     )
 ]
@@ -1458,5 +1464,7 @@ def _line_ups(thorough: bool) -> list[tuple[dict[str, _Reader], list[str], int]]
     }  # chosen so that means, counts, one text and every text all expose others
     more = {name: _Reader(name, _VALUES, _MEANING, shown) for name, shown in maps.items()}
     found = [(there, _REVIEWS, 1), (more, [_REVIEWS[place] for place in (0, 2, 3)], 2)]
+    unmoved = {"eighth": _Reader("eighth", {}, _MEANING)}  # its answer depends on no word
+    found.append((there | unmoved, _REVIEWS[:2], 1))
     found += thorough * [(there, _REVIEWS[1:5], 2), ({"second": there["second"]}, _REVIEWS, 3)]
     return found
