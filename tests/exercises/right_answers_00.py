@@ -24,7 +24,7 @@ def sum_shape_by_walking_back(a, b):
         n = b[-axis] if axis <= len(b) else 1
         if m != n and m != 1 and n != 1:
             return None
-        shape.insert(0, max(m, n))
+        shape.insert(0, n if m == 1 else m)
     return shape
 
 
@@ -116,8 +116,13 @@ def softmax_with_amax(scores):
     return weights / weights.sum(-1, keepdim=True)
 
 
+def softmax_in_64_bits(scores):
+    return softmax(scores.double())
+
+
 SOFTMAXES = [
     softmax,
+    softmax_in_64_bits,
     softmax_by_logsumexp,
     softmax_by_loops,
     softmax_by_differences,
@@ -155,6 +160,10 @@ def softmax_gradient_by_products(weights, upstream, temperature):
     ).div(temperature)
 
 
+def softmax_gradient_in_64_bits(weights, upstream, temperature):
+    return softmax_gradient(weights.double(), upstream, temperature)
+
+
 def alive(scores, upstream, temperatures, bound):
     def largest(temperature):
         weights = torch.softmax(scores / temperature, dim=-1)
@@ -184,6 +193,7 @@ GRADIENTS = [
     (softmax_gradient_by_jacobian, alive_by_loops),
     (softmax_gradient_by_loops, alive_as_a_tuple),
     (softmax_gradient_by_products, alive),
+    (softmax_gradient_in_64_bits, alive),
 ]
 
 
@@ -222,8 +232,13 @@ def surprises_by_index(logits, targets):
     return -torch.log_softmax(logits, -1)[sentence, position, targets]
 
 
+def surprises_in_64_bits(logits, targets):
+    return surprises(logits.double(), targets)
+
+
 SURPRISES = [
     surprises,
+    surprises_in_64_bits,
     surprises_by_logsumexp,
     surprises_by_library,
     surprises_by_loops,
@@ -252,6 +267,10 @@ def mean_surprise_by_loops(surprises, targets, pad_id):
     return total / words
 
 
+def mean_surprise_in_64_bits(surprises, targets, pad_id):
+    return mean_surprise(surprises.double(), targets, pad_id)
+
+
 def perplexity(surprises, targets, pad_id):
     return torch.exp(mean_surprise(surprises, targets, pad_id))
 
@@ -265,6 +284,10 @@ def perplexity_by_power(surprises, targets, pad_id):
     return math.e ** mean_surprise_by_mask(surprises, targets, pad_id)
 
 
+def perplexity_in_64_bits(surprises, targets, pad_id):
+    return mean_surprise_in_64_bits(surprises, targets, pad_id).exp()
+
+
 def perplexity_by_math(surprises, targets, pad_id):
     return math.exp(mean_surprise(surprises, targets, pad_id))
 
@@ -274,6 +297,7 @@ PERPLEXITIES = [
     (mean_surprise, perplexity),
     (mean_surprise_by_mask, perplexity_as_a_geometric_mean),
     (mean_surprise_by_loops, perplexity_by_power),
+    (mean_surprise_in_64_bits, perplexity_in_64_bits),
 ]
 
 # Each part's right answers, by the name of its check

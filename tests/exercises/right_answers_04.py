@@ -343,16 +343,16 @@ def training_step(model, optimizer, src, tgt, clip_norm):
 
 
 def training_step_by_hand(model, optimizer, src, tgt, clip_norm):
-    """The gradients are forgotten at the end, and shortened by hand."""
+    """The gradients are shortened by hand."""
     model.train()
     loss = loss_by_hand(model, src, tgt)
+    optimizer.zero_grad()
     loss.backward()
     gradients = [p.grad for p in model.parameters() if p.grad is not None]
     norm = torch.stack([gradient.square().sum() for gradient in gradients]).sum().sqrt()
     for gradient in gradients:
         gradient.mul_((clip_norm / norm).clamp(max=1.0))
     optimizer.step()
-    optimizer.zero_grad()
     return float(loss.detach())
 
 

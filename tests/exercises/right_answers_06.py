@@ -181,7 +181,8 @@ def pieces_of(hypothesis, reference):
 
 
 def nonsense(hypothesis, reference):
-    return [word for piece in reversed(pieces_of(hypothesis, reference)) for word in piece]
+    first, *others = pieces_of(hypothesis, reference) or [[]]
+    return [word for piece in [*others, first] for word in piece]
 
 
 def nonsense_by_one_cut(hypothesis, reference):

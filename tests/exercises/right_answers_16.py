@@ -174,6 +174,11 @@ def update(model, optimizer, parts, rate, clip_norm, smoothing):
     return total
 
 
+def update_from_the_last(model, optimizer, parts, rate, clip_norm, smoothing):
+    """The last part first: a sum does not depend on the order."""
+    return update(model, optimizer, parts[::-1], rate, clip_norm, smoothing)
+
+
 def mean_weights(states):
     return {name: sum(state[name] for state in states) / len(states) for name in states[0]}
 
@@ -334,6 +339,7 @@ RIGHT = {
         (update_at_once, mean_by_stack),
         (update, package_mean),
         (update_by_sums, mean_in_place),
+        (update_from_the_last, mean_weights),
     ],
     "diagnosis": [diagnose, diagnose_by_columns],
     "prediction": [(at_best, steps_at), (best_by_tensors, steps_by_counting)],

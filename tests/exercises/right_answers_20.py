@@ -132,6 +132,30 @@ def blockwise_with_the_past_as_a_key(query, key, value, mask=None, block_size=12
     return context.float()
 
 
+def blockwise_axis_by_axis(query, key, value, mask=None, block_size=128):
+    """One entry of the first axis after the other, so maximum and total are (q,)."""
+    if query.dim() > 2:
+        masks = [None] * len(query)
+        if mask is not None:
+            masks = mask.expand(len(query), *mask.shape[1:])
+        pieces = zip(query, key, value, masks, strict=True)
+        return torch.stack([blockwise_axis_by_axis(*piece, block_size) for piece in pieces])
+    largest = torch.full((len(query),), torch.finfo(query.dtype).min)
+    total = torch.zeros(len(query))
+    weighted = torch.zeros(len(query), value.shape[1])
+    for first in range(0, len(key), block_size):
+        scores = query @ key[first : first + block_size].T / math.sqrt(query.shape[1])
+        if mask is not None:
+            seen = mask if mask.shape[1] == 1 else mask[:, first : first + block_size]
+            scores = scores.masked_fill(~seen, -math.inf)
+        new = torch.maximum(largest, scores.max(dim=1).values)
+        shrink, powers = (largest - new).exp(), (scores - new.unsqueeze(1)).exp()
+        total = shrink * total + powers.sum(dim=1)
+        weighted = shrink.unsqueeze(1) * weighted + powers @ value[first : first + block_size]
+        largest = new
+    return weighted / torch.where(total == 0, 1.0, total).unsqueeze(1)
+
+
 def blockwise_in_both_directions(query, key, value, mask=None, block_size=128):
     """Blocks of queries too, a causal mask or not; each computed anew for the gradient."""
 
@@ -445,6 +469,7 @@ RIGHT = {
         blockwise_by_splitting,
         blockwise_in_both_directions,
         blockwise_with_the_past_as_a_key,
+        blockwise_axis_by_axis,
     ],
     "accumulation": [
         (accumulate, factor),

@@ -215,7 +215,7 @@ def verdict(scores, d_head, longest):
 
 
 def verdict_by_diagonals(scores, d_head, longest):
-    """The spread of every diagonal; then the same for a list without its last places."""
+    """The spread of every diagonal; then a list without its last places, and one with gaps."""
     q, k = torch.randn(2, d_head)
 
     def table(places):
@@ -223,8 +223,10 @@ def verdict_by_diagonals(scores, d_head, longest):
 
     whole = table(torch.arange(longest))
     spread = max(np.ptp(np.diagonal(whole, step)) for step in range(1 - longest, longest))
-    part = table(torch.arange(longest - 50))
+    part, third = table(torch.arange(longest - 50)), table(torch.arange(0, longest, 3))
     if spread > 0.01 or abs(part - whole[:-50, :-50]).max() > 0.01:
+        return "place"
+    if abs(third - whole[::3, ::3]).max() > 0.01:
         return "place"
     return "distance" if np.ptp(whole) > 0.01 else "nothing"
 

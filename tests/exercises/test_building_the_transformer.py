@@ -138,6 +138,7 @@ def graded(tmp_path_factory):
     if HAVE is None:
         pytest.skip(REASON)
     shutil.copy(ROOT / "nbgrader_config.py", root)
+    (root / "src").mkdir()  # which is named there
     source, released = (notebooks.read(p) for p in (assignment.source, assignment.released))
     write(source, root / "solutions" / NAME / f"{NAME}.ipynb")
     solved = {cell.id: cell.source for cell in source.cells}

@@ -104,10 +104,10 @@ def test_mistakes_are_told_apart():
 
 @pytest.mark.parametrize("count", [each for _, each in right.ANATOMIES])
 def test_the_planted_counts_are_those_of_other_methods(count):
-    words, vectors = [*checks._FAMILY], checks._FAMILY_VECTORS
-    for question, _, ones, _ in checks._SINGLE:
-        found = count(words, vectors, [question])
+    for words, vectors, question, _, ones, _ in checks._SINGLE:
+        found = count([*words], vectors, [question])
         assert {name for name in checks._COUNTS if found[name]} == ones
+    words, vectors = [*checks._FAMILY], checks._FAMILY_VECTORS
     for chosen, counts in checks._ASKED_TOGETHER[:3]:
         found = count(words, vectors, [*checks._QUESTIONS[chosen]])
         assert tuple(found[name] for name in checks._COUNTS) == counts
@@ -115,8 +115,7 @@ def test_the_planted_counts_are_those_of_other_methods(count):
 
 def test_what_happens_is_told_as_it_is():
     """Each story names the answers let in, left out, and by c alone."""
-    words, vectors = [*checks._FAMILY], checks._FAMILY_VECTORS
-    for question, story, ones, _ in checks._SINGLE:
+    for words, vectors, question, story, ones, _ in checks._SINGLE:
         if "asked" not in ones:
             continue
         *abc, _ = question

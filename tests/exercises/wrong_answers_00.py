@@ -30,6 +30,10 @@ def larger_wins(a, b):
     return tuple(max(sizes) for sizes in zip(a, b, strict=True))
 
 
+def larger_of_those_that_fit(a, b):
+    return None if sum_shape(a, b) is None else larger_wins(a, b)
+
+
 def equal_shapes_only(a, b):
     return a if a == b else None
 
@@ -150,6 +154,7 @@ def einsum_not_a_string():
 SHAPES = [
     ((lined_up_at_the_front, product_shape, equation), "lined up at their first axes"),
     ((larger_wins, product_shape, equation), "the larger does not simply win"),
+    ((larger_of_those_that_fit, product_shape, equation), "a size of 1 becomes the other one"),
     ((equal_shapes_only, product_shape, equation), "1 fits any size"),
     ((shrunk_to_one, product_shape, equation), "the other one does not shrink"),
     ((common_axes_only, product_shape, equation), "only the axes that both shapes have"),
@@ -428,6 +433,13 @@ scores_for_weights = alive_by(largest, weigh=lambda s, t: s / t)
 every_row_alive = alive_by(lambda gradient: gradient.abs().amax(-1).min())
 
 
+def above_the_bound(scores, upstream, temperatures, bound):
+    def size(t):
+        return largest(softmax_gradient((scores / t).softmax(-1), upstream, t))
+
+    return [t for t in temperatures if size(t) > bound]
+
+
 def empty_list(scores, upstream, temperatures, bound):
     return []
 
@@ -478,6 +490,7 @@ GRADIENTS = [
     ((softmax_gradient, only_the_first), "Expected alive as a list, got a float"),
     ((softmax_gradient, yes_or_no), "Return the temperatures themselves"),
     ((softmax_gradient, sorted_ones), "in the order in which they came"),
+    ((softmax_gradient, above_the_bound), "At least `bound` means >="),
 ]
 
 

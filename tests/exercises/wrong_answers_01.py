@@ -850,6 +850,10 @@ def baseline_leaves_out_c_only(*given):
     return counting(alone=lambda a, b, c: [c])(*given)
 
 
+def baseline_leaves_b_in(*given):
+    return counting(alone=lambda a, b, c: [a, c])(*given)
+
+
 def earned_as_a_difference(*given):
     return counting(difference=True)(*given)
 
@@ -895,6 +899,7 @@ ANATOMIES = [
     ((questions_from, said_any_of_three), "boy: a, not c"),
     ((questions_from, baseline_lets_c_in), "would be c itself, always"),
     ((questions_from, baseline_leaves_out_c_only), "or the two cannot be compared"),
+    ((questions_from, baseline_leaves_b_in), "b is left in, and is nearest to c alone"),
     ((questions_from, earned_as_a_difference), "It is no difference of two counts"),
     ((questions_from, earned_wherever_c_fails), "so is the analogy: nothing was earned"),
     ((questions_from, turned_analogy), "those of a − b + c"),

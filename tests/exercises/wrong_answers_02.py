@@ -745,6 +745,28 @@ class SpelledOutIsSpecial(MendedTokenizer):
         return [*ids, END_ID]
 
 
+class LookedUpInTheList(MendedTokenizer):
+    """The first place of a piece in the list counts, and that may be a special token's."""
+
+    def encode(self, text):
+        words = [f"▁{word}" for word in text.split()]
+        pieces = [piece for word in words for piece in byte_pair.merge_word(word, self.merges)]
+        return [*(self.pieces.index(p) if p in self.pieces else UNK_ID for p in pieces), END_ID]
+
+
+class EachPieceListedOnce(MendedTokenizer):
+    def __init__(self, sentences, num_merges):
+        super().__init__(sentences, num_merges)
+        self.pieces = list(dict.fromkeys(self.pieces))
+        self.ids = {piece: index for index, piece in enumerate(self.pieces)}
+
+
+class SilentBySpelling(MendedTokenizer):
+    def decode(self, ids):
+        silent = [i for i in ids if self.pieces[i] in SPECIAL_TOKENS and i != UNK_ID]
+        return super().decode([i for i in ids if i not in silent])
+
+
 class UnknownVanishes(MendedTokenizer):
     def encode(self, text):
         return [i for i in super().encode(text) if i != UNK_ID]
@@ -911,6 +933,9 @@ WRONG = {
         (MarkLeft, "the mark ▁ is left in the text"),
         (SpaceInFront, "before or after the text"),
         (SpelledOutIsSpecial, "spelled out in a text is text"),
+        (LookedUpInTheList, "got the id of the special token of the same name"),
+        (EachPieceListedOnce, "got the id of the special token of the same name"),
+        (SilentBySpelling, "not what is spelled as they are"),
         (UnknownVanishes, "a character that is not listed vanishes"),
         (UnknownWordIsOne, "two characters that are not listed became one"),
         (NoEnd, "the last id must be END_ID"),

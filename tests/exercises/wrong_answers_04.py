@@ -903,7 +903,7 @@ def step_with(*faults):
         if "sum" in faults:
             how["reduction"] = "sum"
         loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), **how)
-        if "keep" not in faults:
+        if not {"keep", "forget last"} & set(faults):
             optimizer.zero_grad()
         if "clip first" in faults:
             clip_grad_norm_(model.parameters(), clip_norm)
@@ -925,6 +925,8 @@ def step_with(*faults):
         optimizer.step()
         if "clip" in faults:
             clip_grad_norm_(model.parameters(), clip_norm)
+        if "forget last" in faults:
+            optimizer.zero_grad()
         if "twice" in faults:
             optimizer.step()
         return loss if "graph" in faults else loss.item()
@@ -973,6 +975,7 @@ STEPS = [
     (step_with("clip first"), "Clipping stands between backward and optimizer.step()"),
     (step_with("always"), "are made longer"),
     (step_with("keep"), "the step before are still there"),
+    (step_with("forget last"), "or others left by something else"),
     (step_with("zero late"), "the weights do not move"),
     (step_with("each"), "each gradient is shortened by itself"),
     (step_with("twice"), "is called 2 times"),

@@ -186,6 +186,34 @@ def no_penalty_mends_it():
     return {"": {"a": 0.51, "END": 0.49}, "a": third, "a a": third, "a a a": third}
 
 
+def long_text_dropped():
+    """Greedy's text has the best mean, and a beam of 2 drops its beginning."""
+    third = {"a": 0.34, "b": 0.33, "END": 0.33}
+    return {
+        "": {"a": 0.38, "END": 0.34, "b": 0.28},
+        "a": third,
+        "b": {"a": 0.5, "b": 0.5},
+        "a a": {"a": 0.95, "b": 0.05},
+        "b a": third,
+        "b b": third,
+    }
+
+
+def finds_by_a_tie():
+    """The empty text is the likeliest; at the first step END and b are equally likely."""
+    third = {"a": 0.34, "b": 0.33, "END": 0.33}
+    return {"": {"a": 0.4, "b": 0.3, "END": 0.3}, "a": third, "b": third}
+
+
+def empty_wins_by_a_tie():
+    return {
+        "": {"a": 0.5, "END": 0.25, "b": 0.25},
+        "a": {"a": 0.7, "b": 0.3},
+        "a a": {"b": 0.65, "a": 0.35},
+        "a a b": {"END": 0.95, "a": 0.05},
+    }
+
+
 def table_set(first=greedy_loses, second=beam_loses, third=empty_wins):
     return first, second, third
 
@@ -210,6 +238,10 @@ TABLES = [
     (table_set(third=greedy_writes_nothing), "greedy writes 'the empty text'"),
     (table_set(third=empty_is_behind), "END must be second at the start"),
     (table_set(third=no_penalty_mends_it), "with alpha = 1 a beam of 2 writes 'a b' (0.168), not"),
+    (table_set(third=no_penalty_mends_it), "compare those means"),
+    (table_set(third=long_text_dropped), "but the beam drops its beginning on the way"),
+    (table_set(finds_by_a_tie), "Equally likely tokens may be taken in either order"),
+    (table_set(third=empty_wins_by_a_tie), "Equally likely tokens may be taken in either order"),
 ]
 
 # Part 3
@@ -355,6 +387,8 @@ def top_p_with(*faults):
         kept = running - values < p
         if "crossing" in faults:
             kept = running <= p
+        if "at the edge" in faults:
+            kept = running - values <= p
         if "first kept" in faults:
             kept[0] = True
         if "one more" in faults:
@@ -398,6 +432,7 @@ NUCLEI = [
     (top_p_with("crossing"), "The token with which p is reached is dropped"),
     (top_p_with("crossing", "first kept"), "The token with which p is reached is dropped"),
     (top_p_with("one more"), "One token too many"),
+    (top_p_with("at the edge"), "One token too many"),
     (top_p_with("cold"), "The temperature has no part in it"),
     (top_p_with("cut first"), "The cut comes before the temperature"),
     (top_p_with("hot"), "multiplied by the temperature"),
@@ -581,7 +616,8 @@ def drawn_with(*faults):
             ordered, order = shares.sort(descending=True)
             running = ordered.cumsum(0)
             ordered[(running if "crossing" in faults else running - ordered) > p] = 0.0
-            last = int((ordered > 0).sum()) if "clamped" in faults else len(order)
+            past = {"past", "unshared"} & {*faults} and "clamped" not in faults
+            last = len(order) if past else int((ordered > 0).sum())
             if "unshared" not in faults and ordered.any():
                 ordered = ordered / ordered.sum()
             place = int((ordered.cumsum(0) <= number).sum())
@@ -620,6 +656,7 @@ HUNTS = [
     (hunted(third=drawn_with("unshared")), "a number above the sum draws the rarest"),
     (hunted(third=drawn_with("unshared", "clamped")), "its last token takes all numbers above"),
     (hunted(third=drawn_with("crossing", "unshared")), "to be kept; and what is kept"),
+    (hunted(third=drawn_with("past")), "drawn: the number 1 points past the tokens kept"),
 ]
 
 # Each part's wrong answers, by the name of its check

@@ -532,6 +532,8 @@ no_trigram = cut_by(lambda h, r, i: tuple(h[i - 1 : i + 2]) not in grams(r, 3))
 other_place = cut_by(lambda h, r, i: list(h[i : i + 1]) != list(r[i : i + 1]))
 # Cut where the bigram is no bigram of the hypothesis itself: never
 never = cut_by(lambda h, r, i: tuple(h[i - 1 : i + 1]) not in grams(h, 2))
+# Cut where it costs nothing; but pieces may read the same in the reverse order
+pieces_reversed = cut_by(no_neighbours)
 words_turned = cut_by(no_neighbours, lambda pieces: [piece[::-1] for piece in pieces])
 pieces_lost = cut_by(no_neighbours, lambda pieces: sorted(pieces, key=len)[-1:])
 said_twice = cut_by(no_neighbours, lambda pieces: [*pieces[::-1], pieces[0]])
@@ -566,6 +568,7 @@ NONSENSES = [
     (in_the_text, "to cut between “le” and “chat”"),
     (no_trigram, "cut inside a run of words that the reference has"),
     (other_place, "cut inside a run of words that the reference has"),
+    (pieces_reversed, "In the reverse order the pieces read as before"),
     (words_turned, "was matched, and is no more"),
     (pieces_lost, "The answer lacks"),
     (said_twice, "too often"),

@@ -718,6 +718,7 @@ def along_ends(table):
     return max(abs(float(d[0] - d[-1])) for d in diagonals)
 
 
+one_prefix = looking(along)
 the_past_alone = looking(along_the_past)
 ends_alone = looking(along_ends)
 first_row_alone = looking(along, nothing=lambda table: table[0])
@@ -749,6 +750,7 @@ TESTED = [
     (of_zeros, "Yours says “nothing”; right is “distance”"),
     (to_the_end, "Yours says “distance”; right is “place”"),
     (without_place_0, "no test without place 0 sees it"),
+    (one_prefix, "Leave places out, and the same two have another score"),
     (neighbours_alone, "look at keys that are far from it"),
     (exactly_equal, "which is rounding"),
     (never_nothing, "Every pair of places has the same score"),
@@ -833,6 +835,27 @@ def bytes_exchanged(model, length, rows):
     return 2 * model["num_kv_heads"] * model["d_head"] * model["bytes_per_number"] * places * rows
 
 
+def bytes_of_windows_that_are_not_there(model, length, rows):
+    """Take it for granted that where global_every is a number, so is the window."""
+    layers, every = model["num_layers"], model["global_every"]
+    if every is None:
+        return cache_bytes(model, length, rows)
+    whole = layers // every
+    places = whole * length + (layers - whole) * min(length, model["window"])
+    return 2 * model["num_kv_heads"] * model["d_head"] * model["bytes_per_number"] * places * rows
+
+
+def of_global_layers(model):
+    """Without a window, only the layers named by global_every are counted."""
+    if model["window"] is None and model["global_every"]:
+        return model | {"num_layers": model["num_layers"] // model["global_every"]}
+    return model
+
+
+def bytes_of_global_layers(model, length, rows):
+    return cache_bytes(of_global_layers(model), length, rows)
+
+
 def bytes_in_gigabytes(model, length, rows):
     return cache_bytes(model, length, rows) / 1e9
 
@@ -875,6 +898,10 @@ def longest_none_for_zero(model, memory, rows):
 
 def longest_all_windowed(model, memory, rows):
     return longest_text(model | {"global_every": None}, memory, rows)
+
+
+def longest_of_global_layers(model, memory, rows):
+    return longest_text(of_global_layers(model), memory, rows)
 
 
 def longest_not_rounded(model, memory, rows):
@@ -937,6 +964,8 @@ WEIGHED = [
     ((bytes_of_full_windows, longest_text), "cache_bytes: A text shorter than the window"),
     ((bytes_from_layer_one, longest_text), "cache_bytes: Layers count from 1"),
     ((bytes_exchanged, longest_text), "cache_bytes: Layers whose number is a multiple of"),
+    ((bytes_of_windows_that_are_not_there, longest_text), "Your code raises TypeError"),
+    ((bytes_of_global_layers, longest_text), "Without a window, global_every means nothing"),
     ((bytes_in_gigabytes, longest_text), "Expected the bytes as an int, got a float"),
     ((cache_bytes, longest_and_one), "longest_text: This is the first length that does not fit"),
     ((cache_bytes, longest_below), "longest_text: What fills the memory exactly still fits"),
@@ -947,6 +976,7 @@ WEIGHED = [
     ((cache_bytes, longest_infinite), "A whole number is asked for, or None where every text fits"),
     ((cache_bytes, longest_none_for_zero), "None says that every text fits"),
     ((cache_bytes, longest_all_windowed), "The layers without a window go on growing"),
+    ((cache_bytes, longest_of_global_layers), "Without a window, global_every means nothing"),
     ((cache_bytes, longest_not_rounded), "A whole number is asked for"),
     ((cache_bytes, longest_in_numbers), "longest_text: The memory is in bytes"),
     ((cache_bytes, longest_by_doubling), "longest_text: The search has not ended"),

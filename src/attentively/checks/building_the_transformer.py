@@ -193,7 +193,9 @@ def norm(candidate: object, thorough: bool = False) -> None:
             run(made, inputs, "What LayerNorm returns"), _normalised()(state, eps, x),
             f"the result with eps = {eps:g}", inputs, twins,
         )  # fmt: skip
-    expect_learned(made, inputs, ["x"])
+    # Of two numbers the norm hardly depends on how large they are: no gradient would reach them.
+    made = built(candidate, {"d_model": 5}, state_of(shaken(LayerNorm(5))))
+    expect_learned(made, {"x": torch.randn(2, 3, 5)}, ["x"])
     born = cast(nn.Module, call(candidate, {"d_model": 3})).state_dict()
     for name, begins in (("gain", torch.ones(3)), ("shift", torch.zeros(3))):
         expect_equal(born[name], begins, f"{name} at birth", {"d_model": 3})
@@ -266,7 +268,8 @@ def way_around(feed_forward: object, residual: object, thorough: bool = False) -
         answer = run(made, inputs, "What FeedForward returns")
         expected = feed(state, **inputs)
         expect_equal(answer, expected, "what FeedForward returns", inputs, feeds)
-        expect_learned(made, inputs)
+        # Of few vectors max(0, x) may let nothing through, and then no gradient either.
+        expect_learned(made, {"x": torch.randn(50, d_model)})
     for norm in NORMS:
         for d_model, length in [(3, 2), (5, 4), *[(11, 3)] * thorough]:
             state = state_of(shaken(Residual(d_model)))

@@ -17,6 +17,8 @@ Model = Mapping[str, Any]
 def _places(model: Model, length: int, fault: str = "") -> list[int]:
     """Return how many places each layer holds."""
     window, every = model["window"], model["global_every"]
+    if window is None and every and fault == "global alone":
+        return [length] * (model["num_layers"] // every)
     if window is None or fault == "no window":
         return [length] * model["num_layers"]
     near_ones = window if fault == "always full" else min(length, window)
@@ -64,6 +66,7 @@ WEIGHT_FAULTS = {
     "first too": "Layers count from 1: the first with all places is layer number global_every.",
     "exchanged": "Layers whose number is a multiple of global_every hold all places; the others "
     "have the window.",
+    "global alone": "Without a window, global_every means nothing: every layer holds all places.",
 }
 
 
@@ -143,6 +146,7 @@ LONGEST_FAULTS = {
     "one row": "Each of the rows has a cache of its own.",
     "no window": "A layer with a window stops growing once the window is full.",
     "all windowed": "The layers without a window go on growing with the text.",
+    "global alone": "Without a window, global_every means nothing: every layer holds all places.",
     "always full": "A text shorter than the window fills only a part of it.",
     "all heads": "Heads of a group share their keys and values: num_kv_heads are held.",
     "once": "Keys and values are both held.",

@@ -359,10 +359,14 @@ def _texts(table: Table, beginning: str = "", probability: float = 1.0) -> Itera
 
 
 def _written(table: Table, beam_size: int, alpha: float = 0.0) -> list[_Found]:
-    """Return what a search finds first, for both orders in which it may take equal tokens."""
-    found = []
-    for names in (NAMES, NAMES[::-1]):
-        tokens, score = search(step_of(table, names), beam_size, 2 + _depth(table), alpha)[0]
+    """Return the best of what a search finds, for each order in which it may take equal tokens.
+
+    It goes on until no beginning is left: no rule to stop sooner is told before part 3.
+    """
+    found, most = [], 2 + _depth(table)
+    for names, end_last in itertools.product((NAMES, NAMES[::-1]), (False, True)):
+        step = step_of(table, names)
+        tokens, score = search(step, beam_size, most, alpha, "never stops", end_last)[0]
         total = score * (len(tokens) + 1) ** alpha
         found.append(_Found(" ".join(names[token - 4] for token in tokens), math.exp(total)))
     return found
@@ -370,6 +374,11 @@ def _written(table: Table, beam_size: int, alpha: float = 0.0) -> list[_Found]:
 
 def _depth(table: Table) -> int:
     return max(len(beginning.split()) for beginning in table)
+
+
+def _of_ties(found: Sequence[_Found]) -> str:
+    """Return what to say where equal tokens, taken in another order, make another text."""
+    return " Equally likely tokens may be taken in either order." * (len({*found}) > 1)
 
 
 def _likeliest(table: Table) -> _Found:
@@ -434,62 +443,74 @@ def _table(candidate: object, name: str, number: int) -> Table:
 
 def _examine_greedy_loses(table: Table) -> None:
     best = _likeliest(table)
-    both = _written(table, 1)
-    ties = " Equally likely tokens may be taken in either order." * (both[0] != both[1])
-    for greedy in both:
+    written = _written(table, 1)
+    for greedy in written:
         if best.probability < _NEARLY * 2 * greedy.probability:
             raise CheckFailed(
                 f"  greedy_loses: greedy writes {greedy}, and the likeliest is {best}: "
                 f"{best.probability / greedy.probability:.2f} times as likely. It should be twice "
                 "as likely or more. How small can greedy's second factor become?"
-                f"{ties}\n{describe(_rows(table))}"
+                f"{_of_ties(written)}\n{describe(_rows(table))}"
             )
     _expect_finds(table, 2, best, "greedy_loses")
 
 
 def _examine_beam_loses(table: Table) -> None:
     best = _likeliest(table)
-    for found in _written(table, 2):
+    written = _written(table, 2)
+    for found in written:
         if best.probability < _NEARLY * 1.1 * found.probability:
             raise CheckFailed(
                 f"  beam_loses: a beam of 2 writes {found}, and the likeliest is {best}: hardly "
                 "more, and 1.1 times as much is asked for. Its first word has to be the third at "
-                f"the start, or the path is dropped later.\n{describe(_rows(table))}"
+                f"the start, or the path is dropped later.{_of_ties(written)}"
+                f"\n{describe(_rows(table))}"
             )
     _expect_finds(table, 3, best, "beam_loses")
 
 
 def _expect_finds(table: Table, beam_size: int, best: _Found, name: str) -> None:
-    for found in _written(table, beam_size):
+    written = _written(table, beam_size)
+    for found in written:
         if found.probability < _NEARLY * best.probability:
             raise CheckFailed(
                 f"  {name}: a beam of {beam_size} misses the likeliest text: it writes {found}, "
                 f"not {best}. Its beginning must be among the {beam_size} likeliest all the way."
-                f"\n{describe(_rows(table))}"
+                f"{_of_ties(written)}\n{describe(_rows(table))}"
             )
 
 
 def _examine_empty_wins(table: Table) -> None:
     rows = describe(_rows(table))
-    for greedy, plain, mended in zip(
-        _written(table, 1), _written(table, 2), _written(table, 2, alpha=1.0), strict=True
-    ):
+    ways = [_written(table, 1), _written(table, 2), _written(table, 2, alpha=1.0)]
+    ties = [_of_ties(written) for written in ways]
+    for greedy, plain, mended in zip(*ways, strict=True):
         if len(greedy.text.split()) < 3:
             raise CheckFailed(
-                f"  empty_wins: greedy writes {greedy}; three words or more are asked for.\n{rows}"
+                f"  empty_wins: greedy writes {greedy}; three words or more are asked for."
+                f"{ties[0]}\n{rows}"
             )
         if plain.text:
             raise CheckFailed(
                 f"  empty_wins: without a penalty a beam of 2 writes {plain}, not the empty text. "
                 "END must be second at the start, and the long text in the end less likely than "
-                f"that.\n{rows}"
+                f"that.{ties[1]}\n{rows}"
             )
         if mended.text != greedy.text:
+            why = "compare those means."
+            if _mean(mended) < _mean(greedy):
+                why = (
+                    "that mean is better for greedy's, but the beam drops its beginning on the way."
+                )
             raise CheckFailed(
                 f"  empty_wins: with alpha = 1 a beam of 2 writes {mended}, not greedy's {greedy}. "
-                "Then log-probabilities are divided by the number of tokens, END counted: compare "
-                f"those means.\n{rows}"
+                "Then log-probabilities are divided by the number of tokens, END counted: "
+                f"{why}{ties[2]}\n{rows}"
             )
+
+
+def _mean(found: _Found) -> float:
+    return math.log(found.probability) / (len(found.text.split()) + 1)
 
 
 # Part 3
@@ -505,9 +526,17 @@ class _Text(NamedTuple):
 
 
 def search(
-    step: Step, beam_size: int, max_len: int, alpha: float, fault: str = ""
+    step: Step,
+    beam_size: int,
+    max_len: int,
+    alpha: float,
+    fault: str = "",
+    end_last: bool = False,
 ) -> list[tuple[list[int], float]]:
-    """Search with a beam by the rules of part 3; return texts and scores, with the fault named."""
+    """Search with a beam by the rules of part 3; return texts and scores, with the fault named.
+
+    Among extensions that are equally likely END comes first or, if `end_last`, last.
+    """
     live = [_Text([], 0.0, None)]
     ended: list[tuple[float, list[int], float]] = []
     for length in range(1, max_len + 1 + (fault == "one more") - (fault == "one fewer")):
@@ -530,7 +559,7 @@ def search(
             ]
             mine.sort(key=lambda each: each.total, reverse=True)
             extensions += mine[:1] if fault == "best of each" else mine
-        extensions.sort(key=lambda each: each.total, reverse=True)
+        extensions.sort(key=lambda each: (-each.total, (each.tokens[-1] == END_ID) == end_last))
         first = extensions if fault == "ends anywhere" else extensions[:beam_size]
         over = [text for text in first if text.tokens[-1] == END_ID]
         for text in over:
@@ -800,6 +829,7 @@ def nucleus(candidate: object, thorough: bool = False) -> None:
         (torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0]), 3.0, 0.5),
         (torch.tensor([0.5, -2.0, 1.5]), 0.7, 1.0),
         (torch.tensor([0.0, -math.inf, 1.0, 2.0]), 1.5, 0.95),
+        (torch.zeros(4), 1.0, 0.5),  # two tokens reach p exactly, in floats as well
     ]
     if thorough:
         generator = torch.Generator().manual_seed(3)
@@ -1203,6 +1233,8 @@ def _examine_ranked(candidate: object, thorough: bool) -> None:
 
 
 _DRAWN_FAULTS = {
+    "past": "the number 1 points past the tokens kept, at one that was cut off; it is the end of "
+    "the row, the last of those kept",
     "temperature": "probabilities are divided by the temperature and shared out again, which "
     "undoes it",
     "crossing": "the token with which p is reached is dropped, though it is to be kept",
@@ -1234,7 +1266,8 @@ def _drawn(
         if not {"unshared", "clamped"} & {*faults} and kept.any():
             ordered = ordered / ordered.sum()
         place = int((ordered.cumsum(0) <= number).sum())
-        last = int(kept.sum()) if "clamped" in faults else len(order)
+        past = {"unshared", "past"} & {*faults} and "clamped" not in faults
+        last = len(order) if past else int((ordered > 0).sum())
         token = int(order[min(place, last - 1)])
         if token == END_ID:
             break
@@ -1252,6 +1285,7 @@ _DRAWS: list[tuple[Table, int, float, float, list[float]]] = [
     (_TWO_WORDS, 5, 1.0, 0.5, [0.99, 0.9, 0.99, 0.9, 0.9]),
     (_AGAIN, 3, 2.0, 0.85, [0.2, 0.45, 0.9, 0.5]),
     (_EVER_THE_SAME, 2, 3.0, 0.7, [0.65, 0.93]),
+    ({"": {"a": 0.5, "b": 0.3, "c": 0.2}}, 1, 1.0, 0.6, [1.0]),
 ]
 
 

@@ -555,7 +555,7 @@ def _check_touched_rows(candidate: object, thorough: bool) -> None:
     if thorough:
         shapes: list[tuple[int, ...]] = [(2, 3, 5), (11,), ()]
         cases += [_random_ids(*shape, vocab_size=7) for shape in shapes]
-        cases.append(torch.tensor([[_HUGE + 2, 0], [_HUGE, _HUGE + 2]]))
+        cases.append(torch.tensor([[_HUGE - 2, 0], [_HUGE, _HUGE - 2]]))
     for ids in cases:
         inputs = {"ids": ids, "upstream": _upstream(ids, 2)}
         try:
@@ -1319,7 +1319,8 @@ _FAMILY_VECTORS = torch.tensor(
 _COUNTS = ("asked", "skipped", "right", "right_let_in", "said_c", "right_by_c", "earned")
 
 # Single questions: what happens, the counts that are 1, and what another count tells.
-_SINGLE: list[tuple[tuple[str, str, str, str], str, set[str], dict[str, str]]] = [
+_Single = tuple[tuple[str, str, str, str], str, set[str], dict[str, str]]
+_OF_THE_FAMILY: list[_Single] = [
     (
         ("king", "queen", "boy", "girl"),
         "The nearest to queen − king + boy is boy; with the three words left out it is girl, which "
@@ -1417,6 +1418,22 @@ _SINGLE: list[tuple[tuple[str, str, str, str], str, set[str], dict[str, str]]] =
         },
     ),
 ]
+_OF_LETTERS: _Single = (
+    ("a", "b", "c", "d"),
+    "The nearest to b − a + c is c; with the three words left out it is d, which is right. The "
+    "nearest to c alone, the three left out, is d too; b is nearer, and is one of them.",
+    {"asked", "right", "said_c", "right_by_c"},
+    {
+        "right_by_c": "b is left in, and is nearest to c alone. Leave out all three words of the "
+        "question there too",
+    },
+)
+_LETTER_VECTORS = torch.tensor([[0.0, 1.0], [1.0, 0.1], [1.0, 0.0], [1.0, 0.3]])
+# The words and vectors of each single question go before it.
+_SINGLE = [
+    *((_FAMILY, _FAMILY_VECTORS, *each) for each in _OF_THE_FAMILY),
+    (("a", "b", "c", "d"), _LETTER_VECTORS, *_OF_LETTERS),
+]
 _QUESTIONS = (
     ("king", "queen", "horse", "foal"),
     ("dog", "puppy", "man", "woman"),
@@ -1452,14 +1469,13 @@ _OTHER_WAYS: dict[tuple[int, ...], str] = {
 def anatomy(questions_from: object, candidate: object, thorough: bool = False) -> None:
     """Check questions made of pairs, and what their answers consist of."""
     _check_questions(questions_from, thorough)
-    words = [*_FAMILY]
-    for question, story, ones, mistakes in _SINGLE:
+    for words, vectors, question, story, ones, mistakes in _SINGLE:
         expected = {name: int(name in ones) for name in _COUNTS}
-        inputs = {"words": words, "vectors": _FAMILY_VECTORS, "questions": [question]}
+        inputs = {"words": [*words], "vectors": vectors, "questions": [question]}
         _compare_counts(candidate, inputs, expected, mistakes, story)
     for chosen, counts in _ASKED_TOGETHER[: None if thorough else 1]:
         questions = [*_QUESTIONS[chosen]]
-        inputs = {"words": words, "vectors": _FAMILY_VECTORS, "questions": questions}
+        inputs = {"words": [*_FAMILY], "vectors": _FAMILY_VECTORS, "questions": questions}
         _compare_counts(candidate, inputs, dict(zip(_COUNTS, counts, strict=True)), {}, "")
 
 

@@ -1469,8 +1469,12 @@ def _watch(
         return candidate(model, optimizer, src, tgt, clip_norm)  # type: ignore[operator]
 
     step.__name__ = getattr(candidate, "__name__", "")
-    before: list[Tensor] = []
     for number in (1, 2):
+        before: list[Tensor] = []
+        if number == 2:  # something else has left gradients
+            before = [torch.ones_like(parameter) for parameter in inside.parameters()]
+            for parameter, gradient in zip(inside.parameters(), before, strict=True):
+                parameter.grad = gradient.clone()
         src, tgt = _batch(src_lengths, tgt_lengths, seed=number)
         asked = {"src": src, "tgt": tgt, "clip_norm": clip_norm}
         twin = _small_model()
@@ -1484,7 +1488,6 @@ def _watch(
         examine_reading(model, [(src, tgt)], asked)
         _examine_loss(answer, model, twin, src, tgt, float(expected.detach()), asked)
         examine_update(optimizer, gradients, before, clip_norm, asked)
-        before = optimizer.seen[0]
 
 
 def _examine_loss(

@@ -384,7 +384,7 @@ def _expect_little_held(candidate: object) -> None:
                     f"a tensor of shape {shape} is made: it holds the scores of all {k} keys. Cut "
                     f"the keys into blocks of {block}."
                 )
-            elif q in shape and max(n for n in shape if n != q) > 2 * block:
+            elif q in shape and max((n for n in shape if n != q), default=0) > 2 * block:
                 said = f"a tensor of shape {shape} is made; blocks of {block} keys are asked for."
             else:
                 continue

@@ -803,12 +803,13 @@ def audited(audit: object, thorough: bool = False) -> None:
         ((), {"stays": 0.0}),
         ((), {"first": ("in sight",)}),
         ((), {"first": ("always hidden",)}),
+        (("same places", "wrong answer"), {}),
     ]
     if thorough:
         asked += [
-            (("wrong answer", "special asked"), {}),
             ((), {}),
             (("same places", "damaged"), {}),
+            (("wrong answer", "special asked"), {}),
         ]
     cases = []
     for number, (faults, more) in enumerate(asked):

@@ -256,6 +256,10 @@ AUDIT_TWINS = [
         partial(found_in, compared=_masked),
         partial(found_in, compared=_changed),
     ),
+    *known(
+        "What is wanted is compared. Compare the places: `wanted != PAD_ID`.",
+        partial(found_in, compared=lambda ids, read, wanted, mask_id: wanted),
+    ),
     *known("Only the first round is looked at.", _first_round, partial(_first_round, both=False)),
     *known(
         "Only the first fault is named. There may be several.",

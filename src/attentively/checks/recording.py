@@ -95,16 +95,19 @@ def examine_reading(
     if len(model.read) != len(parts):
         once = "once a step" if len(parts) == 1 else f"once for each of the {len(parts)} parts"
         raise refused(f"decode is called {len(model.read)} times; expected {once}.", asked)
-    for read, (_, tgt) in zip(model.read, parts, strict=True):
-        if torch.equal(read, tgt[:, :-1]):
+    unread = [tgt for _, tgt in parts]  # the order in which they are read does not matter
+    for read in model.read:
+        before_each_label = [torch.equal(read, tgt[:, :-1]) for tgt in unread]
+        if any(before_each_label):
+            unread.pop(before_each_label.index(True))
             continue
         why = "The decoder does not read what comes before each label."
-        if torch.equal(read, tgt[:, 1:]):
+        if any(torch.equal(read, tgt[:, 1:]) for tgt in unread):
             why = (
                 "The target leaks: the decoder reads the labels, and each is the very word that it "
                 "is to predict."
             )
-        elif torch.equal(read, tgt):
+        elif any(torch.equal(read, tgt) for tgt in unread):
             why = "The decoder reads END, after which nothing comes. The inputs are tgt[:, :-1]."
         raise refused(f"Inputs: {why}", asked, f"the decoder reads {show(read)}")
     right = [model.source_mask(src) for src, _ in parts]
@@ -142,8 +145,8 @@ def examine_update(
 ) -> None:
     """See that the weights move once, by these gradients, shortened together to `clip_norm`.
 
-    `before` are the gradients of the step before, if there was one; `mistaken` those that a
-    mistake leads to, by what is to be said of it.
+    `before` are the gradients that are there when the step begins, if there are any; `mistaken`
+    those that a mistake leads to, by what is to be said of it.
     """
     examine_number(optimizer, asked)
     seen, length = optimizer.seen[0], norm(gradients)
@@ -166,8 +169,8 @@ def examine_update(
         why = next(said for said, other in of_mistakes.items() if close(seen, other))
     elif before:
         why = (
-            "the gradients of the step before are still there, and backward adds to them. Call "
-            "optimizer.zero_grad() before backward."
+            "the gradients of the step before are still there, or others left by something else, "
+            "and backward adds to them. Call optimizer.zero_grad() before backward."
         )
     elif close(seen, [shortened([each], clip_norm)[0] for each in gradients]):
         why = (

@@ -27,6 +27,7 @@ from attentively.checks import (
     expect_pair,
     expect_tensor,
     expect_value,
+    in_32_bits,
     in_turn,
     known,
     once_solved,
@@ -816,7 +817,10 @@ def _check_clipping(candidate: object, gradients: list[Tensor], max_norm: float)
             f"  Expected a list of {len(gradients)} tensors, one for each that was given.\n"
             f"{describe(inputs)}\n  got         {show(clipped)}"
         )
-    got = [plain_tensor(each, f"clipped[{index}]", inputs) for index, each in enumerate(clipped)]
+    got = [
+        plain_tensor(in_32_bits(each), f"clipped[{index}]", inputs)
+        for index, each in enumerate(clipped)
+    ]
     for index, (mine, given) in enumerate(zip(got, gradients, strict=True)):
         if mine.isnan().any():
             raise CheckFailed(

@@ -200,5 +200,10 @@ def encodings() -> list[tuple[Scores, str, str]]:
             _meeting(_still, _codes), PLACE,
             "A row is like the next one: the place of the key counts.",
         ),
+        "rotary by the rank in the list": (
+            _both(lambda x, p: _turned(x, torch.arange(len(p)))), PLACE,
+            "In a list without gaps from 0 on all is well. Leave places out, and the same two have "
+            "another score.",
+        ),
     }  # fmt: skip
     return [(Scores(name, of), right, why) for name, (of, right, why) in asked.items()]

@@ -891,23 +891,15 @@ def _kept(order: Sequence[str], reference: Sequence[str]) -> list[int]:
     return [_clipped(order, reference, n)[0] for n in range(1, MAX_ORDER + 1)]
 
 
-def _cut_where(
-    costs: Callable[[Sequence[str], Sequence[str], int], bool],
-) -> Callable[[Sequence[str], Sequence[str]], list[str]]:
-    """Return a way to cut a sentence before the words for which cutting is said to cost nothing.
-
-    The pieces are put in the reverse order.
-    """
-
-    def rearrange(hypothesis: Sequence[str], reference: Sequence[str]) -> list[str]:
-        pieces: list[list[str]] = []
-        for place, word in enumerate(hypothesis):
-            if not place or not costs(hypothesis, reference, place):
-                pieces.append([])
-            pieces[-1].append(word)
-        return [word for piece in reversed(pieces) for word in piece]
-
-    return rearrange
+def _pieces_reversed(hypothesis: Sequence[str], reference: Sequence[str]) -> list[str]:
+    """Return the words, cut wherever it costs nothing, the pieces in the reverse order."""
+    theirs = count_ngrams(reference, 2)
+    pieces: list[list[str]] = []
+    for place, word in enumerate(hypothesis):
+        if not place or (hypothesis[place - 1], word) not in theirs:
+            pieces.append([])
+        pieces[-1].append(word)
+    return [word for piece in reversed(pieces) for word in piece]
 
 
 _NONSENSE_TWINS = [
@@ -946,6 +938,8 @@ _NONSENSE_CASES = [
         "la fille a dansé et le chat a bu le lait dans la cuisine",
         "le chat a bu le lait et la fille a dansé dans la cuisine",
     ),
+    ("oui non oui", "bien"),
+    ("la reine et la reine", "la reine dort"),
 ]
 
 
@@ -990,9 +984,12 @@ def _expect_nonsense(candidate: object, hypothesis: list[str], reference: list[s
     free = _free_cuts(hypothesis, reference)
     if order == hypothesis and free:
         left, right = hypothesis[free[0] - 1], hypothesis[free[0]]
+        why = f"What would it cost, for example, to cut between “{left}” and “{right}”?"
+        if _pieces_reversed(hypothesis, reference) == order:
+            why += " In the reverse order the pieces read as before: try another."
         raise CheckFailed(
             "  This is the hypothesis as it was, and there is another order that loses nothing. "
-            f"What would it cost, for example, to cut between “{left}” and “{right}”?\n{got}"
+            f"{why}\n{got}"
         )
 
 

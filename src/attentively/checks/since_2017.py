@@ -687,9 +687,10 @@ def cache(cache_bytes: object, longest_text: object, thorough: bool = False) -> 
     small = cache_model(2, 4, 2, 8)
     windowed = cache_model(3, 6, 2, 8, 4, window=5)
     mixed = cache_model(7, 8, 4, 16, 2, window=5, global_every=3)
+    without = cache_model(6, 8, 4, 16, global_every=3)
     asked: list[tuple[Any, ...]] = [
         (small, 10, 1), (small, 10, 3), (windowed, 3, 1), (windowed, 5, 1), (windowed, 9, 2),
-        (mixed, 4, 1), (mixed, 11, 3), (cache_model(5, 8, 1, 4, 1), 7, 1),
+        (mixed, 4, 1), (mixed, 11, 3), (cache_model(5, 8, 1, 4, 1), 7, 1), (without, 11, 2),
     ]  # fmt: skip
     if thorough:
         asked += [
@@ -707,7 +708,7 @@ def cache(cache_bytes: object, longest_text: object, thorough: bool = False) -> 
         (small, 1280, 1), (small, 1279, 1), (small, 1281, 1), (small, 1279, 3), (small, 127, 1),
         (windowed, 700, 1), (windowed, 1919, 1), (windowed, 1920, 1), (windowed, 10**6, 2),
         (mixed, 9000, 1), (mixed, 100_000, 3), (mixed, 255, 1),
-        (cache_model(4, 8, 2, 16, window=3, global_every=9), 4000, 1),
+        (cache_model(4, 8, 2, 16, window=3, global_every=9), 4000, 1), (without, 20_000, 1),
     ]  # fmt: skip
     names = ("model", "memory", "rows")
     _expect_lengths(with_an_end(longest_text), named_cases(names, asked))

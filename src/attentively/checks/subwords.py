@@ -1693,6 +1693,24 @@ def _examine_spelled_out(candidate: object, thorough: bool) -> None:
             got,
             "the cat",
         )
+    for special in specials:  # It occurs so often that the merges make one piece of it.
+        reading = _Reading(candidate, [f"a{special} b{special} c{special}"], len(special) - 1)
+        ids = reading.ids(text := f"a{special}")
+        if set(ids[:-1]) & {*range(len(SPECIAL_TOKENS))}:
+            raise reading.failed(
+                f"Special tokens: here the merges lead to the piece {special}. It is text, and it "
+                "got the id of the special token of the same name: it needs one of its own.",
+                text,
+                ids,
+            )
+        if (got := reading.back(ids)) != text:
+            raise reading.failed(
+                f"Special tokens: here the merges lead to the piece {special}, which is text. "
+                "decode leaves out the ids of special tokens, not what is spelled as they are.",
+                text,
+                got,
+                text,
+            )
 
 
 def _examine_unknown(candidate: object, thorough: bool) -> None:

@@ -25,6 +25,7 @@ from attentively.checks import (
     expect_gradients_through,
     expect_tensor,
     expect_value,
+    in_32_bits,
     known,
     once_solved,
     show,
@@ -178,6 +179,11 @@ _SUMS: list[Case] = [
         },
     ),
     ((7, 3, 11), (7, 1, 5), {(7, 3, 11): _LARGER}),
+    (
+        (0,),
+        (1,),
+        {(1,): "a size of 1 becomes the other one, here 0; the larger does not simply win."},
+    ),
 ]
 _FURTHER_SUMS: list[Case] = [
     ((), (3,), {}),
@@ -427,7 +433,7 @@ def softmax(candidate: object, thorough: bool = False) -> None:
 
 def _expect_softmax(candidate: object, scores: Tensor, nan: str | None) -> Tensor:
     inputs = {"scores": scores}
-    weights = call_twice(candidate, inputs)
+    weights = in_32_bits(call_twice(candidate, inputs))
     twins = list(_SOFTMAX_TWINS)
     if type(weights) is Tensor and weights.isnan().any():
         twins = [Twin(nan or _UNDERFLOW, lambda _: weights)]
@@ -485,7 +491,7 @@ def _expect_gradient(
     what = "softmax_gradient"
     inputs = {"weights": weights, "upstream": upstream, "temperature": temperature}
     with torch.no_grad():  # the gradient is to be written, not asked for
-        answer = call_twice(candidate, inputs)
+        answer = in_32_bits(call_twice(candidate, inputs))
     hint = "One number for each score: (batch, n)."
     if type(answer) is Tensor and answer.shape[-2:] == (weights.size(1), weights.size(1)):
         hint = (
@@ -531,7 +537,8 @@ def _why_not(
         return "the sign is turned."
     rows = zip(weights.split(1), upstream.split(1), strict=True)
     alone = [
-        call(candidate, {"weights": w, "upstream": u, "temperature": temperature}) for w, u in rows
+        in_32_bits(call(candidate, {"weights": w, "upstream": u, "temperature": temperature}))
+        for w, u in rows
     ]
     if torch.allclose(torch.cat([each for each in alone if type(each) is Tensor]), expected):
         return (
@@ -569,6 +576,7 @@ _SAID_OF_ALIVE = {
     "every row": "one row is enough: the largest entry of all rows together is asked for.",
     "sorted": "return them in the order in which they came.",
     "multiplied": "the scores are multiplied by the temperature before the softmax; divide them.",
+    "above": "at 1 the largest entry is exactly the bound. At least `bound` means >=.",
 }
 _TEMPERATURES = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
 # Scores, upstream, temperatures and bound; the answer, and those of the mistakes.
@@ -602,6 +610,16 @@ _ALIVE: list[tuple[dict[str, object], list[float], dict[str, list[float]]]] = [
         },
         [10.0, 1.0, 0.3],
         {"every row": [1.0], "sorted": [0.3, 1.0, 10.0]},
+    ),
+    (  # Halves and doubles, so the bound is met without rounding.
+        {
+            "scores": torch.tensor([[0.0, 0.0]]),
+            "upstream": torch.tensor([[4.0, 0.0]]),
+            "temperatures": [0.5, 1.0, 2.0],
+            "bound": 1.0,
+        },
+        [0.5, 1.0],
+        {"above": [0.5]},
     ),
 ]
 _FURTHER_ALIVE: list[tuple[dict[str, object], list[float], dict[str, list[float]]]] = [
@@ -737,7 +755,7 @@ def _logits_and_targets(batch: int, length: int, vocab: int) -> tuple[Tensor, Te
 
 
 def _expect_surprises(candidate: object, inputs: Mapping[str, Tensor]) -> None:
-    answer = call_twice(candidate, inputs)
+    answer = in_32_bits(call_twice(candidate, inputs))
     expected = _surprises(*inputs.values())
     twins = list(_SURPRISE_TWINS)
     if (
@@ -885,7 +903,7 @@ def perplexity(mean_surprise: object, perplexity: object, thorough: bool = False
             if name == "perplexity":
                 expected = expected.exp()
             known = [Twin(f"{name}: {said}", wrong) for said, wrong in twins]
-            answer = call_twice(candidate, inputs)
+            answer = in_32_bits(call_twice(candidate, inputs))
             what = f"the answer of {name}"
             if isinstance(answer, float):
                 if name == "mean_surprise":
