@@ -44,6 +44,7 @@ def part_1():
 def course(tmp_path_factory):
     root = tmp_path_factory.mktemp("course")
     shutil.copy(ROOT / "nbgrader_config.py", root)
+    (root / "src").mkdir()  # which is named there
     write(small_notebook(), root / "solutions" / "small" / "small.ipynb")
     return root
 
@@ -178,6 +179,7 @@ def test_side_files_are_released_only_if_listed(tmp_path):
 @needs_sandbox
 def test_a_page_about_the_class_and_sheets_for_platforms(tmp_path, released, capsys):
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    (tmp_path / "src").mkdir()
     write(small_notebook(), tmp_path / "solutions" / "small" / "small.ipynb")
     half = answered(released, second="def part_2():\n    return 'wrong'")
     for student, content in {"ada": answered(released), "bo": half}.items():

@@ -2,8 +2,11 @@
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from attentively_grader.course import Course, CourseError
@@ -93,40 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        if sys.platform == "win32":
-            raise CourseError("grading needs Linux, for its sandbox: use it in WSL")
-        for one, other in CONFLICTS:
-            if getattr(options, one) is not None and getattr(options, other) is not None:
-                raise CourseError(f"--{one} and --{other} do not go together")
-        for kind in ("canvas", "moodle"):
-            path = getattr(options, kind)
-            if path is not None and not path.absolute().parent.is_dir():
-                raise CourseError(f"--{kind} {path}: there is no folder {path.parent}")
-        if options.assignment is not None:
-            options.assignment = options.assignment.rstrip("/")
-        if options.unsafe_no_sandbox:
-            print(NO_SANDBOX, file=sys.stderr, flush=True)
-        # Here, because other systems lack what it locks with.
-        from attentively_grader.coordinator import grade
-        from attentively_grader.gradesheets import FORMATS, write
-
-        status = (
-            _shard(options)
-            if options.shard is not None
-            else grade(
-                options.course,
-                options.assignment,
-                options.student,
-                options=_options(options),
-                hire=_hire(options),
-            )
-        )
-        for kind in FORMATS:
-            if (path := getattr(options, kind)) is not None:
-                waiting = write(Course(options.course), options.assignment, kind, path)
-                note = f"; answers that are yet to be graded by hand: {waiting}"
-                print(f"Grades: {path}{note * bool(waiting)}")
-        return status
+        with _ended_as_stopped():
+            return _run(options)
     except KeyboardInterrupt:
         print("\nstopped; what was run is kept: the same command goes on", file=sys.stderr)
         return STOPPED
@@ -136,6 +107,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CourseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+
+
+def _run(options: argparse.Namespace) -> int:
+    if sys.platform == "win32":
+        raise CourseError("grading needs Linux, for its sandbox: use it in WSL")
+    for one, other in CONFLICTS:
+        if getattr(options, one) is not None and getattr(options, other) is not None:
+            raise CourseError(f"--{one} and --{other} do not go together")
+    for kind in ("canvas", "moodle"):
+        path = getattr(options, kind)
+        if path is not None and not path.absolute().parent.is_dir():
+            raise CourseError(f"--{kind} {path}: there is no folder {path.parent}")
+    if options.assignment is not None:
+        options.assignment = options.assignment.rstrip("/")
+    if options.unsafe_no_sandbox:
+        print(NO_SANDBOX, file=sys.stderr, flush=True)
+    # Here, because other systems lack what it locks with.
+    from attentively_grader.coordinator import grade
+    from attentively_grader.gradesheets import FORMATS, write
+
+    status = (
+        _shard(options)
+        if options.shard is not None
+        else grade(
+            options.course,
+            options.assignment,
+            options.student,
+            options=_options(options),
+            hire=_hire(options),
+        )
+    )
+    for kind in FORMATS:
+        if (path := getattr(options, kind)) is not None:
+            waiting = write(Course(options.course), options.assignment, kind, path)
+            note = f"; answers that are yet to be graded by hand: {waiting}"
+            print(f"Grades: {path}{note * bool(waiting)}")
+    return status
+
+
+@contextmanager
+def _ended_as_stopped() -> Iterator[None]:
+    """Let SIGTERM stop this as Ctrl-C does, so that no folder is left behind."""
+    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _options(given: argparse.Namespace) -> Options:

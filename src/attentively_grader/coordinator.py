@@ -100,23 +100,40 @@ class Coordinator:
         if self.agenda.options.force:
             return False
         try:
-            if self._mark(submission).read_text(encoding="utf-8") != task.mark:
-                return False
+            kept = self._mark(submission).read_text(encoding="utf-8")
         except OSError:
+            return False
+        if not kept.startswith(task.mark):
             return False
         where = (submission.student, submission.assignment)
         autograded = self.course.place("autograded", *where)
         if not all((autograded / f"{name}.ipynb").is_file() for name in task.merged):
             return False
-        known = self.recorder.scores(submission)
-        if known is None:
+        if self.recorder.scores(submission) is None:
             return False
+        try:
+            self._reckon_lateness(task, kept)
+        except CourseError as error:
+            self._fail(submission, str(error))
+            return True
         feedback = self.course.place("feedback", *where)
         if not all((feedback / f"{name}.html").is_file() for name in task.merged):
             self.pages.ask(submission)
-        self._tell(submission, f"graded before, {known}")
+        self._tell(submission, f"graded before, {self.recorder.scores(submission)}")
         self.graded.append(submission)
         return True
+
+    def _reckon_lateness(self, task: Task, kept: str) -> None:
+        """Take off anew what coming late costs, where a date or the configuration is another.
+
+        `kept` is what was remembered when that was last done.
+        """
+        submission = task.submission
+        mark = task.mark + self.recorder.lateness(submission)
+        if mark != kept:
+            self.recorder.take_off(submission, task.merged)
+            results.write_whole(self._mark(submission), mark)
+            self.pages.ask(submission)
 
     # Recording
 
@@ -137,7 +154,8 @@ class Coordinator:
         submission = task.submission
         done = {name: (task.merged[name], task.outcomes[name]) for name in task.merged}
         self.recorder.record(submission, done)
-        results.write_whole(self._mark(submission), task.mark)
+        mark = task.mark + self.recorder.lateness(submission)
+        results.write_whole(self._mark(submission), mark)
         self.unrecorded.pop(submission, None)
         self.graded.append(submission)
         self.pages.ask(submission)

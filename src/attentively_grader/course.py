@@ -5,6 +5,7 @@ import glob
 import logging
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from attentively_grader import notebooks
 CONFIG = "nbgrader_config.py"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """What an assignment or a student may be called; the name becomes a folder and a pattern."""
+Parts = Mapping[tuple[str, str], str]
+"""How each part is called, by its notebook and its name there."""
 
 
 class CourseError(Exception):
@@ -50,6 +53,12 @@ def load_config(root: Path) -> Config:
     """Read the course's nbgrader_config.py, as nbgrader itself does."""
     if not (root / CONFIG).is_file():
         raise CourseError(f"{root} is not a course: it has no {CONFIG}")
+    path = str(root.resolve())
+    if glob.escape(path) != path:
+        raise CourseError(
+            f"{path}: nbgrader finds no notebooks where a folder's name has *, ? or [ in it, "
+            "since it reads these as patterns; rename the folder"
+        )
     return PyFileConfigLoader(CONFIG, path=str(root)).load_config()
 
 
@@ -181,6 +190,19 @@ class Course:
         name = getattr(self.directory, f"{step}_directory")
         return Path(self.directory.format_path(name, student, assignment))
 
+    def named(self, setting: str) -> dict[str, Path]:
+        """Return the folders that ``c.Grading`` names for a purpose, by what they are called there.
+
+        Raises `CourseError` for one that is not there: nobody would see that it has no effect.
+        """
+        folders = {name: self.root / name for name in self.config.Grading.get(setting, [])}
+        for name, folder in folders.items():
+            if not folder.is_dir():
+                raise CourseError(
+                    f"{CONFIG}: c.Grading.{setting} names {name!r}, and {folder} is no folder"
+                )
+        return folders
+
     @cached_property
     def kept(self) -> Path:
         """The folder for what the grader itself remembers; nbgrader does not look into it."""
@@ -243,14 +265,22 @@ class Course:
             if match is not None:
                 yield Submission(match["student"], assignment, Path(path))
 
-    def parts(self, assignment: str) -> list[str]:
-        """Return the names of the cells that earn points, in the order of the notebooks."""
-        return [
-            cell.metadata.nbgrader.grade_id
+    def parts(self, assignment: str) -> Parts:
+        """Return the cells that earn points, in the order of the notebooks, and their names.
+
+        The same name in a second notebook is another part; both then begin with the notebook's.
+        """
+        found = [
+            (path.stem, cell.metadata.nbgrader.grade_id)
             for path in sorted((self.folder("source") / assignment).glob("*.ipynb"))
             for cell in notebooks.read(path).cells
             if has_points(cell.metadata)
         ]
+        often = Counter(name for _, name in found)
+        return {
+            (notebook, name): f"{notebook}/{name}" if often[name] > 1 else name
+            for notebook, name in found
+        }
 
     def scores(self, assignment: str) -> dict[str, Scores]:
         """Return every student's scores in the gradebook."""
@@ -271,17 +301,15 @@ def has_points(metadata: Mapping[str, object]) -> bool:
 
 
 def scores_in(
-    gradebook: Gradebook, assignment: str, order: Sequence[str], student: str | None = None
+    gradebook: Gradebook, assignment: str, parts: Parts, student: str | None = None
 ) -> dict[str, Scores]:
-    """Return the scores of all submissions or of one student's, by one question to the database.
-
-    `order` has the names of the parts.
-    """
+    """Return the scores of all submissions or of one student's, by one question to the database."""
     asked = (
         gradebook.db.query(
             api.Student.id,
             api.SubmittedNotebook.id,
             api.SubmittedNotebook.late_submission_penalty,
+            api.Notebook.name,
             api.BaseCell.name,
             api.Grade.score,
             api.Grade.max_score,
@@ -294,6 +322,7 @@ def scores_in(
             api.SubmittedNotebook,
             api.SubmittedNotebook.assignment_id == api.SubmittedAssignment.id,
         )
+        .outerjoin(api.Notebook, api.SubmittedNotebook.notebook_id == api.Notebook.id)
         .outerjoin(api.Grade, api.Grade.notebook_id == api.SubmittedNotebook.id)
         .outerjoin(api.BaseCell, api.Grade.cell_id == api.BaseCell.id)
         .filter(api.Assignment.name == assignment)
@@ -302,13 +331,13 @@ def scores_in(
         asked = asked.filter(api.Student.id == student)
     grades: dict[str, dict[str, tuple[float, float, bool]]] = {}
     penalties: dict[str, dict[str, float]] = {}
-    for name, notebook, penalty, part, score, most, waits in asked:
+    for name, submitted, penalty, notebook, part, score, most, waits in asked:
         of_one = grades.setdefault(name, {})
-        penalties.setdefault(name, {})[notebook] = float(penalty or 0)
-        if part is not None:
-            of_one[part] = float(score or 0), float(most or 0), bool(waits)
+        penalties.setdefault(name, {})[submitted] = float(penalty or 0)
+        if (notebook, part) in parts:
+            of_one[parts[notebook, part]] = float(score or 0), float(most or 0), bool(waits)
     return {
-        name: _ordered(grades[name], order, sum(penalties[name].values()))
+        name: _ordered(grades[name], [*parts.values()], sum(penalties[name].values()))
         for name in sorted(grades)
     }
 

@@ -5,17 +5,20 @@ Which cell runs where:
 - A cell that the student wrote runs in the student's process.
 - An instructor's cell without points runs there too, and what it shows is taken from there. If it
   binds a name that a graded cell uses, by itself or through another such cell, it also runs here,
-  where its own output counts for nothing.
-- An instructor's graded cell runs here. Names that a student's cell has bound are there for it as
-  proxies; names that the instructor's cells have bound are real. It earns its points if it ends
-  without an error and the student's process is still there; a number as its last expression is
-  what it earns.
+  where its own output counts for nothing: as the instructor wrote it, even if the student has
+  changed it over there, or taken it out.
+- An instructor's graded cell runs here. What an instructor's cell has bound is real in it, and so
+  is what is Python's own. All other names are the student's, and proxies; so is a name that a model
+  solution binds, from the student's answer to it on until an instructor's cell binds it again. The
+  cell earns its points if it ends without an error and the student's process is still there; a
+  number as its last expression is what it earns.
 - With the tag ``beside-the-student`` a graded cell runs in the student's process, and is said to
   be weaker for it.
 
 This process is made for one notebook and ends with it: tests leave state behind.
 """
 
+import builtins
 import contextlib
 import linecache
 import math
@@ -31,6 +34,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from attentively_grader import names, remote
 from attentively_grader.graphs import Graph
+from attentively_grader.merging import OURS
 from attentively_grader.outcome import CellOutcome, End, Job, Outcome
 from attentively_grader.peer import Peer
 from attentively_grader.shell import Ran, Shell, file_of
@@ -56,8 +60,12 @@ class _Examination:
         self.packages = self._packages()
         self.needed = self._needed()
         self.shell = Shell(self.limits.output_kib * 1024, everywhere=True)
+        self.answers = {name for cell in self.cells for name in _of(cell).get("binds", ())}
+        """Names that a model solution binds: they are the student's to bind."""
+        self.ours = {*vars(builtins), *self.shell.namespace}
+        """Names that are real here: Python's own, and those that an instructor's cell bound."""
         self.students: set[str] = set()
-        """Names that a student's cell bound last."""
+        """Of `answers`, those that the student bound last."""
         self.wanted: set[str] = set()
         """Names that cells which ran here use."""
         self.ran: list[tuple[str, str]] = []
@@ -81,8 +89,7 @@ class _Examination:
         """Return the packages that the instructor's cells import, but for Python's own."""
         found: set[str] = set()
         for cell in self.cells:
-            if _is_instructors(cell):
-                found |= names.imported(python_of(_source(cell)))
+            found |= names.imported(python_of(_instructors_text(cell)))
         return frozenset(found - sys.stdlib_module_names - {"attentively_grader"})
 
     def _needed(self) -> set[str]:
@@ -90,10 +97,10 @@ class _Examination:
         wanted: set[str] = set()
         needed: set[str] = set()
         for cell in reversed(self.cells):
-            source = python_of(_source(cell))
+            source = python_of(_instructors_text(cell))
             if _is_test(cell):
                 wanted |= names.used(source)
-            elif _is_instructors(cell) and names.bound(source) & wanted:
+            elif names.bound(source) & wanted:
                 wanted |= names.used(source)
                 needed.add(cell["id"])
         return needed
@@ -174,12 +181,11 @@ class _Examination:
         if self.peer.wire.dead is not None:
             return _failed(cell, f"your code ended here: {self._why()}")
         self.ran.append((name, source))
-        bound = names.bound(python_of(source))
         if not _is_instructors(cell):
-            self.students |= bound
-        elif name in self.needed:
-            self.students -= bound
-            self._here(cell)
+            bound = names.bound(python_of(source)) & self.answers
+            self.students |= bound.union(_of(cell).get("binds", ()))
+        if name in self.needed:
+            self._here(name, _instructors_text(cell))
         outputs, failed, value = _checked(answer)
         if not _is_test(cell):
             return CellOutcome(name, outputs, failed)
@@ -187,7 +193,7 @@ class _Examination:
         return CellOutcome(name, outputs, failed, points, weaker=True)
 
     def _test(self, cell: dict[str, Any]) -> CellOutcome:
-        ran = self._here(cell)
+        ran = self._here(cell["id"], _source(cell))
         if self.peer.wire.dead is not None:
             kept = [each for each in ran.outputs if each["output_type"] != "error"]
             said = _failed(cell, f"your code ended here: {self._why()}")
@@ -198,20 +204,24 @@ class _Examination:
             points = _points(ran.value, cell)
         return CellOutcome(cell["id"], ran.outputs, failed, points)
 
-    def _here(self, cell: dict[str, Any]) -> Ran:
-        """Run an instructor's cell in this process."""
-        source = _source(cell)
-        self.wanted |= names.used(python_of(source))
-        wanted = sorted(self.students & self.wanted)
+    def _here(self, name: str, source: str) -> Ran:
+        """Run what the instructor wrote in this process."""
+        python = python_of(source)
+        bound = names.bound(python)
+        self.wanted |= names.used(python)
+        own = self.ours | (bound - self.answers)
+        wanted = sorted(self.wanted & self.students | self.wanted - own)
         found = self._ask("names", wanted) if wanted else {}
         space = self.shell.namespace
-        for name in wanted:
-            space.pop(name, None)
+        for each in wanted:
+            space.pop(each, None)
         if isinstance(found, dict):
-            space.update({name: found[name] for name in wanted if name in found})
+            space.update({each: found[each] for each in wanted if each in found})
+        self.students -= bound
+        self.ours |= bound
         seconds = self._seconds()
         with self.peer.within(seconds), _alarm(seconds + 5):
-            return self.shell.run(cell["id"], source)
+            return self.shell.run(name, source)
 
 
 def python_of(source: str) -> str:
@@ -246,8 +256,21 @@ def _source(cell: dict[str, Any]) -> str:
     return "".join(source) if isinstance(source, list) else source
 
 
+def _of(cell: dict[str, Any]) -> dict[str, Any]:
+    """Return what was noted of a cell when it was merged."""
+    found: dict[str, Any] = cell["metadata"].get(OURS, {})
+    return found
+
+
 def _is_instructors(cell: dict[str, Any]) -> bool:
-    return bool(cell["metadata"].get("attentively", {}).get("author") == "instructor")
+    return bool(_of(cell).get("author") == "instructor")
+
+
+def _instructors_text(cell: dict[str, Any]) -> str:
+    """Return what the instructor wrote there, be it changed by the student; "" if nothing."""
+    if _is_instructors(cell):
+        return _source(cell)
+    return str(_of(cell).get("original", ""))
 
 
 def _is_test(cell: dict[str, Any]) -> bool:

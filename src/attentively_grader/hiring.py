@@ -77,9 +77,7 @@ def importable(course: Course) -> list[Path]:
     They are those that the course's configuration names, as ``Grading.importable`` or as
     ``Grading.depends_on``, and those of packages that are installed from a working copy.
     """
-    settings = course.config.Grading
-    names = [*settings.get("importable", []), *settings.get("depends_on", [])]
-    folders = [course.root / name for name in names]
+    folders = [*course.named("importable").values(), *course.named("depends_on").values()]
     for packages in map(Path, site.getsitepackages()):
         for listing in sorted(packages.glob("*.pth")):
             lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -72,6 +72,8 @@ class Incoming:
         kind = self._named(module, name)
         if module.split(".")[0] not in self.peer.known_packages or not isinstance(kind, type):
             raise WireError("a record that came is of no known class")
+        if not remote.is_safe(kind):
+            raise WireError("a record that came could answer for itself")
         if issubclass(kind, tuple):
             if hasattr(kind, "_fields") and len(fields) != len(kind._fields):
                 raise WireError("a record that came is malformed")
@@ -186,6 +188,9 @@ class Incoming:
                     object.__delattr__(value, name)
                 continue
             new = scope.decode(node[0])
+            theirs = self.peer.trusted and entry.kind == "whole"
+            if theirs and callable(getattr(type(value), name, None)):
+                raise WireError("what came changes a method of what it was given")
             if entry.kind == "module" or name in sharing.MODULE_STATE:
                 sharing.check_module_state(name, new)
             ours = self.peer.trusted and entry.kind == "whole" and name.startswith("_")

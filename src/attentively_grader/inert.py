@@ -33,8 +33,11 @@ DEEPEST = 100
 ATTRIBUTES = {"align", "alt", "border", "colspan", "height", "open", "rowspan", "scope", "start"}
 ATTRIBUTES |= {"title", "width"}
 LONGEST_ATTRIBUTES = 10_000
-TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)([^<>]*)>")
-ATTRIBUTE = re.compile(r"([a-zA-Z][-\w]*)(?:\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s\"'=<>`]+))?")
+# With *+ nothing is given back: a tag that does not end is looked at once, not at every length.
+TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*+)([^<>]*+)>")
+ATTRIBUTE = re.compile(r"([a-zA-Z][-\w]*+)(?:\s*+=\s*+(\"[^\"]*+\"|'[^']*+'|[^\s\"'=<>`]++))?")
+NUMBERED = re.compile(r"&#[0-9]{1000,}+;?")
+"""A character by its number, so long that Python would not read it."""
 CLASS = re.compile(r"dataframe|highlight|rendered_html|[a-z]{1,2}[0-9a-z]?")
 """What pandas and the colouring of code use; not what looks like a part of the page."""
 STYLE = re.compile(r"(color|font-weight|font-style|text-align):\s*[#\w.%]+")
@@ -43,7 +46,7 @@ PICTURE = re.compile(r"data:image/(png|jpeg|gif|svg\+xml);base64,[A-Za-z0-9+/=\s
 ACTIVE = re.compile(
     r"</?(script|iframe|frame|frameset|object|embed|applet|form|input|button|textarea|select|svg"
     r"|math|style|link|meta|base|template|video|audio|portal|dialog|noscript|xmp|plaintext|body"
-    r"|html|head|marquee)\b|<[!?]|[\s/\"']on[a-z]{3,}\s*="
+    r"|html|head|marquee)\b|<[!?]|&#[0-9]{1000}|[\s/\"']on[a-z]{3,}\s*="
     r"|(javascript|vbscript)\s*:|data\s*:\s*(text|application)/",
     re.IGNORECASE,
 )
@@ -82,7 +85,11 @@ def clean_html(source: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return html.escape(html.unescape(text), quote=False)
+    return html.escape(_unescaped(text), quote=False)
+
+
+def _unescaped(text: str) -> str:
+    return html.unescape(NUMBERED.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 def _without_comments(source: str) -> str:
@@ -104,7 +111,7 @@ def _attributes(tag: str, given: str) -> Iterator[str]:
     seen: set[str] = set()
     for found in ATTRIBUTE.finditer(given):
         name = found[1].lower()
-        value = html.unescape((found[2] or "").strip("\"'")).strip()
+        value = _unescaped((found[2] or "").strip("\"'")).strip()
         if name not in seen and _allowed(tag, name, value):
             seen.add(name)
             yield f' {name}="{html.escape(value)}"'

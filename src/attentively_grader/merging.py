@@ -22,6 +22,7 @@ OURS = "attentively"
 ``author``     "instructor" or "student": who wrote the text that stands there
 ``original``   what the instructor wrote, in a cell without marks that the student changed
 ``absent``     true for such a cell that the student deleted; it is not recorded
+``binds``      of an answer cell: the names that the model solution binds
 """
 
 
@@ -117,7 +118,7 @@ def _same(cell: Mapping[str, Any], submitted: Cell) -> bool:
 
 def _with_text(cell: dict[str, Any], submitted: Cell) -> dict[str, Any]:
     cell["source"] = submitted.source
-    cell["metadata"][OURS] = {"author": "student"}
+    cell["metadata"].setdefault(OURS, {})["author"] = "student"
     cell.pop("attachments", None)
     if submitted.attachments and cell["cell_type"] == "markdown":
         cell["attachments"] = submitted.attachments
@@ -137,7 +138,8 @@ def _instructors(cell: Mapping[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] = copy.deepcopy(dict(cell))
     if merged["cell_type"] == "code":
         merged |= {"execution_count": None, "outputs": []}
-    merged["metadata"][OURS] = {"author": "instructor"}
+    binds = merged["metadata"].get(OURS, {}).get("binds")
+    merged["metadata"][OURS] = {"author": "instructor"} | ({"binds": binds} if binds else {})
     return merged
 
 
@@ -149,7 +151,7 @@ def _restored(cell: Mapping[str, Any]) -> dict[str, Any]:
         merged["metadata"][OURS] = {"author": "student", "original": cell["source"], "absent": True}
         merged["source"] = ""
     elif is_answer(cell):
-        merged["metadata"][OURS] = {"author": "student"}
+        merged["metadata"][OURS]["author"] = "student"
     return merged
 
 

@@ -1,6 +1,7 @@
 """Which names a cell binds, and which it uses."""
 
 import ast
+import symtable
 from collections.abc import Iterator
 
 
@@ -36,15 +37,39 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 
 def used(source: str) -> set[str]:
-    """Return every name that a cell reads, also inside its functions."""
+    """Return every name of the notebook that a cell reads, also inside its functions."""
     tree = tree_of(source)
     if tree is None:
         return set()
-    return {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
+    try:
+        return set(_read(symtable.symtable(source, "cell", "exec")))
+    except (SyntaxError, ValueError, RecursionError):  # such as await outside a function
+        return {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+        }
+
+
+def _read(table: symtable.SymbolTable) -> Iterator[str]:
+    for symbol in table.get_symbols():
+        if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _read(child)
+
+
+def answered(source: str) -> set[str]:
+    """Return the names that a model solution binds, but for what it only imports."""
+    if source.lstrip().startswith("%%"):  # a magic around the whole cell
+        source = source.lstrip().partition("\n")[2]
+    lines = [line for line in source.splitlines() if not line.startswith(("%", "!"))]
+    tree = tree_of("\n".join(lines))
+    found: set[str] = set()
+    for node in tree.body if tree else ():
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            found |= set(_bound(node))
+    return found
 
 
 def imported(source: str) -> set[str]:

@@ -118,6 +118,7 @@ def _serve(root: Path, line: Connection, other_end: Connection | None) -> None:
     if other_end is not None:
         other_end.close()  # or it would never be seen that the grading has ended
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 

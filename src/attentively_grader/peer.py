@@ -69,7 +69,11 @@ class Peer:
                 break
             self._serve(answer, decoder)
         if "error" in answer:
-            raise self._revived(answer["error"])
+            error = self._revived(answer["error"])
+            ends = isinstance(error, StopIteration | StopAsyncIteration)
+            if self.trusted and ends and arguments[1:2] not in (("__next__",), ("__anext__",)):
+                raise RuntimeError(f"{type(error).__name__} was raised") from error
+            raise error
         try:
             return decoder.decode(answer["value"])
         except (KeyError, WireError):

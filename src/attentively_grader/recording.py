@@ -6,11 +6,13 @@ what it does for each cell anew (connect to the database, write to the disk) is 
 submission, which therefore is recorded wholly or not at all.
 """
 
+import hashlib
+import json
 import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,15 +22,22 @@ from nbconvert.writers.files import FilesWriter
 from nbgrader import api
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import BaseConverter, NbGraderException
-from nbgrader.preprocessors import CheckCellMetadata, Execute, SaveAutoGrades
+from nbgrader.preprocessors import (
+    AssignLatePenalties,
+    CheckCellMetadata,
+    Execute,
+    SaveAutoGrades,
+)
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 from traitlets.utils.importstring import import_item
 
 from attentively_grader import inert, merging
 from attentively_grader.course import (
+    CONFIG,
     Course,
     CourseError,
     LockedError,
+    Parts,
     Scores,
     Submission,
     converting,
@@ -109,6 +118,15 @@ class _Recording(Autograde):
         self._done = done
         self.init_notebooks()
         self.convert_notebooks()
+
+    def take_off(self, submission: Submission, names: Iterable[str]) -> None:
+        """Reckon what coming late costs, and nothing else."""
+        where = {"student": submission.student, "assignment": submission.assignment}
+        for step in self.exporter._preprocessors:
+            if isinstance(step, AssignLatePenalties):
+                for name in names:
+                    known = {**where, "notebook": name, "db_url": self.coursedir.db_url}
+                    step(nbformat.v4.new_notebook(), {"nbgrader": known})
 
     def convert_single_notebook(self, notebook_filename: str) -> None:
         resources = self.init_single_notebook_resources(notebook_filename)
@@ -219,7 +237,7 @@ class Recorder:
 
     def __init__(self, course: Course) -> None:
         self.course = course
-        self._orders: dict[str, list[str]] = {}
+        self._parts: dict[str, Parts] = {}
         with _clear_errors():
             self.gradebook = SharedGradebook(course.directory.db_url, course.directory.course_id)
         self._converter = _Recording(coursedir=course.directory, config=course.config)
@@ -230,12 +248,31 @@ class Recorder:
 
         Raises `CourseError`; the gradebook then is as it was.
         """
+        self._write(lambda: self._converter.record(submission, done))
+
+    def take_off(self, submission: Submission, names: Iterable[str]) -> None:
+        """Have what coming late costs reckoned anew; the points stay as they are.
+
+        `names` are the notebooks that were handed in. Raises `CourseError` as `record` does.
+        """
+
+        def reckon() -> None:
+            try:
+                self._converter.take_off(submission, names)
+            except Exception as error:  # whatever a plugin does, the others go on
+                raise_if_locked(error)
+                raise CourseError(f"what coming late costs is not known: {error}") from None
+
+        self._write(reckon)
+
+    def _write(self, step: Callable[[], None]) -> None:
+        """Let nbgrader write to the gradebook; all of it is written, or nothing."""
         for attempt in range(1, TRIES + 1):
             try:
                 with _clear_errors(), converting(self._converter) as messages:
                     try:
                         with self.gradebook.in_use(), in_folder(self._converter):
-                            self._converter.record(submission, done)
+                            step()
                     except (NbGraderException, SystemExit) as error:
                         raise_if_locked(error)
                         raise CourseError(reason(messages, error)) from None
@@ -245,19 +282,34 @@ class Recorder:
                     raise
                 time.sleep(attempt)
 
+    def lateness(self, submission: Submission) -> str:
+        """Return what the cost of coming late follows from, on a line; nothing for one in time."""
+        with _clear_errors():
+            try:
+                name, student = submission.assignment, submission.student
+                found = self.gradebook.find_submission(name, student)
+                # An extension of no date cannot be reckoned.
+                seconds = found.total_seconds_late if found.assignment.duedate else 0
+            finally:
+                self.gradebook.db.remove()
+            if not seconds:
+                return ""
+            config = hashlib.sha256((self.course.root / CONFIG).read_bytes()).hexdigest()
+        return json.dumps({"seconds late": seconds, "config": config}) + "\n"
+
     def scores(self, submission: Submission) -> Scores | None:
         """Return the scores of a submission; None if the gradebook does not know it."""
         with _clear_errors():
             name, student = submission.assignment, submission.student
             try:
-                return scores_in(self.gradebook, name, self._order(name), student).get(student)
+                return scores_in(self.gradebook, name, self._parts_of(name), student).get(student)
             finally:
                 self.gradebook.db.remove()
 
-    def _order(self, assignment: str) -> list[str]:
-        if assignment not in self._orders:
-            self._orders[assignment] = self.course.parts(assignment)
-        return self._orders[assignment]
+    def _parts_of(self, assignment: str) -> Parts:
+        if assignment not in self._parts:
+            self._parts[assignment] = self.course.parts(assignment)
+        return self._parts[assignment]
 
     def close(self) -> None:
         """Close the gradebook."""

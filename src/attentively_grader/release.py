@@ -31,6 +31,8 @@ from attentively_grader.course import (
     raise_if_locked,
     reason,
 )
+from attentively_grader.merging import OURS
+from attentively_grader.names import answered
 
 REGION = re.compile(r"^\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")
 
@@ -85,7 +87,8 @@ def generate(
 
     What it writes goes to the course's release directory, or `elsewhere`. Without `gradebook`
     none is made, which is quicker. `keep` is called with the name and the content of each
-    notebook as the gradebook knows it: without solutions, with all tests.
+    notebook as the gradebook knows it: without solutions, with all tests. Of each answer cell its
+    metadata tell which names the model solution binds.
     """
     config = load_config(root)
     if not gradebook:
@@ -112,7 +115,16 @@ def generate(
 def _with_a_look(
     preprocessors: Sequence[Any], keep: Callable[[str, NotebookNode], None]
 ) -> list[Any]:
-    """Return nbgrader's steps with one that shows the notebook before hidden tests go."""
+    """Return nbgrader's steps with one that shows the notebook before hidden tests go.
+
+    Another, before all, notes what the model solutions bind.
+    """
+
+    def note(notebook: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        for cell in notebook.cells:
+            if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
+                cell.metadata[OURS] = {"binds": sorted(answered(cell.source))}
+        return notebook, resources
 
     def look(notebook: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         keep(resources["nbgrader"]["notebook"], deepcopy(notebook))
@@ -120,7 +132,7 @@ def _with_a_look(
 
     steps = list(preprocessors)
     place = steps.index(ClearHiddenTests) if ClearHiddenTests in steps else len(steps)
-    return [*steps[:place], look, *steps[place:]]
+    return [note, *steps[:place], look, *steps[place:]]
 
 
 def tidy_released(assignment: str, **_: object) -> None:

@@ -3,8 +3,13 @@
 A proxy can be called, asked for its attributes and items, and iterated over; what comes back is
 plain data or further proxies. A proxy equals nothing but itself, whatever its own `__eq__` would
 say, and no number can be made of it: so an object that claims to equal everything equals nothing.
+Only an object that the test itself has built, and what its operators return, answers to arithmetic
+and order beside plain data: a test of such a class asks for it.
 """
 
+import builtins
+import dis
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +28,17 @@ _OPERATORS = (
     "__truediv__", "__floordiv__", "__mod__", "__pow__", "__neg__", "__abs__", "__and__", "__or__",
     "__xor__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",
 )  # fmt: skip
-_OWN = ("_peer", "_described")
+_PROTOCOLS = frozenset(
+    {
+        "__torch_function__", "__torch_dispatch__", "__array__", "__array_function__",
+        "__array_ufunc__", "__array_interface__", "__array_struct__", "__bool__", "__float__",
+        "__int__", "__index__", "__complex__", "__round__", "__getattribute__",
+    }
+)  # fmt: skip
+"""What lets an object answer for itself where numbers are expected."""
+_OF_GENERATORS = (*_SPECIAL, "send", "throw", "close")
+_GENERATORS = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+_BUILT = "_built_by_the_test"
 
 
 def describe_function(value: Any) -> dict[str, Node]:
@@ -88,8 +103,7 @@ class RemoteType(type):
         return [*found[:-1], *(each for each in known if each not in found), object]
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        cls._constructed = True
-        return cls._peer.ask("call", cls, args, kwargs)
+        return _built(cls._peer.ask("call", cls, args, kwargs))
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") or "_peer" not in vars(cls):
@@ -120,6 +134,17 @@ class RemoteObject(metaclass=RemoteType):
         return f"<an object of the class {type(self).__name__}>"
 
 
+def _built(value: Any) -> Any:
+    """Remember that the test has made an object; return it."""
+    if isinstance(type(value), RemoteType):
+        object.__setattr__(value, _BUILT, True)
+    return value
+
+
+def _is_built(value: Any) -> bool:
+    return bool(vars(value).get(_BUILT))
+
+
 def special(name: str) -> Callable[..., Any]:
     """Return a special method that asks the other end."""
 
@@ -129,26 +154,65 @@ def special(name: str) -> Callable[..., Any]:
 
     def operator(self: Any, *args: Any, **_: Any) -> Any:
         others = [each for each in args if not isinstance(type(each), RemoteType)]
-        if others and (name == "__eq__" or not vars(type(self)).get("_constructed")):
+        if others and (name == "__eq__" or not _is_built(self)):
             return NotImplemented
-        return type(self)._peer.ask("method", self, name, args, {})
+        found = type(self)._peer.ask("method", self, name, args, {})
+        return _built(found) if _is_built(self) else found
+
+    def leave(self: Any, *args: Any) -> bool:
+        without_place = (*args[:2], None)  # a traceback leads to the tests
+        found = type(self)._peer.ask("method", self, name, without_place, {})
+        return bool(found) and _is_raised_by_test(*args)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return type(self)._peer.ask("method", self, name, args, kwargs)
 
     def contains(self: Any, *args: Any, **_: Any) -> Any:
-        if vars(type(self)).get("_constructed"):
+        if _is_built(self):
             return method(self, *args)
         return any(each is args[0] or each == args[0] for each in self)
 
     if name == "__contains__":
         return contains
+    if name == "__exit__":
+        return leave
     if name in ("__repr__", "__str__"):
         method = text
     elif name in _OPERATORS:
         method = operator
     method.__name__ = name
     return method
+
+
+def _is_raised_by_test(kind: Any = None, error: Any = None, place: Any = None) -> bool:
+    """Tell whether a test says `raise`, to see if the student's context manager takes it.
+
+    Any other error ends the test, whatever the manager answers: a failed assertion above all.
+    """
+    if place is None or place.tb_next is not None or kind not in vars(builtins).values():
+        return False
+    raises = place.tb_frame.f_code.co_code[place.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    return raises and not issubclass(kind, AssertionError)
+
+
+def is_safe(kind: type) -> bool:
+    """Tell whether a class that both ends know runs nothing of its own when it is compared.
+
+    What a proxy inherits from it runs here, on what the student's code answers.
+    """
+    pythons_own = {"builtins", "typing", "abc", "enum"}
+    return all(
+        _PROTOCOLS.isdisjoint(vars(each))
+        for each in kind.__mro__
+        if each.__module__ not in pythons_own
+    )
+
+
+def asking(kinds: list[type]) -> dict[str, Any]:
+    """Return special methods in the place of those that a proxy would inherit from `kinds`."""
+    found = {name for each in kinds for name in vars(each) if name in (*_SPECIAL, *_OPERATORS)}
+    unequal = {"__ne__": object.__ne__} if any("__ne__" in vars(each) for each in kinds) else {}
+    return {name: special(name) for name in found} | unequal
 
 
 def class_namespace(peer: "Peer", described: dict[str, Any]) -> dict[str, Any]:
@@ -215,6 +279,8 @@ def guarded(peer: "Peer", operation: Callable[..., Any]) -> Callable[..., Any]:
             if not (public or (operation is method and attribute in _SPECIAL)):
                 raise AttributeError(f"{attribute!r:.80}")
             if callable(target) and hasattr(target, "__code__"):
+                raise AttributeError(f"{attribute!r:.80}")
+            if isinstance(target, _GENERATORS) and attribute not in _OF_GENERATORS:
                 raise AttributeError(f"{attribute!r:.80}")
         return operation(target, *arguments)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from attentively_grader.remote import RemoteObject, RemoteType, class_namespace
+from attentively_grader.remote import RemoteObject, RemoteType, asking, class_namespace, is_safe
 from attentively_grader.wire import WireError
 
 if TYPE_CHECKING:
@@ -86,12 +86,16 @@ def proxy_class(
 ) -> type:
     """Return a class that stands for one of the other end."""
     kinds = known(described["known"])
-    namespace = class_namespace(peer, described)
+    parents = [each for each in kinds if _fits(each)]
+    inherited_methods = asking([each for each in parents if not issubclass(each, nn.Module)])
+    namespace = inherited_methods | class_namespace(peer, described)
+    if "__eq__" in namespace:
+        namespace["__hash__"] = object.__hash__
     is_module = nn.Module in kinds
     if is_module:
         for name in ("__call__", "__str__", "__repr__"):
             namespace.pop(name, None)
-    namespace["_known"] = [each for each in kinds if _fits(each)]
+    namespace["_known"] = parents
     inherited = {name for each in namespace["_known"] for name in vars(each)}
     for name in described["methods"]:
         if name in inherited and not name.startswith("_") and not hasattr(nn.Module, name):
@@ -106,10 +110,11 @@ def proxy_class(
 
 
 def _fits(kind: type) -> bool:
-    """Tell whether a class can stand among the parents of a proxy: one that is pure Python."""
-    return kind.__module__ != "builtins" and not issubclass(
+    """Tell whether a class can stand among the parents of a proxy: pure Python, and harmless."""
+    is_python = kind.__module__ != "builtins" and not issubclass(
         kind, Tensor | tuple | dict | list | str
     )
+    return is_python and is_safe(kind)
 
 
 _claimed: dict[tuple[int, type], type] = {}

@@ -7,7 +7,7 @@ from typing import Protocol
 from attentively_grader.course import Course, Submission
 from attentively_grader.report import page
 from attentively_grader.results import write_whole
-from attentively_grader.similarity import alike
+from attentively_grader.similarity import LONGEST, alike
 
 FOLDER = "reports"
 
@@ -40,11 +40,18 @@ def write_reports(course: Course, run: Run) -> Iterator[Path]:
         by_hand = {
             student: "has answers to grade by hand" for student in known if known[student].by_hand
         }
-        needs = needing(run, assignment, by_hand)
+        needs = [*needing(run, assignment, by_hand), *_long(answers)]
         groups = alike(answers, run.given.get(assignment, ""))
         path = course.root / FOLDER / f"{assignment}.html"
         write_whole(path, page(assignment, scores, needs, groups))
         yield path
+
+
+def _long(answers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for student, code in answers.items():
+        if len(code) > LONGEST:
+            said = f"the first {LONGEST:,} are compared with others"
+            yield student, f"wrote {len(code):,} characters of code; {said}"
 
 
 def needing(run: Run, assignment: str, manual: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -20,10 +20,13 @@ WINDOW = 8
 """Neighbouring runs of which one is kept: a common stretch of RUN + WINDOW - 1 tokens is found."""
 COMMON_SHARE, COMMON = 0.25, 20
 """A run that more than this share of the class has, or more than so many, is common."""
+LONGEST = 100_000
+"""Characters of an answer that are compared; what comes after them is not."""
 FEWEST = 12
 """Runs below which an answer is too short to tell."""
 TOKEN = re.compile(
-    r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'"
+    # A string that is not closed ends with its line; with *+ it is looked at once.
+    r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*+\"?|'(?:\\.|[^'\\\n])*+'?"
     r"|#[^\n]*|[^\W\d]\w*|\d[\w.]*|[^\s\w]",
     re.S,
 )
@@ -61,8 +64,9 @@ def fingerprints(code: str) -> set[int]:
         )
         for i in range(len(found) - RUN + 1)
     ]
-    windows = [runs[i : i + WINDOW] for i in range(max(1, len(runs) - WINDOW + 1))]
-    return {min(window) for window in windows if window}
+    if not runs:
+        return set()
+    return {min(runs[i : i + WINDOW]) for i in range(max(1, len(runs) - WINDOW + 1))}
 
 
 def alike(answers: Mapping[str, str], given: str = "", least: float = 0.8) -> list[Alike]:
@@ -73,7 +77,8 @@ def alike(answers: Mapping[str, str], given: str = "", least: float = 0.8) -> li
     """
     if not 0 < least <= 1:
         raise ValueError(f"least={least} must be above 0 and at most 1")
-    own = {student: fingerprints(code) - fingerprints(given) for student, code in answers.items()}
+    theirs = fingerprints(given)
+    own = {student: fingerprints(code[:LONGEST]) - theirs for student, code in answers.items()}
     owners: dict[int, list[str]] = {}
     for student, runs in sorted(own.items()):
         for run in runs:

@@ -22,6 +22,8 @@ from attentively_grader.course import CourseError, Submission, check_name
 
 TIMESTAMP = "timestamp.txt"
 """When it was handed in, as nbgrader's exchange and `attentively submit` write it."""
+LONGEST_DATE = 100
+"""Characters; a date's reader takes very long for what is much longer."""
 MOST_FILES = 2_000
 LARGEST_FILE = 64 * 2**20
 LARGEST_SUBMISSION = 256 * 2**20
@@ -196,6 +198,8 @@ def _check_timestamp(files: Mapping[str, Path]) -> None:
         return
     text = read_file(files[TIMESTAMP], TIMESTAMP).decode("utf-8", "replace").strip()
     try:
+        if len(text) > LONGEST_DATE:
+            raise ValueError("this is no date")
         if text:
             parse_utc(text)
     except Exception:  # whatever a date's reader makes of it

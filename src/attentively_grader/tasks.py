@@ -53,7 +53,7 @@ class Task:
 
     @property
     def mark(self) -> str:
-        """What is remembered of a submission when it is recorded."""
+        """What is remembered of a submission when it is recorded, on one line."""
         return json.dumps({"content": self.handed_in.content, "results": self.keys}) + "\n"
 
     def stage(self, folder: Path) -> None:
@@ -133,8 +133,8 @@ class Agenda:
     def _environment(self) -> dict[str, str]:
         """Return what the results depend on besides the submission: packages, folders."""
         found = results.environment()
-        for name in self.course.config.Grading.get("depends_on", []):
-            found[f"folder {name}"] = results.fingerprint(self.course.root / name)
+        for name, folder in self.course.named("depends_on").items():
+            found[f"folder {name}"] = results.fingerprint(folder)
         return found
 
     def run(

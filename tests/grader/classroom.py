@@ -65,6 +65,7 @@ class Classroom:
     def __init__(self, root, notebook=None, name="small"):
         self.root, self.name = root, name
         shutil.copy(ROOT / "nbgrader_config.py", root)
+        (root / "src").mkdir(exist_ok=True)  # which is named there
         write(notebook or small_notebook(), root / "solutions" / name / f"{name}.ipynb")
         path = root / "released.ipynb"
         path.write_bytes(release(root, name)[f"{name}.ipynb"])

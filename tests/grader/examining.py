@@ -7,6 +7,7 @@ import socket
 import traceback
 
 from attentively_grader.examiner import examine
+from attentively_grader.names import answered
 from attentively_grader.outcome import Job, Limits
 from attentively_grader.student import serve
 
@@ -83,7 +84,8 @@ def merged(notebook, students=None):
         cell = dict(cell, metadata=dict(cell.metadata))
         flags = cell["metadata"].get("nbgrader", {})
         author = "student" if flags.get("solution") else "instructor"
-        cell["metadata"]["attentively"] = {"author": author}
+        binds = sorted(answered(cell["source"])) if author == "student" else []
+        cell["metadata"]["attentively"] = {"author": author, "binds": binds}
         if students is not None and author == "student":
             cell["source"] = students.get(cell["id"], cell["source"])
         cells.append(cell)

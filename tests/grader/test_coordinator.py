@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -13,10 +14,12 @@ from dataclasses import replace
 
 import nbformat
 import pytest
-from grader.classroom import Classroom, Stub, cell
+from grader.classroom import RIGHT_1, Classroom, Stub, cell
+from nbformat.v4 import new_notebook
+from notebook_tools import ROOT, small_notebook, small_part, write
 
 from attentively_grader import __main__ as command
-from attentively_grader import coordinator, recording, results, tasks
+from attentively_grader import coordinator, gradesheets, notebooks, recording, results, tasks
 from attentively_grader.__main__ import main
 from attentively_grader.coordinator import grade
 from attentively_grader.course import Course, CourseError
@@ -195,6 +198,38 @@ def test_neighbours_change_nothing(graded, tmp_path):
     assert alone.page("innocent") == graded.page("innocent")
 
 
+def test_parts_of_one_name_in_two_notebooks_are_two_parts(tmp_path, capsys):
+    room = Classroom(tmp_path)
+    first = room.answered()
+    further = new_notebook(
+        cells=small_part(1, 7, "return 1", "assert part_1()", "")
+        + small_part(3, 5, "return 1", "assert part_3()", ""),
+        metadata=notebooks.KERNEL,
+    )
+    path = write(further, tmp_path / "solutions" / "small" / "further.ipynb")
+    room.hand_in("anna", first)
+    room.hand_in("anna", json.loads(path.read_text()), name="further.ipynb")
+    room.hand_in("bert", first)
+    sheet = tmp_path / "sheet.csv"
+    assert room.grade() == 0
+    printed = capsys.readouterr().out
+    assert "small, anna: 112 of 112" in printed
+    assert "small, bert: 100 of 112" in printed
+    rows = [line.split() for line in printed.splitlines()]
+    parts = ["further/check-1", "check-3", "small/check-1", "check-2"]
+    assert ["small", *parts, "total"] in rows
+    assert ["anna", "7", "5", "60", "40", "112"] in rows
+    assert ["bert", "0", "0", "60", "40", "100"] in rows
+    assert "hardest: further/check-1, 50%" in printed
+    report = (tmp_path / "reports" / "small.html").read_text(encoding="utf-8")
+    assert "mean 106.0 of 112" in report
+    assert "small/check-1: 100% of 60 on average" in report
+    gradesheets.write(Course(tmp_path), "small", "canvas", sheet)
+    assert [line.split(",")[-1] for line in sheet.read_text().splitlines()[1:]] == [
+        *("112", "112", "100")
+    ]
+
+
 def test_a_changed_answer_is_graded_anew(tmp_path):
     room = Classroom(tmp_path)
     room.hand_in("anna", room.answered(first="def part_1():\n    return 1"))
@@ -210,7 +245,6 @@ def test_a_changed_answer_is_graded_anew(tmp_path):
 def test_a_mended_test_and_a_mended_package_grade_all_anew(tmp_path):
     room = Classroom(tmp_path)
     room.hand_in("anna")
-    (tmp_path / "src").mkdir()
     (tmp_path / "src" / "checks.py").write_text("LIMIT = 1\n")
     room.grade()
     (tmp_path / "src" / "__pycache__").mkdir()
@@ -225,6 +259,17 @@ def test_a_mended_test_and_a_mended_package_grade_all_anew(tmp_path):
     source.write_text(source.read_text().replace("not forty-one", "not quite"))
     room.grade(stub=stub)
     assert len(stub.ran) == 2
+
+
+def test_code_that_is_too_long_to_compare_is_said(tmp_path):
+    room = Classroom(tmp_path)
+    room.hand_in("anna", room.answered(first=RIGHT_1 + "\n# mine" * 20_000))
+    room.hand_in("bert")
+    assert room.grade() == 0
+    report = (tmp_path / "reports" / "small.html").read_text(encoding="utf-8")
+    assert "<strong>anna</strong>: wrote 140,0" in report
+    assert "characters of code; the first 100,000 are compared with others" in report
+    assert "<strong>bert</strong>" not in report
 
 
 # Case 43: the run is ended
@@ -258,6 +303,45 @@ def test_a_run_that_is_stopped_goes_on(tmp_path, capsys, monkeypatch):
     assert stub.ran == ["small, c: small", "small, d: small"]
     assert all(room.points(student) == [60, 40] for student in "abcd")
     assert all("100.0 / 100.0" in room.page(student) for student in "abcd")
+
+
+WAITING = """
+import contextlib, sys, time
+from pathlib import Path
+from attentively_grader import __main__ as command
+
+class Waiting:
+    def run(self, jobs):
+        print("running", next(iter(jobs)).files.is_dir(), flush=True)
+        time.sleep(60)
+
+command.hiring = lambda *_: lambda *_: contextlib.nullcontext(Waiting())
+sys.exit(command.main(["--course", sys.argv[1], *sys.argv[2:]]))
+"""
+
+
+@pytest.mark.parametrize("shard", [[], ["--shard", "1/1"]])
+def test_a_run_that_is_ended_leaves_nothing_behind(tmp_path, shard):
+    """As `kill` and a machine that shuts down end it."""
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    run = subprocess.Popen(
+        [sys.executable, "-c", WAITING, str(tmp_path), *shard],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(scratch)},
+        start_new_session=True,
+    )
+    assert run.stdout.readline() == "running True\n"
+    assert list(scratch.glob("grading-*"))
+    os.killpg(run.pid, signal.SIGTERM)  # the process that renders pages too
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert said == "\nstopped; what was run is kept: the same command goes on\n"
+    assert list(scratch.iterdir()) == []
 
 
 def test_a_run_that_is_killed_at_any_moment_goes_on(tmp_path):
@@ -388,6 +472,28 @@ def test_what_is_not_there_is_said(graded, capsys, arguments, words):
     course = [] if "--course" in arguments else ["--course", str(graded.root)]
     assert main([*arguments, *course]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_course_where_nbgrader_finds_nothing_is_refused(tmp_path, capsys):
+    root = tmp_path / "CS [2026]"
+    root.mkdir()
+    shutil.copy(ROOT / "nbgrader_config.py", root)
+    write(small_notebook(), root / "solutions" / "small" / "small.ipynb")
+    assert main(["--course", str(root)]) == 2
+    said = capsys.readouterr().err
+    assert f"error: {root}: nbgrader finds no notebooks where a folder's name has *, ? or [" in said
+
+
+@pytest.mark.parametrize("setting", ["depends_on", "importable"])
+def test_a_folder_that_is_not_there_is_said(tmp_path, capsys, setting):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    with open(tmp_path / "nbgrader_config.py", "a") as file:
+        file.write(f'\nc.Grading.{setting} = ["src", "scr"]\n')
+    assert main(["--course", str(tmp_path), "--unsafe-no-sandbox"]) == 2
+    expected = f"error: nbgrader_config.py: c.Grading.{setting} names 'scr', and {tmp_path}/scr is"
+    assert expected in capsys.readouterr().err
+    assert room.points("anna") is None
 
 
 def test_too_little_memory_is_refused(graded, capsys):

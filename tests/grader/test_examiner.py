@@ -191,6 +191,43 @@ def test_a_test_sees_the_instructors_value_and_not_the_students():
     assert failed(outcome) == ["test-5"]
 
 
+RIGHT = """def double(x):
+    return 2 * x"""
+IMPORTS = {
+    "import": f"import torch\n{RIGHT}",
+    "import of another": f"import numpy as torch, torch as t\n{RIGHT}",
+    "timed": f"%%time\n{RIGHT}",
+    "global": "def make():\n    global double\n    def double(x):\n        return 2 * x\nmake()",
+    "exec": f"exec({RIGHT!r})",
+    "star": f"import sys, types\nm = types.ModuleType('mine')\nexec({RIGHT!r}, vars(m))\n"
+    "sys.modules['mine'] = m\nfrom mine import *",
+}
+
+
+@pytest.mark.parametrize("way", IMPORTS)
+def test_a_right_answer_passes_whatever_else_its_cell_binds_and_however(way):
+    cells = notebook(
+        ("given", "import torch"),
+        ("student", IMPORTS[way]),
+        ("test", "y = double(torch.ones(2))\nassert isinstance(y, torch.Tensor) and y.sum() == 4"),
+    )
+    cells["cells"][1]["metadata"]["attentively"]["binds"] = ["double"]
+    assert failed(examined(cells)) == []
+    del cells["cells"][1]["metadata"]["attentively"]["binds"]  # the source has no solution
+    assert failed(examined(cells)) == []
+
+
+@pytest.mark.parametrize("text", ["import numpy as np\nimport torch", "", "torch = None"])
+def test_a_test_rests_on_what_the_instructor_wrote_even_where_it_was_changed(text):
+    cells = notebook(
+        ("student", text),
+        ("student", f"import torch\n{RIGHT}"),
+        ("test", "assert torch.equal(double(torch.ones(2)), torch.full((2,), 2.0))"),
+    )
+    cells["cells"][0]["metadata"]["attentively"]["original"] = "import torch"
+    assert failed(examined(cells)) == []
+
+
 def test_the_process_may_die_several_times():
     """What stood before is run again in a new one, but for the cell that died."""
     die = "import os\nos._exit(3)"

@@ -1,10 +1,13 @@
 """Answers that try to be taken for right: each earns nothing, and the rest is graded."""
 
 import pytest
+import torch.fx
 from grader.examining import examined, merged
 from nbformat.v4 import new_code_cell, new_notebook
 from notebook_tools import flags
 
+from attentively.word_vectors import Neighbour
+from attentively_grader import remote
 from attentively_grader.outcome import Limits
 
 TEST = """
@@ -130,7 +133,7 @@ def double(x):
 
 def notebook(answer):
     cells = [
-        new_code_cell(answer, id="answer", metadata={"nbgrader": flags("answer", solution=True)}),
+        new_code_cell(RIGHT, id="answer", metadata={"nbgrader": flags("answer", solution=True)}),
         new_code_cell(
             TEST,
             id="test",
@@ -147,7 +150,18 @@ def notebook(answer):
             metadata={"nbgrader": flags("other-test", grade=True, locked=True, points=5)},
         ),
     ]
-    return merged(new_notebook(cells=cells))
+    return merged(new_notebook(cells=cells), {"answer": answer})
+
+
+def asked(given, solution, test, answer):
+    """Return a notebook of what is given, an answer, and a test."""
+    graded = flags("test", grade=True, locked=True, points=10)
+    cells = [
+        new_code_cell(given, id="given"),
+        new_code_cell(solution, id="answer", metadata={"nbgrader": flags("a", solution=True)}),
+        new_code_cell(test, id="test", metadata={"nbgrader": graded}),
+    ]
+    return merged(new_notebook(cells=cells), {"answer": answer})
 
 
 def failed(outcome):
@@ -176,6 +190,204 @@ def test_it_earns_nothing_and_the_rest_is_graded(name):
 @pytest.mark.parametrize("name", sorted(BREAKS_ITSELF))
 def test_what_it_does_to_its_own_process_earns_nothing(name):
     assert "test" in failed(examined(notebook(ATTACKS[name])))
+
+
+GIVEN = """
+import torch
+from math import isclose
+class checks:
+    @staticmethod
+    def same(a, b):
+        assert a == b, (a, b)
+def right(x):
+    return x * x
+"""
+SQUARE = "def square(x):\n    return right(x)"
+OTHER = "\ndef square(x):\n    return -1"
+REPLACED = {
+    "the checks": (
+        """
+class Checks:
+    def __getattr__(self, name): return lambda *a, **k: None
+checks = Checks()
+""",
+        "checks.same(square(3), 9)",
+    ),
+    "a function that was imported": (
+        "isclose = lambda *a, **k: True",
+        "assert isclose(square(3), 9)",
+    ),
+    "a package": (
+        """
+class torch:
+    equal = staticmethod(lambda *a: True)
+    tensor = staticmethod(lambda x: x)
+""",
+        "assert torch.equal(torch.tensor(square(3)), torch.tensor(9))",
+    ),
+    "the right answer": ("right = lambda x: -1", "assert square(3) == right(3)"),
+    "a function of Python's": ("abs = lambda x: 0", "assert abs(square(3) - 9) < 1e-6"),
+    "a function of the shell's": ("get_ipython = 1", "get_ipython().events; assert square(3) == 9"),
+    "a function that the test defines": (
+        "near = lambda a, b: True",
+        "def near(a, b):\n    return a == b\nassert near(square(3), 9)",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REPLACED)
+def test_an_answer_replaces_nothing_that_a_test_rests_on(what):
+    replacement, test = REPLACED[what]
+    assert failed(examined(asked(GIVEN, SQUARE, test, replacement + OTHER))) == ["test"]
+    assert failed(examined(asked(GIVEN, SQUARE, test, replacement + "\n" + SQUARE))) in (
+        [],
+        ["test"] * (what == "the right answer"),  # over there its own answer rests on that
+    )
+
+
+def test_what_a_model_solution_binds_is_the_students_even_if_it_was_given():
+    given = "rate = 0.1\ndef count(x):\n    return 0"
+    solution = "def count(x):\n    return len(x)\nrate = 0.5"
+    test = "assert count([1, 2]) == 2 and rate == 0.5"
+    assert failed(examined(asked(given, solution, test, solution))) == []
+    assert failed(examined(asked(given, solution, test, "count = len"))) == ["test"]
+    assert failed(examined(asked("", "def sum(x):\n    return 6", "assert sum(1) == 6", ""))) == [
+        "test"
+    ]
+
+
+GENERATOR = """
+def total(numbers):
+    frame = numbers.gi_frame
+    return frame.f_globals["secret"]
+"""
+
+
+def test_a_generator_leads_nowhere():
+    solution = "def total(numbers):\n    return sum(numbers)"
+    test = "secret = 6\nassert total(n for n in [1, 2, 3]) == 6"
+    assert failed(examined(asked("", solution, test, solution))) == []
+    assert failed(examined(asked("", solution, test, GENERATOR))) == ["test"]
+    for way in ("numbers.gi_code", "numbers.throw(ValueError).__traceback__.tb_frame"):
+        answer = f"def total(numbers):\n    {way}\n    return 6"
+        assert failed(examined(asked("", solution, test, answer))) == ["test"]
+
+
+def test_no_frame_code_or_traceback_is_given_away():
+    test = """
+import sys
+class Guide:
+    def frame(self): return sys._getframe()
+    def code(self): return Guide.frame.__code__
+    def shell(self): return get_ipython()
+guide = Guide()
+assert lead(guide) == 6
+"""
+    solution = "def lead(guide):\n    return 6"
+    assert failed(examined(asked("", solution, test, solution))) == []
+    for what in ("frame", "code", "shell"):
+        answer = f"def lead(guide):\n    guide.{what}()\n    return 6"
+        assert failed(examined(asked("", solution, test, answer))) == ["test"], what
+
+
+DOUBLE = """
+x = torch.arange(3.0)
+assert torch.{compare}(double(x), 2 * x)
+"""
+
+
+@pytest.mark.parametrize("compare", ["allclose", "equal"])
+def test_a_child_of_a_class_that_answers_for_itself_is_no_tensor(compare):
+    answer = """
+import torch.fx
+class Tracer:
+    def create_proxy(self, *a, **k): return True
+class A(torch.fx.Proxy):
+    def __init__(self): self.tracer = Tracer()
+def double(x):
+    return A()
+"""
+    test = DOUBLE.format(compare=compare)
+    assert failed(examined(asked("import torch", RIGHT, test, RIGHT))) == []
+    assert failed(examined(asked("import torch", RIGHT, test, answer))) == ["test"]
+
+
+def test_records_come_as_they_are_and_those_that_answer_for_themselves_do_not():
+    given = "from attentively.word_vectors import Neighbour"
+    right = "def near():\n    return Neighbour('cat', 0.5)"
+    test = "found = near()\nassert type(found) is Neighbour and found.word == 'cat'"
+    assert failed(examined(asked(given, right, test, right))) == []
+    assert remote.is_safe(Neighbour)
+    assert not remote.is_safe(torch.fx.Proxy)
+    assert not remote.is_safe(type("Own", (), {"__float__": lambda self: 1.0}))
+    assert not remote.is_safe(type("Child", (torch.fx.Proxy,), {}))
+
+
+VECTOR = """
+class Vector:
+    def __init__(self, x): self.x = x
+    def __sub__(self, other): return {difference}
+    def __abs__(self): return {size}
+def loss():
+    return {loss}
+"""
+
+
+def test_only_what_the_test_has_built_reckons_with_numbers():
+    right = VECTOR.format(difference="Vector(self.x - other)", size="abs(self.x)", loss="0.5")
+    test = "v = Vector(3)\nassert abs(v - 1) == 2\nassert abs(loss() - 0.5) < 1e-6"
+    assert failed(examined(asked("", right, test, right))) == []
+    wrong = VECTOR.format(difference="Vector(self.x - other)", size="abs(self.x)", loss="Vector(9)")
+    wrong += "Vector.__sub__ = lambda self, other: 0.0 if self.x == 9 else Vector(self.x - other)"
+    assert failed(examined(asked("", right, test, wrong))) == ["test"]
+
+
+def test_an_end_of_iteration_ends_no_loop_of_the_tests():
+    test = "for got, x in zip(map(double, [1, 2]), [1, 2]):\n    assert got == 2 * x"
+    assert failed(examined(asked("", RIGHT, test, RIGHT))) == []
+    answer = "def double(x):\n    raise StopIteration"
+    assert failed(examined(asked("", RIGHT, test, answer))) == ["test"]
+    counting = (
+        "class Two:\n    def __init__(self): self.n = 0\n    def __iter__(self): return self\n"
+    )
+    counting += "    def __next__(self):\n        self.n += 1\n        if self.n > 2:\n"
+    counting += "            raise StopIteration\n        return self.n"
+    assert failed(examined(asked("", counting, "assert list(Two()) == [1, 2]", counting))) == []
+
+
+TAKES = """
+class Guard:
+    def __enter__(self): return self
+    def __exit__(self, kind, *rest): return {takes}
+    def value(self): {value}
+"""
+
+
+def test_a_students_context_manager_takes_no_failed_test():
+    right = TAKES.format(takes="kind is KeyError", value="return 5")
+    everything = TAKES.format(takes="True", value="return 4")
+    raises = TAKES.format(takes="True", value="raise KeyError")
+    for test in ("assert g.value() == 5", "g.value() + None", "undefined", "g.value()"):
+        test = f"with Guard() as g:\n    {test}"
+        if "==" in test:
+            assert failed(examined(asked("", right, test, right))) == []
+            assert failed(examined(asked("", right, test, everything))) == ["test"]
+        assert failed(examined(asked("", right, test, raises))) == ["test"]
+    swallowed = "done = False\nwith Guard():\n    raise KeyError\ndone = True\nassert done"
+    assert failed(examined(asked("", right, swallowed, right))) == []
+    assert failed(examined(asked("", right, swallowed.replace("Key", "Type"), right))) == ["test"]
+
+
+def test_a_model_of_the_tests_computes_as_it_did():
+    test = """
+model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+x = torch.ones(1, 2)
+assert torch.allclose(apply(model, x), model(x))
+"""
+    right = "def apply(model, x):\n    return model(x)"
+    wrong = "def apply(model, x):\n    model.forward = lambda x: 0 * x\n    return 0 * x"
+    assert failed(examined(asked("import torch", right, test, right))) == []
+    assert failed(examined(asked("import torch", right, test, wrong))) == ["test"]
 
 
 def test_what_does_not_end_is_ended():

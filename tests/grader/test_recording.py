@@ -205,6 +205,75 @@ def test_a_grade_by_hand_is_kept(tmp_path):
     assert "Well said." in room.page("anna")
 
 
+def graded_again(room, capsys):
+    """Grade by the same command; return what is said of anna, and whether anything was run."""
+    capsys.readouterr()
+    stub = Stub()
+    assert room.grade(stub=stub) == 0
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "small, anna: " in line]
+    return said.partition("anna: ")[2], stub.ran
+
+
+def test_a_date_that_is_set_later_counts_at_the_next_run(tmp_path, capsys):
+    """So does an extension, and another penalty; what a person has graded stays so."""
+    room = Classroom(tmp_path, full_notebook())
+    room.hand_in("anna", work(room, **RIGHT, essay="Because."))
+    (room.folder("anna") / "timestamp.txt").write_text("2026-11-22 10:00:00 UTC")
+    room.hand_in("bert", work(room, **RIGHT))
+    assert room.grade() == 0
+    url = Course(room.root).directory.db_url
+
+    def change(**changes):
+        with Gradebook(url, "attentively") as gradebook:
+            if "duedate" in changes:
+                gradebook.update_or_create_assignment("small", **changes)
+            else:
+                gradebook.grant_extension("small", "anna", **changes)
+
+    with Gradebook(url, "attentively") as gradebook:
+        for part in ("essay", "free", "task"):
+            grade = gradebook.find_grade(part, "small", "small", "anna")
+            grade.manual_score, grade.needs_manual_grade = 1, False
+        gradebook.db.commit()
+    before = database(room)
+    change(duedate="2026-11-21 10:00:00 UTC")
+    assert graded_again(room, capsys) == ("graded before, 103 of 115", [])  # nothing is taken off
+    with open(tmp_path / "nbgrader_config.py", "a") as file:
+        file.write(LATE)
+    late = "graded before, 101 of 115, 2 off for coming late"
+    assert graded_again(room, capsys) == (late, [])
+    assert "Score: -2.0" in room.page("anna")
+    assert graded_again(room, capsys) == (late, [])
+    change(days=7)
+    assert graded_again(room, capsys) == ("graded before, 103 of 115", [])
+    change(days=0)
+    assert graded_again(room, capsys) == (late, [])
+    change(duedate="2026-11-23 10:00:00 UTC")
+    assert graded_again(room, capsys) == ("graded before, 103 of 115", [])
+    assert "Score: -2.0" not in room.page("anna")
+    assert database(room) == before
+
+
+def test_a_penalty_that_cannot_be_reckoned_stops_nobody_else(tmp_path, capsys):
+    room = late_course(tmp_path)
+    assert room.grade(stub=Partial()) == 0
+    config = tmp_path / "nbgrader_config.py"
+    sound = config.read_text()
+    config.write_text(sound.replace("return 2.0", "return 1 / 0"))
+    capsys.readouterr()
+    assert room.grade(stub=Partial()) == 1
+    printed = capsys.readouterr().out
+    assert (
+        "small, right: NOT RECORDED: what coming late costs is not known: division by zero"
+        in printed
+    )
+    assert "small, own: graded before, 70 of 115" in printed
+    assert Course(tmp_path).scores("small")["right"].penalty == 2
+    config.write_text(sound.replace("return 2.0", "return 3.0"))
+    assert room.grade(stub=Partial()) == 0
+    assert Course(tmp_path).scores("small")["right"].penalty == 3
+
+
 def test_export_works_on_it(ours, tmp_path):
     course = Course(ours.root)
     with Gradebook(course.directory.db_url, "attentively") as gradebook:

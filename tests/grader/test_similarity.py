@@ -1,8 +1,10 @@
 """Answers that read alike are found through renaming; what all have in common says nothing."""
 
+import time
+
 import pytest
 
-from attentively_grader.similarity import Alike, alike, fingerprints, tokens
+from attentively_grader.similarity import LONGEST, Alike, alike, fingerprints, tokens
 
 OWN = """
 def weights(scores, mask):
@@ -72,9 +74,37 @@ def test_a_short_answer_tells_nothing():
 
 def test_broken_code_is_read_all_the_same():
     assert list(tokens("def f(:  # a remark\n x = 'open")) == [
-        *("def", "name", "(", ":", "name", "=", "string", "name")
+        *("def", "name", "(", ":", "name", "=", "string")
     ]
     assert alike({"ada": OWN + "\n)))(", "bo": OWN + "\n'''"})
+
+
+def test_a_string_that_is_not_closed_ends_with_its_line():
+    assert list(tokens("x = 'it\\'s\ny = 1")) == ["name", "=", "string", "name", "=", "1"]
+    assert list(tokens("'''a\nb''' + 'c\\\nd'")) == ["string", "+", "string"]
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        '"' + '\\"' * 250_000, "'" + "\\'" * 250_000, '"' * 500_001, "'''" + '"' * 500_000,
+        "a+" * 250_000, "#" * 500_000, "1." * 250_000, "\\" * 500_000,
+    ],
+    ids=lambda bomb: f"{bomb[:4]}-{len(bomb)}",
+)  # fmt: skip
+def test_no_text_takes_for_ever(bomb):
+    """A second each; were it quadratic, half an hour."""
+    started = time.process_time()
+    assert sum(1 for _ in tokens(bomb)) < len(bomb) + 1
+    alike({"ada": bomb, "bo": bomb})
+    assert time.process_time() - started < 20
+
+
+def test_what_is_too_long_is_compared_at_its_beginning():
+    padding = "x = [1, 2]\n" * (LONGEST // 11 + 1)
+    assert alike({"ada": OWN, "bo": OWN + padding}) == [Alike(("ada", "bo"), 1.0)]
+    assert alike({"ada": OWN, "bo": padding + OWN}) == []
+    assert alike({"ada": OWN, "bo": OWN}, given=padding + OWN) == []
 
 
 @pytest.mark.parametrize("least", [0, 1.1])

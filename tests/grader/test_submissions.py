@@ -178,6 +178,15 @@ def test_folders_in_folders_come_to_an_end(handed_in):
     assert "more than 20 deep" in refused(handed_in)
 
 
+@pytest.mark.parametrize("date", ["1." * 160_000, "1 " * 160_000, "9" * 320_000])
+def test_no_date_takes_for_ever(handed_in, date):
+    """Milliseconds each; were it quadratic, a minute."""
+    (handed_in.folder / "timestamp.txt").write_text(date)
+    started = time.process_time()
+    assert "timestamp.txt holds no date: it says '" in refused(handed_in)
+    assert time.process_time() - started < 5
+
+
 # Case 33: wrong names
 
 

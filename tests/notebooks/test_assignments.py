@@ -55,6 +55,7 @@ def grade_class(root, name, source, released, students):
     if HAVE is None:
         pytest.skip(REASON)
     shutil.copy(ROOT / "nbgrader_config.py", root)
+    (root / "src").mkdir()  # which is named there
     write(source, root / "solutions" / name / f"{name}.ipynb")
     for student, changed in students.items():
         notebook = released if changed is None else answered(released, source, changed)
