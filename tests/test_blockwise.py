@@ -145,6 +145,19 @@ def test_a_query_with_nothing_to_attend_to_gets_zeros_and_gives_none_back(block_
     assert slope.isfinite().all()
 
 
+@pytest.mark.parametrize(("keys", "number"), [(4096, 20.0), (70_000, 1.0)])
+def test_sums_of_many_numbers_of_16_bits_do_not_overflow(keys, number):
+    """4,096 * 20 and 70,000 are more than float16 holds; the mean of equal values is that value."""
+    query = torch.zeros(1, 3).half()
+    key = torch.zeros(keys, 3).half()
+    value = torch.full((keys, 1), number).half().requires_grad_()
+    context = blockwise_attention(query, key, value)
+    assert context.dtype == torch.float16
+    assert context.item() == number
+    (slope,) = torch.autograd.grad(context.sum(), value)
+    torch.testing.assert_close(slope, torch.full_like(value, 1 / keys))
+
+
 def numbers_kept(attention, length):
     """How many numbers stay for the backward pass."""
     kept = {}

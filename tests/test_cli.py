@@ -85,7 +85,8 @@ def attentively(monkeypatch, capsys):
 
     def run(*arguments, stdin=""):
         monkeypatch.setattr(sys, "argv", ["attentively", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        typed = stdin if isinstance(stdin, bytes) else stdin.encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
         capsys.readouterr()
         try:
             cli.main()
@@ -527,6 +528,10 @@ def test_an_option_of_another_family_is_refused(refuses, tmp_path):
     refuses(
         "--d-model belongs to --model transformer.*, not seq2seq", *train, "seq2seq", *STACK.split()
     )
+    refuses(
+        "--attention-penalty belongs to --model captioner, not seq2seq",
+        *[*train, "seq2seq", "--attention-penalty", 0.5],
+    )
     refuses("--model is 'rnn', which is unknown: choose of seq2seq, transformer", *train, "rnn")
 
 
@@ -630,6 +635,14 @@ def test_a_finished_run_is_not_overwritten_and_can_be_resumed(attentively, refus
     assert (trained / "last.safetensors").read_bytes() == before
 
 
+def test_a_best_model_is_not_overwritten(refuses, trained):
+    (trained / "last.safetensors").unlink()
+    before = (trained / "best.safetensors").read_bytes()
+    out = refuses("already holds the best.safetensors of a run", *TRAIN, "--output", trained)
+    assert "vocabulary" not in out
+    assert (trained / "best.safetensors").read_bytes() == before
+
+
 def test_a_stopped_run_resumes_to_the_same_end(attentively, trained, tmp_path, monkeypatch):
     original, steps = Trainer._update, []
 
@@ -693,6 +706,27 @@ def test_another_run_is_not_resumed(refuses, trained, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.delitem(corpora.CORPORA, "tiny")
         refuses("no corpus is called 'tiny'", *resume)
+
+
+def test_a_run_whose_data_has_changed_is_not_resumed(attentively, refuses, trained, monkeypatch):
+    resume = ["train", "--resume", "--output", trained]
+
+    def holding(pairs):
+        changed = Corpus("tiny", split(pairs), "CC0", "nobody", "pairs")
+        monkeypatch.setitem(corpora.CORPORA, "tiny", changed)
+
+    other = [*PAIRS[:5], Pair(PAIRS[5].src, PAIRS[6].tgt), *PAIRS[6:]]
+    holding(other)
+    refuses("tiny has changed: it still makes 13 examples, but not those", *resume)
+    holding(PAIRS[:12])
+    refuses("tiny has changed: .* began with 13 examples, and now there are 12$", *resume)
+    holding(PAIRS)
+    assert attentively(*resume)[0] == 0
+    checkpoint, extra = checkpoints.load_with_extra(trained / "last.safetensors")
+    del checkpoint.provenance["training_checksum"]  # as of an older version
+    checkpoints.save(checkpoint, trained / "last.safetensors", extra=extra)
+    holding(other)
+    assert attentively(*resume)[0] == 0
 
 
 def test_starting_from_another_run(attentively, refuses, trained, tmp_path):
@@ -841,6 +875,52 @@ def test_a_translation_is_drawn_again_from_the_same_seed(attentively, refuses, t
     assert "empty sentence" in err
 
 
+def test_a_choice_that_makes_no_sense_is_no_sentences_fault(refuses, trained):
+    translate = ["translate", "--model", trained, "a dog sleeps ."]
+    for option, value, message in (
+        ("--temperature", 0, "temperature=0.0 must be above 0"),
+        ("--top-k", 0, "top_k=0 must be at least 1"),
+        ("--top-p", 2, "top_p=2.0 must be above 0 and at most 1"),
+    ):
+        assert refuses(message, *translate, "--sample", option, value) == ""
+    for value in ("nan", "inf", "2000"):
+        assert refuses("length_penalty=", *translate, "--length-penalty", value) == ""
+
+
+def test_what_cannot_be_written_is_refused_before_the_model_is_loaded(refuses, tmp_path):
+    (tmp_path / "folder.png").mkdir()
+    message = r"folder\.png is no file that another could replace"
+    for command in (
+        ["translate", "--model", "nope", "a dog", "--output"],
+        ["translate", "--model", "nope", "a dog", "--attention"],
+        ["evaluate", "tiny", "--model", "nope", "--output"],
+        ["evaluate", "tiny", "--model", "nope", "--json"],
+        ["caption", "--model", "nope", "--plot"],
+        ["vectors", "score", "--vectors", "nope", "--json"],
+        ["experiment", "bottleneck", "--quick", "--output"],
+    ):
+        refuses(message, *command, tmp_path / "folder.png")
+
+
+def test_a_byte_order_mark_changes_no_translation(attentively, trained, tmp_path):
+    plain, marked = b"a dog sleeps .\n", b"\xef\xbb\xbfa dog sleeps .\r\n"
+    (tmp_path / "marked.txt").write_bytes(marked)
+    translate = ["translate", "--model", trained]
+    expected = attentively(*translate, stdin=plain)
+    assert expected[0] == 0
+    assert attentively(*translate, stdin=marked) == expected
+    assert attentively(*translate, "--input", tmp_path / "marked.txt") == expected
+
+
+def test_a_line_that_is_not_utf_8_is_named(refuses, trained, tmp_path):
+    latin = b"a dog sleeps .\n" * 70 + "où ?\n".encode("latin-1")
+    (tmp_path / "latin.txt").write_bytes(latin)
+    message = "is not UTF-8: byte 0xf9 in line 71$"
+    translate = ["translate", "--model", trained]
+    assert refuses(f"latin.txt {message}", *translate, "--input", tmp_path / "latin.txt") == ""
+    refuses(f"standard input {message}", *translate, stdin=latin)
+
+
 class Tables(HTMLParser):
     """Collects what a page holds."""
 
@@ -944,6 +1024,28 @@ def test_evaluating(attentively, refuses, trained, tmp_path):
     refuses("split='all' is unknown", "evaluate", "toy", "--model", trained, "--split", "all")
 
 
+@pytest.mark.parametrize("family", EACH_FAMILY)
+def test_texts_are_written_by_models_that_say_some(
+    attentively, refuses, trained_as, family, tmp_path
+):
+    kept = tmp_path / "keep.tsv"
+    kept.write_text("precious")
+    evaluate = ["evaluate", EACH_FAMILY[family].split()[0], "--model", trained_as(family)]
+    if "language-model" in family:
+        out = refuses(f"a {family} says nothing that --output", *evaluate, "--output", kept)
+        assert "perplexity" not in out  # refused before the work
+        assert kept.read_text() == "precious"
+    else:
+        assert attentively(*evaluate, "--output", kept)[0] == 0
+        assert "\t" in kept.read_text()
+
+
+def test_a_model_is_a_file_of_any_name(attentively, trained, tmp_path):
+    (trained / "best.safetensors").rename(tmp_path / "m.ckpt")
+    code, out, err = attentively("translate", "--model", tmp_path / "m.ckpt", "a dog sleeps .")
+    assert (code, out.count("\n")) == (0, 1), err
+
+
 def test_the_models_that_ship(attentively):
     code, out, _ = attentively("models")
     assert code == 0
@@ -1000,6 +1102,9 @@ def test_labelling(attentively, refuses, trained_as, trained):
     assert "unknown words: zebra" in err
     stdin = "a dog sleeps .\na zebra .\n"
     assert attentively("classify", "--model", model, stdin=stdin)[1] == out
+    marked = b"\xef\xbb\xbf" + stdin.encode()
+    assert attentively("classify", "--model", model, stdin=marked)[1] == out
+    refuses("standard input is not UTF-8", "classify", "--model", model, stdin=b"\xff")
     refuses("a Seq2Seq does not classify text", "classify", "--model", trained, "a dog")
     refuses("a Classifier does not translate text", "translate", "--model", model, "a dog")
 
@@ -1011,6 +1116,9 @@ def test_filling_gaps(attentively, refuses, trained_as, trained):
     assert len(out.splitlines()) == 3
     assert out.splitlines()[1].count("%") == 2
     assert attentively(*fill, "--guesses", 2, stdin="a ___ ___ .\n")[1] == out
+    marked = b"\xef\xbb\xbfa ___ ___ .\n"
+    assert attentively(*fill, "--guesses", 2, stdin=marked)[1] == out
+    refuses("standard input is not UTF-8", *fill, stdin=b"\xff")
     refuses("'a dog' has no gap: write ___", *fill, "a dog")
     refuses("guesses=0 must be at least 1", *fill, "a ___", "--guesses", 0)
     refuses("a Seq2Seq does not fill gaps", "fill", "--model", trained, "a ___")

@@ -94,12 +94,14 @@ def test_all_that_a_part_needs_comes_along(work):
     """Imports, helpers in cells of their own, constants, magics; the last definition counts."""
     rewrite(
         work,
-        "%matplotlib inline\nimport operator\nTWO = 2",
+        "%matplotlib inline\nimport operator\nTWO = 2\nNO_LESS: int = 0\nunset: int",
         "def double(x):\n    return 0",
-        "def helper(x):\n    return operator.mul(x, TWO)",
+        "def helper(x):\n    return operator.mul(x, TWO) + NO_LESS",
         "def double(x):\n    return helper(x)",
     )
-    assert earlier_parts.take("02_small", double, reference)(5) == 10
+    own = earlier_parts.take("02_small", double, reference)
+    assert own is not reference
+    assert own(5) == 10
 
 
 def test_nothing_else_is_run(work, capsys):

@@ -105,6 +105,18 @@ def test_the_file_has_a_line_for_each_source(result, tmp_path):
     assert len(lines) == 3
 
 
+def test_where_nothing_was_said_no_file_is_emptied(tmp_path):
+    path = tmp_path / "keep.tsv"
+    path.write_text("precious")
+    for found in (
+        evaluation.LanguageModelEvaluation(3, 7, 1.5),
+        evaluation.MaskedEvaluation(1, 2, 0.5, 1.5),
+    ):
+        with pytest.raises(ValueError, match=r"the model said nothing that .*keep\.tsv could"):
+            found.write(path)
+    assert path.read_text() == "precious"
+
+
 def test_scores_are_in_the_summary(result):
     for name, value in result.scores().items():
         assert f"{name:14} {value}" in result.summary()
@@ -143,6 +155,16 @@ def test_every_character_of_a_running_text_is_judged_once():
         whole = F.cross_entropy(model.eval()(ids[:, :-1]).logits[0], ids[0, 1:]).item()
     assert result.loss == pytest.approx(whole, abs=1e-5)
     assert result.scores()["perplexity_per_character"] == result.scores()["perplexity"]
+
+
+@pytest.mark.parametrize("kind", [CharacterTokenizer, WordTokenizer])
+def test_no_text_is_refused(kind):
+    tokenizer = kind.train(["a b"])
+    model = LanguageModel(
+        LanguageModelConfig(vocab_size=len(tokenizer), d_model=6, num_heads=2, d_ff=5, num_layers=1)
+    )
+    with pytest.raises(ValueError, match="there is no text to evaluate with"):
+        evaluation.evaluate_language_model(Checkpoint(model, None, tokenizer), "")
 
 
 def test_lines_are_judged_with_their_ends():

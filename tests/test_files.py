@@ -24,6 +24,35 @@ def test_others_may_read_it(tmp_path):
     assert stat.S_IMODE((tmp_path / "note.txt").stat().st_mode) == 0o644
 
 
+def test_who_may_read_it_stays_or_is_as_for_any_new_file(tmp_path):
+    path = tmp_path / "note.txt"
+    path.write_text("old")
+    path.chmod(0o640)
+    earlier = os.umask(0o077)
+    try:
+        for name in ("note.txt", "new.txt"):
+            with replacing(tmp_path / name) as temporary:
+                temporary.write_text("new")
+    finally:
+        os.umask(earlier)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "new.txt").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_stays_and_what_it_leads_to_is_replaced(tmp_path, exists):
+    target, link = tmp_path / "deep" / "target.txt", tmp_path / "link.txt"
+    target.parent.mkdir()
+    if exists:
+        target.write_text("old")
+    link.symlink_to(target)
+    with replacing(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert list(target.parent.iterdir()) == [target]
+
+
 @pytest.mark.parametrize("failure", [OSError, ValueError, KeyboardInterrupt])
 def test_a_failure_leaves_what_stood_there(tmp_path, failure):
     path = tmp_path / "note.txt"

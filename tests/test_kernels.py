@@ -302,3 +302,11 @@ def test_impossible_choices_are_refused():
 def test_a_mask_of_another_shape_is_refused_with_both_shapes(kernel):
     with pytest.raises(ValueError, match=r"\(3, 5\).*\(2, 3, 5\)"):
         kernel_weights(torch.ones(2, 3, 5), kernel, torch.ones(3, 5, dtype=torch.bool))
+
+
+@every_kernel
+@pytest.mark.usefixtures("unchecked")
+def test_a_mask_of_numbers_is_refused(kernel):
+    added = torch.tensor([[0.0, 0.0, -torch.inf]])
+    with pytest.raises(TypeError, match=r"a mask is Bool, .* but this one is torch\.float32"):
+        kernel_weights(torch.zeros(1, 3), kernel, added)

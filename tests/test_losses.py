@@ -67,6 +67,13 @@ def test_equals_torch_in_value_and_gradient(seed, pad_id):
     torch.testing.assert_close(ours.grad, theirs.grad)
 
 
+@pytest.mark.parametrize("pad_id", [-100, 11])
+def test_padding_may_have_an_id_outside_the_vocabulary(pad_id):
+    logits, targets = batch()
+    elsewhere = targets.masked_fill(targets == PAD_ID, pad_id)
+    assert torch.equal(cross_entropy(logits, elsewhere, pad_id), cross_entropy(*batch(), PAD_ID))
+
+
 def test_label_smoothing_by_hand():
     # Three tokens with probabilities 1/2, 1/4, 1/4; the first was right; then padding. Smoothing
     # by 0.3 asks for 0.7 + 0.1, 0.1 and 0.1 of them, which cost 1, 2 and 2 bits.

@@ -188,3 +188,11 @@ def test_a_mask_of_another_shape_is_refused(shape):
         masked_softmax(scores, torch.ones(shape, dtype=torch.bool))
     assert str(shape) in str(refused.value)
     assert "(3, 5, 7)" in str(refused.value)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_a_mask_of_numbers_is_refused(dtype):
+    scores, mask = scores_and_mask()
+    with pytest.raises(TypeError, match=f"a mask is Bool, .* but this one is {dtype}"):
+        masked_softmax(scores, mask.to(dtype))

@@ -429,6 +429,14 @@ def test_a_mask_of_another_shape_is_refused_with_both_shapes(shape, need_weights
 
 
 @pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("need_weights", [True, False], ids=["readable", "fused"])
+def test_a_mask_of_numbers_is_refused(need_weights):
+    attention, query, memory, _ = attention_and_input()
+    with pytest.raises(TypeError, match=r"a mask is Bool, .* but this one is torch\.float32"):
+        attention(query, memory, memory, torch.ones(3, 5, 7), need_weights=need_weights)
+
+
+@pytest.mark.usefixtures("unchecked")
 def test_keys_values_and_caches_that_do_not_fit_are_refused():
     attention, query, memory, _ = attention_and_input()
     with pytest.raises(ValueError, match=r"every key needs its value.*\(3, 6, 7, 4\).*\(3, 6, 6,"):

@@ -473,6 +473,16 @@ def test_a_local_sentence_with_nothing_to_attend_to_gives_zeros(kind):
 
 
 @every_kind
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_local_attention_in_other_precisions(kind, dtype):
+    attention, (query, keys, mask) = local(kind), random_input()
+    expected, _ = attention(query, keys, mask, step=2)
+    context, weights = attention.to(dtype)(query.to(dtype), keys.to(dtype), mask, step=2)
+    assert context.dtype == weights.dtype == dtype
+    torch.testing.assert_close(context.float(), expected, atol=0.05, rtol=0)
+
+
+@every_kind
 def test_local_keys_projected_once_give_the_same(kind):
     attention, (query, keys, mask) = local(kind), random_input()
     projected_keys = attention.project_keys(keys)

@@ -490,6 +490,22 @@ def test_impossible_sizes_are_refused(make, message):
         make()
 
 
+@pytest.mark.parametrize(
+    ("given_to", "numbers", "message"),
+    [
+        (SinusoidalPositionalEncoding(1), 5, "vectors of 5 numbers came to d_model=1"),
+        (SinusoidalPositionalEncoding(5), 1, "vectors of 1 numbers came to d_model=5"),
+        (LearnedPositionalEmbedding(1, 7), 5, "vectors of 5 numbers came to d_model=1"),
+        (lambda x: RotaryPositionalEmbedding(2).turn(x.unsqueeze(1), 0), 6, "came to d_head=2"),
+        (lambda x: RotaryPositionalEmbedding(6).turn(x.unsqueeze(1), 0), 2, "came to d_head=6"),
+    ],
+)
+def test_vectors_of_another_size_are_refused(given_to, numbers, message):
+    """PyTorch would stretch an axis of 1, silently."""
+    with pytest.raises(ValueError, match=message):
+        given_to(torch.zeros(BATCH, LENGTH, numbers))
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("make", POSITIONS.values(), ids=POSITIONS.keys())
 def test_the_gpu_says_the_same(make):

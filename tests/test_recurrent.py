@@ -116,3 +116,9 @@ def test_a_sentence_without_words_is_refused():
     mask[[0, 2]] = False
     with pytest.raises(ValueError, match=r"sentences \[0, 2\] of the batch hold no token"):
         encoder(embedded, mask)
+
+
+def test_a_batch_without_sentences_is_refused():
+    encoder, embedded, mask = encoder_and_input()
+    with pytest.raises(ValueError, match="the batch holds no sentence"):
+        encoder(embedded[:0], mask[:0])

@@ -224,6 +224,15 @@ def test_a_mask_of_another_shape_is_refused_with_both_shapes(attention, shape):
 
 @pytest.mark.parametrize("attention", [readable, fused_attention])
 @pytest.mark.usefixtures("unchecked")
+def test_a_mask_of_numbers_is_refused(attention):
+    """PyTorch would add it to the scores, where 0 and 1 hide nothing."""
+    query, key, value, mask, _ = given()
+    with pytest.raises(TypeError, match=r"a mask is Bool, .* but this one is torch\.float32"):
+        attention(query, key, value, mask.float())
+
+
+@pytest.mark.parametrize("attention", [readable, fused_attention])
+@pytest.mark.usefixtures("unchecked")
 def test_keys_and_values_that_do_not_fit_are_refused(attention):
     query, key, value, *_ = given()
     with pytest.raises(ValueError, match=r"every key needs its value.*\(2, 3, 7, 11\).*\(2, 3, 6,"):

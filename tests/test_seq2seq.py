@@ -333,6 +333,10 @@ def test_one_table_needs_one_vocabulary():
         ({"attention": "location"}, "attention='location' needs max_len"),
         ({"attention": "location", "max_len": 0}, "max_len=0"),
         ({"attention": "local-p", "decoder": "luong", "window": 0}, "window=0 must be at least 1"),
+        ({"embedding_dim": 0}, "embedding_dim=0 must be at least 1"),
+        ({"encoder_dim": 0}, "encoder_dim=0 must be at least 1"),
+        ({"decoder_dim": -1}, "decoder_dim=-1 must be at least 1"),
+        ({"attention_dim": 0}, "attention_dim=0 must be at least 1"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tiny_examples import checkpoint_of, examples_for, one_of_each
 from tiny_models import SIZES
 
 from attentively import checkpoints, device, files, training
@@ -96,6 +97,11 @@ def test_validating_is_without_dropout_and_leaves_the_mode_as_it_was(mode):
     model = fresh().model.train(mode)
     assert validation_loss(model, VALIDATION) == validation_loss(model, VALIDATION)
     assert model.training is mode
+
+
+def test_nothing_to_validate_with_is_refused():
+    with pytest.raises(ValueError, match="there is no example to validate with"):
+        validation_loss(fresh().model, [])
 
 
 def test_teacher_forced_weights_are_those_of_each_pair_alone():
@@ -414,6 +420,20 @@ def test_a_killed_run_averages_as_if_never_stopped(tmp_path, count):
     assert equal(weights(again.model), weights(resumed.model))
 
 
+def test_a_run_killed_before_the_last_checkpoint_is_replaced_has_all_that_the_old_one_needs(
+    tmp_path,
+):
+    expected = trainer(tmp_path / "whole", average_last=2).fit()
+    with pytest.MonkeyPatch.context() as patch:
+        Moment().save(patch, 3, "last")
+        with pytest.raises(Killed):
+            trainer(tmp_path / "killed", average_last=2).fit()
+    resumed = trainer(tmp_path / "killed", average_last=2)
+    assert timeless(resumed.fit(resume=True)) == timeless(expected)
+    names = {path.name for path in (tmp_path / "killed").glob("step-*")}
+    assert names == {f"step-{step:07}.safetensors" for step in (12, 13)}
+
+
 def test_a_run_in_sixteen_bits_learns_the_same_and_keeps_its_weights_in_thirty_two():
     precise, rough = (
         trainer(checkpoint=fresh(dropout=0.0), precision=p) for p in ("float32", "bfloat16")
@@ -506,6 +526,20 @@ def test_out_of_memory_says_what_to_lower(monkeypatch, changes, rows, advice):
     monkeypatch.setattr(Translation, "training_loss", too_large)
     with pytest.raises(MemoryError, match=rf"at step 1, with {rows} examples of up to .*{advice}"):
         trainer(**changes).fit()
+
+
+@pytest.mark.parametrize(
+    ("name", "longest"), [("Seq2Seq", 8), ("Captioner", 5), ("LanguageModel", 7), ("Classifier", 7)]
+)
+def test_a_lack_of_memory_counts_tokens_whatever_the_task(monkeypatch, name, longest):
+    def too_large(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    examples = examples_for(name)
+    run = Trainer(checkpoint_of(one_of_each()[name]), examples, examples, CONFIG, progress=False)
+    monkeypatch.setattr(run, "_training_loss", too_large)
+    with pytest.raises(MemoryError, match=f"with 3 examples of up to {longest} tokens"):
+        run.fit()
 
 
 def test_another_error_is_not_taken_for_a_lack_of_memory(monkeypatch):
@@ -844,6 +878,14 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
     with pytest.raises(ValueError, match="already holds a run: resume it, or choose another"):
         trainer(tmp_path, seed=4).fit()
     assert (tmp_path / "last.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["best.safetensors", "log.jsonl"])
+def test_what_is_left_of_a_run_is_not_overwritten(tmp_path, name):
+    (tmp_path / name).write_text("precious")
+    with pytest.raises(ValueError, match=f"holds the {name} of a run, but no last.safetensors"):
+        trainer(tmp_path).fit()
+    assert (tmp_path / name).read_text() == "precious"
 
 
 @pytest.mark.parametrize("obstacle", ["a file", "no right"])

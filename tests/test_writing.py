@@ -180,6 +180,22 @@ def test_nothing_to_translate():
         (["a"], {"max_len": 0}, "max_len=0 must be at least 1"),
         (["a"], {"max_src_len": 0}, "max_src_len=0 must be at least 1"),
         (["a"], {"batch_size": 0}, "batch_size=0 must be at least 1"),
+        (
+            ["a"],
+            {"sampling": decoding.Sampling(temperature=0.0)},
+            r"temperature=0\.0 must be above 0",
+        ),
+        (["a"], {"sampling": decoding.Sampling(top_k=0)}, "top_k=0 must be at least 1"),
+        (
+            ["a"],
+            {"sampling": decoding.Sampling(top_p=1.5)},
+            r"top_p=1\.5 must be above 0 and at most 1",
+        ),
+        (["a"], {"sampling": decoding.Sampling(samples=0)}, "samples=0 must be at least 1"),
+        (["a"], {"length_penalty": math.nan}, "length_penalty=nan divides .* by nan"),
+        (["a"], {"length_penalty": math.inf}, "length_penalty=inf divides .* by inf"),
+        (["a"], {"length_penalty": 2000.0}, r"length_penalty=2000\.0 divides .* by inf"),
+        (["a"], {"length_penalty": -2000.0}, r"length_penalty=-2000\.0 divides .* by 0\.0"),
     ],
 )
 def test_translate_refuses(sentences, choices, message):
@@ -296,6 +312,8 @@ def test_captions_the_rest():
             writing.caption(other, image(4, 3))
     with pytest.raises(ValueError, match="batch_size=0 must be at least 1"):
         writing.caption(captioner(), image(4, 3), batch_size=0)
+    with pytest.raises(ValueError, match=r"length_penalty=2000\.0 divides .* of 64 tokens by inf"):
+        writing.caption(captioner(), image(4, 3), length_penalty=2000.0)
 
 
 def test_a_captioner_looks_at_places():

@@ -38,15 +38,18 @@ def blockwise_attention(
 
     `mask` has as many axes as the scores, (\*batch, q, k), and is True where a query may look; a
     query with nothing to attend to gets zeros. `causal` lets the i-th query look at the first i
-    keys, without a mask of all pairs. A mask of another shape, keys without their values, or a
-    block of no keys raise `ValueError`.
+    keys, without a mask of all pairs. Inputs of 16 bits are summed in 32. A mask of another
+    shape, keys without their values, or a block of no keys raise `ValueError`.
     """
     check_shapes(query, key, value)
     if block_size < 1:
         raise ValueError(f"block_size={block_size} must be at least 1")
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], key.shape[-2]))
-    return _Blockwise.apply(query, key, value, mask, causal, block_size)
+    # 16 bits have no room for t and c, which are divided only in the end.
+    dtype = torch.promote_types(query.dtype, torch.float32)
+    inputs = (tensor.to(dtype) for tensor in (query, key, value))
+    return _Blockwise.apply(*inputs, mask, causal, block_size).to(query.dtype)
 
 
 class _Blockwise(torch.autograd.Function):

@@ -147,7 +147,7 @@ def _definitions(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def _is_constant(node: ast.stmt) -> bool:
-    if not isinstance(node, ast.Assign):
+    if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
         return False
     try:
         ast.literal_eval(node.value)

@@ -56,11 +56,12 @@ class Report(ABC):
         return "\n".join(f"{name:{width}} {value}" for name, value in scores.items())
 
     def write(self, path: Path | str) -> None:
-        """Write the texts, tab-separated, a row a line."""
+        """Write the texts, tab-separated, a row a line; raises `ValueError` if there are none."""
+        lines = ["\t".join(row) + "\n" for row in self.rows()]
+        if not lines:
+            raise ValueError(f"the model said nothing that {path} could hold")
         with replacing(path) as temporary:
-            temporary.write_text(
-                "".join("\t".join(row) + "\n" for row in self.rows()), encoding="utf-8"
-            )
+            temporary.write_text("".join(lines), encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,8 @@ def evaluate_language_model(
     """Let a language model read a text, and see how likely it holds each token to be.
 
     By characters the text is read in pieces that half overlap, so that each token but the
-    first few is judged once and after at least half a piece; otherwise line by line.
+    first few is judged once and after at least half a piece; otherwise line by line. Raises
+    `ValueError` where there is no text.
     """
     model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
     if not isinstance(model, LanguageModel) or tokenizer is None:
@@ -206,7 +208,7 @@ def evaluate_language_model(
         rows = encode_lines(lines, tokenizer)
         new = [0] * len(rows)
         characters = sum(len(line) + 1 for line in lines)
-    if not rows:
+    if not characters:
         raise ValueError("there is no text to evaluate with")
     where = next(model.parameters()).device
     total, tokens = 0.0, 0

@@ -1,6 +1,8 @@
 """Files that are replaced whole or not at all."""
 
 import os
+import secrets
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ def check_replaceable(path: Path | str) -> None:
     path = Path(path)
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is no file that another could replace")
+    path = _target(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
@@ -26,17 +29,24 @@ def check_replaceable(path: Path | str) -> None:
 def replacing(path: Path | str) -> Iterator[Path]:
     """Give a temporary file to write, which takes the place of `path` if all went well.
 
-    A full disk, an error or an interrupt leaves what stood at `path` before.
+    A full disk, an error or an interrupt leaves what stood at `path` before. Who may read and
+    write the file stays as it was; a link stays one, and what it leads to is replaced.
     """
-    path = Path(path)
     check_replaceable(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
+    path = _target(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    temporary.touch(exist_ok=False)
     try:
+        mode = stat.S_IMODE((path if path.exists() else temporary).stat().st_mode)
+        temporary.chmod(0o600)  # until it is whole, nobody else need read it
         yield temporary
-        temporary.chmod(0o644)  # mkstemp makes files that only their owner may read
+        temporary.chmod(mode)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _target(path: Path | str) -> Path:
+    """Return the file itself, where `path` may be a link to it."""
+    return Path(os.path.realpath(path))

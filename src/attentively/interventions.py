@@ -77,9 +77,9 @@ def cut(
 ) -> Iterator[None]:
     """While the context lasts, let no query of `heads` look along the `edges` that are True.
 
-    The weight that an edge had goes to the other keys of its query. Edges that leave a query
-    nothing to look at, another shape than that of the heads' weights, and heads that the model
-    does not have raise `ValueError`.
+    The weight that an edge had goes to the other keys of its query; where a mask hides all of
+    these, the query gets zeros. Edges to every key of a query, another shape than that of the
+    heads' weights, and heads that the model does not have raise `ValueError`.
     """
     if edges.all(dim=-1).any():
         raise ValueError("edges leave a query nothing to look at: silence the head instead")

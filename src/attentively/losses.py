@@ -34,7 +34,8 @@ def cross_entropy(
     if not real.any():
         raise ValueError(f"all {targets.numel()} targets are padding (pad_id={pad_id})")
     log_probabilities = logits.log_softmax(dim=-1)
-    log_likelihoods = log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    right = targets.where(real, 0)  # at padding any token will do: it is left out in the end
+    log_likelihoods = log_probabilities.gather(-1, right.unsqueeze(-1)).squeeze(-1)
     if label_smoothing > 0:
         evenly_spread = log_probabilities.mean(dim=-1)
         log_likelihoods = (1 - label_smoothing) * log_likelihoods + label_smoothing * evenly_spread

@@ -40,7 +40,12 @@ def masked_softmax(
 
 
 def check_mask(mask: Bool[Tensor, "..."], scores_shape: tuple[int, ...]) -> None:
-    """Raise `ValueError` if `mask` does not fit scores of that shape, quoting both shapes."""
+    """Raise `ValueError` if `mask` does not fit scores of that shape, quoting both shapes.
+
+    One that is not Bool raises `TypeError`: PyTorch would add a mask of numbers to the scores.
+    """
+    if mask.dtype != torch.bool:
+        raise TypeError(f"a mask is Bool, True = may attend, but this one is {mask.dtype}")
     if len(mask.shape) != len(scores_shape) or any(
         size not in (1, full) for size, full in zip(mask.shape, scores_shape, strict=True)
     ):

@@ -201,7 +201,7 @@ class LocalAttention(nn.Module):
         weights = masked_softmax(self.content.scores(query, projected_keys), window)
         if self.kind == "local-p":
             sigma = self.window / 2
-            weights = weights * torch.exp(-distance.square() / (2 * sigma**2))
+            weights = weights * torch.exp(-distance.square() / (2 * sigma**2)).to(weights.dtype)
         context = torch.einsum("bs,bsd->bd", weights, keys)
         return context, weights
 

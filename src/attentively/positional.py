@@ -71,6 +71,8 @@ class SinusoidalPositionalEncoding(nn.Module):
         self, x: Float[Tensor, "batch len d_model"], first: int = 0
     ) -> Float[Tensor, "batch len d_model"]:
         """Return `x` with each position's code added."""
+        if x.shape[2] != self.d_model:
+            raise ValueError(f"vectors of {x.shape[2]} numbers came to d_model={self.d_model}")
         end = first + x.shape[1]
         if end <= len(self.table):
             codes = self.table[first:end]
@@ -100,6 +102,9 @@ class LearnedPositionalEmbedding(nn.Module):
         self, x: Float[Tensor, "batch len d_model"], first: int = 0
     ) -> Float[Tensor, "batch len d_model"]:
         """Return `x` with each position's vector added."""
+        d_model = self.table.embedding_dim
+        if x.shape[2] != d_model:
+            raise ValueError(f"vectors of {x.shape[2]} numbers came to d_model={d_model}")
         end, max_len = first + x.shape[1], self.table.num_embeddings
         if end > max_len:
             raise ValueError(f"a sequence of {end} tokens is longer than max_len={max_len}")
@@ -164,6 +169,8 @@ class RotaryPositionalEmbedding(AttentionPosition):
         self, x: Float[Tensor, "batch heads len d_head"], first: int
     ) -> Float[Tensor, "batch heads len d_head"]:
         """Return each vector rotated by the angles of its position."""
+        if x.shape[3] != self.d_head:
+            raise ValueError(f"vectors of {x.shape[3]} numbers came to d_head={self.d_head}")
         end = first + x.shape[2]
         if end <= len(self.cos):
             cos, sin = self.cos[first:end], self.sin[first:end]

@@ -30,9 +30,12 @@ class BidirectionalEncoder(nn.Module):
         """Return the annotations, zero at padding, and the backward reader's last state.
 
         That state has read the whole sentence and stands at its first word. `mask` is True
-        at real tokens, which come first; a sentence without any raises `ValueError`.
+        at real tokens, which come first; a sentence without any, and a batch without sentences,
+        raise `ValueError`.
         """
         lengths = mask.sum(dim=1).cpu()
+        if len(lengths) == 0:
+            raise ValueError("the batch holds no sentence to encode")
         if int(lengths.min()) == 0:
             empty = (lengths == 0).nonzero().flatten().tolist()
             raise ValueError(f"sentences {empty} of the batch hold no token to encode")

@@ -36,7 +36,7 @@ def inverse_square_root(step: int, steps: int, warm_up_steps: int) -> float:
     with :math:`n` the number of the step, counted from 1, and :math:`w` the steps of the warm-up.
     This is equation (3) of Vaswani et al. (2017), https://arxiv.org/abs/1706.03762,
     section 5.3, divided by its highest value, which is `paper_learning_rate`. How long the
-    run is does not matter, so a run can be made longer later. Without a warm-up the first
+    run is does not matter: a longer one begins with the same rates. Without a warm-up the first
     step has the highest rate.
     """
     _check(step, steps, warm_up_steps)

@@ -91,7 +91,13 @@ class Seq2SeqConfig(ModelConfig):
                 "attention='location' needs max_len, the longest source, "
                 f"but max_len={self.max_len}"
             )
-        check_at_least_one(window=self.window)
+        check_at_least_one(
+            embedding_dim=self.embedding_dim,
+            encoder_dim=self.encoder_dim,
+            decoder_dim=self.decoder_dim,
+            attention_dim=self.attention_dim,
+            window=self.window,
+        )
 
     @property
     def vocab_sizes(self) -> VocabSizes:

@@ -112,8 +112,10 @@ def validation_loss(
 
     `task` is what the model is taught, by default what models of its kind are; where a task
     leaves something to chance, such as what to mask, it is the same each time. Each of several
-    `processes` computes its share.
+    `processes` computes its share. Raises `ValueError` where there is no example.
     """
+    if not examples:
+        raise ValueError("there is no example to validate with")
     task = task or tasks.find(model)
     processes = processes or Processes()
     where = next(model.parameters()).device
@@ -164,6 +166,12 @@ def refuse_earlier_run(directory: Path) -> None:
     """Raise `ValueError` where a run stands already, which a new one would overwrite."""
     if (directory / "last.safetensors").exists():
         raise ValueError(f"{directory} already holds a run: resume it, or choose another folder")
+    for name in ("best.safetensors", "log.jsonl"):
+        if (directory / name).exists():
+            raise ValueError(
+                f"{directory} already holds the {name} of a run, but no last.safetensors to "
+                "resume from: move it away, or choose another folder"
+            )
 
 
 class Trainer:
@@ -171,7 +179,8 @@ class Trainer:
 
     With a `directory`, each validation leaves there ``last.safetensors`` (model, optimizer and
     random state: enough to resume), ``best.safetensors`` (the model that validated best) and a
-    line of ``log.jsonl``. Files are replaced whole, so a run killed at any moment can resume.
+    line of ``log.jsonl``. Files are replaced whole, so a run killed at any moment after its
+    first validation can resume.
     """
 
     def __init__(
@@ -262,6 +271,7 @@ class Trainer:
                     self._keep_best()
                 self._remember()
                 self._save("last")
+                self._forget()
                 bar.set_postfix(
                     train=f"{record['train_loss']:.3f}",
                     validation=f"{record['validation_loss']:.3f}",
@@ -359,7 +369,10 @@ class Trainer:
         """Turn a lack of memory into advice; any other error stays as it is."""
         if not device.is_out_of_memory(error):
             return error
-        rows, longest = max((len(part.tgt), part.tgt.size(-1)) for part in parts)
+        # Tokens stand in two axes: an image has more, and the label of a sentence one.
+        rows, longest = max(
+            (len(part.tgt), max(side.size(1) for side in part if side.dim() == 2)) for part in parts
+        )
         size = "batch_size" if self.config.tokens_per_batch is None else "tokens_per_batch"
         return MemoryError(
             f"out of memory at step {self.step + 1}, with {rows} examples of up to {longest} "
@@ -429,13 +442,19 @@ class Trainer:
     # Averaging the last checkpoints
 
     def _remember(self) -> None:
-        """Keep the weights of this validation, and forget those of too long ago."""
+        """Keep the weights of this validation."""
         if self.config.average_last == 1:
             return
         self._recent[self.step] = self._weights()
         self._save(_recent_name(self.step))
-        for step in sorted(self._recent)[: -self.config.average_last]:
-            del self._recent[step]
+
+    def _forget(self) -> None:
+        """Forget the weights of too long ago, once no ``last.safetensors`` asks for them."""
+        if self.config.average_last == 1:
+            return
+        steps = [int(record["step"]) for record in self.records]
+        for step in steps[: -self.config.average_last]:
+            self._recent.pop(step, None)
             if self.directory is not None and self.processes.first:
                 (self.directory / f"{_recent_name(step)}.safetensors").unlink(missing_ok=True)
 

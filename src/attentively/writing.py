@@ -26,7 +26,9 @@ from attentively.decoding import (
     beam_search,
     evaluating,
     generate,
+    power,
     sample,
+    truncate,
 )
 from attentively.protocol import Autoregressive, EncoderDecoder
 from attentively.vocabulary import END_ID, PAD_ID, START_ID, Tokenizer, note_unknown_words
@@ -68,7 +70,8 @@ def translate(
     too long for its positions) is not translated; its `note` says so. `max_len` is the number
     of tokens after which the search gives up; by default it grows with the source. The weights
     come from reading the finished translation once more. Raises `CheckpointError`, which is a
-    `ValueError`, for a model that does not translate text.
+    `ValueError`, for a model that does not translate text, and `ValueError` for a choice that
+    no text can be written with.
     """
     if isinstance(sentences, str):
         raise ValueError(f"expected a list of sentences, but got one string: {sentences[:40]!r}")
@@ -78,6 +81,8 @@ def translate(
         max_src_len=max_src_len,
         batch_size=batch_size,
     )
+    how = sampling or Beam(beam_size, length_penalty)
+    _check(how, max_len or _default_max_len(max_src_len))
     model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
     sources = [src_tokenizer.encode(sentence) for sentence in sentences]
     refused = {index: _why_not(ids, max_src_len) for index, ids in enumerate(sources)}
@@ -95,7 +100,6 @@ def translate(
         for limit, group in groupby(waiting, key=give_up_after)
         for batch in _batches(list(group), batch_size)
     ]
-    how = sampling or Beam(beam_size, length_penalty)
     written: dict[int, Translation] = {}
     while batches:
         limit, batch = batches.pop()
@@ -120,6 +124,27 @@ def translate(
         note = _joined(found.note, note_unknown_words(src_tokenizer, sentence))
         translations.append(found._replace(src_tokens=src_tokens, weights=weights, note=note))
     return translations
+
+
+def _check(how: Beam | Sampling, longest: int) -> None:
+    """Raise `ValueError` for a choice that no text of up to `longest` tokens can be written with.
+
+    Asked before any text is read, so that no text is blamed for it.
+    """
+    if isinstance(how, Sampling):
+        check_at_least_one(samples=how.samples)
+        truncate(torch.zeros(1), how.temperature, how.top_k, how.top_p)
+        return
+    penalty = how.length_penalty if callable(how.length_penalty) else power(how.length_penalty)
+    try:
+        divisor = penalty(longest)
+    except OverflowError:
+        divisor = math.inf
+    if not 0 < divisor < math.inf:
+        raise ValueError(
+            f"length_penalty={how.length_penalty} divides the score of {longest} tokens by "
+            f"{divisor}: choose a number nearer to 0"
+        )
 
 
 def _why_not(ids: Sequence[int], max_src_len: int) -> str:
@@ -211,9 +236,11 @@ def caption(
 
     The weights have a column for each place of the image that the model can look at. The rest
     is as in `translate`. Raises `CheckpointError`, which is a `ValueError`, for a model that
-    does not caption images.
+    does not caption images, and `ValueError` for a choice that no text can be written with.
     """
     check_at_least_one(beam_size=beam_size, max_len=max_len, batch_size=batch_size)
+    how = Beam(beam_size, length_penalty)
+    _check(how, max_len)
     model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
     if (
         not isinstance(model, EncoderDecoder)
@@ -221,7 +248,6 @@ def caption(
         or tokenizer is None
     ):
         raise CheckpointError(f"a {type(model).__name__} does not caption images")
-    how = Beam(beam_size, length_penalty)
     captions: list[Translation] = []
     for first in range(0, len(images), batch_size):
         batch = images[first : first + batch_size]

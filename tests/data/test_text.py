@@ -1,12 +1,14 @@
 """Text files are read as they are, or the byte at fault is named; a text is cut in three."""
 
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attentively.data import download, text
 from attentively.data.splits import SPLITS
-from attentively.data.text import part_of, read_lines, read_text
+from attentively.data.text import lines_of, part_of, read_lines, read_text
 
 
 @pytest.fixture
@@ -65,6 +67,15 @@ def test_an_empty_file_is_refused(path, content):
 def test_a_missing_file_is_an_error(path):
     with pytest.raises(FileNotFoundError, match=r"story\.txt"):
         read_text(path)
+
+
+def test_lines_come_as_they_are_read():
+    content = "\ufeffÉté\n\ufeffOù\u2028?\n".encode() + b"\xff"
+    lines = lines_of(io.BytesIO(content), "it")
+    assert next(lines) == "Été\n"
+    assert next(lines) == "\ufeffOù\u2028?\n"
+    with pytest.raises(ValueError, match="it is not UTF-8: byte 0xff in line 3"):
+        next(lines)
 
 
 def test_by_hand():

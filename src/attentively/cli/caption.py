@@ -13,7 +13,7 @@ from attentively.cli import models
 from attentively.config import check_at_least_one
 from attentively.data import digits
 from attentively.data.digits import DigitScene
-from attentively.files import replacing
+from attentively.files import check_replaceable, replacing
 from attentively.writing import Translation
 
 EPILOG = """Examples:
@@ -40,6 +40,8 @@ def caption(
     check_at_least_one(scenes=scenes)
     if plot is not None and plot.suffix != ".png":
         raise ValueError(f"--plot writes a .png picture, not {plot}")
+    if plot is not None:
+        check_replaceable(plot)
     checkpoint = models.load(model)
     given = digits.load("test", scenes, seed=seed)
     images = torch.stack([scene.image for scene in given])

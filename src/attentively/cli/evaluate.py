@@ -10,7 +10,7 @@ import typer
 from attentively.cli import families, models
 from attentively.cli.families import Content
 from attentively.data import corpora
-from attentively.files import replacing
+from attentively.files import check_replaceable, replacing
 
 EPILOG = """Examples:
 
@@ -37,7 +37,11 @@ def evaluate(
         float, typer.Option(help="For translations and captions; higher favours longer ones.")
     ] = 1.0,
     output: Annotated[
-        Path | None, typer.Option(help="Also write what the model said, a tab-separated line each.")
+        Path | None,
+        typer.Option(
+            help="Also write what the model said, a tab-separated line each: translations, labels "
+            "or captions. Language models, masked or not, say nothing."
+        ),
     ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers as JSON.")
@@ -50,8 +54,13 @@ def evaluate(
     Masked language models: accuracy and surprise at what was taken out. Captioners: how many
     captions are true.
     """
+    for path in (output, json_file):
+        if path is not None:  # tried before the work, not after it
+            check_replaceable(path)
     checkpoint = models.load(model)
     family = families.of(checkpoint.model)
+    if output is not None and not family.says_texts:
+        raise ValueError(f"a {family.name} says nothing that --output could write: leave it out")
     corpus = corpora.find(data, family.kind)
     families.refuse_other_data(family, corpus)
     piece_length = checkpoint.provenance.get("piece_length", families.PIECE_LENGTH)

@@ -8,6 +8,7 @@ import typer
 from attentively import experiments
 from attentively.experiments.ladder import RUNGS
 from attentively.experiments.real_ladder import table
+from attentively.files import check_replaceable
 
 app = typer.Typer(add_completion=False)
 NAMES = ", ".join(sorted(experiments.EXPERIMENTS))
@@ -58,6 +59,7 @@ def experiment(
     label += "-quick" * quick
     if output is None:
         output = (runs if quick else Path("book/results")) / f"{label}.json"
+    check_replaceable(output)
     print(chosen.question)
     content = experiments.run(chosen, output, runs / label, seeds=seeds, quick=quick)
     print(f"{len(content['rows'])} rows in {output}")

@@ -68,6 +68,8 @@ class Family(ABC):
     """As `checkpoints.MODELS` has it."""
     kinds: tuple[Kind, ...]
     """What corpora it learns from."""
+    says_texts = True
+    """Whether an evaluation lets its models write texts or say labels."""
 
     @property
     def kind(self) -> Kind | None:
@@ -146,6 +148,7 @@ class WritingOn(Family):
     name = "language-model"
     class_name = "LanguageModel"
     kinds = ("text",)
+    says_texts = False
 
     def texts(self, content: Content) -> Texts:
         """Return the text, as one or line by line: it is the same to a tokenizer."""
@@ -178,6 +181,7 @@ class FillingIn(Family):
     name = "masked-language-model"
     class_name = "MaskedLanguageModel"
     kinds = ("text", "labels", "pairs")
+    says_texts = False
 
     def texts(self, content: Content) -> Texts:
         """Return lines of a text, or sentences without their labels or translations."""

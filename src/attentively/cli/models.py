@@ -45,7 +45,7 @@ def load(model: str) -> Checkpoint:
     if model in checkpoints.pretrained_names():
         return checkpoints.load_pretrained(model, device.best())
     path = file(Path(model))
-    if path.suffix == ".safetensors":
+    if path.is_file() or path.suffix == ".safetensors":
         return checkpoints.load(path, device.best())
     return checkpoints.load_pretrained(model)  # which says what names there are
 

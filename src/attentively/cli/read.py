@@ -1,6 +1,7 @@
 """``attentively classify`` and ``attentively fill``: what a model says of a text."""
 
 import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -8,6 +9,7 @@ import typer
 from attentively import reading
 from attentively.cli import models
 from attentively.data.pairs import tidy
+from attentively.data.text import lines_of
 
 CLASSIFY_EPILOG = """Examples:
 
@@ -27,11 +29,12 @@ app = typer.Typer(add_completion=False)
 def classify(
     model: models.Model,
     texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts; without any, one a line from stdin.")
+        list[str] | None,
+        typer.Argument(help="Texts; without any, one a line from stdin, in UTF-8."),
     ] = None,
 ) -> None:
     """Say which label each text has: label, probability and text, with tabs between."""
-    given = [tidy(text) for text in texts or sys.stdin]
+    given = [tidy(text) for text in texts or _stdin()]
     for text, judgement in zip(given, reading.classify(models.load(model), given), strict=True):
         print(f"{judgement.label}\t{judgement.probabilities[judgement.label]:.3f}\t{text}")
         if judgement.note:
@@ -43,16 +46,23 @@ def fill(
     model: models.Model,
     texts: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Texts with {reading.GAP} for a word; without any, from stdin."),
+        typer.Argument(
+            help=f"Texts with {reading.GAP} for a word; without any, one a line from stdin, "
+            "in UTF-8."
+        ),
     ] = None,
     guesses: Annotated[int, typer.Option(help="How many guesses to show of each gap.")] = 5,
 ) -> None:
     """Say what stands in the gaps of a text: the filled text, and the guesses below it."""
     checkpoint = models.load(model)
-    for text in texts or sys.stdin:
+    for text in texts or _stdin():
         filled = reading.fill(checkpoint, tidy(text), guesses)
         print(filled.text)
         for gap in filled.guesses:
             print("  " + ", ".join(f"{token} {100 * value:.1f} %" for token, value in gap.items()))
         if filled.note:
             print(f"note: {filled.note}", file=sys.stderr)
+
+
+def _stdin() -> Iterator[str]:
+    return lines_of(sys.stdin.buffer, "standard input")

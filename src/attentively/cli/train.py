@@ -1,9 +1,10 @@
 """``attentively train``: fit a model to a corpus, and be able to go on later."""
 
+import hashlib
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -40,6 +41,8 @@ TOP = {
     "piece_length": Choice("piece_length", int, False, (), {}, {}),
 }
 """What stands in a file before the first table."""
+OF_CAPTIONS = ("attention_penalty",)
+"""Choices of the training that only captioners have."""
 EVERY_CHOICE = TOP | MODEL_CHOICES | TRAINING_CHOICES
 
 EPILOG = """Examples:
@@ -196,6 +199,7 @@ def _new(
         "attribution": corpus.attribution,
         "piece_length": piece_length,
         "training_examples": len(examples),
+        "training_checksum": _checksum(examples),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "training": training.to_dict(),
         "device": device.describe(device.best()),
@@ -218,6 +222,7 @@ def _resumed(output: Path, given: Mapping[str, Given], processes: Processes) -> 
     piece_length = _piece_length(checkpoint)
     content = Content(corpus.load("train"), corpus.kind, piece_length)
     examples = family.examples(content, tokenizers, checkpoint.model.config)
+    _refuse_other_examples(checkpoint.provenance, examples)
     training = TrainingConfig.from_dict(settled)
     return _trainer(checkpoint, family, corpus, examples, training, output, processes)
 
@@ -295,6 +300,8 @@ def _refuse_strange(given: Mapping[str, Given], family: Family) -> None:
             raise ValueError(
                 f"{one.where} belongs to --model {' or '.join(choice.owners)}, not {family.name}"
             )
+        if name in OF_CAPTIONS and family.name != "captioner":
+            raise ValueError(f"{one.where} belongs to --model captioner, not {family.name}")
 
 
 def _of_model(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -311,6 +318,33 @@ def _refuse_contradiction(given: Mapping[str, Given], found: Mapping[str, Any], 
     for name, one in given.items():
         if name in found and one.value != found[name]:
             raise ValueError(f"{one.where} is {one.value!r}, but {label} has {found[name]!r}")
+
+
+def _refuse_other_examples(said: Mapping[str, Any], examples: Sequence[Any]) -> None:
+    """Raise `ValueError` for other examples than those that the run to resume began with."""
+    if said["training_examples"] != len(examples):
+        raise ValueError(
+            f"{said['data']} has changed: the run to resume began with "
+            f"{said['training_examples']:,} examples, and now there are {len(examples):,}"
+        )
+    now = _checksum(examples)
+    if said.get("training_checksum", now) != now:  # a run begun by an older version kept none
+        raise ValueError(
+            f"{said['data']} has changed: it still makes {len(examples):,} examples, but not "
+            "those that the run to resume began with"
+        )
+
+
+def _checksum(examples: Sequence[Any]) -> str:
+    """Return what tells these examples from others."""
+    total = hashlib.sha256()
+    for example in examples:
+        total.update(json.dumps(example, default=_numbers).encode())
+    return total.hexdigest()
+
+
+def _numbers(image: torch.Tensor) -> str:
+    return image.numpy().tobytes().hex()
 
 
 def _shared(learn: Callable[[], Tokenizers], processes: Processes) -> Tokenizers:

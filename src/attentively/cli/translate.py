@@ -15,7 +15,8 @@ from attentively.attention_page import Map, Text, page
 from attentively.checkpoints import Checkpoint
 from attentively.cli import models, sampling
 from attentively.data.pairs import tidy
-from attentively.files import replacing
+from attentively.data.text import lines_of
+from attentively.files import check_replaceable, replacing
 from attentively.transformer import Transformer
 from attentively.vocabulary import START_ID
 from attentively.writing import Translation
@@ -37,10 +38,12 @@ app = typer.Typer(add_completion=False)
 def translate(
     model: models.Model,
     sentences: Annotated[
-        list[str] | None, typer.Argument(help="Sentences; without any, one a line from stdin.")
+        list[str] | None,
+        typer.Argument(help="Sentences; without any, one a line from stdin, in UTF-8."),
     ] = None,
     input: Annotated[
-        Path | None, typer.Option("--input", help="Read a sentence a line from this file.")
+        Path | None,
+        typer.Option("--input", help="Read a sentence a line from this file, in UTF-8."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Write to this file, whole or not at all; not to stdout.")
@@ -67,7 +70,7 @@ def translate(
 ) -> None:
     """Translate sentences, a line each. What to know about a translation goes to stderr."""
     pictures = attention or []
-    _refuse_unwritable(pictures)
+    _refuse_unwritable(pictures, output)
     if sentences and input is not None:
         raise ValueError("sentences are given and --input too: which are to be translated?")
     if not sample and (temperature, top_k, top_p, seed) != (1.0, None, None, 0):
@@ -110,10 +113,11 @@ def _sentences(given: Sequence[str] | None, file: Path | None) -> Iterator[str]:
     if given:
         yield from map(tidy, given)
     elif file is not None:
-        with file.open(encoding="utf-8") as lines:
-            yield from map(tidy, lines)
+        with file.open("rb") as stream:  # all of it, so that no work is lost to a bad line
+            lines = list(lines_of(stream, str(file)))
+        yield from map(tidy, lines)
     else:
-        yield from map(tidy, sys.stdin)
+        yield from map(tidy, lines_of(sys.stdin.buffer, "standard input"))
 
 
 def _in_parts(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -126,10 +130,12 @@ def _in_parts(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
 # Where the model looked
 
 
-def _refuse_unwritable(paths: Sequence[Path]) -> None:
-    for path in paths:
+def _refuse_unwritable(pictures: Sequence[Path], output: Path | None) -> None:
+    for path in pictures:
         if path.suffix not in (".html", ".png"):
             raise ValueError(f"--attention writes a .html page or a .png picture, not {path}")
+    for path in [*pictures, *([] if output is None else [output])]:
+        check_replaceable(path)
 
 
 def _show(checkpoint: Checkpoint, kept: Sequence[tuple[str, Translation]], path: Path) -> None:

@@ -167,6 +167,8 @@ def score(
     not; "only c" takes the word nearest to c, whatever a and b are. Questions with a word that
     has no vector are not asked.
     """
+    if json_file is not None:
+        check_replaceable(json_file)
     found = scores(load(vectors), words.analogies(), words.similarities())
     print(f"{'analogies':30}{'asked':>6} {'of':>6}{'right':>9}{'let in':>9}{'only c':>9}")
     every = found["analogies"]

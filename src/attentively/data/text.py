@@ -1,5 +1,6 @@
 """Plain text: any UTF-8 file, and the plays of Shakespeare for models that write on."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from attentively.data import download
@@ -56,3 +57,18 @@ def read_text(path: Path | str) -> str:
 def read_lines(path: Path | str) -> list[str]:
     """Return the lines of a UTF-8 file; only a line feed ends one. Raises as `read_text`."""
     return read_text(path).removesuffix("\n").split("\n")
+
+
+def lines_of(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    """Yield the lines of an open UTF-8 file as they come, without a byte-order mark.
+
+    `name` is for messages. Raises `ValueError` naming the first byte that is not UTF-8.
+    """
+    for number, line in enumerate(stream, start=1):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{name} is not UTF-8: byte {line[error.start]:#04x} in line {number}"
+            ) from None
+        yield text.removeprefix("\ufeff") if number == 1 else text
