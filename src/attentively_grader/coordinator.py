@@ -109,31 +109,35 @@ class Coordinator:
         autograded = self.course.place("autograded", *where)
         if not all((autograded / f"{name}.ipynb").is_file() for name in task.merged):
             return False
-        if self.recorder.scores(submission) is None:
+        known = self.recorder.scores(submission)
+        if known is None:
             return False
         try:
-            self._reckon_lateness(task, kept)
+            if self._reckon_lateness(task, kept):
+                known = self.recorder.scores(submission)
         except CourseError as error:
             self._fail(submission, str(error))
             return True
         feedback = self.course.place("feedback", *where)
         if not all((feedback / f"{name}.html").is_file() for name in task.merged):
             self.pages.ask(submission)
-        self._tell(submission, f"graded before, {self.recorder.scores(submission)}")
+        self._tell(submission, f"graded before, {known}")
         self.graded.append(submission)
         return True
 
-    def _reckon_lateness(self, task: Task, kept: str) -> None:
+    def _reckon_lateness(self, task: Task, kept: str) -> bool:
         """Take off anew what coming late costs, where a date or the configuration is another.
 
-        `kept` is what was remembered when that was last done.
+        `kept` is what was remembered when that was last done. Return whether it was done.
         """
         submission = task.submission
         mark = task.mark + self.recorder.lateness(submission)
-        if mark != kept:
-            self.recorder.take_off(submission, task.merged)
-            results.write_whole(self._mark(submission), mark)
-            self.pages.ask(submission)
+        if mark == kept:
+            return False
+        self.recorder.take_off(submission, task.merged)
+        results.write_whole(self._mark(submission), mark)
+        self.pages.ask(submission)
+        return True
 
     # Recording
 

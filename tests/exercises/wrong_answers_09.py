@@ -655,11 +655,36 @@ def weights_at_padding(decode):
     return bool((weights[1, :, 2:] > 0).any())
 
 
-def weights_beside_other_padding(decode):
-    embedded, keys, mask = setting()
-    other = keys.masked_fill(~mask.unsqueeze(-1), 9.0)
-    some, others = decode(embedded, keys, mask)[1], decode(embedded, other, mask)[1]
-    return not torch.allclose(some, others, atol=1e-5)
+VECTORS, WEIGHTS = 0, 1  # what a decoder returns: an examination that looks at one of them alone
+
+
+def beside_other_padding(which):
+    def changes(decode):
+        embedded, keys, mask = setting()
+        other = keys.masked_fill(~mask.unsqueeze(-1), 9.0)
+        some, others = decode(embedded, keys, mask)[which], decode(embedded, other, mask)[which]
+        return not torch.allclose(some, others, atol=1e-5)
+
+    return changes
+
+
+def alone(which):
+    def changes(decode):
+        embedded, keys, mask = setting()
+        beside = decode(embedded, keys, mask)[which][:1]
+        by_itself = decode(embedded[:1], keys[:1], mask[:1])[which]
+        return not torch.allclose(by_itself, beside, atol=1e-5)
+
+    return changes
+
+
+def before_another_end(which):
+    def changes(decode):
+        embedded, keys, mask = setting()
+        whole = decode(embedded, keys, mask)[which][:, :2]
+        return not torch.allclose(decode(embedded[:, :2], keys, mask)[which], whole, atol=1e-5)
+
+    return changes
 
 
 def infinite_padding(decode):
@@ -668,41 +693,10 @@ def infinite_padding(decode):
     return not torch.allclose(decode(embedded, keys, mask)[0], decode(embedded, other, mask)[0])
 
 
-def vectors_beside_other_padding(decode):
-    embedded, keys, mask = setting()
-    other = keys.masked_fill(~mask.unsqueeze(-1), 9.0)
-    some, others = decode(embedded, keys, mask)[0], decode(embedded, other, mask)[0]
-    return not torch.allclose(some, others, atol=1e-5)
-
-
-def vectors_alone(decode):
-    embedded, keys, mask = setting()
-    vectors = decode(embedded, keys, mask)[0][:1]
-    return not torch.allclose(decode(embedded[:1], keys[:1], mask[:1])[0], vectors, atol=1e-5)
-
-
-def vectors_before_another_end(decode):
-    embedded, keys, mask = setting()
-    vectors = decode(embedded, keys, mask)[0][:, :2]
-    return not torch.allclose(decode(embedded[:, :2], keys, mask)[0], vectors, atol=1e-5)
-
-
-def weights_alone(decode):
-    embedded, keys, mask = setting()
-    weights = decode(embedded, keys, mask)[1][:1]
-    return not torch.allclose(decode(embedded[:1], keys[:1], mask[:1])[1], weights, atol=1e-5)
-
-
 def turned_round_and_not_back(decode):
     inputs = setting()
     together, turned = decode(*inputs), decode(*(each.flip(0) for each in inputs))
     return not torch.allclose(together[0], turned[0], atol=1e-5)
-
-
-def weights_before_another_end(decode):
-    embedded, keys, mask = setting()
-    weights = decode(embedded, keys, mask)[1][:, :2]
-    return not torch.allclose(decode(embedded[:, :2], keys, mask)[1], weights, atol=1e-5)
 
 
 def anything_changes(decode):
@@ -801,17 +795,17 @@ def wrong_axes(decode):
 
 EXAMINATIONS = [
     (changed_by(("padding", weights_at_padding)), "“padding” is missed"),
-    (changed_by(("padding", weights_beside_other_padding)), "“padding” is missed"),
-    (changed_by(("padding", vectors_beside_other_padding)), "returns the weights before the mask"),
-    (changed_by(("future", vectors_before_another_end)), "returns the weights of the next step"),
-    (changed_by(("neighbours", vectors_alone)), "what asks for the weights that it returns"),
+    (changed_by(("padding", beside_other_padding(WEIGHTS))), "“padding” is missed"),
+    (changed_by(("padding", beside_other_padding(VECTORS))), "returns the weights before the mask"),
+    (changed_by(("future", before_another_end(VECTORS))), "returns the weights of the next step"),
+    (changed_by(("neighbours", alone(VECTORS))), "what asks for the weights that it returns"),
     (changed_by(("padding", infinite_padding)), "0 times infinity is no number"),
-    (changed_by(("neighbours", weights_alone)), "“neighbours” is missed"),
+    (changed_by(("neighbours", alone(WEIGHTS))), "“neighbours” is missed"),
     (
         changed_by(("neighbours", turned_round_and_not_back)),
         "“neighbours” is seen where it is not",
     ),
-    (changed_by(("future", weights_before_another_end)), "“future” is missed"),
+    (changed_by(("future", before_another_end(WEIGHTS))), "“future” is missed"),
     (changed_by(("future", anything_changes)), "“future” is seen where it is not"),
     (changed_by(("late", next_weights_stay)), "“late” is missed"),
     (changed_by(("late", one_word_to_look_at)), "Is there more than one word to look at"),
