@@ -322,19 +322,35 @@ def test_the_readme_tells_the_published_scores():
 
 
 @pytest.mark.parametrize(
-    ("data", "decoding", "words"),
+    ("data", "rung", "decoding", "words"),
     [
-        ("multi30k-de-en", "greedy", "{bleu_lowercased:.1f} BLEU from German to English without"),
-        ("multi30k-en-de", "beam 5", "{bleu_lowercased:.1f} from English to German with a beam"),
+        (
+            "multi30k-de-en",
+            "transformer",
+            "greedy",
+            "{bleu_lowercased:.1f} BLEU from German to English without a beam, where a Transformer",
+        ),
+        (
+            "multi30k-en-de",
+            "transformer",
+            "beam 5",
+            "{bleu_lowercased:.1f} from English to German with a beam of 5",
+        ),
+        (
+            "multi30k-de-en",
+            "additive",
+            "greedy",
+            "attention, trained alike, has {bleu_lowercased:.1f} from German to English without",
+        ),
     ],
 )
-def test_the_readme_tells_the_scores_of_the_captions(data, decoding, words):
+def test_the_readme_tells_the_scores_of_the_captions(data, rung, decoding, words):
     said = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     rows = json.loads((RESULTS.parent / f"ladder-{data}.json").read_text(encoding="utf-8"))
-    asked = {"rung": "transformer", "decoding": decoding, "changes": None}
+    asked = {"rung": rung, "decoding": decoding, "changes": None}
     [row] = [row for row in rows if row.items() >= asked.items()]
     assert words.format(**row) in said
-    assert row["training_seconds"] < 2 * 3_600
+    assert rung != "transformer" or row["training_seconds"] < 2 * 3_600
 
 
 @pytest.mark.slow
