@@ -21,7 +21,7 @@ help:
 	@echo "Attentively: from embeddings to the Transformer, built by hand."
 	@echo
 	@echo "  make book      execute every chapter and build the site into _build/html"
-	@echo "  make test      run every test (ARGS=... is passed on to pytest; PARALLEL= for one at a time)"
+	@echo "  make test      run the tests but the slow ones (ARGS=... is passed on to pytest; PARALLEL= for one at a time)"
 	@echo "  make lab       copy exercises/ to work/, never over your answers, and open JupyterLab"
 	@echo "  make serve     the built book on localhost (PORT=$(PORT))"
 	@echo "  make release   solutions/ to exercises/: make the notebooks that students get"
