@@ -10,7 +10,7 @@ from notebook_tools import small_notebook, small_part, with_source, write
 from attentively import coursework
 from attentively.cli import app, main
 
-READABLE = "small.ipynb is not a readable notebook: save it again in JupyterLab, or .*one$"
+READABLE = "small.ipynb is not a readable notebook: save it again .*start.py.* copies a fresh one$"
 TAGS = ("raises-exception",)
 
 
@@ -105,10 +105,16 @@ def test_a_notebook_without_parts_is_told():
     assert "no graded part" in coursework.report("small", [])
 
 
+@pytest.mark.parametrize("name", ["small/", "small\\"])
+def test_a_name_may_end_as_a_shell_completes_it(work, tmp_path, name):
+    receipt = coursework.submit(work, name, "anna", tmp_path / "submitted")
+    assert receipt.folder == tmp_path / "submitted" / "anna" / "small"
+
+
 def test_what_is_not_there_lists_what_is(work):
     with pytest.raises(ValueError, match=r"no assignment 'large' in .*; it holds small"):
         coursework.find(work, "large")
-    with pytest.raises(ValueError, match="make lab"):
+    with pytest.raises(ValueError, match=r"make lab.*python3 start\.py"):
         coursework.find(work / "nowhere", None)
 
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NAME = "attentively-class"
 SAME_TIME = (1980, 1, 1, 0, 0, 0)
 """The time of every file, so that the same content is the same archive."""
-FILES = ("pyproject.toml", "constraints.txt", "README.md", "LICENSE", "LICENSE-TEXT")
+FILES = ("pyproject.toml", "constraints.txt", "LICENSE", "LICENSE-TEXT")
 GRADER = ("__init__.py", "notebooks.py")
 """Of the grader's package, what reads a student's own notebook."""
 

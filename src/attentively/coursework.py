@@ -23,6 +23,7 @@ from attentively import earlier_parts
 from attentively_grader import notebooks
 
 SECONDS_A_CELL = 120
+_OPEN = "`make lab` (in a class's bundle: `python3 start.py`)"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _UNWRITTEN = re.compile(r"^\s*raise NotImplementedError\b", re.M)
 _STAMP = "%Y-%m-%d %H:%M:%S UTC"
@@ -60,11 +61,12 @@ def find(work: Path, assignment: str | None) -> list[Path]:
     Raises `ValueError`, which lists what there is.
     """
     there = sorted(path for path in work.glob("*/*.ipynb") if path.stem == path.parent.name)
-    names = ", ".join(path.stem for path in there) or "nothing yet: `make lab` copies them there"
+    names = ", ".join(path.stem for path in there) or f"nothing yet: {_OPEN} copies them there"
     if assignment is None:
         if not there:
             raise ValueError(f"there is no assignment in {work}/; it holds {names}")
         return there
+    assignment = assignment.rstrip("/\\")  # as a shell completes a folder's name
     chosen = [path for path in there if path.stem == assignment]
     if not chosen:
         raise ValueError(f"there is no assignment {assignment!r} in {work}/; it holds {names}")
@@ -110,8 +112,8 @@ def _read(path: Path) -> NotebookNode:
         return notebooks.read(path)
     except ValueError:
         raise ValueError(
-            f"{path} is not a readable notebook: save it again in JupyterLab, or move it away and "
-            "let `make lab` copy a fresh one"
+            f"{path} is not a readable notebook: save it again in JupyterLab, or move it away: "
+            f"{_OPEN} copies a fresh one"
         ) from None
 
 
@@ -190,7 +192,7 @@ def submit(
     if not parts:
         raise ValueError(f"{path} has no graded part: is it the notebook that you were given?")
     now = now or datetime.now(UTC)
-    target = to / student / assignment
+    target = to / student / path.stem
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=".packing-"))
     try:

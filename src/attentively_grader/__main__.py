@@ -70,7 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         type=_positive,
         metavar="S",
         default=int(Limits.seconds),
-        help="seconds for one notebook (%(default)s), a fifth of them for one cell",
+        help="seconds for one notebook (%(default)s); one cell has what c.Execute.timeout says, "
+        "or a fifth of this, and below 600 never more than a fifth",
     )
     parser.add_argument(
         "--memory",

@@ -5,6 +5,7 @@ kept in a file; this process alone writes to the gradebook. So a run that is kil
 it was, and a second run has nothing to do.
 """
 
+import contextlib
 import fcntl
 import sys
 import tempfile
@@ -13,10 +14,11 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.exc import SQLAlchemyError
 from tqdm import tqdm
 
-from attentively_grader import results, submissions
-from attentively_grader.course import Course, CourseError, LockedError, Submission
+from attentively_grader import hiding, results, submissions
+from attentively_grader.course import Course, CourseError, LockedError, Scores, Submission
 from attentively_grader.hiring import Hire, hiring
 from attentively_grader.merging import OURS
 from attentively_grader.pages import Pages
@@ -51,6 +53,8 @@ class Coordinator:
         """What each student wrote."""
         self.given: dict[str, str] = {}
         """What the cells for answers hold when they are handed out, by assignment."""
+        self._before: dict[str, Mapping[str, Scores]] = {}
+        """Of an assignment of which something was set aside, the scores of before."""
         self._locked_out: list[Task] = []
         self._total = self._told = 0
 
@@ -128,16 +132,26 @@ class Coordinator:
     def _reckon_lateness(self, task: Task, kept: str) -> bool:
         """Take off anew what coming late costs, where a date or the configuration is another.
 
-        `kept` is what was remembered when that was last done. Return whether it was done.
+        `kept` is what was remembered when that was last done. Return whether it was done. The
+        page is made anew too, also where the hidden tests are to be hidden now, or shown.
         """
         submission = task.submission
-        mark = task.mark + self.recorder.lateness(submission)
+        mark = self._remembered(task)
         if mark == kept:
             return False
         self.recorder.take_off(submission, task.merged)
         results.write_whole(self._mark(submission), mark)
         self.pages.ask(submission)
         return True
+
+    def _remembered(self, task: Task) -> str:
+        """Return what is remembered of a submission that is recorded."""
+        hides = hiding.wanted(self.course.config)
+        return (
+            task.mark
+            + self.recorder.lateness(task.submission)
+            + "hidden tests are hidden\n" * hides
+        )
 
     # Recording
 
@@ -158,13 +172,14 @@ class Coordinator:
         submission = task.submission
         done = {name: (task.merged[name], task.outcomes[name]) for name in task.merged}
         self.recorder.record(submission, done)
-        mark = task.mark + self.recorder.lateness(submission)
-        results.write_whole(self._mark(submission), mark)
+        results.write_whole(self._mark(submission), self._remembered(task))
         self.unrecorded.pop(submission, None)
         self.graded.append(submission)
         self.pages.ask(submission)
         seconds = sum(outcome.seconds for outcome in task.outcomes.values())
-        ends = {each.reason for each in task.outcomes.values() if each.reason}
+        # The page speaks to the student, the report of them.
+        reasons = {each.reason for each in task.outcomes.values() if each.reason}
+        ends = {reason.replace("your code", "the code") for reason in reasons}
         if ends:
             self.ends[submission] = submissions.printable("; ".join(sorted(ends)))
         why = f"; {self.ends[submission]}" if ends else ""
@@ -190,8 +205,20 @@ class Coordinator:
         self._tell(submission, f"NOT RECORDED: {why}")
 
     def _put_aside(self, submission: Submission, why: str) -> None:
-        self.set_aside[submission] = why.replace(f"{self.course.root}/", "")
+        why = why.replace(f"{self.course.root}/", "")
+        self.set_aside[submission] = f"{why}{self._earlier(submission)}"
         self._tell(submission, f"SET ASIDE: {self.set_aside[submission]}")
+
+    def _earlier(self, submission: Submission) -> str:
+        """Say what the gradebook has of an earlier submission, which nothing changes here."""
+        name = submission.assignment
+        if name not in self._before:
+            self._before[name] = {}
+            with contextlib.suppress(SQLAlchemyError):  # a locked gradebook stops nobody here
+                if name not in self.agenda.refused:  # of which the parts cannot be read
+                    self._before[name] = self.course.scores(name)
+        known = self._before[name].get(submission.student)
+        return f"; the earlier {known} stands" if known is not None and known.points else ""
 
     def _tell(self, submission: Submission, what: str) -> None:
         self._told += 1

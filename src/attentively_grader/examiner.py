@@ -20,7 +20,6 @@ This process is made for one notebook and ends with it: tests leave state behind
 
 import builtins
 import contextlib
-import linecache
 import math
 import signal
 import socket
@@ -37,7 +36,7 @@ from attentively_grader.graphs import Graph
 from attentively_grader.merging import OURS
 from attentively_grader.outcome import CellOutcome, End, Job, Outcome
 from attentively_grader.peer import Peer
-from attentively_grader.shell import Ran, Shell, file_of
+from attentively_grader.shell import Ran, Shell
 from attentively_grader.wire import TooLate, Wire, WireError
 
 BESIDE = "beside-the-student"
@@ -57,6 +56,8 @@ class _Examination:
         self.renew = renew
         self.started = time.monotonic()
         self.cells = [c for c in job.notebook["cells"] if c["cell_type"] == "code"]
+        self.numbers = {cell["id"]: number for number, cell in enumerate(self.cells, start=1)}
+        """What tracebacks call the cells, on both sides: their place among those with code."""
         self.packages = self._packages()
         self.needed = self._needed()
         self.shell = Shell(self.limits.output_kib * 1024, everywhere=True)
@@ -153,7 +154,7 @@ class _Examination:
         if connection is not None:
             self._meet(connection)
             for cell, source in self.ran:
-                self._ask("run", cell, source)
+                self._ask("run", cell, source, self.numbers[cell])
         else:
             self.end = "timeout" if isinstance(dead, TooLate) else "died"
         what = why[3:] if why.startswith("it ") else f"ended the process: {why}"
@@ -175,9 +176,8 @@ class _Examination:
 
     def _over_there(self, cell: dict[str, Any]) -> CellOutcome:
         name, source = cell["id"], _source(cell)
-        lines = python_of(source).splitlines(keepends=True)
-        linecache.cache[file_of(name)] = (len(source), None, lines, file_of(name))
-        answer = self._ask("run", name, source)
+        self.shell.know(name, python_of(source), self.numbers[name])
+        answer = self._ask("run", name, source, self.numbers[name])
         if self.peer.wire.dead is not None:
             return _failed(cell, f"your code ended here: {self._why()}")
         self.ran.append((name, source))
@@ -221,7 +221,7 @@ class _Examination:
         self.ours |= bound
         seconds = self._seconds()
         with self.peer.within(seconds), _alarm(seconds + 5):
-            return self.shell.run(name, source)
+            return self.shell.run(name, source, self.numbers[name])
 
 
 def python_of(source: str) -> str:

@@ -168,7 +168,9 @@ def filled(merged: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
     """Return the merged notebook as it is recorded: with outputs, and harmless."""
     outcomes = {cell.id: cell for cell in outcome.cells}
     cells: list[dict[str, Any]] = []
+    number = 0  # as the tracebacks have it
     for cell in merged["cells"]:
+        number += cell["cell_type"] == "code"
         ours = cell["metadata"].get(merging.OURS, {})
         if ours.get("absent"):
             continue
@@ -177,7 +179,7 @@ def filled(merged: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
         if cell["cell_type"] == "code":
             found = outcomes.get(cell["id"])
             copy["outputs"] = inert.outputs(found.outputs) if found else []
-            copy["execution_count"] = len(cells) + 1 if found else None
+            copy["execution_count"] = number if found else None
             if found and found.weaker:
                 metadata[merging.OURS]["weaker"] = True
         elif metadata[merging.OURS]["author"] == "student":

@@ -66,7 +66,10 @@ def _lines(
     yield "<h2>Answers that read alike</h2>"
     yield (
         "<p>A hint and no verdict: runs of code that two answers share and few others have, names "
-        "and remarks left aside. Short answers to a clear question are often alike.</p>"
+        "and remarks left aside. Short answers to a clear question are often alike. What more than "
+        "a quarter of the class have (in a class of fewer than twelve: more than two), or more "
+        "than 20, is taken for the common way to answer and shows no group, but for long answers "
+        "that are the same from beginning to end.</p>"
     )
     alike = [
         (escape(", ".join(group.students)), f"{group.most:.0%} of the shorter one")

@@ -25,7 +25,7 @@ WRITING = ".writing"
 """How the name of a file ends that is not written yet."""
 OLD = 60.0
 """Seconds after which nobody is writing it any more."""
-FORMAT = 1
+FORMAT = 2
 """Counted up when what is kept, or how a notebook is run, changes its meaning."""
 
 

@@ -95,6 +95,8 @@ class Run:
         send(self.line, {"job": desk.job_to(self.job), "examine": self.examine})
         examiner_watch = Watchdog(self.examiner.pid, self.examiner_limits)
         while True:
+            # Asked before the line is looked at: what it sent before its end lies there.
+            ended = self.examiner.ended()
             if self.line in [key.fileobj for key, _ in self.ready.select(LOOK_EVERY)]:
                 message, _ = receive(self.line)
                 if "outcome" in message:
@@ -105,7 +107,7 @@ class Run:
                 self._renew()
                 continue
             self._look()
-            if self.examiner.ended():
+            if ended:
                 raise GoneError("closed")
             passed = examiner_watch.look()
             if passed is not None:

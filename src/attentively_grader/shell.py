@@ -203,8 +203,18 @@ class Shell:
         """What the cells have bound."""
         return self.shell.user_ns
 
-    def run(self, cell: str, source: str) -> Ran:
-        """Run a cell and return what came of it; nothing that it raises leaves here."""
+    def know(self, cell: str, source: str, number: int) -> None:
+        """Let tracebacks show a cell that runs elsewhere."""
+        compiler = cast(Any, self.shell.compile)
+        compiler.cell = cell
+        compiler.cache(source, number)
+
+    def run(self, cell: str, source: str, number: int) -> Ran:
+        """Run a cell and return what came of it; nothing that it raises leaves here.
+
+        Its `number` is what tracebacks call it: ``Cell In[number]``.
+        """
+        self.shell.execution_count = number
         self.outputs.begin()
         self.shell.last_value = None
         cast(Any, self.shell.compile).cell = cell

@@ -3,7 +3,8 @@
 Names, strings and remarks are left out of account, so that renaming hides nothing. Of each
 answer's runs of tokens a choice is kept that two answers with a long run in common make alike:
 winnowing, by Schleimer, Wilkerson & Aiken (2003), https://doi.org/10.1145/872757.872770. What the
-assignment itself gives, and what much of the class has, says nothing about anybody and is left out.
+assignment itself gives, and what much of the class has, says nothing about anybody and is left out;
+only long answers that are the same from beginning to end say something, however many have them.
 """
 
 import hashlib
@@ -12,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 RUN = 12
 """Tokens of a run."""
@@ -24,6 +25,8 @@ LONGEST = 100_000
 """Characters of an answer that are compared; what comes after them is not."""
 FEWEST = 12
 """Runs below which an answer is too short to tell."""
+LONG = 60
+"""Runs from which on answers that are the same throughout are told, however many have them."""
 TOKEN = re.compile(
     # A string that is not closed ends with its line; with *+ it is looked at once.
     r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*+\"?|'(?:\\.|[^'\\\n])*+'?"
@@ -92,7 +95,18 @@ def alike(answers: Mapping[str, str], given: str = "", least: float = 0.8) -> li
         for pair, number in shared.items()
         if (shorter := min(lengths[student] for student in pair)) >= FEWEST
     }
-    return _groups({pair: share for pair, share in pairs.items() if share >= least})
+    found = {pair: share for pair, share in pairs.items() if share >= least}
+    return _groups(found | dict.fromkeys(_the_same(own), 1.0))
+
+
+def _the_same(own: Mapping[str, set[int]]) -> Iterator[tuple[str, str]]:
+    """Yield pairs that join those whose long answers are the same from beginning to end."""
+    having: dict[frozenset[int], list[str]] = {}
+    for student, runs in sorted(own.items()):
+        if len(runs) >= LONG:
+            having.setdefault(frozenset(runs), []).append(student)
+    for students in having.values():
+        yield from pairwise(students)
 
 
 def _groups(pairs: Mapping[tuple[str, str], float]) -> list[Alike]:

@@ -26,8 +26,8 @@ def serve(connection: socket.socket) -> None:
         peer.known_packages = frozenset(packages)
         shell.outputs.most = most_text
 
-    def run(cell: str, source: str) -> tuple[list[Any], bool, Any]:
-        ran = shell.run(cell, source)
+    def run(cell: str, source: str, number: int) -> tuple[list[Any], bool, Any]:
+        ran = shell.run(cell, source, number)
         value = ran.value if type(ran.value) in (int, float) else None
         return ran.outputs, ran.error is not None, value
 

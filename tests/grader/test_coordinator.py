@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -142,6 +143,22 @@ def test_what_is_set_aside_is_said_with_the_reason(graded, capsys):
     assert "hardest: check-1" in printed
 
 
+def test_the_earlier_grade_of_what_is_set_aside_is_said(tmp_path, capsys):
+    room = Classroom(tmp_path)
+    room.hand_in("anna", room.answered(second="def part_2():\n    return 'wrong'"))
+    room.hand_in("bert")
+    assert room.grade() == 0
+    for student in ("anna", "cleo"):
+        room.hand_in(student, b"{")
+    assert room.grade() == 1
+    printed = capsys.readouterr().out
+    assert re.search(r"small, anna: SET ASIDE: .*; the earlier 60 of 100 stands\n", printed)
+    assert re.search(r"small, cleo: SET ASIDE: (?!.*earlier).*\n", printed)
+    assert room.points("anna") == [60, 0]
+    page = (tmp_path / "reports" / "small.html").read_text(encoding="utf-8")
+    assert "the earlier 60 of 100 stands" in page
+
+
 def test_who_and_what_is_missing_is_said(tmp_path, capsys):
     """Case 33: nothing submitted, or under another name."""
     room = Classroom(tmp_path)
@@ -176,6 +193,17 @@ def test_a_page_says_how_the_run_ended(graded):
     assert "your code took more than 5 s" in page
     assert "0.0 / 100.0" in page
     assert "60.0 / 100.0" in graded.page("half")
+
+
+def test_an_instructor_is_told_of_the_code_and_not_of_theirs(tmp_path, capsys):
+    room = Classroom(tmp_path)
+    room.hand_in("slow")
+    room.grade(stub=Stub({"slow": stopped}))
+    report = (tmp_path / "reports" / "small.html").read_text(encoding="utf-8")
+    for told in (capsys.readouterr().out, report):
+        assert "the code took more than 5 s" in told
+        assert "your code" not in told
+    assert "your code took more than 5 s" in room.page("slow")
 
 
 def test_the_same_work_is_run_once(tmp_path):

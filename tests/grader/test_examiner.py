@@ -1,5 +1,7 @@
 """Small notebooks, examined."""
 
+import re
+
 import pytest
 from grader.examining import examined, merged
 from notebook_tools import small_notebook
@@ -260,6 +262,24 @@ def test_an_error_in_a_students_cell_ends_that_cell_alone():
     assert failed(outcome) == ["student-0", "test-2"]
     assert "mine" in text(outcome.cells[0])
     assert "g" in text(outcome.cells[2])
+
+
+def test_tracebacks_call_a_cell_by_its_place_on_either_side():
+    """One and the same, though neither process runs them all; after a new beginning too."""
+    outcome = examined(
+        notebook(
+            ("teacher", "limit = 3"),
+            ("student", "def f(x):\n    return 1 / x"),
+            ("test", "assert limit"),
+            ("student", "import os\nos._exit(3)"),
+            ("student", "f(0)"),
+            ("test", "limit\nf(0)"),
+        )
+    )
+    for place in (4, 5):
+        (error,) = outcome.cells[place].outputs
+        shown = re.findall(r"Cell In\[(\d+)\], line (\d+)", "\n".join(error["traceback"]))
+        assert shown == [(str(place + 1), str(place - 3)), ("2", "2")]
 
 
 def test_magics_and_broken_python_do_not_stop_the_rest():

@@ -27,7 +27,7 @@ def run(source, **names):
     """Return a notebook of one test cell as IPython runs it."""
     shell = Shell()
     shell.namespace.update(names)
-    ran = shell.run("check", source)
+    ran = shell.run("check", source, 1)
     marks = {"grade": True, "grade_id": "check", "points": 1, "solution": False}
     cell = nbformat.v4.new_code_cell(source, metadata={"nbgrader": marks}, id="check")
     cell.outputs = nbformat.from_dict(ran.outputs)
@@ -56,7 +56,32 @@ def test_a_failure_beside_hidden_lines_shows_none_of_them():
     assert HIDDEN in "".join(notebook.cells[0].outputs[0].traceback)
     _, (said,) = hidden(notebook)
     assert HIDDEN not in said
+    assert "HIDDEN TESTS" not in said
+    assert "----> 2 assert part_1() > 0" in said
+    assert hiding.WHERE not in said
     assert "AssertionError" in said
+
+
+def test_a_hidden_statement_of_several_lines_is_hidden_wherever_it_fails():
+    lines = ["assert (", "1 /", "part_1()", ")", "assert (", "part_1()", "== 41", ")"]
+    source = "\n".join(["### BEGIN HIDDEN TESTS", *lines, "### END HIDDEN TESTS"])
+    for value in (0, 7):
+        _, (said,) = hidden(run(source, part_1=lambda value=value: value))
+        assert hiding.WHERE in said
+        assert not [line for line in lines if f" {line}\n" in said]
+
+
+def test_colours_hide_no_hidden_line():
+    notebook = run(TEST, part_1=lambda: -1)
+    (error,) = notebook.cells[0].outputs
+    error.traceback = [
+        part.replace("assert", "\x1b[38;5;28massert\x1b[39m").replace("---->", "\x1b[32m---->")
+        for part in error.traceback
+    ]
+    _, (said,) = hidden(notebook)
+    assert "41" not in said
+    assert "part_1() > 0" in said
+    assert hiding.WHERE not in said
 
 
 def test_a_failure_far_from_hidden_lines_is_shown_as_it_is():
@@ -107,4 +132,11 @@ def test_the_page_follows_the_configuration(tmp_path, wanted):
     assert (hiding.WHERE in page) == wanted
     assert ("-&gt; 4 assert part_1() == 41" in page) != wanted
     assert ("BEGIN HIDDEN TESTS" in page) != wanted
+    assert room.points("anna") == [0, 40]
+    with open(tmp_path / "nbgrader_config.py", "a") as file:
+        file.write(f"\nc.Grading.hide_hidden_tests = {not wanted}\n")
+    stub = Stub()
+    assert room.grade(stub=stub) == 0
+    assert stub.ran == []
+    assert ("Hidden tests ran here" in room.page("anna")) != wanted
     assert room.points("anna") == [0, 40]

@@ -176,6 +176,15 @@ def test_the_notebook_is_as_nbgrader_writes_it(ours, theirs, student):
     assert there[0] == there[1]
 
 
+def test_cells_are_counted_as_in_the_tracebacks(ours):
+    """Among those with code, whatever was written between them."""
+    cells = ours.autograded("own").cells
+    counts = [each.execution_count for each in cells if each.cell_type == "code"]
+    assert len(counts) < len(cells)
+    assert counts == [*range(1, len(counts) + 1)]
+    assert "In&nbsp;[2]:" in ours.page("own")
+
+
 def test_a_second_recording_changes_nothing(ours):
     before, state = database(ours), ours.state()
     stub = Partial()

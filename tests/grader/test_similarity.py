@@ -63,6 +63,20 @@ def test_what_much_of_the_class_has_is_no_sign():
     assert [group.students for group in alike(answers)] == [("other-0", "other-1")]
 
 
+@pytest.mark.parametrize(("copies", "others"), [(3, 3), (8, 0), (25, 15)])
+def test_long_answers_that_are_the_same_are_told_however_many(copies, others):
+    """A whole assignment, as of three among six or of more than half of a class."""
+
+    def long(number):
+        lines = [f"x = {' + '.join('abc'[: 1 + (number >> i) % 3])}[{i}]" for i in range(60)]
+        return "\n".join(lines)
+
+    answers = {f"copy-{number}": f"{long(12345)}  # mine" for number in range(copies)}
+    answers |= {f"other-{number}": long(977**7 + 7919**3 * number) for number in range(others)}
+    students = tuple(sorted(name for name in answers if name.startswith("copy")))
+    assert alike(answers) == [Alike(students, 1.0)]
+
+
 def test_what_the_assignment_gives_is_no_sign():
     assert alike({"ada": OWN, "bo": OWN}, given=OWN) == []
 

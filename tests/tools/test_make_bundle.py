@@ -54,8 +54,32 @@ def test_nothing_that_grades_and_nothing_of_the_instructors(unpacked):
     assert not {name for name in names if name.startswith(("solutions", "tests", "gradebook"))}
     grader = {name for name in names if name.startswith("src/attentively_grader/")}
     assert grader == {"src/attentively_grader/__init__.py", "src/attentively_grader/notebooks.py"}
-    assert {"start.py", "START.md", "LICENSE-TEXT", "tools/lab.py"} <= names
+    assert {"start.py", "README.md", "LICENSE-TEXT", "tools/lab.py"} <= names
     assert not {name for name in names if "__pycache__" in name or name.endswith(".pyc")}
+
+
+def test_its_readme_is_about_the_bundle(unpacked):
+    text = (unpacked / "README.md").read_text(encoding="utf-8")
+    assert "python3 start.py" in text
+    assert "make" not in text.split()
+    assert "](" not in text  # no link to what is not inside
+
+
+def attentively(unpacked, here, *arguments):
+    """Run the command of the bundle's package."""
+    code = (
+        "import attentively, attentively_grader\n"
+        f"assert attentively.__file__.startswith({str(unpacked)!r}), attentively.__file__\n"
+        "from attentively.cli import main\nimport sys\n"
+        f"sys.argv = ['attentively', *{arguments}]\nmain()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=here,
+        env={"PYTHONPATH": str(unpacked / "src"), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
 
 
 def test_the_package_in_it_works_by_itself(unpacked, tmp_path):
@@ -63,21 +87,19 @@ def test_the_package_in_it_works_by_itself(unpacked, tmp_path):
     work = tmp_path / "work" / ASSIGNMENT
     work.mkdir(parents=True)
     shutil.copy(unpacked / "exercises" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", work)
-    code = (
-        "import attentively, attentively_grader\n"
-        f"assert attentively.__file__.startswith({str(unpacked)!r}), attentively.__file__\n"
-        "from attentively.cli import main\nimport sys\n"
-        f"sys.argv = ['attentively', 'submit', '{ASSIGNMENT}', '--student', 'ada']\nmain()"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(unpacked / "src"), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-    )
+    ran = attentively(unpacked, tmp_path, "submit", ASSIGNMENT, "--student", "ada")
     assert "packed submitted/ada" in ran.stdout, ran.stderr
     assert (tmp_path / "submitted" / "ada" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").is_file()
+
+
+def test_what_it_has_not_is_said(unpacked, tmp_path):
+    for arguments, words in (
+        (["grade"], "this copy has no grader: grade in a clone of the project"),
+        (["progress"], "in a class's bundle: `python3 start.py`"),
+    ):
+        ran = attentively(unpacked, tmp_path, *arguments)
+        assert ran.returncode == 1
+        assert words in ran.stderr
 
 
 def test_the_same_content_is_the_same_archive(packed, tmp_path):

@@ -77,7 +77,10 @@ def grade(
     timeout: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="S", help="Seconds for one notebook [600], a fifth of them for one cell."
+            min=1,
+            metavar="S",
+            help="Seconds for one notebook [600]; one cell has what c.Execute.timeout says, or a "
+            "fifth of this, and below 600 never more than a fifth.",
         ),
     ] = None,
     memory: Annotated[
@@ -139,7 +142,9 @@ def _located() -> Path:
 
 
 def _missing(error: ModuleNotFoundError) -> str:
+    if (error.name or "").startswith("attentively_grader"):
+        return "this copy has no grader: grade in a clone of the project"
     return (
         f"this needs {error.name}: run `make setup` in the project's folder, or there "
-        "`pip install -e '.[dev]'`"
+        "`pip install -e '.[dev]'`; in a class's bundle: `python3 start.py`"
     )
