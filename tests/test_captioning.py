@@ -136,6 +136,12 @@ def test_sizes_that_the_places_do_not_divide_are_refused(sizes):
         CaptionerConfig(23, **sizes)
 
 
+@pytest.mark.parametrize("name", ["feature_dim", "embedding_dim", "decoder_dim", "attention_dim"])
+def test_sizes_below_one_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name}=0 must be at least 1"):
+        CaptionerConfig(23, **{name: 0})
+
+
 def test_it_reads_no_text():
     assert CaptionerConfig(23).vocab_sizes == (None, 23)
 

@@ -372,3 +372,10 @@ def test_every_shipped_checkpoint_loads_and_says_where_it_is_from(name):
         output = shipped.model.decode(torch.tensor([[2]]), memory, src_mask)
     assert output.logits.shape == (1, 1, len(shipped.tgt_tokenizer))
     assert output.logits.isfinite().all()
+
+
+def test_an_unknown_device_is_not_blamed_on_the_file():
+    with pytest.raises(RuntimeError) as caught:
+        checkpoints.load_pretrained("toy-additive", "gpu")
+    assert "gpu" in str(caught.value)
+    assert "damaged" not in str(caught.value)

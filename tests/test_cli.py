@@ -1,6 +1,7 @@
 """The command line does what it says, and a mistake is one line."""
 
 import dataclasses
+import importlib
 import io
 import json
 import os
@@ -703,6 +704,12 @@ def test_another_run_is_not_resumed(refuses, trained, tmp_path):
     refuses("--d-model belongs to --model transformer", *resume, "--d-model", 7)
     refuses("exclude each other", *resume, "--start-from", trained / "best.safetensors")
     refuses("there is no checkpoint at", *resume[:-1], tmp_path / "new")
+    (tmp_path / "no-run").mkdir()
+    (tmp_path / "no-run" / "last.safetensors").write_bytes(
+        (trained / "best.safetensors").read_bytes()
+    )
+    message = r"no-run/last\.safetensors is no run's last checkpoint: there is nothing to resume"
+    refuses(message, *resume[:-1], tmp_path / "no-run")
     with pytest.MonkeyPatch.context() as patch:
         patch.delitem(corpora.CORPORA, "tiny")
         refuses("no corpus is called 'tiny'", *resume)
@@ -1087,6 +1094,8 @@ def test_writing_on(attentively, refuses, trained_as, trained):
     refuses("--beam-size searches and draws nothing", *generate, "--beam-size", 2, "--seed", 3)
     refuses("max_len=0 must be at least 1", *generate[:3], "--max-len", 0)
     refuses("temperature=0.0", *generate, "--temperature", 0)
+    refuses(f"seed={10**23} must be from", *generate, "--seed", 10**23)
+    assert "unknown white space" in attentively(*generate, "un\tchien")[2]
     refuses("a Seq2Seq does not go on with a text", "generate", "--model", trained)
 
 
@@ -1100,6 +1109,8 @@ def test_labelling(attentively, refuses, trained_as, trained):
         assert 0.25 <= float(probability) <= 1
         assert said == text
     assert "unknown words: zebra" in err
+    code, _, err = attentively("classify", "--model", model, "", "a dog sleeps .")
+    assert (code, err) == (0, "note: empty sentence\n")
     stdin = "a dog sleeps .\na zebra .\n"
     assert attentively("classify", "--model", model, stdin=stdin)[1] == out
     marked = b"\xef\xbb\xbf" + stdin.encode()
@@ -1118,6 +1129,9 @@ def test_filling_gaps(attentively, refuses, trained_as, trained):
     assert attentively(*fill, "--guesses", 2, stdin="a ___ ___ .\n")[1] == out
     marked = b"\xef\xbb\xbfa ___ ___ .\n"
     assert attentively(*fill, "--guesses", 2, stdin=marked)[1] == out
+    code, again, err = attentively(*fill, "--guesses", 2, stdin="\na ___ ___ .\n \na ___ ___ .\n")
+    assert (code, again) == (0, f"\n{out}\n{out}")  # a line for each, as `translate` has it
+    assert err == "note: empty sentence\n" * 2
     refuses("standard input is not UTF-8", *fill, stdin=b"\xff")
     refuses("'a dog' has no gap: write ___", *fill, "a dog")
     refuses("guesses=0 must be at least 1", *fill, "a ___", "--guesses", 0)
@@ -1144,3 +1158,27 @@ def test_unknown_data_lists_what_there_is(refuses):
 
 def test_an_unknown_experiment_lists_what_there_is(refuses):
     refuses("'nope'.*there are .*bottleneck", "experiment", "nope")
+
+
+def test_the_help_of_an_experiment_says_where_its_results_go(attentively, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
+    said = attentively("experiment", "--help")[1]
+    assert "book/results/NAME.json, runs/NAME-quick.json if quick" in said
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_no_command_offers_to_complete_the_shell(attentively, command):
+    """`attentively` itself does not, and its commands are no programs of their own."""
+    module = importlib.import_module(f"attentively.cli.{cli.COMMANDS[command]}")
+    assert not module.app._add_completion
+
+
+@pytest.mark.parametrize("size", [0, -1, 4])
+def test_a_vocabulary_without_room_is_refused(refuses, tmp_path, size):
+    train = [*TRAIN, "--output", tmp_path / "run", "--vocabulary-size", size]
+    for kind in ("bpe", "word"):
+        refuses(f"vocabulary_size={size} has no room for", *train, "--tokenizer", kind)
+
+
+def test_a_seed_that_pytorch_does_not_take_is_refused(refuses, tmp_path):
+    refuses(f"seed={10**23} must be from", *TRAIN, "--output", tmp_path, "--seed", 10**23)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from attentively.config import Config
+from attentively.config import Config, check_seed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,3 +40,11 @@ def test_missing_names_are_listed():
 def test_it_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Recipe(3, 0.5).flour = 4
+
+
+def test_a_seed_has_sixty_four_bits():
+    for seed in (-(2**63), -1, 0, 2**63 - 1):
+        check_seed(seed)
+    for seed in (-(2**63) - 1, 2**63, 10**23):
+        with pytest.raises(ValueError, match=f"seed={seed} must be from"):
+            check_seed(seed)

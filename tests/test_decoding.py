@@ -502,12 +502,8 @@ def broken_twin(old, new):
             log_probabilities_are_the_models,
         ),
         # the choices of a draw are forgotten, or a little off
-        ("log_probabilities / temperature", "log_probabilities", truncating_gives_the_distribution),
-        (
-            "log_probabilities / temperature",
-            "log_probabilities * temperature",
-            samples_follow_the_distribution,
-        ),
+        (") / temperature", ")", truncating_gives_the_distribution),
+        (") / temperature", ") * temperature", samples_follow_the_distribution),
         ("topk(min(top_k, ", "topk(min(top_k + 1, ", truncating_gives_the_distribution),
         (".cumsum(dim=-1) - probabilities", ".cumsum(dim=-1)", truncating_gives_the_distribution),
         (
@@ -759,6 +755,8 @@ def test_a_language_model_goes_on_as_it_reads():
         ({"temperature": 0.0}, "temperature=0.0 must be above 0; its limit is greedy_search"),
         ({"temperature": -1.0}, "temperature=-1.0 must be above 0"),
         ({"temperature": math.nan}, "temperature=nan must be above 0"),
+        ({"temperature": math.inf}, "temperature=inf must be at least 1.2e-38, and finite"),
+        ({"temperature": 1e-40}, "temperature=1e-40 must be at least 1.2e-38"),
         ({"top_k": 0}, "top_k=0 must be at least 1"),
         ({"top_p": 0.0}, "top_p=0.0 must be above 0 and at most 1"),
         ({"top_p": 1.1}, "top_p=1.1 must be above 0 and at most 1"),
@@ -789,7 +787,8 @@ def test_a_seed_settles_the_samples():
 def test_the_likeliest_token_is_what_a_greedy_search_takes(seq2seq):
     src, mask = source((4, 5, 6), (7, 8, 9, 10, 4), (12,))
     greedy = greedy_search(seq2seq, src, mask, 7)
-    for way in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}):
+    coldest = torch.finfo(torch.float32).tiny
+    for way in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}, {"temperature": coldest}):
         drawn = decoding.sample(seq2seq, src, mask, 7, **way)
         assert_close(drawn, [[hypothesis] for hypothesis in greedy])
 

@@ -14,7 +14,12 @@ from attentively.data.batches import encode_lines, encode_pairs
 from attentively.data.pairs import Pair
 from attentively.data.sentiment import Labelled
 from attentively.experiments import toy_translation
-from attentively.heads import MaskedLanguageModel, MaskedLanguageModelConfig
+from attentively.heads import (
+    Classifier,
+    ClassifierConfig,
+    MaskedLanguageModel,
+    MaskedLanguageModelConfig,
+)
 from attentively.language_model import LanguageModel, LanguageModelConfig
 from attentively.metrics import perplexity
 from attentively.protocol import Model
@@ -233,6 +238,17 @@ def test_a_caption_may_be_true_and_another(monkeypatch):
     assert (result.faithful, result.exact_match, result.perplexity) == (0.8, 0.8, 1.0)
 
 
+def test_labels_that_a_classifier_cannot_say_are_refused(monkeypatch):
+    tokenizer = WordTokenizer(Vocabulary(["dog"]))
+    config = ClassifierConfig(vocab_size=len(tokenizer), labels=("good", "bad"), d_model=12)
+    monkeypatch.setattr(evaluation, "classify", None)  # it is not asked
+    checkpoint = Checkpoint(Classifier(config), tokenizer, None)
+    items = [Labelled("dog", label) for label in ("good", *"gfedcba", "a")]
+    message = "the model cannot say the labels 'a', 'b', 'c', 'd', 'e': it knows 'good', 'bad'$"
+    with pytest.raises(ValueError, match=message):
+        evaluation.evaluate_classifier(checkpoint, items)
+
+
 def test_a_model_of_another_kind_is_refused(checkpoint):
     with pytest.raises(ValueError, match="a Seq2Seq does not foresee a text"):
         evaluation.evaluate_language_model(checkpoint, "some text")
@@ -242,3 +258,5 @@ def test_a_model_of_another_kind_is_refused(checkpoint):
         evaluation.evaluate_captioner(checkpoint, [])
     with pytest.raises(ValueError, match="there is no labelled sentence"):
         evaluation.evaluate_classifier(checkpoint, [])
+    with pytest.raises(ValueError, match="a Seq2Seq does not classify text"):
+        evaluation.evaluate_classifier(checkpoint, [Labelled("dog", "good")])

@@ -326,7 +326,7 @@ def test_the_mask_is_the_id_after_the_last():
     assert read(model, ids).shape == (BATCH, LENGTH, SRC_VOCAB)  # it is never predicted
 
 
-def test_at_birth_a_masked_language_model_is_as_unsure_as_can_be():
+def test_at_birth_the_table_of_words_suits_an_output_layer():
     config = MaskedLanguageModelConfig(vocab_size=997, d_model=24, d_ff=7, num_layers=1)
     table = MaskedLanguageModel(config).encoder.input.embedding.table.weight
     assert table[PAD_ID + 1 :].std().item() == pytest.approx(24**-0.5, rel=0.03)

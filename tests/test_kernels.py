@@ -293,8 +293,11 @@ def test_the_width_stays_positive_and_has_a_name():
 def test_impossible_choices_are_refused():
     with pytest.raises(ValueError, match=r"kernel='round' is unknown: choose one of .*'boxcar'"):
         KernelPooling("round")
-    with pytest.raises(ValueError, match=r"width=0\.0 must be positive"):
-        KernelPooling("boxcar", 0.0)
+    with pytest.raises(ValueError, match=r"kernel='foo' is unknown: choose one of .*'boxcar'"):
+        kernel_weights(torch.ones(1, 3), "foo")
+    for width in (0.0, math.nan):
+        with pytest.raises(ValueError, match=f"width={width} must be positive"):
+            KernelPooling("boxcar", width)
 
 
 @every_kernel
@@ -310,3 +313,21 @@ def test_a_mask_of_numbers_is_refused(kernel):
     added = torch.tensor([[0.0, 0.0, -torch.inf]])
     with pytest.raises(TypeError, match=r"a mask is Bool, .* but this one is torch\.float32"):
         kernel_weights(torch.zeros(1, 3), kernel, added)
+
+
+@every_kernel
+@pytest.mark.usefixtures("unchecked")
+def test_without_keys_there_are_no_weights(kernel):
+    assert kernel_weights(torch.ones(3, 0), kernel).shape == (3, 0)
+    assert kernel_weights(torch.ones(3, 0), kernel, torch.ones(3, 0).bool()).shape == (3, 0)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_slope_of_a_gaussian_is_that_of_its_equation():
+    u = torch.tensor([[0.5, 1.5, 1.0], [2.0, 3.0, 0.25]], dtype=torch.double, requires_grad=True)
+    mask = torch.tensor([[True, True, False], [False, False, False]])
+    assert torch.autograd.gradcheck(lambda u: kernel_weights(u, "gaussian"), u)
+    assert torch.autograd.gradcheck(lambda u: kernel_weights(u, "gaussian", mask), u)
+    grown = torch.autograd.grad(kernel_weights(u, "gaussian")[0, 0], u)[0]
+    plain = torch.softmax(-u.square() / 2, dim=-1)[0, 0]
+    torch.testing.assert_close(grown, torch.autograd.grad(plain, u)[0])

@@ -437,6 +437,20 @@ def test_a_mask_of_numbers_is_refused(need_weights):
 
 
 @pytest.mark.usefixtures("unchecked")
+def test_a_mask_that_is_refused_leaves_the_cache_as_it_was():
+    attention, memory = MultiHeadAttention(6, 2), torch.randn(3, 5, 6)
+    cache = attention.remember(memory, memory)
+    keys = cache.keys
+    for wrong in ((3, 2, 5), (2, 2, 7)):
+        mask = torch.ones(wrong, dtype=torch.bool)
+        with pytest.raises(ValueError, match=r"does not fit scores of shape \(3, 2, 7\)"):
+            attention(memory[:, :2], memory[:, :2], memory[:, :2], mask, cache=cache)
+    assert cache.keys is keys
+    attention(memory[:, :2], memory[:, :2], memory[:, :2], torch.ones(3, 2, 7).bool(), cache=cache)
+    assert cache.length == 7
+
+
+@pytest.mark.usefixtures("unchecked")
 def test_keys_values_and_caches_that_do_not_fit_are_refused():
     attention, query, memory, _ = attention_and_input()
     with pytest.raises(ValueError, match=r"every key needs its value.*\(3, 6, 7, 4\).*\(3, 6, 6,"):

@@ -53,6 +53,13 @@ def test_unknown_words_are_told(classifier, masked):
     assert fill(masked, "the zebra ___").note == "unknown words: zebra"
 
 
+def test_a_text_without_words_is_told(classifier):
+    assert [one.note for one in classify(classifier, ["", " ", "the"])] == [
+        *["empty sentence"] * 2,
+        "",
+    ]
+
+
 def test_a_gap_gets_what_the_model_holds_likeliest(masked):
     filled = fill(masked, "the ___ sleeps", guesses=3)
     the, sleeps = WORDS.vocabulary.encode(["the", "sleeps"])

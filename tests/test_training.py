@@ -911,6 +911,42 @@ def test_a_run_of_other_settings_is_not_resumed(tmp_path):
         trainer(tmp_path, batch_size=5).fit(resume=True)
 
 
+def of_tokens(tokens, **sizes):
+    model = Seq2Seq(Seq2SeqConfig(VOCAB, VOCAB, **SIZES | sizes))
+    words = WordTokenizer(Vocabulary(tokens))
+    return Checkpoint(model, words, words)
+
+
+@pytest.mark.parametrize(
+    ("first", "sizes"), [("v", {"dropout": 0.3}), ("w", {"dropout": 0.1}), ("w", {"window": 3})]
+)
+def test_a_run_of_another_model_is_not_resumed(tmp_path, first, sizes):
+    trainer(tmp_path).fit()
+    before = (tmp_path / "last.safetensors").read_bytes()
+    other = of_tokens([f"{first}{index}" for index in range(VOCAB - 4)], **sizes)
+    message = r"last\.safetensors holds a model of other sizes or other tokens, so it cannot"
+    with pytest.raises(ValueError, match=message):
+        trainer(tmp_path, checkpoint=other).fit(resume=True)
+    assert (tmp_path / "last.safetensors").read_bytes() == before
+    same = of_tokens([f"w{index}" for index in range(VOCAB - 4)], dropout=0.3)
+    trainer(tmp_path, checkpoint=same).fit(resume=True)
+
+
+def test_a_run_of_wider_states_is_not_resumed(tmp_path):
+    trainer(tmp_path).fit()
+    other = of_tokens([f"w{index}" for index in range(VOCAB - 4)], dropout=0.3, decoder_dim=29)
+    with pytest.raises(ValueError, match="of other sizes or other tokens"):
+        trainer(tmp_path, checkpoint=other).fit(resume=True)
+
+
+def test_a_seed_that_pytorch_does_not_take_is_refused():
+    for seed in (10**23, -(10**23), 2**63):
+        with pytest.raises(ValueError, match=rf"seed={seed} must be from -2\*\*63 to"):
+            TrainingConfig(steps=1, seed=seed)
+    for seed in (-(2**63), 2**63 - 1):
+        torch.manual_seed(TrainingConfig(steps=1, seed=seed).seed)
+
+
 def test_nothing_to_resume_from(tmp_path):
     with pytest.raises(CheckpointError, match=r"there is no checkpoint at .*last\.safetensors"):
         trainer(tmp_path).fit(resume=True)

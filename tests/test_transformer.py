@@ -443,6 +443,10 @@ def test_initialise():
         ({"norm": "between"}, "norm='between' is unknown: choose pre or post"),
         ({"activation": "swish"}, "activation='swish' is unknown: choose relu or gelu"),
         ({"num_heads": 5}, "d_model=12 does not split into num_heads=5 equal heads"),
+        (
+            {"d_model": 2, "num_heads": 4, "positions": "relative"},
+            "d_model=2 does not split into num_heads=4 equal heads",
+        ),
         ({"num_kv_heads": 2}, "num_heads=3 do not split into num_kv_heads=2 equal groups"),
         ({"num_heads": 4, "positions": "rotary"}, "d_head=3 does not split into pairs"),
         ({"num_layers": 0}, "num_layers=0 must be at least 1"),

@@ -323,6 +323,12 @@ def test_numbers_below_one_are_refused(name):
         VectorConfig(**{name: 0})
 
 
+def test_a_seed_that_pytorch_does_not_take_is_refused():
+    with pytest.raises(ValueError, match=f"seed={10**23} must be from"):
+        VectorConfig(seed=10**23)
+    assert VectorConfig(seed=-1).seed == -1
+
+
 @pytest.mark.parametrize("name", ["threshold", "learning_rate"])
 @pytest.mark.parametrize("value", [0.0, -0.1, float("nan")])
 def test_rates_that_are_not_positive_are_refused(name, value):

@@ -24,6 +24,7 @@ from attentively.vocabulary import (
     Vocabulary,
     WordTokenizer,
     load_tokenizer,
+    note_unknown_words,
     target_ids,
     unknown_words,
 )
@@ -242,6 +243,13 @@ def test_bpe_too_small_for_its_characters_is_refused():
         BPETokenizer.train(SENTENCES, 7)
 
 
+@pytest.mark.parametrize("size", [-1, 0, 4])
+def test_bpe_without_room_for_a_character_is_refused(size):
+    message = f"vocabulary_size={size} has no room for a character and the special tokens"
+    with pytest.raises(ValueError, match=message):
+        BPETokenizer.train(SENTENCES, size)
+
+
 @pytest.mark.parametrize("sentences", [[], ["", "  "]])
 def test_an_empty_corpus_is_refused(sentences):
     with pytest.raises(ValueError, match="at least one sentence that is not empty"):
@@ -328,6 +336,22 @@ def test_a_target_begins_with_start(tokenizers, kind):
 def test_unknown_words_are_named(tokenizers, kind):
     assert unknown_words(tokenizers[kind], "the 猫 did not cross 道 .") == ["猫", "道"]
     assert unknown_words(tokenizers[kind], SENTENCES[0]) == []
+
+
+def test_white_space_that_is_unknown_is_told():
+    letters = CharacterTokenizer.train(["ab"])
+    assert note_unknown_words(letters, "a\tb") == "unknown white space"
+    assert note_unknown_words(letters, "a\tb c c") == "unknown words: c"
+    assert note_unknown_words(letters, "ab") == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("unchecked")
+def test_an_id_out_of_range_is_refused_whatever_its_size(tokenizers, kind):
+    size = len(tokenizers[kind])
+    for index in (-1, size, 2**32, 2**40, 10**30):
+        with pytest.raises(ValueError, match=f"id {index} is outside a vocabulary of {size}"):
+            tokenizers[kind].tokens([4, index])
 
 
 def test_words_are_tidied_and_cut_before_merging():

@@ -278,6 +278,14 @@ def test_where_all_are_alike_there_is_no_correlation():
     assert flat.score_similarities([("a", "b", 1.0), ("b", "c", 2.0)]).correlation is None
 
 
+def test_at_least_one_word_is_asked_for():
+    for count in (-1, 0):
+        with pytest.raises(ValueError, match=f"count={count} must be at least 1"):
+            royal().nearest("king", count)
+        with pytest.raises(ValueError, match=f"count={count} must be at least 1"):
+            royal().analogy("man", "woman", "king", count)
+
+
 # Their file
 
 PROVENANCE = {"command": "attentively vectors train mine.txt", "seed": 7, "licence": "CC BY 2.0"}

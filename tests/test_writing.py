@@ -427,6 +427,10 @@ def test_nothing_to_go_on_with():
     assert writing.continue_text(storyteller(), []) == []
 
 
+def go_on(how):
+    return writing.continue_text(storyteller(), ["a"], 100, how)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -445,6 +449,11 @@ def test_nothing_to_go_on_with():
             lambda: writing.continue_text(storyteller(), ["a"], 3, decoding.Beam(0)),
             "beam_size=0 must be at least 1",
         ),
+        (lambda: go_on(decoding.Sampling(0.0)), r"temperature=0\.0 must be above 0"),
+        (lambda: go_on(decoding.Sampling(math.inf)), r"temperature=inf must be .* finite"),
+        (lambda: go_on(decoding.Sampling(1e-40)), r"temperature=1e-40 must be at least"),
+        (lambda: go_on(decoding.Beam(2, 1e6)), r"length_penalty=1000000\.0 divides .* by inf"),
+        (lambda: go_on(decoding.Beam(2, -1e3)), r"length_penalty=-1000\.0 divides .* by 0\.0"),
     ],
 )
 def test_going_on_refuses(call, message):

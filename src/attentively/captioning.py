@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attentively.additive import AdditiveAttention
-from attentively.config import ModelConfig, VocabSizes
+from attentively.config import ModelConfig, VocabSizes, check_at_least_one
 from attentively.embedding import TokenEmbedding
 from attentively.layer_norm import LayerNorm
 from attentively.protocol import Memory
@@ -49,6 +49,12 @@ class CaptionerConfig(ModelConfig):
             )
         if self.mixing < 1 or self.mixing % 2 == 0:
             raise ValueError(f"mixing={self.mixing} must be odd, so that a place has a middle")
+        check_at_least_one(
+            feature_dim=self.feature_dim,
+            embedding_dim=self.embedding_dim,
+            decoder_dim=self.decoder_dim,
+            attention_dim=self.attention_dim,
+        )
 
     @property
     def vocab_sizes(self) -> VocabSizes:

@@ -133,9 +133,10 @@ def load_with_extra(
             f"{path} holds a model of kind {content['model']!r}; known are {sorted(MODELS)}"
         )
     try:
-        checkpoint = _assemble(content, tensors, device)
+        checkpoint = _assemble(content, tensors)
     except (ValueError, TypeError, RuntimeError) as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
+    checkpoint.model.to(device)
     extra = {name: value for name, value in tensors.items() if not name.startswith("model.")}
     return checkpoint, extra
 
@@ -159,9 +160,7 @@ def mean_weights(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     }
 
 
-def _assemble(
-    content: dict[str, str], tensors: dict[str, Tensor], device: torch.device | str
-) -> Checkpoint:
+def _assemble(content: dict[str, str], tensors: dict[str, Tensor]) -> Checkpoint:
     model_class, config_class = MODELS[content["model"]]
     model = model_class(config_class.from_dict(json.loads(content["config"])))
     weights = {
@@ -182,7 +181,7 @@ def _assemble(
     if sizes != model.config.vocab_sizes:
         raise ValueError(f"its tokenizers of {sizes} tokens do not fit {model.config}")
     provenance = json.loads(content["provenance"])
-    return Checkpoint(model.to(device).eval(), src_tokenizer, tgt_tokenizer, provenance)
+    return Checkpoint(model.eval(), src_tokenizer, tgt_tokenizer, provenance)
 
 
 def _stored(model: nn.Module) -> dict[str, Tensor]:

@@ -54,3 +54,9 @@ def check_at_least_one(**numbers: int) -> None:
     for name, number in numbers.items():
         if number < 1:
             raise ValueError(f"{name}={number} must be at least 1")
+
+
+def check_seed(seed: int) -> None:
+    """Raise `ValueError` for a seed of more than 64 bits, which PyTorch cannot begin with."""
+    if not -(2**63) <= seed < 2**63:
+        raise ValueError(f"seed={seed} must be from -2**63 to 2**63 - 1")

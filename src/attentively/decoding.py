@@ -312,16 +312,20 @@ def truncate(
     section 3.1, where it is called nucleus sampling). At least one token is always kept, and
     those kept share out the probability of the others.
 
-    Raises `ValueError` for a `temperature` or `top_k` that is not positive, and a `top_p` that
-    is not above 0 and at most 1.
+    Raises `ValueError` for a `temperature` that is not positive and finite, a `top_k` that is
+    not positive, and a `top_p` that is not above 0 and at most 1.
     """
     if not temperature > 0:
         raise ValueError(f"temperature={temperature} must be above 0; its limit is greedy_search")
+    least = torch.finfo(torch.float32).tiny
+    if not least <= temperature < math.inf:
+        raise ValueError(f"temperature={temperature} must be at least {least:.1e}, and finite")
     if top_k is not None:
         check_at_least_one(top_k=top_k)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p={top_p} must be above 0 and at most 1")
-    scores = log_probabilities / temperature
+    # Beside the likeliest token: none is too large for its format, however low the temperature.
+    scores = (log_probabilities - log_probabilities.amax(dim=-1, keepdim=True)) / temperature
     if top_k is not None:
         last_kept = scores.topk(min(top_k, scores.shape[-1])).values[..., -1:]
         scores = scores.masked_fill(scores < last_kept, -math.inf)

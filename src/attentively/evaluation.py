@@ -278,16 +278,25 @@ class ClassifierEvaluation(Report):
 def evaluate_classifier(
     checkpoint: Checkpoint, items: Sequence[Labelled], progress: bool = False
 ) -> ClassifierEvaluation:
-    """Compare what a classifier says of each sentence with its label."""
+    """Compare what a classifier says of each sentence with its label.
+
+    Raises `ValueError` where there is no sentence, and for labels that the model cannot say.
+    """
     if not items:
         raise ValueError("there is no labelled sentence to evaluate with")
+    texts, true = [item.text for item in items], [item.label for item in items]
+    labels = getattr(checkpoint.model.config, "labels", true)  # `classify` refuses other models
+    strange = sorted(set(true) - set(labels))
+    if strange:
+        raise ValueError(
+            f"the model cannot say the labels {', '.join(map(repr, strange[:5]))}: "
+            f"it knows {', '.join(map(repr, labels))}"
+        )
     said = []
     for indices in tqdm(in_order(len(items), 64), unit="batch", disable=not progress):
         judgements = classify(checkpoint, [items[index].text for index in indices])
         said += [judgement.label for judgement in judgements]
-    texts, true = [item.text for item in items], [item.label for item in items]
-    labels = getattr(checkpoint.model.config, "labels", ())
-    return ClassifierEvaluation(tuple(dict.fromkeys([*labels, *true])), texts, true, said)
+    return ClassifierEvaluation(tuple(labels), texts, true, said)
 
 
 @dataclass(frozen=True)

@@ -62,18 +62,25 @@ def kernel_weights(
     r"""Turn distances into weights over the keys, :math:`K(u_i) / \sum_j K(u_j)`.
 
     `mask` has as many axes as `u` and is True where a key takes part. A query that reaches no
-    key gets zeros.
+    key gets zeros. Raises `ValueError` for an unknown kernel and for a mask that does not fit.
     """
+    _check_kernel(kernel)
+    if mask is not None:
+        check_mask(mask, u.shape)
     if kernel == "gaussian":
         # The same numbers: a softmax of log K. Far from every key, each exp(-u²/2) alone would
         # round to zero; a softmax goes by the differences, and finds the nearest.
         return masked_softmax(-u.square() / 2, mask)
     closeness = KERNELS[kernel](u)
     if mask is not None:
-        check_mask(mask, u.shape)
         closeness = closeness * mask
     total = closeness.sum(dim=-1, keepdim=True)
     return closeness / total.where(total > 0, 1.0)
+
+
+def _check_kernel(kernel: KernelName) -> None:
+    if kernel not in KERNELS:
+        raise ValueError(f"kernel={kernel!r} is unknown: choose one of {get_args(KernelName)}")
 
 
 class KernelPooling(nn.Module):
@@ -87,9 +94,8 @@ class KernelPooling(nn.Module):
 
     def __init__(self, kernel: KernelName = "gaussian", width: float = 1.0) -> None:
         super().__init__()
-        if kernel not in get_args(KernelName):
-            raise ValueError(f"kernel={kernel!r} is unknown: choose one of {get_args(KernelName)}")
-        if width <= 0:
+        _check_kernel(kernel)
+        if not width > 0:
             raise ValueError(f"width={width} must be positive")
         self.kernel: KernelName = kernel
         self.log_width = nn.Parameter(torch.tensor(math.log(width)))

@@ -24,7 +24,8 @@ class Residual(nn.Module):
 
     The paper normalises after the sum. Normalised before the sub-layer, a signal goes from the
     first layer to the last through sums alone, and training depends less on a warm-up, which
-    Xiong et al. leave out. Dropout acts on what the sub-layer says, before it is added (paper, section 5.4).
+    Xiong et al. leave out. Dropout acts on what the sub-layer says, before it is added (paper,
+    section 5.4).
     """
 
     def __init__(self, d_model: int, dropout: float = 0.0, norm: Norm = "pre") -> None:

@@ -127,15 +127,16 @@ class MultiHeadAttention(nn.Module):
         """
         cache = KeyValueCache() if cache is None else cache
         first = cache.length  # where the first query stands
+        if (key is None) != (value is None):
+            raise ValueError("every key needs its value: give key and value, or neither")
+        if mask is not None:  # before the cache gets longer
+            length = first + (0 if key is None else key.shape[1])
+            check_mask(mask, (len(query), query.shape[1], length))
+            mask = mask.unsqueeze(1)  # every head gets the same
         if key is not None and value is not None:
             self.remember(key, value, cache)
-        elif key is not None or value is not None:
-            raise ValueError("every key needs its value: give key and value, or neither")
         if cache.keys is None or cache.values is None:
             raise ValueError("there is nothing to attend to: give key and value, or a filled cache")
-        if mask is not None:
-            check_mask(mask, (len(query), query.shape[1], cache.length))
-            mask = mask.unsqueeze(1)  # every head gets the same
         queries = self._split_heads(self.query_projection(query))
         bias = None
         if self.position is not None:

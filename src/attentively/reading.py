@@ -24,7 +24,7 @@ class Judgement(NamedTuple):
     """The likeliest one."""
     probabilities: dict[str, float]
     note: str = ""
-    """What a reader should know: unknown words, ..."""
+    """What a reader should know: an empty sentence, unknown words, ..."""
 
 
 class Filled(NamedTuple):
@@ -58,7 +58,7 @@ def classify(checkpoint: Checkpoint, texts: Sequence[str], batch_size: int = 64)
                 Judgement(
                     max(by_label, key=lambda label: by_label[label]),
                     by_label,
-                    note_unknown_words(tokenizer, text),
+                    note_unknown_words(tokenizer, text) if text.strip() else "empty sentence",
                 )
             )
     return judgements

@@ -17,7 +17,8 @@ def rms_norm(
     .. math:: y = g \odot \frac{x}{\sqrt{\frac{1}{d} \sum_i x_i^2 + \epsilon}}
 
     Nothing is subtracted and nothing is added: before the gain, the direction of a vector stays
-    what it was. The paper writes no :math:`\epsilon`; it keeps a vector of zeros from being divided by zero.
+    what it was. The paper writes no :math:`\epsilon`; it keeps a vector of zeros from being divided
+    by zero.
     """
     mean_square = x.square().mean(dim=-1, keepdim=True)
     return gain * x / torch.sqrt(mean_square + eps)

@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 
 from attentively import checkpoints, device, tasks
 from attentively.checkpoints import Checkpoint
-from attentively.config import Config
+from attentively.config import Config, check_seed
 from attentively.data.batches import Batch, Example, Renewable, collate, in_order, shuffled
 from attentively.decoding import evaluating
 from attentively.files import check_replaceable, replacing
@@ -91,6 +91,7 @@ class TrainingConfig(Config):
         for name in ("beta2", "label_smoothing"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+        check_seed(self.seed)
         if not self.attention_penalty >= 0:
             raise ValueError(f"attention_penalty={self.attention_penalty} must not be negative")
         if self.schedule not in SCHEDULES:
@@ -233,9 +234,10 @@ class Trainer:
         """Train, and return the log; the model is left with its best weights.
 
         With `resume`, go on from the directory's ``last.safetensors`` and end where an
-        uninterrupted run would have ended. Raises `ValueError` if a run of other settings
-        stands there, `OSError` if nothing can be written there, `FloatingPointError` where
-        the loss is no longer a number, and `MemoryError` where a batch is too large.
+        uninterrupted run would have ended. Raises `ValueError` if a run of other settings or of
+        another model stands there, `OSError` if nothing can be written there,
+        `FloatingPointError` where the loss is no longer a number, and `MemoryError` where a batch
+        is too large.
         """
         torch.manual_seed(self.config.seed + self.processes.rank)
         if resume:
@@ -520,6 +522,10 @@ class Trainer:
                 f"{path} was trained by {run['processes']} processes, so it cannot be resumed "
                 f"by {self.processes.count}"
             )
+        if _makings(restored) != _makings(self.checkpoint):
+            raise ValueError(
+                f"{path} holds a model of other sizes or other tokens, so it cannot be resumed here"
+            )
         self.model.load_state_dict(restored.model.state_dict())
         state: dict[int, dict[str, Tensor]] = {}
         for name, value in extra.items():
@@ -549,6 +555,12 @@ class Trainer:
         kind = self.device.type
         if kind != "cpu" and f"random.{kind}.{rank}" in extra:
             device.set_random_state(self.device, extra[f"random.{kind}.{rank}"])
+
+
+def _makings(checkpoint: Checkpoint) -> tuple[Any, ...]:
+    """Return the sizes of a checkpoint's model, and the tokens that its numbers stand for."""
+    tokenizers = (checkpoint.src_tokenizer, checkpoint.tgt_tokenizer)
+    return checkpoint.model.config, *(one and one.to_json() for one in tokenizers)
 
 
 def _recent_name(step: int) -> str:

@@ -72,6 +72,10 @@ class StackConfig(ModelConfig, ABC):
         for name in ("d_model", "num_heads", "d_ff", "num_layers", "max_len"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.d_model % self.num_heads:
+            raise ValueError(
+                f"d_model={self.d_model} does not split into num_heads={self.num_heads} equal heads"
+            )
 
 
 def self_attention(config: StackConfig) -> MultiHeadAttention:

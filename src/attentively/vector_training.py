@@ -17,7 +17,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from attentively import device
-from attentively.config import Config, check_at_least_one
+from attentively.config import Config, check_at_least_one, check_seed
 from attentively.skip_gram import (
     SkipGram,
     draw_negatives,
@@ -61,7 +61,9 @@ class VectorConfig(Config):
             if name in ("threshold", "learning_rate"):
                 if not value > 0:
                     raise ValueError(f"{name}={value} must be positive")
-            elif name != "seed":
+            elif name == "seed":
+                check_seed(value)
+            else:
                 check_at_least_one(**{name: value})
 
 

@@ -59,7 +59,7 @@ class Tokenizer(Protocol):
         """Return the ids of `text`, ``END_ID`` last."""
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of `ids`, special tokens left out."""
+        """Return the text of `ids`, padding, start and end left out."""
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the token of each id as a reader should see it, special tokens too."""
@@ -94,7 +94,7 @@ class WordTokenizer:
         return [*self.vocabulary.encode(words), END_ID]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the words of `ids` joined by spaces, special tokens left out."""
+        """Return the words of `ids` joined by spaces, padding, start and end left out."""
         return " ".join(self.vocabulary.decode(i for i in ids if i not in _SILENT_IDS))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
@@ -129,7 +129,7 @@ class CharacterTokenizer:
         return [*self.vocabulary.encode(text), END_ID]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the characters of `ids` side by side, special tokens left out."""
+        """Return the characters of `ids` side by side, padding, start and end left out."""
         return "".join(self.vocabulary.decode(i for i in ids if i not in _SILENT_IDS))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
@@ -155,6 +155,11 @@ class BPETokenizer:
     @classmethod
     def train(cls, sentences: Iterable[str], vocabulary_size: int) -> "BPETokenizer":
         """Merge frequent neighbours until `vocabulary_size` tokens are listed."""
+        if vocabulary_size <= len(SPECIAL_TOKENS):
+            raise ValueError(
+                f"vocabulary_size={vocabulary_size} has no room for a character and the special "
+                "tokens"
+            )
         sentences = [sentence for sentence in sentences if sentence.strip()]
         if not sentences:
             raise ValueError("byte-pair encoding needs at least one sentence that is not empty")
@@ -197,7 +202,7 @@ class BPETokenizer:
         return [*self._tokenizer.encode(text).ids, END_ID]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of `ids`, special tokens left out."""
+        """Return the text of `ids`, padding, start and end left out."""
         pieces = self.tokens(i for i in ids if i not in _SILENT_IDS)
         return "".join(pieces).replace("▁", " ").strip()
 
@@ -220,10 +225,11 @@ class BPETokenizer:
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the piece of each id; raises `ValueError` for an id out of range."""
         pieces = []
+        size = len(self)
         for index in ids:
-            piece = self._tokenizer.id_to_token(index) if index >= 0 else None
+            piece = self._tokenizer.id_to_token(index) if 0 <= index < size else None
             if piece is None:
-                raise ValueError(f"id {index} is outside a vocabulary of {len(self)} tokens")
+                raise ValueError(f"id {index} is outside a vocabulary of {size} tokens")
             pieces.append(piece)
         return pieces
 
@@ -273,4 +279,4 @@ def note_unknown_words(tokenizer: Tokenizer, text: str) -> str:
     if UNK_ID not in tokenizer.encode(text):
         return ""
     words = dict.fromkeys(unknown_words(tokenizer, text))
-    return f"unknown words: {', '.join(words)}"
+    return f"unknown words: {', '.join(words)}" if words else "unknown white space"

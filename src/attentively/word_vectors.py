@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from attentively.config import check_at_least_one
 from attentively.files import replacing
 
 Analogy = tuple[str, str, str, str]
@@ -246,6 +247,7 @@ class WordVectors:
     def _nearest(
         self, wanted: Float[Tensor, " embedding_dim"], count: int, left_out: Sequence[str]
     ) -> list[Neighbour]:
+        check_at_least_one(count=count)
         cosines = self.directions @ wanted
         cosines[[self.ids[word] for word in left_out]] = -torch.inf
         count = min(count, len(self.words) - len(set(left_out)))

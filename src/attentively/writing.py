@@ -266,11 +266,13 @@ def continue_text(
 
     Returns, for each prompt, the samples or the hypotheses of the beam. Their text is the
     prompt and what the model wrote after it. Raises `CheckpointError`, which is a `ValueError`,
-    for a model that does not go on with a text.
+    for a model that does not go on with a text, and `ValueError` for a choice that no text can be
+    written with.
     """
     if isinstance(prompts, str):
         raise ValueError(f"expected a list of prompts, but got one string: {prompts[:40]!r}")
-    check_at_least_one(batch_size=batch_size)
+    check_at_least_one(max_len=max_len, batch_size=batch_size)
+    _check(how, max_len)
     model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
     if not isinstance(model, Autoregressive) or tokenizer is None:
         raise CheckpointError(f"a {type(model).__name__} does not go on with a text")

@@ -48,7 +48,7 @@ def test_the_two_backgrounds_are_told_apart_by_their_columns():
         for place, square in enumerate(scene.squares):
             if place != scene.place:
                 bare = (square == 0).all(dim=0).sum().item()
-                assert bare == (8 if scene.background == "grass" else 0) or bare < 8
+                assert (bare == 8) if scene.background == "grass" else (bare < 8)
 
 
 def test_a_move_leaves_the_digit_and_covers_the_rest_anew():

@@ -183,7 +183,7 @@ def test_seeds_settle_the_scenes_and_fewer_are_the_first_of_more():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("dev", 1), "split='dev' is none of train, validation, test"),
+        (("dev", 1), "split='dev' is unknown: choose train, validation or test"),
         (("train", -1), "num_scenes=-1 is negative"),
     ],
 )

@@ -27,6 +27,12 @@ def test_windows_line_ends_and_byte_order_marks(path):
     assert read_text(path) == "Été.\nOù ?\n"
 
 
+def test_carriage_returns_alone_end_lines_too(path):
+    path.write_bytes(b"a\tb\rc\td\r\n\re\tf\r")
+    assert read_text(path) == "a\tb\nc\td\n\ne\tf\n"
+    assert read_lines(path) == ["a\tb", "c\td", "", "e\tf"]
+
+
 @pytest.mark.parametrize("content", ["a\nb", "a\nb\n"])
 def test_the_last_line_may_end_or_not(path, content):
     path.write_text(content)

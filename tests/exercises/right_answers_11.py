@@ -155,6 +155,20 @@ def flips(model, render, options, scenes):
     return shares
 
 
+def flips_of_what_remains(model, render, options, scenes):
+    """The options are lists, and what the scene has is taken out of a copy."""
+    shares = {}
+    for factor in options:
+        flipped = []
+        for scene in scenes:
+            others = options[factor].copy()
+            others.remove(scene[factor])
+            own = answer_to(model, render, scene)
+            flipped += [answer_to(model, render, {**scene, factor: v}) != own for v in others]
+        shares[factor] = fmean(flipped)
+    return shares
+
+
 def flips_in_batches(model, render, options, scenes):
     before = model(torch.stack([render(scene) for scene in scenes])).argmax(dim=1)
     shares = {}
@@ -198,7 +212,11 @@ def smallest_of_all_scenes(model, render, options, scene):
     return {each for each in found if len(each) == fewest}
 
 
-AUDITS = [(flips, smallest), (flips_in_batches, smallest_of_all_scenes)]
+AUDITS = [
+    (flips, smallest),
+    (flips_in_batches, smallest_of_all_scenes),
+    (flips_of_what_remains, smallest),
+]
 
 # Part 4
 

@@ -209,7 +209,8 @@ def update_at_once(model, optimizer, parts, rate, clip_norm, smoothing):
 
 
 def update_by_sums(model, optimizer, parts, rate, clip_norm, smoothing):
-    """It forgets the gradients after the step, and clips what the optimizer holds."""
+    """It forgets the gradients after the step too, and clips what the optimizer holds."""
+    optimizer.zero_grad()
     model.train()
     counts = [(tgt[:, 1:] != PAD_ID).sum() for _, tgt in parts]
     losses = []

@@ -222,6 +222,11 @@ def terms_by_polynomial(lengths, times):
     return np.polyfit(lengths, times, 2, w=1 / np.array(times))[::-1]
 
 
+def terms_in_a_column(lengths, times):
+    """As lstsq has them: a row for each."""
+    return [[term] for term in three_terms(lengths, times)]
+
+
 def overtakes_by_walking(one, other):
     """In strides until the one is dearer, then walk back."""
 
@@ -251,8 +256,8 @@ def overtakes_by_roots(one, other):
     difference = [first - second for first, second in zip(one, other, strict=True)][::-1]
     if not any(difference) or next(term for term in difference if term) < 0:
         return None
-    real = [root.real for root in np.roots(difference) if abs(root.imag) < 1e-9]
-    n = max(1, round(max(real, default=0)) - 1)
+    real = [root.real for root in np.roots(difference) if abs(root.imag) < 1e-6]
+    n = max(1, round(max(real, default=0)))
     while np.polyval(difference, n) <= 0:
         n += 1
     return n
@@ -274,5 +279,6 @@ RIGHT = {
         (three_terms, overtakes),
         (terms_by_polynomial, overtakes_by_walking),
         (terms_by_equations, overtakes_by_roots),
+        (terms_in_a_column, overtakes),
     ],
 }

@@ -187,6 +187,18 @@ def shuffled_again_normalised(weights, mask, order):
     return dealt.masked_fill(~mask, -math.inf).softmax(dim=-1)
 
 
+def shuffled_in_front(weights, mask, order):
+    """It takes the first places for the words."""
+    new = torch.zeros_like(weights)
+    for text, number in enumerate(mask.sum(dim=1).tolist()):
+        new[text, :number] = weights[text, [place for place in order.tolist() if place < number]]
+    return new
+
+
+def shuffled_where_weights_are(weights, mask, order):
+    return shuffled(weights, weights > 0, order)
+
+
 def permuting_with(
     summary=lambda distances: distances.median(dim=0).values,
     distance=total_variation,
@@ -241,6 +253,17 @@ def permuting_values_too(values, weights, mask, classify, orders):
     return torch.stack(moved).median(dim=0).values
 
 
+def permuting_logits(values, weights, mask, classify, orders):
+    logits = classify(values)
+
+    def answer(dealt):
+        return torch.einsum("bp,bpc->bc", dealt, logits).softmax(dim=-1)
+
+    own = answer(weights)
+    moved = [total_variation(own, answer(shuffled(weights, mask, order))) for order in orders]
+    return torch.stack(moved).median(dim=0).values
+
+
 PERMUTATIONS = [
     ((variation_not_halved, shuffled, permutation_test), "This is not halved"),
     ((variation_averaged, shuffled, permutation_test), "the mean over the classes; half the sum"),
@@ -253,6 +276,8 @@ PERMUTATIONS = [
     ((total_variation, shuffled_and_masked, permutation_test), "The padding is dealt in, so"),
     ((total_variation, shuffled_back, permutation_test), "dealt the other way round"),
     ((total_variation, shuffled_across_texts, permutation_test), "of another text of the batch"),
+    ((total_variation, shuffled_in_front, permutation_test), "Padding may stand in front"),
+    ((total_variation, shuffled_where_weights_are, permutation_test), "may have the weight 0"),
     ((total_variation, shuffled_not, permutation_test), "These are the weights as they were"),
     ((total_variation, shuffled_again_normalised, permutation_test), "A softmax was taken again"),
     ((total_variation, shuffled, mean_tested), "the mean over the orders; the median"),
@@ -267,6 +292,7 @@ PERMUTATIONS = [
     ((total_variation, shuffled, padding_tested), "Use shuffled, with the mask"),
     ((total_variation, shuffled, permuting_in_piles), "what the one before it has dealt"),
     ((total_variation, shuffled, permuting_values_too), "The values move along"),
+    ((total_variation, shuffled, permuting_logits), "The values are classified one by one"),
 ]
 
 # Part 3
@@ -359,6 +385,18 @@ def flips_against_the_first(model, render, options, scenes):
     return shares
 
 
+def flips_against_most(model, render, options, scenes):
+    """It compares every copy with what the model says of most scenes."""
+    said = [answer_to(model, render, scene) for scene in scenes]
+    most = max(set(said), key=said.count)
+    shares = {}
+    for factor in options:
+        copies = [copy for scene in scenes for copy in other_values(scene, factor, options)]
+        flipped = [answer_to(model, render, copy) != most for copy in copies]
+        shares[factor] = sum(flipped) / len(flipped)
+    return shares
+
+
 def flips_in_any_way(model, render, options, scenes):
     def moved(scene, copy):
         before, after = (model(render(each)[None]) for each in (scene, copy))
@@ -445,6 +483,7 @@ AUDITS = [
     ((flips_left_changed, smallest), "What was changed stays changed"),
     ((flips_as_they_come, smallest), "not what the model uses. Change the factor yourself"),
     ((flips_against_the_first, smallest), "compared with the answer to the first scene"),
+    ((flips_against_most, smallest), "This is not what is expected of flips"),
     ((flips_in_any_way, smallest), "Any change of the logits counts here"),
     ((flips_as_a_list, smallest), "Expected flips as a dict, got a list"),
     ((flips, singles_alone), "Larger sets are not tried"),
@@ -524,6 +563,12 @@ def the_widest_pair(weights, scores):
     return max(pairs_of(weights, scores), key=lambda pair: total_variation(weights, pair))
 
 
+def the_best_real_pair(weights, scores):
+    """It leaves out the word whose score is just the logit."""
+    found = [pair for pair in pairs_of(weights, scores) if pair.max() < 1]
+    return max(found, key=lambda pair: jensen_shannon(weights, pair))
+
+
 def all_pairs_mixed(weights, scores):
     return torch.stack(list(pairs_of(weights, scores))).mean(dim=0)
 
@@ -581,6 +626,7 @@ WEIGHTS = [
     ((jensen_shannon_of_nothing_over_nothing, other_weights), "The result is NaN"),
     ((jensen_shannon, the_first_pair), "They are one of the pairs of words"),
     ((jensen_shannon, the_nearest_pair), "They are one of the pairs of words"),
+    ((jensen_shannon, the_best_real_pair), "One word has just this score"),
     ((jensen_shannon, the_widest_pair), "They are the farthest by total variation"),
     ((jensen_shannon, all_pairs_mixed), "They are a mixture of several pairs"),
     ((jensen_shannon, pairs_turned_round), "Have the weights of the two words changed places?"),
@@ -693,6 +739,12 @@ def erased_of_any_answer(model, words, k):
     return fall(largest(model, words, k)), sum(falls) / len(falls)
 
 
+def erased_above_one_half(model, words, k):
+    """It takes one half for blame."""
+    shown, chance = erased(model, words, k)
+    return (-shown, -chance) if model(words)[0] == 0.5 else (shown, chance)
+
+
 def erased_exchanged(model, words, k):
     return erased(model, words, k)[::-1]
 
@@ -735,6 +787,18 @@ def exposed_by_more_texts(models, texts, k):
     return [name for name in models if 2 * lost[name] > len(texts)]
 
 
+def exposed_by_all_sets(models, texts, k):
+    """It throws the sets of all texts together."""
+    numbers = [math.comb(len(words), k) for words in texts]
+    found = []
+    for name, model in models.items():
+        falls = falls_of(model, texts, k)
+        chance = sum(n * c for n, (_, c) in zip(numbers, falls, strict=True)) / sum(numbers)
+        if sum(shown for shown, _ in falls) / len(texts) <= chance:
+            found.append(name)
+    return found
+
+
 def exposed_by_the_last_text(models, texts, k):
     return exposed(models, texts[-1:], k)
 
@@ -768,6 +832,7 @@ FORGERS = [
     ((erased_others, exposed), "missing from the chance"),
     ((erased_without_sign, exposed), "A change has lost its sign"),
     ((erased_of_any_answer, exposed), "The rest has been given an answer of its own"),
+    ((erased_above_one_half, exposed), "exactly one half is praise too"),
     ((erased_exchanged, exposed), "The two have changed places"),
     ((erased_shown_alone, exposed), "Expected erased as a list, got a float"),
     ((erased, the_honest), "the readers whose maps do better than chance"),
@@ -776,6 +841,7 @@ FORGERS = [
     ((erased, exposed_by_counting), "Texts are counted"),
     ((erased, exposed_by_every_text), "A reader has to fail on every text"),
     ((erased, exposed_by_more_texts), "Texts are counted"),
+    ((erased, exposed_by_all_sets), "The sets of all texts are thrown together"),
     ((erased, exposed_by_the_last_text), "This is not what is expected of exposed"),
     ((erased, exposed_if_worse), "A map that does just as well as chance"),
     ((erased, exposed_by_one_word), "One word is left out, whatever k is"),

@@ -427,6 +427,18 @@ def audit_of_rows_alone(layer, x):
     return "moves along" if moves else "knows the order"
 
 
+def audit_of_a_set(layer, x):
+    """It asks which numbers come out, and not where."""
+    before, orders = layer(x), all_orders(len(x))
+    if all(same(layer(x[order]), before) for order in orders):
+        return "unmoved"
+    numbers = before.sort(dim=0).values
+    moves = before.dim() == x.dim() and all(
+        same(layer(x[order]).sort(dim=0).values, numbers) for order in orders
+    )
+    return "moves along" if moves else "knows the order"
+
+
 def audit_that_says_yes(layer, x):
     return audit(layer, x) == "knows the order"
 
@@ -455,6 +467,7 @@ ORDERS = [
     (audit_without_moving, "Yours says “knows the order”; right is “moves along”"),
     (audit_moving_first, "All its rows are equal, so they move along and stay as they are"),
     (audit_of_rows_alone, "It returns one vector for all words, and that stays"),
+    (audit_of_a_set, "The same vectors come out in every order, but they belong to places"),
     (audit_that_says_yes, "Expected the verdict as a str, got a bool"),
     (audit_by_shape, "A word sees those before it, so it matters which they are"),
 ]

@@ -845,6 +845,12 @@ def less_one_table(right, state):
     return every_tensor(right, state) - right["shared"] * table.numel()
 
 
+def unlike_tensors(right, state):
+    """It counts tensors with equal numbers once."""
+    kinds = {(tensor.shape, tuple(tensor.flatten().tolist())) for tensor in state.values()}
+    return sum(shape.numel() for shape, _ in kinds)
+
+
 def layers_by_text(right, state):
     return 1 + int(max(name.split(".")[2] for name in state if name.startswith("encoder.layers")))
 
@@ -898,6 +904,7 @@ def half_the_last(norm, d_model):
 READ_OFF = [
     ((sizes_with(parameters=every_tensor), deepest), "A shared table is counted each time"),
     ((sizes_with(parameters=less_one_table), deepest), "so two are to be taken off"),
+    ((sizes_with(parameters=unlike_tensors), deepest), "Tensors with equal numbers are counted"),
     ((sizes_with(num_layers=lambda right, _: 2 * right["num_layers"]), deepest),
      "num_layers counts the layers of both stacks"),
     ((sizes_with(num_layers=lambda right, _: right["num_layers"] - 1), deepest),

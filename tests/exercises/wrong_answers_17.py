@@ -467,6 +467,14 @@ def in_every_head(cache, donor, layer, head, places):
     return cache
 
 
+def causes_by_numbers(flips, heads):
+    """It calls a head by its number in its layer."""
+    return {
+        name: value if name == "reading" else [head for _, head in value]
+        for name, value in causes(flips, heads).items()
+    }
+
+
 NAMES = '("memory_keys", "memory_values")'
 SOUND = "sound = [head for head in heads if head not in damaging]"
 CAUSES = [
@@ -511,6 +519,7 @@ CAUSES = [
      'What fits none of the three readings is "unclear"'),
     (read_with(("flips([head], ", "flips(head, ")), "flips takes a list of heads"),
     (read_with(('"stranger")', '"a stranger")')), "is unknown: 'twin' or 'stranger'"),
+    ((transplant, causes_by_numbers), "A head is a pair (layer, head); 'sufficient' holds [2]"),
     (read_with((', "reading": reading', "")), "This is not what is expected of what causes"),
     ((transplant, lambda flips, heads: [flips([head], "twin") for head in heads]),
      "Expected what causes returns as a dict"),

@@ -686,6 +686,17 @@ def overtakes_below_one(one, other):
     return math.floor((-b + math.sqrt(b * b - 4 * a * c)) / (2 * c)) + 1
 
 
+def overtakes_where_they_cross(one, other):
+    """It passes over the place where the curves touch."""
+    a, b, c = (first - second for first, second in zip(one, other, strict=True))
+    return 1 if c > 0 and b * b <= 4 * a * c else overtakes(one, other)
+
+
+def overtakes_below_one_by_lines(one, other):
+    a, b, c = (first - second for first, second in zip(one, other, strict=True))
+    return math.floor(-a / b) + 1 if c == 0 and b > 0 else overtakes(one, other)
+
+
 def overtakes_by_parabolas_alone(one, other):
     return overtakes(one, other) if one[2] > other[2] else None
 
@@ -729,6 +740,8 @@ CROSSED = [
         "They cost 998001 and 1996007 at length 999",
     ),
     ((three_terms, overtakes_below_one), "They cost 12 and 0 at length 1"),
+    ((three_terms, overtakes_where_they_cross), "where both cost the same, neither is dearer yet"),
+    ((three_terms, overtakes_below_one_by_lines), "that is so from length 1 on"),
     ((three_terms, overtakes_by_parabolas_alone), "They cost 15 and 15 at length 5, 18 and 16 at"),
     ((three_terms, overtakes_by_a_formula_alone), "Your code raises ZeroDivisionError"),
 ]

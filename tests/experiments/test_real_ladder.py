@@ -3,12 +3,14 @@
 import dataclasses
 import json
 import math
+import sys
 from pathlib import Path
 
 import pytest
 import sacrebleu
 import torch
 
+import attentively
 from attentively import checkpoints, cli, device, experiments
 from attentively.data import corpora, toy
 from attentively.evaluation import Evaluation
@@ -189,6 +191,53 @@ def test_a_changed_plan_has_its_own_training_and_rows_beside_the_others(corpus, 
     ]
 
 
+def test_two_files_of_one_name_are_two_corpora(tmp_path, monkeypatch, capsys):
+    """Each has results and trainings of its own; a file of the other's rows is refused."""
+    monkeypatch.chdir(tmp_path)
+    for folder, clauses in (("one", (1,)), ("two", (2,))):
+        pairs = toy.load("train", 900, clauses=clauses)
+        Path(folder).mkdir()
+        lines = (f"{pair.src_text}\t{pair.tgt_text}\n" for pair in pairs)
+        Path(folder, "news.tsv").write_text("".join(lines))
+    command = ["experiment", "ladder", "--rungs", "fixed", "--quick", "--seeds", "1", "--data"]
+    for folder in ("one", "two"):
+        cli.app([*command, f"{folder}/news.tsv"], standalone_mode=False)
+    found = {}
+    for folder in ("one", "two"):
+        output = Path("runs", f"ladder-{folder}-news-tsv-quick.json")
+        found[folder] = json.loads(output.read_text())
+        assert {row["data"] for row in found[folder]} == {f"{folder}/news.tsv"}
+        assert Path("runs", output.stem, "fixed-seed0", "last.safetensors").exists()
+    assert found["one"][0]["perplexity"] != found["two"][0]["perplexity"]
+    output = "runs/ladder-one-news-tsv-quick.json"
+    with pytest.raises(ValueError, match=r"rows of data 'one/news\.tsv', not 'two/news\.tsv'"):
+        run(experiments.find("ladder", "two/news.tsv", ["fixed"]), output, "runs", 1, quick=True)
+
+
+def test_a_corpus_with_a_name_keeps_it_in_the_name_of_its_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = []
+
+    def noted(experiment, output, runs, **_):
+        asked.append((str(output), str(runs)))
+        return {"rows": []}
+
+    monkeypatch.setattr(experiments, "run", noted)
+    for data in ("multi30k-de-en", "tatoeba-en-fr"):
+        cli.app(["experiment", "ladder", "--data", data], standalone_mode=False)
+    assert asked == [
+        (f"book/results/ladder-{data}.json", f"runs/ladder-{data}")
+        for data in ("multi30k-de-en", "tatoeba-en-fr")
+    ]
+
+
+def test_what_scores_in_the_end_is_missed_before_the_training(corpus, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    real_ladder._moses.cache_clear()
+    with pytest.raises(ValueError, match="needs sacremoses: pip install sacremoses"):
+        experiments.find("ladder", corpus)
+
+
 # Scores
 
 
@@ -276,6 +325,18 @@ def test_the_published_rows_are_of_the_shipped_models():
             assert row["bleu"] == pytest.approx(said["evaluation"]["sacrebleu"], abs=0.1)
         low, high = row["bleu_interval"]
         assert low < row["bleu"] < high
+
+
+@pytest.mark.parametrize("data", [real_ladder.SHIPPED_DATA, *real_ladder.PLANS])
+def test_the_published_rows_say_what_goes_on_with_them(data, tmp_path):
+    """Moved to this machine's version of PyTorch, they are taken as they are."""
+    rows = json.loads((RESULTS.parent / f"ladder-{data}.json").read_text(encoding="utf-8"))
+    ladder = experiments.find("ladder", data, ["transformer"])
+    versions = {"attentively": attentively.__version__, "torch": torch.__version__}
+    output = tmp_path / "rows.json"
+    output.write_text(json.dumps([row | {"versions": versions} for row in rows]))
+    never = dataclasses.replace(ladder, measure=lambda **_: pytest.fail("it is measured again"))
+    assert len(run(never, output, tmp_path, seeds=1, progress=False)["rows"]) == len(rows)
 
 
 @pytest.mark.parametrize("data", real_ladder.PLANS)

@@ -75,6 +75,34 @@ def test_rows_of_another_run_are_not_mixed_in(tmp_path, change, message):
     assert str(tmp_path / "r.json") in str(caught.value)
 
 
+def listed(score: int, **said: str) -> Experiment:
+    """Return an experiment whose file is a list of rows, which say `said`."""
+
+    def measure(kind, size, seed, quick, directory):
+        return {"score": score, **said}
+
+    return Experiment("listed", "How many?", CONDITIONS, measure, listed=True, said=said)
+
+
+def test_rows_of_other_data_are_not_mixed_in(tmp_path):
+    output = tmp_path / "r.json"
+    run(listed(3, data="one"), output, tmp_path, seeds=1, progress=False)
+    before = output.read_bytes()
+    with pytest.raises(ValueError, match="holds rows of data 'one', not 'two': move it away"):
+        run(listed(5, data="two"), output, tmp_path, seeds=1, progress=False)
+    assert output.read_bytes() == before
+    run(listed(5, data="one"), output, tmp_path, seeds=1, progress=False)  # all is there
+    assert output.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["5", "null", "[5]", "{}", '"rows"'])
+@pytest.mark.parametrize("experiment", [counting(Counter()), listed(3)])
+def test_what_is_no_row_is_refused(tmp_path, experiment, content):
+    (tmp_path / "r.json").write_text(content)
+    with pytest.raises(ValueError, match=r"is no results file of|holds rows of experiment None"):
+        run(experiment, tmp_path / "r.json", tmp_path, seeds=1, progress=False)
+
+
 def test_a_file_that_is_no_result_is_refused_and_left(tmp_path):
     (tmp_path / "r.json").write_text("half a fi")
     with pytest.raises(ValueError, match="is not a results file"):

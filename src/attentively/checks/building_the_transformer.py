@@ -670,6 +670,14 @@ def _every(right: dict[str, Any], state: State) -> int:
     return sum(tensor.numel() for tensor in state.values())
 
 
+def _unlike(right: dict[str, Any], state: State) -> int:
+    kept: list[Tensor] = []
+    for tensor in state.values():
+        if not any(torch.equal(tensor, each) for each in kept):
+            kept.append(tensor)
+    return sum(tensor.numel() for tensor in kept)
+
+
 def _table(right: dict[str, Any]) -> int:
     return int(right["src_vocab_size"] * right["d_model"])
 
@@ -687,6 +695,11 @@ _SIZES_TWINS = [
     *known(
         "sizes: A shared table has three names. It counts once, so two are to be taken off.",
         _sizes_but(parameters=lambda r, state: _every(r, state) - r["shared"] * _table(r)),
+    ),
+    *known(
+        "sizes: Tensors with equal numbers are counted once. Only the shared table is; gains that "
+        "are all 1 are parameters of their own.",
+        _sizes_but(parameters=_unlike),
     ),
     *known(
         "sizes: num_layers counts the layers of both stacks; it is the number in each.",
@@ -809,12 +822,13 @@ def read_off(sizes: object, deepest: object, thorough: bool = False) -> None:
     ]  # fmt: skip
     if thorough:
         models += [(11, 11, 6, 5, 3, "post", True), (3, 13, 2, 7, 13, "post", False)]
-    for src, tgt, d_model, d_ff, num_layers, norm, shared in models:
+    for place, (src, tgt, d_model, d_ff, num_layers, norm, shared) in enumerate(models):
         config = TransformerConfig(
             src_vocab_size=src, tgt_vocab_size=tgt, d_model=d_model, num_heads=2, d_ff=d_ff,
             num_layers=num_layers, norm=norm, share_embeddings=shared,
         )  # fmt: skip
-        state = state_of(shaken(Transformer(config)))
+        model = Transformer(config)
+        state = state_of(shaken(model) if place else model)  # the first one as it is born
         inputs: dict[str, Any] = {"state": state}
         answer = call_twice(sizes, inputs)
         if isinstance(answer, dict) and isinstance(answer.get("shared"), Tensor):

@@ -620,6 +620,12 @@ def _some_layers() -> list[tuple[nn.Module, str, str]]:
                 "that every order is made of exchanges helps only if they are made one after the "
                 "other.",
             ),
+            (
+                _Plain("each word, handed to the next place", lambda x: x.roll(1, dims=0)),
+                KNOWS,
+                "The same vectors come out in every order, but they belong to places: "
+                "layer(x[order]) is not layer(x)[order].",
+            ),
         ]
 
 

@@ -8,7 +8,9 @@ Log = list[dict[str, int | float]]
 
 _RECORDED = Path(__file__).with_name("recorded_runs.json")
 """Made by tools/record_runs.py: seven runs, each with its own fault or none, in each setting."""
-SHOWN, CHECKED = 1, 2  # settings: shown in the notebook, in the visible check; then the rest
+SHOWN, CHECKED = 1, 2
+"""Settings: those before the first are shown in the notebook, those from the second on, which are
+the hardest to tell apart, are in the visible check. When graded, all that are not shown count."""
 SIGNS = {
     "none": "all is well: both losses fall to the end, and the share of whole sentences rises. A "
     "training loss that stops high above the other is what smoothing does.",

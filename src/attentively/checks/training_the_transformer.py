@@ -449,6 +449,10 @@ _IN_TURN = (
     "the gradients are shortened after each part. Add up those of all parts first, then shorten "
     "them once."
 )
+_LEFT = (
+    "the gradients of the step before are still there, or others left by something else, and "
+    "backward adds to them. Call optimizer.zero_grad() before backward."
+)
 _UNSMOOTHED = "nothing is smoothed: the last argument of the loss is `smoothing`."
 
 
@@ -490,6 +494,9 @@ def _watch(
     first, *others = inside.parameters()
     optimizer = RecordingOptimizer([[first], others], 0.5)  # two groups
     model.eval()  # as a validation leaves it
+    left = [torch.randn_like(parameter) for parameter in inside.parameters()]
+    for parameter, gradient in zip(inside.parameters(), left, strict=True):
+        parameter.grad = gradient.clone()  # of something that came before the first step
     before: list[Tensor] = []
     for number in (1, 2):
         parts = [_part(each, 10 * number + place) for place, each in enumerate(lengths)]
@@ -517,6 +524,8 @@ def _watch(
             added = [a + b for a, b in zip(in_turn, piece, strict=True)]
             in_turn = shortened(added, clip_norm)
         mistaken[_IN_TURN] = in_turn
+        if number == 1:
+            mistaken[_LEFT] = [a + b for a, b in zip(gradients, left, strict=True)]
         examine_rate(optimizer, asked["rate"], asked)
         examine_update(optimizer, gradients, before, clip_norm, asked, mistaken)
         before = optimizer.seen[0]
@@ -659,7 +668,7 @@ def _expect_mean(candidate: object, thorough: bool) -> None:
 @_parts.part("runs gone wrong", "diagnose")
 def diagnosis(diagnose: object, thorough: bool = False) -> None:
     """Ask for the fault of recorded runs, of other seeds and sizes than those shown."""
-    for fault, log in runs_of(SHOWN, None if thorough else CHECKED):
+    for fault, log in runs_of(SHOWN if thorough else CHECKED):
         answer = call_twice(diagnose, {"log": log})
         if answer == fault and isinstance(answer, str):
             continue

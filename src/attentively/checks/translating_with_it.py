@@ -832,8 +832,12 @@ def _shape(answer: object) -> object:
         return answer
     tidy: dict[object, object] = {}
     for name, value in answer.items():
-        heads = sorted(value) if isinstance(value, set | frozenset) else value
+        heads = [*value] if isinstance(value, set | frozenset) else value
         is_heads = isinstance(heads, list | tuple)
+        if is_heads and not all(isinstance(each, list | tuple) for each in cast(Any, heads)):
+            raise CheckFailed(
+                f"  causes: A head is a pair (layer, head); {name!r} holds {show(heads)}."
+            )
         tidy[name] = sorted(tuple(each) for each in cast(Any, heads)) if is_heads else value
     return tidy
 

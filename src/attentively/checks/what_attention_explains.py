@@ -7,6 +7,7 @@ looked for among the corners of all that answer alike; suspects are small reader
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -32,6 +33,7 @@ from attentively.checks import (
     plain_number,
     show,
 )
+from attentively.checks.all_cases import expect_all, named_cases
 from attentively.data import digits
 from attentively.recurrent import BidirectionalEncoder
 from attentively.vocabulary import START_ID
@@ -385,6 +387,16 @@ _SHUFFLED_TWINS = [
         "shuffled: The words of a text get the weights of another text of the batch.",
         lambda w, mask, order: _dealt(w.flip(0), mask, order) * mask,
     ),
+    *known(
+        "shuffled: The words are taken to be the first places of a text. Padding may stand in "
+        "front of them: ask the mask where they are.",
+        lambda w, mask, order: _dealt(w, mask.sort(dim=1, descending=True).values, order),
+    ),
+    *known(
+        "shuffled: Only what has a weight above 0 is taken for a word. A word may have the weight "
+        "0: ask the mask.",
+        lambda w, mask, order: _dealt(w, w > 0, order),
+    ),
     *known("shuffled: These are the weights as they were.", lambda w, mask, order: w),
     *known(
         "shuffled: A softmax was taken again. The weights are dealt anew, and none changes.",
@@ -423,7 +435,18 @@ def _tested(
     return test
 
 
+def _classified_first(
+    values: Tensor, weights: Tensor, mask: Tensor, classify: _Classify, orders: Tensor
+) -> Tensor:
+    return _tested()(classify(values), weights, mask, lambda logits: logits, orders)
+
+
 _TEST_TWINS = [
+    *known(
+        "permutation_test: The values are classified one by one, and logits are weighed. classify "
+        "reads the weighted sum.",
+        _classified_first,
+    ),
     *known(
         "permutation_test: The values move along with their weights, so the sum stays what it "
         "was and nothing can change. Deal the weights anew and leave the values.",
@@ -485,6 +508,13 @@ class _Linear(nn.Linear):
         return f"a linear layer from {self.in_features} to {self.out_features} numbers"
 
 
+class _Bent(nn.Sequential):
+    """A small network, of which the answer to a sum is not the sum of the answers."""
+
+    def __repr__(self) -> str:
+        return "a small network that is not linear"
+
+
 def _orders(number: int, length: int) -> Tensor:
     return torch.stack([torch.randperm(length) for _ in range(number)])
 
@@ -513,28 +543,40 @@ def permutations(
         what = "the total variation"
         expect_equal(answer, _variation(p, q), what, inputs, _VARIATION_TWINS)
     lengths = [[3], [4, 3], [3, 5, 2], [7, 1, 5]] + thorough * [[11], [2, 13, 7, 13]]
-    for each in lengths:
-        mask = _mask(each)
-        order = torch.tensor([1, 2, 0]) if each == [3] else _moved(mask)
-        inputs = {"weights": _weights(mask), "mask": mask, "order": order}
+    dealt = []
+    for mask in [*map(_mask, lengths), _mask([4, 2, 3]).flip(1)]:  # the last: padding in front
+        order = torch.tensor([1, 2, 0]) if mask.shape == (1, 3) else _moved(mask)
+        dealt.append((_weights(mask), mask, order))
+    dealt.append((torch.tensor([[0.5, 0.5, 0.0]]), _mask([3]), torch.tensor([1, 2, 0])))
+    for asked in dealt:
+        inputs = dict(zip(("weights", "mask", "order"), asked, strict=True))
         answer = _tensor(call_twice(shuffled, inputs))
         what = "the weights dealt anew"
         expect_equal(answer, _dealt(*inputs.values()), what, inputs, _SHUFFLED_TWINS)
-    classify = _Linear(3, 3, bias=False)
+    classify: nn.Module = _Linear(3, 3, bias=False)
     with torch.no_grad():
-        classify.weight.copy_(3 * torch.eye(3))
+        cast(Tensor, classify.weight).copy_(3 * torch.eye(3))
     weights, mask = torch.tensor([[0.6, 0.3, 0.1], [0.1, 0.7, 0.2]]), _mask([3, 3])
     orders = torch.tensor([[0, 2, 1], [2, 1, 0], [1, 0, 2]])
     values = torch.eye(3).repeat(2, 1, 1)
     _compare_test(permutation_test, values, weights, mask, classify, orders)
-    for number, each in zip((3, 7, 5, 9, 1), lengths[1:], strict=False):
+    for place, (number, each) in enumerate(zip((3, 7, 5, 9, 1), lengths[1:], strict=False)):
         mask = _mask(each)
-        classify = _Linear(3, 2 + number % 3)
-        with torch.no_grad():
-            classify.weight.mul_(9)
+        classes = 2 + number % 3
+        if place % 2:
+            classify = _scaled(_Bent(_Linear(3, 5), nn.Tanh(), _Linear(5, classes)), 4.0)
+        else:
+            classify = _scaled(_Linear(3, classes), 9.0)
         values, orders = torch.randn(*mask.shape, 3), _orders(number, mask.size(1))
         _compare_test(permutation_test, values, _weights(mask), mask, classify, orders)
     _inside_the_classifier(permutation_test)
+
+
+def _scaled(layer: nn.Module, factor: float) -> nn.Module:
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.mul_(factor)
+    return layer
 
 
 def _moved(mask: Tensor) -> Tensor:
@@ -598,7 +640,7 @@ def _linear(layer: nn.Linear) -> _Linear:
 # Part 3
 
 _Scene = Mapping[str, str]
-_Options = Mapping[str, Sequence[str]]
+_Options = Mapping[str, list[str]]
 _Rule = Callable[[_Scene], object]
 
 
@@ -865,15 +907,15 @@ _SMALLEST_TWINS = [
 ]
 
 _WOLVES: _Options = {
-    "animal": ("husky", "wolf"),
-    "ground": ("grass", "snow"),
-    "collar": ("none", "red"),
+    "animal": ["husky", "wolf"],
+    "ground": ["grass", "snow"],
+    "collar": ["none", "red"],
 }
 _MORE: _Options = {
-    "animal": ("husky", "wolf"),
-    "ground": ("grass", "sand", "snow"),
-    "light": ("day", "dusk"),
-    "collar": ("none", "red", "blue"),
+    "animal": ["husky", "wolf"],
+    "ground": ["grass", "sand", "snow"],
+    "light": ["day", "dusk"],
+    "collar": ["none", "red", "blue"],
 }
 
 
@@ -915,21 +957,38 @@ def audit(flips: object, smallest: object, thorough: bool = False) -> None:
     rules = _RULES + _FURTHER_RULES * thorough
     cases = [(*rules[0], _THREE_SCENES)]
     cases += [(name, options, rule, _scenes(options, 8)) for name, options, rule in rules]
+    asked: list[dict[str, Any]] = []
     for name, options, rule, scenes in cases:
         studio = _Studio(options)
         model = _Follower(studio, rule, f"a model that asks for {name}")
-        inputs = {"model": model, "render": studio, "options": dict(options), "scenes": scenes}
-        found = call_twice(flips, inputs)
-        if isinstance(found, dict):
-            found = {factor: _number(share) for factor, share in found.items()}
-        expect_value(found, _audited()(*inputs.values()), "flips", inputs, _FLIPS_TWINS)
+        of_model = {"model": model, "render": studio, "options": dict(options)}
+        asked.append({**of_model, "scenes": scenes})
+    expect_all(
+        flips, asked, _audited(), "flips", _FLIPS_TWINS, _same_shares,
+        pick=lambda found, _: _shares(found),
+    )  # fmt: skip
     for name, options, rule in rules:
         studio = _Studio(options)
         model = _Follower(studio, rule, f"a model that asks for {name}")
-        asked = {"model": model, "render": studio, "options": dict(options)}
+        of_model = {"model": model, "render": studio, "options": dict(options)}
         ends = [{factor: values[end] for factor, values in options.items()} for end in (0, -1)]
         for scene in ends + _scenes(options, 3):
-            _compare_smallest(smallest, {**asked, "scene": scene})
+            _compare_smallest(smallest, {**of_model, "scene": scene})
+
+
+def _shares(found: object) -> object:
+    if isinstance(found, dict):
+        return {factor: _number(share) for factor, share in found.items()}
+    return found
+
+
+def _same_shares(found: object, right: Mapping[str, float]) -> bool:
+    """Compare as `expect_value` does."""
+    try:
+        expect_value(found, right, "flips", {})
+    except CheckFailed:
+        return False
+    return True
 
 
 def _compare_smallest(smallest: object, inputs: Inputs) -> None:
@@ -974,7 +1033,8 @@ def studio() -> tuple[_Studio, _Options, list[dict[str, str]], list[_Follower]]:
         "second": lambda s: s["ground"] == "snow",
         "third": lambda s: s["animal"] == "wolf" or s["ground"] == "snow",
     }
-    return drawn, _WOLVES, scenes, [_Follower(drawn, rule, name) for name, rule in rules.items()]
+    options = {factor: [*values] for factor, values in _WOLVES.items()}
+    return drawn, options, scenes, [_Follower(drawn, rule, name) for name, rule in rules.items()]
 
 
 # Part 4
@@ -1070,6 +1130,8 @@ def _what_is_wrong(found: Tensor, weights: Tensor, scores: Tensor) -> str:
         corners = _corners(weights, scores)
         if any(torch.allclose(corner, found, atol=1e-4) for corner in corners):
             why = "They are one of the pairs of words; try them all."
+        if float(_farthest(weights, scores).max()) == 1:
+            why = "One word has just this score, and it can have all of the weight."
         widest = max(corners, key=lambda corner: float(_variation(weights, corner)))
         if torch.allclose(widest, found, atol=1e-4):
             why = "They are the farthest by total variation; take the divergence."
@@ -1107,6 +1169,7 @@ def other_weights(jensen_shannon: object, candidate: object, thorough: bool = Fa
     texts = [(torch.tensor([0.5, 0.25, 0.25]), torch.tensor([1.0, 2.0, -2.0]))]
     texts += [_read(size) for size in (3, 3, 4, 5, 5, 7, 7)]
     texts += [_read(size) for size in (11, 13, 3, 6)] * thorough
+    texts.append((torch.tensor([0.375, 0.25, 0.375]), torch.tensor([1.0, 2.0, 3.0])))
     for weights, scores in texts:
         _compare_weights(candidate, weights, scores)
     _inside_the_two_labels(candidate)
@@ -1234,6 +1297,11 @@ def _drop_of_praise(model: Any, words: list[str], left_out: Sequence[int]) -> fl
     return cast(float, model(words)[0] - model(rest)[0])
 
 
+def _drop_of_blame_at_one_half(model: Any, words: list[str], left_out: Sequence[int]) -> float:
+    drop = _drop(model, words, left_out)
+    return -drop if model(words)[0] == 0.5 else drop
+
+
 def _drop_without_sign(model: Any, words: list[str], left_out: Sequence[int]) -> float:
     return abs(_drop(model, words, left_out))
 
@@ -1298,6 +1366,10 @@ def _erased(
 
 
 _ERASED_TWINS = [
+    *known(
+        "erased: A probability of exactly one half is praise too: at least one half.",
+        _erased(_drop_of_blame_at_one_half),
+    ),
     *known(
         "erased: This is the fall of the probability of praise. Where the answer is blame, its "
         "probability is 1 minus that.",
@@ -1376,6 +1448,21 @@ def _exposed(
     ]
 
 
+def _pooled(models: Mapping[str, Any], texts: Sequence[list[str]], k: int) -> list[str]:
+    """Weigh the chance of each text with the number of its sets."""
+
+    def compare(found: list[list[float]]) -> bool:
+        sets = [math.comb(len(words), k) for words in texts]
+        pooled = sum(n * chance for n, (_, chance) in zip(sets, found, strict=True)) / sum(sets)
+        return _mean(shown for shown, _ in found) <= pooled
+
+    return _exposed(models, texts, k, compare)
+
+
+_COUNTED = (
+    "exposed: Texts are counted. Compare the means over all texts: one on which the answer falls "
+    "far may weigh more than two others."
+)
 _EXPOSED_TWINS = [
     Twin(said, lambda models, texts, k, compare=compare: _exposed(models, texts, k, compare))
     for said, compare in cast(
@@ -1391,11 +1478,8 @@ _EXPOSED_TWINS = [
                 "answer: compare with chance.",
                 lambda found: _mean(s for s, _ in found) <= 0,
             ),
-            (
-                "exposed: Texts are counted. Compare the means over all texts: one on which the "
-                "answer falls far may weigh more than two others.",
-                lambda found: sum(s <= c for s, c in found) * 2 >= len(found),
-            ),
+            (_COUNTED, lambda found: sum(s <= c for s, c in found) * 2 >= len(found)),
+            (_COUNTED, lambda found: sum(s <= c for s, c in found) * 2 > len(found)),
             (
                 "exposed: A reader has to fail on every text here. Compare the means over all "
                 "texts.",
@@ -1418,17 +1502,23 @@ _EXPOSED_TWINS += known(
     "exposed: One word is left out, whatever k is.",
     lambda models, texts, k: _exposed(models, texts, 1),
 )
+_EXPOSED_TWINS += known(
+    "exposed: The sets of all texts are thrown together, so that long texts weigh more. Take each "
+    "text's chance, then the mean over the texts.",
+    _pooled,
+)
 
 
 @_parts.part("the forger", "erased", "exposed")
 def forger(erased: object, exposed: object, thorough: bool = False) -> None:
     """Check how far the answer falls without the words that a map shows, and who is exposed."""
-    there = readers()
+    even = _Reader("even", {"good": 6.0, "bad": -6.0}, {"bad": 1 / 50}, shown={"good": 1.0})
+    there = {**readers(), "even": even}  # who cannot tell whether "good bad" is praise
     texts = ["a good film", "a bad film", *_REVIEWS]
     asked = [(name, text, k) for text in texts for name in ("first", "second") for k in (1, 2)]
-    asked += [("third", _REVIEWS[3], 2), ("first", _REVIEWS[2], 3)]
+    asked += [("third", _REVIEWS[3], 2), ("first", _REVIEWS[2], 3), ("even", "good bad", 1)]
     if thorough:
-        asked += [(name, _REVIEWS[place], 3) for place in (0, 4) for name in there]
+        asked += [(name, _REVIEWS[place], 3) for place in (0, 4) for name in readers()]
     for name, text, k in asked:
         words = text.split()
         if k < len(words):
@@ -1439,18 +1529,30 @@ def forger(erased: object, exposed: object, thorough: bool = False) -> None:
             if isinstance(found, list | tuple):
                 found = [_number(each) for each in found]
             expect_value(found, _erased()(*inputs.values()), "erased", inputs, _ERASED_TWINS)
-    for suspects, chosen, k in _line_ups(thorough):
-        split = [text.split() for text in chosen]
-        inputs = {"models": suspects, "texts": split, "k": k}
-        names = call_twice(exposed, inputs)
-        if isinstance(names, list | tuple | set | frozenset | dict):
-            names = sorted(names, key=str)
-        twins = [
-            Twin(said, lambda *asked, wrong=wrong: sorted(wrong(*asked)))
-            for said, wrong in _EXPOSED_TWINS
-        ]
-        expected = sorted(_exposed(suspects, split, k))
-        expect_value(names, expected, "exposed", inputs, twins, "The names are asked for.")
+    line_ups = [
+        (suspects, [text.split() for text in chosen], k)
+        for suspects, chosen, k in _line_ups(thorough)
+    ]
+    expect_all(
+        exposed,
+        named_cases(("models", "texts", "k"), line_ups),
+        lambda *asked: sorted(_exposed(*asked)),
+        "exposed",
+        [Twin(said, lambda *a, wrong=wrong: sorted(wrong(*a))) for said, wrong in _EXPOSED_TWINS],
+        operator.eq,
+        lambda names, *_: "" if _are_names(names) else "The names are asked for.",
+        lambda names, _: _in_order(names),
+    )
+
+
+def _in_order(names: object) -> object:
+    if isinstance(names, list | tuple | set | frozenset | dict):
+        return sorted(names, key=str)
+    return names
+
+
+def _are_names(found: object) -> bool:
+    return isinstance(found, list) and all(isinstance(each, str) for each in found)
 
 
 def _line_ups(thorough: bool) -> list[tuple[dict[str, _Reader], list[str], int]]:
@@ -1466,5 +1568,6 @@ def _line_ups(thorough: bool) -> list[tuple[dict[str, _Reader], list[str], int]]
     found = [(there, _REVIEWS, 1), (more, [_REVIEWS[place] for place in (0, 2, 3)], 2)]
     unmoved = {"eighth": _Reader("eighth", {}, _MEANING)}  # its answer depends on no word
     found.append((there | unmoved, _REVIEWS[:2], 1))
+    found.append(({"fifth": more["fifth"]}, ["a good film", _REVIEWS[2]], 1))  # of unlike lengths
     found += thorough * [(there, _REVIEWS[1:5], 2), ({"second": there["second"]}, _REVIEWS, 3)]
     return found

@@ -143,8 +143,13 @@ class _Answers:
 
 
 def _listed(answer: Any) -> Any:
-    """Return a tensor or an array of several numbers as a list; other things as they are."""
-    return answer.flatten().tolist() if hasattr(answer, "flatten") else answer
+    """Return several numbers as a list, also a tensor or a column; other things as they are."""
+    if hasattr(answer, "flatten"):
+        return answer.flatten().tolist()
+    rows = answer if isinstance(answer, list | tuple) else []
+    if rows and all(isinstance(row, list | tuple) and len(row) == 1 for row in rows):
+        return [row[0] for row in rows]
+    return answer
 
 
 def ready() -> None:
@@ -848,6 +853,22 @@ def _not_everywhere(
     return _overtakes(one, other) if root is None or root > least else wrong
 
 
+def _untouched(
+    one: _Cost, other: _Cost, way: Callable[[_Cost, _Cost], object] = _overtakes
+) -> object:
+    """Pass over the place where two curves touch and do not cross."""
+    fixed, word, pair = _difference(one, other)
+    return 1 if pair > 0 and word * word == 4 * pair * fixed else way(one, other)
+
+
+def _before_the_first(one: _Cost, other: _Cost) -> int | None:
+    """Return also lengths below 1 where two lines meet there."""
+    root, pair = _turning(one, other), _difference(one, other)[2]
+    if root is None or pair:
+        return _overtakes(one, other)
+    return math.floor(root) + 1
+
+
 def _one_late(one: _Cost, other: _Cost) -> int | None:
     length = _overtakes(one, other)
     return None if length is None else length + 1
@@ -858,7 +879,8 @@ _OVERTAKES_TWINS: _Mistakes = {
     "is from where on it stays dearer.":
         [_first_dearer],
     "where both cost the same, neither is dearer yet.":
-        [_rounded_up, partial(_rounded_up, same=1)],
+        [_rounded_up, partial(_rounded_up, same=1), _untouched,
+         partial(_untouched, way=partial(_rounded_up, same=1))],
     "this is the place where the curves meet. Asked is the first whole length beyond it.":
         [_root],
     "the two have changed places: asked is from where on `one` is the dearer one.":
@@ -876,7 +898,7 @@ _OVERTAKES_TWINS: _Mistakes = {
          lambda one, other: _overtakes(one, other) or 1],
     "where it is dearer at every length, that is so from length 1 on.":
         [_not_everywhere, partial(_not_everywhere, least=0.5),
-         partial(_not_everywhere, wrong=0, least=0.5)],
+         partial(_not_everywhere, wrong=0, least=0.5), _before_the_first],
 }  # fmt: skip
 
 
@@ -918,6 +940,8 @@ def crossing(three_terms: object, overtakes: object, thorough: bool = False) -> 
         ((5.0, 6.0, 1.0), (0.0, 0.0, 0.0)),
         ((0.0, 0.0, 1.0), (5.0, 0.0, 2.0)),
         ((0.0, 0.0, 1.0), (0.0, 3e5, 0.0)),
+        ((9.0, 0.0, 1.0), (0.0, 6.0, 0.0)),
+        ((5.0, 2.0, 0.0), (1.0, 1.0, 0.0)),
     ]
     if thorough:
         costs += [

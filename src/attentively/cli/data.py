@@ -13,6 +13,7 @@ app = typer.Typer(
     help="List, fetch and check data sets.",
     epilog="Your own copies are used where ATTENTIVELY_DATA names their folder.",
     no_args_is_help=True,
+    add_completion=False,
 )
 Name = Annotated[str, typer.Argument(help="A name from `attentively data list`.")]
 

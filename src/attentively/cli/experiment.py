@@ -1,5 +1,6 @@
 """``attentively experiment``: run a comparison of the book again."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,9 @@ def experiment(
     seeds: Annotated[int, typer.Option(help="How many seeds, from 0.")] = 3,
     output: Annotated[
         Path | None,
-        typer.Option(help="Results file [book/results/NAME.json; runs/NAME-quick.json if quick]."),
+        typer.Option(
+            help="Results file; by default book/results/NAME.json, runs/NAME-quick.json if quick."
+        ),
     ] = None,
     runs: Annotated[Path, typer.Option(help="Folder for checkpoints.")] = Path("runs"),
     data: Annotated[
@@ -55,7 +58,9 @@ def experiment(
 ) -> None:
     """Run an experiment and write its results; one that was stopped goes on."""
     chosen = experiments.find(name, data, rungs and rungs.split(","), shipped, change)
-    label = name if data is None else f"{name}-{Path(data).stem}"
+    label = name
+    if data is not None:  # all of it, for two files of one name may lie in two folders
+        label += "-" + re.sub(r"[^\w-]+", "-", data).strip("-")
     label += "-quick" * quick
     if output is None:
         output = (runs if quick else Path("book/results")) / f"{label}.json"

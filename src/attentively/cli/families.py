@@ -336,7 +336,8 @@ def learn(kind: TokenizerKind, texts: Texts, size: int | None) -> Tokenizers:
     """Make tokenizers that know `texts`; of bpe there is one for both sides."""
     if kind == "bpe":
         sides = [side for side in texts if side is not None]
-        joint = BPETokenizer.train((text for side in sides for text in side), size or DEFAULT_SIZE)
+        size = DEFAULT_SIZE if size is None else size
+        joint = BPETokenizer.train((text for side in sides for text in side), size)
         return Tokenizers(*(None if side is None else joint for side in texts))
     if kind == "character":
         if size is not None:

@@ -55,8 +55,12 @@ def fill(
 ) -> None:
     """Say what stands in the gaps of a text: the filled text, and the guesses below it."""
     checkpoint = models.load(model)
-    for text in texts or _stdin():
-        filled = reading.fill(checkpoint, tidy(text), guesses)
+    for text in map(tidy, texts or _stdin()):
+        if not text:
+            print()
+            print("note: empty sentence", file=sys.stderr)
+            continue
+        filled = reading.fill(checkpoint, text, guesses)
         print(filled.text)
         for gap in filled.guesses:
             print("  " + ", ".join(f"{token} {100 * value:.1f} %" for token, value in gap.items()))

@@ -6,6 +6,7 @@ import torch
 import typer
 
 from attentively.checkpoints import Checkpoint
+from attentively.config import check_seed
 from attentively.decoding import Sampling
 
 Temperature = Annotated[
@@ -27,6 +28,7 @@ def sampling(
     samples: int = 1,
 ) -> Sampling:
     """Return how to draw, from a generator on the model's own device."""
+    check_seed(seed)
     where = next(checkpoint.model.parameters()).device
     generator = torch.Generator(where).manual_seed(seed)
     return Sampling(temperature, top_k, top_p, samples, generator)

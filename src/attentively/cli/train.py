@@ -214,6 +214,10 @@ def _resumed(output: Path, given: Mapping[str, Given], processes: Processes) -> 
     checkpoint = checkpoints.load(output / "last.safetensors")
     family = families.of(checkpoint.model)
     _refuse_strange(given, family)
+    if "run" not in checkpoint.provenance:
+        raise ValueError(
+            f"{output / 'last.safetensors'} is no run's last checkpoint: there is nothing to resume"
+        )
     settled = checkpoint.provenance["run"]["config"]
     found = _of_model(checkpoint) | {"data": checkpoint.provenance["data"]} | settled
     _refuse_contradiction(given, found, "the run to resume")

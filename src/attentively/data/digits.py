@@ -36,7 +36,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-SPLITS = ("train", "validation", "test")
+from attentively.data.splits import SPLITS, check_split
 
 ROWS, COLUMNS = 2, 3
 DIGIT_SIZE = 8  # pixels, as in scikit-learn
@@ -83,8 +83,7 @@ def load(split: str, num_scenes: int, *, seed: int = 0) -> list[DigitScene]:
     No two splits share an image of a digit. The same arguments give the same scenes everywhere,
     and fewer scenes are the first of more. Raises `ValueError` for an argument out of range.
     """
-    if split not in SPLITS:
-        raise ValueError(f"split={split!r} is none of {', '.join(SPLITS)}")
+    check_split(split)
     if num_scenes < 0:
         raise ValueError(f"num_scenes={num_scenes} is negative")
     random = Random(f"{split} {seed}")

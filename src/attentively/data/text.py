@@ -35,7 +35,9 @@ def part_of(text: str, split: str, name: str) -> str:
 
 
 def read_text(path: Path | str) -> str:
-    """Return the text of a UTF-8 file; line ends become line feeds, a byte-order mark is dropped.
+    """Return the text of a UTF-8 file, without a byte-order mark.
+
+    Carriage returns, alone or before a line feed, are line ends and become line feeds.
 
     Raises `ValueError` naming the first byte that is not UTF-8, or an empty file.
     """
@@ -48,14 +50,14 @@ def read_text(path: Path | str) -> str:
             f"{path} is not UTF-8: byte {content[error.start]:#04x} at offset {error.start}, "
             f"in line {line}"
         ) from None
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if not text.strip():
         raise ValueError(f"{path} holds no text: it is empty")
     return text
 
 
 def read_lines(path: Path | str) -> list[str]:
-    """Return the lines of a UTF-8 file; only a line feed ends one. Raises as `read_text`."""
+    """Return the lines of a UTF-8 file, which line feeds end. Reads and raises as `read_text`."""
     return read_text(path).removesuffix("\n").split("\n")
 
 

@@ -438,8 +438,9 @@ def experiment(
 
     `changes` such as ``steps=24000,dropout=0.1`` make another plan of the corpus's. Raises
     `ValueError` for an unknown corpus, rung or change, and for `shipped` with another corpus
-    than theirs or with changes.
+    than theirs or with changes, and where sacremoses is missing, which scores in the end.
     """
+    _moses("en")
     corpora.find(data, "pairs")
     plan_for(data, changes).training(seed=0, quick=False)  # raises what is wrong with it
     for rung in rungs:
@@ -460,6 +461,7 @@ def experiment(
         measure=partial(measure, data=data, shipped=shipped),
         options=_options(data, rungs, changes) + " --shipped" * shipped,
         listed=True,
+        said={"data": data},
     )
 
 

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class Experiment:
     """What the command says besides the name, such as ``--data multi30k-en-de``."""
     listed: bool = False
     """Whether the file is a plain list of rows, each of which says how it was made."""
+    said: Row = field(default_factory=dict)
+    """What every row of a plain list must say besides, such as of which data it is."""
 
 
 def run(
@@ -49,7 +51,7 @@ def run(
     The file holds the rows (condition, seed, seconds, numbers), the command that makes it, the
     versions and the device; where the experiment is `listed`, each row does. A run that was
     stopped goes on where it was. Raises `ValueError` if `output` is of another experiment, of the
-    other of quick and full, or of other versions.
+    other of quick and full, of other versions or of other data.
     """
     check_at_least_one(seeds=seeds)
     output = Path(output)
@@ -66,7 +68,7 @@ def run(
         "versions": {"attentively": attentively.__version__, "torch": torch.__version__},
         "device": device.describe(device.best()),
     }
-    rows = _finished_rows(output, Path(runs), heading, experiment.listed)
+    rows = _finished_rows(output, Path(runs), heading, experiment)
     wanted = [(condition, seed) for seed in range(seeds) for condition in experiment.conditions]
     missing = [
         (condition, seed)
@@ -105,20 +107,23 @@ def _write(output: Path, content: Any) -> None:
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
-def _finished_rows(output: Path, runs: Path, heading: Row, listed: bool) -> list[Row]:
+def _finished_rows(output: Path, runs: Path, heading: Row, experiment: Experiment) -> list[Row]:
     if not output.exists():
         return []
+    listed = experiment.listed
     try:
         content = json.loads(output.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ValueError(f"{output} is not a results file: {error}") from None
-    if isinstance(content, list) != listed:
-        raise ValueError(f"{output} is no results file of {heading['experiment']!r}")
-    for said in content if listed else [content]:
-        for key in ("experiment", "quick", "versions"):
-            if said.get(key) != heading[key]:
+    parts = content if isinstance(content, list) else [content]
+    if isinstance(content, list) != listed or not all(isinstance(part, dict) for part in parts):
+        raise ValueError(f"{output} is no results file of {experiment.name!r}")
+    wanted = {key: heading[key] for key in ("experiment", "quick", "versions")} | experiment.said
+    for part in parts:
+        for key, value in wanted.items():
+            if part.get(key) != value:
                 raise ValueError(
-                    f"{output} holds rows of {key} {said.get(key)!r}, not {heading[key]!r}: "
+                    f"{output} holds rows of {key} {part.get(key)!r}, not {value!r}: "
                     f"move it away, and {runs}/ with its trainings too, to start anew"
                 )
     rows: list[Row] = content if listed else content["rows"]
