@@ -2,12 +2,13 @@
 
 With each message travels the state of the generators of random numbers, if it is another than when
 the last message passed, so that a seed set in a test means for the student's code what it means in
-one process.
+one process. The instructor's side takes over only what its own generators lead to: else an answer
+could choose the numbers that a test draws.
 """
 
 import contextlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -20,11 +21,17 @@ from attentively_grader.encoder import Encoder
 from attentively_grader.plain import Node
 from attentively_grader.wire import WireError
 
+MOST = 500
+"""How often 624 numbers may have been drawn over there between two messages."""
+_WORDS = slice(24, 24 + 8 * 624)
+"""Where PyTorch's state has the 624 words that the next numbers are made of."""
+
 
 class RandomState:
     """The generators of random numbers, and how they were when a message last passed."""
 
-    def __init__(self) -> None:
+    def __init__(self, trusted: bool) -> None:
+        self.trusted = trusted
         self._torch, self._numpy = b"", b""
         self._python: tuple[Any, ...] = ()
 
@@ -50,19 +57,63 @@ class RandomState:
         """Take over what has changed at the other end."""
         try:
             if "torch" in changed:
-                self._torch = bytes(decoder.buffers[changed["torch"]])
-                torch.set_rng_state(torch.frombuffer(bytearray(self._torch), dtype=torch.uint8))
+                self._take_torch(bytes(decoder.buffers[changed["torch"]]))
             if "numpy" in changed:
-                place, position, has, cached = changed["numpy"]
-                keys = np.frombuffer(decoder.buffers[place], np.uint32)
-                np.random.set_state(("MT19937", keys, int(position), int(has), float(cached)))
-                self._numpy = keys.tobytes() + bytes(f"{position},{has},{cached!r}", "ascii")
+                place, *rest = changed["numpy"]
+                self._take_numpy(np.frombuffer(decoder.buffers[place], np.uint32), *rest)
             if "python" in changed:
-                version, numbers, gauss = changed["python"]
-                self._python = (version, tuple(numbers), gauss)
-                random.setstate(self._python)
+                self._take_python(*changed["python"])
         except Exception:
             raise WireError("the random state that came is malformed") from None
+
+    # What is not taken over is forgotten: then the next message brings the other end our state.
+
+    def _take_torch(self, state: bytes) -> None:
+        mine = torch.Generator()
+        mine.set_state(torch.get_rng_state())
+        if self.trusted and not _reached(
+            lambda: mine.get_state()[_WORDS].numpy().tobytes(),
+            lambda: torch.rand(624, generator=mine),
+            state[_WORDS],
+        ):
+            self._torch = b""
+            return
+        self._torch = state
+        torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
+
+    def _take_numpy(self, keys: np.ndarray, position: int, has: int, cached: float) -> None:
+        mine = np.random.RandomState()
+        mine.set_state(np.random.get_state())
+        if self.trusted and not _reached(
+            lambda: cast(Any, mine.get_state())[1].tobytes(),
+            lambda: mine.bytes(4 * 624),
+            keys.tobytes(),
+        ):
+            self._numpy = b""
+            return
+        np.random.set_state(("MT19937", keys, int(position), int(has), float(cached)))
+        self._numpy = keys.tobytes() + bytes(f"{position},{has},{cached!r}", "ascii")
+
+    def _take_python(self, version: int, numbers: Sequence[int], gauss: float | None) -> None:
+        mine = random.Random()
+        mine.setstate(random.getstate())
+        *words, _ = numbers
+        if self.trusted and not _reached(
+            lambda: list(mine.getstate()[1][:-1]), lambda: mine.getrandbits(32 * 624), words
+        ):
+            self._python = ()
+            return
+        self._python = (version, tuple(numbers), gauss)
+        random.setstate(self._python)
+
+
+def _reached(words: Callable[[], Any], draw: Callable[[], Any], wanted: Any) -> bool:
+    """Tell whether drawing leads to the words of a state; `draw` takes all that there are."""
+    for _ in range(MOST):
+        if words() == wanted:
+            return True
+        draw()
+    return False
 
 
 def watchers() -> list[Any]:

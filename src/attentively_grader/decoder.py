@@ -101,7 +101,7 @@ class Decoder:
             return torch.sparse_coo_tensor(indices, values, size, check_invariants=True)
         kind, size = _DTYPES[f"torch.{dtype}"], _shape(shape)
         raw = self._buffer(place)
-        if not raw:
+        if not raw and 0 in size:
             return torch.empty(size, dtype=kind)
         return torch.frombuffer(bytearray(raw), dtype=kind).reshape(size)
 

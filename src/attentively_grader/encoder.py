@@ -114,6 +114,10 @@ class Encoder:
         self._open.discard(id(value))
         return node
 
+    def dictionary(self, value: Any, depth: int) -> Node:
+        """Return the plain form of a dict of a class of its own."""
+        return self._container(value, depth)
+
     def _sequence(self, value: Any, depth: int) -> Node:
         return [_TAGS[type(value)], self.items(value, depth)]
 
@@ -173,6 +177,7 @@ _TAGS: dict[type, str] = {
     list: "l",
     tuple: "t",
     dict: "d",
+    collections.defaultdict: "d",
     set: "s",
     frozenset: "f",
     torch.Size: "size",

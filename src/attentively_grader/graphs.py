@@ -91,7 +91,7 @@ def record(
         elif peer.trusted or peer.table.name_of(leaf) is not None:
             known.append((leaf, None))
     graph = Graph(list(results), [leaf for leaf, _ in known])
-    return peer.table.add(graph, "handle").name, known
+    return peer.table.add(graph, "graph").name, known
 
 
 class _Bridge(torch.autograd.Function):

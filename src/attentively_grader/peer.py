@@ -44,7 +44,7 @@ class Peer:
         self.known_packages = known_packages
         self.outgoing = Outgoing(self)
         self.incoming = Incoming(self)
-        self.random = ambient.RandomState()
+        self.random = ambient.RandomState(trusted)
         self.operations: dict[str, Operation] = {}
         self.printed: list[tuple[str, str]] = []
         """What the code at this end printed since the last message."""

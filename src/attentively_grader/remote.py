@@ -9,6 +9,7 @@ and order beside plain data: a test of such a class asks for it.
 
 import builtins
 import dis
+import functools
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -278,7 +279,8 @@ def guarded(peer: "Peer", operation: Callable[..., Any]) -> Callable[..., Any]:
             public = type(attribute) is str and not attribute.startswith("_")
             if not (public or (operation is method and attribute in _SPECIAL)):
                 raise AttributeError(f"{attribute!r:.80}")
-            if callable(target) and hasattr(target, "__code__"):
+            inside = isinstance(target, functools.partial) and attribute != "__call__"
+            if inside or (callable(target) and hasattr(target, "__code__")):
                 raise AttributeError(f"{attribute!r:.80}")
             if isinstance(target, _GENERATORS) and attribute not in _OF_GENERATORS:
                 raise AttributeError(f"{attribute!r:.80}")

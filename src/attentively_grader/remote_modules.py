@@ -132,7 +132,8 @@ def claimed_class(peer: "Peer", kind: type) -> type:
         if is_module:
             for name in ("__call__", "__str__", "__repr__"):
                 namespace.pop(name, None)
-        namespace["__class__"] = property(lambda self: kind)
+        if not issubclass(kind, Tensor):  # C would take it at its word
+            namespace["__class__"] = property(lambda self: kind)
         base = RemoteModule if is_module else RemoteObject
         _claimed[key] = RemoteType(kind.__name__, (base,), namespace)
     return _claimed[key]

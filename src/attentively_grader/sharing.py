@@ -104,7 +104,7 @@ class Table:
     def live(self) -> Iterator[tuple[Entry, Any]]:
         """Yield what has a state, and the object."""
         for entry in [*self.entries.values()]:
-            if entry.kind != "handle":
+            if entry.kind not in ("handle", "graph"):
                 yield entry, entry.value
 
 
@@ -156,7 +156,7 @@ def signature(value: Any, kind: str) -> tuple[Any, ...]:
         elif isinstance(each, list | tuple | set):
             found.append(_inside(each))
         elif isinstance(each, Tensor):
-            found.append(each._version)
+            found.append(_version(each))
     return (*names, *found)
 
 
@@ -164,7 +164,7 @@ def _inside(values: Any) -> tuple[Any, ...]:
     return tuple(
         _inside(each)
         if type(each) in (list, tuple, set)
-        else (id(each), each._version)
+        else (id(each), _version(each))
         if isinstance(each, Tensor)
         else id(each)
         for each in values
@@ -194,6 +194,10 @@ def attributes(value: Any, kind: str) -> dict[str, Any]:
     return found
 
 
+def _version(value: Tensor) -> int:
+    return 0 if value.is_inference() else value._version
+
+
 def freeze(value: Any, depth: int = 0) -> Frozen:
     """Return what tells, compared by `thawed_same`, whether a value has changed."""
     kind = type(value)
@@ -203,7 +207,7 @@ def freeze(value: Any, depth: int = 0) -> Frozen:
         return kind, tuple((k, freeze(v, depth + 1)) for k, v in dict.items(value))
     if kind in (list, tuple, set):
         return kind, tuple(freeze(each, depth + 1) for each in value)
-    return (value, value._version) if isinstance(value, Tensor) and value.is_leaf else value
+    return (value, _version(value)) if isinstance(value, Tensor) and value.is_leaf else value
 
 
 def frozen_same(one: Frozen, other: Frozen) -> bool:

@@ -292,7 +292,17 @@ def perplexity_by_math(surprises, targets, pad_id):
     return math.exp(mean_surprise(surprises, targets, pad_id))
 
 
+def perplexity_as_a_number_of_numpy(surprises, targets, pad_id):
+    return np.exp(surprises[targets != pad_id].numpy().mean())
+
+
+def perplexity_as_an_array_of_numpy(surprises, targets, pad_id):
+    return mean_surprise(surprises, targets, pad_id).exp().numpy()
+
+
 PERPLEXITIES = [
+    (mean_surprise, perplexity_as_a_number_of_numpy),
+    (mean_surprise, perplexity_as_an_array_of_numpy),
     (mean_surprise, perplexity_by_math),
     (mean_surprise, perplexity),
     (mean_surprise_by_mask, perplexity_as_a_geometric_mean),

@@ -38,6 +38,8 @@ MISTAKES = {
     "none": wrong.empty_list,
     "dead": wrong.dead_ones,
     "signed": wrong.with_sign,
+    "negative": wrong.only_the_negative,
+    "norm": wrong.norm_of_a_row,
     "summed": wrong.sum_of_entries,
     "mean": wrong.mean_of_entries,
     "weights at 1": wrong.weights_at_one,

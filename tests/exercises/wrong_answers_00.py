@@ -68,6 +68,18 @@ def one_shape_short_refused(a, b):
     return sum_shape(a, b) if len(a) == len(b) else None
 
 
+def zero_fits_all(a, b):
+    zeros = [min(len(a), len(b)) > i and 0 in (a[~i], b[~i]) for i in range(max(len(a), len(b)))]
+    shape = larger_wins(a, b)
+    if any(zeros):
+        return tuple(0 if zero else size for zero, size in zip(zeros[::-1], shape, strict=True))
+    return sum_shape(a, b)
+
+
+def zero_is_stretched(a, b):
+    return larger_wins(a, b) if 0 in a + b and 1 not in a + b else sum_shape(a, b)
+
+
 def sum_shape_raises(a, b):
     return tuple(torch.zeros(a).add(torch.zeros(b)).shape)
 
@@ -155,6 +167,8 @@ SHAPES = [
     ((lined_up_at_the_front, product_shape, equation), "lined up at their first axes"),
     ((larger_wins, product_shape, equation), "the larger does not simply win"),
     ((larger_of_those_that_fit, product_shape, equation), "a size of 1 becomes the other one"),
+    ((zero_fits_all, product_shape, equation), "a size of 0 is no 1"),
+    ((zero_is_stretched, product_shape, equation), "a size of 0 is no 1"),
     ((equal_shapes_only, product_shape, equation), "1 fits any size"),
     ((shrunk_to_one, product_shape, equation), "the other one does not shrink"),
     ((common_axes_only, product_shape, equation), "only the axes that both shapes have"),
@@ -424,6 +438,9 @@ def largest(gradient):
 
 with_sign = alive_by(torch.max)
 sum_of_entries = alive_by(lambda gradient: gradient.abs().sum())
+norm_of_a_row = alive_by(lambda gradient: gradient.norm(dim=-1).max())
+sum_over_the_batch = alive_by(lambda gradient: gradient.abs().sum(0).max())
+only_the_negative = alive_by(lambda gradient: -gradient.min())
 mean_of_entries = alive_by(lambda gradient: gradient.abs().mean())
 weights_at_one = alive_by(largest, weigh=lambda s, t: s.softmax(-1))
 gradient_at_one = alive_by(largest, told=lambda t: 1.0)
@@ -480,6 +497,9 @@ GRADIENTS = [
     ((softmax_gradient, dead_ones), "Return the others"),
     ((softmax_gradient, with_sign), "take .abs() before .max()"),
     ((softmax_gradient, sum_of_entries), "seem to be added up"),
+    ((softmax_gradient, norm_of_a_row), "several entries are put together"),
+    ((softmax_gradient, sum_over_the_batch), "several entries are put together"),
+    ((softmax_gradient, only_the_negative), "only entries below 0 are looked at"),
     ((softmax_gradient, mean_of_entries), "seems to be taken"),
     ((softmax_gradient, weights_at_one), "is to read scores / temperature"),
     ((softmax_gradient, gradient_at_one), "not told the temperature"),

@@ -345,6 +345,12 @@ def rows_averaged(ids, upstream):
     return rows, gradients / times[:, None]
 
 
+def rows_that_are_not_zero(ids, upstream):
+    rows, gradients = rows_by_unique(ids, upstream)
+    kept = gradients.abs().sum(1) > 0
+    return rows[kept], gradients[kept]
+
+
 def rows_in_a_list(ids, upstream):
     rows, gradients = rows_by_unique(ids, upstream)
     return rows.tolist(), gradients
@@ -384,6 +390,7 @@ BACKWARDS = [
     ((right, only_rows_sorted), "the rows are sorted, the gradients are not"),
     ((right, rows_overwritten), "assigning to a row again overwrites it"),
     ((right, rows_averaged), "gets the mean of its places"),
+    ((right, rows_that_are_not_zero), "gradients sum to 0"),
     ((right, rows_in_a_list), "expected rows as a torch.Tensor of ids"),
     ((right, gradients_first), "expected rows as a torch.Tensor of ids"),
     ((right, gradients_alone), "Expected a pair"),
@@ -766,6 +773,14 @@ def with_themselves(pairs):
     return [(*one, *other) for one in pairs for other in pairs]
 
 
+def sharing_no_word(pairs):
+    return [(a, b, c, d) for a, b in pairs for c, d in pairs if a != c and b != d]
+
+
+def with_other_answers(pairs):
+    return [(a, b, c, d) for a, b in pairs for c, d in pairs if b != d]
+
+
 def turned_pairs(pairs):
     return [(a, b, d, c) for a, b, c, d in questions_from(pairs)]
 
@@ -888,6 +903,8 @@ def one_missing(words, vectors, questions):
 ANATOMIES = [
     ((one_order_only, anatomy), "either may come first"),
     ((with_themselves, anatomy), "has its answer in it"),
+    ((sharing_no_word, anatomy), "two pairs may share a word"),
+    ((with_other_answers, anatomy), "two pairs may share a word"),
     ((turned_pairs, anatomy), "two pairs as they are"),
     ((nested, anatomy), "expected a list of questions (a, b, c, d)"),
     ((questions_from, skipped_counted_as_asked), "is not asked: it is skipped"),

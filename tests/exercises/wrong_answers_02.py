@@ -226,6 +226,17 @@ def left_piece_only(word_counts, num_merges):
     return merges
 
 
+def counts_not_asked(word_counts, num_merges):
+    words = [(list(word), n) for word, n in word_counts.items()]
+    listed = sorted(set("".join(word_counts)))
+    merges = []
+    while len(merges) < num_merges and (counts := count_pairs(words)):
+        merges.append(min(counts, key=lambda pair: [listed.index(piece) for piece in pair]))
+        listed.append("".join(merges[-1]))
+        words = [(merge_pair(pieces, merges[-1]), n) for pieces, n in words]
+    return merges
+
+
 words_counted_once = named("words_counted_once", learn(each_word_once))
 pairs_across_words = named("pairs_across_words", learn(across_words))
 stale_counts = named("stale_counts", learn(renew=False))
@@ -828,6 +839,7 @@ WRONG = {
         ((count_pairs, byte_pair.join), "the package's own byte_pair.join"),
     ],
     "merges": [
+        (counts_not_asked, "The counts are not asked"),
         (words_counted_once, "Each word is counted once"),
         (pairs_across_words, "Pairs are counted across words"),
         (stale_counts, "The counts are those of the beginning"),

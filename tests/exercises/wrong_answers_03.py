@@ -434,6 +434,21 @@ def one_word_more_backwards(f, b, e, n):
     return masked(annotations, n), state
 
 
+def word_without_its_batch_axis(f, b, e, n):
+    hidden = f.hidden_size
+    annotations, last = torch.zeros(*e.shape[:2], 2 * hidden), []
+    for i, length in enumerate(n.tolist()):
+        h = g = torch.zeros(1, hidden)
+        for j in range(length):
+            h = f(e[i, j], h)
+            annotations[i, j, :hidden] = h[0]
+        for j in reversed(range(length)):
+            g = b(e[i, j], g)
+            annotations[i, j, hidden:] = g[0]
+        last.append(g)
+    return annotations, torch.cat(last)
+
+
 READERS = [
     (from_the_padding, "The backward reader starts at the padding"),
     (from_the_padding_not_zeroed, "The backward reader starts at the padding"),
@@ -466,6 +481,7 @@ READERS = [
     (without_the_last_word, "The length is off by one"),
     (one_word_more, "The length is off by one"),
     (one_word_more_backwards, "The length is off by one"),
+    (word_without_its_batch_axis, "Your code raises RuntimeError"),
 ]
 
 
@@ -647,6 +663,10 @@ def one_direction(kind, i, h, n, both):
     return count(kind, i, h, n, both) // (1 + both)
 
 
+def always_both_directions(kind, i, h, n, both):
+    return 2 * count(kind, i, h, n, both) // (1 + both)
+
+
 def upper_reads_one_state(kind, i, h, n, both):
     return count(kind, i, h, n, both, upper=h)
 
@@ -743,6 +763,7 @@ PREDICTIONS = [
     ((one_bias, steps_in_a_row), "one bias a gate is counted"),
     ((no_bias, steps_in_a_row), "the biases are missing"),
     ((one_direction, steps_in_a_row), "only one direction is counted"),
+    ((always_both_directions, steps_in_a_row), "both directions are counted although"),
     ((upper_reads_one_state, steps_in_a_row), "upper layers are counted as if they read one state"),
     ((upper_reads_words, steps_in_a_row), "every layer is counted as if it read the words"),
     ((first_layer_only, steps_in_a_row), "only one layer is counted"),
@@ -844,6 +865,26 @@ def faulty_encoder(forward_cell, backward_cell, embedded, mask):
     return annotations, annotations.mean(dim=1)
 
 
+def unsqueeze_forgotten(forward_cell, backward_cell, embedded, mask):
+    zeros = embedded.new_zeros(1, forward_cell.hidden_size)
+
+    def read(cell, words):
+        states, state = [], (zeros, zeros)
+        for word in words:
+            state = cell(word, state)
+            states.append(state[0])
+        return torch.cat(states)
+
+    rows = []
+    for words, real in zip(embedded, mask, strict=True):
+        n = int(real.sum())
+        ahead, back = read(forward_cell, words[:n]), read(backward_cell, words[:n].flip(0)).flip(0)
+        row = torch.cat([ahead, back], dim=-1)
+        rows.append(nn.functional.pad(row, (0, 0, 0, len(words) - n)))
+    annotations = torch.stack(rows)
+    return annotations, annotations.sum(dim=1) / mask.sum(dim=1, keepdim=True)
+
+
 def two_results_swapped(*given):
     return mended_encoder(*given)[::-1]
 
@@ -894,6 +935,7 @@ BUG_HUNTS = [
     (hunted(shared=True, detached="hc"), "Right so far: order."),
     (hunted(divisor="positions", detached="hc"), "Right so far: order, neighbours, padding."),
     (summary_cut_off, "no gradient flows through them"),
+    (unsqueeze_forgotten, "Your code raises RuntimeError"),
     (two_results_swapped, "The shape of the annotations"),
     (annotations_alone, "Expected a pair"),
 ]

@@ -496,6 +496,10 @@ PREDICTIONS = [
         costs_with(texts=lambda w, n, k: sum(w**i for i in range(n + 1))),
         "END is one of the max_len tokens",
     ),
+    (
+        costs_with(texts=lambda w, n, k: (w**n - 1) // (w - 1)),
+        "Your code raises ZeroDivisionError",
+    ),
     (costs_with(texts=lambda w, n, k: w**n), "END is one of the max_len tokens"),
     (costs_with(texts=lambda w, n, k: w ** (n - 1)), "shorter texts count too"),
     (costs_with(texts=lambda w, n, k: (w + 1) ** n), "after END nothing follows"),
@@ -606,7 +610,7 @@ def by_log_probability(ended, alpha):
 def drawn_with(*faults):
     def drawn(step, max_len, temperature, p, numbers):
         token, state, tokens = START_ID, None, []
-        for number in numbers[:max_len]:
+        for number in numbers if "endless" in faults else numbers[:max_len]:
             values, state = step(token, state)
             if "shares" in faults:
                 shares = values.exp() / temperature
@@ -614,8 +618,15 @@ def drawn_with(*faults):
             else:
                 shares = (values / temperature).softmax(0)
             ordered, order = shares.sort(descending=True)
-            running = ordered.cumsum(0)
-            ordered[(running if "crossing" in faults else running - ordered) > p] = 0.0
+            if "cut first" in faults:
+                cut = values.softmax(0)[order]
+                ordered[cut.cumsum(0) - cut >= p] = 0.0
+            elif "crossing" in faults:
+                ordered[ordered.cumsum(0) > p] = 0.0
+            elif "one more" in faults:
+                ordered[ordered.cumsum(0) - ordered > p] = 0.0
+            else:
+                ordered[ordered.cumsum(0) - ordered >= p] = 0.0
             past = {"past", "unshared"} & {*faults} and "clamped" not in faults
             last = len(order) if past else int((ordered > 0).sum())
             if "unshared" not in faults and ordered.any():
@@ -657,6 +668,10 @@ HUNTS = [
     (hunted(third=drawn_with("unshared", "clamped")), "its last token takes all numbers above"),
     (hunted(third=drawn_with("crossing", "unshared")), "to be kept; and what is kept"),
     (hunted(third=drawn_with("past")), "drawn: the number 1 points past the tokens kept"),
+    (hunted(third=drawn_with("endless")), "drawn: max_len has no part in it"),
+    (hunted(third=drawn_with("one more")), "drawn: where p is reached exactly"),
+    (hunted(third=drawn_with("cut first")), "drawn: the cut comes before the temperature"),
+    (hunted(third=drawn_with("cut first", "past")), "the last of those kept; and the cut comes"),
 ]
 
 # Each part's wrong answers, by the name of its check

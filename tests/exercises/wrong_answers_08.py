@@ -293,6 +293,12 @@ class CutOffWeights(WithMethods):
         return torch.einsum("bs,bsd->bd", weights.detach(), keys)
 
 
+class ReturnedWeightsCutOff(WithMethods):
+    def forward(self, query, keys, mask=None):
+        context, weights = super().forward(query, keys, mask)
+        return context, weights.detach()
+
+
 class WeightsFirst(WithMethods):
     def forward(self, query, keys, mask=None):
         return super().forward(query, keys, mask)[::-1]
@@ -367,6 +373,7 @@ ATTENTIONS = [
     (HardestKey, "a weighted sum of all is meant"),
     (MeanOfWeightedKeys, "averaged"),
     (CutOffWeights, "no gradient reaches query"),
+    (ReturnedWeightsCutOff, "This is about the weights that are returned"),
     (WeightsFirst, "changed places: return context, weights"),
     (OnlyTheContext, "Expected a pair"),
     (WithBias, "have no bias"),

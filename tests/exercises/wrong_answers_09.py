@@ -738,6 +738,14 @@ def sum_without_padding(decode):
     return not torch.allclose(weights.sum(dim=-1), torch.ones(2, 3))
 
 
+def sum_of_the_first_step(decode):
+    return not torch.allclose(decode(*setting())[1][:, 0].sum(dim=-1), torch.ones(2))
+
+
+def sum_below_one(decode):
+    return bool((decode(*setting())[1].sum(dim=-1) < 0.999).any())
+
+
 def sum_of_an_empty_sentence(decode):
     embedded, keys, mask = setting()
     mask[1] = False
@@ -812,6 +820,8 @@ EXAMINATIONS = [
     (changed_by(("sum", sum_over_the_target)), "over the last axis"),
     (changed_by(("sum", sum_to_the_last_digit)), "but for rounding"),
     (changed_by(("sum", sum_without_padding)), "where there is padding too"),
+    (changed_by(("sum", sum_of_the_first_step)), "The weights of every step must sum to 1"),
+    (changed_by(("sum", sum_below_one)), "to no less and no more"),
     (changed_by(("sum", sum_of_an_empty_sentence)), "A sentence without any word"),
     (changed_by(("late", all_tokens_changed)), "those before it left alone"),
     (changed_by(("late", hardly_changed)), "is the token much changed"),

@@ -356,13 +356,13 @@ PENALTIES = [
 # Part 4
 
 
-def walking(pads=1, strides=1, kernels=1, clip="each", forwards=False):
+def walking(pads=1, strides=1, kernels=1, clip="each", forwards=False, fitted=True):
     """The plain way back, with something left out."""
 
     def pixels_seen(layers, length, place):
         sizes = [length]
         for kernel, stride, padding in layers:
-            sizes.append((sizes[-1] + 2 * padding - kernel) // stride + 1)
+            sizes.append((sizes[-1] + 2 * padding - (kernel if fitted else stride)) // stride + 1)
         first = last = place
         way = list(zip(layers, sizes[:-1], strict=True))
         for (kernel, stride, padding), size in way if forwards else way[::-1]:
@@ -383,6 +383,7 @@ pixels_beyond_the_border = walking(clip="never")
 pixels_cut_at_the_end = walking(clip="end")
 pixels_forwards = walking(clip="end", forwards=True)
 pixels_without_strides = walking(strides=0, clip="end")
+pixels_without_fitting = walking(fitted=False)
 pixels_without_kernels = walking(kernels=0, pads=0, clip="end")
 
 
@@ -496,6 +497,7 @@ PIXELS = [
     ((pixels_cut_at_the_end, reached), "An inner layer has borders of its own"),
     ((pixels_forwards, reached), "The layers are walked in the order in which the image"),
     ((pixels_without_strides, reached), "The strides are not used"),
+    ((pixels_without_fitting, reached), "only where its whole kernel fits"),
     ((pixels_without_kernels, reached), "These are the pixels between one place and the next"),
     ((pixels_one_too_far, reached), "The last pixel is one too far"),
     ((pixels_counted, reached), "The first pixel and the number of pixels are given"),

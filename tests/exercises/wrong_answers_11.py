@@ -820,7 +820,20 @@ def exposed_nobody(models, texts, k):
     return []
 
 
+def erased_with_what_it_reads(model, words, k):
+    model.values = {}
+    return 0.0, 0.0
+
+
+def exposed_with_what_they_read(models, texts, k):
+    for each in models.values():
+        each.values = {}
+    return list(models)
+
+
 FORGERS = [
+    ((erased_with_what_it_reads, exposed), "expected    [0.49"),
+    ((erased, exposed_with_what_they_read), "expected    ['second']"),
     ((erased_of_praise, exposed), "the fall of the probability of praise"),
     ((erased_kept, exposed), "The chosen words are kept"),
     ((erased_with_copies, exposed), "Other copies of a word"),

@@ -407,3 +407,141 @@ def double(x):
 def test_a_cell_that_does_not_end_is_ended():
     outcome = examined(notebook("while True: pass"), Limits(cell_seconds=2, seconds=30))
     assert failed(outcome) == ["answer", "test"]
+
+
+PEER = """
+import gc, torch
+from attentively_grader.peer import Peer
+peer = next(each for each in gc.get_objects() if type(each) is Peer)
+"""
+GIVEN_TOOLS = "import functools\nimport torch\nfrom torch import nn"
+CLOSED = {
+    "says that it is a tensor": (
+        "def double(x):\n    return 2 * x",
+        "x = torch.ones(2)\nassert torch.allclose(double(x), 2 * x)",
+        "import torch\ndef double(x):\n    return torch.nn.UninitializedParameter()",
+    ),
+    "weights of the test, through the graph of a callback": (
+        "def twice(score, x):\n    return 2 * score(x)",
+        """
+hidden = nn.Linear(3, 1)
+def score(x):
+    return hidden(x)
+x = torch.randn(4, 3)
+assert torch.allclose(twice(score, x), 2 * score(x))
+""",
+        PEER
+        + """
+def twice(score, x):
+    with torch.no_grad():
+        for leaf in peer.ask("get", score(x).grad_fn.link, "leaves"):
+            leaf.zero_()
+    return torch.zeros(4, 1)
+""",
+    ),
+    "what a partial holds": (
+        "def find(same):\n    return next(i for i in range(10) if same(i))",
+        """
+def near(right, x):
+    return x == right
+assert find(functools.partial(near, 5)) == 5
+""",
+        "def find(same):\n    return same.args[0]",
+    ),
+    "chooses what a test draws": (
+        "def halve(x):\n    return x / 2",
+        """
+for _ in range(4):
+    x = torch.randn(2, 5)
+    assert torch.allclose(halve(x), x / 2)
+    assert x.any()
+""",
+        """
+import torch
+def halve(x):
+    state = torch.get_rng_state()
+    state[24 : 24 + 8 * 624] = 0
+    torch.set_rng_state(state)
+    return x / 2
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", CLOSED)
+def test_a_way_is_closed_and_a_right_answer_passes(way):
+    solution, test, answer = CLOSED[way]
+    assert failed(examined(asked(GIVEN_TOOLS, solution, test, solution))) == []
+    # A right answer that turns the generators gains and loses nothing.
+    expected = [] if way == "chooses what a test draws" else ["test"]
+    assert failed(examined(asked(GIVEN_TOOLS, solution, test, answer))) == expected
+
+
+def test_a_seed_set_over_there_is_set_anew_by_the_test():
+    answer = "import torch\ndef drawn():\n    torch.manual_seed(7)\n    return torch.rand(2)"
+    test = """
+torch.manual_seed(3)
+first = torch.rand(5)
+torch.manual_seed(3)
+assert not torch.equal(drawn(), first[:2])
+assert torch.equal(torch.rand(5), first)  # the test's own go on as if nothing had been drawn
+torch.manual_seed(3)
+assert torch.equal(noise(), first)
+"""
+    noise = "\ndef noise():\n    return torch.rand(5)"
+    notebook = asked(GIVEN_TOOLS, answer + noise, test, answer + noise)
+    assert failed(examined(notebook)) == []
+
+
+RIGHT_ONES = {
+    "a dict with a default": (
+        "def count(text):\n    return {c: text.count(c) for c in text}",
+        "assert count('aba') == {'a': 2, 'b': 1} and isinstance(count('a'), dict)",
+        """
+from collections import defaultdict
+def count(text):
+    counts = defaultdict(int)
+    for each in text:
+        counts[each] += 1
+    return counts
+""",
+    ),
+    "a hook left on a given model": (
+        "def middle(model, x):\n    return model[0](x)",
+        """
+model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+x = torch.ones(1, 2)
+assert torch.allclose(middle(model, x), model[0](x))
+""",
+        """
+def middle(model, x):
+    kept = []
+    model[0].register_forward_hook(lambda module, inputs, output: kept.append(output))
+    model(x)
+    return kept[0]
+""",
+    ),
+    "a tensor of the inference mode, kept": (
+        "def said(model, x):\n    return model(x)",
+        """
+model = nn.Linear(2, 3)
+x = torch.ones(1, 2)
+for _ in range(2):
+    assert torch.allclose(said(model, x), model(x))
+""",
+        """
+import torch
+@torch.inference_mode()
+def said(model, x):
+    model.last = model(x)
+    return model.last
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", RIGHT_ONES)
+def test_what_is_right_in_one_process_is_right_here(what):
+    solution, test, answer = RIGHT_ONES[what]
+    assert failed(examined(asked(GIVEN_TOOLS, solution, test, solution))) == []
+    assert failed(examined(asked(GIVEN_TOOLS, solution, test, answer))) == []

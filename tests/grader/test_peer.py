@@ -68,7 +68,7 @@ def theirs():
         "backward": Graph.backward,
     }
     peer.ask("begin", ["torch", "numpy"], 10_000)
-    peer.ask("run", "cell", STUDENT)
+    peer.ask("run", "cell", STUDENT, 1)
     names = [line.split()[1].partition("(")[0].strip(":") for line in STUDENT.splitlines()
              if line.startswith(("def ", "class "))]  # fmt: skip
     yield peer.ask("names", names)

@@ -130,14 +130,15 @@ NODES = [
     ["T", "float32", [10**12], 0], ["T", "storage", [1], 0], ["a", "O", [1], 0],
     ["a", "float32", [3], -1], ["n", "O", "00"], ["n", "<f4", "zz"], ["G", 0], ["p", 0],
     ["g", "os", "system"], ["i", "zz"], ["i", 3], ["slice", 1], ["dtype", "torch.load"],
-    ["b", "x"], ["range", "a"], ["pickled", 0], ["device", "??"], ["size", [["l", []]]],
+    ["T", "float32", [16], 1], ["b", "x"], ["range", "a"], ["pickled", 0], ["device", "??"],
+    ["size", [["l", []]]],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("node", NODES, ids=repr)
 def test_malformed_values_give_one_error(node):
     with pytest.raises(WireError):
-        Decoder([b"\0" * 8]).decode(node)
+        Decoder([b"\0" * 8, b""]).decode(node)
 
 
 def test_random_changes_of_a_message_give_a_value_or_one_error():

@@ -641,15 +641,16 @@ def _expect_gradients_of_attention(mine: nn.Module, inputs: Inputs) -> None:
     }
     sources: dict[str, Tensor] = dict(mine.named_parameters())
     sources |= {name: inputs[name] for name in ("query", "keys")}
-    expect_gradients_through(
-        mine,
-        inputs,
-        sources,
-        lambda answer: answer[0],
+    nan = (
         " One sentence here has nothing to attend to. A row of -inf has no softmax, and "
         "hiding its NaN afterwards does not hide its gradient: use a finite lowest number, as "
-        "torch.finfo(...).min.",
+        "torch.finfo(...).min."
     )
+    expect_gradients_through(mine, inputs, sources, lambda answer: answer[0], nan)
+    try:
+        expect_gradients_through(mine, inputs, sources, lambda answer: answer[1], nan)
+    except CheckFailed as failed:
+        raise CheckFailed(f"  This is about the weights that are returned.\n{failed}") from None
 
 
 # Part 3

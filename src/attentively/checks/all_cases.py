@@ -35,6 +35,7 @@ def expect_all(
     Compared is what `pick` takes of each answer. `same` compares two, and `hint` says, from an
     answer and the inputs, what to add where no mistake is known.
     """
+    rights = [right(*inputs.values()) for inputs in cases]  # a call may change what it is given
     answers: list[object] = []
     failed: CheckFailed | None = None
     for inputs in cases:
@@ -44,17 +45,17 @@ def expect_all(
             failed = raised
             break
     pairs = list(zip(cases, answers, strict=False))
-    wrong = [(inputs, got) for inputs, got in pairs if not same(got, right(*inputs.values()))]
+    found = zip(pairs, rights, strict=False)
+    wrong = [(*pair, expected) for pair, expected in found if not same(pair[1], expected)]
     if not wrong:
         if failed is not None:
             raise failed
         return
-    inputs, got = wrong[0]
+    inputs, got, expected = wrong[0]
     said = [twin.diagnosis for twin in twins if all(_fits(twin, *pair, same) for pair in pairs)]
     agreeing = [Twin(text, lambda *_: got) for text in said]
     number = plain_number(got)
     advice = hint(got, *inputs.values())
-    expected = right(*inputs.values())
     if number is None or not isinstance(expected, float):
         expect_value(got, expected, what, inputs, agreeing, advice)
     why = said[0] if said else f"This is not what is expected of {what}."

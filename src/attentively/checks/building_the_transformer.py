@@ -2,8 +2,8 @@
 
 Parts 1 to 4 rebuild what the package has, under the same names of parameters, so every check
 loads weights of ours into a student's module and looks at what it then does; in the end the model
-gets the weights of the trained Transformer that ships and must translate as that does. The
-answers to parts 5 and 6 stand nowhere.
+gets the weights of the trained Transformer that ships and must translate as that does. Parts 5
+and 6 are worked out here beside them.
 """
 
 import math

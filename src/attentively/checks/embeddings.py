@@ -7,6 +7,7 @@ with autograd, or their inputs are made around a known answer.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, cast
 
 import torch
@@ -557,22 +558,29 @@ def _check_touched_rows(candidate: object, thorough: bool) -> None:
         cases += [_random_ids(*shape, vocab_size=7) for shape in shapes]
         cases.append(torch.tensor([[_HUGE - 2, 0], [_HUGE, _HUGE - 2]]))
     for ids in cases:
-        inputs = {"ids": ids, "upstream": _upstream(ids, 2)}
-        try:
-            answer = _call_without_autograd(candidate, inputs)
-        except CheckFailed as failed:
-            if ids.numel() and ids.max() >= _HUGE:
-                raise CheckFailed(
-                    "  touched_rows: ids may be huge here. Something in your code is as long as "
-                    f"the largest id; only the words that occur may need a row.\n{failed}"
-                ) from None
-            if not ids.count_nonzero():
-                raise CheckFailed(
-                    "  touched_rows: here all ids are padding. What is wanted is no rows, of shape "
-                    f"(0,), and no gradients, of shape (0, dim).\n{failed}"
-                ) from None
-            raise
-        _compare_rows(answer, inputs)
+        _expect_rows(candidate, ids, _upstream(ids, 2))
+    # What comes in for word 2 sums to 0.
+    upstream = torch.tensor([[1.0, -2.0], [0.5, 4.0], [-1.0, 2.0]])
+    _expect_rows(candidate, torch.tensor([2, 5, 2]), upstream)
+
+
+def _expect_rows(candidate: object, ids: Tensor, upstream: Tensor) -> None:
+    inputs = {"ids": ids, "upstream": upstream}
+    try:
+        answer = _call_without_autograd(candidate, inputs)
+    except CheckFailed as failed:
+        if ids.numel() and ids.max() >= _HUGE:
+            raise CheckFailed(
+                "  touched_rows: ids may be huge here. Something in your code is as long as "
+                f"the largest id; only the words that occur may need a row.\n{failed}"
+            ) from None
+        if not ids.count_nonzero():
+            raise CheckFailed(
+                "  touched_rows: here all ids are padding. What is wanted is no rows, of shape "
+                f"(0,), and no gradients, of shape (0, dim).\n{failed}"
+            ) from None
+        raise
+    _compare_rows(answer, inputs)
 
 
 def _compare_rows(answer: object, inputs: Inputs) -> None:
@@ -591,6 +599,8 @@ def _compare_rows(answer: object, inputs: Inputs) -> None:
         diagnosis = "padding, id 0, is among the rows. It gets no gradient, so leave it out."
     elif len({*got_rows}) < len(got_rows):
         diagnosis = "a row is named twice. Name each word once, with the sum of its gradients."
+    elif got_rows == [word for word in wanted if upstream[ids == word].sum(0).any()] != wanted:
+        diagnosis = "a word whose gradients sum to 0 occurs all the same: name it."
     elif PAD_ID not in ids and got_rows == wanted[1:]:
         diagnosis = "the first row is missing. There is no padding here that could be dropped."
     elif sorted(got_rows) != wanted:
@@ -1480,7 +1490,8 @@ def anatomy(questions_from: object, candidate: object, thorough: bool = False) -
 
 
 def _check_questions(candidate: object, thorough: bool) -> None:
-    pairs = [("cat", "cats"), ("dog", "dogs"), ("sun", "suns"), ("day", "days"), ("map", "maps")]
+    # The third shares a word with each of the first two, and is a pair of its own all the same.
+    pairs = [("go", "went"), ("begin", "gone"), ("go", "gone"), ("dog", "dogs"), ("map", "maps")]
     for number in (2, 3, 5, 1, 0) if thorough else (2, 3):
         inputs: dict[str, object] = {"pairs": pairs[:number]}
         answer = call_twice(candidate, inputs)
@@ -1503,6 +1514,10 @@ def _check_questions(candidate: object, thorough: bool) -> None:
             diagnosis = "a question is asked twice"
         elif len(got) < number * (number - 1):
             diagnosis = "questions are missing: each two pairs give two, either may come first"
+            asked = {frozenset(each) for each in got}
+            others = [each for each in combinations(pairs[:number], 2) if {*each} not in asked]
+            if others and all({*one} & {*other} for one, other in others):
+                diagnosis = "two pairs may share a word; they are two pairs all the same"
         if diagnosis:
             raise CheckFailed(
                 f"  questions_from: {diagnosis}.\n{describe(inputs)}\n  got         {show(answer)}"

@@ -798,6 +798,7 @@ def free_running(candidate: object, thorough: bool = False) -> None:
 def _expect_texts(candidate: object, model: Any, src: Tensor, max_len: int) -> None:
     inputs = {"src": src, "max_len": max_len}
     with torch.no_grad():
+        found = greedy_search(model, src, model.source_mask(src), max_len, forbidden_ids=())
         answer = call_twice(_with_model(candidate, model), inputs)
         if isinstance(answer, list | tuple):
             answer = [row.tolist() if type(row) is Tensor else row for row in answer]
@@ -806,7 +807,6 @@ def _expect_texts(candidate: object, model: Any, src: Tensor, max_len: int) -> N
                 "  Expected a list of lists of ids, one list a sentence; got a tensor. Texts "
                 f"differ in length.\n{describe(inputs)}"
             )
-        found = greedy_search(model, src, model.source_mask(src), max_len, forbidden_ids=())
         expected = [hypothesis.ids for hypothesis in found]
         hint = "One list of ids a sentence, without START and END."
         expect_value(answer, expected, "the texts", inputs, _free_twins(model), hint)

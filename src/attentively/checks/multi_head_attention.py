@@ -641,8 +641,8 @@ def _compare_use(
     def mistake(use: _Use, which: int) -> Callable[..., Tensor]:
         return lambda *given: of_words(_tried(use, *given), which)
 
-    answer = expect_pair(call_twice(candidate, inputs), ("context", "weights"), inputs)
     expected = right(*inputs.values())
+    answer = expect_pair(call_twice(candidate, inputs), ("context", "weights"), inputs)
     for which, what in enumerate((f"{name}: the context", f"{name}: the weights")):
         got = expect_tensor(in_32_bits(answer[which]), expected[which].shape, what, inputs)
         twins = [

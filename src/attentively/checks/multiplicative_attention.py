@@ -1260,6 +1260,9 @@ class _Patient:
         if "mean asks" in self.faults:
             queries = queries + 2 * now.mean(dim=1, keepdim=True)
         weights = self._weigh(queries @ W_a @ keys.mT, mask.unsqueeze(1))
+        if "doubles later" in self.faults:
+            later = torch.arange(weights.size(1)) > 0
+            weights = weights * torch.where(later, 2.0, 1.0).unsqueeze(1)
         contexts = weights @ keys
         if "shows unmasked weights" in self.faults:
             weights = (queries @ W_a @ keys.mT).softmax(dim=-1)
@@ -1329,6 +1332,7 @@ _PATIENTS: list[tuple[str, tuple[str, ...], set[str]]] = [
         ("shows mixed weights",),
         {"neighbours"},
     ),
+    ("doubles the weights of every step but the first", ("doubles later",), {"sum"}),
 ]
 _FURTHER_PATIENTS: list[tuple[str, tuple[str, ...], set[str]]] = [
     ("asks with the mean of all states too", ("mean asks",), {"future"}),
@@ -1358,7 +1362,8 @@ _MISSED = {
     "neighbours": "A sentence must get the same alone as beside others, weights and vectors.",
     "padding": "Other keys where the mask is False must leave all as it is: the weights there and "
     "at the words, and the vectors.",
-    "sum": "The weights of a step must sum to 1 over the source, where there is padding too.",
+    "sum": "The weights of every step must sum to 1 over the source, to no less and no more, where "
+    "there is padding too.",
 }
 _SEEN_WRONGLY = {
     "future": "What comes before a changed token stays as it is here. Are only the steps before it "

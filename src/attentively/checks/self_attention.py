@@ -1164,8 +1164,8 @@ def leaks(reached: object, faults: object, thorough: bool = False) -> None:
         real = torch.arange(len(tokens)) >= padding
         ids = torch.tensor(tokens)
         inputs = {"model": box, "ids": ids, "real": real, "vocab_size": _VOCAB}
-        answer = _truths(call_twice(reached, inputs), "what reaches what", inputs)
         expected = _reach()(*inputs.values())
+        answer = _truths(call_twice(reached, inputs), "what reaches what", inputs)
         expect_equal(answer, expected, "what reaches what", inputs, _REACHED_TWINS)
     asked = [
         (torch.tensor([[1, 1], [0, 0]]), [True, True]),

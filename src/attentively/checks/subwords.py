@@ -518,6 +518,11 @@ _MERGE_TWINS = (
         end="</w>",
     ),
     _merge_twin(
+        "The counts are not asked: the most frequent pair comes first, and the order of listing "
+        "decides only on a tie.",
+        choose=lambda counts, listed: min(counts, key=lambda pair: tuple(map(listed.index, pair))),
+    ),
+    _merge_twin(
         "The least frequent pair is taken first; wanted is the most frequent.",
         choose=lambda counts, listed: min(
             counts, key=lambda pair: (counts[pair], *map(listed.index, pair))
@@ -528,6 +533,7 @@ _MERGE_TWINS = (
 _CORPORA: list[tuple[dict[str, int], int]] = [
     ({"ab": 2}, 1),
     ({"ab": 4, "cd": 1}, 2),
+    ({"ab": 1, "bcbc": 2}, 1),
     ({"ab": 1, "ac": 1, "bc": 3}, 1),
     ({"ca": 3, "cad": 1, "ab": 2}, 2),
     ({"xab": 4, "xac": 2}, 2),

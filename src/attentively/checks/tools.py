@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,6 +29,7 @@ from attentively.checks import (
     in_32_bits,
     known,
     once_solved,
+    plain_number,
     show,
 )
 from attentively.data import toy
@@ -145,6 +147,7 @@ Case = tuple[Shape, Shape, Mapping[Shape, str]]
 """Two shapes, and what the shapes that mistakes make of them say of these mistakes."""
 
 _LARGER = "two sizes that differ fit only if one of them is 1; the larger does not simply win."
+_ZERO = "a size of 0 is no 1: it fits 0 and 1 only."
 _COMMON = "only the axes that both shapes have are here; those of the longer one alone stay."
 _FIRST = "the axes in front are those of a alone. Both have a say: they are broadcast as in a sum."
 # In an order in which each mistake fails first where it is named.
@@ -184,6 +187,7 @@ _SUMS: list[Case] = [
         (1,),
         {(1,): "a size of 1 becomes the other one, here 0; the larger does not simply win."},
     ),
+    ((0,), (3,), {(0,): _ZERO, (3,): _ZERO}),
 ]
 _FURTHER_SUMS: list[Case] = [
     ((), (3,), {}),
@@ -567,6 +571,9 @@ _SAID_OF_ALIVE = {
     "none": "the list is empty, but at some of these temperatures the gradient is alive.",
     "dead": "these are the temperatures at which the gradient is dead. Return the others.",
     "signed": "the sign counts here, but -0.3 is as strong as 0.3: take .abs() before .max().",
+    "norm": "several entries are put together, as a norm does; the largest single one is asked "
+    "for.",
+    "negative": "only entries below 0 are looked at; take .abs() before .max().",
     "summed": "the entries seem to be added up; the largest one is asked for.",
     "mean": "the mean of the entries seems to be taken; the largest one is asked for.",
     "weights at 1": "the softmax that gives the weights is to read scores / temperature.",
@@ -620,6 +627,16 @@ _ALIVE: list[tuple[dict[str, object], list[float], dict[str, list[float]]]] = [
         },
         [0.5, 1.0],
         {"above": [0.5]},
+    ),
+    (  # At 1 the entries of a row are 2/3, -1/3 and -1/3: only together they reach the bound.
+        {
+            "scores": torch.zeros(2, 3),
+            "upstream": torch.tensor([[3.0, 0.0, 0.0], [3.0, 0.0, 0.0]]),
+            "temperatures": [0.5, 1.0, 2.0],
+            "bound": 0.7,
+        },
+        [0.5],
+        {"summed": [0.5, 1.0, 2.0], "negative": [], "norm": [0.5, 1.0]},
     ),
 ]
 _FURTHER_ALIVE: list[tuple[dict[str, object], list[float], dict[str, list[float]]]] = [
@@ -904,11 +921,14 @@ def perplexity(mean_surprise: object, perplexity: object, thorough: bool = False
                 expected = expected.exp()
             known = [Twin(f"{name}: {said}", wrong) for said, wrong in twins]
             answer = in_32_bits(call_twice(candidate, inputs))
+            if isinstance(answer, np.ndarray) and answer.ndim == 0:
+                answer = answer.item()
             what = f"the answer of {name}"
-            if isinstance(answer, float):
+            number = None if isinstance(answer, Tensor) else plain_number(answer)
+            if number is not None:
                 if name == "mean_surprise":
                     raise CheckFailed(_NO_TENSOR)
-                answer = torch.tensor(answer)
+                answer = torch.tensor(float(number))
             expect_equal(answer, expected, what, inputs, known, "One number: sum over both axes.")
     surprises, targets, pad_id = _padded(2, 3, 5)
     surprises.requires_grad_()

@@ -744,11 +744,11 @@ def _seen(layers: Sequence[_Layer], length: int, place: int) -> _Range:
     return min(sets[place]), max(sets[place])
 
 
-def _sizes(layers: Sequence[_Layer], length: int) -> list[int]:
-    """Return how many positions there are before each layer."""
+def _sizes(layers: Sequence[_Layer], length: int, kernels: bool = True) -> list[int]:
+    """Return how many positions there are before each layer; or forget that kernels take some."""
     sizes = [length]
     for kernel, stride, padding in layers[:-1]:
-        sizes.append((sizes[-1] + 2 * padding - kernel) // stride + 1)
+        sizes.append((sizes[-1] + 2 * padding - (kernel if kernels else stride)) // stride + 1)
     return sizes
 
 
@@ -763,10 +763,11 @@ def _walk_back(
     each_clipped: bool = True,
     clipped: bool = True,
     forwards: bool = False,
+    fitted: bool = True,
 ) -> _Range:
     """Walk from a place to its pixels; the options leave something out."""
     first = last = place
-    way = list(zip(layers, _sizes(layers, length), strict=True))
+    way = list(zip(layers, _sizes(layers, length, kernels=fitted), strict=True))
     for (kernel, stride, padding), size in way if forwards else reversed(way):
         stride, padding = stride if strides else 1, padding if pads else 0
         first = first * stride - padding
@@ -795,6 +796,11 @@ _SEEN_TWINS = [
     *known(
         "pixels_seen: Padding is no pixel: the range ends at the border of the image.",
         lambda layers, n, place: _walk_back(layers, n, place, each_clipped=False, clipped=False),
+    ),
+    *known(
+        "pixels_seen: A layer has places only where its whole kernel fits: of n positions it makes "
+        "(n + 2 * padding - kernel) // stride + 1.",
+        lambda layers, n, place: _walk_back(layers, n, place, fitted=False),
     ),
     *known(
         "pixels_seen: What is no position of a layer is cut off at the image only, at the end. An "
@@ -859,6 +865,7 @@ _STACKS: list[tuple[list[_Layer], int, list[int]]] = [
     ([(2, 2, 0), (3, 1, 0)], 8, [1]),
     ([_CONVOLUTION, _POOL, _CONVOLUTION], 8, [2, 1]),
     ([_POOL, _CONVOLUTION], 5, [1]),
+    ([(3, 2, 0), _CONVOLUTION], 6, [1]),
     (_PACKAGE, 36, [1]),
     (_PACKAGE, 36, [0, 2]),
 ]
@@ -1035,8 +1042,8 @@ def pixels(pixels_seen: object, reached: object, thorough: bool = False) -> None
         ]
     for network, images, row, column in asked:
         inputs = {"network": network, "images": images, "row": row, "column": column}
-        answer = _zeros_and_ones(call_twice(reached, inputs), inputs)
         expected = (_gradients(network, images, row, column) != 0).any(dim=0).any(dim=0).float()
+        answer = _zeros_and_ones(call_twice(reached, inputs), inputs)
         expect_equal(answer, expected, "the map of pixels", inputs, _REACHED_TWINS)
 
 

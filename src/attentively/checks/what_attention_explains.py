@@ -1,14 +1,16 @@
 """Checks of the assignment on what attention explains: five ways to ask a model why.
 
-Parts 1 and 2 rebuild what the package has. The answers to parts 3, 4 and 5 stand nowhere: scenes
-are drawn from their factors, and a rule says what a model makes of them; the farthest weights are
-looked for among the corners of all that answer alike; suspects are small readers written out here.
+Parts 1 and 2 rebuild what the package has. The answers to parts 3, 4 and 5 stand in no chapter:
+scenes are drawn from their factors, and a rule says what a model makes of them; the farthest
+weights are looked for among the corners of all that answer alike; suspects are small readers
+written out here.
 """
 
 import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, cast
 
 import numpy as np
@@ -1223,8 +1225,8 @@ class _Reader:
         scores: Mapping[str, float],
         shown: Mapping[str, float] | None = None,
     ) -> None:
-        self.name, self.values, self.scores = name, values, scores
-        self.shown = scores if shown is None else shown
+        self.name, self.values, self.scores = name, dict(values), dict(scores)
+        self.shown = dict(scores if shown is None else shown)
 
     def __call__(self, words: Sequence[str]) -> tuple[float, list[float]]:
         """Return the probability of praise, and the weights shown."""
@@ -1522,13 +1524,14 @@ def forger(erased: object, exposed: object, thorough: bool = False) -> None:
     for name, text, k in asked:
         words = text.split()
         if k < len(words):
-            inputs = {"model": there[name], "words": words, "k": k}
+            inputs = {"model": deepcopy(there[name]), "words": words, "k": k}
+            expected = _erased()(*inputs.values())
             found = call_twice(erased, inputs)
             if isinstance(found, Tensor | np.ndarray):
                 found = found.tolist()
             if isinstance(found, list | tuple):
                 found = [_number(each) for each in found]
-            expect_value(found, _erased()(*inputs.values()), "erased", inputs, _ERASED_TWINS)
+            expect_value(found, expected, "erased", inputs, _ERASED_TWINS)
     line_ups = [
         (suspects, [text.split() for text in chosen], k)
         for suspects, chosen, k in _line_ups(thorough)
