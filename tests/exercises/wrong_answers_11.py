@@ -832,8 +832,8 @@ def exposed_with_what_they_read(models, texts, k):
 
 
 FORGERS = [
-    ((erased_with_what_it_reads, exposed), "expected    [0.49"),
-    ((erased, exposed_with_what_they_read), "expected    ['second']"),
+    ((erased_with_what_it_reads, exposed), "erased: "),
+    ((erased, exposed_with_what_they_read), "exposed: "),
     ((erased_of_praise, exposed), "the fall of the probability of praise"),
     ((erased_kept, exposed), "The chosen words are kept"),
     ((erased_with_copies, exposed), "Other copies of a word"),
