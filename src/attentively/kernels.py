@@ -65,14 +65,13 @@ def kernel_weights(
     key gets zeros. Raises `ValueError` for an unknown kernel and for a mask that does not fit.
     """
     _check_kernel(kernel)
-    if mask is not None:
-        check_mask(mask, u.shape)
     if kernel == "gaussian":
         # The same numbers: a softmax of log K. Far from every key, each exp(-u²/2) alone would
         # round to zero; a softmax goes by the differences, and finds the nearest.
         return masked_softmax(-u.square() / 2, mask)
     closeness = KERNELS[kernel](u)
     if mask is not None:
+        check_mask(mask, u.shape)
         closeness = closeness * mask
     total = closeness.sum(dim=-1, keepdim=True)
     return closeness / total.where(total > 0, 1.0)

@@ -69,42 +69,51 @@ class RandomState:
     # What is not taken over is forgotten: then the next message brings the other end our state.
 
     def _take_torch(self, state: bytes) -> None:
-        mine = torch.Generator()
-        mine.set_state(torch.get_rng_state())
-        if self.trusted and not _reached(
-            lambda: mine.get_state()[_WORDS].numpy().tobytes(),
-            lambda: torch.rand(624, generator=mine),
-            state[_WORDS],
-        ):
+        if self.trusted and not _torch_leads_to(state[_WORDS]):
             self._torch = b""
             return
         self._torch = state
         torch.set_rng_state(torch.frombuffer(bytearray(state), dtype=torch.uint8))
 
     def _take_numpy(self, keys: np.ndarray, position: int, has: int, cached: float) -> None:
-        mine = np.random.RandomState()
-        mine.set_state(np.random.get_state())
-        if self.trusted and not _reached(
-            lambda: cast(Any, mine.get_state())[1].tobytes(),
-            lambda: mine.bytes(4 * 624),
-            keys.tobytes(),
-        ):
+        if self.trusted and not _numpy_leads_to(keys.tobytes()):
             self._numpy = b""
             return
         np.random.set_state(("MT19937", keys, int(position), int(has), float(cached)))
         self._numpy = keys.tobytes() + bytes(f"{position},{has},{cached!r}", "ascii")
 
     def _take_python(self, version: int, numbers: Sequence[int], gauss: float | None) -> None:
-        mine = random.Random()
-        mine.setstate(random.getstate())
-        *words, _ = numbers
-        if self.trusted and not _reached(
-            lambda: list(mine.getstate()[1][:-1]), lambda: mine.getrandbits(32 * 624), words
-        ):
+        if self.trusted and not _python_leads_to(list(numbers[:-1])):
             self._python = ()
             return
         self._python = (version, tuple(numbers), gauss)
         random.setstate(self._python)
+
+
+def _torch_leads_to(wanted: bytes) -> bool:
+    mine = torch.Generator()
+    mine.set_state(torch.get_rng_state())
+    return _reached(
+        lambda: mine.get_state()[_WORDS].numpy().tobytes(),
+        lambda: torch.rand(624, generator=mine),
+        wanted,
+    )
+
+
+def _numpy_leads_to(wanted: bytes) -> bool:
+    mine = np.random.RandomState()
+    mine.set_state(np.random.get_state())
+    return _reached(
+        lambda: cast(Any, mine.get_state())[1].tobytes(), lambda: mine.bytes(4 * 624), wanted
+    )
+
+
+def _python_leads_to(wanted: list[int]) -> bool:
+    mine = random.Random()
+    mine.setstate(random.getstate())
+    return _reached(
+        lambda: list(mine.getstate()[1][:-1]), lambda: mine.getrandbits(32 * 624), wanted
+    )
 
 
 def _reached(words: Callable[[], Any], draw: Callable[[], Any], wanted: Any) -> bool:
