@@ -60,9 +60,9 @@ def test_imbalance_is_1_where_all_is_even_and_n_where_one_gets_all():
     with torch.no_grad():
         experts.router.weight.copy_(100 * torch.eye(4))
     experts(torch.eye(4).unsqueeze(0))
-    assert float(experts.imbalance) == pytest.approx(1.0)
+    assert experts.imbalance.item() == pytest.approx(1.0)
     experts(torch.eye(4)[:1].expand(1, 9, 4))
-    assert float(experts.imbalance) == pytest.approx(4.0)
+    assert experts.imbalance.item() == pytest.approx(4.0)
 
 
 def test_the_router_learns_from_the_factor():
