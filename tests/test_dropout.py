@@ -86,6 +86,15 @@ def test_every_dropout_of_a_model_is_exchanged_and_nothing_else():
     assert model.state_dict().keys() == before.keys()
 
 
+def test_it_can_be_compiled():
+    x = torch.ones(40, 30, requires_grad=True)
+    found = torch.compile(QuickDropout(0.25), backend="aot_eager")(x)
+    assert sorted(found.unique().tolist()) == pytest.approx([0, 4 / 3])
+    assert 0.2 < (found == 0).float().mean() < 0.3
+    found.sum().backward()
+    assert torch.equal(x.grad, found)
+
+
 @pytest.mark.gpu
 def test_on_a_gpu_it_is_pytorchs_own():
     x = torch.ones(1000, device="cuda")

@@ -17,14 +17,16 @@ class QuickDropout(nn.Dropout):
 
     The same as `torch.nn.Dropout` but for the draws, which have 16 bits each: :math:`p` is
     rounded to a multiple of :math:`2^{-16}`. The draws come from PyTorch's random state. What
-    lies on another device than the CPU goes to `torch.nn.Dropout`, which is quick there.
+    lies on another device than the CPU goes to `torch.nn.Dropout`, which is quick there, and so
+    does what `torch.compile` compiles, which has noise of its own.
 
     Srivastava et al. (2014), https://jmlr.org/papers/v15/srivastava14a.html
     """
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Return `x` as it is in evaluation, with silenced elements in training."""
-        if not self.training or self.p == 0 or x.device.type != "cpu":
+        elsewhere = x.device.type != "cpu" or torch.compiler.is_compiling()
+        if not self.training or self.p == 0 or elsewhere:
             return super().forward(x)
         silenced = round(self.p * _LEVELS)
         if silenced == _LEVELS:
