@@ -1,7 +1,8 @@
 """Pre-training: does an encoder that has learned to fill gaps need fewer labels?
 
 Every classifier is the same encoder with the same head, taught the same labelled sentences for
-the same number of updates. What differs is where its encoder begins: at random, or with what it
+the same number of updates (one from scratch, beside them, for as many as pre-training and
+fine-tuning have together). What differs is where its encoder begins: at random, or with what it
 learned as a masked language model of text without labels. There are two tasks. One asks of real
 sentences, opinions on films, telephones and restaurants, whether they are good or bad; the text
 is that of the opinions and everyday English. The other asks of toy sentences whether two words
@@ -33,6 +34,8 @@ from attentively.vocabulary import BPETokenizer, Tokenizer, Vocabulary, WordToke
 
 DATA = ("opinions", "toy")
 BEGINNINGS = ("scratch", "pre-trained")
+LONGER = "scratch, longer"
+"""From scratch, for as many updates as a pre-trained classifier has had in all."""
 LABELS = (50, 200, 800, 2386)
 """How many labelled sentences there are to learn from; the last is all opinions."""
 VOCABULARY_SIZE = 2000
@@ -152,6 +155,7 @@ def classifier(
 def measure(data: str, beginning: str, labels: int, seed: int, quick: bool, directory: Path) -> Row:
     """Train one classifier with each learning rate; test the one that validates better."""
     found = sentences(data, quick)
+    updates = FINE_TUNING_STEPS + (PRETRAINING_STEPS if beginning == LONGER else 0)
     filler = None
     if beginning == "pre-trained":
         filler = pretrained(data, seed, quick, directory.parent / f"{data}-masked-seed{seed}")
@@ -163,7 +167,7 @@ def measure(data: str, beginning: str, labels: int, seed: int, quick: bool, dire
     tried = []
     for rate in LEARNING_RATES:
         checkpoint = classifier(seed, found.tokenizer, found.labels, filler)
-        steps = 4 if quick else FINE_TUNING_STEPS
+        steps = 4 if quick else updates
         settings = TrainingConfig(
             steps=steps,
             batch_size=32,
@@ -207,6 +211,7 @@ EXPERIMENT = Experiment(
         for data in DATA
         for labels in LABELS
         for beginning in BEGINNINGS
-    ],
+    ]
+    + [{"data": "toy", "beginning": LONGER, "labels": max(LABELS)}],
     measure=measure,
 )
