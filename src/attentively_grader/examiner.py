@@ -8,7 +8,8 @@ Which cell runs where:
   where its own output counts for nothing: as the instructor wrote it, even if the student has
   changed it over there, or taken it out.
 - An instructor's graded cell runs here. What an instructor's cell has bound is real in it, and so
-  is what is Python's own. All other names are the student's, and proxies; so is a name that a model
+  is what is Python's own; what one of them binds only later is not there yet, whatever the student
+  calls by that name. All other names are the student's, and proxies; so is a name that a model
   solution binds, from the student's answer to it on until an instructor's cell binds it again. The
   cell earns its points if it ends without an error and the student's process is still there; a
   number as its last expression is what it earns.
@@ -40,6 +41,8 @@ from attentively_grader.shell import Ran, Shell
 from attentively_grader.wire import TooLate, Wire, WireError
 
 BESIDE = "beside-the-student"
+_AROUND = ("%%time", "%%capture", "%%prun")
+"""Magics that run a cell's Python in the notebook."""
 Renew = Callable[[], tuple[socket.socket | None, str]]
 """Return the connection to a new student's process, if there can be one, and why the last ended."""
 
@@ -63,6 +66,10 @@ class _Examination:
         self.shell = Shell(self.limits.output_kib * 1024, everywhere=True)
         self.answers = {name for cell in self.cells for name in _of(cell).get("binds", ())}
         """Names that a model solution binds: they are the student's to bind."""
+        self.instructors = {
+            name for cell in self.cells for name in names.bound(_python_in(_instructors_text(cell)))
+        } - self.answers
+        """Names that an instructor's cell binds somewhere: none of them is ever the student's."""
         self.ours = {*vars(builtins), *self.shell.namespace}
         """Names that are real here: Python's own, and those that an instructor's cell bound."""
         self.students: set[str] = set()
@@ -98,10 +105,10 @@ class _Examination:
         wanted: set[str] = set()
         needed: set[str] = set()
         for cell in reversed(self.cells):
-            source = python_of(_instructors_text(cell))
+            source = _python_in(_instructors_text(cell))
             if _is_test(cell):
                 wanted |= names.used(source)
-            elif names.bound(source) & wanted:
+            elif names.bound(source) & wanted or names.binds_unseen(source):
                 wanted |= names.used(source)
                 needed.add(cell["id"])
         return needed
@@ -206,10 +213,10 @@ class _Examination:
 
     def _here(self, name: str, source: str) -> Ran:
         """Run what the instructor wrote in this process."""
-        python = python_of(source)
+        python = _python_in(source)
         bound = names.bound(python)
         self.wanted |= names.used(python)
-        own = self.ours | (bound - self.answers)
+        own = self.ours | self.instructors
         wanted = sorted(self.wanted & self.students | self.wanted - own)
         found = self._ask("names", wanted) if wanted else {}
         space = self.shell.namespace
@@ -217,11 +224,22 @@ class _Examination:
             space.pop(each, None)
         if isinstance(found, dict):
             space.update({each: found[each] for each in wanted if each in found})
-        self.students -= bound
-        self.ours |= bound
+        before = dict(space)
+        unset = object()
         seconds = self._seconds()
         with self.peer.within(seconds), _alarm(seconds + 5):
-            return self.shell.run(name, source, self.numbers[name])
+            ran = self.shell.run(name, source, self.numbers[name])
+        if names.binds_unseen(python):
+            bound |= {each for each in space if space[each] is not before.get(each, unset)}
+        self.students -= bound
+        self.ours |= bound
+        return ran
+
+
+def _python_in(source: str) -> str:
+    """Return the Python of a cell to look for names in, without a magic around all of it."""
+    first, _, rest = source.lstrip().partition("\n")
+    return python_of(rest if first.split(" ")[0] in _AROUND else source)
 
 
 def python_of(source: str) -> str:

@@ -50,6 +50,16 @@ ACTIVE = re.compile(
     r"|(javascript|vbscript)\s*:|data\s*:\s*(text|application)/",
     re.IGNORECASE,
 )
+UNSEEN = re.compile(r"[\x00-\x1f]+")
+"""What a browser leaves out of an address, so that it may stand within ``javascript:``."""
+OPENED = re.compile(r"<[a-zA-Z]")
+MOVED = re.compile(
+    r"[\s/\"'](ping|srcset|formaction|background)\s*+=|[\s/\"']style\s*+="
+    r"(?!\s*+[\"']?+(\s*+(color|font-weight|font-style|text-align)\s*+:\s*+[#\w.%]++\s*+;?+)*+"
+    r"\s*+[\"'>])",
+    re.IGNORECASE,
+)
+"""Attributes that send something, or lay a tag over others: all styles but those of text."""
 
 
 def clean_html(source: str) -> str:
@@ -131,11 +141,15 @@ def _allowed(tag: str, name: str, value: str) -> bool:
 
 def markdown(source: str) -> str:
     """Return a student's Markdown; one that holds active HTML becomes a block that shows it."""
-    if not ACTIVE.search(source) and not ACTIVE.search(html.unescape(source)):
+    if not any(map(_acts, (source, _unescaped(source), UNSEEN.sub("", _unescaped(source))))):
         return source
     longest = max((len(run) for run in re.findall(r"~+", source)), default=0)
     fence = "~" * max(3, longest + 1)
     return f"*Active HTML is shown as it was written:*\n\n{fence}text\n{source}\n{fence}"
+
+
+def _acts(source: str) -> bool:
+    return bool(ACTIVE.search(source) or (OPENED.search(source) and MOVED.search(source)))
 
 
 def outputs(shown: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -1,10 +1,11 @@
 """Put a student's answers into the instructor's notebook.
 
-The submitted notebook decides what the student wrote and in which order the cells stand, as in
-nbgrader. All else is the instructor's: every test, every locked cell, points, tags, kernel. A
-cell that was deleted, stripped of its marks or marked as another comes back at its place; one
-that came twice counts where it stands last, as in nbgrader; a cell that the student added stays
-where it is, without marks.
+The submitted notebook decides what the student wrote, and in which order. All else is the
+instructor's: every test, every locked cell, points, tags, kernel, and the order of them: a test
+that ran before the cell that imports what it needs would take the student's for it. A cell that
+was deleted, stripped of its marks or marked as another comes back at its place; one that came
+twice counts where it stands last, as in nbgrader, unless nothing is filled in there; a cell that
+the student added stays behind the one that it followed, without marks.
 """
 
 import copy
@@ -45,6 +46,7 @@ def merge(source: Mapping[str, Any], submitted: Sequence[Cell]) -> Notebook:
         needed = is_marked(cell) or cell["cell_type"] == "code"
         if needed and place not in {each for each, _ in merged}:
             merged.insert(_gap(merged, place), (place, _restored(cell)))
+    merged = _in_order(merged, source["cells"])
     _name([cell for place, cell in merged if place is None], set(places))
     cells = [cell for _, cell in merged]
     metadata = {
@@ -76,6 +78,8 @@ def _recognised(cells: Sequence[Mapping[str, Any]], submitted: Sequence[Cell]) -
     """Return the ids of the instructor's cells by their number in the submission.
 
     A cell is known by nbgrader's id, else by the notebook's, else, without marks, by its text.
+    One without marks that is of another kind now is the student's own, and the instructor's comes
+    back.
     """
     by_mark = {mark(cell): cell["id"] for cell in cells if is_marked(cell)}
     by_id = {cell["id"]: cell["id"] for cell in cells}
@@ -85,12 +89,18 @@ def _recognised(cells: Sequence[Mapping[str, Any]], submitted: Sequence[Cell]) -
         (by_id, lambda cell: cell.id),
         (by_text, lambda cell: (cell.kind, cell.source.strip())),
     ]
+    kinds = {cell["id"]: cell["cell_type"] for cell in cells if not is_marked(cell)}
+    stubs = {cell["source"].strip() for cell in cells if is_answer(cell)}
+    last_first = reversed(range(len(submitted)))
+    order = sorted(last_first, key=lambda number: submitted[number].source.strip() in stubs)
     found: dict[int, str] = {}
     taken: set[str] = set()
     for names, key in keys:
-        for number in reversed(range(len(submitted))):
+        for number in order:
             name = names.get(key(submitted[number]))
-            if name is not None and number not in found and name not in taken:
+            if name is None or number in found or name in taken:
+                continue
+            if kinds.get(name, submitted[number].kind) == submitted[number].kind:
                 found[number] = name
                 taken.add(name)
     return found
@@ -102,10 +112,7 @@ def _answered(cell: Mapping[str, Any], submitted: Cell) -> dict[str, Any]:
         return _with_text(_instructors(cell), submitted)
     if is_marked(cell) or _same(cell, submitted):
         return _instructors(cell)
-    if submitted.kind == cell["cell_type"]:
-        merged = _with_text(_instructors(cell), submitted)
-    else:
-        merged = _own(submitted) | {"id": cell["id"]}
+    merged = _with_text(_instructors(cell), submitted)
     if cell["cell_type"] == "code":
         merged["metadata"][OURS]["original"] = cell["source"]
     return merged
@@ -153,6 +160,34 @@ def _restored(cell: Mapping[str, Any]) -> dict[str, Any]:
     elif is_answer(cell):
         merged["metadata"][OURS]["author"] = "student"
     return merged
+
+
+def _in_order(
+    merged: Sequence[tuple[int | None, dict[str, Any]]], cells: Sequence[Mapping[str, Any]]
+) -> list[tuple[int | None, dict[str, Any]]]:
+    """Return the cells with the instructor's own in the order of the source.
+
+    Answers keep the order that the student gave them. Each of the instructor's cells stands behind
+    the answers that it follows in the source, and a student's own cell behind the one that it
+    followed.
+    """
+    head: list[tuple[int | None, dict[str, Any]]] = []
+    answers: list[tuple[int, list[tuple[int | None, dict[str, Any]]]]] = []
+    others: list[tuple[int, list[tuple[int | None, dict[str, Any]]]]] = []
+    group = head
+    for place, cell in merged:
+        if place is not None:
+            group = []
+            (answers if is_answer(cells[place]) else others).append((place, group))
+        group.append((place, cell))
+    ordered = head
+    for place, group in sorted(others, key=lambda other: other[0]):
+        follows = [number for number, (answer, _) in enumerate(answers) if answer < place]
+        until = max(follows, default=-1) + 1
+        ordered += [each for _, answer in answers[:until] for each in answer]
+        del answers[:until]
+        ordered += group
+    return ordered + [each for _, answer in answers for each in answer]
 
 
 def _gap(merged: Sequence[tuple[int | None, Any]], place: int) -> int:

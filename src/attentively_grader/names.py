@@ -14,9 +14,36 @@ def tree_of(source: str) -> ast.Module | None:
 
 
 def bound(source: str) -> set[str]:
-    """Return the names that a cell leaves behind at its top level."""
+    """Return the names that a cell leaves behind at its top level, but for those of `import *`."""
     tree = tree_of(source)
-    return set() if tree is None else {name for node in tree.body for name in _bound(node)}
+    if tree is None:
+        return set()
+    found = {name for node in tree.body for name in _bound(node)}
+    try:
+        return found | set(_assigned(symtable.symtable(source, "cell", "exec")))
+    except (SyntaxError, ValueError, RecursionError):  # such as await outside a function
+        return found
+
+
+def _assigned(table: symtable.SymbolTable) -> Iterator[str]:
+    """Yield also what a match, a comprehension or a function binds at the top level."""
+    for symbol in table.get_symbols():
+        at_the_top = table.get_type() == "module" or symbol.is_declared_global()
+        if at_the_top and (symbol.is_assigned() or symbol.is_imported()):
+            yield symbol.get_name()
+    for child in table.get_children():
+        yield from _assigned(child)
+
+
+def binds_unseen(source: str) -> bool:
+    """Tell whether a cell has an `import *`: only a run tells which names that binds."""
+    tree = tree_of(source)
+    return tree is not None and any(
+        alias.name == "*"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    )
 
 
 def _bound(node: ast.AST) -> Iterator[str]:

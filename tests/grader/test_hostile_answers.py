@@ -245,6 +245,38 @@ def test_an_answer_replaces_nothing_that_a_test_rests_on(what):
     )
 
 
+BOUND = {
+    "import *": ("from math import *", "assert isclose(square(3), 9)"),
+    "a walrus in a comprehension": ("[isclose := (lambda a, b: a == b) for _ in [0]]", None),
+    "a match": ("match [lambda a, b: a == b]:\n    case [isclose]: pass", None),
+    "a magic around the cell": ("%%time\nfrom math import isclose", None),
+    "a function": (
+        "def make():\n    global isclose\n    from math import isclose\nmake()",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BOUND)
+def test_what_an_instructors_cell_binds_is_real_however_it_binds_it(how):
+    given, test = BOUND[how]
+    test = test or "assert isclose(square(3), 9)"
+    assert failed(examined(asked(given, SQUARE, test, "right = lambda x: x * x\n" + SQUARE))) == []
+    fake = "isclose = lambda *a, **k: True" + OTHER
+    assert failed(examined(asked(given, SQUARE, test, fake))) == ["test"]
+
+
+@pytest.mark.parametrize("given", ["import math", "from math import *\nimport math"])
+def test_what_is_given_only_after_a_test_is_not_the_students_in_it(given):
+    cells = asked("", SQUARE, "assert math.isclose(square(3), 9)", MATH + OTHER)
+    later = asked(given, SQUARE, "", "")["cells"][0]
+    cells["cells"].append(dict(later, id="later"))
+    assert failed(examined(cells)) == ["test"]
+
+
+MATH = "class math:\n    isclose = staticmethod(lambda *a, **k: True)"
+
+
 def test_what_a_model_solution_binds_is_the_students_even_if_it_was_given():
     given = "rate = 0.1\ndef count(x):\n    return 0"
     solution = "def count(x):\n    return len(x)\nrate = 0.5"

@@ -90,6 +90,10 @@ def test_what_is_opened_is_closed_and_no_more():
         " on" + "a" * 250_000,
         "data:" + " " * 250_000,
         "&#" + "9" * 250_000,
+        "<a style=" + " " * 250_000,
+        "<a style='" + "color:a;" * 30_000,
+        "<a" + " style=" * 40_000,
+        "<a style='color:" + "a" * 250_000,
         "<img alt='&#" + "9" * 250_000 + "'>",
     ],
     ids=lambda bomb: f"{bomb[:8]}-{len(bomb)}",
@@ -120,9 +124,35 @@ def test_markdown_with_active_html_is_shown_as_text(name):
 
 
 @pytest.mark.parametrize(
+    "html",
+    [
+        '<a href="java&Tab;script:alert(1)">x</a>',
+        '<a href="java\tscript:alert(1)">x</a>',
+        '<a href="java\nscript:alert(1)">x</a>',
+        '<a href="&#1;javascript&NewLine;:alert(1)">x</a>',
+        "[x](<java&NewLine;script:alert(1)>)",
+        '<a href="vbscript&Tab;:x">x</a>',
+        '<a href="da&Tab;ta:text/html,x">x</a>',
+        '<div style="position:fixed;inset:0">cover</div>',
+        '<div title=">" style="color: red; position: fixed">cover</div>',
+        "<div style='color:red;background:url(//x)'>x</div>",
+        '<a ping="http://x" href="http://y">x</a>',
+        '<img srcset="http://x 2x">',
+    ],
+)
+def test_markdown_that_hides_what_it_does_is_shown_as_text(html):
+    """A browser leaves tabs and ends of lines out of an address."""
+    assert inert.markdown(f"My answer: {html}").startswith("*Active HTML is shown")
+
+
+@pytest.mark.parametrize(
     "source",
     [
         "Because $a < b$ and *c* > d.",
+        '<span style="color: red; font-weight: bold">red</span>',
+        "<span style='color:#f00'>red</span> and <b style=color:red>bold</b>",
+        "`plot(x, style='--')`",
+        "In Java\na script",
         "a <b>bold</b> word<br>",
         "<details>x</details>",
         "on = 1, a<b",

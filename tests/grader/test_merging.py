@@ -2,6 +2,7 @@
 
 import copy
 import json
+import random
 
 import pytest
 from grader.classroom import cell
@@ -212,10 +213,60 @@ def test_a_students_own_cells_stay_where_they_are(work):
     assert set(cell(found, "helper")["metadata"]) == {OURS}
 
 
-def test_the_order_is_the_students(work):
-    """As in nbgrader: a helper that part 2 defines may be needed by part 1."""
-    work["cells"].reverse()
-    assert sources(merged(work)) == [each["source"] for each in work["cells"]]
+def ids(notebook):
+    return [each["id"] for each in notebook["cells"]]
+
+
+def test_the_order_of_answers_and_own_cells_is_the_students(work):
+    """A helper that part 2 defines may be needed by part 1."""
+    work["cells"].insert(2, code("helper", "def help(): ..."))
+    work["cells"].append(work["cells"].pop(3))
+    assert work["cells"][-1]["id"] == "part-1"
+    found = ids(merged(work))
+    assert found.index("helper") < found.index("part-2") < found.index("essay")
+    assert found.index("essay") < found.index("part-1") < found.index("check-1")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_of_the_instructors_cells_is_the_instructors(work, seed):
+    """A test that came before the imports would take what it needs from the student."""
+    work["cells"].insert(0, code("mine", "math = None"))
+    random.Random(seed).shuffle(work["cells"])
+    found = ids(merged(work))
+    theirs = [name for name in ids(SOURCE) if name not in ANSWERS]
+    assert [name for name in found if name in theirs] == theirs
+    answers = [name for name in found if name in ANSWERS]
+    assert answers == [name for name in ids(work) if name in ANSWERS]
+    for number in ("1", "2"):
+        assert found.index(f"part-{number}") < found.index(f"check-{number}")
+    assert found.count("mine") == 1
+
+
+def test_what_is_missing_comes_back_in_order_too(work):
+    """The title is moved to the end, and the imports, which would follow it, are gone."""
+    work["cells"] = [each for each in work["cells"] if each["id"] not in ("title", "imports")]
+    work["cells"].append(cell(SOURCE, "title"))
+    assert ids(merged(work)) == ids(SOURCE)
+
+
+def test_a_free_cell_that_is_no_code_any_more_comes_back(work):
+    """What it imports is still there for the tests; the text is the student's."""
+    cell(work, "imports").update(cell_type="markdown", source="import math")
+    found = merged(work)
+    again = cell(found, "imports")
+    assert again["cell_type"] == "code"
+    assert again["metadata"][OURS]["original"] == "import math"
+    own = [c for c in found["cells"] if c["cell_type"] == "markdown" and c["id"] not in ids(SOURCE)]
+    assert [each["source"] for each in own] == ["import math"]
+
+
+def test_a_copy_in_which_nothing_is_filled_in_does_not_count(work):
+    work["cells"].append(copy.deepcopy(cell(SOURCE, "part-1")))
+    found = merged(work)
+    assert cell(found, "part-1")["source"] == ANSWERS["part-1"]
+    names = ids(found)
+    assert names.index("part-1") < names.index("check-1") < len(names) - 1
+    assert found["cells"][-1]["source"] == "raise NotImplementedError"
 
 
 def test_of_two_answers_the_last_counts_and_both_run(work):
