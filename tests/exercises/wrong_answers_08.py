@@ -548,6 +548,16 @@ def masked_with_minus_hundred(queries, keys, mask, W, U, v):
     return weights @ keys, weights
 
 
+def context_detached(queries, keys, mask, W, U, v):
+    _, weights = mended_by_broadcasting(queries, keys, mask, W, U, v)
+    return weights @ keys.detach(), weights
+
+
+def of_the_first_words(queries, keys, mask, W, U, v):
+    prefix = torch.arange(mask.size(1)) < mask.sum(dim=1, keepdim=True)
+    return mended_by_broadcasting(queries, keys, prefix, W, U, v)
+
+
 ALL_FAULTS = {"two_tanh": True, "axis": 1, "mask_after": True, "detached": True, "mean": True}
 
 BUG_HUNTS = [
@@ -561,6 +571,8 @@ BUG_HUNTS = [
     (masked_with_zero, "exactly 0 is expected"),
     (_left(mean=True), "too small by the factor src_len"),
     (_left(detached=True), "no gradient reaches queries"),
+    (context_detached, "the gradient of keys is not: a part of it is missing"),
+    (of_the_first_words, "A mask may hide any words, not only the last"),
     (nan_for_nothing, "whose mask is all False gets NaN"),
     (swapped_results, "The two results have changed places: return contexts, weights"),
     (detached_weights, "This is about the weights that are returned"),

@@ -145,7 +145,18 @@ def look_for_the_output_alone(scores, x, w_v):
     return look(scores, x, w_v)[1]
 
 
+def scores_partly_detached(x, word, w_q, w_k):
+    return (x.detach() @ w_k) @ (x[word] @ w_q) / w_q.size(1) ** 0.5
+
+
+def look_at_detached(scores, x, w_v):
+    weights = scores.softmax(dim=-1)
+    return weights, weights @ (x.detach() @ w_v)
+
+
 ONE_WORD = [
+    ((scores_partly_detached, look), "the gradient of x is not: a part of it is missing"),
+    ((scores_of, look_at_detached), "no gradient reaches x"),
     ((scores_unscaled, look), "not divided by √d_k"),
     ((scores_by_d_k, look), "divided by d_k; its root"),
     ((scores_by_eight, look), "always divided by the same number"),
@@ -662,6 +673,8 @@ LEAKS = [
     ((detector(tokens_for=lambda token: [0]), faults), "Only one other token is tried"),
     ((detector(tokens_for=lambda token: [(token + 1) % 7]), faults), "Only one other token"),
     ((detector(lambda d: d.sum(-1, keepdim=True).abs()), faults), "The components of an output"),
+    ((detector(lambda d: d.abs().mean(-1, keepdim=True)), faults), "The mean, the sum or the"),
+    ((detector(lambda d: d.norm(dim=-1, keepdim=True)), faults), "The mean, the sum or the"),
     ((detector(lambda d: d[..., :1].abs()), faults), "Only the first component"),
     ((detector(lambda d: d), faults), "Only what grows is counted"),
     ((detector(threshold=0.0), faults), "The threshold is another"),

@@ -394,6 +394,10 @@ audit_too_coarse = audit_with(all_orders, alike=lambda a, b: torch.allclose(a, b
 
 audit_to_two_digits = audit_with(all_orders, alike=lambda a, b: torch.allclose(a, b, atol=0.01))
 audit_to_eight_digits = audit_with(all_orders, alike=torch.allclose)
+audit_to_a_share = audit_with(
+    all_orders, alike=lambda a, b: torch.allclose(a, b, rtol=1e-3, atol=1e-4)
+)
+audit_of_the_mean = audit_with(all_orders, alike=lambda a, b: (a - b).abs().mean() < 1e-4)
 audit_of_signed_differences = audit_with(all_orders, alike=lambda a, b: (a - b).max() < 1e-4)
 
 
@@ -460,6 +464,8 @@ ORDERS = [
     (audit_of_two, "no exchange of two shows it"),
     (audit_to_two_digits, "Its outputs differ little, but by more than 0.0001"),
     (audit_to_eight_digits, "the sums differ by some 0.00002, which is rounding"),
+    (audit_to_a_share, "as a large rtol does"),
+    (audit_of_the_mean, "A mean over all of them is less"),
     (audit_of_signed_differences, "Is its absolute value taken?"),
     (audit_moving_back, "layer(x[order]) is layer(x)[order]"),
     (audit_to_the_last_digit, "Only the last digits differ, which is rounding"),

@@ -260,7 +260,35 @@ class Asserting(Unrefusing):
         super().__init__(d_model, num_heads)
 
 
+class KeyCutOff(MultiHeadAttention):
+    def forward(self, query, key, value, mask=None):
+        return super().forward(query, key.detach(), value, mask)
+
+
+class WeightsCutOff(MultiHeadAttention):
+    def forward(self, query, key, value, mask=None):
+        context, weights = super().forward(query, key, value, mask)
+        return context, weights.detach()
+
+
+class Dropping(MultiHeadAttention):
+    def forward(self, query, key, value, mask=None):
+        context, weights = super().forward(query, key, value, mask)
+        return torch.nn.functional.dropout(context, 0.1, self.training), weights
+
+
+class WithoutSharedMask(MultiHeadAttention):
+    def forward(self, query, key, value, mask=None):
+        if mask is not None and len(mask) < len(query):
+            mask = None
+        return super().forward(query, key, value, mask)
+
+
 MULTI_HEAD = [
+    (KeyCutOff, "no gradient reaches key"),
+    (WeightsCutOff, "no gradient flows through them"),
+    (Dropping, "Is there dropout or another random number"),
+    (WithoutSharedMask, "The mask is not used"),
     (attention_with(last=lambda layer, joined: joined), "The output projection W^O is missing"),
     (attention_with(root=lambda _, d_model: d_model**0.5), "The scores are divided by √d_model"),
     (attention_with(root=lambda *_: 1), "The scores are not divided by √d_head"),
@@ -497,7 +525,10 @@ def output_turned(n, q, k, v, o):
 
 look_ups_output_turned = look_ups_with(output_turned)
 
+look_ups_of_one_strength = look_ups_with(lambda n, q, k, v, o: (q / q.max() * 20, k / k.max(), v, o))
+
 LOOK_UPS = [
+    (look_ups_of_one_strength, "The scores must be further apart"),
     (look_ups_going_round, "At the ends the look-up goes round to the other end"),
     (look_ups_without_ends, "Where a step leads out of it, the first or the last word"),
     (look_ups_backwards, "The steps go the wrong way"),

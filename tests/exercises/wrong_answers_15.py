@@ -165,7 +165,14 @@ def unlearned(self, x):
     return self.gain.data * plain(self, x) + self.shift
 
 
+def norm_detached(self, x):
+    mean = x.mean(-1, keepdim=True).detach()
+    variance = x.var(-1, keepdim=True, correction=0).detach()
+    return self.gain * (x - mean) / (variance + self.eps).sqrt() + self.shift
+
+
 NORM = [
+    (norm_with(norm_detached), "the gradient of x is not: a part of it is missing"),
     (norm_with(less_one), "The variance is divided by d_model - 1"),
     (norm_with(less_one_outside), "The variance is divided by d_model - 1"),
     (norm_with(with_eps_outside), "eps is added to the root"),
@@ -332,7 +339,30 @@ class WithoutANorm(Residual):
         del self.layer_norm
 
 
+def way_detached(self, x, say):
+    if self.norm == "pre":
+        return x.detach() + self.dropout(say(self.layer_norm(x)))
+    return self.layer_norm(x.detach() + self.dropout(say(x)))
+
+
+def not_enlarged(self, x, say):
+    def dropped(said):
+        return said * (torch.rand_like(said) >= self.dropout.p) if self.training else said
+
+    if self.norm == "pre":
+        return x + dropped(say(self.layer_norm(x)))
+    return self.layer_norm(x + dropped(say(x)))
+
+
+def feed_dropped(self, x):
+    inner = F.dropout(self.inner(x).relu(), 0.1, self.training)
+    return self.outer(inner)
+
+
 WAY_AROUND = [
+    ((FeedForward, residual_with(way_detached)), "the gradient of x is not: a part of it"),
+    ((FeedForward, residual_with(not_enlarged)), "so that the mean stays as it was"),
+    ((feed_with(feed_dropped), Residual), "in training"),
     ((bent_by(lambda x: x), Residual), "Nothing bends the signal between the two layers"),
     ((feed_with(lambda self, x: self.outer(self.inner(x).relu()).relu()), Residual),
      "A second max(0, x) comes after the outer layer"),
@@ -901,7 +931,13 @@ def half_the_last(norm, d_model):
     return 2 * d_model if norm == "pre" else 0
 
 
+def two_of_three(_, state):
+    tables = [state[f"{stack}.input.embedding.table.weight"] for stack in ("encoder", "decoder")]
+    return tables[0].equal(tables[1])
+
+
 READ_OFF = [
+    ((sizes_with(shared=two_of_three), deepest), "Source and target have one table here"),
     ((sizes_with(parameters=every_tensor), deepest), "A shared table is counted each time"),
     ((sizes_with(parameters=less_one_table), deepest), "so two are to be taken off"),
     ((sizes_with(parameters=unlike_tensors), deepest), "Tensors with equal numbers are counted"),

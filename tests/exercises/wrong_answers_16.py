@@ -114,6 +114,13 @@ def detached(logits, targets, pad_id, smoothing):
     return smoothed_loss(logits.detach(), targets, pad_id, smoothing)
 
 
+def partly_detached(logits, targets, pad_id, smoothing):
+    def surprise(scores, _):
+        return -(scores - scores.logsumexp(-1, keepdim=True).detach())
+
+    return loss_by(surprise=surprise)(logits, targets, pad_id, smoothing)
+
+
 def each_loss(logits, targets, pad_id, smoothing):
     return loss_by(over=lambda losses, real: losses)(logits, targets, pad_id, smoothing)
 
@@ -178,6 +185,7 @@ SMOOTHING = [
      "so this is in bits"),
     ((smoothed_targets, as_number), "Expected the loss as a torch.Tensor, got a float"),
     ((smoothed_targets, detached), "no gradient flows through them"),
+    ((smoothed_targets, partly_detached), "the gradient of logits is not: a part"),
     ((smoothed_targets, each_loss), "The shape of the loss is (1, 1), expected ()"),
 ]  # fmt: skip
 

@@ -493,10 +493,8 @@ def expect_gradients(output: Tensor, sources: Mapping[str, Tensor], nan: str = "
             "learned. Is there .item(), .detach(), .data, torch.tensor(...) or "
             "torch.no_grad() in your code?"
         )
-    # A plain sum would not do: weights always sum to one.
-    goal = (output * torch.linspace(-1, 1, output.numel()).reshape(output.shape)).sum()
     try:
-        gradients = torch.autograd.grad(goal, list(sources.values()), allow_unused=True)
+        gradients = torch.autograd.grad(_goal(output), list(sources.values()), allow_unused=True)
     except RuntimeError as error:
         raise CheckFailed(
             "  The numbers are right, but autograd cannot find its way back through them. Is a "
@@ -522,13 +520,63 @@ def expect_gradients_through(
     pick: Callable[..., Tensor] = lambda answer: answer,
     nan: str = "",
 ) -> None:
-    """Call once more, on the inputs themselves, and let the gradient of one output flow back."""
+    """Call once more, on the inputs themselves, and let the gradient of one output flow back.
+
+    The gradient of a source that is an input must be the slope of the numbers, too. Not so where
+    `nan` says what may be wrong at inputs made to be difficult: there may be no slope.
+    """
 
     def on_the_inputs_themselves(*_: Tensor) -> object:
         return candidate(*inputs.values())  # type: ignore[operator]
 
     answer = call(on_the_inputs_themselves, inputs)
     expect_gradients(pick(answer), sources, nan=nan)
+    for name, source in sources.items():
+        if not nan and any(value is source for value in inputs.values()):
+            again = pick(call(on_the_inputs_themselves, inputs))
+            (gradient,) = torch.autograd.grad(_goal(again), source)
+            _expect_slope(candidate, inputs, name, source, gradient, pick)
+
+
+def _goal(output: Tensor) -> Tensor:
+    """Return a number of all numbers of an output; their sum would not do: weights sum to one."""
+    return (output * torch.linspace(-1, 1, output.numel()).reshape(output.shape)).sum()
+
+
+def _expect_slope(
+    candidate: object,
+    inputs: Mapping[str, object],
+    name: str,
+    source: Tensor,
+    gradient: Tensor,
+    pick: Callable[..., Tensor],
+) -> None:
+    """Refuse a gradient that lacks a part of what the numbers do when the source is moved.
+
+    The source is moved along a random direction, to both sides, by a step and by half of it. Where
+    the two slopes differ, as at a corner or a jump, or where rounding decides, nothing is said.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(2):
+        direction = torch.randn(source.shape, generator=generator).to(source.dtype)
+
+        def moved(by: float, along: Tensor = direction) -> float:
+            there = source.detach() + by * along
+            given = {n: there if value is source else value for n, value in inputs.items()}
+            return float(_goal(pick(call(candidate, given)).detach().double()))
+
+        slopes = [(moved(step) - moved(-step)) / (2 * step) for step in (2e-2, 1e-2)]
+        said = float((gradient * direction).sum())
+        size = max(abs(said), *map(abs, slopes))
+        if abs(slopes[0] - slopes[1]) > 0.02 * size or size < 1e-3 * (1 + abs(moved(0.0))):
+            continue
+        if abs(said - slopes[1]) > 0.1 * size:
+            raise CheckFailed(
+                f"  The numbers are right, and the gradient of {name} is not: a part of it is "
+                f"missing. Is one of the ways from {name} to the answer cut, by .detach(), .data, "
+                f".item() or torch.no_grad()?\n  measured    moved a little, {name} changes the "
+                f"numbers by {slopes[1]:.4g} times as much; by its gradient it would be {said:.4g}"
+            )
 
 
 # Saying it

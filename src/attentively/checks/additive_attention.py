@@ -487,6 +487,11 @@ def check_attention(candidate: object, thorough: bool = False) -> None:
         _expect_zeros_for_nothing(mine, inputs | {"mask": _last_row_empty(batch, src_len)})
         if batch > 1:
             _expect_gradients_of_attention(mine, inputs | {"mask": _last_row_empty(batch, src_len)})
+    inputs = {"query": _random(2, 3).requires_grad_(), "keys": _random(2, 4, 2).requires_grad_()}
+    asked = {**inputs, "mask": _ragged(2, 4)}
+    mine, _ = _both(candidate, 3, 2, 5)
+    for index in (0, 1):
+        expect_gradients_through(mine, asked, inputs, lambda answer, index=index: answer[index])
 
     def put_in(model: Seq2Seq) -> None:
         theirs = cast(additive.AdditiveAttention, model.decoder.attention)
@@ -909,6 +914,14 @@ def _examine_mask(candidate: object, inputs: dict[str, Tensor]) -> None:
         raise CheckFailed(
             "  Under a mask the weights sum to 1, but the words that are left share it in other "
             f"proportions than before.\n{describe(inputs)}"
+        )
+    inputs |= {"mask": inputs["mask"].flip(1)}
+    _, weights = _ask(candidate, inputs)
+    _, expected = _one_query_at_a_time(inputs)
+    if not torch.allclose(weights, expected, 1e-4, 1e-5):
+        raise CheckFailed(
+            "  A mask may hide any words, not only the last: here it hides the first, and the "
+            f"weights are others than they should be.\n{describe(inputs)}"
         )
     for diagnosis, (strength, words) in zip(
         (_SHARED_OUT_LATE, _TOO_HIGH), _HARD_TO_MASK, strict=True

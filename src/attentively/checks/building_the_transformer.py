@@ -31,6 +31,8 @@ from attentively.checks import (
     known,
     once_solved,
     plain_number,
+    plain_tensor,
+    show,
     stand_in,
 )
 from attentively.checks.layer_functions import (
@@ -268,6 +270,8 @@ def way_around(feed_forward: object, residual: object, thorough: bool = False) -
         answer = run(made, inputs, "What FeedForward returns")
         expected = feed(state, **inputs)
         expect_equal(answer, expected, "what FeedForward returns", inputs, feeds)
+        what = "what FeedForward returns in training"
+        expect_equal(run(made.train(), inputs, what.capitalize()), expected, what, inputs)
         # Of few vectors max(0, x) may let nothing through, and then no gradient either.
         expect_learned(made, {"x": torch.randn(50, d_model)})
     for norm in NORMS:
@@ -285,6 +289,31 @@ def way_around(feed_forward: object, residual: object, thorough: bool = False) -
             )  # fmt: skip
             expect_learned(made, inputs, ["x"])
             _expect_dropout(residual, asked, state, norm, inputs)
+    _expect_the_rest_enlarged(residual)
+
+
+def _expect_the_rest_enlarged(residual: object) -> None:
+    """Drop a part, pre-norm: of what the sub-layer says the rest is divided by 1 - p."""
+    for dropout, enlarged in ((0.5, 2.0), (0.2, 1.25)):
+        asked: dict[str, Any] = {"d_model": 20, "dropout": dropout, "norm": "pre"}
+        made = built(residual, asked, state_of(Residual(20))).train()
+        inputs = {"x": torch.randn(5, 10, 20), "sublayer": torch.ones_like}
+        said = plain_tensor(call(made, inputs), "what Residual returns in training", inputs)
+        said = said - inputs["x"]
+        dropped = said.abs() < 0.1
+        share, rest = float(dropped.float().mean()), said[~dropped]
+        if abs(share - dropout) > 0.1:
+            raise CheckFailed(
+                f"  Residual: in training with dropout={dropout:g} a share of {share:.2f} of what "
+                f"the sub-layer says is missing.\n{describe(inputs)}"
+            )
+        if not torch.allclose(rest, torch.full_like(rest, enlarged), 1e-3, 1e-3):
+            raise CheckFailed(
+                f"  Residual: in training with dropout={dropout:g} what is not dropped of a 1 "
+                f"should be 1 / (1 - {dropout:g}) = {enlarged:g}, so that the mean stays as it "
+                f"was. nn.Dropout does that.\n{describe(inputs)}\n"
+                f"  got         {show(rest[:4])} ..."
+            )
 
 
 def _expect_dropout(
@@ -656,6 +685,10 @@ def _sizes(state: State) -> dict[str, Any]:
     }
 
 
+def _two_are_one(_: dict[str, Any], state: State) -> bool:
+    return torch.equal(*(state[f"{stack}.input.embedding.table.weight"] for stack in _BOTH))
+
+
 def _sizes_but(**changes: Callable[[dict[str, Any], State], object]) -> Callable[[State], object]:
     """Return `_sizes` with some of its values changed."""
 
@@ -751,6 +784,15 @@ _SIZES_TWINS = [
         _sizes_but(shared=lambda r, _: r["src_vocab_size"] == r["tgt_vocab_size"]),
     ),
     *known(
+        "sizes: Source and target have one table here, and the output another. The table is "
+        "shared where all three are one.",
+        _sizes_but(shared=_two_are_one),
+        _sizes_but(
+            shared=_two_are_one,
+            parameters=lambda r, state: _every(r, state) - 2 * _table(r) * _two_are_one(r, state),
+        ),
+    ),
+    *known(
         "sizes: A table is shared here: source, target and output have the same numbers.",
         _sizes_but(shared=lambda *_: False, parameters=_every),
         _sizes_but(shared=lambda *_: False),
@@ -834,6 +876,13 @@ def read_off(sizes: object, deepest: object, thorough: bool = False) -> None:
         if isinstance(answer, dict) and isinstance(answer.get("shared"), Tensor):
             answer = answer | {"shared": bool(answer["shared"].all())}  # (one == other).all()
         expect_value(answer, _sizes(state), "what sizes returns", inputs, _SIZES_TWINS)
+        if shared:
+            inputs = {"state": state | {"output.weight": state["output.weight"] + 1}}
+            answer = call_twice(sizes, inputs)
+            if isinstance(answer, dict) and isinstance(answer.get("shared"), Tensor):
+                answer = answer | {"shared": bool(answer["shared"].all())}
+            right = _sizes(inputs["state"])
+            expect_value(answer, right, "what sizes returns", inputs, _SIZES_TWINS)
     asked: list[tuple[int, int, int, str]] = [(7, 4, 5, "pre"), (7, 4, 5, "post")]
     asked += [(37000, 512, 2048, "post"), *[(101, 8, 3, "pre"), (3, 2, 31, "post")] * thorough]
     for case in asked:

@@ -498,11 +498,15 @@ def multi_head(candidate: object, thorough: bool = False) -> None:
         _compare_attention(made, state, num_heads, {**inputs, "mask": mask})
         padding = torch.arange(keys).expand(batch, 1, keys) < keys - 1
         _compare_attention(made, state, num_heads, {**inputs, "mask": padding})
+        _compare_attention(made, state, num_heads, {**inputs, "mask": padding[:1]})
+        _compare_attention(made.train(), state, num_heads, inputs)  # nobody asked for dropout
     made, _ = _made(candidate, 8, 2)
-    x = torch.randn(2, 3, 8, requires_grad=True)
     learned = {name: each for name, each in made.named_parameters() if name != _KEY_BIAS}
-    inputs = {"query": x, "key": torch.randn(2, 5, 8), "value": torch.randn(2, 5, 8)}
-    expect_gradients_through(made, inputs, {"query": x, **learned}, lambda answer: answer[0])
+    lengths = {"query": 3, "key": 5, "value": 5}
+    inputs = {name: torch.randn(2, n, 8, requires_grad=True) for name, n in lengths.items()}
+    expect_gradients_through(made, inputs, {**inputs, **learned}, lambda answer: answer[0])
+    looking = {name: inputs[name] for name in ("query", "key")}
+    expect_gradients_through(made, inputs, looking, lambda answer: answer[1])
     expect_same_translations(
         partial(put_in, candidate), _SENTENCES, "multi-head attention", TRANSFORMER
     )
@@ -799,7 +803,7 @@ def look_ups(candidate: object, thorough: bool = False) -> None:
     """Check matrices set by hand: what do two heads find with them?"""
     asked: list[tuple[int, tuple[int, int]]] = [(3, (-1, 0)), (5, (-2, 1)), (4, (-1, 1))]
     if thorough:
-        asked += [(7, (3, -3)), (2, (1, 1)), (6, (-5, 2))]
+        asked += [(7, (3, -3)), (2, (1, 1)), (6, (-5, 2)), (23, (-1, 2))]
     for n, steps in asked:
         inputs = {"n": n, "steps": steps}
         answer = call_twice(candidate, inputs)

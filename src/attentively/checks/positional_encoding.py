@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attentively.checks import (
@@ -597,6 +598,23 @@ def _some_layers() -> list[tuple[nn.Module, str, str]]:
                 _Layer("self-attention over words with faint sinusoids", _attending(), codes=5e-4),
                 KNOWS,
                 "Its outputs differ little, but by more than 0.0001.",
+            ),
+            (
+                _Plain(
+                    "10 is added to each word, and 0.0005 for every place",
+                    lambda x: x + 10 + 5e-4 * torch.arange(len(x)).unsqueeze(1),
+                ),
+                KNOWS,
+                "Its outputs differ by more than 0.0001. Is the difference measured against the "
+                "outputs themselves, as a large rtol does?",
+            ),
+            (
+                _Plain(
+                    "0.0003 is added to one number of the first word",
+                    lambda x: x + 3e-4 * F.one_hot(torch.tensor(0), x.numel()).view_as(x),
+                ),
+                KNOWS,
+                "One number differs by more than 0.0001. A mean over all of them is less.",
             ),
             (
                 _Plain("the running maximum of the words", lambda x: x.cummax(dim=0).values),

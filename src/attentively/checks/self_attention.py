@@ -248,8 +248,9 @@ def one_word(scores_of: object, look: object, thorough: bool = False) -> None:
     x, word, w_q, w_k, w_v = asked[2]
     inputs = {"x": x.clone().requires_grad_(), "word": word, "w_q": w_q, "w_k": w_k}
     expect_gradients_through(scores_of, inputs, {"x": inputs["x"]})
-    inputs = {"scores": looks[2][0].clone().requires_grad_(), "x": x, "w_v": w_v}
-    expect_gradients_through(look, inputs, {"scores": inputs["scores"]}, lambda pair: pair[1])
+    sources = {"scores": looks[2][0], "x": x, "w_v": w_v}
+    sources = {name: value.clone().requires_grad_() for name, value in sources.items()}
+    expect_gradients_through(look, sources, sources, lambda pair: pair[1])
 
 
 # Part 2
@@ -579,6 +580,9 @@ def attention(candidate: object, thorough: bool = False) -> None:
     given = {**sources, "mask": blind["mask"]}
     nan = " A softmax over a row of nothing but -inf makes it so: does one come before your zeros?"
     expect_gradients_through(candidate, given, sources, lambda pair: pair[0], nan=nan)
+    sources = {n: hidden[0][n].clone().requires_grad_() for n in ("query", "key", "value")}
+    given = {**sources, "mask": hidden[0]["mask"]}
+    expect_gradients_through(candidate, given, sources, lambda pair: pair[0])
     _expect_the_same_translator(candidate)
 
 
@@ -902,6 +906,15 @@ class _Whisper(_Box):
         return super().forward(ids, real) + 2e-5 * self.table[ids].mean(dim=1, keepdim=True)
 
 
+class _Thin(_Box):
+    """A box in which one token, wherever it stands, is heard by all, in one number of each."""
+
+    def forward(self, ids: Tensor, real: Tensor) -> Tensor:
+        """Return one vector for each token."""
+        heard = ((ids == 5) & real).any(dim=1)
+        return super().forward(ids, real) + heard[:, None, None] * torch.tensor([0, 0, 0, 3e-4])
+
+
 class _Late(_Box):
     """A box whose vectors all begin with 1."""
 
@@ -1006,6 +1019,13 @@ _REACHED_TWINS = [
         "reached: Rows and columns have changed places: [i, j] is True where place j reaches "
         "output i.",
         lambda *asked: _reach()(*asked).T,
+    ),
+    *known(
+        "reached: The mean, the sum or the length of a change is compared with 0.0001. Each of its "
+        "numbers is to be, by itself.",
+        _reach(lambda changes: changes.abs().mean(dim=-1, keepdim=True)),
+        _reach(lambda changes: changes.abs().sum(dim=-1, keepdim=True)),
+        _reach(lambda changes: changes.norm(dim=-1, keepdim=True)),
     ),
     *known(
         "reached: The components of an output are summed before they are compared, and what one "
@@ -1150,6 +1170,8 @@ def leaks(reached: object, faults: object, thorough: bool = False) -> None:
         (_Trigger(6, "a box that hears the last token"), [3, 1, 4], 0),
         (_Trigger(5, "a box that hears softly", loud=5e-4), [3, 1, 4], 0),
         (_Whisper((_FAR, 0), says="a box with rounding errors"), [3, 1, 4], 0),
+        (_Thin((_FAR, 0), says="a box that hears in one number"), [3, 1, 4], 0),
+        (_Trigger(5, "a box that hardly hears, in every number", loud=8e-5), [3, 1, 4], 0),
         (_Box((_FAR, 0), says="a box that knows padding"), [0, 3, 1], 1),
         (_Box((_FAR, 0), sees_padding=True, says="a box that sees padding"), [0, 3, 1], 1),
     ]

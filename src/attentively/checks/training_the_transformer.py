@@ -866,4 +866,5 @@ _ASKED_RATES = [
     (0.011, 7, 300),
 ]
 _FURTHER_RATES = [(2e-3, 128, 1000), (2e-4, 1024, 8000), (0.4, 1, 3), (1.0, 2, 5)]
+_FURTHER_RATES += [(1e-4, 512, 4000)]  # long after the hundred thousandth step
 """None of these rates is that of a step itself, but for rounding."""
