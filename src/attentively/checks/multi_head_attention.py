@@ -801,9 +801,14 @@ def _why_not_found(
 @_parts.part("two look-ups", "look_ups")
 def look_ups(candidate: object, thorough: bool = False) -> None:
     """Check matrices set by hand: what do two heads find with them?"""
-    asked: list[tuple[int, tuple[int, int]]] = [(3, (-1, 0)), (5, (-2, 1)), (4, (-1, 1))]
+    asked: list[tuple[int, tuple[int, int]]] = [
+        (3, (-1, 0)),
+        (5, (-2, 1)),
+        (4, (-1, 1)),
+        (23, (-1, 2)),
+    ]
     if thorough:
-        asked += [(7, (3, -3)), (2, (1, 1)), (6, (-5, 2)), (23, (-1, 2))]
+        asked += [(7, (3, -3)), (2, (1, 1)), (6, (-5, 2))]
     for n, steps in asked:
         inputs = {"n": n, "steps": steps}
         answer = call_twice(candidate, inputs)
