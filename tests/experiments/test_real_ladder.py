@@ -410,7 +410,7 @@ def test_the_readme_tells_the_published_scores():
             "multi30k-en-de",
             "transformer",
             "beam 5",
-            "subword_dropout=0",
+            "steps=32000,subword_dropout=0",
             "(`--change {changes}`) it comes to {bleu_lowercased:.1f}",
         ),
     ],
