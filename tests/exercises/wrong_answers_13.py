@@ -107,7 +107,12 @@ def matrix_with_a_zero(length, d_model):
     return codes
 
 
+def matrix_of_at_most(length, d_model):
+    return sinusoids(5000, d_model)[:length]
+
+
 MATRICES = [
+    (matrix_of_at_most, "A sentence may have any length"),
     (matrix_of_cosines_first, "Sine and cosine have changed places"),
     (matrix_by_component, "Every component has an exponent of its own"),
     (matrix_with_i, "The exponent is i / d. It is 2i / d"),

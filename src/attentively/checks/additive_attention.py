@@ -354,7 +354,8 @@ _MASKED_WITH_ZERO = (
 )
 _TOO_HIGH = (
     "The number that replaces masked energies is not low enough: here every other energy is lower "
-    "still. Use torch.finfo(...).min, the lowest of all."
+    "still. Use torch.finfo(...).min, the lowest of all. (Is exp written by hand? Then subtract "
+    "the largest energy first.)"
 )
 _SHARED_OUT_LATE = (
     "A masked key with a high energy takes nearly all in the softmax, and too little is left for "
