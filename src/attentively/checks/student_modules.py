@@ -111,7 +111,9 @@ def run(made: nn.Module, inputs: Inputs, what: str) -> object:
     return in_32_bits(answer)
 
 
-def expect_learned(made: nn.Module, inputs: Inputs, sources: Iterable[str] = ()) -> None:
+def expect_learned(
+    made: nn.Module, inputs: Inputs, sources: Iterable[str] = (), slopes: bool = True
+) -> None:
     """Let gradients reach every parameter but those that no gradient can reach, and the inputs."""
     learned = {
         name: each
@@ -122,7 +124,8 @@ def expect_learned(made: nn.Module, inputs: Inputs, sources: Iterable[str] = ())
         name: value.clone().requires_grad_() if name in sources else value
         for name, value in inputs.items()
     }
-    expect_gradients_through(made, given, {**{name: given[name] for name in sources}, **learned})
+    asked = {**{name: given[name] for name in sources}, **learned}
+    expect_gradients_through(made, given, asked, slopes=slopes)
 
 
 def expect_all_dropped(name: str, made: nn.Module, inputs: Inputs, left: Tensor) -> None:
