@@ -16,6 +16,8 @@ from typing import Any
 from attentively_grader.submissions import Cell
 
 Notebook = dict[str, Any]
+_Placed = tuple[int | None, dict[str, Any]]
+"""A cell, and its place in the source; None for one that the student added."""
 SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 OURS = "attentively"
 """The key of the metadata that a merged cell carries.
@@ -34,7 +36,7 @@ def merge(source: Mapping[str, Any], submitted: Sequence[Cell]) -> Notebook:
     """
     places = {cell["id"]: place for place, cell in enumerate(source["cells"])}
     known = _recognised(source["cells"], submitted)
-    merged: list[tuple[int | None, dict[str, Any]]] = []
+    merged: list[_Placed] = []
     for number, cell in enumerate(submitted):
         name = known.get(number)
         if name is None:
@@ -162,18 +164,16 @@ def _restored(cell: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _in_order(
-    merged: Sequence[tuple[int | None, dict[str, Any]]], cells: Sequence[Mapping[str, Any]]
-) -> list[tuple[int | None, dict[str, Any]]]:
+def _in_order(merged: Sequence[_Placed], cells: Sequence[Mapping[str, Any]]) -> list[_Placed]:
     """Return the cells with the instructor's own in the order of the source.
 
     Answers keep the order that the student gave them. Each of the instructor's cells stands behind
     the answers that it follows in the source, and a student's own cell behind the one that it
     followed.
     """
-    head: list[tuple[int | None, dict[str, Any]]] = []
-    answers: list[tuple[int, list[tuple[int | None, dict[str, Any]]]]] = []
-    others: list[tuple[int, list[tuple[int | None, dict[str, Any]]]]] = []
+    head: list[_Placed] = []
+    answers: list[tuple[int, list[_Placed]]] = []
+    others: list[tuple[int, list[_Placed]]] = []
     group = head
     for place, cell in merged:
         if place is not None:
