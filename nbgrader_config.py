@@ -14,7 +14,7 @@ c.ClearSolutions.code_stub = {
 # nbgrader copies every file that stands beside a notebook, be it a solution in Markdown. Here a
 # side file is released only if it is listed: {"08_additive_attention": ["data.csv"]}.
 c.Release.side_files = {}
-c.GenerateAssignment.post_convert_hook = "attentively_grader.release.tidy_released"
+c.GenerateAssignment.post_convert_hook = "attentively_grader.course.release.tidy_released"
 
 # The checks that the notebooks import lie here: where these folders change, all is graded anew.
 c.Grading.depends_on = ["src"]

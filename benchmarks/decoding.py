@@ -1,4 +1,4 @@
-"""How fast a text is written: `attentively.decoding` beside Hugging Face's ``generate``.
+"""How fast a text is written: `attentively.generation.search` beside Hugging Face's ``generate``.
 
     python benchmarks/decoding.py            # writes benchmarks/results/decoding.json
     python benchmarks/decoding.py --quick    # small, and writes nothing
@@ -32,10 +32,11 @@ import transformers
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
-from attentively import decoding, device
-from attentively.files import replacing
-from attentively.transformer import Transformer, TransformerConfig
-from attentively.vocabulary import END_ID, PAD_ID, START_ID
+from attentively import device
+from attentively.atomic_files import replacing
+from attentively.generation import search as decoding
+from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 RESULTS = Path(__file__).parent / "results" / "decoding.json"
 AT_LEAST = 1.0

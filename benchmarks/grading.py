@@ -34,10 +34,11 @@ import nbformat
 import torch
 from nbgrader.api import Grade, Gradebook
 
-from attentively.files import replacing
-from attentively_grader import hiring, notebooks
-from attentively_grader.release import release
-from attentively_grader.watchdog import proportional, tree
+from attentively.atomic_files import replacing
+from attentively_grader.course import notebooks
+from attentively_grader.course.release import release
+from attentively_grader.sandbox.watchdog import proportional, tree
+from attentively_grader.workforce import local_pool
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results" / "grading.json"
@@ -279,7 +280,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     if output is not None:
         content = {
             "command": f"python benchmarks/grading.py --submissions {given.submissions}",
-            "device": f"cpu ({hiring.cores()} cores)",
+            "device": f"cpu ({local_pool.cores()} cores)",
             "machine": platform.machine(),
             "versions": {"python": platform.python_version(), "torch": torch.__version__},
             "target_ratio": TARGET,

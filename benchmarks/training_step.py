@@ -24,13 +24,13 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from attentively import device
-from attentively.checkpoints import Checkpoint
+from attentively.atomic_files import replacing
 from attentively.data.batches import Batch, Example, collate
-from attentively.files import replacing
-from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
-from attentively.tasks import teacher_forced_loss
-from attentively.training import Trainer, TrainingConfig
-from attentively.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary, WordTokenizer
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary, WordTokenizer
+from attentively.training.objectives import teacher_forced_loss
+from attentively.training.trainer import Trainer, TrainingConfig
 
 RESULTS = Path(__file__).parent / "results" / "training_step.json"
 TARGET = 1.2
@@ -58,7 +58,7 @@ REAL = Size("real", 5000, 128, 160, 256, 160, batch_size=128, shortest=3, longes
 
 
 class PlainSeq2Seq(nn.Module):
-    """The network of `attentively.seq2seq`, in one piece."""
+    """The network of `attentively.models.seq2seq`, in one piece."""
 
     def __init__(self, size: Size) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What clarity costs a Transformer: `attentively.transformer` beside `nn.Transformer`.
+"""What clarity costs a Transformer: `attentively.models.transformer` beside `nn.Transformer`.
 
     python benchmarks/transformer_step.py            # writes benchmarks/results/training.json
     python benchmarks/transformer_step.py --quick    # small, and writes nothing
@@ -34,11 +34,11 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from attentively import device
-from attentively.files import replacing
-from attentively.masks import causal_mask
-from attentively.positional import sinusoids
-from attentively.transformer import Transformer, TransformerConfig
-from attentively.vocabulary import PAD_ID
+from attentively.atomic_files import replacing
+from attentively.attention.masks import causal_mask
+from attentively.attention.positional import sinusoids
+from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.tokens.vocabulary import PAD_ID
 
 RESULTS = Path(__file__).parent / "results" / "training.json"
 GOALS = {"training_step": 1.0, "forward": 1.0, "readable_forward": 1.5}

@@ -19,7 +19,7 @@ import pytest
 from notebook_tools import ROOT
 
 from attentively.checks import CheckFailed, Part
-from attentively_grader import course, notebooks
+from attentively_grader.course import course, notebooks
 
 sys.path.insert(0, str(ROOT / "tests" / "exercises"))
 

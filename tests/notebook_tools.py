@@ -6,7 +6,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from attentively_grader import notebooks
+from attentively_grader.course import notebooks
 
 ROOT = Path(__file__).resolve().parents[1]
 

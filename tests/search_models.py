@@ -4,12 +4,12 @@ import dataclasses
 
 import torch
 
+from attentively.attention.masks import padding_mask
 from attentively.data.batches import pad
-from attentively.masks import padding_mask
-from attentively.protocol import Autoregressive, DecoderOutput, EncoderDecoder, Memory
-from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
-from attentively.transformer import Transformer, TransformerConfig
-from attentively.vocabulary import END_ID, PAD_ID, START_ID
+from attentively.models.interface import Autoregressive, DecoderOutput, EncoderDecoder, Memory
+from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 
 def row_tensors(cls):

@@ -3,13 +3,13 @@
 import shutil
 
 import pytest
-from grader.stub_force import HAVE, REASON, needs_sandbox
+from grader.stub_pool import HAVE, REASON, needs_sandbox
 from notebook_tools import ROOT, small_notebook, with_source, write
 
-from attentively_grader import notebooks
 from attentively_grader.__main__ import main
-from attentively_grader.course import Course, CourseError
-from attentively_grader.release import release, secret_lines
+from attentively_grader.course import notebooks
+from attentively_grader.course.course import Course, CourseError
+from attentively_grader.course.release import release, secret_lines
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(600)]
 

@@ -11,10 +11,10 @@ from tiny_examples import checkpoint_of, examples_for, one_of_each
 from tiny_models import MODELS, sentences
 
 from attentively.data.batches import Batch
-from attentively.decoding import beam_search, greedy_search
 from attentively.device import best
-from attentively.tasks import teacher_forced_loss
-from attentively.training import Trainer, TrainingConfig
+from attentively.generation.search import beam_search, greedy_search
+from attentively.training.objectives import teacher_forced_loss
+from attentively.training.trainer import Trainer, TrainingConfig
 
 CONTROLS = ("seq2seq-additive", "transformer-rotary", "LanguageModel", "Captioner")
 

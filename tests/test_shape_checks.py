@@ -4,11 +4,11 @@ import jaxtyping
 import pytest
 import torch
 
-from attentively.additive import AdditiveAttention
+from attentively.attention.additive import AdditiveAttention
+from attentively.attention.masks import causal_mask, padding_mask
 from attentively.config import Config
 from attentively.data.batches import Batch
-from attentively.masks import causal_mask, padding_mask
-from attentively.recurrent import BidirectionalEncoder
+from attentively.layers.bidirectional import BidirectionalEncoder
 
 
 def test_too_few_axes():

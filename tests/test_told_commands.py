@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from attentively import checkpoints, cli
+from attentively import cli
+from attentively.models import checkpoints
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("book/*.md"), *ROOT.glob("docs/decisions/*.md")]

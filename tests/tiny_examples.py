@@ -3,17 +3,17 @@
 import tiny_models
 import torch
 
-from attentively.captioning import STRIDE, Captioner, CaptionerConfig
-from attentively.checkpoints import Checkpoint
 from attentively.data.batches import Example, ImageExample, LabelledExample
-from attentively.heads import (
+from attentively.models.captioning import STRIDE, Captioner, CaptionerConfig
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.encoder_heads import (
     Classifier,
     ClassifierConfig,
     MaskedLanguageModel,
     MaskedLanguageModelConfig,
 )
-from attentively.language_model import LanguageModel, LanguageModelConfig
-from attentively.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
+from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.tokens.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
 
 STACK = {"d_model": 8, "num_heads": 2, "d_ff": 11, "num_layers": 2, "dropout": 0.0}
 HEIGHT, WIDTH = 2 * STRIDE, 3 * STRIDE

@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attentively.captioning import STRIDE, Captioner, CaptionerConfig
+from attentively.attention.masks import padding_mask
 from attentively.data.batches import pad
-from attentively.masks import padding_mask
-from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
-from attentively.transformer import Transformer, TransformerConfig
-from attentively.vocabulary import END_ID, PAD_ID, START_ID
+from attentively.models.captioning import STRIDE, Captioner, CaptionerConfig
+from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 SRC_VOCAB, TGT_VOCAB = 23, 29
 # Distinct primes, so that no axis can be taken for another.

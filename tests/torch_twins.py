@@ -5,7 +5,7 @@ import re
 import torch
 from torch import Tensor, nn
 
-from attentively.transformer import StackConfig, TokenEncoder
+from attentively.models.transformer import StackConfig, TokenEncoder
 
 # Our names for the parts of a layer, and PyTorch's.
 NAMES = {

@@ -41,6 +41,8 @@ COMPUTED = re.compile(r"import_module|__import__|get_ipython")
 """Where this is used, what is needed cannot be read from the text."""
 PROGRAMS = re.compile(r"subprocess|os\.system")
 """Likewise, but in a page alone: a module that starts a program starts itself."""
+SHORT_NAMES = "SHORT_NAMES"
+"""The table by which the package imports modules by short names; this tool resolves them too."""
 LOOKED_AT = re.compile(r"raises-exception|\btraceback\b|\binspect\b|getsource|__doc__|\bhelp\(")
 """Where this is used, comments, docstrings and the numbers of lines can reach the outputs."""
 
@@ -88,6 +90,45 @@ def imported(code: str) -> list[str]:
     return found
 
 
+@functools.cache
+def short_names(src: Path) -> dict[str, str]:
+    """Return the modules for which the package's table of short names stands."""
+    file = src / "attentively" / "__init__.py"
+    return _table(file.read_text(encoding="utf-8"), SHORT_NAMES) if file.is_file() else {}
+
+
+@functools.cache
+def exported_names(file: Path) -> dict[str, str]:
+    """Return, by name, the module from which a folder's ``__init__`` exports it when asked."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "exporter":
+            table = ast.literal_eval(node.args[1])
+            return {name: module for module, names in table.items() for name in names}
+    return {}
+
+
+def _table(text: str, name: str) -> dict[str, str]:
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
+            found: dict[str, str] = ast.literal_eval(node.value)
+            return found
+    return {}
+
+
+def full_name(src: Path, name: str) -> str:
+    """Return what an import brings in, with the short names of modules and folders resolved."""
+    parts = name.split(".")
+    if parts[0] != "attentively" or len(parts) < 2:
+        return name
+    if parts[1] in short_names(src):
+        parts[1:2] = short_names(src)[parts[1]].split(".")
+    file = src.joinpath(*parts[:2], "__init__.py")
+    if len(parts) == 3 and file.is_file() and parts[2] in exported_names(file):
+        parts.insert(2, exported_names(file)[parts[2]])
+    return ".".join(parts)
+
+
 def modules(src: Path, code: str) -> dict[Path, str]:
     """Return the files in `src` that the code imports, and what these import, with their text.
 
@@ -99,12 +140,13 @@ def modules(src: Path, code: str) -> dict[Path, str]:
     waiting = [code]
     while waiting:
         text = waiting.pop()
-        if COMPUTED.search(text) or (text is code and PROGRAMS.search(text)):
+        computed = COMPUTED.search(text) and SHORT_NAMES not in text
+        if computed or (text is code and PROGRAMS.search(text)):
             raise LookupError("what is imported is known only when it runs")
         for name in imported(text):
             if name.startswith("."):
                 raise LookupError(f"{name} is a relative import")
-            parts = name.split(".")
+            parts = full_name(src, name).split(".")
             for length in range(1, len(parts) + 1):  # a package's __init__ runs too
                 place = src.joinpath(*parts[:length])
                 for file in (place / "__init__.py", place.with_suffix(".py")):

@@ -14,16 +14,16 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attentively_grader import course
-from attentively_grader.course import CourseError
-from attentively_grader.release import release
+from attentively_grader.course import course
+from attentively_grader.course.course import CourseError
+from attentively_grader.course.release import release
 
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "attentively-class"
 SAME_TIME = (1980, 1, 1, 0, 0, 0)
 """The time of every file, so that the same content is the same archive."""
 FILES = ("pyproject.toml", "constraints.txt", "LICENSE", "LICENSE-TEXT")
-GRADER = ("__init__.py", "notebooks.py")
+GRADER = ("__init__.py", "course/__init__.py", "course/notebooks.py")
 """Of the grader's package, what reads a student's own notebook."""
 
 

@@ -1,4 +1,4 @@
-"""Record the runs that assignment 19 compares: src/attentively/checks/recorded_comparison.json.
+"""Record the runs that assignment 19 compares: recorded_comparison.json beside its checks.
 
 A small encoder learns from 8,000 sentences of the toy language in which tokens are hidden. Then a
 classifier learns from few labels to tell whether the first verb of a sentence is in the past, its
@@ -15,20 +15,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attentively.attention.masks import padding_mask
 from attentively.data import toy
 from attentively.data.batches import pad
 from attentively.data.toy.lexicon import VERBS
-from attentively.heads import (
+from attentively.models.encoder_heads import (
     Classifier,
     ClassifierConfig,
     MaskedLanguageModel,
     MaskedLanguageModelConfig,
 )
-from attentively.masks import padding_mask
-from attentively.tasks import take_out
-from attentively.vocabulary import PAD_ID, Vocabulary, WordTokenizer
+from attentively.tokens.vocabulary import PAD_ID, Vocabulary, WordTokenizer
+from attentively.training.objectives import take_out
 
-FILE = Path(__file__).parents[1] / "src/attentively/checks/recorded_comparison.json"
+FILE = (
+    Path(__file__).parents[1]
+    / "src/attentively/checks/heads_for_other_tasks/recorded_comparison.json"
+)
 SIZES: dict[str, Any] = {
     "d_model": 64,
     "num_heads": 4,

@@ -3,7 +3,7 @@
 python tools/record_profiles.py                  every profile anew: a minute
 python tools/record_profiles.py --target FILE    likewise, into another file
 
-What is written is `src/attentively/checks/recorded_profiles.json`, unless another file is named.
+The default target is `src/attentively/checks/faster/recorded_profiles.json`.
 """
 
 import argparse
@@ -17,11 +17,13 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from attentively.losses import cross_entropy
-from attentively.transformer import Transformer, TransformerConfig
-from attentively.vocabulary import PAD_ID
+from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.tokens.vocabulary import PAD_ID
+from attentively.training.losses import cross_entropy
 
-TARGET = Path(__file__).resolve().parents[1] / "src/attentively/checks/recorded_profiles.json"
+TARGET = (
+    Path(__file__).resolve().parents[1] / "src/attentively/checks/faster/recorded_profiles.json"
+)
 SETTINGS: dict[str, dict[str, int]] = {
     "A": {"words": 512, "rows": 1, "vocab_size": 50, "d_model": 64, "num_layers": 1},
     "B": {"words": 12, "rows": 2, "vocab_size": 20_000, "d_model": 64, "num_layers": 1},

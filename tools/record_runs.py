@@ -3,7 +3,7 @@
 python tools/record_runs.py            every run anew: some minutes on one core
 python tools/record_runs.py --quick --target FILE    two updates, of the first setting alone
 
-What is written is `src/attentively/checks/recorded_runs.json`, unless another file is named.
+The default target is `src/attentively/checks/training_the_transformer/recorded_runs.json`.
 """
 
 import argparse
@@ -21,17 +21,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attentively import transformer
-from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.data.batches import Batch, Example, collate, encode_pairs
-from attentively.decoding import evaluating, greedy_search
 from attentively.experiments.toy_translation import as_text, new_transformer
-from attentively.losses import cross_entropy
-from attentively.training import validation_loss
-from attentively.vocabulary import END_ID, PAD_ID
+from attentively.generation.search import evaluating, greedy_search
+from attentively.models import transformer
+from attentively.models.checkpoints import Checkpoint
+from attentively.tokens.vocabulary import END_ID, PAD_ID
+from attentively.training.losses import cross_entropy
+from attentively.training.trainer import validation_loss
 
-TARGET = Path(__file__).resolve().parents[1] / "src/attentively/checks/recorded_runs.json"
+TARGET = (
+    Path(__file__).resolve().parents[1]
+    / "src/attentively/checks/training_the_transformer/recorded_runs.json"
+)
 FAULTS = ("none", "future seen", "answer read", "learned by heart", "rate too high",
           "gradients kept", "padding counted")  # fmt: skip
 ROWS = 10

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from attentively_grader import course, notebooks
-from attentively_grader.course import CourseError
-from attentively_grader.release import release
+from attentively_grader.course import course, notebooks
+from attentively_grader.course.course import CourseError
+from attentively_grader.course.release import release
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADING = re.compile(

@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from attentively import checkpoints
 from attentively.cli import families
 from attentively.cli.families import Content
 from attentively.data import corpora
+from attentively.models import checkpoints
 
-PRETRAINED = Path(checkpoints.__file__).parent / "pretrained"
+PRETRAINED = Path(checkpoints.__file__).parents[1] / "pretrained"
 
 
 def ship(

@@ -1,4 +1,4 @@
-"""The API pages: no word on Python's own machinery, and for each floor what its modules are."""
+"""The API pages: no word on Python's own machinery, and for each folder what its modules are."""
 
 import re
 from typing import Any
@@ -38,7 +38,7 @@ def leave_out_long_values(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def add_overviews(app: Sphinx, doctree: nodes.document) -> None:
-    """Put before the modules of a floor, and before the floors, a list of what each is for."""
+    """Put before the modules of a folder, and before the folders, a list of what each is for."""
     for section in list(doctree.findall(nodes.section)):
         modules = [
             part
@@ -52,7 +52,7 @@ def add_overviews(app: Sphinx, doctree: nodes.document) -> None:
             name, line = module.next_node(nodes.title).astext(), _first_line(module)
             label = (
                 nodes.Text(name) if " " in name else nodes.literal("", name)
-            )  # a floor's, or code
+            )  # a folder's, or code
             link = nodes.reference("", "", label, refid=module["ids"][0])
             entry = nodes.paragraph("", "", link, nodes.Text(f" · {line}"))
             overview += nodes.list_item("", entry)

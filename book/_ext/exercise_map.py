@@ -241,7 +241,8 @@ def checks_used(module: str, root: Path, owners: dict[str, str]) -> set[str]:
     """Return the assignments whose checks a module of checks imports, through helpers too."""
     found, seen, waiting = set(), set(), [module]
     while waiting:
-        path = root / "src" / Path(*waiting.pop().split(".")).with_suffix(".py")
+        place = root / "src" / Path(*waiting.pop().split("."))
+        path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
         if path in seen or not path.is_file():
             continue
         seen.add(path)
@@ -565,7 +566,7 @@ class FromNotebooks(SphinxDirective):
     def assignments(self) -> list[Assignment]:
         """Return all assignments; an error in a notebook is one of this page."""
         root = Path(self.env.srcdir)
-        for path in [*notebook_paths(root), *(root / "src/attentively/checks").glob("*.py")]:
+        for path in [*notebook_paths(root), *(root / "src/attentively/checks").rglob("*.py")]:
             self.env.note_dependency(str(path))
         self.env.note_reread()  # a notebook that is new was nobody's dependency
         try:

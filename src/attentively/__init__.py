@@ -1,6 +1,110 @@
 """Attentively: from word embeddings to the Transformer, built by hand.
 
-One idea per module, each named by its idea; the book reads them aloud.
+Modules are grouped in folders by kind: ``attentively.attention.additive``,
+``attentively.models.transformer``. The book and the exercises import them by the short names of
+`SHORT_NAMES`: ``attentively.additive`` is the same module. A folder that has the name of a module
+exports names itself (`exporter`): ``from attentively.training import Trainer``.
 """
 
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
+from typing import Any
+
 __version__ = "0.1.0"
+
+SHORT_NAMES = {
+    "files": "atomic_files",
+    "masks": "attention.masks",
+    "kernels": "attention.kernels",
+    "additive": "attention.additive",
+    "multiplicative": "attention.multiplicative",
+    "scaled_dot_product": "attention.scaled_dot_product",
+    "blockwise": "attention.blockwise",
+    "positional": "attention.positional",
+    "multi_head": "attention.multi_head",
+    "byte_pair": "tokens.byte_pair",
+    "vocabulary": "tokens.vocabulary",
+    "embedding": "layers.embedding",
+    "feed_forward": "layers.feed_forward",
+    "layer_norm": "layers.layer_norm",
+    "rms_norm": "layers.rms_norm",
+    "dropout": "layers.dropout",
+    "recurrent_cells": "layers.recurrent_cells",
+    "recurrent": "layers.bidirectional",
+    "protocol": "models.interface",
+    "seq2seq": "models.seq2seq",
+    "transformer": "models.transformer",
+    "language_model": "models.language_model",
+    "heads": "models.encoder_heads",
+    "captioning": "models.captioning",
+    "attentive_classifier": "models.attentive_classifier",
+    "checkpoints": "models.checkpoints",
+    "skip_gram": "word_vectors.skip_gram",
+    "vector_training": "word_vectors.training",
+    "losses": "training.losses",
+    "schedules": "training.schedules",
+    "tasks": "training.objectives",
+    "parallel": "training.data_parallel",
+    "memory_meter": "training.memory_meter",
+    "decoding": "generation.search",
+    "writing": "generation.generate",
+    "reading": "generation.predict",
+    "metrics": "scoring.metrics",
+    "bootstrap": "scoring.bootstrap",
+    "evaluation": "scoring.evaluation",
+    "explanations": "analysis.explanations",
+    "pruning": "analysis.pruning",
+    "interventions": "analysis.interventions",
+    "plots": "analysis.plots",
+    "attention_page": "analysis.attention_page",
+    "earlier_parts": "coursework.earlier_parts",
+}
+"""Short names of modules, and where in this package each module is."""
+
+
+class _ShortNames(MetaPathFinder, Loader):
+    """Imports a module by its short name; both names then give the same module object."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec for ``attentively.SHORT_NAME``, and None for every other name."""
+        package, _, name = fullname.rpartition(".")
+        known = package == __name__ and name in SHORT_NAMES
+        return spec_from_loader(fullname, self) if known else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Import the module that the short name stands for."""
+        module = import_module(f"{__name__}.{SHORT_NAMES[spec.name.rpartition('.')[2]]}")
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module back the spec of its own name, which the import system has replaced."""
+        spec = module.__spec__
+        assert spec is not None
+        module.__spec__, module.__loader__ = spec.loader_state, spec.loader_state.loader
+
+
+def exporter(folder: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return a folder's ``__getattr__``, which imports a module when one of its names is asked for.
+
+    `names` lists, for each module of the folder, the names that the folder exports.
+    """
+    module_of = {name: module for module, exported in names.items() for name in exported}
+
+    def __getattr__(name: str) -> Any:  # noqa: N807
+        if name not in module_of:
+            raise AttributeError(f"module {folder!r} has no attribute {name!r}")
+        return getattr(import_module(f"{folder}.{module_of[name]}"), name)
+
+    return __getattr__
+
+
+if not any(isinstance(finder, _ShortNames) for finder in sys.meta_path):
+    sys.meta_path.append(_ShortNames())

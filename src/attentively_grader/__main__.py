@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from attentively_grader.course import Course, CourseError
-from attentively_grader.hiring import Hire, hiring
-from attentively_grader.outcome import Limits
-from attentively_grader.tasks import Options
+from attentively_grader.course.course import Course, CourseError
+from attentively_grader.intake.tasks import Options, PoolFactory
+from attentively_grader.jobs import Limits
+from attentively_grader.workforce.local_pool import pool_factory
 
 NO_SANDBOX = """\
 !! --unsafe-no-sandbox: the students' code runs on this machine with YOUR rights.
@@ -126,7 +126,7 @@ def _run(options: argparse.Namespace) -> int:
         print(NO_SANDBOX, file=sys.stderr, flush=True)
     # Here, because other systems lack what it locks with.
     from attentively_grader.coordinator import grade
-    from attentively_grader.gradesheets import FORMATS, write
+    from attentively_grader.reports.gradesheets import FORMATS, write
 
     status = (
         _shard(options)
@@ -136,7 +136,7 @@ def _run(options: argparse.Namespace) -> int:
             options.assignment,
             options.student,
             options=_options(options),
-            hire=_hire(options),
+            pool_factory=_pool_factory(options),
         )
     )
     for kind in FORMATS:
@@ -169,12 +169,12 @@ def _options(given: argparse.Namespace) -> Options:
     )
 
 
-def _hire(given: argparse.Namespace) -> Hire:
+def _pool_factory(given: argparse.Namespace) -> PoolFactory:
     if given.scheduler is not None:
-        from attentively_grader import cluster
+        from attentively_grader.workforce import dask_cluster
 
-        return cluster.hiring(given.scheduler, not given.unsafe_no_sandbox)
-    return hiring(given.workers, not given.unsafe_no_sandbox)
+        return dask_cluster.cluster_factory(given.scheduler, not given.unsafe_no_sandbox)
+    return pool_factory(given.workers, not given.unsafe_no_sandbox)
 
 
 def _shard(given: argparse.Namespace) -> int:
@@ -183,7 +183,7 @@ def _shard(given: argparse.Namespace) -> int:
     course = Course(given.course)
     chosen = course.submissions(given.assignment, given.student)
     part = shard.Shard.parse(given.shard)
-    return shard.run(course, chosen, part, _options(given), _hire(given))
+    return shard.run(course, chosen, part, _options(given), _pool_factory(given))
 
 
 def _positive(text: str) -> int:

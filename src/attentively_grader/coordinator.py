@@ -1,6 +1,6 @@
 """Grade a class: find what is new, have it run, record what came of it.
 
-Running and recording are apart. A workforce runs notebooks, several at once, and each result is
+Running and recording are apart. A worker pool runs notebooks, several at once, and each result is
 kept in a file; this process alone writes to the gradebook. So a run that is killed goes on where
 it was, and a second run has nothing to do.
 """
@@ -17,15 +17,16 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 from tqdm import tqdm
 
-from attentively_grader import hiding, results, submissions
-from attentively_grader.course import Course, CourseError, LockedError, Scores, Submission
-from attentively_grader.hiring import Hire, hiring
-from attentively_grader.merging import OURS
-from attentively_grader.pages import Pages
-from attentively_grader.recording import Recorder
-from attentively_grader.reporting import write_reports
-from attentively_grader.summary import summary
-from attentively_grader.tasks import Agenda, Options, Task
+from attentively_grader.course.course import Course, CourseError, LockedError, Scores, Submission
+from attentively_grader.course.notebooks import METADATA_KEY
+from attentively_grader.gradebook.recording import Recorder
+from attentively_grader.intake import result_store, submissions
+from attentively_grader.intake.tasks import Options, PoolFactory, Task, TaskPlanner
+from attentively_grader.reports import hidden_tests
+from attentively_grader.reports.class_report import write_reports
+from attentively_grader.reports.feedback_process import Pages
+from attentively_grader.reports.summary import summary
+from attentively_grader.workforce import local_pool
 
 AT_ONCE = 1_000
 """Submissions that are held in memory together."""
@@ -38,10 +39,10 @@ class _Bar(tqdm):
 class Coordinator:
     """Grades submissions of one course; the only one to write to its gradebook."""
 
-    def __init__(self, course: Course, options: Options, hire: Hire) -> None:
+    def __init__(self, course: Course, options: Options, pool_factory: PoolFactory) -> None:
         self.course = course
-        self.hire = hire
-        self.agenda = Agenda(course, options, self._put_aside)
+        self.pool_factory = pool_factory
+        self.planner = TaskPlanner(course, options, self._put_aside)
         self.set_aside: dict[Submission, str] = {}
         self.remarks: dict[Submission, tuple[str, ...]] = {}
         self.unrecorded: dict[Submission, str] = {}
@@ -72,11 +73,11 @@ class Coordinator:
             for first in range(0, len(chosen), AT_ONCE):
                 self._grade(chosen[first : first + AT_ONCE], scratch)
         self.missed = self.pages.missed
-        for assignment, prepared in self.agenda.prepared.items():
+        for assignment, prepared in self.planner.prepared.items():
             self.given[assignment] = written(prepared.notebooks.values())
 
     def _grade(self, chosen: Sequence[Submission], scratch: Path) -> None:
-        tasks = [*self.agenda.tasks(chosen, scratch)]
+        tasks = [*self.planner.tasks(chosen, scratch)]
         for task in tasks:
             self.answers[task.submission] = written(task.merged.values(), "student")
             if task.handed_in.remarks:
@@ -87,7 +88,7 @@ class Coordinator:
             for task in waiting:
                 if not task.missing:
                     self._finish(task)
-            for task, why in self.agenda.run(waiting, self.hire, scratch):
+            for task, why in self.planner.run(waiting, self.pool_factory, scratch):
                 if why is not None:
                     self.unrecorded[task.submission] = why
                 if not task.missing:
@@ -101,7 +102,7 @@ class Coordinator:
     def _is_done(self, task: Task) -> bool:
         """Tell whether a submission is recorded as it is, and note it if so."""
         submission = task.submission
-        if self.agenda.options.force:
+        if self.planner.options.force:
             return False
         try:
             kept = self._mark(submission).read_text(encoding="utf-8")
@@ -140,13 +141,13 @@ class Coordinator:
         if mark == kept:
             return False
         self.recorder.take_off(submission, task.merged)
-        results.write_whole(self._mark(submission), mark)
+        result_store.write_whole(self._mark(submission), mark)
         self.pages.ask(submission)
         return True
 
     def _remembered(self, task: Task) -> str:
         """Return what is remembered of a submission that is recorded."""
-        hides = hiding.wanted(self.course.config)
+        hides = hidden_tests.wanted(self.course.config)
         return (
             task.mark
             + self.recorder.lateness(task.submission)
@@ -172,7 +173,7 @@ class Coordinator:
         submission = task.submission
         done = {name: (task.merged[name], task.outcomes[name]) for name in task.merged}
         self.recorder.record(submission, done)
-        results.write_whole(self._mark(submission), self._remembered(task))
+        result_store.write_whole(self._mark(submission), self._remembered(task))
         self.unrecorded.pop(submission, None)
         self.graded.append(submission)
         self.pages.ask(submission)
@@ -215,7 +216,7 @@ class Coordinator:
         if name not in self._before:
             self._before[name] = {}
             with contextlib.suppress(SQLAlchemyError):  # a locked gradebook stops nobody here
-                if name not in self.agenda.refused:  # of which the parts cannot be read
+                if name not in self.planner.refused:  # of which the parts cannot be read
                     self._before[name] = self.course.scores(name)
         known = self._before[name].get(submission.student)
         return f"; the earlier {known} stands" if known is not None and known.points else ""
@@ -236,7 +237,7 @@ def written(notebooks: Iterable[Mapping[str, Any]], author: str | None = None) -
         for notebook in notebooks
         for cell in notebook["cells"]
         if cell["cell_type"] == "code"
-        and author in (None, cell["metadata"].get(OURS, {}).get("author"))
+        and author in (None, cell["metadata"].get(METADATA_KEY, {}).get("author"))
     )
 
 
@@ -249,7 +250,7 @@ def _alone(course: Course) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise CourseError("another run is grading this course: wait until it ends") from None
-        results.remove_leftovers(course.kept)
+        result_store.remove_leftovers(course.kept)
         yield
 
 
@@ -259,7 +260,7 @@ def grade(
     students: Sequence[str] = (),
     *,
     options: Options | None = None,
-    hire: Hire | None = None,
+    pool_factory: PoolFactory | None = None,
 ) -> int:
     """Grade what is new, print a table of all; return the exit status.
 
@@ -268,7 +269,9 @@ def grade(
     options = options or Options()
     course = Course(root)
     chosen = course.submissions(assignment, students)
-    coordinator = Coordinator(course, options, hire or hiring(None, options.sandboxed))
+    coordinator = Coordinator(
+        course, options, pool_factory or local_pool.pool_factory(None, options.sandboxed)
+    )
     coordinator.grade(chosen)
     line = ""
     for line in summary(course, coordinator, whole_class=not students):

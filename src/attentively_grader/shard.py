@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from attentively_grader.course import Course, CourseError, Submission
-from attentively_grader.hiring import Hire
-from attentively_grader.submissions import printable
-from attentively_grader.tasks import Agenda, Options
+from attentively_grader.course.course import Course, CourseError, Submission
+from attentively_grader.intake.submissions import printable
+from attentively_grader.intake.tasks import Options, PoolFactory, TaskPlanner
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,11 @@ class Shard:
 
 
 def run(
-    course: Course, chosen: Sequence[Submission], shard: Shard, options: Options, hire: Hire
+    course: Course,
+    chosen: Sequence[Submission],
+    shard: Shard,
+    options: Options,
+    pool_factory: PoolFactory,
 ) -> int:
     """Run a share of the submissions; return the exit status.
 
@@ -58,13 +61,13 @@ def run(
         failed[submission] = why
         print(f"{printable(str(submission))}: SET ASIDE: {why}", flush=True)
 
-    agenda = Agenda(course, options, put_aside)
+    planner = TaskPlanner(course, options, put_aside)
     with tempfile.TemporaryDirectory(prefix="grading-") as folder:
         scratch = Path(folder)
-        tasks = [*agenda.tasks(own, scratch, gradebook=False)]
+        tasks = [*planner.tasks(own, scratch, gradebook=False)]
         missing = [task for task in tasks if task.missing]
         done = 0
-        for task, why in agenda.run(missing, hire, scratch):
+        for task, why in planner.run(missing, pool_factory, scratch):
             if why is not None:
                 failed[task.submission] = why
             if not task.missing:

@@ -1,4 +1,4 @@
-"""The API page names every module, floor by floor."""
+"""The API page names every module, folder by folder."""
 
 import importlib.util
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 from docutils import nodes
 from docutils.core import publish_doctree
-from test_floors import PLACE, SRC
+from test_floors import FLOORS, SRC
 
 from attentively.cli import app
 
@@ -31,23 +31,23 @@ def test_every_module_is_listed_once():
         path.relative_to(SRC / "attentively").with_suffix("").as_posix().replace("/", ".")
         for path in (SRC / "attentively").rglob("*.py")
     }
-    wanted = {
-        name.removesuffix(".__init__")
-        for name in modules
-        if name.split(".")[0] not in ELSEWHERE and name not in ("__init__", "data.__init__")
-    }
+    wanted = {name.removesuffix(".__init__") for name in modules if name != "__init__"}
+    folders = {name.removesuffix(".__init__") for name in modules if name.endswith(".__init__")}
     inside = {name for name in wanted if name.startswith("data.toy.")}
-    inside |= {name for name in wanted if name.split(".")[0] in SHARED and name not in SHARED}
-    assert sorted(listed()) == sorted(wanted - inside)
+    inside |= {name for name in wanted if name.split(".")[0] in {*SHARED, *ELSEWHERE}}
+    assert sorted(listed()) == sorted((wanted - inside - folders) | SHARED | {"data.toy"})
 
 
-def test_each_floor_says_what_it_is_for():
-    """Between a floor's heading and its first module stand words."""
-    floors = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]
-    assert len(floors) == 9
-    for floor in floors:
-        said = floor.partition("\n")[2].partition("\n###")[0]
-        assert len(said.split()) > 8, floor.partition("\n")[0]
+def test_each_folder_says_what_it_is_for():
+    """Words stand between a folder's heading and its first module."""
+    folders = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]
+    there = {
+        path.name for path in (SRC / "attentively").iterdir() if (path / "__init__.py").exists()
+    }
+    assert {folder.partition("\n")[0] for folder in folders} == {"The package itself", *there}
+    for folder in folders:
+        said = folder.partition("\n")[2].partition("\n###")[0]
+        assert len(said.split()) > 8, folder.partition("\n")[0]
 
 
 def test_every_command_is_named():
@@ -56,15 +56,15 @@ def test_every_command_is_named():
     assert named == {*typer.main.get_command(app).commands}
 
 
-def test_the_floors_come_from_the_bottom_up():
-    floors = [PLACE[name.split(".")[0]][0] for name in listed()]
+def test_the_folders_come_in_import_order():
+    floors = [FLOORS["attentively"].index(name.split(".")[0]) for name in listed()]
     assert floors == sorted(floors)
 
 
 TEXT = """
 Package
 =======
-Ground floor
+First folder
 ------------
 For both. Nothing else.
 
@@ -95,7 +95,7 @@ Nor here.
 """
 
 
-def test_each_floor_lists_its_modules_with_their_first_sentence():
+def test_each_folder_lists_its_modules_with_their_first_sentence():
     doctree = publish_doctree(TEXT, settings_overrides={"report_level": 5})
     api.add_overviews(None, doctree)
     [found] = doctree.findall(nodes.bullet_list)

@@ -36,7 +36,7 @@ def test_boxes_are_unfolded_whatever_their_fence(plain, colons):
 
 
 def test_code_inside_a_box_is_spelled_out(plain):
-    fence = "```{literalinclude} ../src/attentively/byte_pair.py\n:pyobject: to_bytes\n```"
+    fence = "```{literalinclude} ../src/attentively/tokens/byte_pair.py\n:pyobject: to_bytes\n```"
     said = plain(f"::::{{dropdown}} Code\n{fence}\n::::")
     assert "<summary>Code</summary>\n\n```python\ndef to_bytes(text: str)" in said
     assert said.endswith("```\n\n</details>")

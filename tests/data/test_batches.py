@@ -24,7 +24,7 @@ from attentively.data.batches import (
 )
 from attentively.data.pairs import Pair
 from attentively.data.sentiment import Labelled
-from attentively.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary, WordTokenizer
+from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary, WordTokenizer
 
 
 def examples(count=101):

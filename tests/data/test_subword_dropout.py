@@ -6,7 +6,7 @@ from attentively.data import toy
 from attentively.data.batches import Renewable, encode_pairs
 from attentively.data.pairs import Pair
 from attentively.data.subword_dropout import CutAnew
-from attentively.vocabulary import UNK_ID, BPETokenizer
+from attentively.tokens.vocabulary import UNK_ID, BPETokenizer
 
 PAIRS = [Pair(pair.src_text, pair.tgt_text) for pair in toy.load("train", 60, clauses=(1, 2))]
 

@@ -9,7 +9,7 @@ import torch
 import wrong_answers_08 as wrong
 from torch import nn
 
-from attentively import additive
+from attentively.attention import additive
 from attentively.checks import CheckFailed, NotImplementedYet, once_solved
 from attentively.checks import additive_attention as checks
 

@@ -8,26 +8,27 @@ import right_answers_15 as right
 import torch
 import wrong_answers_15 as wrong
 from assignments import ASSIGNMENTS, faults_of_scores
-from grader.stub_force import HAVE, REASON
+from grader.stub_pool import HAVE, REASON
 from notebook_tools import ROOT, with_source, write
 
-from attentively import coursework, earlier_parts
-from attentively.checkpoints import load_pretrained
+from attentively import coursework
+from attentively.coursework import earlier_parts
+from attentively.models.checkpoints import load_pretrained
 from attentively.checks import CheckFailed
 from attentively.checks import building_the_transformer as checks
-from attentively.checks.layer_functions import decoded, encoded
-from attentively.checks.pytorch_names import expected_weights, pytorch_transformer
+from attentively.checks.building_the_transformer.layer_functions import decoded, encoded
+from attentively.checks.building_the_transformer.pytorch_names import expected_weights, pytorch_transformer
 from attentively.checks.student_modules import shaken, state_of
-from attentively.checks.translator import TRANSFORMER
-from attentively.feed_forward import FeedForward
-from attentively.layers import DecoderLayer, EncoderLayer
-from attentively.masks import causal_mask, padding_mask
-from attentively.multi_head import MultiHeadAttention
-from attentively.transformer import Transformer, TransformerConfig
-from attentively.writing import translate
-from attentively_grader import notebooks
+from attentively.checks.trained_translator import TRANSFORMER
+from attentively.layers.feed_forward import FeedForward
+from attentively.layers.transformer_layers import DecoderLayer, EncoderLayer
+from attentively.attention.masks import causal_mask, padding_mask
+from attentively.attention.multi_head import MultiHeadAttention
+from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.generation.generate import translate
+from attentively_grader.course import notebooks
 from attentively_grader.coordinator import grade
-from attentively_grader.course import Course
+from attentively_grader.course.course import Course
 
 NAME = "15_building_the_transformer"
 EARLIER = ["12_self_attention", "13_positional_encoding", "14_multi_head_attention"]

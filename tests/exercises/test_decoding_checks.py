@@ -9,8 +9,8 @@ import wrong_answers_05 as wrong
 
 from attentively.checks import CheckFailed
 from attentively.checks import decoding as checks
-from attentively.decoding import beam_search, greedy_search
-from attentively.vocabulary import END_ID, START_ID
+from attentively.generation.search import beam_search, greedy_search
+from attentively.tokens.vocabulary import END_ID, START_ID
 
 FAULTS = [("states",), ("alike",), ("alike", "states")]
 

@@ -11,8 +11,8 @@ from torch import nn
 
 from attentively.checks import CheckFailed, NotImplementedYet
 from attentively.checks import embeddings as checks
-from attentively.embedding import TokenEmbedding
-from attentively_grader import notebooks
+from attentively.layers.embedding import TokenEmbedding
+from attentively_grader.course import notebooks
 
 ASSIGNMENT = Assignment("01_embeddings")
 

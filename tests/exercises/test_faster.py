@@ -6,8 +6,9 @@ from right_answers_20 import memory
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from attentively.checks import CheckFailed, faster, running_softmax
-from attentively.memory_meter import MemoryMeter
+from attentively.checks import CheckFailed, faster
+from attentively.checks.faster import running_softmax
+from attentively.training.memory_meter import MemoryMeter
 
 WIDTH, INNER, BATCH = 5, 11, 7
 

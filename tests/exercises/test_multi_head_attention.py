@@ -6,14 +6,14 @@ import torch
 import wrong_answers_14 as wrong
 from assignments import call
 
-from attentively.checkpoints import load_pretrained
-from attentively.checks import CheckFailed, seats, show
+from attentively.models.checkpoints import load_pretrained
+from attentively.checks import CheckFailed, replaceable_attention, show
 from attentively.checks import multi_head_attention as checks
-from attentively.checks.translator import TRANSFORMER
-from attentively.masks import causal_mask
-from attentively.multi_head import MultiHeadAttention
-from attentively.pruning import Head, silenced
-from attentively.writing import translate
+from attentively.checks.trained_translator import TRANSFORMER
+from attentively.attention.masks import causal_mask
+from attentively.attention.multi_head import MultiHeadAttention
+from attentively.analysis.pruning import Head, silenced
+from attentively.generation.generate import translate
 
 SENTENCES = ["the cat drank the milk because it was sweet", "the dogs eat the bread"]
 
@@ -100,7 +100,7 @@ def test_one_head_can_only_mix_the_two_words():
 
 def test_a_shut_gate_is_a_silenced_head(monkeypatch):
     checkpoint = load_pretrained(TRANSFORMER)
-    monkeypatch.setattr(seats, "_trained", lambda: checkpoint)
+    monkeypatch.setattr(replaceable_attention, "_trained", lambda: checkpoint)
     place, number = "decoder.layers.1.cross_attention", 2
     losses = checks.losses_of(place, 5)
     gates = torch.ones(4)
@@ -146,7 +146,7 @@ def test_weights_folded_in_another_way_pass():
 def test_the_trained_transformer_translates_as_before_when_it_is_folded():
     checkpoint = load_pretrained(TRANSFORMER)
     expected = [each.text for each in translate(checkpoint, SENTENCES)]
-    for attention in seats.seats(checkpoint.model).values():
+    for attention in replaceable_attention.seats(checkpoint.model).values():
         state = right.folded(right.reordered(checks.weights_of(attention), 4, [2, 0, 3, 1]))
         attention.load_state_dict(state)
     assert [each.text for each in translate(checkpoint, SENTENCES)] == expected

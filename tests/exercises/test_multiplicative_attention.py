@@ -7,7 +7,7 @@ import wrong_answers_09 as wrong
 
 from attentively.checks import CheckFailed
 from attentively.checks import multiplicative_attention as checks
-from attentively.multiplicative import LocalAttention
+from attentively.attention.multiplicative import LocalAttention
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

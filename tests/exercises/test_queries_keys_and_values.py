@@ -10,7 +10,7 @@ import wrong_answers_07 as wrong
 
 from attentively.checks import CheckFailed
 from attentively.checks import queries_keys_and_values as checks
-from attentively.kernels import KernelPooling
+from attentively.attention.kernels import KernelPooling
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

@@ -8,11 +8,11 @@ import torch
 import wrong_answers_03 as wrong
 from torch import nn
 
-from attentively.checkpoints import load_pretrained
+from attentively.models.checkpoints import load_pretrained
 from attentively.checks import CheckFailed
 from attentively.checks import recurrent_networks as checks
-from attentively.recurrent import BidirectionalEncoder
-from attentively.writing import translate
+from attentively.layers.bidirectional import BidirectionalEncoder
+from attentively.generation.generate import translate
 
 
 def test_each_part_has_fifteen_wrong_answers_or_more():
@@ -156,7 +156,7 @@ def test_the_hunted_encoder_reads_as_pytorchs_lstm(cell_states):
 def test_the_notebooks_faulty_encoder_is_that_of_the_bank():
     from assignments import ASSIGNMENTS
 
-    from attentively_grader import notebooks
+    from attentively_grader.course import notebooks
 
     (assignment,) = [each for each in ASSIGNMENTS if each.number == "03"]
     (cell,) = [c for c in notebooks.read(assignment.source).cells if c.id == "bug-hunt-faulty"]

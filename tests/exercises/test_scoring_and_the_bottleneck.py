@@ -8,9 +8,9 @@ import right_answers_06 as right
 import torch
 import wrong_answers_06 as wrong
 
-from attentively import bootstrap
+from attentively.scoring import bootstrap
 from attentively.checks import scoring_and_the_bottleneck as checks
-from attentively.metrics import bleu_from_counts
+from attentively.scoring.metrics import bleu_from_counts
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

@@ -8,12 +8,12 @@ import right_answers_02 as right
 import wrong_answers_02 as wrong
 from notebook_tools import ROOT
 
-from attentively import byte_pair
-from attentively.checkpoints import load_pretrained
+from attentively.tokens import byte_pair
+from attentively.models.checkpoints import load_pretrained
 from attentively.checks import CheckFailed, NotImplementedYet
 from attentively.checks import subwords as checks
-from attentively.vocabulary import BPETokenizer
-from attentively_grader import notebooks
+from attentively.tokens.vocabulary import BPETokenizer
+from attentively_grader.course import notebooks
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

@@ -7,7 +7,7 @@ import right_answers_11 as right
 import torch
 import wrong_answers_11 as wrong
 
-from attentively import explanations
+from attentively.analysis import explanations
 from attentively.checks import CheckFailed
 from attentively.checks import what_attention_explains as checks
 from attentively.data import digits

@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from attentively.attentive_classifier import Answer, AttentiveClassifier
 from attentively.data import backgrounds
 from attentively.experiments import background
+from attentively.models.attentive_classifier import Answer, AttentiveClassifier
 
 SCENES = backgrounds.load("test", 40, agreement=0.5)
 

@@ -17,9 +17,9 @@ from attentively.experiments.character_models import (
     vocab_size,
     windows,
 )
-from attentively.language_model import LanguageModel, LanguageModelConfig
-from attentively.protocol import DecoderOutput
-from attentively.vocabulary import SPECIAL_TOKENS
+from attentively.models.interface import DecoderOutput
+from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.tokens.vocabulary import SPECIAL_TOKENS
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import torch
 from search_models import VOCAB, A, B, C, Markov, markov
 
 from attentively.data.pairs import Pair
-from attentively.decoding import power
 from attentively.experiments import decoding
 from attentively.experiments.decoding import best_of_beam, target_log_probabilities
-from attentively.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
+from attentively.generation.search import power
+from attentively.tokens.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
 
 TOKENIZER = WordTokenizer(Vocabulary(["a", "b", "c"]))
 

@@ -7,7 +7,7 @@ import torch
 
 from attentively.experiments import encodings
 from attentively.experiments.encodings import DELAY, LETTERS, delayed, measure, new_model, strings
-from attentively.vocabulary import SPECIAL_TOKENS
+from attentively.tokens.vocabulary import SPECIAL_TOKENS
 
 
 def test_strings_have_every_letter_and_nothing_else():

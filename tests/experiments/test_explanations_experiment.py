@@ -4,12 +4,12 @@ import pytest
 import torch
 from scipy.stats import kendalltau
 
-from attentively.additive import AdditiveAttention
+from attentively.analysis.explanations import kullback_leibler, total_variation
+from attentively.attention.additive import AdditiveAttention
 from attentively.data.sentiment import Labelled
 from attentively.experiments import explanations
 from attentively.experiments.explanations import OtherWeights, Sentences
-from attentively.explanations import kullback_leibler, total_variation
-from attentively.vocabulary import WordTokenizer
+from attentively.tokens.vocabulary import WordTokenizer
 
 
 def test_texts_become_words_and_those_without_any_go():

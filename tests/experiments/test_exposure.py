@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from attentively.data.batches import Example, collate
 from attentively.experiments import exposure
 from attentively.experiments.exposure import compare, look, run_free
-from attentively.protocol import DecoderOutput, EncoderDecoder, Memory
-from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
-from attentively.vocabulary import END_ID, PAD_ID, START_ID
+from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
+from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 A, B, C = 4, 5, 6
 
@@ -144,8 +144,8 @@ def test_a_perfect_model_has_no_gap():
 
 def test_training_on_own_words_does_not_see_the_true_ones():
     """Targets that differ in a word that is only read by a teacher: nothing else changes."""
-    from attentively.checkpoints import Checkpoint
-    from attentively.training import TrainingConfig
+    from attentively.models.checkpoints import Checkpoint
+    from attentively.training.trainer import TrainingConfig
 
     config = TrainingConfig(steps=1)
     trainer = exposure.FreeRunningTrainer(

@@ -4,14 +4,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from attentively import checkpoints
 from attentively.data import toy
 from attentively.data.batches import Example, collate, encode_pairs
-from attentively.decoding import greedy_search
 from attentively.experiments import faults
 from attentively.experiments.toy_translation import as_text
-from attentively.training import validation_loss
-from attentively.vocabulary import PAD_ID, START_ID
+from attentively.generation.search import greedy_search
+from attentively.models import checkpoints
+from attentively.tokens.vocabulary import PAD_ID, START_ID
+from attentively.training.trainer import validation_loss
 
 PAIRS = toy.load("test", 5, clauses=(1,))
 

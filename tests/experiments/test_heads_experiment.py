@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from attentively.checkpoints import load_pretrained
+from attentively.analysis.pruning import Head, find_heads, silenced
 from attentively.data import toy
 from attentively.data.batches import collate, encode_pairs
 from attentively.experiments import heads, toy_translation
-from attentively.metrics import exact_match
-from attentively.pruning import Head, find_heads, silenced
-from attentively.training import validation_loss
-from attentively.writing import translate
+from attentively.generation.generate import translate
+from attentively.models.checkpoints import load_pretrained
+from attentively.scoring.metrics import exact_match
+from attentively.training.trainer import validation_loss
 
 
 @pytest.fixture(scope="module")

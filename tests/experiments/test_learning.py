@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from attentively import checkpoints
 from attentively.data import toy
 from attentively.experiments import toy_translation
-from attentively.training import TrainingConfig
+from attentively.models import checkpoints
+from attentively.training.trainer import TrainingConfig
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import torch
 
 from attentively.experiments import norms
 from attentively.experiments.toy_translation import new_transformer
-from attentively.schedules import one_cycle
+from attentively.training.schedules import one_cycle
 
 
 def first_weights(norm):

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from attentively.attention.positional import SinusoidalPositionalEncoding, sinusoids
 from attentively.data import toy
 from attentively.experiments import positions
 from attentively.experiments.toy_translation import new_transformer
-from attentively.positional import SinusoidalPositionalEncoding, sinusoids
 
 
 @pytest.fixture(scope="module")

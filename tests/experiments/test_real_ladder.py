@@ -11,13 +11,14 @@ import sacrebleu
 import torch
 
 import attentively
-from attentively import checkpoints, cli, device, experiments
+from attentively import cli, device, experiments
 from attentively.data import corpora, toy
-from attentively.evaluation import Evaluation
 from attentively.experiments import real_ladder
 from attentively.experiments.ladder import BEAM_SIZES, RUNGS
 from attentively.experiments.runner import run
-from attentively.transformer import Transformer
+from attentively.models import checkpoints
+from attentively.models.transformer import Transformer
+from attentively.scoring.evaluation import Evaluation
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "book" / "results" / f"ladder-{real_ladder.SHIPPED_DATA}.json"

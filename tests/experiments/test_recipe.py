@@ -5,8 +5,8 @@ import math
 import pytest
 
 from attentively.experiments import recipe
-from attentively.schedules import SCHEDULES
-from attentively.training import TrainingConfig
+from attentively.training.schedules import SCHEDULES
+from attentively.training.trainer import TrainingConfig
 
 
 @pytest.mark.parametrize("change", recipe.CHANGES)

@@ -7,8 +7,8 @@ import torch
 
 from attentively.experiments import savings
 from attentively.experiments.savings import Step, away, bytes_needed, new_model
-from attentively.memory_meter import MemoryMeter
-from attentively.parallel import Processes
+from attentively.training.data_parallel import Processes
+from attentively.training.memory_meter import MemoryMeter
 
 TEXT = savings.QUICK["long"]
 MIB = 2**20

@@ -5,7 +5,7 @@ from torch import nn
 
 from attentively.experiments import scaling
 from attentively.experiments.scaling import SIZES, in_a_row, new_model
-from attentively.protocol import DecoderOutput
+from attentively.models.interface import DecoderOutput
 
 
 def test_the_weights_of_the_layers_grow_with_the_square():

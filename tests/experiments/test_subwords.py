@@ -9,7 +9,7 @@ import pytest
 from attentively.experiments import subwords
 from attentively.experiments.subwords import SIDES, Vocabulary
 from attentively.experiments.toy_translation import as_text
-from attentively.vocabulary import SPECIAL_TOKENS, UNK
+from attentively.tokens.vocabulary import SPECIAL_TOKENS, UNK
 
 TRAIN = {
     "src": Counter({"▁Tom": 20, "▁sat": 9, ".": 25}),

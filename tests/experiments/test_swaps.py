@@ -7,9 +7,9 @@ import torch
 
 from attentively.experiments import swaps
 from attentively.experiments.swaps import SETTINGS, SHAPE, Experts, imbalance, new_model
-from attentively.feed_forward import FeedForward, GatedFeedForward
-from attentively.layer_norm import LayerNorm
-from attentively.rms_norm import RMSNorm
+from attentively.layers.feed_forward import FeedForward, GatedFeedForward
+from attentively.layers.layer_norm import LayerNorm
+from attentively.layers.rms_norm import RMSNorm
 
 
 def kinds(model, *wanted):

@@ -5,8 +5,8 @@ import torch
 
 from attentively.data import toy
 from attentively.experiments import toy_translation
-from attentively.training import TrainingConfig
-from attentively.transformer import AttentionMaps
+from attentively.models.transformer import AttentionMaps
+from attentively.training.trainer import TrainingConfig
 
 
 @pytest.fixture(scope="module")

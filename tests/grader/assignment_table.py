@@ -16,7 +16,7 @@ import torch  # noqa: E402
 from assignments import ASSIGNMENTS  # noqa: E402
 from grader.examining import examined, merged  # noqa: E402
 
-from attentively_grader import notebooks  # noqa: E402
+from attentively_grader.course import notebooks  # noqa: E402
 
 torch.set_num_threads(1)
 

@@ -1,4 +1,4 @@
-"""A small course, submissions of all kinds, and a workforce that only executes them."""
+"""A small course, submissions of all kinds, and a worker pool that only executes them."""
 
 import contextlib
 import io
@@ -8,12 +8,12 @@ import shutil
 import nbformat
 from notebook_tools import ROOT, small_notebook, write
 
-from attentively_grader import notebooks
 from attentively_grader.coordinator import grade
-from attentively_grader.course import Course
-from attentively_grader.outcome import CellOutcome, Outcome
-from attentively_grader.release import release
-from attentively_grader.tasks import Options
+from attentively_grader.course import notebooks
+from attentively_grader.course.course import Course
+from attentively_grader.course.release import release
+from attentively_grader.intake.tasks import Options
+from attentively_grader.jobs import CellOutcome, Outcome
 
 RIGHT_1 = "def part_1():\n    return 41"
 RIGHT_2 = "def part_2():\n    return 'another secret'"
@@ -97,7 +97,7 @@ class Classroom:
     def grade(self, *students, stub=None, **options):
         """Grade with a stub; return the exit status."""
         options = Options(**options)
-        return grade(self.root, None, students, options=options, hire=stub or Stub())
+        return grade(self.root, None, students, options=options, pool_factory=stub or Stub())
 
     def points(self, student):
         """Return the points by part; None for one who is not in the gradebook."""

@@ -6,10 +6,10 @@ import pickle
 import socket
 import traceback
 
-from attentively_grader.examiner import examine
-from attentively_grader.names import answered
-from attentively_grader.outcome import Job, Limits
-from attentively_grader.student import serve
+from attentively_grader.course.cell_names import answered
+from attentively_grader.examination.examiner import examine
+from attentively_grader.examination.student import serve
+from attentively_grader.jobs import Job, Limits
 
 
 def student_process(others=()):

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from attentively_grader.outcome import CellOutcome, Outcome
+from attentively_grader.jobs import CellOutcome, Outcome
 
 
 def serve(connection):

@@ -20,13 +20,17 @@ from nbformat.v4 import new_notebook
 from notebook_tools import ROOT, small_notebook, small_part, write
 
 from attentively_grader import __main__ as command
-from attentively_grader import coordinator, gradesheets, notebooks, recording, results, tasks
+from attentively_grader import coordinator
 from attentively_grader.__main__ import main
 from attentively_grader.coordinator import grade
-from attentively_grader.course import Course, CourseError
-from attentively_grader.outcome import CellOutcome, Outcome
-from attentively_grader.release import release
-from attentively_grader.tasks import Agenda, Options
+from attentively_grader.course import notebooks
+from attentively_grader.course.course import Course, CourseError
+from attentively_grader.course.release import release
+from attentively_grader.gradebook import recording
+from attentively_grader.intake import result_store, tasks
+from attentively_grader.intake.tasks import Options, TaskPlanner
+from attentively_grader.jobs import CellOutcome, Outcome
+from attentively_grader.reports import gradesheets
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(300)]
 
@@ -321,7 +325,7 @@ def test_a_run_that_is_stopped_goes_on(tmp_path, capsys, monkeypatch):
     room = Classroom(tmp_path)
     for student in "abcd":
         room.hand_in(student)
-    monkeypatch.setattr(command, "hiring", lambda *_: Ended(2, KeyboardInterrupt()))
+    monkeypatch.setattr(command, "pool_factory", lambda *_: Ended(2, KeyboardInterrupt()))
     assert main(["--course", str(tmp_path), "--canvas", str(tmp_path / "sheet.csv")]) == 130
     assert not (tmp_path / "sheet.csv").exists()  # of half a class
     assert "what was run is kept" in capsys.readouterr().err
@@ -343,7 +347,7 @@ class Waiting:
         print("running", next(iter(jobs)).files.is_dir(), flush=True)
         time.sleep(60)
 
-command.hiring = lambda *_: lambda *_: contextlib.nullcontext(Waiting())
+command.pool_factory = lambda *_: lambda *_: contextlib.nullcontext(Waiting())
 sys.exit(command.main(["--course", sys.argv[1], *sys.argv[2:]]))
 """
 
@@ -403,7 +407,7 @@ def test_two_runs_do_not_record_at_once(tmp_path):
     class Second(Stub):
         def run(self, jobs):
             with pytest.raises(CourseError, match="another run is grading this course"):
-                grade(room.root, options=Options(), hire=Stub())
+                grade(room.root, options=Options(), pool_factory=Stub())
             yield from super().run(jobs)
 
     assert room.grade(stub=Second()) == 0
@@ -444,19 +448,21 @@ def test_a_full_disk_is_said_and_nothing_is_lost(tmp_path, capsys, monkeypatch):
     room = Classroom(tmp_path)
     room.hand_in("anna")
     room.hand_in("bert")
-    keep = results.Results.keep
+    keep = result_store.Results.keep
 
     def full(self, name, outcome):
         if outcome.cells:
             raise CourseError("result.json cannot be written: No space left on device")
         keep(self, name, outcome)
 
-    monkeypatch.setattr(results.Results, "keep", full)
+    monkeypatch.setattr(result_store.Results, "keep", full)
 
     def refuse(*_):
         raise OSError(28, "No space left on device", "autograded/bert")
 
-    monkeypatch.setattr("attentively_grader.recording._Recording.write_single_notebook", refuse)
+    monkeypatch.setattr(
+        "attentively_grader.gradebook.recording._Recording.write_single_notebook", refuse
+    )
     assert room.grade() == 1
     assert "No space left on device" in capsys.readouterr().out
     assert room.points("anna") in (None, [0, 0])
@@ -597,8 +603,8 @@ def test_a_cell_that_never_ends_leaves_time_for_the_others(tmp_path, asked, conf
     if configured:
         with open(tmp_path / "nbgrader_config.py", "a") as file:
             file.write(f"\nc.Execute.timeout = {configured}\n")
-    agenda = Agenda(Course(room.root), Options(seconds=asked), lambda *_: None)
-    assert (agenda.limits.seconds, agenda.limits.cell_seconds) == (asked, expected)
+    planner = TaskPlanner(Course(room.root), Options(seconds=asked), lambda *_: None)
+    assert (planner.limits.seconds, planner.limits.cell_seconds) == (asked, expected)
 
 
 def test_nothing_submitted_says_where_it_is_expected(tmp_path, capsys):
@@ -626,11 +632,11 @@ def test_without_a_sandbox_by_choice_is_loud_and_recorded(tmp_path, capsys, monk
     def unsafe(outcome):
         return replace(outcome, sandboxed=False)
 
-    hired = []
+    pools = []
     stub = Stub({"anna": unsafe})
-    monkeypatch.setattr(command, "hiring", lambda *given: hired.append(given) or stub)
+    monkeypatch.setattr(command, "pool_factory", lambda *given: pools.append(given) or stub)
     assert main(["--course", str(tmp_path), "--unsafe-no-sandbox"]) == 0
-    assert hired == [(None, False)]
+    assert pools == [(None, False)]
     assert "with YOUR rights" in capsys.readouterr().err
     assert room.autograded("anna").metadata.attentively.sandboxed is False
     assert "without a sandbox" in room.page("anna")
@@ -669,21 +675,21 @@ def test_a_class_is_held_in_memory_by_portions(tmp_path, capsys, monkeypatch):
         first.hand_in(name)
         second.hand_in(name)
     prepared, held = [], []
-    prepare, work = tasks.prepare, tasks.Agenda._task
+    prepare, work = tasks.prepare, tasks.TaskPlanner._task
 
     def counted(course, name, *given, **named):
         prepared.append(name)
         return prepare(course, name, *given, **named)
 
-    def watched(agenda, *given):
-        task = work(agenda, *given)
+    def watched(planner, *given):
+        task = work(planner, *given)
         held.append(weakref.ref(task))
         alive.append(sum(each() is not None for each in held))
         return task
 
     alive = []
     monkeypatch.setattr(tasks, "prepare", counted)
-    monkeypatch.setattr(tasks.Agenda, "_task", watched)
+    monkeypatch.setattr(tasks.TaskPlanner, "_task", watched)
     stub = Stub()
     assert first.grade(stub=stub) == 0
     assert sorted(prepared) == ["later", "small"]

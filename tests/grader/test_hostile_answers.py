@@ -6,9 +6,9 @@ from grader.examining import examined, merged
 from nbformat.v4 import new_code_cell, new_notebook
 from notebook_tools import flags
 
-from attentively.word_vectors import Neighbour
-from attentively_grader import remote
-from attentively_grader.outcome import Limits
+from attentively.word_vectors.vectors import Neighbour
+from attentively_grader.jobs import Limits
+from attentively_grader.wire import proxies
 
 TEST = """
 import torch
@@ -94,7 +94,8 @@ def double(x):
     "raises a test's end": "def double(x):\n    raise GeneratorExit",
     "closes every file": "def double(x):\n    import os\n    os.closerange(3, 256)\n    return x",
     "patches the wire": """
-import attentively_grader.plain as plain, attentively_grader.outgoing as outgoing
+import attentively_grader.wire.plain_data as plain
+import attentively_grader.wire.outgoing_objects as outgoing
 outgoing.Outgoing.encode = lambda self, encoder, value, depth=0: ["p", 0]
 def double(x):
     return object()
@@ -110,7 +111,7 @@ def double(x):
 """,
     "an answer of another shape": """
 import gc, json, struct
-from attentively_grader.wire import Wire
+from attentively_grader.wire.messages import Wire
 def double(x):
     for each in gc.get_objects():
         if isinstance(each, Wire):
@@ -341,14 +342,14 @@ def double(x):
 
 
 def test_records_come_as_they_are_and_those_that_answer_for_themselves_do_not():
-    given = "from attentively.word_vectors import Neighbour"
+    given = "from attentively.word_vectors.vectors import Neighbour"
     right = "def near():\n    return Neighbour('cat', 0.5)"
     test = "found = near()\nassert type(found) is Neighbour and found.word == 'cat'"
     assert failed(examined(asked(given, right, test, right))) == []
-    assert remote.is_safe(Neighbour)
-    assert not remote.is_safe(torch.fx.Proxy)
-    assert not remote.is_safe(type("Own", (), {"__float__": lambda self: 1.0}))
-    assert not remote.is_safe(type("Child", (torch.fx.Proxy,), {}))
+    assert proxies.is_safe(Neighbour)
+    assert not proxies.is_safe(torch.fx.Proxy)
+    assert not proxies.is_safe(type("Own", (), {"__float__": lambda self: 1.0}))
+    assert not proxies.is_safe(type("Child", (torch.fx.Proxy,), {}))
 
 
 VECTOR = """
@@ -439,8 +440,8 @@ def test_a_cell_that_does_not_end_is_ended():
 
 PEER = """
 import gc, torch
-from attentively_grader.peer import Peer
-peer = next(each for each in gc.get_objects() if type(each) is Peer)
+from attentively_grader.wire.endpoint import Endpoint
+endpoint = next(each for each in gc.get_objects() if type(each) is Endpoint)
 """
 GIVEN_TOOLS = "import functools\nimport torch\nfrom torch import nn"
 CLOSED = {
@@ -462,7 +463,7 @@ assert torch.allclose(twice(score, x), 2 * score(x))
         + """
 def twice(score, x):
     with torch.no_grad():
-        for leaf in peer.ask("get", score(x).grad_fn.link, "leaves"):
+        for leaf in endpoint.ask("get", score(x).grad_fn.link, "leaves"):
             leaf.zero_()
     return torch.zeros(4, 1)
 """,

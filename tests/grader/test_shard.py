@@ -2,13 +2,13 @@
 
 import pytest
 from grader.classroom import Classroom, Stub
-from grader.stub_force import needs_sandbox
+from grader.stub_pool import needs_sandbox
 
 from attentively_grader import shard
 from attentively_grader.__main__ import main
-from attentively_grader.course import Course, CourseError
+from attentively_grader.course.course import Course, CourseError
+from attentively_grader.intake.tasks import Options
 from attentively_grader.shard import Shard
-from attentively_grader.tasks import Options
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(300)]
 

@@ -15,11 +15,11 @@ import time
 
 import pytest
 from assignments import ASSIGNMENTS
-from grader.stub_force import needs_sandbox
+from grader.stub_pool import needs_sandbox
 from notebook_tools import ROOT
 
-from attentively_grader import notebooks
-from attentively_grader.course import Course
+from attentively_grader.course import notebooks
+from attentively_grader.course.course import Course
 
 pytestmark = [
     pytest.mark.slow,

@@ -4,8 +4,8 @@ import pytest
 from assignments import Assignment
 from notebook_tools import execute, outputs, with_source, write
 
-from attentively_grader import notebooks
-from attentively_grader.release import secret_lines
+from attentively_grader.course import notebooks
+from attentively_grader.course.release import secret_lines
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(900)]
 

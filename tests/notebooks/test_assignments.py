@@ -15,14 +15,14 @@ import sys
 import nbformat
 import pytest
 from assignments import ASSIGNMENTS, faults_of_scores
-from grader.stub_force import HAVE, REASON
+from grader.stub_pool import HAVE, REASON
 from notebook_tools import ROOT, execute, outputs, small_notebook, with_source, write
 
-from attentively import coursework
-from attentively_grader import notebooks
+from attentively.coursework import progress
 from attentively_grader.coordinator import grade
-from attentively_grader.course import Course, Scores
-from attentively_grader.release import generate, release, secret_lines
+from attentively_grader.course import notebooks
+from attentively_grader.course.course import Course, Scores
+from attentively_grader.course.release import generate, release, secret_lines
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(900)]
 
@@ -197,7 +197,7 @@ def test_the_release_runs_to_its_end_and_each_part_says_one_line(unsolved, assig
 
 @every_assignment
 def test_progress_reads_the_same_from_its_outputs(unsolved, assignment):
-    results = list(coursework._results(unsolved(assignment), ""))
+    results = list(progress._results(unsolved(assignment), ""))
     assert [result.state for result in results] == ["not yet"] * len(assignment.parts)
     assert sum(result.points for result in results) == 100
     for number, result in enumerate(results, start=1):

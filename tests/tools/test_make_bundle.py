@@ -10,9 +10,9 @@ import zipfile
 import pytest
 from notebook_tools import ROOT, small_notebook, with_source, write
 
-from attentively_grader import notebooks
-from attentively_grader.course import CourseError
-from attentively_grader.release import release, secret_lines
+from attentively_grader.course import notebooks
+from attentively_grader.course.course import CourseError
+from attentively_grader.course.release import release, secret_lines
 
 spec = importlib.util.spec_from_file_location("make_bundle", ROOT / "tools" / "make_bundle.py")
 tool = importlib.util.module_from_spec(spec)
@@ -50,10 +50,15 @@ def test_the_exercise_is_the_release_and_holds_no_solution(unpacked):
 
 
 def test_nothing_that_grades_and_nothing_of_the_instructors(unpacked):
-    names = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*")}
+    files = [path for path in unpacked.rglob("*") if path.is_file()]
+    names = {path.relative_to(unpacked).as_posix() for path in files}
     assert not {name for name in names if name.startswith(("solutions", "tests", "gradebook"))}
     grader = {name for name in names if name.startswith("src/attentively_grader/")}
-    assert grader == {"src/attentively_grader/__init__.py", "src/attentively_grader/notebooks.py"}
+    assert {name.removeprefix("src/attentively_grader/") for name in grader} == {
+        "__init__.py",
+        "course/__init__.py",
+        "course/notebooks.py",
+    }
     assert {"start.py", "README.md", "LICENSE-TEXT", "tools/lab.py"} <= names
     assert not {name for name in names if "__pycache__" in name or name.endswith(".pyc")}
 

@@ -7,7 +7,7 @@ from notebook_tools import ROOT
 
 from attentively.data import toy
 from attentively.data.toy.lexicon import VERBS
-from attentively.vocabulary import Vocabulary, WordTokenizer
+from attentively.tokens.vocabulary import Vocabulary, WordTokenizer
 
 PATH = ROOT / "tools" / "record_comparison.py"
 spec = importlib.util.spec_from_file_location("record_comparison", PATH)

@@ -6,7 +6,7 @@ import time
 import torch
 from notebook_tools import ROOT
 
-from attentively.checks import nested_events, recorded_profiles
+from attentively.checks.faster import nested_events, recorded_profiles
 
 spec = importlib.util.spec_from_file_location("record_profiles", ROOT / "tools/record_profiles.py")
 tool = importlib.util.module_from_spec(spec)

@@ -5,7 +5,7 @@ import json
 
 from notebook_tools import ROOT
 
-from attentively.checks import recorded_runs
+from attentively.checks.training_the_transformer import recorded_runs
 
 spec = importlib.util.spec_from_file_location("record_runs", ROOT / "tools" / "record_runs.py")
 tool = importlib.util.module_from_spec(spec)

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from notebook_tools import ROOT, small_notebook, with_source, write
 
-from attentively_grader import notebooks
+from attentively_grader.course import notebooks
 
 spec = importlib.util.spec_from_file_location("release_tool", ROOT / "tools" / "release.py")
 tool = importlib.util.module_from_spec(spec)

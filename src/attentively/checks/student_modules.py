@@ -11,7 +11,6 @@ from typing import Any, Self, cast
 import torch
 from torch import Tensor, nn
 
-from attentively.checkpoints import Checkpoint, load_pretrained
 from attentively.checks import (
     CheckFailed,
     call,
@@ -22,9 +21,10 @@ from attentively.checks import (
     in_32_bits,
     known,
 )
-from attentively.checks.translator import TRANSFORMER
-from attentively.protocol import DecoderOutput, EncoderDecoder, Memory
-from attentively.transformer import TransformerConfig
+from attentively.checks.trained_translator import TRANSFORMER
+from attentively.models.checkpoints import Checkpoint, load_pretrained
+from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
+from attentively.models.transformer import TransformerConfig
 
 Inputs = Mapping[str, Any]
 State = dict[str, Tensor]

@@ -7,14 +7,14 @@ from typing import Annotated
 import torch
 import typer
 
-from attentively import writing
-from attentively.captioning import Captioner
+from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import models
 from attentively.config import check_at_least_one
 from attentively.data import digits
 from attentively.data.digits import DigitScene
-from attentively.files import check_replaceable, replacing
-from attentively.writing import Translation
+from attentively.generation import generate
+from attentively.generation.generate import Translation
+from attentively.models.captioning import Captioner
 
 EPILOG = """Examples:
 
@@ -45,7 +45,7 @@ def caption(
     checkpoint = models.load(model)
     given = digits.load("test", scenes, seed=seed)
     images = torch.stack([scene.image for scene in given])
-    found = writing.caption(checkpoint, images, beam_size, need_weights=plot is not None)
+    found = generate.caption(checkpoint, images, beam_size, need_weights=plot is not None)
     for scene, said in zip(given, found, strict=True):
         true = "true" if digits.is_faithful(scene, said.text.split()) else "not true"
         print(f"{_rows(scene)}\n{said.text} ({true})\n")

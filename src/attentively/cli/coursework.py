@@ -129,10 +129,10 @@ def grade(
 def _coursework() -> ModuleType:
     # Notebooks need packages that the library alone does without.
     try:
-        from attentively import coursework
+        import attentively.coursework.submission
     except ModuleNotFoundError as error:
         raise ValueError(_missing(error)) from None
-    return coursework
+    return attentively.coursework
 
 
 def _located() -> Path:

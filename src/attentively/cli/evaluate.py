@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import families, models
 from attentively.cli.families import Content
 from attentively.data import corpora
-from attentively.files import check_replaceable, replacing
 
 EPILOG = """Examples:
 

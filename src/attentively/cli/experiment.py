@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from attentively import experiments
+from attentively.atomic_files import check_replaceable
 from attentively.experiments.ladder import RUNGS
 from attentively.experiments.real_ladder import table
-from attentively.files import check_replaceable
 
 app = typer.Typer(add_completion=False)
 NAMES = ", ".join(sorted(experiments.EXPERIMENTS))

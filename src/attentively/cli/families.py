@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from typing import Any, Literal, NamedTuple
 
-from attentively import checkpoints, evaluation
-from attentively.checkpoints import Checkpoint
 from attentively.config import ModelConfig
 from attentively.data.batches import (
     encode_labelled,
@@ -16,9 +14,12 @@ from attentively.data.batches import (
     encode_scenes,
 )
 from attentively.data.corpora import KINDS, Corpus, Kind
-from attentively.evaluation import Report
-from attentively.protocol import Model
-from attentively.vocabulary import (
+from attentively.models import checkpoints
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.interface import Model
+from attentively.scoring import evaluation
+from attentively.scoring.evaluation import Report
+from attentively.tokens.vocabulary import (
     END_ID,
     SPECIAL_TOKENS,
     BPETokenizer,

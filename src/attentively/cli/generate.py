@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from attentively import writing
 from attentively.cli import models, sampling
-from attentively.decoding import Beam, Sampling
+from attentively.generation import generate as writing
+from attentively.generation.search import Beam, Sampling
 
 EPILOG = """Examples:
 

@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from attentively import checkpoints, device, word_vectors
-from attentively.checkpoints import Checkpoint
+from attentively import device
+from attentively.models import checkpoints
+from attentively.models.checkpoints import Checkpoint
+from attentively.word_vectors import vectors
 
 Model = Annotated[
     str,
@@ -28,8 +30,8 @@ def models() -> None:
     said = ("command", "data", "attribution", "data_licence", "device")
     for name in checkpoints.pretrained_names():
         _print(name, checkpoints.load_pretrained(name).provenance, (*said, "evaluation"))
-    for name in word_vectors.pretrained_vector_names():
-        provenance = word_vectors.load_pretrained_vectors(name).provenance
+    for name in vectors.pretrained_vector_names():
+        provenance = vectors.load_pretrained_vectors(name).provenance
         _print(f"{name} (word vectors)", provenance, said)
 
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from attentively import reading
 from attentively.cli import models
 from attentively.data.pairs import tidy
 from attentively.data.text import lines_of
+from attentively.generation import predict
 
 CLASSIFY_EPILOG = """Examples:
 
@@ -35,7 +35,7 @@ def classify(
 ) -> None:
     """Say which label each text has: label, probability and text, with tabs between."""
     given = [tidy(text) for text in texts or _stdin()]
-    for text, judgement in zip(given, reading.classify(models.load(model), given), strict=True):
+    for text, judgement in zip(given, predict.classify(models.load(model), given), strict=True):
         print(f"{judgement.label}\t{judgement.probabilities[judgement.label]:.3f}\t{text}")
         if judgement.note:
             print(f"note: {judgement.note}", file=sys.stderr)
@@ -47,7 +47,7 @@ def fill(
     texts: Annotated[
         list[str] | None,
         typer.Argument(
-            help=f"Texts with {reading.GAP} for a word; without any, one a line from stdin, "
+            help=f"Texts with {predict.GAP} for a word; without any, one a line from stdin, "
             "in UTF-8."
         ),
     ] = None,
@@ -60,7 +60,7 @@ def fill(
             print()
             print("note: empty sentence", file=sys.stderr)
             continue
-        filled = reading.fill(checkpoint, text, guesses)
+        filled = predict.fill(checkpoint, text, guesses)
         print(filled.text)
         for gap in filled.guesses:
             print("  " + ", ".join(f"{token} {100 * value:.1f} %" for token, value in gap.items()))

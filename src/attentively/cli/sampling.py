@@ -5,9 +5,9 @@ from typing import Annotated
 import torch
 import typer
 
-from attentively.checkpoints import Checkpoint
 from attentively.config import check_seed
-from attentively.decoding import Sampling
+from attentively.generation.search import Sampling
+from attentively.models.checkpoints import Checkpoint
 
 Temperature = Annotated[
     float, typer.Option(help="Below 1 the likely tokens get likelier; above 1, rarer.")

@@ -12,16 +12,18 @@ import torch
 import typer
 
 import attentively
-from attentively import checkpoints, device, parallel
-from attentively.checkpoints import Checkpoint
+from attentively import device
 from attentively.cli import families, models, settings
 from attentively.cli.families import FAMILIES, FROM_DATA, Content, Family, TokenizerKind, Tokenizers
 from attentively.cli.settings import Choice, Given
 from attentively.data import corpora
 from attentively.data.corpora import KINDS, Corpus
-from attentively.parallel import Processes
-from attentively.training import Trainer, TrainingConfig, best_record, refuse_earlier_run
-from attentively.vocabulary import load_tokenizer
+from attentively.models import checkpoints
+from attentively.models.checkpoints import Checkpoint
+from attentively.tokens.vocabulary import load_tokenizer
+from attentively.training import data_parallel
+from attentively.training.data_parallel import Processes
+from attentively.training.trainer import Trainer, TrainingConfig, best_record, refuse_earlier_run
 
 MODEL_CHOICES = {
     choice.name: choice
@@ -126,7 +128,7 @@ def train(
         "piece_length": piece_length,
     }
     given = _given(config, options)
-    with parallel.processes() as processes:
+    with data_parallel.processes() as processes:
         if resume:
             if start_from is not None:
                 raise ValueError("--resume and --start-from exclude each other")

@@ -10,16 +10,16 @@ import torch
 import typer
 from tqdm import tqdm
 
-from attentively import decoding, writing
-from attentively.attention_page import Map, Text, page
-from attentively.checkpoints import Checkpoint
+from attentively.analysis.attention_page import Map, Text, page
+from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import models, sampling
 from attentively.data.pairs import tidy
 from attentively.data.text import lines_of
-from attentively.files import check_replaceable, replacing
-from attentively.transformer import Transformer
-from attentively.vocabulary import START_ID
-from attentively.writing import Translation
+from attentively.generation import generate, search
+from attentively.generation.generate import Translation
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.transformer import Transformer
+from attentively.tokens.vocabulary import START_ID
 
 AT_ONCE = 64
 """Sentences that are translated together."""
@@ -80,7 +80,7 @@ def translate(
     how = sampling.sampling(checkpoint, temperature, top_k, top_p, seed) if sample else None
 
     def translated(texts: Sequence[str]) -> list[Translation]:
-        return writing.translate(
+        return generate.translate(
             checkpoint, texts, beam_size, length_penalty, how, need_weights=bool(pictures)
         )
 
@@ -152,7 +152,7 @@ def _show(checkpoint: Checkpoint, kept: Sequence[tuple[str, Translation]], path:
     weights, first = next((each.weights, each) for _, each in kept if each.weights is not None)
     import matplotlib.pyplot as plt  # takes a second, so only where a picture is wanted
 
-    from attentively import plots
+    from attentively.analysis import plots
 
     figure, axes = plt.subplots()
     plots.alignment_heat_map(weights, first.src_tokens, first.tgt_tokens, ax=axes)
@@ -174,7 +174,7 @@ def _maps(checkpoint: Checkpoint, source: str, translation: Translation) -> list
     before = [START_ID, *(number[token] for token in written[:-1])]
     where = next(model.parameters()).device
     src, tgt = (torch.tensor([ids], device=where) for ids in (src_tokenizer.encode(source), before))
-    with decoding.evaluating(model):
+    with search.evaluating(model):
         maps = model.attention_maps(src, tgt)
     sides = {
         "Target to source": (maps.cross, written, read),

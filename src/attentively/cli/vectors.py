@@ -10,7 +10,8 @@ import torch
 import typer
 
 import attentively
-from attentively import device, word_vectors
+from attentively import device
+from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import settings
 from attentively.cli.settings import Given
 from attentively.data import download, words
@@ -18,9 +19,9 @@ from attentively.data.catalogue import SETS
 from attentively.data.text import read_lines
 from attentively.experiments.runner import Row
 from attentively.experiments.word_vectors import scores
-from attentively.files import check_replaceable, replacing
-from attentively.vector_training import VectorConfig, train_vectors
-from attentively.word_vectors import Neighbour, WordVectors
+from attentively.word_vectors import vectors as word_vectors
+from attentively.word_vectors.training import VectorConfig, train_vectors
+from attentively.word_vectors.vectors import Neighbour, WordVectors
 
 TATOEBA = "tatoeba-english"
 CHOICES = {choice.name: choice for choice in settings.choices({"vectors": VectorConfig})}

@@ -12,7 +12,7 @@ from torch import Tensor
 from attentively.data.digits import DigitScene
 from attentively.data.pairs import Pair
 from attentively.data.sentiment import Labelled
-from attentively.vocabulary import PAD_ID, START_ID, Tokenizer, target_ids
+from attentively.tokens.vocabulary import PAD_ID, START_ID, Tokenizer, target_ids
 
 Size = tuple[int, ...]
 """How many tokens an example has on each side that it has."""

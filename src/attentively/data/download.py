@@ -18,8 +18,8 @@ import requests
 from filelock import FileLock
 from tqdm.auto import tqdm
 
+from attentively.atomic_files import replacing
 from attentively.data.catalogue import FILES, SETS, DataFile
-from attentively.files import replacing
 
 VARIABLE = "ATTENTIVELY_DATA"
 

@@ -8,10 +8,10 @@ of the merges in training, and none when they translate.
 import random
 from collections.abc import Sequence
 
-from attentively.byte_pair import merge_word
 from attentively.data.batches import Example, encode_pairs
 from attentively.data.pairs import Pair
-from attentively.vocabulary import END_ID, START_ID, BPETokenizer
+from attentively.tokens.byte_pair import merge_word
+from attentively.tokens.vocabulary import END_ID, START_ID, BPETokenizer
 
 
 class CutAnew(Sequence[Example]):

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from attentively.data import download
 from attentively.data.pairs import parse_pairs
-from attentively.word_vectors import Analogy
+from attentively.word_vectors.vectors import Analogy
 
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*|\d+")
 """Letters, with apostrophes between them; or digits."""

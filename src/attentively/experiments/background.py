@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from attentively.attentive_classifier import AttentiveClassifier, SquareEncoder
 from attentively.data import backgrounds
 from attentively.data.backgrounds import BackgroundScene
 from attentively.experiments.runner import Experiment, Row
-from attentively.recurrent import BidirectionalEncoder
+from attentively.layers.bidirectional import BidirectionalEncoder
+from attentively.models.attentive_classifier import AttentiveClassifier, SquareEncoder
 
 STEPS = 300
 BATCH_SIZE = 32

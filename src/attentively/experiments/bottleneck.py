@@ -6,7 +6,6 @@ source differs. They learn from sentences of one to three clauses and are tried 
 
 from pathlib import Path
 
-from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import (
@@ -17,8 +16,9 @@ from attentively.experiments.toy_translation import (
     scores_by_clauses,
     train,
 )
-from attentively.seq2seq import AttentionKind
-from attentively.training import Trainer, TrainingConfig
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.seq2seq import AttentionKind
+from attentively.training.trainer import Trainer, TrainingConfig
 
 CLAUSES = (1, 2, 3, 4, 5, 6)
 BUDGETS = (600, 2000)

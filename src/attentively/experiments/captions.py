@@ -14,17 +14,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attentively import device
-from attentively.captioning import Captioner, CaptionerConfig, doubly_stochastic_penalty
-from attentively.checkpoints import Checkpoint
 from attentively.data import digits
 from attentively.data.batches import ImageExample, encode_scenes, in_order
 from attentively.data.digits import CELL_SIZE, COLUMNS, DIGITS, DigitScene
-from attentively.decoding import evaluating
-from attentively.evaluation import evaluate_captioner
 from attentively.experiments.runner import Experiment, Row
-from attentively.tasks import Captioning
-from attentively.training import Trainer, TrainingConfig
-from attentively.vocabulary import Vocabulary, WordTokenizer
+from attentively.generation.search import evaluating
+from attentively.models.captioning import Captioner, CaptionerConfig, doubly_stochastic_penalty
+from attentively.models.checkpoints import Checkpoint
+from attentively.scoring.evaluation import evaluate_captioner
+from attentively.tokens.vocabulary import Vocabulary, WordTokenizer
+from attentively.training.objectives import Captioning
+from attentively.training.trainer import Trainer, TrainingConfig
 
 STEPS = 700
 LEARNING_RATE = 3e-3

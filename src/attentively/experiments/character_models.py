@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from attentively import device
 from attentively.data import text, toy
-from attentively.decoding import evaluating
-from attentively.schedules import one_cycle
-from attentively.vocabulary import CharacterTokenizer
+from attentively.generation.search import evaluating
+from attentively.tokens.vocabulary import CharacterTokenizer
+from attentively.training.schedules import one_cycle
 
 LENGTH = 64
 """Characters that a model reads at once in training."""

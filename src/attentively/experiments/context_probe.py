@@ -16,15 +16,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attentively import device
-from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.data.batches import collate, encode_pairs, in_order
-from attentively.decoding import evaluating
 from attentively.experiments.bottleneck import BUDGETS, train_model
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import TRAINED_CLAUSES, as_text, new_checkpoint
-from attentively.seq2seq import RecurrentModel
-from attentively.writing import translate
+from attentively.generation.generate import translate
+from attentively.generation.search import evaluating
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.seq2seq import RecurrentModel
 
 _COMMON = (
     "a an and are because but by did do does he in is it my not on she that the these they this "

@@ -15,8 +15,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attentively import device
+from attentively.attention.multi_head import KeyValueCache, MultiHeadAttention
 from attentively.experiments.runner import Experiment, Row
-from attentively.multi_head import KeyValueCache, MultiHeadAttention
 
 Layer = Literal["GRU", "convolution", "attention", "fused attention"]
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)

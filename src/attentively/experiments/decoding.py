@@ -14,15 +14,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from attentively import device
-from attentively.checkpoints import load_pretrained
 from attentively.data import tatoeba, toy
 from attentively.data.batches import collate, encode_pairs, in_order, pad
 from attentively.data.pairs import Pair, translations_by_source
-from attentively.decoding import Hypothesis, LengthPenalty, beam_search, evaluating, gnmt, power
 from attentively.experiments.runner import Experiment, Row
-from attentively.metrics import corpus_bleu, tokenize_13a
-from attentively.protocol import EncoderDecoder
-from attentively.vocabulary import PAD_ID, Tokenizer
+from attentively.generation.search import (
+    Hypothesis,
+    LengthPenalty,
+    beam_search,
+    evaluating,
+    gnmt,
+    power,
+)
+from attentively.models.checkpoints import load_pretrained
+from attentively.models.interface import EncoderDecoder
+from attentively.scoring.metrics import corpus_bleu, tokenize_13a
+from attentively.tokens.vocabulary import PAD_ID, Tokenizer
 
 BEAM_SIZES = (1, 2, 3, 5, 10, 30, 100)
 PENALTIES: dict[str, LengthPenalty] = {

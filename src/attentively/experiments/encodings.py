@@ -15,7 +15,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attentively import device
-from attentively.decoding import evaluating
 from attentively.experiments.character_models import (
     LENGTH,
     fit,
@@ -24,9 +23,10 @@ from attentively.experiments.character_models import (
     vocab_size,
 )
 from attentively.experiments.runner import Experiment, Row
-from attentively.language_model import LanguageModel, LanguageModelConfig
-from attentively.transformer import Positions
-from attentively.vocabulary import SPECIAL_TOKENS
+from attentively.generation.search import evaluating
+from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.transformer import Positions
+from attentively.tokens.vocabulary import SPECIAL_TOKENS
 
 Task = Literal["delay", "language"]
 SHAPE: dict[str, Any] = {

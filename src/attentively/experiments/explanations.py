@@ -21,20 +21,20 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attentively import explanations
-from attentively.attentive_classifier import AttentiveClassifier
-from attentively.checkpoints import Checkpoint, load_pretrained
+from attentively.analysis import explanations
 from attentively.data import sentiment, toy
 from attentively.data.batches import collate, encode_pairs, pad
 from attentively.data.sentiment import Labelled
 from attentively.data.words import split_words
-from attentively.decoding import evaluating
-from attentively.embedding import TokenEmbedding
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text, scores
-from attentively.recurrent import BidirectionalEncoder
-from attentively.seq2seq import Seq2Seq
-from attentively.vocabulary import PAD_ID, UNK_ID, WordTokenizer
+from attentively.generation.search import evaluating
+from attentively.layers.bidirectional import BidirectionalEncoder
+from attentively.layers.embedding import TokenEmbedding
+from attentively.models.attentive_classifier import AttentiveClassifier
+from attentively.models.checkpoints import Checkpoint, load_pretrained
+from attentively.models.seq2seq import Seq2Seq
+from attentively.tokens.vocabulary import PAD_ID, UNK_ID, WordTokenizer
 
 SHIPPED = "toy-additive"
 """The translator whose weights are permuted."""

@@ -17,19 +17,19 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attentively import device
-from attentively.checkpoints import Checkpoint, load_pretrained
 from attentively.data import tatoeba, toy
 from attentively.data.batches import Batch, Example, collate, encode_pairs, in_order, pad
 from attentively.data.pairs import Pair, translations_by_source
-from attentively.decoding import evaluating
-from attentively.embedding import TokenEmbedding
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text, new_checkpoint
-from attentively.losses import cross_entropy
-from attentively.protocol import EncoderDecoder, Memory
-from attentively.seq2seq import AttentiveDecoder, RecurrentModel, Seq2Seq, Seq2SeqConfig
-from attentively.training import Trainer, TrainingConfig
-from attentively.vocabulary import END_ID, PAD_ID, START_ID
+from attentively.generation.search import evaluating
+from attentively.layers.embedding import TokenEmbedding
+from attentively.models.checkpoints import Checkpoint, load_pretrained
+from attentively.models.interface import EncoderDecoder, Memory
+from attentively.models.seq2seq import AttentiveDecoder, RecurrentModel, Seq2Seq, Seq2SeqConfig
+from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
+from attentively.training.losses import cross_entropy
+from attentively.training.trainer import Trainer, TrainingConfig
 
 SHIPPED = "tatoeba-en-fr-additive"
 """A model of real data, trained for long; its tokenizer serves the short trainings too."""

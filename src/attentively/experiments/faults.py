@@ -14,19 +14,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from attentively.checkpoints import Checkpoint
+from attentively.attention.masks import padding_mask
 from attentively.data import toy
 from attentively.data.batches import Batch, Example, collate, encode_pairs, in_order, shuffled
-from attentively.decoding import evaluating, next_log_probabilities
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text, new_transformer
-from attentively.losses import cross_entropy
-from attentively.masks import padding_mask
-from attentively.protocol import DecoderOutput, Memory
-from attentively.schedules import one_cycle
-from attentively.training import Record
-from attentively.transformer import Transformer
-from attentively.vocabulary import END_ID, PAD_ID, START_ID
+from attentively.generation.search import evaluating, next_log_probabilities
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.interface import DecoderOutput, Memory
+from attentively.models.transformer import Transformer
+from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
+from attentively.training.losses import cross_entropy
+from attentively.training.schedules import one_cycle
+from attentively.training.trainer import Record
 
 FAULTS = (
     "none",

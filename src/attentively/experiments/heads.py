@@ -14,10 +14,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attentively.checkpoints import Checkpoint
+from attentively.analysis.pruning import Head, find_heads, silenced
 from attentively.data import toy
 from attentively.data.batches import Batch, Example, collate, encode_pairs, pad
-from attentively.decoding import evaluating
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.scores import seconds_per_step
 from attentively.experiments.toy_translation import (
@@ -27,12 +26,13 @@ from attentively.experiments.toy_translation import (
     scores_by_clauses,
     train,
 )
-from attentively.losses import cross_entropy
-from attentively.protocol import EncoderDecoder
-from attentively.pruning import Head, find_heads, silenced
-from attentively.training import TrainingConfig
-from attentively.transformer import Transformer
-from attentively.vocabulary import PAD_ID
+from attentively.generation.search import evaluating
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.interface import EncoderDecoder
+from attentively.models.transformer import Transformer
+from attentively.tokens.vocabulary import PAD_ID
+from attentively.training.losses import cross_entropy
+from attentively.training.trainer import TrainingConfig
 
 TRAINED_CLAUSES = (1, 2)
 CLAUSES = (1, 2, 3, 4)

@@ -9,10 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attentively import device
-from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.data.batches import collate, encode_pairs
-from attentively.evaluation import Evaluation, evaluate
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.scores import seconds_per_step
 from attentively.experiments.toy_translation import (
@@ -24,7 +22,9 @@ from attentively.experiments.toy_translation import (
     origin,
     train,
 )
-from attentively.training import TrainingConfig
+from attentively.models.checkpoints import Checkpoint
+from attentively.scoring.evaluation import Evaluation, evaluate
+from attentively.training.trainer import TrainingConfig
 
 TRAINED_CLAUSES = (1, 2)
 CLAUSES = (1, 2, 3, 4)

@@ -10,8 +10,8 @@ from pathlib import Path
 from attentively.data import toy
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import new_transformer, origin, scores, train
-from attentively.layers import Norm
-from attentively.training import TrainingConfig
+from attentively.layers.transformer_layers import Norm
+from attentively.training.trainer import TrainingConfig
 
 TRAINED_CLAUSES = (1,)
 SHAPE = {"num_layers": 6, "d_ff": 128}

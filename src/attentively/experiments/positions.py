@@ -15,15 +15,15 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.data.batches import encode_pairs
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text, new_transformer, origin, train
-from attentively.metrics import corpus_bleu, exact_match
-from attentively.training import TrainingConfig, validation_loss
-from attentively.transformer import Positions, Transformer
-from attentively.writing import translate
+from attentively.generation.generate import translate
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.transformer import Positions, Transformer
+from attentively.scoring.metrics import corpus_bleu, exact_match
+from attentively.training.trainer import TrainingConfig, validation_loss
 
 TRAINED_CLAUSES = (1, 2)
 CLAUSES = (1, 2, 3, 4)

@@ -16,21 +16,21 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attentively.checkpoints import Checkpoint
 from attentively.data import sentiment, tatoeba, toy
 from attentively.data.batches import encode_labelled
 from attentively.data.sentiment import Labelled
 from attentively.data.splits import SPLITS
-from attentively.evaluation import evaluate_classifier, evaluate_masked_language_model
 from attentively.experiments.runner import Experiment, Row
-from attentively.heads import (
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.encoder_heads import (
     Classifier,
     ClassifierConfig,
     MaskedLanguageModel,
     MaskedLanguageModelConfig,
 )
-from attentively.training import Trainer, TrainingConfig, best_record
-from attentively.vocabulary import BPETokenizer, Tokenizer, Vocabulary, WordTokenizer
+from attentively.scoring.evaluation import evaluate_classifier, evaluate_masked_language_model
+from attentively.tokens.vocabulary import BPETokenizer, Tokenizer, Vocabulary, WordTokenizer
+from attentively.training.trainer import Trainer, TrainingConfig, best_record
 
 DATA = ("opinions", "toy")
 BEGINNINGS = ("scratch", "pre-trained")

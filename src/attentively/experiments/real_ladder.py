@@ -20,24 +20,26 @@ import sacrebleu
 import torch
 
 import attentively
-from attentively import bootstrap, checkpoints, device
-from attentively.checkpoints import Checkpoint
+from attentively import device
 from attentively.data import corpora
 from attentively.data.batches import Batch, collate, encode_pairs, shuffled
 from attentively.data.pairs import Pair
 from attentively.data.subword_dropout import CutAnew
-from attentively.dropout import make_quick
-from attentively.evaluation import Evaluation, evaluate, in_columns
 from attentively.experiments.ladder import BEAM_SIZES, RUNGS
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.scores import seconds_per_step
-from attentively.metrics import bleu_counts, bleu_from_counts
-from attentively.protocol import EncoderDecoder
-from attentively.seq2seq import Seq2Seq, Seq2SeqConfig
-from attentively.tasks import teacher_forced_loss
-from attentively.training import Trainer, TrainingConfig
-from attentively.transformer import Transformer, TransformerConfig
-from attentively.vocabulary import BPETokenizer
+from attentively.layers.dropout import make_quick
+from attentively.models import checkpoints
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.interface import EncoderDecoder
+from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.scoring import bootstrap
+from attentively.scoring.evaluation import Evaluation, evaluate, in_columns
+from attentively.scoring.metrics import bleu_counts, bleu_from_counts
+from attentively.tokens.vocabulary import BPETokenizer
+from attentively.training.objectives import teacher_forced_loss
+from attentively.training.trainer import Trainer, TrainingConfig
 
 LENGTH_PENALTIES = (0.6, 1.0, 1.4)
 """Tried on the validation split with the beam."""

@@ -14,15 +14,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attentively import device
+from attentively.attention.masks import causal_mask
+from attentively.attention.multi_head import MultiHeadAttention
+from attentively.attention.positional import SinusoidalPositionalEncoding
 from attentively.config import check_at_least_one
 from attentively.experiments.runner import Experiment, Row
-from attentively.feed_forward import FeedForward
-from attentively.layer_norm import LayerNorm
-from attentively.layers import EncoderLayer
-from attentively.masks import causal_mask
-from attentively.multi_head import MultiHeadAttention
-from attentively.positional import SinusoidalPositionalEncoding
-from attentively.schedules import one_cycle
+from attentively.layers.feed_forward import FeedForward
+from attentively.layers.layer_norm import LayerNorm
+from attentively.layers.transformer_layers import EncoderLayer
+from attentively.training.schedules import one_cycle
 
 Task = Literal["first", "lookup", "parity"]
 KEYS, VALUES = 64, 8

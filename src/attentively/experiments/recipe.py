@@ -19,8 +19,8 @@ from attentively.experiments.toy_translation import (
     scores_by_clauses,
     train,
 )
-from attentively.training import TrainingConfig, best_record
-from attentively.transformer import Transformer
+from attentively.models.transformer import Transformer
+from attentively.training.trainer import TrainingConfig, best_record
 
 TRAINED_CLAUSES = (1,)
 STEPS = 400

@@ -12,8 +12,8 @@ from tqdm.auto import tqdm
 
 import attentively
 from attentively import device
+from attentively.atomic_files import replacing
 from attentively.config import check_at_least_one
-from attentively.files import replacing
 
 Row = dict[str, Any]
 

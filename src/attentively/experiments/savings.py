@@ -23,14 +23,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from attentively import device, parallel
-from attentively.blockwise import blockwise_attention
+from attentively import device
+from attentively.attention.blockwise import blockwise_attention
+from attentively.attention.multi_head import MultiHeadAttention
+from attentively.attention.scaled_dot_product import fused_attention, scaled_dot_product_attention
 from attentively.experiments.runner import Experiment, Row
-from attentively.language_model import LanguageModel, LanguageModelConfig
-from attentively.memory_meter import MemoryMeter
-from attentively.multi_head import MultiHeadAttention
-from attentively.parallel import Processes
-from attentively.scaled_dot_product import fused_attention, scaled_dot_product_attention
+from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.training import data_parallel
+from attentively.training.data_parallel import Processes
+from attentively.training.memory_meter import MemoryMeter
 
 Saving = Literal[
     "none",
@@ -303,7 +304,7 @@ def _start(count: int) -> list[str]:
 def main(wanted: str, output: str) -> None:
     """Measure what `measure` asks a process of its own for."""
     given = json.loads(wanted)
-    with parallel.processes() as processes:
+    with data_parallel.processes() as processes:
         row = take(given["saving"], TEXTS[given["text"]], given["seed"], REPEATS, processes)
         if processes.first:
             Path(output).write_text(json.dumps(row))

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 from attentively import device
-from attentively.decoding import evaluating
 from attentively.experiments.character_models import (
     LENGTH,
     characters,
@@ -22,7 +21,8 @@ from attentively.experiments.character_models import (
     vocab_size,
 )
 from attentively.experiments.runner import Experiment, Row
-from attentively.language_model import LanguageModel, LanguageModelConfig
+from attentively.generation.search import evaluating
+from attentively.models.language_model import LanguageModel, LanguageModelConfig
 
 SIZES = (8, 16, 32, 64, 128)
 """Numbers in a vector; the weights of the layers grow with the square."""

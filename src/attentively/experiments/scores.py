@@ -23,10 +23,10 @@ from attentively.experiments.toy_translation import (
     train,
     word_weights,
 )
-from attentively.protocol import EncoderDecoder
-from attentively.seq2seq import AttentionKind, DecoderKind
-from attentively.tasks import teacher_forced_loss
-from attentively.training import TrainingConfig
+from attentively.models.interface import EncoderDecoder
+from attentively.models.seq2seq import AttentionKind, DecoderKind
+from attentively.training.objectives import teacher_forced_loss
+from attentively.training.trainer import TrainingConfig
 
 TRAINED_CLAUSES = (1, 2)
 CLAUSES = (1, 2, 3, 4)

@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from attentively.byte_pair import learn_merges, merge_word
 from attentively.data import tatoeba, toy
 from attentively.data.pairs import Pair
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text
-from attentively.vocabulary import SPECIAL_TOKENS, UNK, BPETokenizer
+from attentively.tokens.byte_pair import learn_merges, merge_word
+from attentively.tokens.vocabulary import SPECIAL_TOKENS, UNK, BPETokenizer
 
 KINDS = ("corpus", "characters", "words", "joint", "separate")
 SIZES = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)

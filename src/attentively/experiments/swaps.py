@@ -16,7 +16,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attentively import device
-from attentively.decoding import evaluating
 from attentively.experiments.character_models import (
     LENGTH,
     characters,
@@ -27,11 +26,12 @@ from attentively.experiments.character_models import (
     windows,
 )
 from attentively.experiments.runner import Experiment, Row
-from attentively.feed_forward import FeedForward, GatedFeedForward
-from attentively.language_model import LanguageModel, LanguageModelConfig
-from attentively.layer_norm import LayerNorm
-from attentively.rms_norm import RMSNorm
-from attentively.transformer import initialise
+from attentively.generation.search import evaluating
+from attentively.layers.feed_forward import FeedForward, GatedFeedForward
+from attentively.layers.layer_norm import LayerNorm
+from attentively.layers.rms_norm import RMSNorm
+from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.transformer import initialise
 
 SHAPE: dict[str, Any] = {
     "d_model": 64,

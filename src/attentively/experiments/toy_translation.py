@@ -10,23 +10,23 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attentively import device
-from attentively.checkpoints import Checkpoint
 from attentively.data import toy
 from attentively.data.batches import collate, encode_pairs
 from attentively.data.pairs import Pair
-from attentively.decoding import evaluating
-from attentively.metrics import (
+from attentively.generation.generate import translate
+from attentively.generation.search import evaluating
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
+from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.scoring.metrics import (
     Link,
     alignment_error_rate,
     corpus_bleu,
     exact_match,
     strongest_links,
 )
-from attentively.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
-from attentively.training import Trainer, TrainingConfig, teacher_forced_weights
-from attentively.transformer import Transformer, TransformerConfig
-from attentively.vocabulary import Vocabulary, WordTokenizer
-from attentively.writing import translate
+from attentively.tokens.vocabulary import Vocabulary, WordTokenizer
+from attentively.training.trainer import Trainer, TrainingConfig, teacher_forced_weights
 
 TRAINED_CLAUSES = (1, 2, 3)
 TRANSFORMER_SHAPE = {"d_model": 64, "num_heads": 4, "d_ff": 256, "num_layers": 2}

@@ -1,0 +1,1 @@
+"""Analysis: explanations, pruning, interventions, and plots of attention weights."""

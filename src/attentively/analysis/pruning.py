@@ -1,0 +1,77 @@
+r"""Pruning: leave heads out of multi-head attention, and see what they were worth.
+
+What the heads say is concatenated and multiplied by :math:`W^O`, so the output is a sum with
+a term for each head, and a head can be left out of it (Michel, Levy & Neubig 2019,
+https://arxiv.org/abs/1905.10650, section 2).
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, cast
+
+import torch
+from torch import nn
+
+from attentively.attention.multi_head import MultiHeadAttention
+
+
+class Head(NamedTuple):
+    """One head of a model."""
+
+    attention: str
+    """The name of its attention among the model's modules."""
+    number: int
+    """Its place in that attention, from 0."""
+
+
+def find_heads(model: nn.Module) -> list[Head]:
+    """Return every head of every multi-head attention in `model`, in their order."""
+    return [
+        Head(name, number)
+        for name, module in model.named_modules()
+        if isinstance(module, MultiHeadAttention)
+        for number in range(module.query_projection.out_features // module.d_head)
+    ]
+
+
+def by_attention(
+    model: nn.Module, heads: Iterable[Head]
+) -> dict[str, tuple[MultiHeadAttention, list[Head]]]:
+    """Return, by its name, each attention that has some of the heads, and those.
+
+    A head that the model does not have raises `ValueError`.
+    """
+    heads = list(heads)
+    unknown = set(heads) - set(find_heads(model))
+    if unknown:
+        raise ValueError(f"the model has no {', '.join(map(str, sorted(unknown)))}")
+    return {
+        name: (
+            cast(MultiHeadAttention, model.get_submodule(name)),
+            [head for head in heads if head.attention == name],
+        )
+        for name in {head.attention: None for head in heads}
+    }
+
+
+@contextmanager
+def silenced(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
+    """While the context lasts, add nothing of what `heads` say.
+
+    Their columns of :math:`W^O` are zero and come back afterwards. A head that the model does
+    not have raises `ValueError`.
+    """
+    attentions = by_attention(model, heads)
+    matrices = {name: module.output_projection.weight for name, (module, _) in attentions.items()}
+    kept = {name: matrix.detach().clone() for name, matrix in matrices.items()}
+    try:
+        with torch.no_grad():
+            for name, (module, of_it) in attentions.items():
+                d_head = module.d_head
+                for _, number in of_it:
+                    matrices[name][:, number * d_head : (number + 1) * d_head] = 0
+        yield
+    finally:
+        with torch.no_grad():
+            for name, matrix in matrices.items():
+                matrix.copy_(kept[name])

@@ -1,0 +1,1 @@
+"""Attention: masks, scores, weights and contexts, positions, and several heads."""

@@ -1,0 +1,54 @@
+"""Additive attention: score each source position with a small feed-forward network.
+
+Bahdanau, Cho & Bengio (2015), https://arxiv.org/abs/1409.0473, sections 3.1 and A.1.2.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attentively.attention.masks import masked_softmax
+
+
+class AdditiveAttention(nn.Module):
+    r"""Let a decoder state look at every encoder output.
+
+    For a decoder state :math:`s` and encoder outputs :math:`h_1, \dots, h_n`,
+
+    .. math:: e_j = v^\top \tanh(W s + U h_j), \qquad
+              \alpha = \operatorname{softmax}(e), \qquad c = \sum_j \alpha_j h_j.
+
+    In the paper :math:`s` is the state *before* the decoder reads its next token.
+    """
+
+    def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        self.query_projection = nn.Linear(query_dim, hidden_dim, bias=False)  # W
+        self.key_projection = nn.Linear(key_dim, hidden_dim, bias=False)  # U
+        self.energy = nn.Linear(hidden_dim, 1, bias=False)  # v
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch query_dim"],
+        keys: Float[Tensor, "batch src_len key_dim"],
+        mask: Bool[Tensor, "batch src_len"] | None = None,
+        projected_keys: Float[Tensor, "batch src_len hidden_dim"] | None = None,
+    ) -> tuple[Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"]]:
+        """Return the context vector and the weights that made it.
+
+        `mask` is True where a source position may be attended to; a row with
+        nothing to attend to gives zeros. `projected_keys` are those of `project_keys`.
+        """
+        if projected_keys is None:
+            projected_keys = self.project_keys(keys)
+        projected_query = self.query_projection(query).unsqueeze(1)  # one query, every key
+        scores = self.energy(torch.tanh(projected_query + projected_keys)).squeeze(-1)
+        weights = masked_softmax(scores, mask)
+        context = torch.einsum("bs,bsd->bd", weights, keys)
+        return context, weights
+
+    def project_keys(
+        self, keys: Float[Tensor, "batch src_len key_dim"]
+    ) -> Float[Tensor, "batch src_len hidden_dim"]:
+        """Return :math:`U h_j`, which is the same for every query: compute it once a sentence."""
+        return self.key_projection(keys)

@@ -1,0 +1,187 @@
+"""Multi-head attention: several attentions side by side, each in its own smaller space.
+
+Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3.2.2. Heads in groups that
+share keys and values are from Ainslie et al. (2023), https://arxiv.org/abs/2305.13245.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attentively.attention.masks import check_mask
+from attentively.attention.positional import AttentionPosition
+from attentively.attention.scaled_dot_product import fused_attention, scaled_dot_product_attention
+
+
+@dataclass
+class KeyValueCache:
+    """The keys and values of the positions read so far, so that none is projected twice."""
+
+    keys: Float[Tensor, "batch kv_heads len d_head"] | None = None
+    values: Float[Tensor, "batch kv_heads len d_head"] | None = None
+
+    @property
+    def length(self) -> int:
+        """How many positions are held."""
+        return 0 if self.keys is None else self.keys.shape[2]
+
+    def extend(
+        self,
+        keys: Float[Tensor, "batch kv_heads new d_head"],
+        values: Float[Tensor, "batch kv_heads new d_head"],
+    ) -> None:
+        """Add the keys and values of further positions; another batch size raises `ValueError`.
+
+        New tensors are made and nothing is written into the old ones, so a `copy` stays as it is.
+        """
+        if self.keys is None or self.values is None:
+            self.keys, self.values = keys, values
+            return
+        if len(keys) != len(self.keys):
+            raise ValueError(
+                f"the cache holds keys of shape {tuple(self.keys.shape)}, and keys of shape "
+                f"{tuple(keys.shape)} come: their batch sizes differ"
+            )
+        self.keys = torch.cat([self.keys, keys], dim=2)
+        self.values = torch.cat([self.values, values], dim=2)
+
+    def copy(self) -> Self:
+        """Return a cache that holds the same and can be extended by itself."""
+        return type(self)(self.keys, self.values)
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> Self:
+        """Return the cache of the chosen rows of the batch, in that order; a row may repeat."""
+        if self.keys is None or self.values is None:
+            return type(self)()
+        # Several times as fast as self.keys[rows].
+        return type(self)(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+
+
+class MultiHeadAttention(nn.Module):
+    r"""Let every query look at every key in `num_heads` ways at once.
+
+    .. math::
+        \operatorname{head}_i &= \operatorname{Attention}(Q W^Q_i, K W^K_i, V W^V_i) \\
+        \operatorname{MultiHead}(Q, K, V) &=
+            [\operatorname{head}_1; \dots; \operatorname{head}_h] W^O
+
+    Each head sees the whole of a vector through projections of its own, to
+    :math:`d_\text{head} = d_\text{model} / h` numbers. The projections of all heads stand in one
+    matrix, so one product makes them all, and what is split into heads is its result.
+
+    With `num_kv_heads` below `num_heads`, neighbouring heads share keys and values, which
+    makes a cache smaller. `position` tells queries and keys where they stand; it is for
+    self-attention, where both are of one sequence. `dropout` acts on the weights.
+
+    Heads that do not divide evenly raise `ValueError`.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        num_kv_heads: int | None = None,
+        position: AttentionPosition | None = None,
+    ) -> None:
+        super().__init__()
+        num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        if num_heads < 1 or d_model % num_heads:
+            raise ValueError(
+                f"d_model={d_model} does not split into num_heads={num_heads} equal heads"
+            )
+        if num_kv_heads < 1 or num_heads % num_kv_heads:
+            raise ValueError(
+                f"num_heads={num_heads} do not split into num_kv_heads={num_kv_heads} equal groups"
+            )
+        self.d_head = d_model // num_heads
+        self.group_size = num_heads // num_kv_heads
+        self.query_projection = nn.Linear(d_model, d_model)  # every W^Q_i
+        self.key_projection = nn.Linear(d_model, num_kv_heads * self.d_head)  # every W^K_i
+        self.value_projection = nn.Linear(d_model, num_kv_heads * self.d_head)  # every W^V_i
+        self.output_projection = nn.Linear(d_model, d_model)  # W^O
+        self.dropout = dropout
+        self.position = position
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch q d_model"],
+        key: Float[Tensor, "batch k d_model"] | None = None,
+        value: Float[Tensor, "batch k d_model"] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        cache: KeyValueCache | None = None,
+        need_weights: bool = True,
+    ) -> tuple[Float[Tensor, "batch q d_model"], Float[Tensor, "batch heads q keys"] | None]:
+        """Return the context of each query, and the weights of each head if they are wanted.
+
+        With a `cache`, `key` and `value` are those of the positions after the ones that it
+        holds: they are added to it, and the queries look at all. Without `key` and `value`
+        they look at what the cache holds; `remember` fills one.
+
+        `mask` is True where a query may look, of shape (batch, q, keys), an axis of 1 serving
+        all; every head gets the same. Without weights the fused attention takes over. Shapes
+        that do not fit each other raise `ValueError`.
+        """
+        cache = KeyValueCache() if cache is None else cache
+        first = cache.length  # where the first query stands
+        if (key is None) != (value is None):
+            raise ValueError("every key needs its value: give key and value, or neither")
+        if mask is not None:  # before the cache gets longer
+            length = first + (0 if key is None else key.shape[1])
+            check_mask(mask, (len(query), query.shape[1], length))
+            mask = mask.unsqueeze(1)  # every head gets the same
+        if key is not None and value is not None:
+            self.remember(key, value, cache)
+        if cache.keys is None or cache.values is None:
+            raise ValueError("there is nothing to attend to: give key and value, or a filled cache")
+        queries = self._split_heads(self.query_projection(query))
+        bias = None
+        if self.position is not None:
+            queries = self.position.turn(queries, first)
+            bias = self.position.bias(queries, cache.length)
+        keys, values = self._for_every_head(cache.keys), self._for_every_head(cache.values)
+        dropout = self.dropout if self.training else 0.0
+        weights = None
+        if need_weights:
+            context, weights = scaled_dot_product_attention(
+                queries, keys, values, mask, bias, dropout
+            )
+        else:
+            context = fused_attention(queries, keys, values, mask, bias, dropout)
+        return self.output_projection(self._join_heads(context)), weights
+
+    def remember(
+        self,
+        key: Float[Tensor, "batch k d_model"],
+        value: Float[Tensor, "batch k d_model"],
+        cache: KeyValueCache | None = None,
+    ) -> KeyValueCache:
+        """Project `key` and `value`, and return the cache that holds them: a new one, or `cache`.
+
+        What stays the same from query to query, as the encoder's output does for a decoder, is
+        projected here once.
+        """
+        cache = KeyValueCache() if cache is None else cache
+        keys = self._split_heads(self.key_projection(key))
+        if self.position is not None:
+            keys = self.position.turn(keys, cache.length)
+        cache.extend(keys, self._split_heads(self.value_projection(value)))
+        return cache
+
+    def _split_heads(
+        self, x: Float[Tensor, "batch len projected"]
+    ) -> Float[Tensor, "batch heads len d_head"]:
+        return x.unflatten(2, (-1, self.d_head)).transpose(1, 2)
+
+    def _join_heads(
+        self, x: Float[Tensor, "batch heads len d_head"]
+    ) -> Float[Tensor, "batch len d_model"]:
+        return x.transpose(1, 2).flatten(start_dim=2)
+
+    def _for_every_head(
+        self, x: Float[Tensor, "batch kv_heads len d_head"]
+    ) -> Float[Tensor, "batch heads len d_head"]:
+        return x if self.group_size == 1 else x.repeat_interleave(self.group_size, dim=1)

@@ -1,0 +1,104 @@
+"""Heads that share keys and values in groups, and the mistakes made in sharing them."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from attentively.attention.masks import masked_softmax
+from attentively.checks import Twin, known
+from attentively.checks.student_modules import State
+
+_Share = Callable[[Tensor, int], Tensor]
+"""How the heads of keys or values (batch, kv_heads, k, d_head) are given to that many heads."""
+
+
+def _in_turn(x: Tensor, heads: int) -> Tensor:
+    return x.repeat_interleave(heads // x.shape[1], dim=1)
+
+
+def _round_and_round(x: Tensor, heads: int) -> Tensor:
+    return x.repeat(1, heads // x.shape[1], 1, 1)
+
+
+def _first_for_all(x: Tensor, heads: int) -> Tensor:
+    return x[:, :1].expand(-1, heads, -1, -1)
+
+
+def _weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
+    return masked_softmax(scores, None if mask is None else mask.unsqueeze(1))
+
+
+def look(
+    state: State, num_heads: int, num_kv_heads: int, query: Tensor, key: Tensor, value: Tensor,
+    mask: Tensor | None = None, *, keys: _Share = _in_turn, values: _Share = _in_turn,
+    size: Callable[[int, int], int] = lambda d_head, d_model: d_head,
+    weigh: Callable[[Tensor, Tensor | None], Tensor] = _weigh, last: bool = True,
+    join: Callable[[Tensor], Tensor] = lambda x: x.transpose(1, 2).flatten(2),
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return context and weights of grouped queries; the keywords make mistakes."""
+    d_head = query.shape[-1] // num_heads
+
+    def project(name: str, x: Tensor) -> Tensor:
+        return F.linear(x, state[f"{name}_projection.weight"], state[f"{name}_projection.bias"])
+
+    q, k, v = (
+        project(name, x).unflatten(2, (-1, d_head)).transpose(1, 2)
+        for name, x in (("query", query), ("key", key), ("value", value))
+    )
+    scores = q @ keys(k, num_heads).transpose(2, 3) / math.sqrt(size(d_head, query.shape[-1]))
+    weights = weigh(scores, mask)
+    context = join(weights @ values(v, num_heads))
+    return project("output", context) if last else context, weights
+
+
+_GROUP_WAYS: dict[str, list[dict[str, Any]]] = {
+    "Heads take keys and values in turn, head i those of i modulo num_kv_heads. Neighbours form a "
+    "group: head i has those of i // (num_heads // num_kv_heads). repeat_interleave repeats so.":
+        [{"keys": _round_and_round, "values": _round_and_round}],
+    "Keys are shared in one way and values in another.":
+        [{"keys": _round_and_round}, {"values": _round_and_round},
+         {"keys": _first_for_all}, {"values": _first_for_all}],
+    "All heads look at the keys and values of the first group.":
+        [{"keys": _first_for_all, "values": _first_for_all}],
+    "Scores are divided by the root of another number than d_head = d_model / num_heads.":
+        [{"size": lambda d_head, d_model: d_model}, {"size": lambda *_: 1},
+         {"size": lambda d_head, d_model: d_head**2}],
+    "The mask is not used.": [{"weigh": lambda scores, _: scores.softmax(dim=-1)}],
+    "True in the mask means: may look. Here it hides.":
+        [{"weigh": lambda s, m: _weigh(s, None if m is None else ~m)}],
+    "The softmax runs over the queries. It runs over the keys, the last axis.":
+        [{"weigh": lambda scores, _: scores.softmax(dim=-2)}],
+    "The result is not led through the output projection.": [{"last": False}],
+    "The heads are put side by side in another way than they were cut.":
+        [{"join": lambda x: x.permute(0, 2, 3, 1).flatten(2)},
+         {"join": lambda x: x.reshape(len(x), x.shape[2], -1)}],
+}  # fmt: skip
+
+
+def group_twins(state: State, heads: int, kv_heads: int, which: int) -> list[Twin]:
+    def answer(*given: Any, way: dict[str, Any]) -> Tensor:
+        return look(state, heads, kv_heads, *given, **way)[which]
+
+    def on(*chosen: int) -> Callable[..., Tensor]:
+        return lambda *given: answer(*(given[i] for i in chosen), *given[3:], way={})
+
+    def unmasked(*given: Tensor) -> Tensor:
+        return answer(given[0], given[0], given[0], way={})
+
+    return [
+        *(
+            Twin(f"GroupedQueryAttention: {said}", partial(answer, way=way))
+            for said, ways in _GROUP_WAYS.items()
+            for way in ways
+        ),
+        *known(
+            "GroupedQueryAttention: Keys and values are made of the queries' vectors.",
+            on(0, 0, 0), unmasked,
+        ),
+        *known("GroupedQueryAttention: The values are made of the keys' vectors.", on(0, 1, 1)),
+        *known("GroupedQueryAttention: Keys and values have changed places.", on(0, 2, 1)),
+    ]  # fmt: skip

@@ -1,0 +1,57 @@
+"""The trained translator into which a student's part is put: it must translate as before."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from attentively.attention.masks import padding_mask
+from attentively.checks import CheckFailed, call, expect_equal
+from attentively.data.batches import pad
+from attentively.generation.generate import translate
+from attentively.models.checkpoints import load_pretrained
+from attentively.models.interface import DecoderOutput, EncoderDecoder
+from attentively.tokens.vocabulary import PAD_ID, target_ids
+
+MODEL = "toy-additive"
+"""The name of its checkpoint: of the toy language, with additive attention."""
+TRANSFORMER = "toy-transformer"
+"""The name of another: a Transformer of the same language."""
+
+
+def expect_same_translations(
+    put_in: Callable[[Any], None], sentences: Sequence[str], what: str, name: str = MODEL
+) -> None:
+    """Let `put_in` replace a part of the trained model, called `what`, and translate with it.
+
+    The weights and probabilities of its own translations, all in one batch, must be what they
+    were, and then the translations, one word at a time.
+    """
+    checkpoint = load_pretrained(name)
+    model = cast(EncoderDecoder[Any], checkpoint.model)
+    before = translate(checkpoint, sentences, beam_size=1)
+    _, src_tokenizer, tgt_tokenizer = checkpoint.translator()
+    src = pad([src_tokenizer.encode(sentence) for sentence in sentences], PAD_ID)
+    tgt = pad([target_ids(tgt_tokenizer, each.text) for each in before], PAD_ID)
+    src_mask = padding_mask(src, PAD_ID)
+
+    def inside_the_model(*_: Tensor) -> DecoderOutput:
+        with torch.no_grad():
+            return model.decode(tgt, model.encode(src, src_mask), src_mask, need_weights=True)
+
+    expected = inside_the_model()
+    put_in(model)
+    where = {"src": src, "tgt": tgt}
+    got = cast(DecoderOutput, call(inside_the_model, where))
+    assert expected.weights is not None  # the trained model attends
+    expect_equal(got.weights, expected.weights, "the trained model's weights", where)
+    probabilities = got.logits.softmax(dim=-1), expected.logits.softmax(dim=-1)
+    expect_equal(*probabilities, "the trained model's probabilities", where)
+    after = translate(checkpoint, sentences, beam_size=1)
+    for sentence, old, new in zip(sentences, before, after, strict=True):
+        if old.text != new.text:
+            raise CheckFailed(
+                f"  With your {what} the trained model translates differently.\n"
+                f"  sentence    {sentence}\n  got         {new.text}\n  expected    {old.text}"
+            )

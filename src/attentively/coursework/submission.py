@@ -1,0 +1,95 @@
+"""Submit: pack a student's notebook as an instructor collects it."""
+
+import json
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from attentively.coursework import earlier_parts
+from attentively.coursework.progress import find, read
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_UNWRITTEN = re.compile(r"^\s*raise NotImplementedError\b", re.M)
+_STAMP = "%Y-%m-%d %H:%M:%S UTC"
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What was packed, and where an earlier submission went."""
+
+    folder: Path
+    timestamp: str
+    files: list[str]
+    parts: int
+    unwritten: int
+    """Parts in which a cell still raises `NotImplementedError` as it was handed out."""
+    earlier: Path | None
+
+
+def submit(
+    work: Path, assignment: str, student: str, to: Path, now: datetime | None = None
+) -> Receipt:
+    """Pack what an instructor collects, in nbgrader's layout: STUDENT/ASSIGNMENT/.
+
+    An earlier submission is kept beside it, in STUDENT/.earlier/. Raises `ValueError` for a name
+    that cannot be a folder's, and for a notebook that is missing or cannot be read.
+    """
+    if not _NAME.fullmatch(student):
+        raise ValueError(
+            f"student={student!r}: use letters without accents, digits, _ . and -, and start "
+            "with a letter, a digit or _; your instructor has a list of names"
+        )
+    path = find(work, assignment)[0]
+    notebook = read(path)
+    parts = _parts_written(notebook)
+    if not parts:
+        raise ValueError(f"{path} has no graded part: is it the notebook that you were given?")
+    now = now or datetime.now(UTC)
+    target = to / student / path.stem
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=".packing-"))
+    try:
+        shutil.copyfile(path, fresh / path.name)
+        if code := earlier_parts.packed(work, notebook):
+            text = json.dumps(code, indent=1, ensure_ascii=False)
+            (fresh / earlier_parts.FILE).write_text(text + "\n", encoding="utf-8")
+        timestamp = now.strftime(_STAMP)
+        (fresh / "timestamp.txt").write_text(timestamp + "\n", encoding="utf-8")
+        fresh.chmod(0o755)
+        earlier = _set_aside(target) if target.exists() else None
+        fresh.rename(target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    files = sorted(file.name for file in target.iterdir())
+    return Receipt(target, timestamp, files, len(parts), parts.count(False), earlier)
+
+
+def _parts_written(notebook: NotebookNode) -> list[bool]:
+    """Tell of each part whether something was written: its cells end with the graded one."""
+    parts, written = [], True
+    for cell in notebook.cells:
+        flags = cell.metadata.get("nbgrader", {})
+        if flags.get("solution") and _UNWRITTEN.search(cell.source):
+            written = False
+        if flags.get("grade"):
+            parts.append(written)
+            written = True
+    return parts
+
+
+def _set_aside(target: Path) -> Path:
+    """Move an earlier submission to where nbgrader does not look; its name is its date."""
+    stamp = target / "timestamp.txt"
+    when = stamp.read_text(encoding="utf-8") if stamp.exists() else "undated"
+    name = f"{target.name}-{re.sub(r'[^0-9A-Za-z]+', '', when)}"
+    folder = target.parent / ".earlier"
+    folder.mkdir(exist_ok=True)
+    place, number = folder / name, 2
+    while place.exists():
+        place, number = folder / f"{name}-{number}", number + 1
+    return target.rename(place)

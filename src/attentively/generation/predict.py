@@ -1,0 +1,99 @@
+"""Reading: what a model with a head says of a text, its label or what is missing from it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from attentively.attention.masks import padding_mask
+from attentively.config import check_at_least_one
+from attentively.data.batches import pad
+from attentively.generation.search import evaluating
+from attentively.models.checkpoints import Checkpoint, CheckpointError
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
+from attentively.tokens.vocabulary import END_ID, PAD_ID, note_unknown_words
+
+GAP = "___"
+"""What stands for a missing token in a text."""
+
+
+class Judgement(NamedTuple):
+    """What a classifier says of a text."""
+
+    label: str
+    """The likeliest one."""
+    probabilities: dict[str, float]
+    note: str = ""
+    """What a reader should know: an empty sentence, unknown words, ..."""
+
+
+class Filled(NamedTuple):
+    """A text without its gaps."""
+
+    text: str
+    """With the likeliest token in every gap."""
+    guesses: list[dict[str, float]]
+    """For each gap, the likeliest tokens with their probabilities."""
+    note: str = ""
+
+
+def classify(checkpoint: Checkpoint, texts: Sequence[str], batch_size: int = 64) -> list[Judgement]:
+    """Return what a classifier says of each text.
+
+    Raises `CheckpointError`, which is a `ValueError`, for a model that does not classify.
+    """
+    model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
+    if not isinstance(model, Classifier) or tokenizer is None:
+        raise CheckpointError(f"a {type(model).__name__} does not classify text")
+    where = next(model.parameters()).device
+    judgements = []
+    for first in range(0, len(texts), batch_size):
+        some = texts[first : first + batch_size]
+        ids = pad([tokenizer.encode(text) for text in some]).to(where)
+        with evaluating(model):
+            probabilities = model(ids, padding_mask(ids, PAD_ID)).float().softmax(dim=-1)
+        for text, row in zip(some, probabilities.tolist(), strict=True):
+            by_label = dict(zip(model.config.labels, row, strict=True))
+            judgements.append(
+                Judgement(
+                    max(by_label, key=lambda label: by_label[label]),
+                    by_label,
+                    note_unknown_words(tokenizer, text) if text.strip() else "empty sentence",
+                )
+            )
+    return judgements
+
+
+def fill(checkpoint: Checkpoint, text: str, guesses: int = 5) -> Filled:
+    """Say what each gap of `text`, written ``___``, may be: one token of the vocabulary.
+
+    Raises `CheckpointError`, which is a `ValueError`, for a model that does not fill gaps, and
+    `ValueError` for a text without a gap.
+    """
+    model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
+    if not isinstance(model, MaskedLanguageModel) or tokenizer is None:
+        raise CheckpointError(f"a {type(model).__name__} does not fill gaps")
+    check_at_least_one(guesses=guesses)
+    parts = text.split(GAP)
+    if len(parts) == 1:
+        raise ValueError(f"{text!r} has no gap: write {GAP} where a word is missing")
+    ids = tokenizer.encode(parts[0])[:-1]
+    gaps = []
+    for part in parts[1:]:
+        gaps.append(len(ids))
+        ids += [model.mask_id, *tokenizer.encode(part)[:-1]]
+    src = torch.tensor([[*ids, END_ID]], device=next(model.parameters()).device)
+    with evaluating(model):
+        logits = model(src, padding_mask(src, PAD_ID)).float()[0, gaps]
+    logits[:, : END_ID + 1] = float("-inf")  # the special tokens are no words
+    best, tokens = logits.softmax(dim=-1).topk(min(guesses, logits.shape[1] - END_ID - 1))
+    for gap, row in zip(gaps, tokens.tolist(), strict=True):
+        ids[gap] = row[0]
+    return Filled(
+        tokenizer.decode(ids),
+        [
+            dict(zip(tokenizer.tokens(row), values, strict=True))
+            for row, values in zip(tokens.tolist(), best.tolist(), strict=True)
+        ],
+        note_unknown_words(tokenizer, " ".join(parts)),
+    )

@@ -1,0 +1,471 @@
+r"""Search: from a model's probabilities for the next token to a whole text.
+
+`greedy_search` takes the most probable next token, `beam_search` keeps several hypotheses, and
+`sample` samples. Each uses only the interface that every model has
+(`attentively.models.interface`): the model's state holds all that one step hands to the next. So
+each search is one loop, for translation, for captions and for text that continues a prompt.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor, nn
+
+from attentively.config import check_at_least_one
+from attentively.models.checkpoints import CheckpointError
+from attentively.models.interface import Autoregressive, EncoderDecoder
+from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID
+
+# No reader wants these in a sentence. <pad> and <start> are never a target in training, so
+# what a model says of them is noise; <unk> stands for every rare word at once.
+FORBIDDEN_IDS = (PAD_ID, UNK_ID, START_ID)
+
+
+class Hypothesis(NamedTuple):
+    """A text that a search proposes."""
+
+    ids: list[int]
+    """Its tokens, without start and end."""
+    log_probability: float
+    """Natural logarithm of the model's probability of these tokens and, if finished, the end."""
+    score: float
+    """What hypotheses are ranked by."""
+    finished: bool
+    """False where the search gave up before the end token."""
+
+
+class _Beginning(NamedTuple):
+    """Where a search sets out."""
+
+    state: Any
+    """What the model remembers (a `DecoderState`)."""
+    token: Int[Tensor, " batch"]
+    """What it is to read next."""
+
+
+def _begin(
+    model: EncoderDecoder[Any],
+    src: Shaped[Tensor, "batch ..."],
+    src_mask: Bool[Tensor, "batch 1 src_len"],
+) -> _Beginning:
+    """Read the sources, and stand before the first token."""
+    first = torch.full((len(src),), START_ID, device=src.device)
+    return _Beginning(model.start(model.encode(src, src_mask), src_mask), first)
+
+
+def greedy_search(
+    model: EncoderDecoder[Any],
+    src: Shaped[Tensor, "batch ..."],
+    src_mask: Bool[Tensor, "batch 1 src_len"],
+    max_len: int,
+    forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
+) -> list[Hypothesis]:
+    """Take the likeliest next token, again and again, until the end token.
+
+    The search gives up after `max_len` tokens, the end token counted. Returns one hypothesis
+    for each source; its score is its log-probability.
+    """
+    check_at_least_one(max_len=max_len)
+    with evaluating(model):
+        beginning = _begin(model, src, src_mask)
+        return _one_by_one(model, beginning, max_len, _likeliest, forbidden_ids)
+
+
+def _likeliest(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
+    return log_probabilities.argmax(dim=-1)
+
+
+def _one_by_one(
+    model: Autoregressive[Any],
+    beginning: _Beginning,
+    max_len: int,
+    choose: Callable[[Tensor], Tensor],
+    forbidden_ids: Sequence[int],
+) -> list[Hypothesis]:
+    """Let `choose` settle each next token of each text, until all have ended."""
+    state, token = beginning
+    texts: list[list[int]] = [[] for _ in range(len(token))]
+    totals = [0.0] * len(token)
+    live = list(range(len(token)))  # the texts that go on, in the order of the state's rows
+    for _ in range(max_len):
+        logits, state = model.step(token, state)
+        log_probabilities = next_log_probabilities(logits, forbidden_ids)
+        token = choose(log_probabilities)
+        chosen = log_probabilities.gather(1, token.unsqueeze(1)).squeeze(1)
+        for text, index, value in zip(live, token.tolist(), chosen.tolist(), strict=True):
+            texts[text].append(index)
+            totals[text] += value
+        going_on = [row for row, text in enumerate(live) if texts[text][-1] != END_ID]
+        if not going_on:
+            break
+        if len(going_on) < len(live):  # what has ended leaves the batch
+            live = [live[row] for row in going_on]
+            rows = token.new_tensor(going_on)
+            state, token = state.select(rows), token[rows]
+    return [_without_end(ids, total) for ids, total in zip(texts, totals, strict=True)]
+
+
+def _without_end(ids: list[int], log_probability: float) -> Hypothesis:
+    finished = ids[-1] == END_ID
+    words = ids[:-1] if finished else ids
+    return Hypothesis(words, log_probability, score=log_probability, finished=finished)
+
+
+LengthPenalty = Callable[[int], float]
+"""What the log-probability of a text is divided by, given its length."""
+
+
+def power(alpha: float) -> LengthPenalty:
+    r"""Divide by :math:`|y|^{\alpha}`.
+
+    :math:`\alpha = 0` ranks by probability, which favours short texts; :math:`\alpha = 1`
+    ranks by the mean log-probability of a token.
+    """
+    return lambda length: length**alpha
+
+
+def gnmt(alpha: float) -> LengthPenalty:
+    r"""Divide by :math:`\left(\frac{5 + |y|}{5 + 1}\right)^{\alpha}`, which favours length less.
+
+    The length penalty of Wu et al. (2016), https://arxiv.org/abs/1609.08144, section 7,
+    equation 14, without the coverage penalty that the paper adds.
+    """
+    return lambda length: ((5 + length) / 6) ** alpha
+
+
+class _Partials(NamedTuple):
+    """Beginnings of texts: for each sentence several, the likeliest first."""
+
+    ids: Int[Tensor, "sentences places length"]
+    log_probability: Float[Tensor, "sentences places"]
+    """Minus infinity at a place that nothing fills."""
+    parent: Int[Tensor, "sentences places"]
+    """The place, one token ago, of the same text without its last token."""
+
+
+class Beam(NamedTuple):
+    """How to search, for `generate`: the choices of `beam_search`."""
+
+    beam_size: int
+    length_penalty: float | LengthPenalty = 1.0
+
+
+def beam_search(
+    model: EncoderDecoder[Any],
+    src: Shaped[Tensor, "batch ..."],
+    src_mask: Bool[Tensor, "batch 1 src_len"],
+    max_len: int,
+    beam_size: int,
+    length_penalty: float | LengthPenalty = 1.0,
+    forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
+) -> list[list[Hypothesis]]:
+    r"""Follow the `beam_size` likeliest beginnings at once; rank whole texts by
+
+    .. math:: \operatorname{score}(y) = \frac{\log p(y)}{\operatorname{lp}(|y|)}
+
+    with :math:`|y|` the number of tokens, the end token counted, and :math:`\operatorname{lp}`
+    the `length_penalty`: `gnmt`, `power`, or a number, which stands for `power` of it.
+
+    At every step each sentence's beginnings are extended by every token. Of the `beam_size`
+    likeliest extensions those that end are set aside, and the `beam_size` likeliest of those
+    that do not end go on. Of the ones set aside, the `beam_size` with the best scores are kept.
+    A sentence is done when it has so many, and no beginning, scored at its present length,
+    beats the worst of them. This is exact where the penalty is 1; under one that grows with the
+    length it is a heuristic, as a beginning's score may still rise. Width 1 is `greedy_search`;
+    a width that is never filled is exhaustive search. Equally likely tokens are taken in no
+    particular order. The rules are those of Hugging Face's ``generate`` (``early_stopping=False``).
+
+    Returns up to `beam_size` hypotheses for each source, the best first. Those given up
+    after `max_len` tokens, the end token counted, stand after those that ended.
+    """
+    check_at_least_one(max_len=max_len)
+    with evaluating(model):
+        beginning = _begin(model, src, src_mask)
+        how = Beam(beam_size, length_penalty)
+        return _beam_search(model, beginning, max_len, how, forbidden_ids)
+
+
+def _beam_search(
+    model: Autoregressive[Any],
+    beginning: _Beginning,
+    max_len: int,
+    how: Beam,
+    forbidden_ids: Sequence[int],
+) -> list[list[Hypothesis]]:
+    beam_size, length_penalty = how
+    check_at_least_one(beam_size=beam_size)
+    penalty = length_penalty if callable(length_penalty) else power(length_penalty)
+    state, token = beginning
+    found: list[list[Hypothesis]] = [[] for _ in range(len(token))]
+    live = list(range(len(token)))  # the sentences still searched, in the order of the beam's rows
+    beam = _empty_texts(len(token), token.device)
+    for length in range(1, max_len + 1):
+        logits, state = model.step(token, state)
+        log_probabilities = next_log_probabilities(logits, forbidden_ids)
+        # At most beam_size of them end, one for each beginning, so enough are left to go on.
+        candidates = _extend(beam, log_probabilities, 2 * beam_size)
+        for row, hypothesis in _ended(candidates, beam_size, penalty(length)):
+            best = sorted([*found[live[row]], hypothesis], key=_score, reverse=True)
+            found[live[row]] = best[:beam_size]
+        places = beam.ids.shape[1]
+        beam = _going_on(candidates, beam_size)
+        likeliest = beam.log_probability[:, 0].tolist()
+        searched = [
+            row
+            for row, sentence in enumerate(live)
+            if _may_improve(likeliest[row] / penalty(length), found[sentence], beam_size)
+        ]
+        live = [live[row] for row in searched]
+        if not live:
+            break
+        rows = token.new_tensor(searched)
+        beam = _Partials(*(part[rows] for part in beam))
+        parents = (rows.unsqueeze(1) * places + beam.parent).flatten()
+        if parents.tolist() != list(range(len(token))):
+            state = state.select(parents)
+        token = beam.ids[:, :, -1].flatten()
+    for row, sentence in enumerate(live):
+        unfinished = _unfinished(beam, row, penalty(max_len))
+        found[sentence] = [*found[sentence], *unfinished][:beam_size]
+    return found
+
+
+def _empty_texts(sentences: int, device: torch.device) -> _Partials:
+    """Return one beginning for each sentence: nothing, of probability 1."""
+    first = torch.zeros(sentences, 1, dtype=torch.long, device=device)
+    return _Partials(
+        first.unsqueeze(-1)[:, :, :0], torch.zeros_like(first, dtype=torch.float), first
+    )
+
+
+def _extend(
+    beam: _Partials, log_probabilities: Float[Tensor, "rows vocab"], count: int
+) -> _Partials:
+    """Extend every beginning by every token; return each sentence's `count` likeliest."""
+    sentences, places, length = beam.ids.shape
+    vocab = log_probabilities.shape[-1]
+    following = log_probabilities.view(sentences, places, vocab)
+    totals = (beam.log_probability.unsqueeze(-1) + following).flatten(1)
+    best, index = totals.topk(min(count, places * vocab))
+    parent, token = index // vocab, index % vocab
+    texts = beam.ids.gather(1, parent.unsqueeze(-1).expand(-1, -1, length))
+    return _Partials(torch.cat([texts, token.unsqueeze(-1)], dim=-1), best, parent)
+
+
+def _ended(
+    candidates: _Partials, beam_size: int, divisor: float
+) -> Iterator[tuple[int, Hypothesis]]:
+    """Yield, with its row, each text among the `beam_size` likeliest of its row that has ended."""
+    possible = candidates.log_probability > -math.inf
+    ended = possible & (candidates.ids[:, :, -1] == END_ID)
+    for row, place in ended[:, :beam_size].nonzero().tolist():
+        total = candidates.log_probability[row, place].item()
+        ids = candidates.ids[row, place, :-1].tolist()
+        yield row, Hypothesis(ids, total, total / divisor, finished=True)
+
+
+def _going_on(candidates: _Partials, beam_size: int) -> _Partials:
+    """Return the `beam_size` likeliest that have not ended."""
+    ended = candidates.ids[:, :, -1] == END_ID
+    live = candidates.log_probability.masked_fill(ended, -math.inf)
+    best, place = live.topk(min(beam_size, live.shape[1]))
+    # A place that nothing fills repeats the first one, at probability 0.
+    place = place.where(best > -math.inf, place[:, :1])
+    ids = candidates.ids.gather(1, place.unsqueeze(-1).expand(-1, -1, candidates.ids.shape[2]))
+    return _Partials(ids, best, candidates.parent.gather(1, place))
+
+
+def _may_improve(best_live: float, found: Sequence[Hypothesis], beam_size: int) -> bool:
+    """Return whether the best beginning, as it is, would stand among those that ended."""
+    return best_live > -math.inf and (len(found) < beam_size or best_live > found[-1].score)
+
+
+def _unfinished(beam: _Partials, row: int, divisor: float) -> list[Hypothesis]:
+    texts = zip(beam.ids[row].tolist(), beam.log_probability[row].tolist(), strict=True)
+    return [
+        Hypothesis(ids, total, total / divisor, finished=False)
+        for ids, total in texts
+        if total > -math.inf
+    ]
+
+
+def _score(hypothesis: Hypothesis) -> float:
+    return hypothesis.score
+
+
+def truncate(
+    log_probabilities: Float[Tensor, "*batch vocab"],
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Float[Tensor, "*batch vocab"]:
+    r"""Return the log-probabilities that `sample` draws from; what is cut off has none left.
+
+    In this order: `temperature` :math:`t` makes :math:`p_i` into
+    :math:`p_i^{1/t} / \sum_j p_j^{1/t}`; `top_k` keeps the :math:`k` likeliest tokens (and
+    those as likely as the last of them); `top_p` keeps the smallest set of the likeliest tokens
+    whose probability reaches :math:`p` (Holtzman et al., 2020, https://arxiv.org/abs/1904.09751,
+    section 3.1, where it is called nucleus sampling). At least one token is always kept, and
+    those kept share out the probability of the others.
+
+    Raises `ValueError` for a `temperature` that is not positive and finite, a `top_k` that is
+    not positive, and a `top_p` that is not above 0 and at most 1.
+    """
+    if not temperature > 0:
+        raise ValueError(f"temperature={temperature} must be above 0; its limit is greedy_search")
+    least = torch.finfo(torch.float32).tiny
+    if not least <= temperature < math.inf:
+        raise ValueError(f"temperature={temperature} must be at least {least:.1e}, and finite")
+    if top_k is not None:
+        check_at_least_one(top_k=top_k)
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p={top_p} must be above 0 and at most 1")
+    # Beside the likeliest token: none is too large for its format, however low the temperature.
+    scores = (log_probabilities - log_probabilities.amax(dim=-1, keepdim=True)) / temperature
+    if top_k is not None:
+        last_kept = scores.topk(min(top_k, scores.shape[-1])).values[..., -1:]
+        scores = scores.masked_fill(scores < last_kept, -math.inf)
+    if top_p is not None and top_p < 1:
+        probabilities, order = scores.softmax(dim=-1).sort(dim=-1, descending=True)
+        likelier = probabilities.cumsum(dim=-1) - probabilities  # what comes before a token
+        dropped = torch.zeros_like(likelier, dtype=torch.bool)
+        scores = scores.masked_fill(dropped.scatter(-1, order, likelier >= top_p), -math.inf)
+    return scores.log_softmax(dim=-1)
+
+
+class Sampling(NamedTuple):
+    """How to draw, for `generate`: the choices of `sample`."""
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    samples: int = 1
+    generator: torch.Generator | None = None
+
+
+FREELY = Sampling()
+"""Draw from the model's own probabilities, once."""
+
+
+def sample(
+    model: EncoderDecoder[Any],
+    src: Shaped[Tensor, "batch ..."],
+    src_mask: Bool[Tensor, "batch 1 src_len"],
+    max_len: int,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    samples: int = 1,
+    generator: torch.Generator | None = None,
+    forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
+) -> list[list[Hypothesis]]:
+    """Draw each next token from the model's probabilities, as `truncate` leaves them.
+
+    Returns `samples` hypotheses for each source, in the order drawn, which may repeat. Their
+    log-probability is under the model itself, whatever they were drawn from. A `generator`, on
+    the model's device, makes the draws repeatable: the same sources in the same order then
+    give the same texts.
+    """
+    check_at_least_one(max_len=max_len)
+    how = Sampling(temperature, top_k, top_p, samples, generator)
+    with evaluating(model):
+        beginning = _begin(model, src, src_mask)
+        return _sample(model, beginning, max_len, how, forbidden_ids)
+
+
+def _sample(
+    model: Autoregressive[Any],
+    beginning: _Beginning,
+    max_len: int,
+    how: Sampling,
+    forbidden_ids: Sequence[int],
+) -> list[list[Hypothesis]]:
+    temperature, top_k, top_p, samples, generator = how
+    check_at_least_one(samples=samples)
+
+    def draw(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
+        kept = truncate(log_probabilities, temperature, top_k, top_p)
+        return torch.multinomial(kept.exp(), 1, generator=generator).squeeze(1)
+
+    state, token = beginning
+    if samples > 1:
+        rows = torch.arange(len(token), device=token.device).repeat_interleave(samples)
+        state, token = state.select(rows), token[rows]
+    drawn = _one_by_one(model, _Beginning(state, token), max_len, draw, forbidden_ids)
+    return [drawn[first : first + samples] for first in range(0, len(drawn), samples)]
+
+
+@runtime_checkable
+class PromptReader(Protocol):
+    """A model that begins by reading a prompt, as a language model does."""
+
+    def start(self, prompt: Int[Tensor, "batch prompt_len"]) -> Any:
+        """Return the state after `prompt`, which may have no token."""
+
+
+def generate(
+    model: Autoregressive[Any],
+    prompt: Int[Tensor, "batch prompt_len"],
+    max_len: int,
+    how: Sampling | Beam = FREELY,
+    forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
+) -> list[list[Hypothesis]]:
+    """Let a language model go on with each prompt, for up to `max_len` tokens.
+
+    The prompts of a batch have the same length and at least one token: a text from nothing has
+    the prompt ``START_ID``. Returns, for each prompt, hypotheses of what follows it: those of
+    `sample` or those of `beam_search`.
+    """
+    check_at_least_one(max_len=max_len, prompt_len=prompt.shape[1])
+    reader = _prompt_reader(model)
+    with evaluating(model):
+        beginning = _Beginning(reader.start(prompt[:, :-1]), prompt[:, -1])
+        if isinstance(how, Beam):
+            return _beam_search(model, beginning, max_len, how, forbidden_ids)
+        return _sample(model, beginning, max_len, how, forbidden_ids)
+
+
+def _prompt_reader(model: object) -> PromptReader:
+    if isinstance(model, EncoderDecoder) or not isinstance(model, PromptReader):
+        raise CheckpointError(f"a {type(model).__name__} does not go on with a text")
+    return model
+
+
+class NoChoiceError(ValueError):
+    """A model that leaves no token to write."""
+
+
+def next_log_probabilities(
+    logits: Float[Tensor, "batch vocab"], forbidden_ids: Sequence[int] = FORBIDDEN_IDS
+) -> Float[Tensor, "batch vocab"]:
+    """Return the log-probability of every next token, minus infinity for a forbidden one.
+
+    The others keep the model's own probabilities: what is forbidden is not shared out among
+    them. Raises `NoChoiceError` where no token is left, as with logits that are not numbers.
+    """
+    log_probabilities = logits.float().log_softmax(dim=-1)
+    for forbidden in forbidden_ids:
+        log_probabilities[:, forbidden] = -math.inf
+    if not log_probabilities.amax(dim=-1).isfinite().all():
+        raise NoChoiceError(
+            "the model leaves no next token to choose: its logits are not numbers, or every "
+            "token is impossible or forbidden"
+        )
+    return log_probabilities
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch off dropout and gradients for a while; then every part is as it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training

@@ -1,0 +1,170 @@
+"""Encoder and decoder layers: sub-layers, each with a way around it.
+
+Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, sections 3.1 and 5.4. Where to
+normalise is the question of Xiong et al. (2020), https://arxiv.org/abs/2002.04745.
+"""
+
+from typing import Literal, NamedTuple, Self, cast, get_args
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attentively.attention.multi_head import KeyValueCache, MultiHeadAttention
+from attentively.layers.layer_norm import LayerNorm
+
+Norm = Literal["pre", "post"]
+
+
+class Residual(nn.Module):
+    r"""Lead a signal through a sub-layer and, at the same time, around it.
+
+    .. math::
+        \text{post:}\quad y &= \operatorname{LayerNorm}(x + f(x)) \\
+        \text{pre:}\quad y &= x + f(\operatorname{LayerNorm}(x))
+
+    The paper normalises after the sum. Normalised before the sub-layer, a signal goes from the
+    first layer to the last through sums alone, and training depends less on a warm-up, which
+    Xiong et al. leave out. Dropout acts on what the sub-layer says, before it is added (paper,
+    section 5.4).
+    """
+
+    def __init__(self, d_model: int, dropout: float = 0.0, norm: Norm = "pre") -> None:
+        super().__init__()
+        if norm not in get_args(Norm):
+            raise ValueError(f"norm={norm!r} is unknown: choose pre or post")
+        self.norm = norm
+        self.layer_norm = LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def enter(self, x: Float[Tensor, "batch len d_model"]) -> Float[Tensor, "batch len d_model"]:
+        """Return what the sub-layer reads."""
+        return self.layer_norm(x) if self.norm == "pre" else x
+
+    def leave(
+        self, x: Float[Tensor, "batch len d_model"], said: Float[Tensor, "batch len d_model"]
+    ) -> Float[Tensor, "batch len d_model"]:
+        """Return the sum of what went around the sub-layer and what the sub-layer said."""
+        x = x + self.dropout(said)
+        return x if self.norm == "pre" else self.layer_norm(x)
+
+
+class EncoderLayer(nn.Module):
+    """Look around, then think: self-attention and a feed-forward network.
+
+    With a causal mask, this is also the layer of a decoder that has no encoder to look at.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        self_attention: nn.Module,
+        feed_forward: nn.Module,
+        dropout: float = 0.0,
+        norm: Norm = "pre",
+    ) -> None:
+        super().__init__()
+        self.self_attention = self_attention
+        self.feed_forward = feed_forward
+        self.around_attention = Residual(d_model, dropout, norm)
+        self.around_feed_forward = Residual(d_model, dropout, norm)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch len d_model"],
+        mask: Bool[Tensor, "..."] | None = None,
+        cache: KeyValueCache | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Float[Tensor, "batch len d_model"], Float[Tensor, "batch heads len keys"] | None]:
+        """Return the new vector of each position, and where each looked if that is wanted.
+
+        With a `cache`, `x` are the positions after those that it holds, which are not read again.
+        """
+        h = self.around_attention.enter(x)
+        attended, weights = self.self_attention(
+            h, h, h, mask=mask, cache=cache, need_weights=need_weights
+        )
+        x = self.around_attention.leave(x, attended)
+
+        h = self.around_feed_forward.enter(x)
+        x = self.around_feed_forward.leave(x, self.feed_forward(h))
+        return x, weights
+
+
+class DecoderCache(NamedTuple):
+    """What one decoder layer remembers while a target is written."""
+
+    target: KeyValueCache
+    """Of the target so far: it grows."""
+    memory: KeyValueCache
+    """Of the encoder's output: it stays."""
+
+    def copy(self) -> Self:
+        """Return a cache that holds the same and can be extended by itself."""
+        return self._replace(target=self.target.copy())
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> Self:
+        """Return the cache of the chosen rows of the batch, in that order; a row may repeat."""
+        return type(self)(self.target.select(rows), self.memory.select(rows))
+
+
+class DecoderLayer(nn.Module):
+    """Look back at the target, look at the source, then think."""
+
+    def __init__(
+        self,
+        d_model: int,
+        self_attention: nn.Module,
+        cross_attention: nn.Module,
+        feed_forward: nn.Module,
+        dropout: float = 0.0,
+        norm: Norm = "pre",
+    ) -> None:
+        super().__init__()
+        self.self_attention = self_attention
+        self.cross_attention = cross_attention
+        self.feed_forward = feed_forward
+        self.around_self_attention = Residual(d_model, dropout, norm)
+        self.around_cross_attention = Residual(d_model, dropout, norm)
+        self.around_feed_forward = Residual(d_model, dropout, norm)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tgt_len d_model"],
+        memory: Float[Tensor, "batch src_len d_model"] | None = None,
+        tgt_mask: Bool[Tensor, "..."] | None = None,
+        memory_mask: Bool[Tensor, "..."] | None = None,
+        cache: DecoderCache | None = None,
+        need_weights: bool = False,
+    ) -> tuple[
+        Float[Tensor, "batch tgt_len d_model"],
+        Float[Tensor, "batch heads tgt_len keys"] | None,
+        Float[Tensor, "batch heads tgt_len src_len"] | None,
+    ]:
+        """Return the new vector of each position; its weights on the target and on the source.
+
+        Give `memory`, or a `cache` that `start` made of it: then `x` are the positions after
+        those that the cache holds. Both or neither raises `ValueError`.
+        """
+        if (memory is None) == (cache is None):
+            raise ValueError("give either the memory or a cache that start made of it")
+        target_cache, memory_cache = (None, None) if cache is None else cache
+        h = self.around_self_attention.enter(x)
+        attended, self_weights = self.self_attention(
+            h, h, h, mask=tgt_mask, cache=target_cache, need_weights=need_weights
+        )
+        x = self.around_self_attention.leave(x, attended)
+
+        h = self.around_cross_attention.enter(x)
+        attended, cross_weights = self.cross_attention(
+            h, memory, memory, mask=memory_mask, cache=memory_cache, need_weights=need_weights
+        )
+        x = self.around_cross_attention.leave(x, attended)
+
+        h = self.around_feed_forward.enter(x)
+        x = self.around_feed_forward.leave(x, self.feed_forward(h))
+        return x, self_weights, cross_weights
+
+    def start(self, memory: Float[Tensor, "batch src_len d_model"]) -> DecoderCache:
+        """Return the cache before the first token: no target, and the memory projected once."""
+        attention = cast(MultiHeadAttention, self.cross_attention)  # or what stands in for it
+        return DecoderCache(KeyValueCache(), attention.remember(memory, memory))

@@ -1,0 +1,1 @@
+"""Models: sequence to sequence, Transformers, language models, and their checkpoints."""

@@ -1,0 +1,123 @@
+r"""A classifier that looks once: a learned query, weights on the places of the input, one label.
+
+The places of an input (words, or squares of an image) become keys, additive attention weighs
+them, and a linear layer reads the context. The smallest model of which one can ask whether its
+weights explain its answer.
+
+As in Jain & Wallace (2019), https://arxiv.org/abs/1902.10186, section 2, where the reader is a
+bidirectional recurrent network.
+"""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Shaped
+from torch import Tensor, nn
+
+from attentively.attention.additive import AdditiveAttention
+
+
+class Answer(NamedTuple):
+    """What a classifier says, and where it looked."""
+
+    logits: Float[Tensor, "batch labels"]
+    """A score for each label."""
+    weights: Float[Tensor, "batch places"]
+    """One in sum over the places."""
+
+
+class AttentiveClassifier(nn.Module):
+    r"""Tell which label an input deserves, from one look at its places.
+
+    .. math:: h_1, \dots, h_n = \text{reader}(x_1, \dots, x_n), \qquad
+              \alpha = \operatorname{softmax}\bigl(v^\top \tanh(W q + U h_j)\bigr), \qquad
+              \text{logits} = V \sum_j \alpha_j h_j + b
+
+    The query :math:`q` is a parameter, the same for every input. `embedding` makes a vector
+    :math:`x_j` of each place by itself. `reader` tells the places of each other:
+    `recurrent.BidirectionalEncoder`, or whatever is called as ``reader(embedded, mask)`` and
+    returns the keys first. Without one each place keeps to itself, :math:`h_j = x_j`.
+    """
+
+    def __init__(
+        self,
+        embedding: nn.Module,
+        key_dim: int,
+        num_labels: int,
+        hidden_dim: int = 32,
+        reader: nn.Module | None = None,
+    ) -> None:
+        """`key_dim` is the size of the keys, of the query too; `hidden_dim` that of the score."""
+        super().__init__()
+        self.embedding = embedding
+        self.reader = reader
+        self.query = nn.Parameter(torch.randn(key_dim))  # q
+        self.attention = AdditiveAttention(key_dim, key_dim, hidden_dim)
+        self.output = nn.Linear(key_dim, num_labels)  # V, b
+
+    def forward(
+        self,
+        inputs: Shaped[Tensor, "batch places *features"],
+        mask: Bool[Tensor, "batch places"] | None = None,
+    ) -> Answer:
+        """Answer for token ids (batch, len), or squares of images (batch, places, size, size).
+
+        `mask` is False at padding, which is not looked at; a reader needs one.
+        """
+        return self.answer(self.embedding(inputs), mask)
+
+    def answer(
+        self,
+        embedded: Float[Tensor, "batch places embedding_dim"],
+        mask: Bool[Tensor, "batch places"] | None = None,
+    ) -> Answer:
+        """Answer for places that are embedded already, so that a gradient may stop there."""
+        keys = self.read(embedded, mask)
+        _, weights = self.attention(self.query.expand(len(keys), -1), keys, mask)
+        return Answer(self.judge(keys, weights), weights)
+
+    def read(
+        self,
+        embedded: Float[Tensor, "batch places embedding_dim"],
+        mask: Bool[Tensor, "batch places"] | None = None,
+    ) -> Float[Tensor, "batch places key_dim"]:
+        """Return the keys, which are the values too."""
+        if self.reader is None:
+            return embedded
+        keys, *_ = self.reader(embedded, mask)
+        return keys
+
+    def judge(
+        self,
+        keys: Float[Tensor, "batch places key_dim"],
+        weights: Float[Tensor, "batch places"],
+    ) -> Float[Tensor, "batch labels"]:
+        """Return the logits that these weights give: the model's own, or any others."""
+        context = torch.einsum("bp,bpd->bd", weights, keys)
+        return self.output(context)
+
+
+class SquareEncoder(nn.Module):
+    """Turn each square of an image into a vector, by itself.
+
+    A square is cut out before the network sees it. So its vector cannot know of another
+    square, and a weight on it is a weight on these pixels and no others.
+    """
+
+    def __init__(self, feature_dim: int, hidden_dim: int = 8) -> None:
+        super().__init__()
+        self.look = nn.Sequential(
+            nn.Conv2d(1, hidden_dim, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(hidden_dim, feature_dim, kernel_size=3, padding=1),
+            nn.ReLU(),
+            nn.AdaptiveMaxPool2d(1),  # the strongest response anywhere in the square
+        )
+
+    def forward(
+        self, squares: Float[Tensor, "batch places size size"]
+    ) -> Float[Tensor, "batch places feature_dim"]:
+        """Return one vector per square."""
+        each = squares.flatten(0, 1).unsqueeze(1)  # every square an image of its own
+        return self.look(each).flatten(1).unflatten(0, squares.shape[:2])

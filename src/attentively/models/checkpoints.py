@@ -1,0 +1,235 @@
+"""Checkpoints: a model, its tokenizers and where they come from, in one file.
+
+The file is in the safetensors format: tensors, and JSON text beside them. Reading one
+runs no code. The shipped ones stand in the package, so `load_pretrained` needs no network.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from attentively.atomic_files import replacing
+from attentively.config import ModelConfig
+from attentively.models.captioning import Captioner, CaptionerConfig
+from attentively.models.encoder_heads import (
+    Classifier,
+    ClassifierConfig,
+    MaskedLanguageModel,
+    MaskedLanguageModelConfig,
+)
+from attentively.models.interface import EncoderDecoder, Model
+from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.tokens.vocabulary import Tokenizer, load_tokenizer
+
+MODELS: dict[str, tuple[Callable[[Any], Model], type[ModelConfig]]] = {
+    "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
+    "Transformer": (Transformer, TransformerConfig),
+    "Captioner": (Captioner, CaptionerConfig),
+    "LanguageModel": (LanguageModel, LanguageModelConfig),
+    "Classifier": (Classifier, ClassifierConfig),
+    "MaskedLanguageModel": (MaskedLanguageModel, MaskedLanguageModelConfig),
+}
+"""Every kind of model that can be saved: its class, and that of its configuration."""
+FORMAT = "attentively checkpoint 1"
+FIELDS = ("format", "model", "config", "src_tokenizer", "tgt_tokenizer", "provenance")
+_PRETRAINED = Path(__file__).parents[1] / "pretrained"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that is missing, damaged, or of another kind."""
+
+
+class Translator(NamedTuple):
+    """A model from text to text, and its tokenizers."""
+
+    model: EncoderDecoder
+    src_tokenizer: Tokenizer
+    tgt_tokenizer: Tokenizer
+
+
+@dataclass
+class Checkpoint:
+    """A model ready for use, with all that is needed to feed it text."""
+
+    model: Model
+    src_tokenizer: Tokenizer | None
+    """Of what the model reads; None where that is no text."""
+    tgt_tokenizer: Tokenizer | None
+    """Of what the model writes; None where it writes no text."""
+    provenance: dict[str, Any] = field(default_factory=dict)
+    """Command, seed, data, device, time and scores."""
+
+    def translator(self) -> Translator:
+        """Return the parts of a model from text to text; another raises `CheckpointError`."""
+        if (
+            not isinstance(self.model, EncoderDecoder)
+            or self.src_tokenizer is None
+            or self.tgt_tokenizer is None
+        ):
+            raise CheckpointError(f"a {type(self.model).__name__} does not translate text")
+        return Translator(self.model, self.src_tokenizer, self.tgt_tokenizer)
+
+
+def save(
+    checkpoint: Checkpoint,
+    path: Path | str,
+    half_precision: bool = False,
+    extra: dict[str, Tensor] | None = None,
+) -> None:
+    """Write `checkpoint` to `path`, whole or not at all.
+
+    With `half_precision` the numbers are stored in 16 bits. `extra` tensors, such as an
+    optimizer's, stand beside the model's under their own names. Raises `OSError` where the
+    file cannot be written; what stood there before then still does.
+    """
+    model = checkpoint.model
+    dtype = torch.float16 if half_precision else torch.float32
+    tensors = {
+        f"model.{name}": value.to("cpu", dtype if value.is_floating_point() else None).contiguous()
+        for name, value in _stored(model).items()
+    }
+    tensors |= {name: value.detach().cpu().contiguous() for name, value in (extra or {}).items()}
+    content = {
+        "format": FORMAT,
+        "model": type(model).__name__,
+        "config": json.dumps(model.config.to_dict()),
+        "src_tokenizer": _tokenizer_text(checkpoint.src_tokenizer),
+        "tgt_tokenizer": _tokenizer_text(checkpoint.tgt_tokenizer),
+        "provenance": json.dumps(checkpoint.provenance, ensure_ascii=False),
+    }
+    if content["src_tokenizer"] == content["tgt_tokenizer"]:
+        content["tgt_tokenizer"] = ""  # one joint tokenizer is written once
+    with replacing(path) as temporary:
+        try:
+            save_file(tensors, temporary, metadata=content)
+        except SafetensorError as error:
+            raise OSError(f"{path} could not be written: {error}") from None
+
+
+def load(path: Path | str, device: torch.device | str = "cpu") -> Checkpoint:
+    """Read a checkpoint; the model comes in evaluation mode, in 32 bits.
+
+    Raises `CheckpointError`, which is a `ValueError`, for a file that is missing or damaged.
+    """
+    return load_with_extra(path, device)[0]
+
+
+def load_with_extra(
+    path: Path | str, device: torch.device | str = "cpu"
+) -> tuple[Checkpoint, dict[str, Tensor]]:
+    """Read a checkpoint, and the `extra` tensors that `save` put beside the model's."""
+    content, tensors = read(path)
+    if content["model"] not in MODELS:
+        raise CheckpointError(
+            f"{path} holds a model of kind {content['model']!r}; known are {sorted(MODELS)}"
+        )
+    try:
+        checkpoint = _assemble(content, tensors)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+    checkpoint.model.to(device)
+    extra = {name: value for name, value in tensors.items() if not name.startswith("model.")}
+    return checkpoint, extra
+
+
+def mean_weights(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the mean of several states of one model, parameter by parameter.
+
+    The last checkpoints of a run stand around a point that is often better than each of them:
+    Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 6.1, average 5 or 20.
+    """
+    if not weights:
+        raise ValueError("there is no checkpoint to take the mean of")
+    names = {frozenset(state) for state in weights}
+    if len(names) > 1:
+        raise ValueError("only states of one model have a mean: these name other parameters")
+    return {
+        name: torch.stack([state[name] for state in weights]).mean(dim=0)
+        if value.is_floating_point()
+        else value
+        for name, value in weights[-1].items()
+    }
+
+
+def _assemble(content: dict[str, str], tensors: dict[str, Tensor]) -> Checkpoint:
+    model_class, config_class = MODELS[content["model"]]
+    model = model_class(config_class.from_dict(json.loads(content["config"])))
+    weights = {
+        name.removeprefix("model."): value.float() if value.is_floating_point() else value
+        for name, value in tensors.items()
+        if name.startswith("model.")
+    }
+    expected = {name: value.shape for name, value in _stored(model).items()}
+    found = {name: value.shape for name, value in weights.items()}
+    if expected != found:
+        differing = sorted({name for name, _ in expected.items() ^ found.items()})
+        raise ValueError(f"its tensors do not fit its own configuration at {differing[:5]}")
+    model.load_state_dict(weights, strict=False)  # tied parameters are stored once
+    src_tokenizer = _read_tokenizer(content["src_tokenizer"])
+    joint = content["tgt_tokenizer"] == ""
+    tgt_tokenizer = src_tokenizer if joint else _read_tokenizer(content["tgt_tokenizer"])
+    sizes = tuple(None if given is None else len(given) for given in (src_tokenizer, tgt_tokenizer))
+    if sizes != model.config.vocab_sizes:
+        raise ValueError(f"its tokenizers of {sizes} tokens do not fit {model.config}")
+    provenance = json.loads(content["provenance"])
+    return Checkpoint(model.eval(), src_tokenizer, tgt_tokenizer, provenance)
+
+
+def _stored(model: nn.Module) -> dict[str, Tensor]:
+    """Return what a checkpoint keeps of a model: parameters, and buffers that it cannot rebuild."""
+    tensors = model.state_dict()  # knows which buffers those are
+    # Not the state's own list: a tied parameter stands there twice, and safetensors refuses it.
+    names = [name for name, _ in [*model.named_parameters(), *model.named_buffers()]]
+    return {name: tensors[name] for name in names if name in tensors}
+
+
+def _tokenizer_text(tokenizer: Tokenizer | None) -> str:
+    return "null" if tokenizer is None else tokenizer.to_json()
+
+
+def _read_tokenizer(text: str) -> Tokenizer | None:
+    return None if text == "null" else load_tokenizer(text)
+
+
+def read(path: Path | str) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Return the texts and the tensors of a checkpoint file, as they are."""
+    if not Path(path).is_file():
+        raise CheckpointError(f"there is no checkpoint at {path}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            content = dict(file.metadata() or {})
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path} is damaged or no checkpoint: {error}") from None
+    if content.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path} is of format {content.get('format')!r}, not {FORMAT!r}: "
+            "was it written by another program or version?"
+        )
+    missing = [name for name in FIELDS if name not in content]
+    if missing:
+        raise CheckpointError(f"{path} is damaged: {missing} is missing")
+    return content, tensors
+
+
+def pretrained_names() -> list[str]:
+    """Return the names that `load_pretrained` knows."""
+    return sorted(path.stem for path in _PRETRAINED.glob("*.safetensors"))
+
+
+def load_pretrained(name: str, device: torch.device | str = "cpu") -> Checkpoint:
+    """Read a checkpoint that ships with the package; an unknown name lists those there are."""
+    if name not in pretrained_names():
+        raise CheckpointError(
+            f"no pretrained model is called {name!r}; there are {', '.join(pretrained_names())}"
+        )
+    return load(_PRETRAINED / f"{name}.safetensors", device)

@@ -1,0 +1,90 @@
+"""What every model answers to, so that one trainer and one search serve all."""
+
+from abc import ABC, abstractmethod
+from typing import Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
+
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor, nn
+
+from attentively.attention.masks import padding_mask
+from attentively.config import ModelConfig
+from attentively.tokens.vocabulary import PAD_ID
+
+
+class Memory(NamedTuple):
+    """What the encoder hands over."""
+
+    outputs: Float[Tensor, "batch src_len memory_dim"]
+    """One vector per source position."""
+    state: Float[Tensor, "batch state_dim"] | None = None
+    """For recurrent models, what starts the decoder."""
+
+
+class DecoderOutput(NamedTuple):
+    """What the decoder says of a whole target."""
+
+    logits: Float[Tensor, "batch tgt_len vocab"]
+    """Scores of the next token at every position."""
+    weights: Float[Tensor, "batch tgt_len src_len"] | None = None
+    """Where each position looked; None where nobody asked or the model does not attend."""
+
+
+@runtime_checkable
+class DecoderState(Protocol):
+    """All that decoding one more token needs, for a batch of hypotheses."""
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> Self:
+        """Return the state of the chosen hypotheses, in that order; a row may repeat."""
+
+
+State = TypeVar("State", bound=DecoderState)
+
+
+class Model(nn.Module):
+    """A network that says what it is made of."""
+
+    config: ModelConfig
+
+
+class Autoregressive(Model, ABC, Generic[State]):
+    """A model that writes one token after the other."""
+
+    @abstractmethod
+    def step(
+        self, token: Int[Tensor, " batch"], state: State
+    ) -> tuple[Float[Tensor, "batch vocab"], State]:
+        """Read one token; return the scores of the next one, and the state after it.
+
+        The state that was given stays as it was, so that another token may be tried.
+        """
+
+
+class EncoderDecoder(Autoregressive[State]):
+    """A model that reads a source and writes a target.
+
+    ``src_mask`` is ``model.source_mask(src)``, of shape (batch, 1, src_len).
+    """
+
+    def source_mask(self, src: Shaped[Tensor, "batch ..."]) -> Bool[Tensor, "batch 1 src_len"]:
+        """True where there is something to look at: at real tokens, not at padding."""
+        return padding_mask(src, PAD_ID)
+
+    @abstractmethod
+    def encode(
+        self, src: Shaped[Tensor, "batch ..."], src_mask: Bool[Tensor, "batch 1 src_len"]
+    ) -> Memory:
+        """Read the source: the ids of a sentence, or whatever else the model reads."""
+
+    @abstractmethod
+    def decode(
+        self,
+        tgt: Int[Tensor, "batch tgt_len"],
+        memory: Memory,
+        src_mask: Bool[Tensor, "batch 1 src_len"],
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        """Predict, at every position of `tgt`, the token after it."""
+
+    @abstractmethod
+    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch 1 src_len"]) -> State:
+        """Return the state before the first token."""

@@ -1,0 +1,99 @@
+r"""A language model: what comes next, judged by everything before it.
+
+It is the decoder of a Transformer by itself. With no encoder there is nothing to attend to but
+the text so far, so what is left of a decoder layer is an encoder layer behind a causal mask.
+
+Sources: Liu et al. (2018), https://arxiv.org/abs/1801.10198, section 4.2.3; Radford et al.
+(2018), https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf,
+section 3.1. Normalising before each sub-layer and after the last one, the default here, came
+with their next model, GPT-2 (2019).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attentively.attention.masks import causal_mask
+from attentively.attention.multi_head import KeyValueCache
+from attentively.config import VocabSizes
+from attentively.layers.embedding import TokenEmbedding
+from attentively.models.interface import Autoregressive, DecoderOutput
+from attentively.models.transformer import StackConfig, TokenEncoder, initialise
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelConfig(StackConfig):
+    """The sizes of a `LanguageModel`."""
+
+    vocab_size: int
+
+    @property
+    def vocab_sizes(self) -> VocabSizes:
+        """It writes text and reads none but its own."""
+        return VocabSizes(None, self.vocab_size)
+
+
+@dataclass(frozen=True)
+class LanguageModelState:
+    """The text so far, as every layer remembers it."""
+
+    caches: list[KeyValueCache]
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> Self:
+        """Return the state of the chosen texts, in that order; a row may repeat."""
+        return replace(self, caches=[cache.select(rows) for cache in self.caches])
+
+
+class LanguageModel(Autoregressive[LanguageModelState]):
+    r"""Give every token of the vocabulary a chance to be the next one.
+
+    .. math:: p(w_1, \dots, w_n) = \prod_t p(w_t \mid w_1, \dots, w_{t-1})
+
+    The output layer is the embedding's own table: a token is likely where its vector points the
+    same way as what the layers have made of the text.
+    """
+
+    config: LanguageModelConfig
+
+    def __init__(self, config: LanguageModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        embedding = TokenEmbedding(config.vocab_size, config.d_model)
+        self.decoder = TokenEncoder(embedding, config)
+        self.output = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        initialise(self)
+        self.output.weight = embedding.table.weight
+
+    def forward(self, ids: Int[Tensor, "batch len"], need_weights: bool = False) -> DecoderOutput:
+        """Predict, at every position of `ids`, the token after it.
+
+        Padding comes last, so the causal mask hides it. The weights are those on the text
+        itself, the mean of all layers and heads.
+        """
+        mask = causal_mask(ids.shape[1], ids.device)
+        outputs, maps = self.decoder(ids, mask, need_weights=need_weights)
+        weights = None if maps is None else maps.mean(dim=(0, 2))
+        return DecoderOutput(self.output(outputs), weights)
+
+    def start(self, prompt: Int[Tensor, "batch prompt_len"]) -> LanguageModelState:
+        """Return the state after `prompt`, which may have no token.
+
+        What comes next is told by `step`: to go on with a text, start with all but its last
+        token and step with that one. The texts of a batch have the same length.
+        """
+        caches = [KeyValueCache() for _ in self.decoder.layers]
+        self.decoder(prompt, causal_mask(prompt.shape[1], prompt.device), caches)
+        return LanguageModelState(caches)
+
+    def step(
+        self, token: Int[Tensor, " batch"], state: LanguageModelState
+    ) -> tuple[Float[Tensor, "batch vocab"], LanguageModelState]:
+        """Read one token; return the logits of the next one, and the state after it.
+
+        One token needs no causal mask: everything in the cache stands before it.
+        """
+        caches = [cache.copy() for cache in state.caches]
+        outputs, _ = self.decoder(token.unsqueeze(1), caches=caches)
+        return self.output(outputs.squeeze(1)), replace(state, caches=caches)

@@ -1,0 +1,443 @@
+"""Sequence to sequence: a recurrent encoder, and a decoder that attends to it.
+
+With additive attention this is the model of Bahdanau, Cho & Bengio (2015),
+https://arxiv.org/abs/1409.0473, section 3; with a fixed context, that of
+Cho et al. (2014), https://arxiv.org/abs/1406.1078, with the same encoder; with
+``decoder="luong"``, that of Luong, Pham & Manning (2015), https://arxiv.org/abs/1508.04025,
+section 3, again with the same encoder.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, Self, get_args, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attentively.attention.additive import AdditiveAttention
+from attentively.attention.multiplicative import LocalAttention, LocalKind, LuongAttention
+from attentively.config import ModelConfig, VocabSizes, check_at_least_one
+from attentively.layers.bidirectional import BidirectionalEncoder
+from attentively.layers.embedding import TokenEmbedding
+from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
+from attentively.tokens.vocabulary import PAD_ID
+
+AttentionKind = Literal[
+    "additive", "fixed", "dot", "general", "concat", "location", "local-m", "local-p"
+]
+DecoderKind = Literal["bahdanau", "luong"]
+
+
+@dataclass(frozen=True)
+class Seq2SeqConfig(ModelConfig):
+    """The sizes of a `Seq2Seq`, and how its decoder sees the source."""
+
+    src_vocab_size: int
+    tgt_vocab_size: int
+    embedding_dim: int = 64
+    """Numbers in the vector of a token."""
+    encoder_dim: int = 64
+    """Numbers in the state of each of the encoder's two readers."""
+    decoder_dim: int = 128
+    """Numbers in the state of the decoder."""
+    attention_dim: int = 64
+    """The hidden layer of the additive score, and of concat."""
+    attention: AttentionKind = "additive"
+    """How the decoder sees the source; fixed is one vector for all of it, whatever the query."""
+    dropout: float = 0.0
+    """On embeddings, encoder outputs and what the output layer reads."""
+    share_embeddings: bool = False
+    """One table for source, target and output layer; needs one joint vocabulary."""
+    decoder: DecoderKind = "bahdanau"
+    """Who asks the attention: the state before a token is read, or, with luong, after it."""
+    input_feeding: bool = False
+    """A luong decoder also reads what it said last, its attentional vector."""
+    max_len: int | None = None
+    """The longest source that location can score."""
+    window: int = 3
+    """How far local-m and local-p look to either side."""
+
+    def __post_init__(self) -> None:
+        for name, known in (("attention", AttentionKind), ("decoder", DecoderKind)):
+            if getattr(self, name) not in get_args(known):
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} is unknown: "
+                    f"choose of {', '.join(get_args(known))}"
+                )
+        if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
+            raise ValueError(
+                f"share_embeddings needs one vocabulary, but src_vocab_size={self.src_vocab_size} "
+                f"and tgt_vocab_size={self.tgt_vocab_size}"
+            )
+        if self.decoder == "bahdanau":
+            if self.input_feeding:
+                raise ValueError(
+                    "input_feeding=True needs decoder='luong': "
+                    "a bahdanau decoder reads its context already"
+                )
+            if self.attention in get_args(LocalKind):
+                raise ValueError(
+                    f"attention={self.attention!r} needs decoder='luong', whose newest state "
+                    "says where to look"
+                )
+        if self.attention == "dot" and self.decoder_dim != 2 * self.encoder_dim:
+            raise ValueError(
+                f"attention='dot' needs decoder_dim={self.decoder_dim} to be twice "
+                f"encoder_dim={self.encoder_dim}: the encoder reads both ways"
+            )
+        if self.attention == "location" and not self.max_len:
+            raise ValueError(
+                "attention='location' needs max_len, the longest source, "
+                f"but max_len={self.max_len}"
+            )
+        check_at_least_one(
+            embedding_dim=self.embedding_dim,
+            encoder_dim=self.encoder_dim,
+            decoder_dim=self.decoder_dim,
+            attention_dim=self.attention_dim,
+            window=self.window,
+        )
+
+    @property
+    def vocab_sizes(self) -> VocabSizes:
+        """What its source and its target tokenizer must hold."""
+        return VocabSizes(self.src_vocab_size, self.tgt_vocab_size)
+
+
+class FixedContext(nn.Module):
+    """No attention: the same summary of the source at every step, whatever the query.
+
+    The summary is the last state of each reader: the forward one's at the last word,
+    the backward one's at the first.
+    """
+
+    def forward(
+        self,
+        query: Float[Tensor, "batch query_dim"],
+        keys: Float[Tensor, "batch src_len key_dim"],
+        mask: Bool[Tensor, "batch src_len"],
+    ) -> tuple[Float[Tensor, "batch key_dim"], None]:
+        """Return the summary; there are no weights."""
+        forwards, backwards = keys.chunk(2, dim=-1)
+        last_word = mask.sum(dim=1) - 1
+        rows = torch.arange(len(keys), device=keys.device)
+        return torch.cat([forwards[rows, last_word], backwards[:, 0]], dim=-1), None
+
+
+@runtime_checkable
+class KeyProjecting(Protocol):
+    """An attention that can do part of its work once a sentence, before any query comes."""
+
+    def project_keys(
+        self, keys: Float[Tensor, "batch src_len key_dim"]
+    ) -> Float[Tensor, "batch src_len hidden_dim"]:
+        """Return what `forward` takes as `projected_keys`."""
+
+
+@runtime_checkable
+class StepCounting(Protocol):
+    """An attention that looks near a position, for which it may need the decoder's step."""
+
+    def aligned_position(
+        self,
+        query: Float[Tensor, "batch query_dim"],
+        lengths: Int[Tensor, " batch"],
+        step: int | None,
+    ) -> Float[Tensor, " batch"]:
+        """Return the position, in sentences of these lengths; `forward` takes `step` too."""
+
+
+@dataclass(frozen=True)
+class RecurrentState:
+    """Where a recurrent decoder stands, and what it looks at."""
+
+    hidden: Float[Tensor, "batch decoder_dim"]
+    encoder_outputs: Float[Tensor, "batch src_len key_dim"]
+    src_mask: Bool[Tensor, "batch src_len"]
+    precomputed: dict[str, Tensor]
+    """What the attention computed of the encoder outputs alone, by argument name."""
+    step: int = 0
+    """How many tokens a `LuongDecoder` has read."""
+    attentional: Float[Tensor, "batch embedding_dim"] | None = None
+    """What a `LuongDecoder` with input feeding will read beside the next token."""
+
+    def select(self, rows: Int[Tensor, " chosen"]) -> Self:
+        """Return the state of the chosen hypotheses, in that order; a row may repeat."""
+        return replace(
+            self,
+            hidden=self.hidden[rows],
+            encoder_outputs=self.encoder_outputs[rows],
+            src_mask=self.src_mask[rows],
+            precomputed={name: value[rows] for name, value in self.precomputed.items()},
+            attentional=None if self.attentional is None else self.attentional[rows],
+        )
+
+
+class RecurrentDecoder(nn.Module, ABC):
+    r"""Write the target token by token, asking the attention for a context at each.
+
+    The first state is :math:`s_0 = \tanh(W_s m)`, with :math:`m` the `state` of the memory.
+
+    `attention` is called as ``attention(query, keys, mask)``; one that offers `project_keys`
+    also gets its result back as `projected_keys`, so that it is computed once a sentence.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attention: nn.Module,
+        input_dim: int,
+        start_dim: int,
+        key_dim: int,
+        decoder_dim: int,
+        dropout: float = 0.0,
+    ) -> None:
+        """`input_dim` is the size of what each step reads, `start_dim` that of the start."""
+        super().__init__()
+        vocab_size, embedding_dim = embedding.table.weight.shape
+        self.embedding = embedding
+        self.attention = attention
+        self.bridge = nn.Linear(start_dim, decoder_dim)  # W_s
+        self.cell = nn.GRUCell(input_dim, decoder_dim)
+        self.readout = nn.Linear(decoder_dim + key_dim, embedding_dim)  # R, or Luong's W_c
+        self.output = nn.Linear(embedding_dim, vocab_size)  # V
+        self.dropout = nn.Dropout(dropout)
+
+    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch src_len"]) -> RecurrentState:
+        """Return :math:`s_0` and what to look at."""
+        precomputed: dict[str, Tensor] = {}
+        if isinstance(self.attention, KeyProjecting):
+            precomputed["projected_keys"] = self.attention.project_keys(memory.outputs)
+        hidden = torch.tanh(self.bridge(memory.state))
+        return RecurrentState(hidden, memory.outputs, src_mask, precomputed)
+
+    @abstractmethod
+    def advance(
+        self, embedded: Float[Tensor, "batch embedding_dim"], state: RecurrentState
+    ) -> tuple[
+        RecurrentState, Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"] | None
+    ]:
+        """Read one embedded token; return the next state, the context and the weights."""
+
+    @abstractmethod
+    def predict(
+        self,
+        hidden: Float[Tensor, "*shape decoder_dim"],
+        context: Float[Tensor, "*shape key_dim"],
+    ) -> Float[Tensor, "*shape vocab"]:
+        """Return the logits of the next token."""
+
+
+class AttentiveDecoder(RecurrentDecoder):
+    r"""Bahdanau's decoder: the state *before* a token is read asks what to look at.
+
+    .. math::
+        c_i &= \text{attention}(s_{i-1}, h) \\
+        s_i &= \text{GRU}([E y_{i-1}; c_i], s_{i-1}) \\
+        \text{logits}_i &= V \tanh(R [s_i; c_i])
+
+    In a `Seq2Seq` the first state is :math:`s_0 = \tanh(W_s \overleftarrow{h}_1)`, from the
+    backward reader's state at the first word, as in the paper. The paper's output layer is a
+    maxout over :math:`s_{i-1}`, :math:`y_{i-1}` and :math:`c_i`; ours is the simpler one above.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attention: nn.Module,
+        start_dim: int,
+        key_dim: int,
+        decoder_dim: int,
+        dropout: float = 0.0,
+    ) -> None:
+        input_dim = embedding.table.embedding_dim + key_dim
+        super().__init__(embedding, attention, input_dim, start_dim, key_dim, decoder_dim, dropout)
+
+    def advance(
+        self, embedded: Float[Tensor, "batch embedding_dim"], state: RecurrentState
+    ) -> tuple[
+        RecurrentState, Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"] | None
+    ]:
+        """Read one embedded token; return the next state, the context and the weights."""
+        context, weights = self.attention(
+            state.hidden, state.encoder_outputs, state.src_mask, **state.precomputed
+        )
+        hidden = self.cell(torch.cat([embedded, context], dim=-1), state.hidden)
+        return replace(state, hidden=hidden), context, weights
+
+    def predict(
+        self,
+        hidden: Float[Tensor, "*shape decoder_dim"],
+        context: Float[Tensor, "*shape key_dim"],
+    ) -> Float[Tensor, "*shape vocab"]:
+        """Return the logits of the next token."""
+        readout = torch.tanh(self.readout(torch.cat([hidden, context], dim=-1)))
+        return self.output(self.dropout(readout))
+
+
+class LuongDecoder(RecurrentDecoder):
+    r"""Luong's decoder: the state *after* a token is read asks what to look at.
+
+    .. math::
+        s_t &= \text{GRU}(E y_{t-1}, s_{t-1}) \\
+        c_t &= \text{attention}(s_t, h) \\
+        \tilde{h}_t &= \tanh(W_c [c_t; s_t]) \\
+        \text{logits}_t &= V \tilde{h}_t
+
+    (equations 5 and 6; in `readout` the columns of :math:`W_c` that meet the state come first).
+    The context makes the prediction and not the next state. With `input_feeding` (section 3.3)
+    the next step reads the attentional vector :math:`\tilde{h}_t` beside its token, so that it
+    knows what was looked at; the first step reads zeros. The paper has a stack of LSTMs where
+    ours is one GRU, the same as in `AttentiveDecoder`, and so is its start.
+
+    An attention that offers `aligned_position`, as `LocalAttention` does, is told the step.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        attention: nn.Module,
+        start_dim: int,
+        key_dim: int,
+        decoder_dim: int,
+        dropout: float = 0.0,
+        input_feeding: bool = False,
+    ) -> None:
+        input_dim = embedding.table.embedding_dim * (2 if input_feeding else 1)
+        super().__init__(embedding, attention, input_dim, start_dim, key_dim, decoder_dim, dropout)
+        self.input_feeding = input_feeding
+
+    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch src_len"]) -> RecurrentState:
+        """Return :math:`s_0`, what to look at, and zeros for the first step to read."""
+        state = super().start(memory, src_mask)
+        if not self.input_feeding:
+            return state
+        nothing = state.hidden.new_zeros(len(state.hidden), self.readout.out_features)
+        return replace(state, attentional=nothing)
+
+    def advance(
+        self, embedded: Float[Tensor, "batch embedding_dim"], state: RecurrentState
+    ) -> tuple[
+        RecurrentState, Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"] | None
+    ]:
+        """Read one embedded token; return the next state, the context and the weights."""
+        if state.attentional is not None:
+            embedded = torch.cat([embedded, state.attentional], dim=-1)
+        hidden = self.cell(embedded, state.hidden)
+        step = {"step": state.step} if isinstance(self.attention, StepCounting) else {}
+        context, weights = self.attention(
+            hidden, state.encoder_outputs, state.src_mask, **state.precomputed, **step
+        )
+        state = replace(state, hidden=hidden, step=state.step + 1)
+        if self.input_feeding:
+            state = replace(state, attentional=self.attentional(hidden, context))
+        return state, context, weights
+
+    def attentional(
+        self,
+        hidden: Float[Tensor, "*shape decoder_dim"],
+        context: Float[Tensor, "*shape key_dim"],
+    ) -> Float[Tensor, "*shape embedding_dim"]:
+        r"""Return the attentional vector :math:`\tilde{h}_t`; `readout` is :math:`W_c`."""
+        return torch.tanh(self.readout(torch.cat([hidden, context], dim=-1)))
+
+    def predict(
+        self,
+        hidden: Float[Tensor, "*shape decoder_dim"],
+        context: Float[Tensor, "*shape key_dim"],
+    ) -> Float[Tensor, "*shape vocab"]:
+        """Return the logits of the next token."""
+        return self.output(self.dropout(self.attentional(hidden, context)))
+
+
+class RecurrentModel(EncoderDecoder[RecurrentState]):
+    """A model that writes with a `RecurrentDecoder`, whatever it reads."""
+
+    decoder: RecurrentDecoder
+    dropout: nn.Dropout
+
+    def decode(
+        self,
+        tgt: Int[Tensor, "batch tgt_len"],
+        memory: Memory,
+        src_mask: Bool[Tensor, "batch 1 src_len"],
+        need_weights: bool = False,
+    ) -> DecoderOutput:
+        """Predict the token after each one of `tgt` (teacher forcing)."""
+        state = self.decoder.start(memory, src_mask.squeeze(1))
+        embedded = self.dropout(self.decoder.embedding(tgt))
+        hiddens, contexts, rows = [], [], []
+        for embedded_token in embedded.unbind(dim=1):
+            state, context, weights = self.decoder.advance(embedded_token, state)
+            hiddens.append(state.hidden)
+            contexts.append(context)
+            if weights is not None:
+                rows.append(weights)
+        logits = self.decoder.predict(torch.stack(hiddens, dim=1), torch.stack(contexts, dim=1))
+        all_weights = torch.stack(rows, dim=1) if need_weights and rows else None
+        return DecoderOutput(logits, all_weights)
+
+    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch 1 src_len"]) -> RecurrentState:
+        """Return the state before the first token."""
+        return self.decoder.start(memory, src_mask.squeeze(1))
+
+    def step(
+        self, token: Int[Tensor, " batch"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "batch vocab"], RecurrentState]:
+        """Read one token; return the logits of the next one, and the state after it."""
+        embedded = self.dropout(self.decoder.embedding(token))
+        state, context, _ = self.decoder.advance(embedded, state)
+        return self.decoder.predict(state.hidden, context), state
+
+
+class Seq2Seq(RecurrentModel):
+    """A bidirectional recurrent encoder and an attentive recurrent decoder."""
+
+    config: Seq2SeqConfig
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.src_embedding = TokenEmbedding(config.src_vocab_size, config.embedding_dim)
+        self.encoder = BidirectionalEncoder(config.embedding_dim, config.encoder_dim)
+        if config.share_embeddings:
+            tgt_embedding = self.src_embedding
+        else:
+            tgt_embedding = TokenEmbedding(config.tgt_vocab_size, config.embedding_dim)
+        self.decoder = _decoder(config, tgt_embedding)
+        if config.share_embeddings:
+            table = tgt_embedding.table.weight
+            # As an output layer, rows of length 1: longer ones would make the first logits wild.
+            nn.init.normal_(table, std=config.embedding_dim**-0.5)
+            nn.init.zeros_(table[PAD_ID])
+            self.decoder.output.weight = table
+        self.dropout = nn.Dropout(config.dropout)
+
+    def encode(
+        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "batch 1 src_len"]
+    ) -> Memory:
+        """Return an annotation per source token, and the backward reader's last state."""
+        embedded = self.dropout(self.src_embedding(src))
+        outputs, backward_state = self.encoder(embedded, src_mask.squeeze(1))
+        return Memory(self.dropout(outputs), backward_state)
+
+
+def _decoder(config: Seq2SeqConfig, embedding: TokenEmbedding) -> RecurrentDecoder:
+    sizes = (config.encoder_dim, 2 * config.encoder_dim, config.decoder_dim, config.dropout)
+    if config.decoder == "luong":
+        return LuongDecoder(embedding, _attention(config), *sizes, config.input_feeding)
+    return AttentiveDecoder(embedding, _attention(config), *sizes)
+
+
+def _attention(config: Seq2SeqConfig) -> nn.Module:
+    query_dim, key_dim = config.decoder_dim, 2 * config.encoder_dim
+    if config.attention == "additive":
+        return AdditiveAttention(query_dim, key_dim, config.attention_dim)
+    if config.attention == "fixed":
+        return FixedContext()
+    if config.attention == "local-m" or config.attention == "local-p":
+        return LocalAttention(query_dim, key_dim, config.window, config.attention)
+    return LuongAttention(
+        query_dim, key_dim, config.attention, config.attention_dim, config.max_len
+    )

@@ -1,0 +1,1 @@
+"""Scoring: metrics, bootstrap intervals, and the evaluation of a model on a split."""

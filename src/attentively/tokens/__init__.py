@@ -1,0 +1,1 @@
+"""Tokens: byte-pair encoding, vocabularies and tokenizers."""

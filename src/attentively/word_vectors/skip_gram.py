@@ -1,0 +1,140 @@
+r"""Skip-gram: vectors for words, learned from the company that the words keep.
+
+A word's vector is to predict the words around it. Asking the right word to win against the
+whole vocabulary is dear; with *negative sampling* it has to win against a few drawn at random.
+What the vectors then say about words is asked in `attentively.word_vectors.vectors`.
+
+Sources: Mikolov, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1301.3781, section 3.2;
+Mikolov, Sutskever, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1310.4546, sections 2.2
+and 2.3.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attentively.layers.embedding import TokenEmbedding
+from attentively.tokens.vocabulary import PAD_ID
+
+# What is learned
+
+
+class SkipGram(nn.Module):
+    r"""Tell the words around a word from words drawn at random.
+
+    Every word has two vectors: :math:`v_w` as the centre and :math:`u_w` as part of a context.
+    For a centre :math:`c`, a word :math:`o` seen near it and drawn words
+    :math:`n_1, \dots, n_k`, the loss is
+
+    .. math:: -\log \sigma(u_o \cdot v_c) - \sum_{i=1}^{k} \log \sigma(-u_{n_i} \cdot v_c)
+
+    (paper of October 2013, equation 4, with the sign of a loss). What is kept in the end are the
+    centre vectors. As in the authors' program these begin small and the context vectors at zero.
+    """
+
+    def __init__(self, vocab_size: int, embedding_dim: int) -> None:
+        super().__init__()
+        self.centre = TokenEmbedding(vocab_size, embedding_dim)  # v
+        self.context = TokenEmbedding(vocab_size, embedding_dim)  # u
+        nn.init.uniform_(self.centre.table.weight, -0.5 / embedding_dim, 0.5 / embedding_dim)
+        nn.init.zeros_(self.centre.table.weight[PAD_ID])  # padding means nothing
+        nn.init.zeros_(self.context.table.weight)
+
+    def forward(
+        self,
+        centre: Int[Tensor, " batch"],
+        context: Int[Tensor, " batch"],
+        negatives: Int[Tensor, "batch drawn"],
+    ) -> Float[Tensor, ""]:
+        """Return the loss, a mean over the pairs (centre, context)."""
+        v = self.centre(centre)
+        seen = torch.einsum("bd,bd->b", self.context(context), v)
+        drawn = torch.einsum("bnd,bd->bn", self.context(negatives), v)
+        losses = -F.logsigmoid(seen) - F.logsigmoid(-drawn).sum(dim=1)
+        return losses.mean()
+
+    @property
+    def vectors(self) -> Float[Tensor, "vocab embedding_dim"]:
+        """The centre vectors, one row per word."""
+        return self.centre.table.weight.detach()
+
+
+# What it is learned from
+
+
+def context_pairs(
+    sentence: Sequence[int], window: int, chance: random.Random | None = None
+) -> Iterator[tuple[int, int]]:
+    """Yield every word of `sentence` with each of its neighbours, up to `window` steps away.
+
+    With `chance`, the reach is drawn anew for every word, from 1 to `window`, so that near
+    neighbours are seen more often than far ones (paper of January 2013, section 3.2).
+    """
+    if window < 1:
+        raise ValueError(f"window={window} must be positive: how many neighbours on each side")
+    for place, centre in enumerate(sentence):
+        reach = window if chance is None else chance.randint(1, window)
+        before = sentence[max(0, place - reach) : place]
+        after = sentence[place + 1 : place + 1 + reach]
+        for context in (*before, *after):
+            yield centre, context
+
+
+def word_counts(sentences: Iterable[Sequence[int]], vocab_size: int) -> list[int]:
+    """Return how often each word of the vocabulary occurs."""
+    counts = Counter(word for sentence in sentences for word in sentence)
+    return [counts[word] for word in range(vocab_size)]
+
+
+def keep_probabilities(counts: Sequence[int], threshold: float = 1e-5) -> list[float]:
+    r"""Return how likely each word is to be kept when frequent ones are thinned out.
+
+    .. math:: P_\text{keep}(w) = \min\left(1, \sqrt{t / f(w)}\right)
+
+    for a word that makes up the share :math:`f(w)` of the text; the paper gives the rest,
+    :math:`1 - \sqrt{t / f(w)}`, as the probability to be discarded (equation 5). Its threshold
+    :math:`t` of about 1e-5 is for billions of words: in a small text, where every word is a
+    larger share, it leaves little.
+    """
+    total = sum(counts)
+    return [min(1.0, (threshold * total / count) ** 0.5) if count else 1.0 for count in counts]
+
+
+def subsample(sentence: Sequence[int], keep: Sequence[float], chance: random.Random) -> list[int]:
+    """Return the words of `sentence` that stay, each with its probability to be kept."""
+    return [word for word in sentence if chance.random() < keep[word]]
+
+
+def noise_distribution(counts: Sequence[int], power: float = 0.75) -> Float[Tensor, " vocab"]:
+    r"""Return how likely each word is to be drawn as a negative.
+
+    .. math:: P_n(w) = \frac{\text{count}(w)^{3/4}}{\sum_{w'} \text{count}(w')^{3/4}}
+
+    The power lies between 1, where words are drawn as often as they occur, and 0, where all are
+    drawn alike; 3/4 did best in the paper (section 2.2). Counts that are all zero raise
+    `ValueError`.
+    """
+    weights = torch.tensor(counts, dtype=torch.float).pow(power)
+    weights[torch.tensor(counts) == 0] = 0  # 0^0 is 1: a word that never occurs is not drawn
+    if weights.sum() == 0:
+        raise ValueError("no word has been counted, so there is none to draw")
+    return weights / weights.sum()
+
+
+def draw_negatives(
+    noise: Float[Tensor, " vocab"],
+    pairs: int,
+    negatives: int,
+    generator: torch.Generator | None = None,
+) -> Int[Tensor, "pairs negatives"]:
+    """Return `negatives` words for each of `pairs`, drawn from `noise`.
+
+    The word that was seen may be among them, as in the paper; with many words it rarely is.
+    """
+    drawn = torch.multinomial(noise, pairs * negatives, replacement=True, generator=generator)
+    return drawn.view(pairs, negatives)

@@ -1,0 +1,1 @@
+"""A course on disk: its folders, notebooks, releases, and the preparation of an assignment."""

@@ -1,0 +1,93 @@
+"""Notebooks as they lie in version control: no outputs, no counts, no traces of who ran them."""
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+KEPT = ("nbgrader", "tags", "deletable", "editable")
+"""Metadata of a cell that mean something; the rest is an editor's."""
+FLAGS = ("grade", "grade_id", "locked", "points", "schema_version", "solution", "task")
+
+KERNEL = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+METADATA_KEY = "attentively"
+"""The key of the metadata that a merged cell carries.
+
+``author``     "instructor" or "student": who wrote the text that stands there
+``original``   what the instructor wrote, in a cell without marks that the student changed
+``absent``     true for such a cell that the student deleted; it is not recorded
+``binds``      of an answer cell: the names that the model solution binds
+"""
+
+
+def read(path: Path) -> nbformat.NotebookNode:
+    """Read a notebook; `ValueError` says what is wrong with one that cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text)
+        version = content.get("nbformat") if isinstance(content, dict) else None
+        if version != 4:
+            raise ValueError(f"its format is {version!r}, and 4 is expected")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of missing cell ids, which nbformat fills in
+            notebook = nbformat.reads(text, as_version=4)
+        nbformat.validate(notebook)
+        for place, cell in enumerate(notebook.cells, start=1):
+            flags = cell.metadata.get("nbgrader", {})
+            if not isinstance(flags, dict):
+                raise ValueError(f"cell {place} has {flags!r} where nbgrader keeps its marks")
+        return notebook
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+    except Exception as error:  # nbformat fails in a dozen ways on what is no notebook
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"{path} is not a readable notebook: {reason}") from None
+
+
+def tidy(notebook: nbformat.NotebookNode, checksums: bool = False) -> str:
+    """Return the notebook's text, the same for the same content.
+
+    A cell's id is its nbgrader id, or what it was; a cell without any gets its place. With
+    `checksums` nbgrader's own are kept, which a release needs.
+    """
+    cells = []
+    used: set[str] = set()
+    for place, cell in enumerate(notebook.cells):
+        metadata = {name: cell.metadata[name] for name in KEPT if name in cell.metadata}
+        flags = metadata.get("nbgrader")
+        if flags is not None and not checksums:
+            metadata["nbgrader"] = {name: flags[name] for name in FLAGS if name in flags}
+            metadata.pop("deletable", None)
+            metadata.pop("editable", None)
+        kept: dict[str, Any] = {
+            "cell_type": cell.cell_type,
+            "id": _id(cell, place, used),
+            "metadata": metadata,
+            "source": cell.source.rstrip().splitlines(keepends=True),
+        }
+        if cell.cell_type == "code":
+            kept |= {"execution_count": None, "outputs": []}
+        if cell.get("attachments"):
+            kept["attachments"] = cell.attachments
+        cells.append(kept)
+    content = {"cells": cells, "metadata": KERNEL, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _id(cell: nbformat.NotebookNode, place: int, used: set[str]) -> str:
+    wanted = cell.metadata.get("nbgrader", {}).get("grade_id") or cell.get("id", "")
+    # JupyterLab's own ids are eight random hexadecimal digits or a long random string.
+    if not wanted or re.fullmatch(r"[0-9a-f]{8}|[0-9a-f-]{36}", wanted):
+        wanted = f"cell-{place + 1}"
+    wanted = re.sub(r"[^A-Za-z0-9_-]", "-", wanted)[:60]
+    name, number = wanted, 2
+    while name in used:
+        name, number = f"{wanted}-{number}", number + 1
+    used.add(name)
+    return name

@@ -1,0 +1,76 @@
+"""What is needed to grade an assignment: its notebooks with all tests, and the files beside them.
+
+nbgrader's own conversion makes both, and tells the gradebook the assignment's cells and points.
+"""
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbgrader.utils import find_all_files
+
+from attentively_grader.course.course import Course
+from attentively_grader.course.release import generate
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One assignment, ready to be graded."""
+
+    notebooks: dict[str, dict[str, Any]]
+    """The instructor's, by name: without solutions, with all tests."""
+    files: dict[str, Path]
+    """What was released beside them, by its place in the folder."""
+    content: str
+    """A fingerprint of all of it."""
+
+
+def prepare(course: Course, assignment: str, folder: Path, *, gradebook: bool = True) -> Prepared:
+    """Convert the source of an assignment into a `folder` of its own, and fill the gradebook.
+
+    Without `gradebook` none is touched. Raises `CourseError` where nbgrader refuses it.
+    """
+    notebooks: dict[str, dict[str, Any]] = {}
+
+    def keep(name: str, notebook: NotebookNode) -> None:
+        notebooks[name] = _with_ids(json.loads(json.dumps(notebook)))
+
+    generate(course.root, assignment, elsewhere=folder, gradebook=gradebook, keep=keep)
+    step = str(folder)
+    released = Path(course.directory.format_path(step, ".", assignment))
+    listed = course.config.Release.get("side_files")
+    files = {
+        os.path.relpath(path, released): Path(path)
+        for path in sorted(find_all_files(str(released), [*course.directory.ignore, "*.ipynb"]))
+    }
+    if isinstance(listed, dict):
+        allowed = set(listed.get(assignment, []))
+        files = {name: path for name, path in files.items() if name in allowed}
+    return Prepared(notebooks, files, _fingerprint(notebooks, files))
+
+
+def _with_ids(notebook: dict[str, Any]) -> dict[str, Any]:
+    """Give each cell an id that stays the same from one run to the next."""
+    used: set[str] = set()
+    for place, cell in enumerate(notebook["cells"], start=1):
+        name = cell.get("id") if notebook.get("nbformat_minor", 0) >= 5 else None
+        if not name or name in used:
+            mark = cell["metadata"].get("nbgrader", {}).get("grade_id")
+            name = re.sub(r"[^A-Za-z0-9_-]", "-", mark or f"cell-{place}")[:56]
+            while name in used:
+                name += "-"
+        used.add(name)
+        cell["id"] = name
+    return notebook
+
+
+def _fingerprint(notebooks: dict[str, dict[str, Any]], files: dict[str, Path]) -> str:
+    digest = hashlib.sha256(json.dumps(notebooks, sort_keys=True).encode())
+    for name, path in sorted(files.items()):
+        digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

@@ -1,0 +1,207 @@
+"""From an instructor's notebook to the students': nbgrader's own conversion, made repeatable.
+
+Only notebooks and the side files that the course's configuration lists are released; the
+conversion runs in a temporary course, without a gradebook; and a release that holds a
+line of a solution is refused.
+"""
+
+import ast
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from nbgrader.converters import GenerateAssignment
+from nbgrader.converters.base import NbGraderException
+from nbgrader.preprocessors import ClearHiddenTests
+from traitlets.config import Config
+
+from attentively_grader.course import notebooks
+from attentively_grader.course.cell_names import answered
+from attentively_grader.course.course import (
+    CONFIG,
+    CourseError,
+    check_assignment,
+    converting,
+    course_directory,
+    load_config,
+    raise_if_locked,
+    reason,
+)
+from attentively_grader.course.notebooks import METADATA_KEY
+
+REGION = re.compile(r"^\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")
+
+
+def side_files(config: Config, assignment: str) -> set[str]:
+    """Return the files beside the notebook that may be released, relative to its folder."""
+    return set(config.Release.get("side_files", {}).get(assignment, []))
+
+
+def release(root: Path, assignment: str) -> dict[str, bytes]:
+    """Convert one assignment and return the released files by their relative path.
+
+    Raises `CourseError` if nbgrader refuses it or a solution would leak.
+    """
+    config = load_config(root)
+    check_assignment(root, config, assignment)
+    folders = course_directory(root, config)
+    source = root / folders.source_directory / assignment
+    allowed = side_files(config, assignment)
+    with tempfile.TemporaryDirectory(prefix="release-") as folder:
+        stage = Path(folder)
+        shutil.copyfile(root / CONFIG, stage / CONFIG)
+        staged = stage / folders.source_directory / assignment
+        staged.mkdir(parents=True)
+        for path in sorted(source.glob("*.ipynb")):
+            text = notebooks.tidy(notebooks.read(path))
+            (staged / path.name).write_text(text, encoding="utf-8")
+        for name in sorted(allowed):
+            if not (source / name).is_file():
+                raise CourseError(f"{source / name} is listed as a side file, but is not there")
+            (staged / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / name, staged / name)
+        generate(stage, assignment, gradebook=False)
+        target = stage / folders.release_directory / assignment
+        files = {
+            path.relative_to(target).as_posix(): path.read_bytes()
+            for path in sorted(target.rglob("*"))
+            if path.is_file()
+        }
+    _check_for_leaks(source, files)
+    return files
+
+
+def generate(
+    root: Path,
+    assignment: str,
+    elsewhere: Path | None = None,
+    gradebook: bool = True,
+    keep: Callable[[str, NotebookNode], None] | None = None,
+) -> None:
+    """Run nbgrader's conversion in the course at `root`, which also fills its gradebook.
+
+    What it writes goes to the course's release directory, or `elsewhere`. Without `gradebook`
+    none is made, which is quicker. `keep` is called with the name and the content of each
+    notebook as the gradebook knows it: without solutions, with all tests. Of each answer cell its
+    metadata tell which names the model solution binds.
+    """
+    config = load_config(root)
+    if not gradebook:
+        config.GenerateAssignment.no_database = True
+        config.SaveCells.enabled = False
+    if elsewhere is not None:
+        config.CourseDirectory.release_directory = str(elsewhere)
+        config.GenerateAssignment.post_convert_hook = None
+    course = course_directory(root, config)
+    course.assignment_id = assignment
+    converter = GenerateAssignment(coursedir=course, config=config)
+    converter.force = True
+    if keep is not None:
+        converter.preprocessors = _with_a_look(converter.preprocessors, keep)
+    with converting(converter) as messages:
+        try:
+            converter.start()
+        except NbGraderException as error:
+            raise_if_locked(error)
+            why = reason(messages, error)
+            raise CourseError(f"nbgrader cannot release {assignment}: {why}") from None
+
+
+def _with_a_look(
+    preprocessors: Sequence[Any], keep: Callable[[str, NotebookNode], None]
+) -> list[Any]:
+    """Return nbgrader's steps with one that shows the notebook before hidden tests go.
+
+    Another, before all, notes what the model solutions bind.
+    """
+
+    def note(notebook: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        for cell in notebook.cells:
+            if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
+                cell.metadata[METADATA_KEY] = {"binds": sorted(answered(cell.source))}
+        return notebook, resources
+
+    def look(notebook: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        keep(resources["nbgrader"]["notebook"], deepcopy(notebook))
+        return notebook, resources
+
+    steps = list(preprocessors)
+    place = steps.index(ClearHiddenTests) if ClearHiddenTests in steps else len(steps)
+    return [note, *steps[:place], look, *steps[place:]]
+
+
+def tidy_released(assignment: str, **_: object) -> None:
+    """Make a release repeatable: nbgrader calls this after it has converted an assignment.
+
+    It runs in the course's folder. Side files that are not listed are removed again.
+    """
+    config = load_config(Path.cwd())
+    target = Path(course_directory(Path.cwd(), config).release_directory) / assignment
+    allowed = side_files(config, assignment)
+    for path in sorted(target.rglob("*"), reverse=True):
+        if path.is_dir():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path.suffix == ".ipynb":
+            text = notebooks.tidy(notebooks.read(path), checksums=True)
+            path.write_text(text, encoding="utf-8")
+        elif path.relative_to(target).as_posix() not in allowed:
+            path.unlink()
+
+
+def _check_for_leaks(source: Path, files: dict[str, bytes]) -> None:
+    secret: set[str] = set()
+    for path in source.glob("*.ipynb"):
+        secret |= secret_lines(notebooks.read(path))
+    for name, content in files.items():
+        text = content.decode("utf-8", errors="replace")
+        if name.endswith(".ipynb"):
+            text = "\n".join(cell.source for cell in _parse(content).cells)
+        lines = {line.strip() for line in text.splitlines()}
+        leaked = sorted(secret & lines)
+        if leaked:
+            raise CourseError(f"{name} would be released with a line of a solution: {leaked[0]}")
+
+
+def _parse(content: bytes) -> NotebookNode:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "notebook.ipynb"
+        path.write_bytes(content)
+        return notebooks.read(path)
+
+
+def secret_lines(notebook: NotebookNode) -> set[str]:
+    """Return the lines that stand only inside solutions and hidden tests."""
+    inside: set[str] = set()
+    outside: set[str] = set()
+    for cell in notebook.cells:
+        for line, secret in _marked(cell.source):
+            (inside if secret else outside).add(line.strip())
+    return {line for line in inside - outside if _says_something(line)}
+
+
+def _marked(source: str) -> Iterator[tuple[str, bool]]:
+    """Yield each line and whether it stands between BEGIN and END."""
+    secret = False
+    for line in source.splitlines():
+        region = REGION.match(line)
+        if region:
+            secret = region[1] == "BEGIN"
+        else:
+            yield line, secret
+
+
+def _says_something(line: str) -> bool:
+    """Tell a line of a solution from a lone bracket, ``return`` or ``else:``."""
+    if not line or line.startswith("#"):
+        return len(line) > 12
+    try:
+        statements = ast.parse(line).body
+    except SyntaxError:
+        return len(line) > 12
+    return bool(statements) and len(line) > 6

@@ -1,0 +1,59 @@
+"""Entry point of the examiner's process, and its connection to the worker that started it."""
+
+import importlib
+import socket
+import sys
+import traceback
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from attentively_grader.jobs import Job, Limits, Outcome
+from attentively_grader.sandbox.process_messages import receive, send
+
+EXAMINE = "attentively_grader.examination.examiner:examine"
+
+
+class WorkerConnection:
+    """Asks the worker for new student's processes."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self.line = line
+
+    def student(self) -> tuple[socket.socket | None, str]:
+        """Return a connection to a new student's process, and why the last one ended.
+
+        The last one is killed if it still runs. There is no new one when the job's time is up.
+        """
+        send(self.line, {"ask": "student"})
+        answer, files = receive(self.line)
+        if "failed" in answer:
+            raise RuntimeError(answer["failed"])
+        return (socket.socket(fileno=files[0]) if files else None), answer["why"]
+
+
+def examine(line: socket.socket) -> None:
+    """In the examiner's process: take the job, examine it, hand the outcome back."""
+    message, _ = receive(line)
+    try:
+        module, _, name = message["examine"].partition(":")
+        function = getattr(importlib.import_module(module), name)
+        pool = WorkerConnection(line)
+        before = set(sys.modules)
+        connection, _ = pool.student()
+        outcome: Outcome = function(job_from(message["job"]), connection, pool.student)
+        imported = [name for name in sys.modules if name not in before]
+        send(line, {"outcome": outcome.to_dict(), "imported": imported})
+    except Exception:
+        send(line, {"failed": traceback.format_exc()[-4000:]})
+
+
+def job_to(job: Job) -> dict[str, Any]:
+    """Return a job as plain data, without its files."""
+    return {"key": job.key, "notebook": job.notebook, "limits": asdict(job.limits)}
+
+
+def job_from(content: dict[str, Any]) -> Job:
+    """Return the job; its files lie in the working folder."""
+    limits = Limits(**content["limits"])
+    return Job(content["key"], content["notebook"], files=Path.cwd(), limits=limits)

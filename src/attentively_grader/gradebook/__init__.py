@@ -1,0 +1,1 @@
+"""The gradebook: record outcomes and make recorded output safe to display."""

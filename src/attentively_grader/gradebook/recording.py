@@ -1,0 +1,346 @@
+"""Record outcomes in the gradebook: the single writer.
+
+nbgrader's own `Autograde` does it: late penalties, manual grades, files and comments are as it
+makes them. Two of its habits are changed. Nothing is executed: outcomes come from elsewhere. And
+what it does for each cell anew (connect to the database, write to the disk) is done once for a
+submission, which therefore is recorded wholly or not at all.
+"""
+
+import hashlib
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import nbformat
+import sqlalchemy.exc
+from nbconvert.writers.files import FilesWriter
+from nbgrader import api
+from nbgrader.converters import Autograde
+from nbgrader.converters.base import BaseConverter, NbGraderException
+from nbgrader.preprocessors import (
+    AssignLatePenalties,
+    CheckCellMetadata,
+    Execute,
+    SaveAutoGrades,
+)
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+from traitlets.utils.importstring import import_item
+
+from attentively_grader.course.course import (
+    CONFIG,
+    Course,
+    CourseError,
+    LockedError,
+    Parts,
+    Scores,
+    Submission,
+    converting,
+    raise_if_locked,
+    reason,
+    scores_in,
+)
+from attentively_grader.course.notebooks import METADATA_KEY
+from attentively_grader.gradebook import safe_output
+from attentively_grader.jobs import CellOutcome, Outcome
+
+TRIES = 3
+"""How often the gradebook is asked before it counts as locked; each time waits some seconds."""
+
+
+class _Deferred(Session):
+    """A session in which what nbgrader commits is seen by it at once, and by others at the end."""
+
+    def commit(self) -> None:
+        self.flush()
+        self.expire_all()  # scores are computed by the database
+
+    def write(self) -> None:
+        super().commit()
+
+
+class SharedGradebook(api.Gradebook):
+    """A gradebook that stays open, and writes what belongs together at once."""
+
+    def __init__(self, url: str, course_id: str) -> None:
+        super().__init__(url, course_id)
+        self.db.remove()
+        self.db: Any = scoped_session(
+            sessionmaker(class_=_Deferred, autoflush=True, bind=self.engine, future=True)
+        )
+
+    def close(self) -> None:
+        """Stay open: nbgrader closes it after every step."""
+
+    def finish(self) -> None:
+        """Close it."""
+        super().close()
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Let nbgrader use this gradebook wherever it would open one; write at the end."""
+        users = [
+            module
+            for name, module in list(sys.modules.items())
+            if name.startswith(("nbgrader.converters", "nbgrader.preprocessors"))
+            and getattr(module, "Gradebook", None) is api.Gradebook
+        ]
+        for module in users:
+            module.Gradebook = lambda *_, **__: self  # type: ignore[attr-defined]
+        try:
+            yield
+            self.db().write()
+        finally:
+            self.db.remove()  # what was not written is forgotten
+            for module in users:
+                module.Gradebook = api.Gradebook  # type: ignore[attr-defined]
+
+
+class _Recording(Autograde):
+    """nbgrader's converter, for notebooks that have been run."""
+
+    def prepare(self) -> None:
+        """Make once what nbgrader makes for each submission."""
+        self.force = True
+        self.writer = FilesWriter(parent=self, config=self.config)
+        self.exporter = self.exporter_class(parent=self, config=self.config)
+        self.exporter.optimistic_validation = True  # once, at the end
+        self.exporter._preprocessors = []
+        for step in _steps(self.autograde_preprocessors, self._judge):
+            self.exporter.register_preprocessor(step)
+
+    def record(self, submission: Submission, done: Mapping[str, tuple[Any, Outcome]]) -> None:
+        self.coursedir.student_id = submission.student
+        self.coursedir.assignment_id = submission.assignment
+        self._done = done
+        self.init_notebooks()
+        self.convert_notebooks()
+
+    def take_off(self, submission: Submission, names: Iterable[str]) -> None:
+        """Reckon what coming late costs, and nothing else."""
+        where = {"student": submission.student, "assignment": submission.assignment}
+        for step in self.exporter._preprocessors:
+            if isinstance(step, AssignLatePenalties):
+                for name in names:
+                    known = {**where, "notebook": name, "db_url": self.coursedir.db_url}
+                    step(nbformat.v4.new_notebook(), {"nbgrader": known})
+
+    def convert_single_notebook(self, notebook_filename: str) -> None:
+        resources = self.init_single_notebook_resources(notebook_filename)
+        name = resources["nbgrader"]["notebook"]
+        if name not in self._done:
+            raise CourseError(f"{name} has not been run")
+        merged, outcome = self._done[name]
+        self._outcome = outcome
+        notebook = nbformat.from_dict(filled(merged, outcome))
+        output, resources = self.exporter.from_notebook_node(notebook, resources)
+        self.write_single_notebook(output, resources)
+
+    def _judge(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
+        """Let nbgrader read the verdict that was reached, and no other, from each test cell."""
+        outcomes = {cell.id: cell for cell in self._outcome.cells}
+        for cell in notebook.cells:
+            marks = cell.metadata.get("nbgrader", {})
+            if cell.cell_type == "code" and marks.get("grade") and not marks.get("solution"):
+                found = outcomes.get(cell.id)
+                shown = judged(cell.outputs, found, float(marks["points"]), self._outcome.reason)
+                cell.outputs = nbformat.from_dict(shown)
+        return notebook, resources
+
+
+def _steps(configured: Sequence[Any], judge: Any) -> list[Any]:
+    """Return nbgrader's steps after running, with our verdict before grades are saved."""
+    steps: list[Any] = []
+    for step in configured:
+        kind = import_item(step) if isinstance(step, str) else step
+        # The marks are the source's own, which nbgrader checked when it made the release.
+        if not isinstance(kind, type) or not issubclass(kind, Execute | CheckCellMetadata):
+            steps.append(kind)
+    saving = [isinstance(step, type) and issubclass(step, SaveAutoGrades) for step in steps]
+    place = saving.index(True) if True in saving else len(steps)
+    return [*steps[:place], judge, *steps[place:]]
+
+
+def filled(merged: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+    """Return the merged notebook as it is recorded: with outputs, and harmless."""
+    outcomes = {cell.id: cell for cell in outcome.cells}
+    cells: list[dict[str, Any]] = []
+    number = 0  # as the tracebacks have it
+    for cell in merged["cells"]:
+        number += cell["cell_type"] == "code"
+        ours = cell["metadata"].get(METADATA_KEY, {})
+        if ours.get("absent"):
+            continue
+        metadata = {**cell["metadata"], METADATA_KEY: {"author": ours.get("author", "student")}}
+        copy = {**cell, "metadata": metadata}
+        if cell["cell_type"] == "code":
+            found = outcomes.get(cell["id"])
+            copy["outputs"] = safe_output.outputs(found.outputs) if found else []
+            copy["execution_count"] = number if found else None
+            if found and found.weaker:
+                metadata[METADATA_KEY]["weaker"] = True
+        elif metadata[METADATA_KEY]["author"] == "student":
+            copy["source"] = safe_output.markdown(cell["source"])
+        cells.append(copy)
+    how = {"end": outcome.end, "reason": outcome.reason, "sandboxed": outcome.sandboxed}
+    return {**merged, "cells": cells, "metadata": {**merged["metadata"], METADATA_KEY: how}}
+
+
+def judged(
+    shown: Sequence[Mapping[str, Any]], outcome: CellOutcome | None, most: float, why: str
+) -> list[dict[str, Any]]:
+    """Return a test cell's outputs from which nbgrader reads exactly the verdict.
+
+    nbgrader takes an error, or text on stderr, as failure and a result as partial credit. Here
+    an error is there if the cell failed, a result if it gave partial credit, and neither else.
+    """
+    kept: list[dict[str, Any]] = []
+    failed = outcome is None or outcome.failed
+    for output in shown:
+        kind = output["output_type"]
+        if kind == "stream":
+            kept.append({**output, "name": "stdout"})
+        elif kind == "display_data" or (kind == "error" and failed):
+            kept.append(dict(output))
+    points = None if outcome is None else outcome.points
+    if outcome is None:
+        kept.append(_error("NotRun", why or "the notebook did not run as far as this cell"))
+    elif failed:
+        if not any(output["output_type"] == "error" for output in kept):
+            kept.append(_error("Failed", why or "this cell ended in an error"))
+    elif points is not None and not (math.isfinite(points) and 0 <= points <= most):
+        said = (
+            f"this test gave {points} points, which is not from 0 to {most:g}: tell whoever grades"
+        )
+        kept.append(_error("NoScore", said))
+    elif points is not None:
+        data = {"text/plain": str(float(points))}
+        kept.append(
+            {"output_type": "execute_result", "data": data, "metadata": {}, "execution_count": None}
+        )
+    return kept
+
+
+def _error(name: str, said: str) -> dict[str, Any]:
+    clean = safe_output.text(said)
+    return {
+        "output_type": "error",
+        "ename": name,
+        "evalue": clean,
+        "traceback": [f"{name}: {clean}"],
+    }
+
+
+class Recorder:
+    """Writes to the gradebook and to autograded/; one at a time in a course."""
+
+    def __init__(self, course: Course) -> None:
+        self.course = course
+        self._parts: dict[str, Parts] = {}
+        with _clear_errors():
+            self.gradebook = SharedGradebook(course.directory.db_url, course.directory.course_id)
+        self._converter = _Recording(coursedir=course.directory, config=course.config)
+        self._converter.prepare()
+
+    def record(self, submission: Submission, done: Mapping[str, tuple[Any, Outcome]]) -> None:
+        """Record a submission: by the name of each notebook, what was run and what came of it.
+
+        Raises `CourseError`; the gradebook then is as it was.
+        """
+        self._write(lambda: self._converter.record(submission, done))
+
+    def take_off(self, submission: Submission, names: Iterable[str]) -> None:
+        """Have what coming late costs reckoned anew; the points stay as they are.
+
+        `names` are the notebooks that were handed in. Raises `CourseError` as `record` does.
+        """
+
+        def reckon() -> None:
+            try:
+                self._converter.take_off(submission, names)
+            except Exception as error:  # whatever a plugin does, the others go on
+                raise_if_locked(error)
+                raise CourseError(f"what coming late costs is not known: {error}") from None
+
+        self._write(reckon)
+
+    def _write(self, step: Callable[[], None]) -> None:
+        """Let nbgrader write to the gradebook; all of it is written, or nothing."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                with _clear_errors(), converting(self._converter) as messages:
+                    try:
+                        with self.gradebook.in_use(), in_folder(self._converter):
+                            step()
+                    except (NbGraderException, SystemExit) as error:
+                        raise_if_locked(error)
+                        raise CourseError(reason(messages, error)) from None
+                return
+            except LockedError:
+                if attempt == TRIES:
+                    raise
+                time.sleep(attempt)
+
+    def lateness(self, submission: Submission) -> str:
+        """Return what the cost of coming late follows from, on a line; nothing for one in time."""
+        with _clear_errors():
+            try:
+                name, student = submission.assignment, submission.student
+                found = self.gradebook.find_submission(name, student)
+                # An extension of no date cannot be reckoned.
+                seconds = found.total_seconds_late if found.assignment.duedate else 0
+            finally:
+                self.gradebook.db.remove()
+            if not seconds:
+                return ""
+            config = hashlib.sha256((self.course.root / CONFIG).read_bytes()).hexdigest()
+        return json.dumps({"seconds late": seconds, "config": config}) + "\n"
+
+    def scores(self, submission: Submission) -> Scores | None:
+        """Return the scores of a submission; None if the gradebook does not know it."""
+        with _clear_errors():
+            name, student = submission.assignment, submission.student
+            try:
+                return scores_in(self.gradebook, name, self._parts_of(name), student).get(student)
+            finally:
+                self.gradebook.db.remove()
+
+    def _parts_of(self, assignment: str) -> Parts:
+        if assignment not in self._parts:
+            self._parts[assignment] = self.course.parts(assignment)
+        return self._parts[assignment]
+
+    def close(self) -> None:
+        """Close the gradebook."""
+        self.gradebook.finish()
+
+
+@contextmanager
+def _clear_errors() -> Iterator[None]:
+    """Say in one line what a database or a disk does not do."""
+    try:
+        yield
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise_if_locked(error)
+        said = str(getattr(error, "orig", None) or error).splitlines()[0]
+        raise CourseError(f"the gradebook cannot be written: {said}") from None
+    except OSError as error:
+        raise CourseError(
+            f"{error.filename or 'a file'} cannot be written: {error.strerror}"
+        ) from None
+
+
+@contextmanager
+def in_folder(converter: BaseConverter) -> Iterator[None]:
+    """Stay in the course's folder for as long as nbgrader works, as it does itself."""
+
+    before = os.getcwd()
+    os.chdir(converter.coursedir.root)
+    try:
+        yield
+    finally:
+        os.chdir(before)

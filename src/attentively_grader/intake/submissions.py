@@ -1,0 +1,304 @@
+"""Read what a student handed in without being harmed by it.
+
+Only plain files are opened, each up to a limit, and of a notebook only the text of its cells is
+taken: its outputs, its tags and all else that could speak for the student is left behind. What
+cannot be read is set aside with a reason that an instructor can act on.
+"""
+
+import fnmatch
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nbgrader.utils import parse_utc
+
+from attentively_grader.course.course import CourseError, Submission, check_name
+
+TIMESTAMP = "timestamp.txt"
+"""When it was handed in, as nbgrader's exchange and `attentively submit` write it."""
+LONGEST_DATE = 100
+"""Characters; a date's reader takes very long for what is much longer."""
+MOST_FILES = 2_000
+LARGEST_FILE = 64 * 2**20
+LARGEST_SUBMISSION = 256 * 2**20
+MOST_CELLS = 2_000
+LARGEST_CELL = 2**20
+"""Characters of one cell's text."""
+DEEPEST = 20
+KINDS = ("code", "markdown", "raw")
+SURROGATES = re.compile("[\ud800-\udfff]")
+CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+class SubmissionError(CourseError):
+    """This submission cannot be graded and is set aside; the message says why."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is taken of a cell: what it says, and by which names it may be known."""
+
+    kind: str
+    source: str
+    mark: str | None = None
+    """nbgrader's id."""
+    id: str | None = None
+    """The notebook format's id."""
+    attachments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """A submission's content."""
+
+    notebooks: dict[str, list[Cell]]
+    """By name, without the suffix; only those that the assignment has."""
+    files: dict[str, Path]
+    """All other files, by their place in the folder."""
+    content: str
+    """A fingerprint of all files."""
+    remarks: tuple[str, ...] = ()
+    """What an instructor should know of a submission that can be graded."""
+
+
+def read(submission: Submission, expected: Collection[str], ignore: Sequence[str]) -> HandedIn:
+    """Read a submission for an assignment that has the `expected` notebooks.
+
+    Files and folders that match a pattern of `ignore` are passed over, as nbgrader does. Raises
+    `SubmissionError`.
+    """
+    try:
+        check_name(submission.student, "the student's name")
+    except CourseError as error:
+        raise SubmissionError(printable(str(error))) from None
+    files = dict(_files(submission.folder, ignore))
+    contents = _contents(files)
+    _check_timestamp(files)
+    found = {name for name in files if name.endswith(".ipynb") and "/" not in name}
+    wanted = {f"{name}.ipynb" for name in expected}
+    if not found & wanted:
+        raise SubmissionError(_without_notebook(wanted, files))
+    return HandedIn(
+        notebooks={
+            name.removesuffix(".ipynb"): parse(contents[name], name)
+            for name in sorted(found & wanted)
+        },
+        files={name: path for name, path in files.items() if not name.endswith(".ipynb")},
+        content=_fingerprint(contents),
+        remarks=tuple(_remarks(found, wanted)),
+    )
+
+
+def printable(text: str, most: int = 300) -> str:
+    """Return text from outside that can neither command a terminal nor break a line."""
+    clean = CONTROLS.sub("\N{REPLACEMENT CHARACTER}", without_surrogates(text))
+    return clean if len(clean) <= most else f"{clean[:most]}..."
+
+
+def without_surrogates(text: str) -> str:
+    """Return text that can be written: half a character becomes the sign for an unknown one."""
+    return SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+# The files
+
+
+def _files(folder: Path, ignore: Sequence[str]) -> Iterator[tuple[str, Path]]:
+    """Yield each file's place and path; refuse what is neither a plain file nor a folder."""
+    for part in (folder.parent, folder):
+        _refuse_unless_plain(part.lstat().st_mode, part.name, folder=part)
+    if not folder.is_dir():
+        raise SubmissionError(f"{printable(folder.name)} is a file, and a folder is expected")
+    seen = 0
+    waiting = [folder]
+    while waiting:
+        current = waiting.pop()
+        if len(current.relative_to(folder).parts) > DEEPEST:
+            raise SubmissionError(f"it has folders in folders, more than {DEEPEST} deep")
+        try:
+            entries = sorted(os.scandir(current), key=lambda entry: entry.name)
+        except OSError as error:
+            raise _unreadable(current, error) from None
+        for entry in entries:
+            if any(fnmatch.fnmatch(entry.name, pattern) for pattern in ignore):
+                continue
+            path = Path(entry.path)
+            name = path.relative_to(folder).as_posix()
+            mode = entry.stat(follow_symlinks=False).st_mode
+            _refuse_unless_plain(mode, name)
+            if stat.S_ISDIR(mode):
+                waiting.append(path)
+                continue
+            seen += 1
+            if seen > MOST_FILES:
+                raise SubmissionError(f"it has more than {MOST_FILES} files")
+            yield name, path
+
+
+def _refuse_unless_plain(mode: int, name: str, folder: Path | None = None) -> None:
+    kinds = {
+        stat.S_ISLNK: "a symbolic link",
+        stat.S_ISFIFO: "a named pipe",
+        stat.S_ISSOCK: "a socket",
+        stat.S_ISBLK: "a device",
+        stat.S_ISCHR: "a device",
+    }
+    for test, kind in kinds.items():
+        if test(mode):
+            what = "the folder " if folder else ""
+            raise SubmissionError(
+                f"{what}{printable(name)} is {kind}, which could lead anywhere: ask for plain files"
+            )
+
+
+def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:
+    """Return the notebooks' content, and of the other files what identifies them."""
+    contents = {}
+    total = 0
+    for name, path in files.items():
+        content = read_file(path, name)
+        total += len(content)
+        if total > LARGEST_SUBMISSION:
+            most = LARGEST_SUBMISSION // 2**20
+            raise SubmissionError(f"its files have more than {most} MiB together")
+        keep = name.endswith(".ipynb") and "/" not in name
+        contents[name] = content if keep else hashlib.sha256(content).digest()
+    return contents
+
+
+def read_file(path: Path, name: str, most: int = LARGEST_FILE) -> bytes:
+    """Return a plain file's content; a link or a pipe put in its place is not opened."""
+    # Without O_NONBLOCK, opening a pipe that nobody writes to would never return.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+        with open(descriptor, "rb") as file:
+            _refuse_unless_plain(os.fstat(descriptor).st_mode, name)
+            content = file.read(most + 1)
+    except OSError as error:
+        raise _unreadable(Path(name), error) from None
+    if len(content) > most:
+        raise SubmissionError(f"{printable(name)} has more than {most // 2**20} MiB")
+    return content
+
+
+def _unreadable(path: Path, error: OSError) -> SubmissionError:
+    return SubmissionError(f"{printable(path.name)} cannot be read: {error.strerror}")
+
+
+def _check_timestamp(files: Mapping[str, Path]) -> None:
+    """Refuse a date that nbgrader cannot read, by which it would tell who is late."""
+    if TIMESTAMP not in files:
+        return
+    text = read_file(files[TIMESTAMP], TIMESTAMP).decode("utf-8", "replace").strip()
+    try:
+        if len(text) > LONGEST_DATE:
+            raise ValueError("this is no date")
+        if text:
+            parse_utc(text)
+    except Exception:  # whatever a date's reader makes of it
+        raise SubmissionError(
+            f"{TIMESTAMP} holds no date: it says {printable(text, 40)!r}, and something like "
+            "2026-03-31 23:59:00 UTC is expected; mend or remove it"
+        ) from None
+
+
+def _fingerprint(contents: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(contents):
+        digest.update(name.encode("utf-8", "surrogateescape") + b"\0")
+        digest.update(hashlib.sha256(contents[name]).digest())
+    return digest.hexdigest()
+
+
+def _without_notebook(wanted: Collection[str], files: Mapping[str, Path]) -> str:
+    reason = f"there is no {' or '.join(sorted(wanted))}"
+    notebooks = sorted(name for name in files if name.endswith(".ipynb"))
+    archives = sorted(name for name in files if name.endswith((".zip", ".tar", ".gz", ".7z")))
+    if notebooks:
+        return f"{reason}, but {printable(', '.join(notebooks))}"
+    if archives:
+        return f"{reason}, but {printable(', '.join(archives))}: archives are not opened"
+    return f"{reason}; the folder {'is empty' if not files else 'has other files only'}"
+
+
+def _remarks(found: set[str], wanted: set[str]) -> Iterator[str]:
+    for name in sorted(wanted - found):
+        yield f"{name} was not handed in"
+    for name in sorted(found - wanted):
+        yield f"{printable(name)} is no notebook of this assignment and was passed over"
+
+
+# The notebook
+
+
+def parse(content: bytes, name: str) -> list[Cell]:
+    """Return the cells of a notebook; `SubmissionError` says what is wrong with what is none."""
+    try:
+        notebook = json.loads(content.decode("utf-8-sig"))
+        if not isinstance(notebook, dict):
+            raise ValueError("it holds no cells")
+        if notebook.get("nbformat") != 4:
+            raise ValueError(f"its format is {notebook.get('nbformat')!r}, and 4 is expected")
+        cells = notebook.get("cells")
+        if not isinstance(cells, list) or not cells:
+            raise ValueError("it holds no cells")
+        if len(cells) > MOST_CELLS:
+            raise ValueError(f"it has more than {MOST_CELLS} cells")
+        return [_cell(cell, place) for place, cell in enumerate(cells, start=1)]
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise SubmissionError(
+            f"{name} is not a readable notebook: it is cut off or damaged at {where}"
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise SubmissionError(f"{name} is not a readable notebook: {printable(lines[0])}") from None
+
+
+def _cell(cell: object, place: int) -> Cell:
+    if not isinstance(cell, dict) or cell.get("cell_type") not in KINDS:
+        raise ValueError(f"cell {place} is none that a notebook of format 4 has")
+    source = cell.get("source", "")
+    if isinstance(source, list) and all(isinstance(line, str) for line in source):
+        source = "".join(source)
+    if not isinstance(source, str):
+        raise ValueError(f"cell {place} has no text")
+    if len(source) > LARGEST_CELL:
+        raise ValueError(f"cell {place} has more than {LARGEST_CELL} characters")
+    metadata = cell.get("metadata")
+    marks = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    mark = marks.get("grade_id") if isinstance(marks, dict) else None
+    name = cell.get("id")
+    return Cell(
+        kind=cell["cell_type"],
+        source=without_surrogates(source),
+        mark=mark if isinstance(mark, str) else None,
+        id=name if isinstance(name, str) else None,
+        attachments=_attachments(cell.get("attachments")),
+    )
+
+
+def _attachments(attachments: object) -> dict[str, Any]:
+    """Return the pictures in a Markdown cell: name, kind, content in base 64."""
+    if not isinstance(attachments, dict):
+        return {}
+    kept: dict[str, Any] = {}
+    for name, kinds in attachments.items():
+        if isinstance(kinds, dict):
+            pictures = {
+                kind: data
+                for kind, data in kinds.items()
+                if kind in ("image/png", "image/jpeg", "image/gif")
+                and isinstance(data, str)
+                and re.fullmatch(r"[A-Za-z0-9+/=\s]*", data)
+            }
+            if pictures:
+                kept[without_surrogates(name)] = pictures
+    return kept

@@ -1,0 +1,105 @@
+"""Grades as learning platforms import them: CSV for Canvas and for Moodle.
+
+Canvas knows students by its own id or by their login, Moodle by user name, ID number or e-mail
+address, whichever is chosen in its form; all that the gradebook knows of them is written.
+"""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attentively_grader.course.course import Course, Scores, assignments
+from attentively_grader.intake.result_store import write_whole
+
+CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
+MOODLE = ("username", "idnumber", "firstname", "lastname", "email")
+
+
+@dataclass(frozen=True)
+class Person:
+    """A student as the gradebook knows them; what it does not know is empty."""
+
+    name: str
+    """The name of the folder that they hand in: what they log in with."""
+    first_name: str = ""
+    last_name: str = ""
+    email: str = ""
+    platform_id: str = ""
+    """The learning platform's own number for them, `lms_user_id` in the gradebook."""
+
+    @property
+    def listed(self) -> str:
+        """The name as in a list: last name first."""
+        return ", ".join(filter(None, [self.last_name, self.first_name])) or self.name
+
+
+def people(course: Course) -> list[Person]:
+    """Return all students in the gradebook, by name."""
+    with course.gradebook() as gradebook:
+        found = [
+            Person(
+                student.id,
+                student.first_name or "",
+                student.last_name or "",
+                student.email or "",
+                student.lms_user_id or "",
+            )
+            for student in gradebook.students
+        ]
+    return sorted(found, key=lambda person: person.name)
+
+
+def canvas(people: Sequence[Person], scores: Mapping[str, Mapping[str, Scores]]) -> str:
+    """Return a sheet for Canvas: a column for each assignment, its points in the second row.
+
+    A student who handed nothing in has an empty cell, which leaves what Canvas has as it is.
+    """
+    rows = [[*CANVAS, *scores]]
+    rows.append(["    Points Possible", "", "", "", "", *map(_points, scores.values())])
+    for person in people:
+        row = [person.listed, person.platform_id, "", person.name, ""]
+        rows.append([*row, *(_total(of_all, person) for of_all in scores.values())])
+    return _csv(rows)
+
+
+def moodle(people: Sequence[Person], scores: Mapping[str, Mapping[str, Scores]]) -> str:
+    """Return a sheet for Moodle: a column for each assignment."""
+    rows = [[*MOODLE, *scores]]
+    for person in people:
+        row = [person.name, person.platform_id, person.first_name, person.last_name, person.email]
+        rows.append([*row, *(_total(of_all, person) for of_all in scores.values())])
+    return _csv(rows)
+
+
+FORMATS = {"canvas": canvas, "moodle": moodle}
+
+
+def write(course: Course, assignment: str | None, kind: str, path: Path) -> int:
+    """Write the grades for a platform, of one assignment or of all that somebody handed in.
+
+    Return how many answers wait for a person. `kind` is one of `FORMATS`. Raises `CourseError`
+    where the file cannot be written; what stood there before then still does.
+    """
+    names = [assignment] if assignment else assignments(course.root, course.config)
+    scores = {name: course.scores(name) for name in names}
+    found = {name: of_all for name, of_all in scores.items() if of_all or assignment}
+    text = FORMATS[kind](people(course), found)
+    write_whole(path, text)
+    return sum(len(row.by_hand) for of_all in found.values() for row in of_all.values())
+
+
+def _points(scores: Mapping[str, Scores]) -> str:
+    """Return what an assignment is worth."""
+    return next((f"{sum(row.maximum.values()):g}" for row in scores.values()), "")
+
+
+def _total(scores: Mapping[str, Scores], person: Person) -> str:
+    return f"{scores[person.name].total:g}" if person.name in scores else ""
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,171 @@
+"""The sandbox round a zygote: bubblewrap, with its own processes, network, folders and host name.
+
+Inside there is the system, read-only, Python with its packages, read-only, and the folders that
+the notebooks import from, read-only. There is no course, no gradebook, no other submission and no
+network, and the environment says nothing of grading.
+"""
+
+import os
+import shutil
+import site
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from attentively_grader.sandbox.zygote import HOME, WORK, Shell
+
+SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+SETTINGS = (
+    "/etc/alternatives",
+    "/etc/fonts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/sys/devices/system/cpu",
+)
+REMEDY = (
+    "Install bubblewrap (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap) "
+    "and allow user namespaces, or grade as a user for whom `bwrap --ro-bind / / true` works. "
+    "--unsafe-no-sandbox runs the students' code with your own rights."
+)
+
+
+class NoSandboxError(Exception):
+    """There is no sandbox to run students' code in; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """What the inside of a sandbox has."""
+
+    walls: bool
+    """Whether there is a sandbox at all."""
+    shell: Shell
+    """What is round one job in it."""
+    folders: tuple[Path, ...] = ()
+    """Read-only, at the paths that they have outside."""
+
+    def command(self, program: Sequence[str]) -> list[str]:
+        """Return the command line that runs `program` inside."""
+        if not self.walls:
+            return list(program)
+        return [*bubblewrap(self.shell, self.folders), *program]
+
+    def for_examiners(self) -> "Sandbox":
+        """Return the sandbox of the trusted side, which may serve one job after the other."""
+        return self if self.shell == "nested" else replace(self, shell="none")
+
+
+NO_SANDBOX = Sandbox(walls=False, shell="none")
+"""Runs students' code with the rights of whoever grades."""
+
+
+def find_sandbox(folders: Sequence[Path] = ()) -> Sandbox:
+    """Return the best sandbox that works here, or refuse with the reason."""
+    if sys.platform != "linux":
+        raise NoSandboxError(
+            f"grading needs Linux, for its sandbox; this is {sys.platform}. Grade on a Linux "
+            "machine, or in a virtual one on this."
+        )
+    if shutil.which("bwrap") is None:
+        raise NoSandboxError(f"bubblewrap (the command bwrap) is not installed. {REMEDY}")
+    nested = complaint("nested")
+    if nested is None:
+        return Sandbox(True, "nested", tuple(folders))
+    single = complaint("single")
+    if single is None:
+        return Sandbox(True, "single", tuple(folders))
+    raise NoSandboxError(f"bubblewrap is installed but does not work here: {single}. {REMEDY}")
+
+
+def complaint(shell: Shell) -> str | None:
+    """Try a sandbox; return None where it works, else what was wrong."""
+    test = "import os"
+    if shell == "nested":
+        own = "n.own_user_namespace(z.USER)" if os.geteuid() != 0 else "True"
+        test = (
+            "import os; from attentively_grader.sandbox import namespaces as n, zygote as z; "
+            "from attentively_grader.jobs import Limits; "
+            f"n.unshare(n.NEW_PIDS); child = os.fork(); child or z.shut_in(Limits()) or {own}; "
+            "child and os._exit(os.waitpid(child, 0)[1] != 0)"
+        )
+    package = Path(__file__).parents[2]
+    start = f"import sys; sys.path.insert(0, {str(package)!r}); "
+    command = [*bubblewrap(shell, ()), sys.executable, "-I", "-c", start + test]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    return (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+
+
+def bubblewrap(shell: Shell, folders: Sequence[Path]) -> list[str]:
+    """Return bubblewrap's command line, up to the program."""
+    command = ["bwrap", "--die-with-parent", "--new-session"]
+    command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    command += ["--unshare-cgroup-try", "--hostname", "localhost"]
+    if os.geteuid() != 0 or shell != "nested":
+        command += ["--unshare-user"]
+        user = "0" if shell == "nested" else "1000"
+        command += ["--uid", user, "--gid", user]
+    if shell == "nested":
+        command += ["--cap-add", "ALL"]  # over its own namespaces, to make those of each job
+    command += ["--ro-bind", "/usr", "/usr"]
+    for path in map(Path, SYSTEM):
+        if path.is_symlink():
+            command += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            command += ["--ro-bind", str(path), str(path)]
+    for setting in SETTINGS:
+        command += ["--ro-bind-try", setting, setting]
+    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]
+    for folder in dict.fromkeys([*python_folders(), *folders]):
+        for parent in reversed(folder.parents[:-1]):
+            command += ["--dir", str(parent)]  # bubblewrap itself would make them for root alone
+        command += ["--ro-bind", str(folder), str(folder)]
+    command += ["--dir", WORK, "--remount-ro", "/dev", "--remount-ro", "/"]
+    command += ["--chdir", WORK, "--clearenv"]
+    for name, value in environment().items():
+        command += ["--setenv", name, value]
+    return command
+
+
+def python_folders() -> list[Path]:
+    """Return the folders of this Python and its packages, and of this package itself."""
+    places = [sys.base_prefix, sys.prefix, *site.getsitepackages()]
+    if site.ENABLE_USER_SITE:
+        places.append(site.getusersitepackages())
+    places.append(str(Path(__file__).parents[2]))
+    folders: list[Path] = []
+    for place in map(Path, places):
+        covered = [Path("/usr"), *folders]
+        if place.is_dir() and not any(place.is_relative_to(other) for other in covered):
+            folders.append(place)
+    return folders
+
+
+def environment() -> dict[str, str]:
+    """Return the environment inside: a notebook's, and nothing of this process's own."""
+    return {
+        "CLICOLOR": "1",
+        "GIT_PAGER": "cat",
+        "HOME": HOME,
+        "LANG": "C.UTF-8",
+        "LOGNAME": "student",
+        "MALLOC_ARENA_MAX": "2",  # else every thread takes 64 MiB of the limit's address space
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "PAGER": "cat",
+        "PATH": f"{sys.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
+        "SHELL": "/bin/bash",
+        "TERM": "xterm-color",
+        "USER": "student",
+    }

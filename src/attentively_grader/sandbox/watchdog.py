@@ -1,0 +1,138 @@
+"""Watch all the processes of one job together, and say which limit they passed.
+
+A process limit binds each process alone; sixty-four processes of one gigabyte each keep all of
+them. So the tree of processes is read from /proc a few times a second. A process that leaves its
+session or its parent stays in the tree: the job's keeper adopts it.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from attentively_grader.jobs import End, Limits
+
+MIB = 1 << 20
+HALF_A_SECOND = 0.5
+MOST_CORES = 1.5
+"""From here on a job crowds out the others."""
+_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+Passed = tuple[End, str]
+"""A limit that is passed, and the words that follow "your code ended here:"."""
+
+
+def too_much(limits: Limits) -> Passed:
+    """Return what is said of too much memory."""
+    return "memory", f"it used more than {limits.memory_mib} MiB of memory"
+
+
+def too_many(limits: Limits) -> Passed:
+    """Return what is said of too many processes."""
+    return "processes", f"it started {limits.processes} processes and threads"
+
+
+class Watchdog:
+    """Looks at the tree of processes below a keeper."""
+
+    def __init__(self, root: int, limits: Limits, start: float | None = None) -> None:
+        self.root = root
+        self.limits = limits
+        self.start = time.monotonic() if start is None else start
+        self.peak_mib = 0
+        self.seen_at, self.cpu = time.monotonic(), 0.0
+        self.held = False
+
+    def look(self) -> Passed | None:
+        """Return the limit that is passed now, or None."""
+        limits = self.limits
+        if time.monotonic() - self.start > limits.seconds:
+            return "timeout", f"it ran for more than {limits.seconds:g} seconds"
+        family = [process for process in tree(self.root) if process != self.root]
+        cpu = sum(map(cpu_seconds, family))
+        self._hold(family, cpu)
+        used = sum(map(resident, family))
+        if used > limits.memory_mib * MIB and len(family) > 1:
+            used = sum(map(proportional, family))  # what they share counts once
+        self.peak_mib = max(self.peak_mib, used // MIB)
+        if used > limits.memory_mib * MIB:
+            return too_much(limits)
+        if sum(map(threads, family)) >= limits.processes:  # the kernel refuses one more
+            return too_many(limits)
+        if cpu > limits.seconds:
+            return "timeout", f"it used more than {limits.seconds:g} seconds of processor"
+        return None
+
+    def _hold(self, family: list[int], cpu: float) -> None:
+        """Keep a job that uses more than one core's time on one core, away from the others'."""
+        now = time.monotonic()
+        if now - self.seen_at >= HALF_A_SECOND:
+            if cpu - self.cpu > MOST_CORES * (now - self.seen_at):
+                self.held = True
+            self.seen_at, self.cpu = now, cpu
+        cores = sorted(os.sched_getaffinity(0))
+        if not self.held or len(cores) == 1:
+            return
+        for process in family:
+            with contextlib.suppress(OSError):  # it has ended
+                for thread in os.listdir(f"/proc/{process}/task"):
+                    os.sched_setaffinity(int(thread), {cores[self.root % len(cores)]})
+
+
+def tree(root: int) -> Iterator[int]:
+    """Yield a process and all below it."""
+    yield root
+    try:
+        for thread in os.listdir(f"/proc/{root}/task"):
+            for child in Path(f"/proc/{root}/task/{thread}/children").read_text().split():
+                yield from tree(int(child))
+    except OSError:
+        return  # it has ended
+
+
+def _status(process: int, *names: str) -> int:
+    """Return the sum of these numbers in /proc/PID/status, 0 for a process that has ended."""
+    total = 0
+    try:
+        with open(f"/proc/{process}/status") as file:
+            for line in file:
+                name, _, value = line.partition(":")
+                if name in names:
+                    total += int(value.split()[0])
+    except OSError:
+        pass
+    return total
+
+
+def resident(process: int) -> int:
+    """Return the bytes that a process holds and that no file on disk does."""
+    return _status(process, "RssAnon", "RssShmem") << 10
+
+
+def threads(process: int) -> int:
+    """Return how many threads a process has."""
+    return _status(process, "Threads")
+
+
+def proportional(process: int) -> int:
+    """Return the bytes of a process, with those that it shares divided among the sharers."""
+    try:
+        with open(f"/proc/{process}/smaps_rollup") as file:
+            for line in file:
+                if line.startswith("Pss:"):
+                    return int(line.split()[1]) << 10
+    except OSError:
+        pass
+    return 0
+
+
+def cpu_seconds(process: int) -> float:
+    """Return the processor time of a process and of its children that have ended."""
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICKS

@@ -1,0 +1,274 @@
+"""A process with the libraries already imported, which forks a shut-in child for every job.
+
+It runs inside the sandbox and speaks with the workforce outside through one socket (`passing`).
+For each request it makes two processes:
+
+- the *keeper*, process 1 of process, mount, network, IPC and hostname namespaces of its own, with
+  a private disk in place of /tmp, the home and /dev/shm. It does nothing but wait: when it ends,
+  or is killed, the kernel kills all that is left in its process namespace;
+- the *worker*, another user without any right, under `limits` and `seccomp`, which calls the
+  function asked for (`attentively_grader.examination.student:serve`, say) with its socket.
+
+Nothing that a worker does reaches the zygote, so that the next one starts as clean as the first.
+"""
+
+import contextlib
+import gc
+import importlib
+import io
+import os
+import signal
+import socket
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+from attentively_grader.jobs import Limits
+from attentively_grader.sandbox import namespaces, seccomp
+from attentively_grader.sandbox import process_limits as kernel_limits
+from attentively_grader.sandbox.process_messages import GoneError, receive, send
+
+USER = 1000
+HOME = "/home/student"
+WORK = f"{HOME}/work"
+SHOWN_COMMAND = "python -m ipykernel_launcher -f kernel.json"
+PRIVATE = (HOME, "/dev/shm", "/tmp")
+"""Where each job has a disk of its own."""
+MIB = 1 << 20
+
+Shell = Literal["nested", "single", "none"]
+"""What is round a job: namespaces of its own, those of a sandbox used once, or nothing."""
+
+
+def main(control: socket.socket) -> None:
+    """Import what the first message names, say so, and fork until the socket closes."""
+    order, _ = receive(control)
+    preload(order["preload"])
+    threads = _threads()
+    hide_command_line(SHOWN_COMMAND)
+    sys.argv = SHOWN_COMMAND.split()[2:]
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers that end leave nothing behind
+    private = [Path(place) for place in PRIVATE]
+    kept = [path for path in order["folders"] if any(map(Path(path).is_relative_to, private))]
+    send(control, {"ready": True})
+    while True:
+        try:
+            request, files = receive(control)
+        except GoneError:
+            return
+        if "preload" in request:
+            preload(request["preload"])
+            gc.freeze()
+            if _threads() > threads:  # a process with threads cannot fork: another takes its place
+                return
+            continue
+        begin(request, files, order["shell"], kept, control)
+        for file in files:
+            os.close(file)
+
+
+def preload(names: list[str]) -> None:
+    """Import what can be imported; for the others the notebook shows the error."""
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    if "torch" in sys.modules:
+        # A process that has run a parallel operation cannot fork: the child would wait for
+        # threads that it does not have.
+        sys.modules["torch"].set_num_threads(1)
+
+
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def hide_command_line(text: str) -> None:
+    """Show another command line in /proc/self/cmdline, of the zygote and all its children."""
+    import ctypes
+
+    with open("/proc/self/stat") as file:
+        fields = file.read().rpartition(")")[2].split()
+    start, end = int(fields[45]), int(fields[46])  # arg_start, arg_end: see proc(5)
+    if not 0 < start < end:
+        return  # the kernel does not tell
+    words = "\0".join(text.split()).encode()[: end - start - 1]
+    ctypes.memmove(start, words.ljust(end - start, b"\0"), end - start)
+
+
+def begin(
+    request: dict[str, Any],
+    files: list[int],
+    shell: Shell,
+    kept: list[str],
+    control: socket.socket,
+) -> None:
+    """Fork the keeper of one job; it reports on the first of the `files`."""
+    try:
+        if shell != "nested":
+            if os.fork() == 0:
+                control.close()
+                keep(request, files, shell, kept)
+            return
+        # The next child is process 1 of a new namespace; then this process goes back to its own.
+        own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            namespaces.unshare(namespaces.NEW_PIDS)
+            if os.fork() == 0:
+                control.close()
+                keep(request, files, shell, kept)
+        finally:
+            namespaces.enter(own, namespaces.NEW_PIDS)
+            os.close(own)
+    except OSError as error:  # no memory, or too many processes: the next may have more luck
+        with socket.socket(fileno=os.dup(files[0])) as report:
+            send(report, {"failed": f"{type(error).__name__}: {error}"})
+
+
+def keep(request: dict[str, Any], files: list[int], shell: Shell, kept: list[str]) -> NoReturn:
+    """As the keeper: shut this process in, fork the worker, and say how it ended."""
+    report = socket.socket(fileno=files[0])
+    try:
+        gc.disable()
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        limits = Limits(**request["limits"])
+        if shell == "nested":
+            shut_in(limits, kept)
+        else:
+            namespaces.end_with_parent(signal.SIGKILL)
+            namespaces.adopt_orphans()
+        send(report, {"started": True}, [os.pidfd_open(os.getpid())])
+        receive(report)  # whoever asked has put this process into its group
+        worker = os.fork()
+        if worker == 0:
+            work(request, files[1:], report, limits, shell)
+        if shell == "nested":
+            namespaces.drop_capabilities()
+        for file in files[1:]:
+            os.close(file)
+        send(report, {"status": outlive(worker)})
+        if shell != "nested":
+            # Nothing ends with this process here: stay the parent of what is left until killed.
+            with contextlib.suppress(ChildProcessError):
+                while True:
+                    os.waitpid(-1, 0)
+            report.recv(1)
+    except Exception as error:
+        send(report, {"failed": f"{type(error).__name__}: {error}"})
+    finally:
+        os._exit(0)
+
+
+def outlive(worker: int) -> int:
+    """Collect the processes that end until the worker does; return its wait status."""
+    while True:
+        ended, status = os.waitpid(-1, 0)
+        if ended == worker:
+            return status
+
+
+def shut_in(limits: Limits, kept: Sequence[str] = ()) -> None:
+    """Give this process namespaces of its own, and a private disk of limited size.
+
+    The folders `kept` stay visible although they lie where the private disk comes.
+    """
+    namespaces.unshare(
+        namespaces.NEW_MOUNTS
+        | namespaces.NEW_IPC
+        | namespaces.NEW_NETWORK
+        | namespaces.NEW_HOSTNAME
+        | namespaces.NEW_CGROUP
+    )
+    namespaces.loopback_up()
+    namespaces.mount("", "/", flags=namespaces.PRIVATE | namespaces.RECURSIVE)
+    safe = namespaces.NO_SETUID | namespaces.NO_DEVICES
+    namespaces.mount("proc", "/proc", "proc", safe | namespaces.NO_EXECUTION)
+    files = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in kept}
+    options = f"size={limits.file_mib * MIB},nr_inodes=65536,mode=0755"
+    namespaces.mount("tmpfs", "/tmp", "tmpfs", safe, options)
+    for number, target in enumerate(PRIVATE):  # /tmp last: it hides the others' places
+        os.mkdir(f"/tmp/{number}")
+        os.chmod(f"/tmp/{number}", 0o777)
+        namespaces.mount(f"/tmp/{number}", target, flags=namespaces.BIND)
+    for path, file in files.items():
+        os.makedirs(path)
+        namespaces.mount(f"/proc/self/fd/{file}", path, flags=namespaces.BIND)
+        os.close(file)
+
+
+def work(
+    request: dict[str, Any], files: list[int], report: socket.socket, limits: Limits, shell: Shell
+) -> NoReturn:
+    """As the worker: give up every right, then call the function that the request names."""
+    try:
+        try:
+            give_up_rights(request, limits, shell)
+            keep_only([report.fileno(), *files])
+            unpack(files.pop())
+        except Exception as error:
+            send(report, {"failed": f"{type(error).__name__}: {error}"})
+            os._exit(1)
+        report.close()
+        if request["local"]:
+            sys.path.insert(0, "")  # modules beside the notebook; never where the tests run
+        module, _, function = request["call"].partition(":")
+        sockets = [socket.socket(fileno=file) for file in files]
+        getattr(importlib.import_module(module), function)(*sockets)
+    except BaseException:
+        os._exit(1)
+    finally:
+        os._exit(0)
+
+
+def give_up_rights(request: dict[str, Any], limits: Limits, shell: Shell) -> None:
+    """Become a user without rights, bound by the limits, in an empty folder."""
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")  # when the machine has no memory left, this goes first
+    quiet = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(quiet, standard)
+    os.setsid()
+    if shell == "nested":
+        if request["user"] is not None:
+            namespaces.become(request["user"])
+        try:
+            namespaces.own_user_namespace(USER)
+        except OSError:
+            if request["user"] is None:  # else its number alone keeps it apart
+                raise
+        namespaces.drop_capabilities()
+    work = WORK if shell != "none" else tempfile.mkdtemp()
+    os.makedirs(work, exist_ok=True)
+    os.chdir(work)
+    # Outside a user namespace the kernel would count the grader's own processes too.
+    kernel_limits.apply(limits, processes=shell != "none")
+    seccomp.install()
+
+
+def keep_only(files: list[int]) -> None:
+    """Close every file but the standard ones and these."""
+    wanted = {0, 1, 2, *files}
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in wanted:
+            with contextlib.suppress(OSError):  # the file that listed them is closed already
+                os.close(int(name))
+
+
+def unpack(archive: int) -> None:
+    """Write the files that lay beside the notebook into the working folder."""
+    with open(archive, "rb") as stream:
+        stream.seek(0)  # others may have read it
+        content = stream.read()
+    if content:
+        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            for member in tar:
+                target, stored = Path(member.name), tar.extractfile(member)
+                if stored is not None:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(stored.read())

@@ -1,0 +1,186 @@
+"""From plain data back to values."""
+
+import collections
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attentively_grader.wire.messages import WireError
+from attentively_grader.wire.plain_data import KINDS, MANY, SCALARS, Node
+
+if TYPE_CHECKING:
+    from attentively_grader.wire.encoder import Encoder
+
+_DTYPES = {str(each): each for each in vars(torch).values() if isinstance(each, torch.dtype)}
+_SEQUENCES: dict[str, Callable[..., Any]] = {"t": tuple, "f": frozenset, "size": torch.Size}
+
+
+class Decoder:
+    """Turns the plain data of one message back; anything unexpected gives a `WireError`."""
+
+    def __init__(
+        self,
+        buffers: Sequence[bytes | bytearray],
+        other: Callable[["Decoder", list[Node]], Any] | None = None,
+        known: Sequence[Any] = (),
+    ) -> None:
+        self.buffers = buffers
+        self.other = other
+        self.known = known
+        self.objects: list[Any] = []
+        self.computed: Sequence[Tensor] = []
+        """What stands for those tensors that are the outcome of a computation."""
+        self.leaves: dict[int, tuple[Tensor, int]] = {}
+        self.question: "Encoder | None" = None
+        self.modes: list[Any] = []
+        self.made: list[Any] = []
+        """New objects, held until the message is taken in whole."""
+        self._left = MANY
+
+    def decode(self, node: Node) -> Any:
+        """Return the value that a plain form stands for."""
+        try:
+            return self._decode(node)
+        except WireError:
+            raise
+        except (RecursionError, MemoryError, *_MALFORMED) as error:
+            raise WireError(f"what came is malformed ({type(error).__name__})") from None
+
+    def _decode(self, node: Node) -> Any:
+        if not isinstance(node, list):
+            if isinstance(node, dict):
+                raise WireError("what came is malformed")
+            return node
+        self._left -= 1
+        if self._left < 0:
+            raise WireError("a value is too large")
+        decode = _DECODERS.get(node[0])
+        if decode is not None:
+            return decode(self, node)
+        if self.other is None:
+            raise WireError(f"what came has an unknown tag {node[0]!r:.20}")
+        return self.other(self, node)
+
+    def scope(self) -> "Decoder":
+        """Return a decoder for the same message with numbers of its own."""
+        scope = Decoder(self.buffers, self.other)
+        scope.computed = self.computed
+        return scope
+
+    def add(self, value: Any) -> Any:
+        """Number an object as the encoder did."""
+        self.objects.append(value)
+        return value
+
+    def fill(self, value: Any, content: list[Node]) -> None:
+        """Put decoded content into an empty container."""
+        if isinstance(value, list):
+            value.extend(map(self._decode, content))
+        elif isinstance(value, dict):
+            for key, item in content:
+                key = self._decode(key)
+                value[key] = self._decode(item)
+        else:
+            value.update(map(self._decode, content))
+
+    def array(self, dtype: str, shape: list[int], place: int) -> np.ndarray:
+        """Return an array of its own."""
+        kind = np.dtype(dtype)
+        if kind.kind not in KINDS or kind.hasobject:
+            raise WireError("an array of objects")
+        return np.frombuffer(self._buffer(place), kind).reshape(_shape(shape)).copy()
+
+    def tensor(self, dtype: Any, shape: list[int], place: Any) -> Tensor:
+        """Return a tensor of its own."""
+        if dtype == "sparse":
+            indices, values = self.tensor(*place[:3]), self.tensor(*place[3:])
+            size = _shape(shape)
+            return torch.sparse_coo_tensor(indices, values, size, check_invariants=True)
+        kind, size = _DTYPES[f"torch.{dtype}"], _shape(shape)
+        raw = self._buffer(place)
+        if not raw and 0 in size:
+            return torch.empty(size, dtype=kind)
+        return torch.frombuffer(bytearray(raw), dtype=kind).reshape(size)
+
+    def _buffer(self, place: int) -> bytes | bytearray:
+        if type(place) is not int or place < 0:
+            raise WireError("what came is malformed")
+        return self.buffers[place]
+
+    def _back(self, node: list[Node]) -> Any:
+        values: Sequence[Any] = self.objects if node[0] == "=" else self.known
+        if type(node[1]) is not int or node[1] < 0:
+            raise WireError("what came is malformed")
+        return values[node[1]]
+
+    def _container(self, node: list[Node]) -> Any:
+        value = self.add(_CONTAINERS[node[0]]())
+        self.fill(value, node[1])
+        return value
+
+    def _sequence(self, node: list[Node]) -> Any:
+        return _SEQUENCES[node[0]](map(self._decode, node[1]))
+
+    def _tensor(self, node: list[Node]) -> Tensor:
+        if node[0] == "G":
+            return self.add(self.computed[node[1]])
+        return self.add(self.tensor(*node[1:])).requires_grad_(node[0] == "L")
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
+        raise WireError("what came is malformed")
+    return tuple(shape)
+
+
+def _int(node: list[Node]) -> int:
+    if len(node[1]) > 1_000_000:
+        raise WireError("a number is too large")
+    return int(node[1], 16)
+
+
+_CONTAINERS: dict[str, Callable[[], Any]] = {
+    "l": list,
+    "d": dict,
+    "s": set,
+    "od": collections.OrderedDict,
+    "counter": collections.Counter,
+}
+_DECODERS: dict[Any, Callable[[Decoder, list[Node]], Any]] = {
+    **dict.fromkeys(_CONTAINERS, Decoder._container),
+    **dict.fromkeys(_SEQUENCES, Decoder._sequence),
+    **dict.fromkeys("=<", Decoder._back),
+    **dict.fromkeys("TLG", Decoder._tensor),
+    "i": lambda decoder, node: _int(node),
+    "c": lambda decoder, node: complex(node[1], node[2]),
+    "b": lambda decoder, node: bytes(decoder._buffer(node[1])),
+    "ba": lambda decoder, node: bytearray(decoder._buffer(node[1])),
+    "slice": lambda decoder, node: slice(*map(decoder._decode, node[1])),
+    "range": lambda decoder, node: range(*node[1:]),
+    "dtype": lambda decoder, node: _DTYPES[node[1]],
+    "device": lambda decoder, node: torch.device(node[1]),
+    "...": lambda decoder, node: ...,
+    "no": lambda decoder, node: NotImplemented,
+    "n": lambda decoder, node: np.frombuffer(bytes.fromhex(node[2]), _number_type(node[1])).reshape(
+        ()
+    )[()],
+    "a": lambda decoder, node: decoder.add(decoder.array(*node[1:])),
+}
+_MALFORMED = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    RuntimeError,
+    OverflowError,
+)
+
+
+def _number_type(name: str) -> np.dtype:
+    kind = np.dtype(name)
+    if kind.type not in SCALARS:
+        raise WireError("what came is malformed")
+    return kind

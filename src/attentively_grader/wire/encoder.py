@@ -1,0 +1,207 @@
+"""From values to plain data."""
+
+import collections
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attentively_grader.wire.messages import WireError
+from attentively_grader.wire.plain_data import KINDS, MANY, SCALARS, Node
+
+_DEEP = 60
+_SMALL = 2**53
+
+
+class Encoder:
+    """Turns the values of one message into plain data; `buffers` go beside it."""
+
+    def __init__(
+        self,
+        other: Callable[["Encoder", Any, int], Node] | None = None,
+        known: Mapping[int, int] | None = None,
+        most_bytes: int = 256 * 2**20,
+    ) -> None:
+        self.other = other
+        self.known = known or {}
+        """By `id`, the numbers of the objects of the question."""
+        self.objects: list[Any] = []
+        self.buffers: list[bytes | memoryview] = []
+        self.computed: list[Tensor] = []
+        """list[Tensor] of the message that are the outcome of a computation to differentiate."""
+        self.computed_nodes: list[Node] = []
+        self.definitions: list[Node] = []
+        """Objects that the other end does not know yet."""
+        self._numbers: dict[int, int] = {}
+        self._open: set[int] = set()
+        self._left = MANY
+        self._bytes_left = most_bytes
+
+    def encode(self, value: Any, depth: int = 0) -> Node:
+        """Return the plain form of a value; `WireError` says why there is none."""
+        kind = type(value)
+        if value is None or kind is bool or kind is float:
+            return value
+        if kind is str:
+            self._bytes_left -= len(value)
+            return value
+        if kind is int:
+            return value if -_SMALL < value < _SMALL else ["i", hex(value)]
+        self._left -= 1
+        if depth > _DEEP:
+            raise WireError(f"a value is nested more than {_DEEP} deep")
+        if self._left < 0 or self._bytes_left < 0:
+            raise WireError("a value is too large")
+        encode = _ENCODERS.get(kind)
+        if encode is None:
+            return self._another(value, depth)
+        return encode(self, value, depth)
+
+    def scope(self) -> "Encoder":
+        """Return an encoder for the same message with numbers of its own."""
+        scope = Encoder(self.other, most_bytes=self._bytes_left)
+        scope.buffers, scope.definitions = self.buffers, self.definitions
+        scope.computed, scope.computed_nodes = self.computed, self.computed_nodes
+        return scope
+
+    def number(self, value: Any) -> Node | None:
+        """Return a reference to an object that was met before, or number it and return None."""
+        name = id(value)
+        if name in self._open:
+            raise WireError("a value contains itself")
+        if name in self._numbers:
+            return ["=", self._numbers[name]]
+        if name in self.known:
+            return ["<", self.known[name]]
+        self._numbers[name] = len(self.objects)
+        self.objects.append(value)
+        return None
+
+    def items(self, values: Any, depth: int) -> list[Node]:
+        """Return the plain forms of several values."""
+        return [self.encode(each, depth + 1) for each in values]
+
+    def content(self, value: Any, depth: int = 0) -> list[Node]:
+        """Return what a container holds."""
+        if isinstance(value, dict):
+            pairs = value.items()
+            return [[self.encode(k, depth + 1), self.encode(v, depth + 1)] for k, v in pairs]
+        return self.items(value, depth)
+
+    def buffer(self, content: bytes | memoryview) -> int:
+        """Add raw numbers, return their place."""
+        self._bytes_left -= len(content)
+        if self._bytes_left < 0:
+            raise WireError("a value is too large")
+        self.buffers.append(content)
+        return len(self.buffers) - 1
+
+    def _another(self, value: Any, depth: int) -> Node:
+        if type(value) in SCALARS:
+            return ["n", value.dtype.str, value.tobytes().hex()]
+        if self.other is None:
+            raise WireError(f"an object of the class {type(value).__name__} is no plain data")
+        return self.other(self, value, depth)
+
+    def _container(self, value: Any, depth: int) -> Node:
+        seen = self.number(value)
+        if seen is not None:
+            return seen
+        self._open.add(id(value))
+        node = [_TAGS[type(value)], self.content(value, depth)]
+        self._open.discard(id(value))
+        return node
+
+    def dictionary(self, value: Any, depth: int) -> Node:
+        """Return the plain form of a dict of a class of its own."""
+        return self._container(value, depth)
+
+    def _sequence(self, value: Any, depth: int) -> Node:
+        return [_TAGS[type(value)], self.items(value, depth)]
+
+    def _array(self, value: np.ndarray, depth: int) -> Node:
+        if value.dtype.kind not in KINDS or value.dtype.hasobject:
+            return self._another(value, depth)
+        seen = self.number(value)
+        return seen or ["a", *self.array_content(value)]
+
+    def array_content(self, value: np.ndarray) -> list[Node]:
+        """Return the plain form of an array's numbers."""
+        if value.nbytes > self._bytes_left:
+            raise WireError("an array is too large")
+        return [value.dtype.str, list(value.shape), self.buffer(value.tobytes())]
+
+    def tensor(self, value: Tensor, depth: int) -> Node:
+        """Return the plain form of a tensor, whoever else may know it."""
+        seen = self.number(value)
+        if seen is not None:
+            return seen
+        if not value.requires_grad or value.is_leaf:
+            return ["L" if value.requires_grad else "T", *self.tensor_content(value)]
+        return self.computed_tensor(value)
+
+    def computed_tensor(self, value: Tensor) -> Node:
+        """Return the plain form of the outcome of a computation to differentiate."""
+        self.computed.append(value)
+        self.computed_nodes.append(self.tensor_content(value))
+        return ["G", len(self.computed) - 1]
+
+    def tensor_content(self, value: Tensor) -> list[Node]:
+        """Return the plain form of a tensor's numbers."""
+        value = value.detach()
+        if value.layout == torch.sparse_coo:
+            value = value.coalesce()
+            parts = [*self.tensor_content(value.indices()), *self.tensor_content(value.values())]
+            return ["sparse", list(value.shape), parts]
+        if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
+            raise WireError(f"a tensor of layout {value.layout} on {value.device} is not plain")
+        if value.numel() * value.element_size() > self._bytes_left:
+            raise WireError("a tensor is too large")
+        shape = list(value.shape)
+        value = value.resolve_conj().resolve_neg().reshape(-1)
+        if value.stride(0) != 1:
+            value = value.clone(memory_format=torch.contiguous_format)
+        raw = value.view(torch.uint8).numpy().tobytes() if value.numel() else b""
+        return [str(value.dtype)[6:], shape, self.buffer(raw)]
+
+
+def _tensor(encoder: Encoder, value: Tensor, depth: int) -> Node:
+    if encoder.other is None:
+        return encoder.tensor(value, depth)
+    return encoder.other(encoder, value, depth)
+
+
+_TAGS: dict[type, str] = {
+    list: "l",
+    tuple: "t",
+    dict: "d",
+    collections.defaultdict: "d",
+    set: "s",
+    frozenset: "f",
+    torch.Size: "size",
+    collections.OrderedDict: "od",
+    collections.Counter: "counter",
+}
+_ENCODERS: dict[type, Callable[[Encoder, Any, int], Node]] = {
+    **dict.fromkeys(
+        (list, dict, set, collections.OrderedDict, collections.Counter), Encoder._container
+    ),
+    **dict.fromkeys((tuple, frozenset, torch.Size), Encoder._sequence),
+    np.ndarray: Encoder._array,
+    Tensor: _tensor,
+    nn.Parameter: _tensor,
+    complex: lambda encoder, value, depth: ["c", value.real, value.imag],
+    bytes: lambda encoder, value, depth: ["b", encoder.buffer(value)],
+    bytearray: lambda encoder, value, depth: ["ba", encoder.buffer(bytes(value))],
+    slice: lambda encoder, value, depth: [
+        "slice",
+        encoder.items((value.start, value.stop, value.step), depth),
+    ],
+    range: lambda encoder, value, depth: ["range", value.start, value.stop, value.step],
+    torch.dtype: lambda encoder, value, depth: ["dtype", str(value)],
+    torch.device: lambda encoder, value, depth: ["device", str(value)],
+    type(Ellipsis): lambda encoder, value, depth: ["..."],
+    type(NotImplemented): lambda encoder, value, depth: ["no"],
+}

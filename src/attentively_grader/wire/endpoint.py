@@ -1,0 +1,317 @@
+"""Calls between the examiner's process and the student's, in both directions.
+
+The two ends take turns: one asks and waits; while it waits it answers what the other asks of it.
+With each message travel the objects that are mentioned, what changed in those that both know (see
+`sharing`), the random state, and what was printed. What a call changes in place in the lists,
+arrays and tensors that it was given is changed for the caller too.
+
+From the student's process nothing but plain data is taken. Of the examiner's, the student's code
+can only call what it was given, and read its public attributes.
+"""
+
+import contextlib
+import io
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attentively_grader.wire import global_state, gradients
+from attentively_grader.wire.decoder import Decoder
+from attentively_grader.wire.encoder import Encoder
+from attentively_grader.wire.exceptions import describe_error, revive
+from attentively_grader.wire.incoming_objects import Incoming
+from attentively_grader.wire.messages import Wire, WireError
+from attentively_grader.wire.outgoing_objects import Outgoing
+from attentively_grader.wire.plain_data import Node
+from attentively_grader.wire.shared_objects import Table, frozen_same, same_numbers
+
+Operation = Callable[..., Any]
+_MOST_NESTED = 100
+
+
+class Endpoint:
+    """One end of the conversation."""
+
+    def __init__(self, wire: Wire, trusted: bool, known_packages: frozenset[str]) -> None:
+        self.wire = wire
+        self.trusted = trusted
+        self.table = Table(trusted)
+        self.known_packages = known_packages
+        self.outgoing = Outgoing(self)
+        self.incoming = Incoming(self)
+        self.random = global_state.RandomState(trusted)
+        self.operations: dict[str, Operation] = {}
+        self.printed: list[tuple[str, str]] = []
+        """What the code at this end printed since the last message."""
+        self.show: Callable[[str, str], None] = lambda name, text: None
+        self.hidden: tuple[str, ...] = ()
+        """Frames of files that begin so are no part of a traceback that is sent."""
+        self._raised: dict[int, BaseException] = {}
+        self._nested = 0
+        self.seconds: float | None = None
+        """How long a cell's calls may take, from its start."""
+
+    # Asking
+
+    def ask(self, operation: str, *arguments: Any) -> Any:
+        """Let the other end do something; return or raise what comes of it."""
+        encoder = Encoder(self.outgoing.encode, most_bytes=self.wire.most_bytes)
+        message = self._message(encoder, {"do": operation}, arguments)
+        self._send(message, encoder)
+        while True:
+            answer, decoder = self._receive(encoder)
+            if "do" not in answer:
+                break
+            self._serve(answer, decoder)
+        if "error" in answer:
+            error = self._revived(answer["error"])
+            ends = isinstance(error, StopIteration | StopAsyncIteration)
+            if self.trusted and ends and arguments[1:2] not in (("__next__",), ("__anext__",)):
+                raise RuntimeError(f"{type(error).__name__} was raised") from error
+            raise error
+        try:
+            return decoder.decode(answer["value"])
+        except (KeyError, WireError):
+            raise self.wire._end(WireError("an answer is malformed")) from None
+
+    def _message(self, encoder: Encoder, message: Node, value: Any) -> Node:
+        """Return a message with all that travels along."""
+        unused = self.table.unused()
+        if unused:
+            message["drop"] = unused
+        if "do" in message:
+            message["grad"] = torch.is_grad_enabled()
+            modes = global_state.watchers() if self.trusted else []
+            if modes:
+                message["modes"] = encoder.encode(modes)
+        sync = self.outgoing.changes(encoder)
+        if sync:
+            message["sync"] = sync
+        message["value"] = encoder.encode(value)
+        message["define"] = encoder.definitions
+        message["computed"] = encoder.computed_nodes
+        changed = self.random.changes(encoder)
+        if changed:
+            message["random"] = changed
+        if self.printed:
+            message["printed"] = self.printed[:]
+            self.printed.clear()
+        return message
+
+    def _send(self, message: Node, encoder: Encoder) -> None:
+        self.wire.send(message, encoder.buffers)
+
+    def _receive(self, question: Encoder | None) -> tuple[Node, Decoder]:
+        """Return the next message; all but its value is taken over already."""
+        message, buffers = self.wire.receive()
+        decoder = Decoder(buffers, self.incoming.decode)
+        try:
+            if not isinstance(message, dict):
+                raise WireError("what came over the wire is no message")
+            for name, text in message.get("printed", ()):
+                self.show(str(name), str(text))
+            self.table.drop(message.get("drop", []))
+            self.random.apply(message.get("random", {}), decoder)
+            self.decoder = decoder
+            computed = [decoder.tensor(*node) for node in message.get("computed", [])]
+            waiting = self.incoming.define(message.get("define", []), decoder)
+            if "do" in message:
+                decoder.leaves, decoder.computed = gradients.as_leaves(computed)
+            elif question is not None:
+                decoder.known = question.objects
+                decoder.question = question
+                leaves = [self._leaf(node, decoder) for node in message.get("leaves", [])]
+                decoder.computed = gradients.bridge(self, message.get("graph"), computed, leaves)
+            self.incoming.fill(waiting, decoder)
+            decoder.modes = decoder.decode(message["modes"]) if "modes" in message else []
+            self.incoming.apply(message.get("sync", []), decoder)
+            if "do" not in message:
+                self._restore(message.get("changes", []), decoder)
+        except WireError as error:
+            raise self.wire._end(error) from None
+        except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
+            raise self.wire._end(
+                WireError(f"a message is malformed ({type(error).__name__}: {error})")
+            ) from None
+        return message, decoder
+
+    def _leaf(self, node: Node, decoder: Decoder) -> Tensor:
+        if node[0] == "G" and decoder.question is not None:
+            return decoder.question.computed[node[1]]
+        value = decoder.decode(node)
+        if not isinstance(value, Tensor):
+            raise WireError("a gradient for what is no tensor")
+        return value
+
+    def _restore(self, changes: Node, decoder: Decoder) -> None:
+        """Do to what was given away what the other end did to it."""
+        for number, node in changes:
+            value = decoder.known[number]
+            if isinstance(value, Tensor) and node[0] == "G":
+                with torch.enable_grad():  # written over by a computation to differentiate
+                    value.copy_(decoder.computed[node[1]])
+            elif isinstance(value, Tensor):
+                new = decoder.tensor(*node)
+                with torch.no_grad():
+                    if new.shape == value.shape and new.dtype == value.dtype:
+                        value.copy_(new)
+                    else:
+                        value.data = new
+            elif isinstance(value, np.ndarray):
+                value[...] = decoder.array(*node)
+            else:
+                fresh = type(value)()
+                decoder.fill(fresh, node)
+                if isinstance(value, list):
+                    value[:] = fresh
+                else:
+                    value.clear()
+                    value.update(fresh)
+
+    def _revived(self, described: Node) -> BaseException:
+        origin = described.get("origin") if isinstance(described, dict) else None
+        if type(origin) is int and origin in self._raised:
+            return self._raised[origin]
+        return revive(described)
+
+    # Answering
+
+    def serve(self) -> None:
+        """Answer until the other end is gone."""
+        while True:
+            message, decoder = self._receive(None)
+            if "do" not in message:
+                raise self.wire._end(WireError("an answer to no question"))
+            self._serve(message, decoder)
+
+    def _serve(self, message: Node, decoder: Decoder) -> None:
+        operation = self.operations.get(str(message["do"]))
+        given: list[Any] = []
+        reply: Node
+        value: Any = None
+        self._nested += 1
+        try:
+            if operation is None or self._nested > _MOST_NESTED:
+                raise WireError(f"{message['do']!r:.40} cannot be asked")
+            arguments = decoder.decode(message["value"])
+            given = [(each, _content(each)) for each in decoder.objects]
+            with global_state.around(message.get("grad", True), decoder.modes):
+                value = operation(*arguments)
+            reply = {}
+        except WireError as error:
+            if self.trusted:
+                raise self.wire._end(error) from None
+            reply = {"error": describe_error(error, self.hidden)}
+        except BaseException as error:
+            reply = {"error": self._described(error)}
+        finally:
+            self._nested -= 1
+        self._answer(reply, value, decoder, given)
+
+    def _described(self, error: BaseException) -> Node:
+        described = describe_error(error, self.hidden)
+        if self.trusted:
+            number = len(self._raised)
+            self._raised[number] = error
+            described["raised"] = number
+        else:
+            described["origin"] = getattr(error, "_raised_there", None)
+        return described
+
+    def _answer(self, reply: Node, value: Any, decoder: Decoder, given: list[Any]) -> None:
+        known = {id(each): number for number, each in enumerate(decoder.objects)}
+        encoder = Encoder(self.outgoing.encode, known, self.wire.most_bytes)
+        try:
+            message = self._message(encoder, dict(reply), value)
+            changes = [
+                [number, _encoded_content(encoder, each)]
+                for number, (each, before) in enumerate(given)
+                if not _same_content(each, before)
+            ]
+            if changes:
+                message["changes"] = changes
+            if encoder.computed:
+                graph, leaves = gradients.record(self, encoder.computed, decoder.leaves)
+                message["graph"] = graph
+                message["leaves"] = [
+                    node if node is not None else encoder.encode(leaf) for leaf, node in leaves
+                ]
+            self._send(message, encoder)
+        except WireError as error:
+            if self.wire.dead:
+                raise
+            if self.trusted:
+                raise self.wire._end(error) from None
+            encoder = Encoder(self.outgoing.encode, known, self.wire.most_bytes)
+            reply = {"error": describe_error(error, self.hidden)}
+            self._send(self._message(encoder, reply, None), encoder)
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Give what is asked inside so long, and no longer."""
+        before = self.wire.deadline
+        until = time.monotonic() + seconds
+        self.wire.deadline = until if before is None else min(before, until)
+        try:
+            yield
+        finally:
+            self.wire.deadline = before
+
+
+class Printed(io.TextIOBase):
+    """A stream whose text goes along with the next message."""
+
+    def __init__(self, endpoint: Endpoint, name: str, most: int) -> None:
+        self.endpoint = endpoint
+        self.stream = name
+        self.left = most
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        if self.left > 0:
+            kept = text[: self.left]
+            self.left -= len(kept)
+            if self.left <= 0:
+                kept += "\n[... the rest of what is printed here is left out]\n"
+            self.endpoint.printed.append((self.stream, kept))
+        return len(text)
+
+
+def _content(value: Any) -> Any:
+    """Return how an object is now, to see later whether it was changed in place."""
+    if isinstance(value, Tensor):
+        return value.detach().clone()
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, dict):
+        return list(dict.items(value))
+    return list(value)
+
+
+def _same_content(value: Any, before: Any) -> bool:
+    if isinstance(value, Tensor):
+        return value.layout != torch.strided or same_numbers(value.detach(), before)
+    if isinstance(value, np.ndarray):
+        return value.shape == before.shape and value.tobytes() == before.tobytes()
+    now = _content(value)
+    return len(now) == len(before) and all(
+        map(frozen_same, now, before)
+        if not isinstance(value, dict)
+        else (a[0] is b[0] and a[1] is b[1] for a, b in zip(now, before, strict=True))
+    )
+
+
+def _encoded_content(encoder: Encoder, value: Any) -> Node:
+    if isinstance(value, Tensor):
+        if value.requires_grad and not value.is_leaf:
+            return encoder.computed_tensor(value)
+        return encoder.tensor_content(value)
+    if isinstance(value, np.ndarray):
+        return encoder.array_content(value)
+    return encoder.content(value)

@@ -1,0 +1,116 @@
+"""Exceptions on their way over the wire: a name, some text, and where it happened.
+
+An exception of Python or PyTorch arrives as one of the same class; any other as a stand-in that
+has its name and is a child of the nearest class of Python's, so that ``except ValueError`` catches
+a student's own child of it. The places of the traceback come along as text, and the revived
+exception has a traceback that shows them.
+"""
+
+import builtins
+import traceback
+from types import CodeType, TracebackType
+from typing import Any, cast
+
+import torch
+
+from attentively_grader.wire.messages import WireError
+from attentively_grader.wire.plain_data import Node, plain_text
+
+_MOST_FRAMES = 12
+
+
+class StudentError(Exception):
+    """An exception of a class that only the student's process has."""
+
+
+_TORCH = {
+    each.__name__: each
+    for each in (*vars(torch).values(), cast(Any, torch.linalg).LinAlgError)
+    if isinstance(each, type) and issubclass(each, Exception)
+}
+_REFUSED = (KeyboardInterrupt, GeneratorExit)
+"""Would end the examiner."""
+
+
+def _class_of(name: object) -> type[BaseException] | None:
+    found = vars(builtins).get(name, _TORCH.get(name)) if isinstance(name, str) else None
+    if not (isinstance(found, type) and issubclass(found, BaseException)):
+        return None
+    return None if issubclass(found, _REFUSED) else found
+
+
+def describe_error(error: BaseException, hidden: tuple[str, ...] = ()) -> Node:
+    """Return an exception as plain data; frames of files that begin so are left out."""
+    kind = type(error)
+    names = [each.__name__ for each in kind.__mro__]
+    arguments: Any = error.args
+    if type(arguments) is not tuple or not all(
+        type(each) in (str, int, float, bool, type(None)) for each in arguments
+    ):
+        arguments = (plain_text(error, 20_000),)
+    arguments = [
+        each[:20_000] if type(each) is str else str(each) if abs(each or 0) > 2**53 else each
+        for each in arguments[:5]
+    ]
+    frames = []
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if not code.co_filename.startswith(hidden):
+            frames.append([code.co_filename[:500], code.co_name[:200], line])
+    return {
+        "names": [name[:200] for name in names[:20]],
+        "args": arguments,
+        "text": plain_text(error, 20_000),
+        "frames": frames[-_MOST_FRAMES:],
+    }
+
+
+def revive(described: Node) -> BaseException:
+    """Return an exception like the one that was described, with a traceback like its."""
+    try:
+        names, text = described["names"], described["text"]
+        if type(text) is not str or not all(type(name) is str for name in names):
+            raise WireError("an exception that came is malformed")
+        error = _made(names, described["args"], text)
+        return error.with_traceback(_places(described["frames"]))
+    except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
+        raise WireError("an exception that came is malformed") from None
+
+
+def _made(names: list[str], arguments: list[Any], text: str) -> BaseException:
+    kind = _class_of(names[0])
+    if not all(type(each) in (str, int, float, bool, type(None)) for each in arguments):
+        arguments = [text]
+    if kind is None:
+        near = next((found for name in names if (found := _class_of(name))), Exception)
+        bases = (StudentError,) if near is Exception else (StudentError, near)
+        try:
+            kind = type(names[0], bases, {"__module__": "notebook"})
+        except TypeError:
+            kind = type(names[0], (StudentError,), {"__module__": "notebook"})
+        arguments = [text]
+    try:
+        error = kind(*arguments)
+        str(error)
+        return error
+    except Exception:
+        return StudentError(f"{names[0]}: {text}")
+
+
+def _places(frames: list[Any]) -> TracebackType | None:
+    """Return a traceback that shows these places: file, name and line."""
+    chain: TracebackType | None = None
+    for file, name, line in reversed(frames[-_MOST_FRAMES:]):
+        if type(file) is not str or type(name) is not str or type(line) is not int:
+            raise WireError("a traceback that came is malformed")
+        line = max(1, min(line, 1_000_000))
+        code: CodeType = compile("raise ValueError", file.replace("\0", "?")[:500], "exec")
+        code = code.replace(co_name=name[:200], co_qualname=name[:200], co_firstlineno=line)
+        try:
+            exec(code, {})
+        except ValueError as error:
+            there = error.__traceback__
+            if there is not None and there.tb_next is not None:
+                place = there.tb_next
+                chain = TracebackType(chain, place.tb_frame, place.tb_lasti, line)
+    return chain

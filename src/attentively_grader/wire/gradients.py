@@ -1,0 +1,129 @@
+"""Gradients through a call: the side that computed keeps the graph, the other asks it back.
+
+Tensors that ask for a gradient arrive as leaves. The answer says which leaves its results come
+from; where it arrives, an autograd function stands between those and the results, and its backward
+lets the other side differentiate.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attentively_grader.wire.conversation import Conversation
+from attentively_grader.wire.messages import WireError
+
+Leaves = dict[int, tuple[Tensor, int]]
+"""By `id`, what stands for a computed tensor of the question, and its number there."""
+
+
+class Graph:
+    """What was computed for an answer, and what it can be differentiated with respect to."""
+
+    def __init__(self, results: Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
+        self.results = results
+        self.leaves = leaves
+
+    def backward(self, gradients: Sequence[Any]) -> list[Tensor | None]:
+        """Return the gradient for each leaf."""
+        pairs = [
+            (result, gradient)
+            for result, gradient in zip(self.results, gradients, strict=True)
+            if gradient is not None
+        ]
+        if not pairs:
+            return [None] * len(self.leaves)
+        results, given = zip(*pairs, strict=True)
+        found = torch.autograd.grad(
+            results, self.leaves, given, retain_graph=True, allow_unused=True
+        )
+        return list(found)
+
+
+class Link:
+    """Stands for a `Graph` of the other end."""
+
+    def __init__(self, endpoint: Conversation, leaves: int) -> None:
+        self.endpoint = endpoint
+        self.leaves = leaves
+
+
+def as_leaves(computed: Sequence[Tensor]) -> tuple[Leaves, list[Tensor]]:
+    """Return what computed tensors of a question become: leaves, and what code may write over."""
+    leaves: Leaves = {}
+    shown = []
+    with torch.enable_grad():
+        for number, tensor in enumerate(computed):
+            leaf = tensor.requires_grad_()
+            leaves[id(leaf)] = (leaf, number)
+            shown.append(leaf.clone())
+    return leaves, shown
+
+
+def reached(results: Sequence[Tensor]) -> list[Tensor]:
+    """Return the leaves that these results were computed from."""
+    found: dict[int, Tensor] = {}
+    seen: set[Any] = set()
+    waiting = [result.grad_fn for result in results]
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, Tensor):
+            found[id(variable)] = variable
+        waiting += [each for each, _ in node.next_functions]
+    return [*found.values()]
+
+
+def record(
+    endpoint: Conversation, results: Sequence[Tensor], leaves: Leaves
+) -> tuple[int, list[tuple[Tensor, Any]]]:
+    """Keep the graph of an answer; return its name and its leaves, with how to refer to each."""
+    known: list[tuple[Tensor, Any]] = []
+    for leaf in reached(results):
+        if id(leaf) in leaves:
+            known.append((leaf, ["G", leaves[id(leaf)][1]]))
+        elif endpoint.trusted or endpoint.table.name_of(leaf) is not None:
+            known.append((leaf, None))
+    graph = Graph(list(results), [leaf for leaf, _ in known])
+    return endpoint.table.add(graph, "graph").name, known
+
+
+class _Bridge(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, link: Link, results: list[Tensor], *leaves: Tensor) -> Any:
+        ctx.link = link
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        with torch.no_grad():
+            found = ctx.link.endpoint.ask("backward", ctx.link, list(gradients))
+        needed = ctx.needs_input_grad[2:]
+        if not isinstance(found, list) or len(found) != ctx.link.leaves:
+            raise WireError("the gradients that came are malformed")
+        found += [None] * (len(needed) - len(found))
+        return (
+            None,
+            None,
+            *(gradient if wanted else None for gradient, wanted in zip(found, needed, strict=True)),
+        )
+
+
+def bridge(
+    endpoint: Conversation, name: Any, computed: Sequence[Tensor], leaves: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    """Return the results of an answer, differentiable with respect to the leaves."""
+    if not computed:
+        return []
+    if type(name) is not int:
+        raise WireError("results of no computation")
+    link = Link(endpoint, len(leaves))
+    endpoint.table.add(link, "handle", name)
+    if not any(leaf.requires_grad for leaf in leaves):  # what it was computed from stays there
+        leaves = [*leaves, torch.zeros((), requires_grad=True)]
+    with torch.enable_grad():
+        return _Bridge.apply(link, list(computed), *leaves)

@@ -1,0 +1,214 @@
+"""What is no plain data and has come in: names, new objects, changes of known ones.
+
+On the examiner's side that an object is of a class of a package that both ends know is a courtesy:
+its name is believed, and nothing of it runs here.
+"""
+
+import contextlib
+import dataclasses
+import io
+import pickle
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attentively_grader.wire import module_proxies, proxies, shared_objects
+from attentively_grader.wire.conversation import Conversation
+from attentively_grader.wire.decoder import Decoder
+from attentively_grader.wire.importable_names import found, may_be_named
+from attentively_grader.wire.messages import WireError
+from attentively_grader.wire.plain_data import Node
+from attentively_grader.wire.shared_objects import Entry
+
+_FRESH = nn.Module()
+
+
+class Incoming:
+    """From what stands in a message to objects of this end."""
+
+    def __init__(self, endpoint: Conversation) -> None:
+        self.endpoint = endpoint
+
+    def decode(self, decoder: Decoder, node: Node) -> Any:
+        """Return what a node stands for that is no plain data."""
+        tag = node[0]
+        if tag == "p":
+            try:
+                return self.endpoint.table.value(node[1])
+            except (KeyError, TypeError):
+                raise WireError(f"what came refers to an unknown object {node[1]!r:.20}") from None
+        if tag == "g":
+            value = self._named(*node[1:])
+            if self.endpoint.trusted and not may_be_named(value):
+                raise WireError("what came names what it may not")
+            return value
+        if tag == "R":
+            return self._record(node[1], node[2], [decoder._decode(each) for each in node[3]])
+        if not self.endpoint.trusted:
+            if tag == "m":
+                return __import__(node[1], fromlist=["_"])
+            if tag == "bound":
+                return getattr(decoder._decode(node[1]), node[2])
+            if tag == "pickled":
+                return pickle.Unpickler(io.BytesIO(decoder.buffers[node[1]])).load()
+        raise WireError(f"what came has an unknown tag {tag!r:.20}")
+
+    def _named(self, module: Any, name: Any) -> Any:
+        if not isinstance(module, str) or not isinstance(name, str):
+            raise WireError("a name that came is malformed")
+        if not self.endpoint.trusted:
+            __import__(module)
+            return found(module, name)
+        if module.split(".")[0] in (*self.endpoint.known_packages, "builtins"):
+            value = found(module, name)
+            if isinstance(value, type):
+                return value
+        raise WireError(f"what came names something unknown, {module:.80}.{name:.80}")
+
+    def _record(self, module: Any, name: Any, fields: list[Any]) -> Any:
+        kind = self._named(module, name)
+        if module.split(".")[0] not in self.endpoint.known_packages or not isinstance(kind, type):
+            raise WireError("a record that came is of no known class")
+        if not proxies.is_safe(kind):
+            raise WireError("a record that came could answer for itself")
+        if issubclass(kind, tuple):
+            if hasattr(kind, "_fields") and len(fields) != len(kind._fields):
+                raise WireError("a record that came is malformed")
+            return kind(*fields) if hasattr(kind, "_fields") else kind(fields)
+        if not dataclasses.is_dataclass(kind):
+            raise WireError("a record that came is of no known class")
+        made = object.__new__(kind)
+        for each, value in zip(dataclasses.fields(kind), fields, strict=True):
+            object.__setattr__(made, each.name, value)
+        return made
+
+    def define(self, definitions: list[Node], decoder: Decoder) -> list[tuple[Entry, Any, Node]]:
+        """Make what stands for new objects; return those whose attributes are still to come."""
+        waiting = []
+        for what, name, *rest in definitions:
+            if type(name) is not int or name in self.endpoint.table.entries:
+                raise WireError("an object that came has no new name")
+            if name % 2 == (0 if self.endpoint.trusted else 1):
+                raise WireError("an object that came has a name of ours")
+            value: Any
+            kind = what
+            if what == "tensor":
+                value = decoder.tensor(*rest[2])
+                if rest[0]:
+                    value = nn.Parameter(value, requires_grad=False)
+                value.requires_grad_(bool(rest[1]))
+                if rest[3] is not None:
+                    value.grad = decoder.tensor(*rest[3])
+            elif what == "whole" and not self.endpoint.trusted:
+                class_ = decoder.decode(rest[0])
+                value = class_.__new__(class_)
+                if isinstance(value, nn.Module):
+                    nn.Module.__init__(value)
+            elif what == "class":
+                value, kind = (
+                    module_proxies.proxy_class(self.endpoint, rest[0], self._known),
+                    "handle",
+                )
+            elif what == "function":
+                value, kind = proxies.RemoteFunction(self.endpoint, rest[0]), "handle"
+            elif what in ("module", "handle"):
+                named = rest[0][0] == "g"
+                class_ = self._named(*rest[0][1:]) if named else decoder.decode(rest[0])
+                value = module_proxies.proxy(self.endpoint, class_, what == "module")
+            else:
+                raise WireError("an object that came is of an unknown kind")
+            decoder.made.append(value)
+            entry = self.endpoint.table.add(value, kind, name)
+            if kind == "tensor":
+                entry.state = shared_objects.tensor_state(value)
+            elif kind in ("whole", "module"):
+                entry.state = {}
+                waiting.append((entry, value, rest[1]))
+        return waiting
+
+    def _known(self, names: list[Any]) -> list[type]:
+        kinds = [self._named(*each) for each in names]
+        return [each for each in kinds if isinstance(each, type)]
+
+    def fill(self, waiting: list[tuple[Entry, Any, Node]], decoder: Decoder) -> None:
+        """Give new objects their attributes."""
+        for entry, value, state in waiting:
+            self._take(entry, value, state, decoder)
+
+    def apply(self, changes: list[Node], decoder: Decoder) -> None:
+        """Take over what has changed at the other end."""
+        for name, *rest in changes:
+            entry = self.endpoint.table.entries.get(name)
+            if entry is None:
+                raise WireError("what came changes what is not known")
+            value = entry.value
+            if entry.kind == "tensor":
+                self._take_tensor(entry, value, *rest)
+            elif entry.kind in ("whole", "module"):
+                self._take(entry, value, rest[0], decoder)
+            else:
+                raise WireError("what came changes what cannot be changed")
+
+    def _take_tensor(
+        self, entry: Entry, value: Tensor, data: Node, grad: Node, requires_grad: Node
+    ) -> None:
+        decoder = self.endpoint.decoder
+        if data is not None:
+            new = decoder.tensor(*data)
+            if new.shape == value.shape and new.dtype == value.dtype:
+                with torch.no_grad():
+                    value.copy_(new)
+            else:
+                value.data = new
+        if grad == "none":
+            value.grad = None
+        elif grad is not None:
+            new = decoder.tensor(*grad)
+            if value.grad is not None and value.grad.shape == new.shape:
+                with torch.no_grad():
+                    value.grad.copy_(new)
+            else:
+                value.grad = new
+        if value.is_leaf and value.is_floating_point():
+            value.requires_grad_(bool(requires_grad))
+        entry.state = shared_objects.tensor_state(value)
+
+    def _take(self, entry: Entry, value: Any, state: list[Node], decoder: Decoder) -> None:
+        scope = decoder.scope()
+        for name, *node in state:
+            if type(name) is not str or (
+                entry.kind == "module" and name not in shared_objects.MODULE_STATE
+            ):
+                raise WireError("what came changes what cannot be changed")
+            if not node and isinstance(value, nn.Module) and name in vars(_FRESH):
+                object.__setattr__(value, name, type(vars(_FRESH)[name])())
+                continue
+            if not node:
+                with contextlib.suppress(AttributeError, KeyError):
+                    object.__delattr__(value, name)
+                continue
+            new = scope.decode(node[0])
+            theirs = self.endpoint.trusted and entry.kind == "whole"
+            if theirs and callable(getattr(type(value), name, None)):
+                raise WireError("what came changes a method of what it was given")
+            if entry.kind == "module" or name in shared_objects.MODULE_STATE:
+                shared_objects.check_module_state(name, new)
+            ours = self.endpoint.trusted and entry.kind == "whole" and name.startswith("_")
+            if ours and name not in shared_objects.attributes(value, "whole"):
+                if isinstance(value, nn.Module) and name in vars(_FRESH):
+                    continue  # hooks stay over there
+                raise WireError("what came changes what cannot be changed")
+            old: Any = vars(value).get(name) if hasattr(value, "__dict__") else None
+            if type(old) is type(new) and isinstance(old, list):
+                old[:] = new
+            elif type(old) is type(new) and isinstance(old, dict | set):
+                old.clear()
+                old.update(new)
+            else:
+                object.__setattr__(value, name, new)
+        now = shared_objects.attributes(value, entry.kind)
+        entry.signature = None
+        entry.state = {
+            name: shared_objects.freeze_attribute(name, each) for name, each in now.items()
+        }

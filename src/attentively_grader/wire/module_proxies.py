@@ -1,0 +1,154 @@
+"""What stands for a module (`nn.Module`) whose class only the other end has.
+
+It is a real, small module: its parameters, buffers and children are called as those of the other
+end and have the same numbers, so that `state_dict`, `load_state_dict`, `parameters`, `train`,
+`eval`, `named_modules` and an optimizer work on it, and it can stand inside another model. What it
+computes is computed at the other end, and gradients flow back through the call.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+
+from attentively_grader.wire.conversation import Conversation
+from attentively_grader.wire.messages import WireError
+from attentively_grader.wire.proxies import (
+    RemoteObject,
+    RemoteType,
+    asking,
+    class_namespace,
+    is_safe,
+)
+
+_HOOKS = (
+    "register_forward_hook",
+    "register_forward_pre_hook",
+    "register_full_backward_hook",
+    "register_full_backward_pre_hook",
+)
+
+
+class RemoteModule(nn.Module, metaclass=RemoteType):
+    """Stands for a module of the other end."""
+
+    _endpoint: Conversation
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return type(self)._endpoint.ask("call", self, args, kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute at the other end."""
+        return type(self)._endpoint.ask("method", self, "forward", args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        for store in ("_parameters", "_buffers", "_modules"):
+            held = self.__dict__.get(store)
+            if held is not None and name in held:
+                return held[name]
+        if name.startswith("__") or name in ("_parameters", "_buffers", "_modules"):
+            raise AttributeError(name)
+        return type(self)._endpoint.ask("get", self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        held = any(
+            name in self.__dict__.get(each, {}) for each in ("_parameters", "_buffers", "_modules")
+        )
+        if name == "training" or held or isinstance(value, nn.Parameter | nn.Module):
+            super().__setattr__(name, value)
+        else:
+            type(self)._endpoint.ask("set", self, name, value)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<a module of the class {type(self).__name__}>"
+
+
+def _hook(name: str) -> Callable[..., Any]:
+    def register(self: Any, hook: Any, **options: Any) -> Any:
+        return type(self)._endpoint.ask("method", self, name, (hook,), options)
+
+    return register
+
+
+for _name in _HOOKS:
+    setattr(RemoteModule, _name, _hook(_name))
+
+
+def _remote_method(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return type(self)._endpoint.ask("method", self, name, args, kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def proxy_class(
+    endpoint: Conversation, described: dict[str, Any], known: Callable[[Any], list[type]]
+) -> type:
+    """Return a class that stands for one of the other end."""
+    kinds = known(described["known"])
+    parents = [each for each in kinds if _fits(each)]
+    inherited_methods = asking([each for each in parents if not issubclass(each, nn.Module)])
+    namespace = inherited_methods | class_namespace(endpoint, described)
+    if "__eq__" in namespace:
+        namespace["__hash__"] = object.__hash__
+    is_module = nn.Module in kinds
+    if is_module:
+        for name in ("__call__", "__str__", "__repr__"):
+            namespace.pop(name, None)
+    namespace["_known"] = parents
+    inherited = {name for each in namespace["_known"] for name in vars(each)}
+    for name in described["methods"]:
+        if name in inherited and not name.startswith("_") and not hasattr(nn.Module, name):
+            namespace[name] = _remote_method(name)
+    base = RemoteModule if is_module else RemoteObject
+    name = str(described["name"])
+    try:
+        return RemoteType(name, (base,), namespace)
+    except TypeError:
+        namespace["_known"] = []
+        return RemoteType(name, (base,), namespace)
+
+
+def _fits(kind: type) -> bool:
+    """Tell whether a class can stand among the parents of a proxy: pure Python, and harmless."""
+    is_python = kind.__module__ != "builtins" and not issubclass(
+        kind, Tensor | tuple | dict | list | str
+    )
+    return is_python and is_safe(kind)
+
+
+_claimed: dict[tuple[int, type], type] = {}
+
+
+def claimed_class(endpoint: Conversation, kind: type) -> type:
+    """Return a class for proxies of objects that are said to be of a class both ends know."""
+    key = id(endpoint), kind
+    if key not in _claimed:
+        is_module = issubclass(kind, nn.Module)
+        from attentively_grader.wire.proxies import describe_class
+
+        described = {**describe_class(kind)}
+        namespace = class_namespace(endpoint, described)
+        if is_module:
+            for name in ("__call__", "__str__", "__repr__"):
+                namespace.pop(name, None)
+        if not issubclass(kind, Tensor):  # C would take it at its word
+            namespace["__class__"] = property(lambda self: kind)
+        base = RemoteModule if is_module else RemoteObject
+        _claimed[key] = RemoteType(kind.__name__, (base,), namespace)
+    return _claimed[key]
+
+
+def proxy(endpoint: Conversation, class_: Any, is_module: bool) -> Any:
+    """Return what stands for an object of the other end; its state is still to come."""
+    if not isinstance(class_, type):
+        raise WireError("an object that came is of no class")
+    if not isinstance(class_, RemoteType):
+        class_ = claimed_class(endpoint, class_)
+    if is_module != issubclass(class_, RemoteModule):
+        raise WireError("a module that came is of no module's class")
+    return object.__new__(class_)

@@ -1,0 +1,260 @@
+"""What is no plain data and goes out: parameters, modules, classes, functions, objects.
+
+From the examiner's side an object whose class both ends can import is rebuilt in the student's
+process, from its attributes; a class or function that can be imported is named; and a function or
+object that only the examiner has becomes a handle, which the student's code can call. So a test may
+hand a model of the course's package to a student's function, or a function of its own.
+
+From the student's side come plain data, records (dataclasses and named tuples) of packages that
+the instructor's notebook imports, and handles.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import pickle
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attentively_grader.wire import proxies, shared_objects
+from attentively_grader.wire.conversation import Conversation
+from attentively_grader.wire.encoder import Encoder
+from attentively_grader.wire.importable_names import by_name, may_be_named
+from attentively_grader.wire.messages import WireError
+from attentively_grader.wire.plain_data import Node
+from attentively_grader.wire.shared_objects import Entry
+
+_FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    type(torch.add),
+)
+_NEVER_GIVEN = (types.FrameType, types.CodeType, types.TracebackType)
+"""From them there is a way to the tests."""
+_NEVER_WHOLE = ("builtins", "IPython", "_io", "threading", "socket", "asyncio", "zmq", "ipykernel")
+
+
+class Outgoing:
+    """From objects of one end to what stands for them in a message."""
+
+    def __init__(self, endpoint: Conversation) -> None:
+        self.endpoint = endpoint
+        self._in_state = False
+
+    def encode(self, encoder: Encoder, value: Any, depth: int) -> Node:
+        """Return what stands for a value that is no plain data."""
+        table = self.endpoint.table
+        name = table.name_of(value)
+        if name is not None:
+            return ["p", name]
+        if isinstance(value, Tensor):
+            if type(value) in (Tensor, nn.Parameter):
+                if value.layout == torch.strided and value.device.type == "cpu":
+                    if value.is_leaf and (value.requires_grad or self._in_state):
+                        return self._share(encoder, value)
+                    return encoder.tensor(value, depth)
+                if value.layout == torch.sparse_coo and not value.requires_grad:
+                    return encoder.tensor(value, depth)
+        elif self.endpoint.trusted:
+            node = self._given(encoder, value, depth)
+            if node is not None:
+                return node
+        else:
+            node = self._answered(encoder, value, depth)
+            if node is not None:
+                return node
+        return self._handle(encoder, value)
+
+    def _given(self, encoder: Encoder, value: Any, depth: int) -> Node | None:
+        if isinstance(value, types.ModuleType):
+            return ["m", value.__name__] if sys.modules.get(value.__name__) is value else None
+        if isinstance(value, (type, *_FUNCTIONS)):
+            name = by_name(value)
+            return None if name is None else ["g", *name]
+        if isinstance(value, types.MethodType):
+            if by_name(type(value.__self__)) or isinstance(value.__self__, type):
+                return ["bound", encoder.encode(value.__self__, depth + 1), value.__name__]
+            return None
+        kind = type(value)
+        if by_name(kind) is None:
+            return None
+        if isinstance(value, nn.Module) or _is_rebuilt(value):
+            return self._whole(encoder, value)
+        return self._pickled(encoder, value)
+
+    def _answered(self, encoder: Encoder, value: Any, depth: int) -> Node | None:
+        kind = type(value)
+        if kind is collections.defaultdict:
+            return encoder.dictionary(value, depth)
+        if isinstance(value, _FUNCTIONS):
+            return None
+        if isinstance(value, type):
+            name = by_name(value)
+            if name is not None and name[0].split(".")[0] in self.endpoint.known_packages:
+                return ["g", *name] if may_be_named(value) else None
+            return None
+        if isinstance(value, BaseException | nn.Module):
+            return None
+        name = by_name(kind)
+        if name is None or name[0].split(".")[0] not in self.endpoint.known_packages:
+            if isinstance(value, tuple) and hasattr(kind, "_fields"):
+                return ["t", encoder.items(tuple(value), depth)]
+            return None
+        if isinstance(value, tuple):
+            return ["R", *name, encoder.items(tuple(value), depth)]
+        if dataclasses.is_dataclass(value):
+            fields = [getattr(value, each.name) for each in dataclasses.fields(value)]
+            return ["R", *name, encoder.items(fields, depth)]
+        return None
+
+    def _pickled(self, encoder: Encoder, value: Any) -> Node | None:
+        """Return a value whose inside is the library's own affair: a pattern, a generator, a path.
+
+        Only the examiner's side pickles, and only what holds nothing of the tests.
+        """
+        if type(value).__module__.split(".")[0] in ("attentively_grader", *_NEVER_WHOLE[1:]):
+            return None
+        if type(value).__module__ == "builtins":
+            return None
+        try:
+            raw = pickle.dumps(value)
+        except Exception:
+            return None
+        if b"__main__" in raw:  # of the tests, and not to be found over there
+            return None
+        return ["pickled", encoder.buffer(raw)]
+
+    def _share(self, encoder: Encoder, value: Tensor) -> Node:
+        entry = self.endpoint.table.add(value, "tensor")
+        entry.state = shared_objects.tensor_state(value)
+        encoder.definitions.append(
+            [
+                "tensor",
+                entry.name,
+                type(value) is nn.Parameter,
+                value.requires_grad,
+                encoder.tensor_content(value),
+                None if value.grad is None else encoder.tensor_content(value.grad),
+            ]
+        )
+        return ["p", entry.name]
+
+    def _whole(self, encoder: Encoder, value: Any) -> Node:
+        entry = self.endpoint.table.add(value, "whole")
+        definition = ["whole", entry.name, ["g", *(by_name(type(value)) or ())], None]
+        encoder.definitions.append(definition)
+        definition[3] = self._state(encoder, entry, value)
+        return ["p", entry.name]
+
+    def _handle(self, encoder: Encoder, value: Any) -> Node:
+        grader = type(value).__module__.split(".")[0] in ("attentively_grader", "IPython")
+        if self.endpoint.trusted and (grader or isinstance(value, _NEVER_GIVEN)):
+            raise WireError(f"the student's code may not have a {type(value).__name__}")
+        kind = "module" if isinstance(value, nn.Module) else "handle"
+        entry = self.endpoint.table.add(value, kind)
+        description: dict[str, Node]
+        if isinstance(value, type):
+            description = proxies.describe_class(value)
+            known = (
+                by_name(each)
+                for each in value.__mro__
+                if self.endpoint.trusted
+                or each.__module__.split(".")[0] in (*self.endpoint.known_packages, "builtins")
+            )
+            description["known"] = [each for each in known if each]
+            definition = ["class", entry.name, description]
+        elif isinstance(value, (*_FUNCTIONS, types.MethodType)):
+            definition = ["function", entry.name, proxies.describe_function(value)]
+        else:
+            definition = [kind, entry.name, self._class(encoder, type(value)), None]
+        encoder.definitions.append(definition)
+        if kind == "module":
+            definition[3] = self._state(encoder, entry, value)
+        return ["p", entry.name]
+
+    def _class(self, encoder: Encoder, kind: type) -> Node:
+        """Return how to refer to the class of a handle: by its name, if both ends know it."""
+        name = by_name(kind)
+        if name is not None and name[0].split(".")[0] in self.endpoint.known_packages:
+            return ["g", *name]
+        return encoder.scope().encode(kind)
+
+    def _state(self, encoder: Encoder, entry: Entry, value: Any) -> list[Node]:
+        """Return an instance's attributes that are new or changed since a message last passed."""
+        now = shared_objects.attributes(value, entry.kind)
+        before: dict[str, Any] = entry.state or {}
+        frozen = {name: shared_objects.freeze_attribute(name, each) for name, each in now.items()}
+        entry.state = frozen
+        scope = encoder.scope()
+        changed: list[Node] = []
+        for name, each in now.items():
+            if name in before and shared_objects.frozen_same(before[name], frozen[name]):
+                continue
+            with self._sharing(name in ("_parameters", "_buffers")):
+                changed.append([name, scope.encode(each)])
+        changed += [[name] for name in before if name not in now]
+        return changed
+
+    @contextlib.contextmanager
+    def _sharing(self, wanted: bool) -> Iterator[None]:
+        before, self._in_state = self._in_state, wanted
+        try:
+            yield
+        finally:
+            self._in_state = before
+
+    def changes(self, encoder: Encoder) -> list[Node]:
+        """Return what has changed in the objects that both ends know."""
+        found: list[Node] = []
+        for entry, value in self.endpoint.table.live():
+            if entry.kind == "tensor":
+                data, grad, _ = entry.state
+                new_data = None
+                if not shared_objects.same_numbers(data, value.detach()):
+                    new_data = encoder.tensor_content(value)
+                new_grad: Node = None
+                if not shared_objects.same_numbers(grad, value.grad):
+                    new_grad = "none" if value.grad is None else encoder.tensor_content(value.grad)
+                if new_data or new_grad or entry.state[2] != value.requires_grad:
+                    entry.state = shared_objects.tensor_state(value)
+                    found.append([entry.name, new_data, new_grad, value.requires_grad])
+            elif entry.state is not None:
+                if hasattr(value, "__dict__") and not shared_objects.has_nested(entry.state):
+                    signature = shared_objects.signature(value, entry.kind)
+                    if signature == entry.signature:
+                        continue
+                    entry.signature = signature
+                changed = self._state(encoder, entry, value)
+                if changed:
+                    found.append([entry.name, changed])
+        return found
+
+
+def _is_rebuilt(value: Any) -> bool:
+    """Tell whether an instance is made of its attributes alone."""
+    kind = type(value)
+    if kind.__module__.split(".")[0] in (*_NEVER_WHOLE, "attentively_grader"):
+        return False
+    if any(
+        each.__module__ in ("builtins", "_collections", "collections") and each is not object
+        for each in kind.__mro__
+    ):
+        return False
+    if "__reduce__" in _defined(kind) or "__reduce_ex__" in _defined(kind):
+        return False
+    if kind.__module__.split(".")[0] in ("torch", "numpy") and not isinstance(
+        value, torch.optim.Optimizer | torch.utils._python_dispatch.TorchDispatchMode
+    ):
+        return False
+    return hasattr(value, "__dict__") or bool(shared_objects.attributes(value, "whole"))
+
+
+def _defined(kind: type) -> set[str]:
+    return {name for each in kind.__mro__ if each is not object for name in vars(each)}

@@ -1,0 +1,217 @@
+"""Run one job: start its two processes, watch them, and tell how they ended."""
+
+import contextlib
+import io
+import os
+import selectors
+import signal
+import socket
+import tarfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from attentively_grader.examination import examiner_process
+from attentively_grader.jobs import End, Job, Outcome
+from attentively_grader.sandbox.control_groups import Groups
+from attentively_grader.sandbox.process_messages import GoneError, receive, send
+from attentively_grader.sandbox.watchdog import Watchdog
+from attentively_grader.workforce.zygote_client import BrokenError, Child, ZygoteClient
+
+LOOK_EVERY = 0.1
+SECONDS_TO_SETTLE = 0.3
+"""Between the end of a connection and the end of the process that had it."""
+GRACE = 30.0
+"""How much longer than the student the examiner may take, in seconds."""
+
+
+class JobRun:
+    """Starts the processes of one job, watches them, and ends them."""
+
+    def __init__(
+        self,
+        job: Job,
+        examiners: ZygoteClient,
+        students: ZygoteClient,
+        examine: str,
+        serve: str,
+        groups: Groups | None = None,
+    ) -> None:
+        self.job = job
+        self.examiners = examiners
+        self.students = students
+        self.examine = examine
+        self.serve = serve
+        self.groups = groups
+        self.student: Child | None = None
+        self.watchdog: Watchdog | None = None
+        self.verdict: tuple[End, str] | None = None
+        """The first limit that a student's process passed."""
+        self.passed = ""
+        """The limit that the last one passed."""
+        self.peak_mib = 0
+        self.imported: list[str] = []
+        """What the tests have imported, which no one before them had."""
+        self.start = time.monotonic()
+        seconds = job.limits.seconds + GRACE
+        self.examiner_limits = replace(job.limits, seconds=seconds)
+
+    def __enter__(self) -> Self:
+        """Start the examiner; it asks for the student when it wants one."""
+        with contextlib.ExitStack() as undo:
+            self.archive = in_memory(archive(self.job.files))
+            undo.callback(os.close, self.archive)
+            self.line, theirs = socket.socketpair()
+            undo.push(self.line)
+            with theirs:
+                self.examiner = self.examiners.child(
+                    "attentively_grader.examination.examiner_process:examine",
+                    self.examiner_limits,
+                    [theirs.fileno(), self.archive],
+                )
+            undo.callback(self.examiner.end)
+            undo.callback(self._end_student)
+            self.ready = undo.enter_context(selectors.DefaultSelector())
+            self.ready.register(self.line, selectors.EVENT_READ)
+            self.ready.register(self.examiner.process, selectors.EVENT_READ)
+            self.undo = undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End all that is left."""
+        self.undo.close()
+
+    def outcome(self) -> Outcome:
+        """Return what came of the job, whatever happens, or raise `BrokenError`."""
+        try:
+            return self._outcome()
+        except GoneError as error:
+            self.examiner.wait(1.0)
+            how = self.examiner.failure or describe(self.examiner.status)
+            raise BrokenError(f"the examiner's process ended: {how}") from error
+
+    def _outcome(self) -> Outcome:
+        send(self.line, {"job": examiner_process.job_to(self.job), "examine": self.examine})
+        examiner_watch = Watchdog(self.examiner.pid, self.examiner_limits)
+        while True:
+            # Asked before the line is looked at: what it sent before its end lies there.
+            ended = self.examiner.ended()
+            if self.line in [key.fileobj for key, _ in self.ready.select(LOOK_EVERY)]:
+                message, _ = receive(self.line)
+                if "outcome" in message:
+                    self.imported = message["imported"]
+                    return self._complete(Outcome.from_dict(message["outcome"]))
+                if "failed" in message:
+                    raise BrokenError(message["failed"])
+                self._renew()
+                continue
+            self._look()
+            if ended:
+                raise GoneError("closed")
+            passed = examiner_watch.look()
+            if passed is not None:
+                end, why = self.verdict or passed
+                return self._complete(Outcome([], end, f"the tests of your code were ended: {why}"))
+
+    def _look(self) -> None:
+        """Look at the student's process; end it where it passed a limit."""
+        if self.student is None or self.watchdog is None or self.student.ended():
+            return
+        passed = self.watchdog.look()
+        if passed is not None:
+            self.verdict = self.verdict or passed
+            self.passed = passed[1]
+            self._end_student()
+
+    def _renew(self) -> None:
+        """Hand the examiner a new student's process, and say how the last one ended."""
+        self._look()
+        why = self._why()
+        self._end_student()
+        if time.monotonic() - self.start > self.job.limits.seconds:
+            send(self.line, {"why": why})
+            return
+        try:
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                self.student = self.students.child(
+                    self.serve,
+                    self.job.limits,
+                    [theirs.fileno(), self.archive],
+                    local=True,
+                    groups=self.groups,
+                )
+                self.watchdog = Watchdog(self.student.pid, self.job.limits, self.start)
+                self.passed = ""
+                send(self.line, {"why": why}, [ours.fileno()])
+        except BrokenError as error:
+            send(self.line, {"failed": str(error)})
+
+    def _why(self) -> str:
+        """Return how the student's process ended; nothing while it runs."""
+        if self.passed or self.student is None:
+            return self.passed
+        if not self.student.wait(SECONDS_TO_SETTLE):
+            return ""
+        if self.student.failure:
+            return f"it could not begin: {self.student.failure}"
+        group = self.student.group
+        if group is not None and (passed := group.passed()) is not None:
+            self.verdict = self.verdict or passed
+            return passed[1]
+        return describe(self.student.status)
+
+    def _end_student(self) -> None:
+        student, self.student = self.student, None
+        if student is not None:
+            if self.watchdog is not None:
+                self.watchdog.look()
+                self.peak_mib = max(self.peak_mib, self.watchdog.peak_mib)
+            student.end()
+
+    def _complete(self, outcome: Outcome) -> Outcome:
+        """Add what only this side knows."""
+        self._end_student()
+        if self.verdict is not None and outcome.end in ("complete", "died"):
+            end, why = self.verdict
+            outcome = replace(outcome, end=end, reason=f"your code was ended: {why}")
+        return replace(
+            outcome,
+            seconds=round(time.monotonic() - self.start, 3),
+            peak_memory_mib=max(outcome.peak_memory_mib, self.peak_mib),
+            sandboxed=self.students.sandbox.walls,
+        )
+
+
+def describe(status: int | None) -> str:
+    """Say how a process ended, as what follows "your code ended here:"."""
+    if status is None:
+        return "its process was killed"
+    if os.WIFEXITED(status):
+        return f"it ended its own process (exit {os.WEXITSTATUS(status)})"
+    number = os.WTERMSIG(status)
+    if number == signal.SIGXCPU:
+        return "it used too much processor time"
+    name = signal.strsignal(number) or "signal"
+    return f"its process was killed by signal {number} ({name.lower()})"
+
+
+def archive(folder: Path | None) -> bytes:
+    """Return a tar file with the plain files of a folder; nothing without a folder."""
+    if folder is None:
+        return b""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                tar.add(path, path.relative_to(folder), recursive=False)
+    return stream.getvalue()
+
+
+def in_memory(content: bytes) -> int:
+    """Return the descriptor of a file in memory."""
+    file = os.memfd_create("files")
+    with open(file, "wb", closefd=False) as stream:
+        stream.write(content)
+    return file

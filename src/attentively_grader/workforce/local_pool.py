@@ -1,0 +1,93 @@
+"""Create the worker pool of this machine: how many workers, and what they import beforehand."""
+
+import ast
+import os
+import site
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attentively_grader.course.course import Course, CourseError
+from attentively_grader.course.preparation import Prepared
+from attentively_grader.intake.tasks import JobRunner, PoolFactory
+
+if TYPE_CHECKING:
+    from attentively_grader.workforce.worker_pool import WorkerPool
+
+
+def pool_factory(workers: int | None, sandboxed: bool) -> PoolFactory:
+    """Return the factory of this machine's pool; without a sandbox it raises `CourseError`."""
+
+    @contextmanager
+    def create(course: Course, prepared: Sequence[Prepared]) -> Iterator[JobRunner]:
+        with create_pool(
+            workers or cores(), sandboxed, importable(course), preload(prepared)
+        ) as pool:
+            yield pool
+
+    return create
+
+
+def create_pool(
+    workers: int, sandboxed: bool, folders: Sequence[Path], modules: Sequence[str]
+) -> "WorkerPool":
+    """Return a worker pool, not yet started; raise `CourseError` where there is no sandbox."""
+    # Imported here, because systems other than Linux lack what a worker pool needs.
+    from attentively_grader.sandbox.bubblewrap import NO_SANDBOX, NoSandboxError
+    from attentively_grader.workforce.worker_pool import WorkerPool
+
+    try:
+        return WorkerPool(
+            workers,
+            sandbox=None if sandboxed else replace(NO_SANDBOX, folders=tuple(folders)),
+            importable=folders,
+            preload=modules,
+        )
+    except NoSandboxError as error:
+        raise CourseError(str(error)) from None
+
+
+def preload(prepared: Sequence[Prepared]) -> list[str]:
+    """Return the modules that assignments import, to be imported beforehand."""
+    return sorted({name for each in prepared for name in imported(each)})
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def importable(course: Course) -> list[Path]:
+    """Return the folders that notebooks import from besides Python's own.
+
+    They are those that the course's configuration names, as ``Grading.importable`` or as
+    ``Grading.depends_on``, and those of packages that are installed from a working copy.
+    """
+    folders = [*course.named("importable").values(), *course.named("depends_on").values()]
+    for packages in map(Path, site.getsitepackages()):
+        for listing in sorted(packages.glob("*.pth")):
+            lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()
+            folders += [Path(line) for line in lines if line.startswith("/")]
+    return [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
+
+
+def imported(prepared: Prepared) -> set[str]:
+    """Return the modules that the instructor's cells import, to be imported beforehand."""
+    found: set[str] = set()
+    for notebook in prepared.notebooks.values():
+        for cell in notebook["cells"]:
+            if cell["cell_type"] != "code":
+                continue
+            try:
+                body = ast.parse(cell["source"]).body
+            except (SyntaxError, ValueError):  # magics, and what is not Python
+                continue
+            for node in body:
+                if isinstance(node, ast.Import):
+                    found |= {alias.name for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    found.add(node.module)
+    return found

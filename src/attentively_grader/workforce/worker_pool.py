@@ -1,0 +1,180 @@
+"""Run many jobs at once, each in processes of its own that end with the job.
+
+A *worker* is a thread that runs one job at a time in two processes, the examiner's and the
+student's, which are forked from warm zygotes and joined by a socket. The worker watches both,
+starts a new student's process when the examiner asks for one, and ends both when the outcome is
+known or a limit is passed.
+"""
+
+import itertools
+import math
+import queue
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from attentively_grader.examination import examiner_process
+from attentively_grader.jobs import Job, Outcome
+from attentively_grader.sandbox import control_groups
+from attentively_grader.sandbox.bubblewrap import NoSandboxError, Sandbox, find_sandbox
+from attentively_grader.sandbox.process_messages import GoneError
+from attentively_grader.workforce.job_run import JobRun
+from attentively_grader.workforce.zygote_client import BrokenError, ZygoteClient
+
+WARM = (
+    "numpy",
+    "torch",
+    "matplotlib.pyplot",
+    "IPython.core.interactiveshell",
+    "attentively_grader.workforce.warm_up",
+)
+SERVE = "attentively_grader.examination.student:serve"
+SHARE = 8
+"""Workers to one zygote: it forks some forty times a second, and its imports take seconds."""
+
+Ran = tuple[Job, Outcome]
+
+
+class WorkerPool:
+    """Runs jobs on several workers; use it in a ``with`` statement."""
+
+    def __init__(
+        self,
+        workers: int,
+        *,
+        sandbox: Sandbox | None = None,
+        preload: Sequence[str] = (),
+        warm: Sequence[str] = WARM,
+        importable: Sequence[Path] = (),
+        student: str = SERVE,
+        examiner: str = examiner_process.EXAMINE,
+    ) -> None:
+        """Prepare `workers` workers.
+
+        `importable` are the folders, besides Python's own, that notebooks import from; everything
+        in them can be read by students' code. `preload` names modules to import beforehand,
+        besides those of `warm`. `student` and `examiner` are the functions that serve and examine,
+        as ``module:function``.
+        """
+        if workers < 1:
+            raise ValueError(f"workers={workers}: at least one is needed")
+        if sys.platform != "linux":
+            raise NoSandboxError(
+                f"grading needs Linux, with a sandbox or without; this is {sys.platform}"
+            )
+        folders = tuple(folder.resolve() for folder in importable)
+        self.sandbox = sandbox if sandbox is not None else find_sandbox(folders)
+        self.groups = control_groups.find()
+        self.student = student
+        self.examiner = examiner
+        modules = [*warm, *preload]
+        serving, examining = (name.partition(":")[0] for name in (student, examiner))
+        # Where a child cannot reach its zygote, one serves both sides.
+        self.shared = shared = self.sandbox.shell == "nested"
+        number = workers if self.sandbox.shell == "single" else math.ceil(workers / SHARE)
+        needed = [*modules, serving, examining] if shared else [*modules, serving]
+        self.students = [ZygoteClient(self.sandbox, needed, folders) for _ in range(number)]
+        self.examiners = self.students[0]
+        if not shared:
+            trusted = self.sandbox.for_examiners()
+            self.examiners = ZygoteClient(trusted, [*modules, examining], folders)
+        self.workers = workers
+        self.todo: queue.SimpleQueue[tuple[Job, queue.SimpleQueue[Ran]] | None]
+        self.todo = queue.SimpleQueue()
+        self.closing = False
+        self.threads: list[threading.Thread] = []
+
+    def __enter__(self) -> Self:
+        """Start the workers; return when all have imported what they need."""
+        started: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        try:
+            for number in range(self.workers):
+                thread = threading.Thread(
+                    target=self._work, args=(number, started), name=f"worker {number}", daemon=True
+                )
+                self.threads.append(thread)
+                thread.start()
+            for _ in range(self.workers):
+                error = started.get()
+                if error is not None:
+                    raise error
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process; what was not finished is lost."""
+        self.closing = True
+        for _ in self.threads:
+            self.todo.put(None)
+        for zygote_client in {*self.students, self.examiners}:
+            zygote_client.close()
+        for thread in self.threads:
+            thread.join()
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Ran]:
+        """Yield each job with its outcome as it ends, in the order in which they end."""
+        done: queue.SimpleQueue[Ran] = queue.SimpleQueue()
+        rest = iter(jobs)
+        waiting = 0
+        for job in itertools.islice(rest, 2 * self.workers):
+            self.todo.put((job, done))
+            waiting += 1
+        while waiting:
+            ran = done.get()
+            waiting -= 1
+            for job in itertools.islice(rest, 1):
+                self.todo.put((job, done))
+                waiting += 1
+            yield ran
+
+    def _work(self, number: int, started: "queue.SimpleQueue[BaseException | None]") -> None:
+        """As one worker: take jobs until there are none."""
+        try:
+            # The kernel ends a sandbox with the thread that began it, so that this one does.
+            students = self.students[number % len(self.students)]
+            mine = {students} if number < len(self.students) else set()
+            mine |= {self.examiners} if number == 0 else set()
+            for zygote_client in mine:
+                zygote_client.start()
+            for zygote_client in mine:
+                zygote_client.wait()
+        except BaseException as error:
+            started.put(error)
+            return
+        started.put(None)
+        while (task := self.todo.get()) is not None and not self.closing:
+            job, done = task
+            done.put((job, self._attempt(job, students)))
+
+    def _attempt(self, job: Job, students: ZygoteClient) -> Outcome:
+        """Run a job; once more if something broke that was not of its making."""
+        examiners = students if self.shared else self.examiners
+        reason = ""
+        for _ in range(2):
+            if self.closing:
+                break
+            try:
+                with JobRun(
+                    job, examiners, students, self.examiner, self.student, self.groups
+                ) as run:
+                    outcome = run.outcome()
+                examiners.learn(run.imported)
+                return outcome
+            except (BrokenError, GoneError) as error:
+                reason = str(error)
+            except Exception as error:  # no job may end a worker
+                reason = f"{type(error).__name__}: {error}"
+        return Outcome([], "died", f"the grader could not run this notebook: {reason}")

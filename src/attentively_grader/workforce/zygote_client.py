@@ -1,0 +1,284 @@
+"""Start zygotes and ask them for child processes, from outside the sandbox."""
+
+import contextlib
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from attentively_grader.jobs import Limits
+from attentively_grader.sandbox.bubblewrap import Sandbox, environment, python_folders
+from attentively_grader.sandbox.control_groups import Group, Groups
+from attentively_grader.sandbox.process_messages import GoneError, receive, send
+from attentively_grader.sandbox.watchdog import tree
+
+START = (
+    "import socket, sys; sys.path[:0] = {paths!r}; "
+    "from attentively_grader.sandbox.zygote import main; main(socket.socket(fileno={file}))"
+)
+SECONDS_TO_START = 180
+SECONDS_TO_FORK = 60
+SECONDS_TO_END = 10
+
+
+class BrokenError(Exception):
+    """A zygote or a child of it did not do its part, whatever the job is."""
+
+
+class Child:
+    """One job's process with all that it starts, known by its keeper."""
+
+    def __init__(self, report: socket.socket, process: int, client: "ZygoteClient") -> None:
+        self.report = report
+        self.process = process
+        """A file that stands for the keeper: readable when nothing of the job is left."""
+        self.client = client
+        self.group: Group | None = None
+        """The control group of all that belongs to the job, where there is one."""
+        self.pid = _pid(process)
+        self.status: int | None = None
+        """How the worker ended, as `os.wait` says it; None while it runs or when it was killed."""
+        self.failure = ""
+        """Why the worker could not begin."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait at most so long for the end of the worker; return whether it came."""
+        self.report.settimeout(seconds)
+        try:
+            while self.status is None:
+                message, _ = receive(self.report)
+                self.status = message.get("status")
+                self.failure = message.get("failed", self.failure)
+        except GoneError:
+            pass  # the keeper has been killed, or the time is up
+        return self.status is not None or self.ended()
+
+    def ended(self, seconds: float = 0) -> bool:
+        """Wait at most so long for the end of the whole job; return whether it came."""
+        return _readable(self.process, seconds)
+
+    def end(self) -> None:
+        """Kill all that belongs to the job, and wait until it is gone."""
+        if self.process < 0:
+            return
+        if self.group is not None:
+            self.group.end()
+        if self.client.sandbox.shell == "single":
+            self.client.close_zygote()
+        elif self.client.sandbox.shell == "none" and self.group is None:
+            _kill_below(self.pid)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.process, signal.SIGKILL)
+        gone = self.ended(SECONDS_TO_END)
+        os.close(self.process)
+        self.process = -1
+        self.report.close()
+        if not gone:
+            raise BrokenError(f"process {self.pid} could not be killed")
+
+
+class ZygoteClient:
+    """Starts one zygote when it is first needed, and again when it has died."""
+
+    def __init__(self, sandbox: Sandbox, preload: Sequence[str], paths: Sequence[Path]) -> None:
+        self.sandbox = sandbox
+        self.preload = list(preload)
+        self.paths = [str(path) for path in (*paths, Path(__file__).parents[2])]
+        self.zygote: subprocess.Popen[bytes] | None = None
+        self.lock = threading.Lock()
+        self.closed = False
+        self.told: set[str] = set()
+        """What the zygote was asked to import later; a new one, after it has died, is not."""
+
+    def start(self) -> None:
+        """Start the zygote; it imports while others start."""
+        with self.lock:
+            self._start()
+
+    def wait(self) -> None:
+        """Wait until the zygote has imported everything."""
+        with self.lock:
+            self._wait()
+
+    def _start(self) -> None:
+        self._stop()
+        if self.closed:
+            raise BrokenError("the worker pool is closing")
+        self.control, theirs = socket.socketpair()
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the zygote ends)
+        self.ready = False
+        program = START.format(paths=self.paths, file=theirs.fileno())
+        home = None
+        if not self.sandbox.walls:
+            self.home = tempfile.TemporaryDirectory()
+            home = {**environment(), "HOME": self.home.name, "TMPDIR": self.home.name}
+        with theirs:
+            self.zygote = subprocess.Popen(
+                self.sandbox.command([sys.executable, "-I", "-c", program]),
+                env=home,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self.errors,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    def _wait(self) -> None:
+        if self.zygote is None or self.zygote.poll() is not None:
+            self._start()
+        if self.ready:
+            return
+        folders = [str(folder) for folder in (*python_folders(), *self.sandbox.folders)]
+        order = {"preload": self.preload, "shell": self.sandbox.shell, "folders": folders}
+        try:
+            send(self.control, order)
+            self.control.settimeout(SECONDS_TO_START)
+            receive(self.control)
+            self.control.settimeout(None)
+        except GoneError as error:
+            self.errors.seek(0)
+            said = self.errors.read().decode(errors="replace").strip()[-2000:]
+            self._stop()
+            raise BrokenError(f"a worker did not start: {said or error}") from error
+        self.ready = True
+
+    def child(
+        self,
+        function: str,
+        limits: Limits,
+        files: Sequence[int],
+        *,
+        local: bool = False,
+        groups: Groups | None = None,
+    ) -> Child:
+        """Fork a child that calls ``module:function`` with these files as sockets.
+
+        The last is an archive of what its working folder holds. With `local` it may import
+        modules from there. It gets a control group of its own in `groups`.
+        """
+        report, theirs = socket.socketpair()
+        request = {
+            "call": function,
+            "limits": asdict(limits),
+            "user": self._user(),
+            "local": local,
+        }
+        with theirs, self.lock:
+            self._wait()
+            zygote = self.zygote
+            try:
+                send(self.control, request, [theirs.fileno(), *files])
+            except GoneError as error:
+                self._stop()
+                raise BrokenError(f"the zygote has died: {error}") from error
+        report.settimeout(SECONDS_TO_FORK)
+        try:
+            message, passed = receive(report)
+        except GoneError as error:
+            report.close()
+            with self.lock:
+                # It hangs, and another worker has not replaced it already.
+                if isinstance(error.__cause__, TimeoutError) and self.zygote is zygote:
+                    self._stop()
+            raise BrokenError(f"a child did not start: {error}") from error
+        report.settimeout(None)
+        if "failed" in message:
+            report.close()
+            raise BrokenError(f"a child did not start: {message['failed']}")
+        child = Child(report, passed[0], self)
+        if groups is not None:
+            child.group = groups.holding(child.pid, limits)
+        send(report, {"go": True})
+        return child
+
+    def learn(self, modules: Sequence[str]) -> None:
+        """Have the zygote import what a job of the examiner's had to import by itself.
+
+        So what the tests import on their way is there already for the next one.
+        """
+        new = [name for name in modules if name not in self.told]
+        with self.lock:
+            if not new or self.zygote is None or self.closed:
+                return
+            self.told.update(new)
+            with contextlib.suppress(GoneError):  # the next child will find out
+                send(self.control, {"preload": new})
+
+    def _user(self) -> int | None:
+        """Return the number of a user that nobody is, where this process may become another."""
+        own = self.sandbox.shell == "nested"
+        return random.randint(10**9, 2 * 10**9) if own and os.geteuid() == 0 else None
+
+    def close_zygote(self) -> None:
+        """End the zygote and all its children; the next child gets a new one."""
+        with self.lock:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self.zygote is not None:
+            self.control.close()
+            _kill_with_all_below(self.zygote.pid)
+            self.zygote.wait()
+            self.zygote = None
+            self.errors.close()
+            if not self.sandbox.walls:
+                self.home.cleanup()
+
+    def close(self) -> None:
+        """End the zygote and all its children, for good."""
+        self.closed = True
+        zygote = self.zygote
+        if zygote is not None:  # whoever holds the lock waits for this zygote
+            _kill_with_all_below(zygote.pid)
+        self.close_zygote()
+
+
+def _readable(file: int, seconds: float) -> bool:
+    """Wait at most so long until a file can be read; return whether it can."""
+    poll = select.poll()
+    poll.register(file, select.POLLIN)
+    return bool(poll.poll(1000 * seconds))
+
+
+def _pid(process: int) -> int:
+    """Return the number, here, of the process that a descriptor stands for."""
+    with open(f"/proc/self/fdinfo/{process}") as file:
+        for line in file:
+            if line.startswith("Pid:"):
+                return int(line.split()[1])
+    raise BrokenError("a child ended before it began")
+
+
+def _kill_with_all_below(root: int) -> None:
+    """Kill a process; those below it end with it, and this waits until they have."""
+    below = []
+    for process in tree(root):
+        with contextlib.suppress(OSError):  # it has ended
+            below.append(os.pidfd_open(process))
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(root, signal.SIGKILL)
+    for process in below:
+        _readable(process, SECONDS_TO_END)
+        os.close(process)
+
+
+def _kill_below(root: int) -> None:
+    """Kill all processes below one that adopts their orphans, until none is seen."""
+    for _ in range(1000):
+        below = [process for process in tree(root) if process != root]
+        if not below:
+            return
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in below:
+                with contextlib.suppress(OSError):
+                    os.kill(process, number)
+        time.sleep(0.001)

@@ -1,0 +1,222 @@
+"""A student's progress and submission, on a small notebook."""
+
+import sys
+from datetime import UTC, datetime
+
+import pytest
+from nbgrader.utils import parse_utc
+from notebook_tools import small_notebook, small_part, with_source, write
+
+from attentively import coursework
+from attentively.cli import app, main
+from attentively.coursework import progress
+
+READABLE = "small.ipynb is not a readable notebook: save it again .*start.py.* copies a fresh one$"
+TAGS = ("raises-exception",)
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A work/ folder whose notebook has a part in every state."""
+    notebook = small_notebook()
+    notebook.cells += small_part(3, 5, "return 1", "raise ZeroDivisionError('oh')", "", TAGS)
+    notebook.cells += small_part(4, 7, "return 1", "part_4", "", TAGS)
+    notebook.cells[0].source = "# Small"
+    verdicts = "class NotImplementedYet(Exception): pass\nclass CheckFailed(Exception): pass\n"
+    notebook = with_source(notebook, "part-1", verdicts + "def part_1():\n    return 41")
+    unwritten = "raise NotImplementedYet('Part 4: not implemented yet')"
+    notebook = with_source(notebook, "check-4", unwritten)
+    failed = "raise CheckFailed('Part 2: not right yet.\\n  It is too small.')"
+    notebook = with_source(notebook, "check-2", failed)
+    write(notebook, tmp_path / "work" / "small" / "small.ipynb")
+    return tmp_path / "work"
+
+
+@pytest.mark.notebook
+def test_progress_shows_the_state_of_each_part(work):
+    before = (work / "small" / "small.ipynb").read_bytes()
+    (path,) = coursework.find(work, "small")
+    results = coursework.run(path)
+    assert [(r.state, r.earned, r.points) for r in results] == [
+        ("solved", 60, 60),
+        ("wrong", 0, 40),
+        ("wrong", 0, 5),
+        ("not yet", 0, 7),
+    ]
+    assert results[0].title == "Part 1 · Number"
+    text = coursework.report("small", results)
+    assert "60/112" in text
+    assert "It is too small." in text
+    assert "ZeroDivisionError: oh" in text
+    assert (work / "small" / "small.ipynb").read_bytes() == before
+
+
+@pytest.mark.notebook
+def test_a_kernel_that_dies_is_told(work):
+    notebook = with_source(small_notebook(), "part-2", "import os\nos._exit(3)")
+    path = write(notebook, work / "small" / "small.ipynb")
+    first, second = coursework.run(path)
+    assert first.state == "solved"
+    assert "Python stopped" in second.message
+
+
+@pytest.mark.notebook
+def test_what_was_saved_with_the_notebook_is_not_taken_for_solved(work):
+    """All passed in JupyterLab; then Python stops in the first part, and no part is solved."""
+    notebook = with_source(small_notebook(), "part-1", "import os\nos._exit(3)")
+    for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), start=1):
+        cell.execution_count = number
+    results = coursework.run(write(notebook, work / "small" / "small.ipynb"))
+    assert [result.state for result in results] == ["wrong", "wrong"]
+    assert coursework.report("small", results).count("Python stopped") == 1
+
+
+@pytest.mark.notebook
+def test_a_python_that_does_not_start_is_one_line(work, monkeypatch, capsys):
+    def dead(self):
+        raise RuntimeError("Kernel died before replying to kernel_info")
+
+    monkeypatch.setattr(progress.NotebookClient, "execute", dead)
+    monkeypatch.setattr("sys.argv", ["attentively", "progress", "--work", str(work)])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    error = capsys.readouterr().err
+    assert error.startswith("error: Python could not be started for ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("extra", ["submit", "progress", "grade"])
+def test_a_package_that_is_not_installed_says_how_to_have_it(extra, monkeypatch, capsys):
+    for module in (
+        "attentively.coursework.progress",
+        "attentively.coursework.submission",
+        "attentively_grader.__main__",
+    ):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.delattr("attentively.coursework.progress", raising=False)
+    monkeypatch.delattr("attentively.coursework.submission", raising=False)
+    for module in ("nbclient", "nbgrader.api"):
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, "attentively_grader.course.course", raising=False)
+    given = ["small", "--student", "anna"] if extra == "submit" else []
+    monkeypatch.setattr("sys.argv", ["attentively", extra, *given])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    error = capsys.readouterr().err
+    assert "run `make setup` in the project's folder" in error
+    assert "attentively[" not in error
+
+
+def test_a_notebook_without_parts_is_told():
+    assert "no graded part" in coursework.report("small", [])
+
+
+@pytest.mark.parametrize("name", ["small/", "small\\"])
+def test_a_name_may_end_as_a_shell_completes_it(work, tmp_path, name):
+    receipt = coursework.submit(work, name, "anna", tmp_path / "submitted")
+    assert receipt.folder == tmp_path / "submitted" / "anna" / "small"
+
+
+def test_what_is_not_there_lists_what_is(work):
+    with pytest.raises(ValueError, match=r"no assignment 'large' in .*; it holds small"):
+        coursework.find(work, "large")
+    with pytest.raises(ValueError, match=r"make lab.*python3 start\.py"):
+        coursework.find(work / "nowhere", None)
+
+
+def test_a_submission_has_the_layout_that_nbgrader_collects(work, tmp_path):
+    now = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+    receipt = coursework.submit(work, "small", "anna", tmp_path / "submitted", now)
+    folder = tmp_path / "submitted" / "anna" / "small"
+    assert receipt.folder == folder
+    assert receipt.files == ["small.ipynb", "timestamp.txt"]
+    assert (receipt.parts, receipt.unwritten) == (4, 0)
+    assert receipt.earlier is None
+    assert (folder / "small.ipynb").read_bytes() == (work / "small" / "small.ipynb").read_bytes()
+    stamp = (folder / "timestamp.txt").read_text(encoding="utf-8").strip()
+    assert parse_utc(stamp) == now.replace(tzinfo=None)
+
+
+@pytest.mark.parametrize(
+    ("unsolved", "line"),
+    [
+        ([], None),
+        (["part-1"], "1 of 2 parts is not implemented yet"),
+        (["part-1", "part-2"], "2 of 2 parts are not implemented yet"),
+    ],
+)
+def test_parts_without_an_answer_are_counted(work, capsys, unsolved, line):
+    notebook = with_source(small_notebook(), "part-2", "# raise NotImplementedError was here")
+    for name in unsolved:
+        body = "    raise NotImplementedError  # replace this line with your code\n"
+        notebook = with_source(notebook, name, "def part():\n" + 2 * body)
+    write(notebook, work / "small" / "small.ipynb")
+    app(["submit", "small", "--student", "anna", "--work", str(work)], standalone_mode=False)
+    printed = capsys.readouterr().out
+    assert (line in printed) if line else ("not implemented" not in printed)
+
+
+def test_an_earlier_submission_is_kept(work, tmp_path):
+    to = tmp_path / "submitted"
+    first = datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+    coursework.submit(work, "small", "anna", to, first)
+    old = (to / "anna" / "small" / "small.ipynb").read_bytes()
+    write(small_notebook(), work / "small" / "small.ipynb")
+    kept = [coursework.submit(work, "small", "anna", to, first).earlier for _ in range(2)]
+    assert (kept[0] / "small.ipynb").read_bytes() == old
+    assert kept[0].name == "small-20260203040506UTC"
+    assert len(set(kept)) == 2
+    # nbgrader sees one submission: what is kept lies where it does not look.
+    assert [path.name for path in to.glob("*/*") if not path.name.startswith(".")] == ["small"]
+
+
+@pytest.mark.parametrize("student", ["", "../anna", "an na", "a/b", ".anna", "*", "änna"])
+def test_a_name_that_is_no_folder_is_refused(work, tmp_path, student):
+    with pytest.raises(ValueError, match="use letters"):
+        coursework.submit(work, "small", student, tmp_path / "submitted")
+    assert not (tmp_path / "submitted").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"{", READABLE),
+        (b"\xff\xfe\x00", READABLE),
+        (b"[]", READABLE),
+        (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}', "no graded part"),
+    ],
+)
+def test_what_is_no_notebook_is_refused(work, tmp_path, content, words):
+    (work / "small" / "small.ipynb").write_bytes(content)
+    with pytest.raises(ValueError, match=words):
+        coursework.submit(work, "small", "anna", tmp_path / "submitted")
+    assert not list(tmp_path.glob("submitted/*/*"))
+
+
+def test_the_folder_is_found_from_inside_it(work, tmp_path, monkeypatch, capsys):
+    for number, here in enumerate([tmp_path, work, work / "small"]):
+        assert coursework.locate(here) == work
+        monkeypatch.chdir(here)
+        app(["submit", "small", "--student", f"anna{number}"], standalone_mode=False)
+    students = {path.parent.name for path in tmp_path.glob("submitted/anna*/small")}
+    assert students == {"anna0", "anna1", "anna2"}
+    assert "packed ../../submitted/anna2/small/" in capsys.readouterr().out
+    (work / "small" / "small.ipynb").unlink()
+    assert coursework.locate(tmp_path) == work
+
+
+def test_the_command_line(work, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        app(["submit", "small", "--student", "anna"], standalone_mode=False)
+    printed = capsys.readouterr().out
+    assert "packed submitted/anna/small/ at " in printed
+    assert "your earlier submission is kept as submitted/anna/.earlier/small-" in printed
+    monkeypatch.setattr("sys.argv", ["attentively", "submit", "large", "--student", "anna"])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    assert "error: there is no assignment 'large'" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["attentively", "grade"])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert "has no nbgrader_config.py" in capsys.readouterr().err

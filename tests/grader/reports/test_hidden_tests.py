@@ -1,0 +1,142 @@
+"""A course may keep its hidden tests to itself: the page for a student does not show them."""
+
+from dataclasses import replace
+
+import nbformat
+import pytest
+from grader.classroom import Classroom, Stub
+from traitlets.config import Config
+
+from attentively_grader.reports import hidden_tests
+from attentively_grader.examination.notebook_shell import Shell
+
+pytestmark = [pytest.mark.notebook, pytest.mark.timeout(300)]
+
+HIDDEN = "assert part_1() == 41"
+TEST = f"""\
+values = [1, 2]
+assert part_1() > 0
+### BEGIN HIDDEN TESTS
+{HIDDEN}, 'not forty-one'
+### END HIDDEN TESTS
+assert values
+"""
+
+
+def run(source, **names):
+    """Return a notebook of one test cell as IPython runs it."""
+    shell = Shell()
+    shell.namespace.update(names)
+    ran = shell.run("check", source, 1)
+    marks = {"grade": True, "grade_id": "check", "points": 1, "solution": False}
+    cell = nbformat.v4.new_code_cell(source, metadata={"nbgrader": marks}, id="check")
+    cell.outputs = nbformat.from_dict(ran.outputs)
+    return nbformat.v4.new_notebook(cells=[cell])
+
+
+def hidden(notebook, **config):
+    (cell,) = hidden_tests.without_hidden_tests(notebook, Config(config)).cells
+    errors = [output for output in cell.outputs if output.output_type == "error"]
+    return cell.source, ["\n".join(error.traceback) for error in errors]
+
+
+def test_a_hidden_failure_says_what_but_not_where():
+    notebook = run(TEST, part_1=lambda: 7)
+    assert HIDDEN in "".join(notebook.cells[0].outputs[0].traceback)
+    source, (said,) = hidden(notebook)
+    assert HIDDEN not in source + said
+    assert source.splitlines()[2:4] == ["# Hidden tests ran here.", "assert values"]
+    assert "AssertionError: not forty-one" in said
+    assert hidden_tests.WHERE in said
+
+
+def test_a_failure_beside_hidden_lines_shows_none_of_them():
+    """IPython shows the lines round the one that failed."""
+    notebook = run(TEST, part_1=lambda: -1)
+    assert HIDDEN in "".join(notebook.cells[0].outputs[0].traceback)
+    _, (said,) = hidden(notebook)
+    assert HIDDEN not in said
+    assert "HIDDEN TESTS" not in said
+    assert "----> 2 assert part_1() > 0" in said
+    assert hidden_tests.WHERE not in said
+    assert "AssertionError" in said
+
+
+def test_a_hidden_statement_of_several_lines_is_hidden_wherever_it_fails():
+    lines = ["assert (", "1 /", "part_1()", ")", "assert (", "part_1()", "== 41", ")"]
+    source = "\n".join(["### BEGIN HIDDEN TESTS", *lines, "### END HIDDEN TESTS"])
+    for value in (0, 7):
+        _, (said,) = hidden(run(source, part_1=lambda value=value: value))
+        assert hidden_tests.WHERE in said
+        assert not [line for line in lines if f" {line}\n" in said]
+
+
+def test_colours_hide_no_hidden_line():
+    notebook = run(TEST, part_1=lambda: -1)
+    (error,) = notebook.cells[0].outputs
+    error.traceback = [
+        part.replace("assert", "\x1b[38;5;28massert\x1b[39m").replace("---->", "\x1b[32m---->")
+        for part in error.traceback
+    ]
+    _, (said,) = hidden(notebook)
+    assert "41" not in said
+    assert "part_1() > 0" in said
+    assert hidden_tests.WHERE not in said
+
+
+def test_a_failure_far_from_hidden_lines_is_shown_as_it_is():
+    source = "assert part_1() > 0\n" + "# .\n" * 9 + TEST
+    notebook = run(source, part_1=lambda: -1)
+    _, (said,) = hidden(notebook)
+    assert "assert part_1() > 0" in said
+    assert hidden_tests.WHERE not in said
+
+
+def test_what_it_is_given_stays_as_it_was():
+    notebook = run(TEST, part_1=lambda: 7)
+    before = nbformat.writes(notebook)
+    hidden(notebook)
+    assert nbformat.writes(notebook) == before
+
+
+def test_the_marks_are_those_of_the_configuration():
+    source = "x = 1\n# SECRET\nassert x == 1\n# PUBLIC\nassert x"
+    marks = {"begin_test_delimeter": "# SECRET", "end_test_delimeter": "# PUBLIC"}
+    found, _ = hidden(run(source), ClearHiddenTests=marks)
+    assert found == "x = 1\n# Hidden tests ran here.\nassert x"
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_the_page_follows_the_configuration(tmp_path, wanted):
+    room = Classroom(tmp_path)
+    with open(tmp_path / "nbgrader_config.py", "a") as file:
+        file.write(f"\nc.Grading.hide_hidden_tests = {wanted}\n")
+    room.hand_in("anna", room.answered(first="def part_1():\n    return 7"))
+
+    def shown(outcome):
+        cells = []
+        for cell in outcome.cells:
+            outputs = [
+                {**each, "traceback": [f"----> 4 {HIDDEN}, 'not forty-one'", *each["traceback"]]}
+                if each["output_type"] == "error"
+                else each
+                for each in cell.outputs
+            ]
+            cells.append(replace(cell, outputs=outputs))
+        return replace(outcome, cells=cells)
+
+    assert room.grade(stub=Stub({"anna": shown})) == 0
+    page = room.page("anna")
+    assert "not forty-one" in page
+    assert ("Hidden tests ran here" in page) == wanted
+    assert (hidden_tests.WHERE in page) == wanted
+    assert ("-&gt; 4 assert part_1() == 41" in page) != wanted
+    assert ("BEGIN HIDDEN TESTS" in page) != wanted
+    assert room.points("anna") == [0, 40]
+    with open(tmp_path / "nbgrader_config.py", "a") as file:
+        file.write(f"\nc.Grading.hide_hidden_tests = {not wanted}\n")
+    stub = Stub()
+    assert room.grade(stub=stub) == 0
+    assert stub.ran == []
+    assert ("Hidden tests ran here" in room.page("anna")) != wanted
+    assert room.points("anna") == [0, 40]

@@ -1,0 +1,71 @@
+"""The table at the end of a run: what it counts, and what it leaves open."""
+
+import pytest
+
+from attentively_grader.course.course import Scores
+from attentively_grader.reports.summary import table
+
+MOST = {"one": 60.0, "a-long-name": 40.0}
+
+
+def lines(**scores):
+    return [line.split() for line in table("hw", scores)]
+
+
+def test_means_are_of_the_totals_and_not_of_rounded_parts():
+    third = {"ada": 100.0, "bo": 0.0, "cy": 0.0}
+    rows = {
+        name: Scores({"one": points, "a-long-name": points}, {"one": 100.0, "a-long-name": 100.0})
+        for name, points in third.items()
+    }
+    *_, mean, hardest = lines(**rows)
+    assert mean == ["mean", "33.3", "33.3", "66.7"]
+    assert hardest[:3] == ["hardest:", "one,", "33%"]
+
+
+def test_a_single_student_has_no_mean():
+    assert [line[0] for line in lines(ada=Scores(MOST, MOST))] == ["hw", "of", "ada"]
+
+
+def test_coming_late_has_a_column_and_lowers_the_total():
+    heading, _, ada, bo, mean, _ = lines(
+        ada=Scores({"one": 60.0, "a-long-name": 10.0}, MOST, penalty=5.0),
+        bo=Scores({"one": 2.0, "a-long-name": 0.0}, MOST, penalty=5.0),
+    )
+    assert heading == ["hw", "one", "a-long-name", "late", "total"]
+    assert ada == ["ada", "60", "10", "-5", "65"]
+    assert bo == ["bo", "2", "0", "-5", "0"]  # never below nothing
+    assert mean == ["mean", "31", "5", "32.5"]
+
+
+def test_what_waits_for_a_person_is_marked_and_not_called_hard():
+    waits = frozenset({"a-long-name"})
+    *_, ada, bo, mean, hardest, said = lines(
+        ada=Scores({"one": 60.0, "a-long-name": 0.0}, MOST, by_hand=waits),
+        bo=Scores({"one": 30.0, "a-long-name": 8.0}, MOST, by_hand=waits),
+    )
+    assert ada == ["ada", "60", "0?", "60"]
+    assert bo == ["bo", "30", "8?", "38"]
+    assert mean == ["mean", "45", "?", "49"]
+    assert hardest[1] == "one,"
+    assert said[-1] == "(2)"
+
+
+def test_columns_stand_below_one_another():
+    rows = [*table("hw", {"somebody": Scores(MOST, MOST), "bo": Scores(MOST, MOST)})]
+    assert len({len(row) for row in rows[:-1]}) == 1
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        (Scores({"one": 3.0}, {"one": 4.0}), "3 of 4"),
+        (Scores({"one": 3.0}, {"one": 4.0}, 5.0), "0 of 4, 5 off for coming late"),
+        (
+            Scores({"one": 3.0}, {"one": 4.0}, by_hand=frozenset({"one"})),
+            "3 of 4, 1 to grade by hand",
+        ),
+    ],
+)
+def test_scores_say_what_they_are_made_of(scores, said):
+    assert str(scores) == said

@@ -1,0 +1,61 @@
+"""What the warm process does beforehand, no notebook has to do again."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from attentively_grader.workforce.worker_pool import WARM
+
+FIRST_STEPS = """
+import importlib, io, json, os, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+import matplotlib, torch
+import matplotlib.pyplot as plt
+left = {
+    "figures": plt.get_fignums(),
+    "backend": matplotlib.get_backend(auto_select=False),
+    "threads": len(os.listdir("/proc/self/task")),
+}
+before = set(sys.modules)
+weight = torch.ones(3, requires_grad=True)
+torch.autograd.grad(weight * weight, weight, torch.ones(3))
+from IPython.core.ultratb import AutoFormattedTB
+try:
+    weight / "x"
+except TypeError:
+    AutoFormattedTB(mode="Context").structured_traceback(*sys.exc_info())
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+figure = matplotlib.figure.Figure()
+FigureCanvasAgg(figure)
+figure.subplots().plot([1, 2])
+figure.savefig(io.BytesIO(), format="png")
+print(json.dumps({**left, "new": sorted(set(sys.modules) - before)}))
+"""
+
+
+def first_steps(*warm):
+    """Return what a notebook's first steps import after these were imported, and what is left."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_STEPS, *warm],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_first_steps_import_nothing_that_takes_long():
+    rehearsed = first_steps(*WARM)
+    assert len(rehearsed["new"]) < 5, rehearsed["new"]
+    without = first_steps(*WARM[:-1])
+    assert {"sympy", "stack_data"} <= set(without["new"])
+    # It can be forked, and no notebook finds a trace.
+    for key in ("figures", "backend", "threads"):
+        assert rehearsed[key] == without[key]
+    assert rehearsed["figures"] == []
