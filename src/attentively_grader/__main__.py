@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--resume", action="store_true", help="go on with a run that was stopped: always so"
     )
     parser.add_argument(
-        "--force", action="store_true", help="run anew what was graded and has not changed"
+        "--force", action="store_true", help="grade again what has not changed since it was graded"
     )
     parser.add_argument(
         "--timeout",

@@ -1,4 +1,4 @@
-"""What passes between the parts of the grader: limits, a job, and what came of it.
+"""Jobs of the grader: the notebook to run, its limits, and the outcome.
 
 All of it is plain data that JSON can hold, so that an outcome can be kept in a file and recorded
 later by another process.

@@ -1,4 +1,4 @@
-"""What is needed to grade an assignment: its notebooks with all tests, and the files beside them.
+"""Prepare an assignment for grading: its notebooks with all tests, and the files next to them.
 
 nbgrader's own conversion makes both, and tells the gradebook the assignment's cells and points.
 """

@@ -1,8 +1,7 @@
-"""What came of running a notebook, kept in a file under a name that says what was run.
+"""Keep the result of each run in a file whose name is a hash of everything that was run.
 
-The name is a hash of everything that the result depends on, so that a second run finds the result
-and a changed test, answer, package or limit does not. A file appears whole or not at all; several
-runs may write at once, since they write the same.
+So a second run finds the result, unless a test, an answer, a package or a limit has changed. A
+file appears whole or not at all; several runs may write at once, since they write the same.
 """
 
 import contextlib

@@ -205,7 +205,7 @@ def _check_timestamp(files: Mapping[str, Path]) -> None:
     except Exception:  # whatever a date's reader makes of it
         raise SubmissionError(
             f"{TIMESTAMP} holds no date: it says {printable(text, 40)!r}, and something like "
-            "2026-03-31 23:59:00 UTC is expected; mend or remove it"
+            "2026-03-31 23:59:00 UTC is expected; correct or remove it"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What there is to grade: each submission with its tests put in, and what is known of it already.
+"""List what has to be graded: submissions merged with their tests, and results already known.
 
 Nothing here writes to the gradebook, so that several runs can share the work.
 """
@@ -39,7 +39,7 @@ class Options:
     """How to grade."""
 
     force: bool = False
-    """Run anew what was run before."""
+    """Run again what was run before."""
     seconds: float = Limits.seconds
     memory_mib: int = Limits.memory_mib
     sandboxed: bool = True

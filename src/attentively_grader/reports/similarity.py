@@ -1,4 +1,4 @@
-"""Which answers read alike: hints for a person to look at, and never a verdict.
+"""Find answers that are alike: hints for a person to check, never a verdict.
 
 Names, strings and remarks are left out of account, so that renaming hides nothing. Of each
 answer's runs of tokens a choice is kept that two answers with a long run in common make alike:

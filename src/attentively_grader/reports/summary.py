@@ -1,4 +1,4 @@
-"""What a run says at its end: the points, how hard the parts were, and what was not graded."""
+"""Summarise a run: the points, the difficulty of each part, and what was not graded."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol

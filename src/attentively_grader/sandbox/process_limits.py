@@ -1,4 +1,4 @@
-"""The limits that the kernel keeps for one process: memory, time, processes, files.
+"""Limits of one process, enforced by the kernel: memory, time, processes, files.
 
 They hold for each process by itself. What all the processes of a job use together is for
 `watchdog` to see.

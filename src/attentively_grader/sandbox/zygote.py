@@ -1,6 +1,6 @@
 """A process with the libraries already imported, which forks a shut-in child for every job.
 
-It runs inside the sandbox and speaks with the workforce outside through one socket (`passing`).
+It runs inside the sandbox; one socket connects it with the worker pool (`process_messages`).
 For each request it makes two processes:
 
 - the *keeper*, process 1 of process, mount, network, IPC and hostname namespaces of its own, with

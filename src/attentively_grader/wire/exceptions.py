@@ -1,4 +1,4 @@
-"""Exceptions on their way over the wire: a name, some text, and where it happened.
+"""Send exceptions over the wire: a name, some text, and where they were raised.
 
 An exception of Python or PyTorch arrives as one of the same class; any other as a stand-in that
 has its name and is a child of the nearest class of Python's, so that ``except ValueError`` catches

@@ -1,4 +1,4 @@
-"""What a call finds around it: random numbers, whether gradients are kept, and watchers.
+"""Global state that travels with a call: random generators, gradient mode, PyTorch modes.
 
 With each message travels the state of the generators of random numbers, if it is another than when
 the last message passed, so that a seed set in a test means for the student's code what it means in

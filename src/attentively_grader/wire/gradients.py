@@ -1,4 +1,4 @@
-"""Gradients through a call: the side that computed keeps the graph, the other asks it back.
+"""Gradients through a remote call: the end that computed keeps the graph.
 
 Tensors that ask for a gradient arrive as leaves. The answer says which leaves its results come
 from; where it arrives, an autograd function stands between those and the results, and its backward

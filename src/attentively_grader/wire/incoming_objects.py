@@ -1,4 +1,4 @@
-"""What is no plain data and has come in: names, new objects, changes of known ones.
+"""Decode objects that are not plain data: names, new objects, changes of known ones.
 
 On the examiner's side that an object is of a class of a package that both ends know is a courtesy:
 its name is believed, and nothing of it runs here.

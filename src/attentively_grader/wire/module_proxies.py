@@ -1,4 +1,4 @@
-"""What stands for a module (`nn.Module`) whose class only the other end has.
+"""Proxies for modules (`nn.Module`) whose class only the other end has.
 
 It is a real, small module: its parameters, buffers and children are called as those of the other
 end and have the same numbers, so that `state_dict`, `load_state_dict`, `parameters`, `train`,

@@ -1,4 +1,4 @@
-"""What is no plain data and goes out: parameters, modules, classes, functions, objects.
+"""Encode objects that are not plain data: parameters, modules, classes, functions.
 
 From the examiner's side an object whose class both ends can import is rebuilt in the student's
 process, from its attributes; a class or function that can be imported is named; and a function or

@@ -1,4 +1,4 @@
-"""What stands for the functions, classes and objects of the other end.
+"""Proxies for the functions, classes and objects of the other end.
 
 A proxy can be called, asked for its attributes and items, and iterated over; what comes back is
 plain data or further proxies. A proxy equals nothing but itself, whatever its own `__eq__` would

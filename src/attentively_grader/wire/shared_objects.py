@@ -1,4 +1,4 @@
-"""Objects that both ends know: a table of names, and what has changed since a message last passed.
+"""Objects that both ends know: a table of names, and their changes since the last message.
 
 Each object in the table has one end that holds the real one, and one that holds what stands for it.
 
