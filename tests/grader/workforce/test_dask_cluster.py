@@ -148,8 +148,8 @@ def test_the_workers_let_go_of_what_they_kept_warm(cluster, tmp_path):
     kept = """
     import time
     def kept():
-        from attentively_grader import cluster
-        return len(cluster._kept)
+        from attentively_grader.workforce import dask_cluster
+        return len(dask_cluster._kept)
     deadline = time.monotonic() + 20
     while any(client.run(kept).values()) and time.monotonic() < deadline:
         time.sleep(0.5)

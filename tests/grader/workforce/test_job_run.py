@@ -7,7 +7,7 @@ import pytest
 
 from attentively_grader.jobs import CellOutcome, Job, Limits, Outcome
 from attentively_grader.sandbox.process_messages import send
-from attentively_grader.workforce.job_run import Run
+from attentively_grader.workforce.job_run import JobRun
 from attentively_grader.workforce.zygote_client import BrokenError
 
 
@@ -29,7 +29,7 @@ def run(monkeypatch):
     """A run whose examiner is there and passes no limit; it has no student's process."""
     watchdog = SimpleNamespace(look=lambda: None)
     monkeypatch.setattr("attentively_grader.workforce.job_run.Watchdog", lambda *_: watchdog)
-    made = object.__new__(Run)
+    made = object.__new__(JobRun)
     made.job, made.examine, made.examiner_limits = Job("x", {}), "a:b", Limits()
     made.examiner, made.student, made.watchdog, made.verdict = Examiner(), None, None, None
     made.students = SimpleNamespace(sandbox=SimpleNamespace(walls=True))
