@@ -82,6 +82,11 @@ def test_ruff():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_ruff_format():
+    done = run("ruff", "format", "--check", ".")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.timeout(300)
 def test_mypy():
     done = run("mypy")

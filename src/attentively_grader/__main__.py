@@ -1,6 +1,7 @@
 """``python -m attentively_grader``: grade submitted/ into the gradebook."""
 
 import argparse
+import importlib.metadata
 import os
 import signal
 import sys
@@ -95,7 +96,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--course", type=Path, default=Path(), metavar="FOLDER", help="where nbgrader_config.py is"
     )
+    parser.add_argument(
+        "--version", action="store_true", help="print the version of the package and exit"
+    )
     options = parser.parse_args(arguments)
+    if options.version:
+        print(f"attentively_grader {importlib.metadata.version('attentively')}")
+        return 0
     try:
         with _ended_as_stopped():
             return _run(options)

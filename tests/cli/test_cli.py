@@ -1,7 +1,7 @@
 """The command line does what it says, and a mistake is one line."""
 
 import dataclasses
-import importlib
+import importlib.metadata
 import io
 import json
 import os
@@ -136,6 +136,21 @@ def test_without_arguments_it_explains_itself(attentively):
         assert command in out + err
 
 
+def test_the_version_is_that_of_the_package(attentively, monkeypatch):
+    assert attentively("--version") == (0, f"attentively {__version__}\n", "")
+    assert attentively("--version", "conquer")[0] == 0  # before any command is looked for
+    monkeypatch.setattr(importlib.metadata, "version", {"attentively": "7.11"}.__getitem__)
+    assert attentively("--version")[1] == "attentively 7.11\n"
+
+
+def test_the_grader_prints_the_version_of_the_package(capsys, monkeypatch):
+    assert grader.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"attentively_grader {__version__}\n"
+    monkeypatch.setattr(importlib.metadata, "version", {"attentively": "7.11"}.__getitem__)
+    assert grader.main(["--version"]) == 0
+    assert capsys.readouterr().out == "attentively_grader 7.11\n"
+
+
 @pytest.mark.parametrize("command", ["", "data get", *cli.COMMANDS])
 def test_every_command_has_help_that_ends_with_examples(attentively, command):
     code, out, _ = attentively(*command.split(), "--help")
@@ -164,7 +179,8 @@ def test_grade_has_the_options_of_the_grader(attentively, monkeypatch, capsys):
         grader.main(["--help"])
     own = capsys.readouterr().out
     options = [set(re.findall(r"--[a-z][a-z-]+", text)) for text in (asked, own)]
-    assert options[0] == options[1] >= {"--resume", "--canvas", "--shard"}
+    assert options[0] >= {"--resume", "--canvas", "--shard"}
+    assert options[1] == options[0] | {"--version"}  # which is `attentively --version`
 
 
 def test_grade_hands_on_what_it_is_given(attentively, monkeypatch):

@@ -5,6 +5,7 @@ of what one asks the command line does not need it.
 """
 
 import importlib
+import importlib.metadata
 import os
 import sys
 import traceback
@@ -118,12 +119,28 @@ app = typer.Typer(
 )
 
 
+def print_version(wanted: bool) -> None:
+    """Print the version of the package and exit, if that is `wanted`."""
+    if wanted:
+        typer.echo(f"attentively {importlib.metadata.version('attentively')}")
+        raise typer.Exit()
+
+
 @app.callback()
 def before_any_command(
     debug: Annotated[
         bool,
         typer.Option(
             "--debug", envvar="ATTENTIVELY_DEBUG", help="Show where in the program an error arose."
+        ),
+    ] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=print_version,
+            is_eager=True,
+            help="Print the version of the package and exit.",
         ),
     ] = False,
 ) -> None:
