@@ -13,6 +13,7 @@ from notebook_tools import ROOT, with_source, write
 
 from attentively import coursework
 from attentively.coursework import earlier_parts
+from attentively.models import plain_transformer
 from attentively.models.checkpoints import load_pretrained
 from attentively.checks import CheckFailed
 from attentively.checks import building_the_transformer as checks
@@ -80,6 +81,20 @@ def test_the_formula_counts_what_the_package_makes(norm, sizes):
 def test_the_papers_base_model_is_the_deepest_for_65_million():
     assert checks._count(6, 37000, 512, 2048, "post") == 63_082_496
     assert right.deepest(65 * 10**6, 37000, 512, 2048, "post") == 6
+
+
+@pytest.mark.parametrize(
+    ("check", "answers"),
+    [
+        (checks.way_around, (right.FeedForward, plain_transformer.Residual)),
+        (checks.layers, (plain_transformer.EncoderLayer, right.DecoderLayer)),
+        (checks.layers, (right.EncoderLayer, plain_transformer.DecoderLayer)),
+        (checks.transformer, (plain_transformer.InputEmbedding, plain_transformer.Transformer)),
+    ],
+)
+def test_the_parts_of_the_plain_transformer_are_refused(check, answers):
+    with pytest.raises(CheckFailed, match="the package's own class"):
+        check(*answers)
 
 
 def test_weights_from_pytorch_do_what_they_did_there():

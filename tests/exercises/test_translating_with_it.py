@@ -10,9 +10,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attentively.coursework import earlier_parts
 from attentively.attention import multi_head, positional, scaled_dot_product
+from attentively.models import plain_transformer
 from attentively.models.checkpoints import load_pretrained
 from attentively.checks import CheckFailed
-from attentively.checks.building_the_transformer import stand_in
 from attentively.checks import translating_with_it as checks
 from attentively.checks.student_modules import shaken, sizes_of
 from attentively.checks.trained_translator import TRANSFORMER
@@ -39,8 +39,8 @@ def config(norm="pre", d_model=6, num_heads=3, num_layers=2):
     )  # fmt: skip
 
 
-def stands_in_for(model):
-    made = stand_in.Transformer(*sizes_of(model.config).values()).eval()
+def plain(model):
+    made = plain_transformer.Transformer(*sizes_of(model.config).values()).eval()
     made.load_state_dict(model.state_dict())
     return made
 
@@ -54,32 +54,14 @@ def test_ready_says_so(capsys):
     assert capsys.readouterr().out.endswith("has 281,984 parameters. Ready.\n")
 
 
-# What stands in does what the package does
-
-
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_what_stands_in_is_the_packages_transformer(norm):
-    torch.manual_seed(0)
-    model = shaken(Transformer(config(norm)))
-    tgt = torch.tensor([[1, 5, 4], [1, 3, 10]])
-    expected = model.decode(tgt, model.encode(SRC, MASK), MASK).logits
-    torch.testing.assert_close(stands_in_for(model)(SRC, MASK, tgt), expected)
-
-
-def test_assignment_15_does_not_take_it():
-    (part,) = (
-        each.checks.transformer for each in ASSIGNMENTS if each.name.endswith("the_transformer")
-        and each.number == "15"
-    )  # fmt: skip
-    with pytest.raises(CheckFailed, match="the package's own class"):
-        part(stand_in.InputEmbedding, stand_in.Transformer)
+# The plain Transformer does what the package's does
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_a_cached_step_is_the_packages(norm):
     torch.manual_seed(0)
     model = shaken(Transformer(config(norm)))
-    own = stands_in_for(model)
+    own = plain(model)
     memory = model.encode(SRC, MASK)
     state, cache = model.start(memory, MASK), checks.start(own, memory.outputs, 3)
     text = torch.tensor([[1, 5, 4, 9], [1, 3, 10, 2]])
@@ -95,7 +77,7 @@ def test_a_cached_step_is_the_packages(norm):
 @pytest.mark.parametrize("cached", [False, True])
 def test_what_is_foretold_is_what_pytorch_counts(cached):
     words, num_layers = 5, 2
-    own = stands_in_for(shaken(Transformer(config(d_model=8, num_heads=2, num_layers=num_layers))))
+    own = plain(shaken(Transformer(config(d_model=8, num_heads=2, num_layers=num_layers))))
     text = torch.randint(3, 11, (1, words))
     src, src_mask = SRC[1:], MASK[1:]
     with torch.no_grad():
@@ -134,8 +116,8 @@ def all_of_it(folder, monkeypatch, names):
         using={"scaled_dot_product_attention": attention},
     )  # fmt: skip
     _, model = earlier_parts.take(
-        "15_building_the_transformer", of["15"].transformer, stand_in.InputEmbedding,
-        stand_in.Transformer, using={"MultiHeadAttention": heads, "sinusoids": codes},
+        "15_building_the_transformer", of["15"].transformer, plain_transformer.InputEmbedding,
+        plain_transformer.Transformer, using={"MultiHeadAttention": heads, "sinusoids": codes},
     )  # fmt: skip
     return heads, model
 

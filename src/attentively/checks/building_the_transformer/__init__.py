@@ -36,7 +36,6 @@ from attentively.checks import (
     plain_tensor,
     show,
 )
-from attentively.checks.building_the_transformer import stand_in
 from attentively.checks.building_the_transformer.layer_functions import (
     Step,
     Sublayer,
@@ -74,6 +73,7 @@ from attentively.generation.generate import translate
 from attentively.layers.feed_forward import FeedForward
 from attentively.layers.layer_norm import LayerNorm
 from attentively.layers.transformer_layers import DecoderLayer, EncoderLayer, Norm, Residual
+from attentively.models import plain_transformer
 from attentively.models.checkpoints import Checkpoint, load_pretrained
 from attentively.models.transformer import Transformer, TransformerConfig
 from attentively.tokens.vocabulary import PAD_ID, target_ids
@@ -256,7 +256,7 @@ _STEP_WAYS: dict[str, Step] = {
 def way_around(feed_forward: object, residual: object, thorough: bool = False) -> None:
     """Check the feed-forward network, and the way around a sub-layer with its norm and dropout."""
     refuse_ours(feed_forward, FeedForward)
-    refuse_ours(residual, Residual)
+    refuse_ours(residual, Residual, plain_transformer.Residual)
     sizes = [(2, 3, (1, 2)), (5, 11, (2, 3)), (7, 2, (3,))]
     if thorough:
         sizes += [(13, 4, (2, 5)), (6, 24, (2, 1, 3))]
@@ -414,8 +414,8 @@ def _layer(kind: type[nn.Module], d_model: int, heads: int, d_ff: int, norm: Nor
 @_parts.part("two layers", "EncoderLayer", "DecoderLayer")
 def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False) -> None:
     """Check an encoder and a decoder layer, pre- and post-norm, with and without masks."""
-    refuse_ours(encoder_layer, EncoderLayer, stand_in.EncoderLayer)
-    refuse_ours(decoder_layer, DecoderLayer, stand_in.DecoderLayer)
+    refuse_ours(encoder_layer, EncoderLayer, plain_transformer.EncoderLayer)
+    refuse_ours(decoder_layer, DecoderLayer, plain_transformer.DecoderLayer)
     sizes = [(4, 2, 3, 4, 4), (6, 3, 5, 5, 3), *[(10, 5, 7, 2, 5)] * thorough]
     for d_model, num_heads, d_ff, src_len, tgt_len in sizes:
         asked: dict[str, Any] = {"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}
@@ -588,7 +588,7 @@ SENTENCES = [
 @_parts.part("the whole", "InputEmbedding", "Transformer")
 def transformer(input_embedding: object, candidate: object, thorough: bool = False) -> None:
     """Check what the first layer reads, the whole model, and its translations."""
-    refuse_ours(candidate, Transformer, stand_in.Transformer)
+    refuse_ours(candidate, Transformer, plain_transformer.Transformer)
     inputs: dict[str, Any]
     sizes = [(2, 3, 7, 4), (3, 5, 11, 6), *[(1, 9, 5, 2)] * thorough]
     for batch, length, vocab_size, d_model in sizes:

@@ -30,7 +30,6 @@ from attentively.checks import (
     once_solved,
     plain_number,
 )
-from attentively.checks.building_the_transformer import stand_in
 from attentively.checks.heads_for_other_tasks.fair_comparisons import (
     DIFFERENCE_TWINS,
     READING_TWINS,
@@ -77,6 +76,7 @@ from attentively.checks.student_modules import (
 )
 from attentively.data import toy
 from attentively.data.batches import pad
+from attentively.models import plain_transformer
 from attentively.models.checkpoints import load_pretrained
 from attentively.models.encoder_heads import Classifier, ClassifierConfig
 from attentively.models.language_model import LanguageModel, LanguageModelConfig
@@ -283,7 +283,7 @@ _JUDGED_WAYS: dict[str, list[dict[str, Any]]] = {
 
 
 def _encoder(vocab_size: int, d_model: int, num_layers: int) -> nn.Module:
-    return shaken(stand_in.Encoder(vocab_size, d_model, 2, 5, num_layers))
+    return shaken(plain_transformer.Encoder(vocab_size, d_model, 2, 5, num_layers))
 
 
 @_parts.part("a label for a text", "Classifier")

@@ -31,7 +31,6 @@ from attentively.checks import (
     plain_number,
     show,
 )
-from attentively.checks.building_the_transformer import stand_in
 from attentively.checks.decoding import SEARCH_FAULTS, search
 from attentively.checks.student_modules import shaken, sizes_of
 from attentively.checks.trained_translator import TRANSFORMER
@@ -61,6 +60,7 @@ from attentively.checks.translating_with_it.cached_steps import (
 from attentively.data import toy
 from attentively.data.batches import pad
 from attentively.layers.transformer_layers import Norm
+from attentively.models import plain_transformer
 from attentively.models.checkpoints import load_pretrained
 from attentively.models.transformer import TransformerConfig
 from attentively.tokens.vocabulary import PAD_ID, START_ID, Tokenizer
@@ -95,7 +95,7 @@ progress = _parts.progress
 # The models
 
 
-class _Model(stand_in.Transformer):
+class _Model(plain_transformer.Transformer):
     """A Transformer that a message can show."""
 
     def __init__(self, config: TransformerConfig) -> None:
