@@ -24,9 +24,10 @@ from torch.nn import functional as F
 from attentively.data import toy
 from attentively.data.batches import Batch, Example, collate, encode_pairs
 from attentively.experiments.toy_translation import as_text, new_transformer
-from attentively.generation.search import evaluating, greedy_search
+from attentively.generation.search import greedy_search
 from attentively.models import transformer
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.interface import evaluating
 from attentively.tokens.vocabulary import END_ID, PAD_ID
 from attentively.training.losses import cross_entropy
 from attentively.training.trainer import validation_loss

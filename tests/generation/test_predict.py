@@ -5,13 +5,14 @@ import torch
 
 from attentively.attention.masks import padding_mask
 from attentively.generation.predict import classify, fill
-from attentively.models.checkpoints import Checkpoint, CheckpointError
+from attentively.models.checkpoints import Checkpoint
 from attentively.models.encoder_heads import (
     Classifier,
     ClassifierConfig,
     MaskedLanguageModel,
     MaskedLanguageModelConfig,
 )
+from attentively.models.interface import ModelKindError
 from attentively.tokens.vocabulary import END_ID, PAD_ID, Vocabulary, WordTokenizer
 
 WORDS = WordTokenizer(Vocabulary(["the", "dog", "cat", "sleeps", "runs"]))
@@ -85,7 +86,7 @@ def test_what_cannot_be_done_is_refused(classifier, masked):
         fill(masked, "the dog")
     with pytest.raises(ValueError, match="guesses=0 must be at least 1"):
         fill(masked, "the ___", guesses=0)
-    with pytest.raises(CheckpointError, match="a Classifier does not fill gaps"):
+    with pytest.raises(ModelKindError, match="a Classifier does not fill gaps"):
         fill(classifier, "the ___")
-    with pytest.raises(CheckpointError, match="a MaskedLanguageModel does not classify text"):
+    with pytest.raises(ModelKindError, match="a MaskedLanguageModel does not classify text"):
         classify(masked, ["the dog"])

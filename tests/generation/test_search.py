@@ -30,7 +30,8 @@ from search_models import (
 
 from attentively.attention.masks import padding_mask
 from attentively.generation import search as decoding
-from attentively.generation.search import beam_search, evaluating, greedy_search
+from attentively.generation.search import beam_search, greedy_search
+from attentively.models.interface import evaluating
 from attentively.models.language_model import LanguageModel, LanguageModelConfig
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID
 

@@ -13,6 +13,7 @@ from tiny_models import SRC_VOCAB, TGT_VOCAB, sentences, seq2seq
 from attentively.config import VocabSizes
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint, CheckpointError
+from attentively.models.interface import ModelKindError
 from attentively.models.language_model import LanguageModel
 from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.tokens.vocabulary import UNK_ID, BPETokenizer, Vocabulary, WordTokenizer
@@ -156,7 +157,7 @@ def test_a_model_that_reads_or_writes_no_text_has_no_tokenizer_there(tmp_path, m
     loaded = checkpoints.load(path)
     assert loaded.src_tokenizer is None
     assert loaded.tgt_tokenizer.to_json() == whole.tgt_tokenizer.to_json()
-    with pytest.raises(CheckpointError, match="a Seq2Seq does not translate text"):
+    with pytest.raises(ModelKindError, match="a Seq2Seq does not translate text"):
         loaded.translator()
     checkpoints.save(whole, path)
     with pytest.raises(CheckpointError, match=r"do not fit .*WritesOnlyConfig"):

@@ -15,9 +15,10 @@ from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import models, sampling
 from attentively.data.pairs import tidy
 from attentively.data.text import lines_of
-from attentively.generation import generate, search
+from attentively.generation import generate
 from attentively.generation.generate import Translation
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.interface import evaluating
 from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import START_ID
 
@@ -174,7 +175,7 @@ def _maps(checkpoint: Checkpoint, source: str, translation: Translation) -> list
     before = [START_ID, *(number[token] for token in written[:-1])]
     where = next(model.parameters()).device
     src, tgt = (torch.tensor([ids], device=where) for ids in (src_tokenizer.encode(source), before))
-    with search.evaluating(model):
+    with evaluating(model):
         maps = model.attention_maps(src, tgt)
     sides = {
         "Target to source": (maps.cross, written, read),

@@ -18,9 +18,9 @@ from attentively.data import digits
 from attentively.data.batches import ImageExample, encode_scenes, in_order
 from attentively.data.digits import CELL_SIZE, COLUMNS, DIGITS, DigitScene
 from attentively.experiments.runner import Experiment, Row
-from attentively.generation.search import evaluating
 from attentively.models.captioning import Captioner, CaptionerConfig, doubly_stochastic_penalty
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.interface import evaluating
 from attentively.scoring.evaluation import evaluate_captioner
 from attentively.tokens.vocabulary import Vocabulary, WordTokenizer
 from attentively.training.objectives import Captioning

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attentively import device
 from attentively.data import text, toy
-from attentively.generation.search import evaluating
+from attentively.models.interface import evaluating
 from attentively.tokens.vocabulary import CharacterTokenizer
 from attentively.training.schedules import one_cycle
 

@@ -22,8 +22,8 @@ from attentively.experiments.bottleneck import BUDGETS, train_model
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import TRAINED_CLAUSES, as_text, new_checkpoint
 from attentively.generation.generate import translate
-from attentively.generation.search import evaluating
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.interface import evaluating
 from attentively.models.seq2seq import RecurrentModel
 
 _COMMON = (

@@ -18,16 +18,9 @@ from attentively.data import tatoeba, toy
 from attentively.data.batches import collate, encode_pairs, in_order, pad
 from attentively.data.pairs import Pair, translations_by_source
 from attentively.experiments.runner import Experiment, Row
-from attentively.generation.search import (
-    Hypothesis,
-    LengthPenalty,
-    beam_search,
-    evaluating,
-    gnmt,
-    power,
-)
+from attentively.generation.search import Hypothesis, LengthPenalty, beam_search, gnmt, power
 from attentively.models.checkpoints import load_pretrained
-from attentively.models.interface import EncoderDecoder
+from attentively.models.interface import EncoderDecoder, evaluating
 from attentively.scoring.metrics import corpus_bleu, tokenize_13a
 from attentively.tokens.vocabulary import PAD_ID, Tokenizer
 

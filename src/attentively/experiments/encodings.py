@@ -23,7 +23,7 @@ from attentively.experiments.character_models import (
     vocab_size,
 )
 from attentively.experiments.runner import Experiment, Row
-from attentively.generation.search import evaluating
+from attentively.models.interface import evaluating
 from attentively.models.language_model import LanguageModel, LanguageModelConfig
 from attentively.models.transformer import Positions
 from attentively.tokens.vocabulary import SPECIAL_TOKENS

@@ -28,11 +28,11 @@ from attentively.data.sentiment import Labelled
 from attentively.data.words import split_words
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text, scores
-from attentively.generation.search import evaluating
 from attentively.layers.bidirectional import BidirectionalEncoder
 from attentively.layers.embedding import TokenEmbedding
 from attentively.models.attentive_classifier import AttentiveClassifier
 from attentively.models.checkpoints import Checkpoint, load_pretrained
+from attentively.models.interface import evaluating
 from attentively.models.seq2seq import Seq2Seq
 from attentively.tokens.vocabulary import PAD_ID, UNK_ID, WordTokenizer
 

@@ -22,10 +22,9 @@ from attentively.data.batches import Batch, Example, collate, encode_pairs, in_o
 from attentively.data.pairs import Pair, translations_by_source
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text, new_checkpoint
-from attentively.generation.search import evaluating
 from attentively.layers.embedding import TokenEmbedding
 from attentively.models.checkpoints import Checkpoint, load_pretrained
-from attentively.models.interface import EncoderDecoder, Memory
+from attentively.models.interface import EncoderDecoder, Memory, evaluating
 from attentively.models.seq2seq import AttentiveDecoder, RecurrentModel, Seq2Seq, Seq2SeqConfig
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 from attentively.training.losses import cross_entropy

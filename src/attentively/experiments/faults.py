@@ -19,9 +19,9 @@ from attentively.data import toy
 from attentively.data.batches import Batch, Example, collate, encode_pairs, in_order, shuffled
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text, new_transformer
-from attentively.generation.search import evaluating, next_log_probabilities
+from attentively.generation.search import next_log_probabilities
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.interface import DecoderOutput, Memory
+from attentively.models.interface import DecoderOutput, Memory, evaluating
 from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 from attentively.training.losses import cross_entropy

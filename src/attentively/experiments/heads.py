@@ -26,9 +26,8 @@ from attentively.experiments.toy_translation import (
     scores_by_clauses,
     train,
 )
-from attentively.generation.search import evaluating
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.interface import EncoderDecoder
+from attentively.models.interface import EncoderDecoder, evaluating
 from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import PAD_ID
 from attentively.training.losses import cross_entropy

@@ -21,7 +21,7 @@ from attentively.experiments.character_models import (
     vocab_size,
 )
 from attentively.experiments.runner import Experiment, Row
-from attentively.generation.search import evaluating
+from attentively.models.interface import evaluating
 from attentively.models.language_model import LanguageModel, LanguageModelConfig
 
 SIZES = (8, 16, 32, 64, 128)

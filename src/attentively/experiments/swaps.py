@@ -26,10 +26,10 @@ from attentively.experiments.character_models import (
     windows,
 )
 from attentively.experiments.runner import Experiment, Row
-from attentively.generation.search import evaluating
 from attentively.layers.feed_forward import FeedForward, GatedFeedForward
 from attentively.layers.layer_norm import LayerNorm
 from attentively.layers.rms_norm import RMSNorm
+from attentively.models.interface import evaluating
 from attentively.models.language_model import LanguageModel, LanguageModelConfig
 from attentively.models.transformer import initialise
 

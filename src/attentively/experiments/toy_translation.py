@@ -14,8 +14,8 @@ from attentively.data import toy
 from attentively.data.batches import collate, encode_pairs
 from attentively.data.pairs import Pair
 from attentively.generation.generate import translate
-from attentively.generation.search import evaluating
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.interface import evaluating
 from attentively.models.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
 from attentively.models.transformer import Transformer, TransformerConfig
 from attentively.scoring.metrics import (

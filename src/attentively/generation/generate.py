@@ -23,14 +23,13 @@ from attentively.generation.search import (
     NoChoiceError,
     Sampling,
     beam_search,
-    evaluating,
     generate,
     power,
     sample,
     truncate,
 )
-from attentively.models.checkpoints import Checkpoint, CheckpointError
-from attentively.models.interface import Autoregressive, EncoderDecoder
+from attentively.models.checkpoints import Checkpoint
+from attentively.models.interface import Autoregressive, EncoderDecoder, ModelKindError, evaluating
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, Tokenizer, note_unknown_words
 
 
@@ -69,7 +68,7 @@ def translate(
     A sentence that is empty, has more than `max_src_len` tokens or is refused by the model (as
     too long for its positions) is not translated; its `note` says so. `max_len` is the number
     of tokens after which the search gives up; by default it grows with the source. The weights
-    come from reading the finished translation once more. Raises `CheckpointError`, which is a
+    come from reading the finished translation once more. Raises `ModelKindError`, which is a
     `ValueError`, for a model that does not translate text, and `ValueError` for a choice that
     no text can be written with.
     """
@@ -235,7 +234,7 @@ def caption(
     """Describe each image by `beam_search`.
 
     The weights have a column for each place of the image that the model can look at. The rest
-    is as in `translate`. Raises `CheckpointError`, which is a `ValueError`, for a model that
+    is as in `translate`. Raises `ModelKindError`, which is a `ValueError`, for a model that
     does not caption images, and `ValueError` for a choice that no text can be written with.
     """
     check_at_least_one(beam_size=beam_size, max_len=max_len, batch_size=batch_size)
@@ -247,7 +246,7 @@ def caption(
         or checkpoint.src_tokenizer is not None
         or tokenizer is None
     ):
-        raise CheckpointError(f"a {type(model).__name__} does not caption images")
+        raise ModelKindError(f"a {type(model).__name__} does not caption images")
     captions: list[Translation] = []
     for first in range(0, len(images), batch_size):
         batch = images[first : first + batch_size]
@@ -265,7 +264,7 @@ def continue_text(
     """Let a language model go on with each prompt, which may be empty, as `generate` does.
 
     Returns, for each prompt, the samples or the hypotheses of the beam. Their text is the
-    prompt and what the model wrote after it. Raises `CheckpointError`, which is a `ValueError`,
+    prompt and what the model wrote after it. Raises `ModelKindError`, which is a `ValueError`,
     for a model that does not go on with a text, and `ValueError` for a choice that no text can be
     written with.
     """
@@ -275,7 +274,7 @@ def continue_text(
     _check(how, max_len)
     model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
     if not isinstance(model, Autoregressive) or tokenizer is None:
-        raise CheckpointError(f"a {type(model).__name__} does not go on with a text")
+        raise ModelKindError(f"a {type(model).__name__} does not go on with a text")
     device = next(model.parameters()).device
     # A prompt begins with the start token, and has no end.
     rows = [[START_ID, *tokenizer.encode(prompt)[:-1]] for prompt in prompts]

@@ -8,9 +8,9 @@ import torch
 from attentively.attention.masks import padding_mask
 from attentively.config import check_at_least_one
 from attentively.data.batches import pad
-from attentively.generation.search import evaluating
-from attentively.models.checkpoints import Checkpoint, CheckpointError
+from attentively.models.checkpoints import Checkpoint
 from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
+from attentively.models.interface import ModelKindError, evaluating
 from attentively.tokens.vocabulary import END_ID, PAD_ID, note_unknown_words
 
 GAP = "___"
@@ -40,11 +40,11 @@ class Filled(NamedTuple):
 def classify(checkpoint: Checkpoint, texts: Sequence[str], batch_size: int = 64) -> list[Judgement]:
     """Return what a classifier says of each text.
 
-    Raises `CheckpointError`, which is a `ValueError`, for a model that does not classify.
+    Raises `ModelKindError`, which is a `ValueError`, for a model that does not classify.
     """
     model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
     if not isinstance(model, Classifier) or tokenizer is None:
-        raise CheckpointError(f"a {type(model).__name__} does not classify text")
+        raise ModelKindError(f"a {type(model).__name__} does not classify text")
     where = next(model.parameters()).device
     judgements = []
     for first in range(0, len(texts), batch_size):
@@ -67,12 +67,12 @@ def classify(checkpoint: Checkpoint, texts: Sequence[str], batch_size: int = 64)
 def fill(checkpoint: Checkpoint, text: str, guesses: int = 5) -> Filled:
     """Say what each gap of `text`, written ``___``, may be: one token of the vocabulary.
 
-    Raises `CheckpointError`, which is a `ValueError`, for a model that does not fill gaps, and
+    Raises `ModelKindError`, which is a `ValueError`, for a model that does not fill gaps, and
     `ValueError` for a text without a gap.
     """
     model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
     if not isinstance(model, MaskedLanguageModel) or tokenizer is None:
-        raise CheckpointError(f"a {type(model).__name__} does not fill gaps")
+        raise ModelKindError(f"a {type(model).__name__} does not fill gaps")
     check_at_least_one(guesses=guesses)
     parts = text.split(GAP)
     if len(parts) == 1:

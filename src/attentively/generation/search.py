@@ -8,16 +8,14 @@ each search is one loop, for translation, for captions and for text that continu
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
-from torch import Tensor, nn
+from torch import Tensor
 
 from attentively.config import check_at_least_one
-from attentively.models.checkpoints import CheckpointError
-from attentively.models.interface import Autoregressive, EncoderDecoder
+from attentively.models.interface import Autoregressive, EncoderDecoder, ModelKindError, evaluating
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID
 
 # No reader wants these in a sentence. <pad> and <start> are never a target in training, so
@@ -431,7 +429,7 @@ def generate(
 
 def _prompt_reader(model: object) -> PromptReader:
     if isinstance(model, EncoderDecoder) or not isinstance(model, PromptReader):
-        raise CheckpointError(f"a {type(model).__name__} does not go on with a text")
+        raise ModelKindError(f"a {type(model).__name__} does not go on with a text")
     return model
 
 
@@ -456,16 +454,3 @@ def next_log_probabilities(
             "token is impossible or forbidden"
         )
     return log_probabilities
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch off dropout and gradients for a while; then every part is as it was."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training

@@ -24,7 +24,7 @@ from attentively.models.encoder_heads import (
     MaskedLanguageModel,
     MaskedLanguageModelConfig,
 )
-from attentively.models.interface import EncoderDecoder, Model
+from attentively.models.interface import EncoderDecoder, Model, ModelKindError
 from attentively.models.language_model import LanguageModel, LanguageModelConfig
 from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.models.transformer import Transformer, TransformerConfig
@@ -45,7 +45,7 @@ _PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that is missing, damaged, or of another kind."""
+    """A checkpoint that is missing or damaged."""
 
 
 class Translator(NamedTuple):
@@ -69,13 +69,13 @@ class Checkpoint:
     """Command, seed, data, device, time and scores."""
 
     def translator(self) -> Translator:
-        """Return the parts of a model from text to text; another raises `CheckpointError`."""
+        """Return the parts of a model from text to text; another raises `ModelKindError`."""
         if (
             not isinstance(self.model, EncoderDecoder)
             or self.src_tokenizer is None
             or self.tgt_tokenizer is None
         ):
-            raise CheckpointError(f"a {type(self.model).__name__} does not translate text")
+            raise ModelKindError(f"a {type(self.model).__name__} does not translate text")
         return Translator(self.model, self.src_tokenizer, self.tgt_tokenizer)
 
 

@@ -1,8 +1,11 @@
 """What every model answers to, so that one trainer and one search serve all."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
+import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
@@ -88,3 +91,20 @@ class EncoderDecoder(Autoregressive[State]):
     @abstractmethod
     def start(self, memory: Memory, src_mask: Bool[Tensor, "batch 1 src_len"]) -> State:
         """Return the state before the first token."""
+
+
+class ModelKindError(ValueError):
+    """A model asked for what only models of another kind do."""
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Switch off dropout and gradients for a while; then every part is as it was."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training

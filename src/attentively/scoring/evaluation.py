@@ -28,9 +28,10 @@ from attentively.data.pairs import Pair, translations_by_source
 from attentively.data.sentiment import Labelled
 from attentively.generation.generate import caption, translate
 from attentively.generation.predict import classify
-from attentively.generation.search import LengthPenalty, evaluating
-from attentively.models.checkpoints import Checkpoint, CheckpointError
+from attentively.generation.search import LengthPenalty
+from attentively.models.checkpoints import Checkpoint
 from attentively.models.encoder_heads import MaskedLanguageModel
+from attentively.models.interface import ModelKindError, evaluating
 from attentively.models.language_model import LanguageModel
 from attentively.scoring.metrics import chrf, corpus_bleu, exact_match, perplexity
 from attentively.tokens.vocabulary import END_ID, PAD_ID, CharacterTokenizer
@@ -126,7 +127,7 @@ def evaluate(
 ) -> Evaluation:
     """Translate every distinct source of `pairs` and compare with all its references.
 
-    Raises `CheckpointError`, which is a `ValueError`, for a model that does not translate text,
+    Raises `ModelKindError`, which is a `ValueError`, for a model that does not translate text,
     and `ValueError` where there is no pair.
     """
     model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
@@ -198,7 +199,7 @@ def evaluate_language_model(
     """
     model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
     if not isinstance(model, LanguageModel) or tokenizer is None:
-        raise CheckpointError(f"a {type(model).__name__} does not foresee a text")
+        raise ModelKindError(f"a {type(model).__name__} does not foresee a text")
     if isinstance(tokenizer, CharacterTokenizer):
         rows = encode_running_text(text, tokenizer, piece_length)
         new = [0] + [piece_length // 2] * (len(rows) - 1)
@@ -332,7 +333,7 @@ def evaluate_masked_language_model(
     """Take tokens out of each text, as in training, and see whether the model knows them."""
     model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
     if not isinstance(model, MaskedLanguageModel) or tokenizer is None:
-        raise CheckpointError(f"a {type(model).__name__} does not fill gaps")
+        raise ModelKindError(f"a {type(model).__name__} does not fill gaps")
     rows = [ids for text in texts if max(ids := tokenizer.encode(text)) > END_ID]
     if not rows:
         raise ValueError("there is no text with a known token to evaluate with")

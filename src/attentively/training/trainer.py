@@ -20,10 +20,9 @@ from attentively import device
 from attentively.atomic_files import check_replaceable, replacing
 from attentively.config import Config, check_seed
 from attentively.data.batches import Batch, Example, Renewable, collate, in_order, shuffled
-from attentively.generation.search import evaluating
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.interface import EncoderDecoder, Model
+from attentively.models.interface import EncoderDecoder, Model, evaluating
 from attentively.training import objectives
 from attentively.training.data_parallel import Processes
 from attentively.training.objectives import Task
