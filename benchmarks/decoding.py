@@ -154,7 +154,7 @@ def check_same(package: Transformer, marian: MarianMTModel, src: Tensor) -> None
     tgt = torch.cat([torch.full_like(src[:, :1], START_ID), src], dim=1)
     src_mask = package.source_mask(src)
     with torch.no_grad():
-        ours = package.decode(tgt, package.encode(src, src_mask), src_mask).logits
+        ours = package(src, tgt).logits
         theirs = marian(
             input_ids=src, attention_mask=src_mask.squeeze(1).long(), decoder_input_ids=tgt
         )
@@ -168,13 +168,10 @@ def by_the_package(
     """Return the package's search for the best text of each source."""
 
     def write(src: Tensor) -> list[list[int]]:
-        src_mask = model.source_mask(src)
         if beam_size == 1:
-            found = decoding.greedy_search(model, src, src_mask, max_len, FORBIDDEN_IDS)
+            found = decoding.greedy_search(model, src, max_len, FORBIDDEN_IDS)
             return [hypothesis.ids for hypothesis in found]
-        beams = decoding.beam_search(
-            model, src, src_mask, max_len, beam_size, forbidden_ids=FORBIDDEN_IDS
-        )
+        beams = decoding.beam_search(model, src, max_len, beam_size, forbidden_ids=FORBIDDEN_IDS)
         return [hypotheses[0].ids for hypotheses in beams]
 
     return write
@@ -205,11 +202,10 @@ def by_reading_again(model: Transformer, max_len: int) -> Callable[[Tensor], lis
 
     @torch.no_grad()
     def write(src: Tensor) -> list[list[int]]:
-        src_mask = model.source_mask(src)
-        memory = model.encode(src, src_mask)
+        memory = model.encode(src)
         tgt = torch.full_like(src[:, :1], START_ID)
         for _ in range(max_len):
-            logits = model.decode(tgt, memory, src_mask).logits[:, -1]
+            logits = model.decode(tgt, memory).logits[:, -1]
             logits[:, FORBIDDEN_IDS] = -torch.inf
             tgt = torch.cat([tgt, logits.argmax(dim=-1, keepdim=True)], dim=1)
         return tgt[:, 1:].tolist()

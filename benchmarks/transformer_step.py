@@ -136,9 +136,10 @@ def of_the_package(size: Size) -> Transformer:
 
 def logits_of_the_package(model: Transformer, batch: Batch, need_weights: bool = False) -> Tensor:
     """Return the same logits; with `need_weights`, by way of every attention's weights."""
-    src_mask, tgt = model.source_mask(batch.src), batch.tgt[:, :-1]
+    tgt = batch.tgt[:, :-1]
     if not need_weights:
-        return model.decode(tgt, model.encode(batch.src, src_mask), src_mask).logits
+        return model(batch.src, tgt).logits
+    src_mask = model.source_mask(batch.src)
     memory, _ = model.encoder(batch.src, src_mask, need_weights=True)
     tgt_mask = causal_mask(tgt.shape[1], tgt.device)
     outputs, _, _ = model.decoder(tgt, memory, tgt_mask, src_mask, need_weights=True)

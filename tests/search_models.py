@@ -4,12 +4,11 @@ import dataclasses
 
 import torch
 
-from attentively.attention.masks import padding_mask
 from attentively.data.batches import pad
 from attentively.models.interface import Autoregressive, DecoderOutput, EncoderDecoder, Memory
 from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.models.transformer import Transformer, TransformerConfig
-from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
+from attentively.tokens.vocabulary import END_ID, START_ID
 
 
 def row_tensors(cls):
@@ -43,10 +42,10 @@ class Markov(EncoderDecoder):
         super().__init__()
         self.logits = torch.nn.Parameter(logits)  # language, previous, token, next
 
-    def encode(self, src, src_mask):
-        return Memory(src.unsqueeze(-1).float())
+    def encode(self, src, src_mask=None):
+        return Memory(src.unsqueeze(-1).float(), self.source_mask(src))
 
-    def start(self, memory, src_mask):
+    def start(self, memory):
         language = memory.outputs[:, 0, 0].long() % len(self.logits)
         return MarkovState(language, torch.full_like(language, START_ID))
 
@@ -54,8 +53,8 @@ class Markov(EncoderDecoder):
         logits = self.logits[state.language, state.previous, token]
         return logits, dataclasses.replace(state, previous=token)
 
-    def decode(self, tgt, memory, src_mask, need_weights=False):
-        state, logits = self.start(memory, src_mask), []
+    def decode(self, tgt, memory, need_weights=False):
+        state, logits = self.start(memory), []
         for token in tgt.unbind(dim=1):
             now, state = self.step(token, state)
             logits.append(now)
@@ -69,7 +68,7 @@ class Counting(Markov):
         super().__init__(logits)
         self.rows, self.selected = [], 0
 
-    def start(self, memory, src_mask):
+    def start(self, memory):
         counting = self
 
         class State(MarkovState):
@@ -77,7 +76,7 @@ class Counting(Markov):
                 counting.selected += 1
                 return State(self.language[rows], self.previous[rows])
 
-        state = super().start(memory, src_mask)
+        state = super().start(memory)
         return State(state.language, state.previous)
 
     def step(self, token, state):
@@ -128,8 +127,7 @@ def counting(tree):
 
 
 def source(*rows):
-    src = pad([[*row, END_ID] for row in rows or [(4,)]])
-    return src, padding_mask(src, PAD_ID)
+    return pad([[*row, END_ID] for row in rows or [(4,)]])
 
 
 A, B, C = WORDS

@@ -53,10 +53,10 @@ def test_models_say_the_same(name, other):
     given = sentences()
 
     def run(model, device):
-        src, tgt, src_mask = given.src.to(device), given.tgt.to(device), given.src_mask.to(device)
+        src, tgt = given.src.to(device), given.tgt.to(device)
         with torch.no_grad():
-            memory = model.encode(src, src_mask)
-            return model.decode(tgt, memory, src_mask, need_weights=True)
+            memory = model.encode(src)
+            return model.decode(tgt, memory, need_weights=True)
 
     here, there = on_both(MODELS[name], other, run)
     assert there.logits.device.type == other.type
@@ -84,9 +84,9 @@ def test_searches_find_the_same(name, other):
     given = sentences()
 
     def search(model, device):
-        src, src_mask = given.src.to(device), given.src_mask.to(device)
-        greedy = greedy_search(model, src, src_mask, max_len=7)
-        beams = beam_search(model, src, src_mask, max_len=7, beam_size=3)
+        src = given.src.to(device)
+        greedy = greedy_search(model, src, max_len=7)
+        beams = beam_search(model, src, max_len=7, beam_size=3)
         return [each.ids for each in greedy], [[each.ids for each in beam] for beam in beams]
 
     here, there = on_both(MODELS[name], other, search)

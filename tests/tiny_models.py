@@ -125,6 +125,12 @@ class Sentences(NamedTuple):
         tgt = self.tgt[row : row + 1, : self.tgt_lengths[row]]
         return self._replace(src=src, src_mask=padding_mask(src, PAD_ID), tgt=tgt)
 
+    def without_the_last(self, number):
+        """Return the same with padding in place of the last positions of the longest source."""
+        src = self.src.clone()
+        src[1, -number:] = PAD_ID
+        return self._replace(src=src, src_mask=padding_mask(src, PAD_ID))
+
     def with_another_source(self, row):
         """Return the same with one word changed in one source."""
         src = self.src.clone()

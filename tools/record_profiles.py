@@ -49,9 +49,8 @@ def steps(
     src, tgt = torch.randint(4, vocab_size, (2, rows, words))
 
     def step() -> None:
-        mask = model.source_mask(src)
         optimizer.zero_grad()
-        logits = model.decode(tgt[:, :-1], model.encode(src, mask), mask, need_weights=True).logits
+        logits = model.decode(tgt[:, :-1], model.encode(src), need_weights=True).logits
         cross_entropy(logits, tgt[:, 1:], PAD_ID).backward()
         time.sleep(wait / 1000)
         optimizer.step()

@@ -65,10 +65,9 @@ def spoiled(fault: str) -> Iterator[None]:
 def training_loss(model: Any, batch: Batch, fault: str, smoothing: float) -> Tensor:
     """Return the loss that a step says, with its fault."""
     src, tgt = batch
-    mask = model.source_mask(src)
     labels = tgt[:, 1:]
     inputs = labels if fault == "answer read" else tgt[:, :-1]
-    logits = model.decode(inputs, model.encode(src, mask), mask).logits
+    logits = model(src, inputs).logits
     if fault == "padding counted":
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
     return cross_entropy(logits, labels, PAD_ID, smoothing)
@@ -77,8 +76,7 @@ def training_loss(model: Any, batch: Batch, fault: str, smoothing: float) -> Ten
 def accuracy(model: Any, batch: Batch) -> float:
     """Return the share of the labels that come out first where the true words are read."""
     with evaluating(model):
-        mask = model.source_mask(batch.src)
-        logits = model.decode(batch.tgt[:, :-1], model.encode(batch.src, mask), mask).logits
+        logits = model(batch.src, batch.tgt[:, :-1]).logits
     labels = batch.tgt[:, 1:]
     right = logits.argmax(dim=-1) == labels
     return float(right[labels != PAD_ID].float().mean())
@@ -87,7 +85,7 @@ def accuracy(model: Any, batch: Batch) -> float:
 def exact(model: Any, batch: Batch) -> float:
     """Return the share of the sentences that come out whole where the model reads its own words."""
     with evaluating(model):
-        found = greedy_search(model, batch.src, model.source_mask(batch.src), batch.tgt.size(1) + 5)
+        found = greedy_search(model, batch.src, batch.tgt.size(1) + 5)
     true = [[i for i in row[1:] if i not in (PAD_ID, END_ID)] for row in batch.tgt.tolist()]
     right = [hypothesis.ids == ids for hypothesis, ids in zip(found, true, strict=True)]
     return sum(right) / len(right)

@@ -57,21 +57,18 @@ TARGETS = [
 
 
 def teacher_forced_loss(model, src, tgt):
-    src_mask = model.source_mask(src)
-    logits = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask).logits
+    logits = model.decode(tgt[:, :-1], model.encode(src)).logits
     return F.cross_entropy(logits.transpose(1, 2), tgt[:, 1:], ignore_index=PAD_ID)
 
 
 def loss_by_cutting_logits(model, src, tgt):
     """The whole target is read, and what follows its last column is thrown away."""
-    src_mask = model.source_mask(src)
-    logits = model.decode(tgt, model.encode(src, src_mask), src_mask).logits[:, :-1]
+    logits = model.decode(tgt, model.encode(src)).logits[:, :-1]
     return cross_entropy(logits, tgt[:, 1:], PAD_ID)
 
 
 def loss_by_hand(model, src, tgt):
-    src_mask = model.source_mask(src)
-    logits = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask).logits
+    logits = model.decode(tgt[:, :-1], model.encode(src)).logits
     log_probabilities = logits - logits.logsumexp(-1, keepdim=True)
     total, count = 0.0, 0
     for row, labels in enumerate(tgt[:, 1:].tolist()):
@@ -83,8 +80,7 @@ def loss_by_hand(model, src, tgt):
 
 
 def loss_by_steps(model, src, tgt):
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     surprises = []
     for column in range(tgt.size(1) - 1):
         logits, state = model.step(tgt[:, column], state)
@@ -99,8 +95,7 @@ LOSSES = [teacher_forced_loss, loss_by_cutting_logits, loss_by_hand, loss_by_ste
 
 
 def write(model, src, max_len):
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     token = torch.full((len(src),), START_ID)
     texts = [[] for _ in src]
     ended = [False] * len(src)
@@ -118,8 +113,7 @@ def write(model, src, max_len):
 
 def write_by_columns(model, src, max_len):
     """Columns of tokens first; each row is cut at its first END."""
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     columns = [torch.full((len(src),), START_ID)]
     ended = torch.zeros(len(src), dtype=torch.bool)
     while len(columns) <= max_len and not ended.all():
@@ -132,11 +126,10 @@ def write_by_columns(model, src, max_len):
 
 def write_by_rereading(model, src, max_len):
     """No state: all that is written so far is read anew for each word."""
-    src_mask = model.source_mask(src)
-    memory = model.encode(src, src_mask)
+    memory = model.encode(src)
     read = torch.full((len(src), 1), START_ID)
     for _ in range(max_len):
-        following = model.decode(read, memory, src_mask).logits[:, -1].argmax(-1, keepdim=True)
+        following = model.decode(read, memory).logits[:, -1].argmax(-1, keepdim=True)
         read = torch.cat([read, following], dim=1)
         if (read == END_ID).any(dim=1).all():
             break
@@ -149,8 +142,7 @@ def write_by_rereading(model, src, max_len):
 
 def write_by_leaving(model, src, max_len):
     """What has ended leaves the batch."""
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     texts = [[] for _ in range(len(src))]
     live, token = list(range(len(src))), torch.full((len(src),), START_ID)
     for _ in range(max_len):
@@ -211,23 +203,21 @@ def mixed_by_where(tgt, own, k):
 
 
 def loss_after(model, src, tgt, own, k):
-    src_mask = model.source_mask(src)
-    memory = model.encode(src, src_mask)
+    memory = model.encode(src)
     labels = tgt[:, 1 + k :]
     losses = []
     for inputs in (tgt[:, :-1], mixed_inputs(tgt, own, k)):
-        logits = model.decode(inputs, memory, src_mask).logits[:, k:]
+        logits = model.decode(inputs, memory).logits[:, k:]
         losses.append(float(cross_entropy(logits, labels, PAD_ID)))
     return tuple(losses)
 
 
 def loss_after_by_labels(model, src, tgt, own, k):
-    src_mask = model.source_mask(src)
     labels = tgt[:, 1:].clone()
     labels[:, :k] = PAD_ID
 
     def mean(inputs):
-        logits = model.decode(inputs, model.encode(src, src_mask), src_mask).logits
+        logits = model(src, inputs).logits
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD_ID)
 
     return [mean(tgt[:, :-1]), mean(mixed_by_lists(tgt, own, k))]
@@ -237,22 +227,20 @@ def loss_after_by_sentences(model, src, tgt, own, k):
     sums, count = [0.0, 0.0], 0
     for row in range(len(src)):
         one = slice(row, row + 1)
-        src_mask = model.source_mask(src[one])
-        memory = model.encode(src[one], src_mask)
+        memory = model.encode(src[one])
         labels = tgt[row, 1:]
         counted = [t for t in range(k, len(labels)) if labels[t] != PAD_ID]
         count += len(counted)
         for which, inputs in enumerate((tgt[one, :-1], mixed_inputs(tgt[one], own[one], k))):
-            scores = model.decode(inputs, memory, src_mask).logits[0].log_softmax(-1)
+            scores = model.decode(inputs, memory).logits[0].log_softmax(-1)
             sums[which] -= sum(float(scores[t, labels[t]]) for t in counted)
     return sums[0] / count, sums[1] / count
 
 
 def loss_after_by_steps(model, src, tgt, own, k):
-    src_mask = model.source_mask(src)
     found = []
     for inputs in (tgt[:, :-1], mixed_by_where(tgt, own, k)):
-        state, surprises = model.start(model.encode(src, src_mask), src_mask), []
+        state, surprises = model.start(model.encode(src)), []
         for t, token in enumerate(inputs.unbind(1)):
             logits, state = model.step(token, state)
             for scores, label in zip(logits.log_softmax(-1), tgt[:, t + 1], strict=True):
@@ -331,9 +319,8 @@ PREDICTIONS = [(counts, shapes), (counts_by_loops, shapes_by_building)]
 
 def training_step(model, optimizer, src, tgt, clip_norm):
     model.train()
-    src_mask = model.source_mask(src)
     inputs, labels = tgt[:, :-1], tgt[:, 1:]
-    logits = model.decode(inputs, model.encode(src, src_mask), src_mask).logits
+    logits = model(src, inputs).logits
     loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD_ID)
     optimizer.zero_grad()
     loss.backward()

@@ -282,8 +282,7 @@ def tipping_temperature_by_search(likelier, other, times):
 
 
 def clones(model, src, beam_size, max_len):
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     state = state.select(torch.zeros(beam_size, dtype=torch.long))
     token, totals = torch.full((beam_size,), START_ID), torch.full((beam_size,), -torch.inf)
     totals[0] = 0.0
@@ -304,8 +303,7 @@ def clones(model, src, beam_size, max_len):
 
 def clones_from_one_row(model, src, beam_size, max_len):
     """One row at first; the places are filled by what comes out of it, and the dead leave."""
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     token, totals, texts, ended = torch.tensor([START_ID]), torch.zeros(1), [()], []
     for _ in range(max_len):
         logits, state = model.step(token, state)

@@ -162,8 +162,7 @@ def update(model, optimizer, parts, rate, clip_norm, smoothing):
     optimizer.zero_grad()
     total = 0.0
     for src, tgt in parts:
-        mask = model.source_mask(src)
-        logits = model.decode(tgt[:, :-1], model.encode(src, mask), mask).logits
+        logits = model.decode(tgt[:, :-1], model.encode(src)).logits
         labels = tgt[:, 1:]
         share = int((labels != PAD_ID).sum()) / words
         loss = share * cross_entropy(logits, labels, PAD_ID, smoothing)
@@ -189,8 +188,7 @@ def update_at_once(model, optimizer, parts, rate, clip_norm, smoothing):
     model.train()
     losses, words = [], 0
     for src, tgt in parts:
-        mask = model.source_mask(src)
-        scores = model.decode(tgt[:, :-1], model.encode(src, mask), mask).logits
+        scores = model.decode(tgt[:, :-1], model.encode(src)).logits
         real = tgt[:, 1:] != PAD_ID
         taught = smoothed_targets(tgt[:, 1:], scores.size(-1), smoothing)
         losses.append(-(taught * scores.log_softmax(-1)).sum(-1)[real].sum())
@@ -215,8 +213,7 @@ def update_by_sums(model, optimizer, parts, rate, clip_norm, smoothing):
     counts = [(tgt[:, 1:] != PAD_ID).sum() for _, tgt in parts]
     losses = []
     for src, tgt in parts:
-        mask = model.source_mask(src)
-        logits = model.decode(tgt[:, :-1], model.encode(src, mask), mask).logits
+        logits = model(src, tgt[:, :-1]).logits
         flat = logits.flatten(0, 1), tgt[:, 1:].flatten()
         losses.append(
             F.cross_entropy(*flat, None, ignore_index=PAD_ID, reduction="sum",

@@ -46,11 +46,10 @@ def test_the_search_of_the_checks_is_the_packages(seed):
     """On random tables, in all its texts and scores, whatever the width and the penalty."""
     table = checks._random_table(seed, 2, 3)
     model, src = checks.TableModel(table), torch.tensor([[4, END_ID]])
-    mask = model.source_mask(src)
     for beam_size in (1, 2, 3, 50):
         for alpha in (0.0, 0.7, 1.5):
             for max_len in (2, 4):
-                (found,) = beam_search(model, src, mask, max_len, beam_size, alpha, ())
+                (found,) = beam_search(model, src, max_len, beam_size, alpha, ())
                 over = [hypothesis for hypothesis in found if hypothesis.finished]
                 mine = checks.search(checks.step_of(table), beam_size, max_len, alpha)
                 assert [s for _, s in mine] == pytest.approx([h.score for h in over], rel=1e-4)
@@ -62,7 +61,7 @@ def test_the_greedy_loop_of_the_checks_is_the_packages():
         table = checks._random_table(seed, 3, 2)
         model, src = checks.TableModel(table), torch.tensor([[4, END_ID]])
         for max_len in (2, 5):
-            (found,) = greedy_search(model, src, model.source_mask(src), max_len, ())
+            (found,) = greedy_search(model, src, max_len, ())
             expected = [found.ids, pytest.approx(found.log_probability, rel=1e-4)]
             assert checks._greedy(checks.step_of(table), max_len) == expected
 

@@ -112,8 +112,7 @@ def test_no_known_count_or_shape_is_the_measured_one_everywhere():
 def test_a_scripted_model_writes_its_texts_and_babbles_after_them():
     model = checks.ScriptedModel([[5, 6], [7]])
     src = torch.tensor([[11, END_ID], [12, END_ID]])
-    mask = model.source_mask(src)
-    assert [h.ids for h in greedy_search(model, src, mask, 9, ())] == [[5, 6], [7]]
+    assert [h.ids for h in greedy_search(model, src, 9, ())] == [[5, 6], [7]]
     assert model.calls == 3
     assert wrong.never_stops(model, src, 5) == [[5, 6, END_ID, 9, 9], [7, END_ID, 9, 9, 9]]
 

@@ -169,8 +169,7 @@ TARGETS = [
 
 
 def logits_of(model, src, inputs, src_mask=None):
-    src_mask = model.source_mask(src) if src_mask is None else src_mask
-    return model.decode(inputs, model.encode(src, src_mask), src_mask).logits
+    return model.decode(inputs, model.encode(src, src_mask)).logits
 
 
 def loss_over_inputs(model, src, tgt):
@@ -261,16 +260,14 @@ def loss_of_each_label(model, src, tgt):
 
 
 def loss_of_the_output(model, src, tgt):
-    src_mask = model.source_mask(src)
-    output = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask)
+    output = model.decode(tgt[:, :-1], model.encode(src))
     return F.cross_entropy(output, tgt[:, 1:])
 
 
 def loss_without_the_encoder(model, src, tgt):
-    src_mask = model.source_mask(src)
     with torch.no_grad():
-        memory = model.encode(src, src_mask)
-    return cross_entropy(model.decode(tgt[:, :-1], memory, src_mask).logits, tgt[:, 1:], PAD_ID)
+        memory = model.encode(src)
+    return cross_entropy(model.decode(tgt[:, :-1], memory).logits, tgt[:, 1:], PAD_ID)
 
 
 def loss_reshaped(model, src, tgt):
@@ -286,8 +283,7 @@ def loss_shifted_twice(model, src, tgt):
 
 
 def loss_after_own_words(model, src, tgt):
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     token, losses = tgt[:, 0], []
     for labels in tgt[:, 1:].unbind(dim=1):
         logits, state = model.step(token, state)
@@ -301,8 +297,7 @@ def loss_of_the_mean_probability(model, src, tgt):
 
 
 def output_returned(model, src, tgt):
-    src_mask = model.source_mask(src)
-    return model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask)
+    return model.decode(tgt[:, :-1], model.encode(src))
 
 
 LOSSES = [
@@ -339,10 +334,8 @@ LOSSES = [
 
 def free_run(model, src, max_len, *faults):
     """The plain loop with faults, each by its name."""
-    src_mask = model.source_mask(src)
-    if "all read" in faults:
-        src_mask = torch.ones_like(src_mask)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    src_mask = torch.ones_like(model.source_mask(src)) if "all read" in faults else None
+    state = model.start(model.encode(src, src_mask))
     first = token = torch.full((len(src),), START_ID)
     texts = [[START_ID] if "start" in faults else [] for _ in src]
     ended = [False] * len(src)
@@ -380,8 +373,7 @@ def keeps_both(model, src, max_len):
 
 
 def never_stops(model, src, max_len):
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     token, columns = torch.full((len(src),), START_ID), []
     for _ in range(max_len):
         logits, state = model.step(token, state)
@@ -434,8 +426,7 @@ def padding_read(model, src, max_len):
 
 def ends_together_only(model, src, max_len):
     """It waits for a step at which every sentence says END."""
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     token, columns = torch.full((len(src),), START_ID), []
     while len(columns) < max_len:
         logits, state = model.step(token, state)
@@ -452,8 +443,7 @@ def a_tensor_of_texts(model, src, max_len):
 
 
 def one_list_for_all(model, src, max_len, until=all):
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     token, texts = torch.full((len(src),), START_ID), [[]] * len(src)
     ended = [False] * len(src)
     for _ in range(max_len):
@@ -473,8 +463,7 @@ def one_list_and_first_end(model, src, max_len):
 
 
 def tokens_in_columns(model, src, max_len):
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     token = torch.full((len(src), 1), START_ID)
     for _ in range(max_len):
         logits, state = model.step(token, state)
@@ -487,7 +476,7 @@ def first_text_only(model, src, max_len):
 
 
 def hypotheses(model, src, max_len):
-    return greedy_search(model, src, model.source_mask(src), max_len)
+    return greedy_search(model, src, max_len)
 
 
 WRITERS = [
@@ -602,8 +591,7 @@ def mixed_as_lists(tgt, own, k):
 
 
 def after(model, src, tgt, inputs, labels):
-    src_mask = model.source_mask(src)
-    logits = model.decode(inputs, model.encode(src, src_mask), src_mask).logits
+    logits = model.decode(inputs, model.encode(src)).logits
     return float(cross_entropy(logits, labels, PAD_ID))
 
 
@@ -644,8 +632,7 @@ def turned_pair(model, src, tgt, own, k):
 
 
 def surprises_after(model, src, tgt, inputs):
-    src_mask = model.source_mask(src)
-    logits = model.decode(inputs, model.encode(src, src_mask), src_mask).logits
+    logits = model.decode(inputs, model.encode(src)).logits
     return F.cross_entropy(logits.transpose(1, 2), tgt[:, 1:], reduction="none")
 
 
@@ -690,10 +677,9 @@ def own_labels(model, src, tgt, own, k):
 
 
 def unshifted(model, src, tgt, own, k):
-    src_mask = model.source_mask(src)
     return tuple(
         cross_entropy(
-            model.decode(inputs, model.encode(src, src_mask), src_mask).logits[:, k:],
+            model.decode(inputs, model.encode(src)).logits[:, k:],
             tgt[:, k:-1],
             PAD_ID,
         ).item()
@@ -888,9 +874,7 @@ PREDICTIONS = [
 def step_with(*faults):
     def training_step(model, optimizer, src, tgt, clip_norm):
         model.eval() if "eval" in faults else model.train()
-        src_mask = model.source_mask(src)
-        if "mask" in faults:
-            src_mask = torch.ones_like(src_mask)
+        src_mask = torch.ones_like(model.source_mask(src)) if "mask" in faults else None
         inputs, labels = tgt[:, :-1], tgt[:, 1:]
         if "leak" in faults:
             inputs = labels
@@ -898,7 +882,7 @@ def step_with(*faults):
             inputs = labels = tgt
         if "inputs" in faults:
             labels = inputs
-        logits = model.decode(inputs, model.encode(src, src_mask), src_mask).logits
+        logits = model.decode(inputs, model.encode(src, src_mask)).logits
         how = {} if "padding" in faults else {"ignore_index": PAD_ID}
         if "sum" in faults:
             how["reduction"] = "sum"
@@ -953,7 +937,7 @@ def as_it_was(model, optimizer, src, tgt, clip_norm):
     model.eval()
     src_mask = torch.ones_like(model.source_mask(src))
     labels = tgt[:, 1:]
-    logits = model.decode(labels, model.encode(src, src_mask), src_mask).logits
+    logits = model.decode(labels, model.encode(src, src_mask)).logits
     loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten())
     loss.backward()
     optimizer.step()
@@ -996,8 +980,7 @@ WRONG = {
 # Whole notebooks handed in
 NEVER_STOPS = """
 def write(model, src, max_len):
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     token, texts = torch.full((len(src),), START_ID), [[] for _ in src]
     for _ in range(max_len):
         logits, state = model.step(token, state)
@@ -1009,8 +992,7 @@ def write(model, src, max_len):
 GRADIENTS_KEPT = """
 def training_step(model, optimizer, src, tgt, clip_norm):
     model.train()
-    src_mask = model.source_mask(src)
-    logits = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask).logits
+    logits = model.decode(tgt[:, :-1], model.encode(src)).logits
     loss = F.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten(), ignore_index=PAD_ID)
     loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), clip_norm)

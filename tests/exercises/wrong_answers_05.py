@@ -560,8 +560,7 @@ PREDICTIONS = [
 
 def clones_with(*faults):
     def clones(model, src, beam_size, max_len):
-        src_mask = model.source_mask(src)
-        state = model.start(model.encode(src, src_mask), src_mask)
+        state = model.start(model.encode(src))
         state = state.select(torch.zeros(beam_size, dtype=torch.long))
         token, totals = torch.full((beam_size,), START_ID), torch.zeros(beam_size)
         if "alike" not in faults:

@@ -105,10 +105,9 @@ def test_what_is_read_is_what_teacher_forcing_gives(scenes):
     examples = captions.encode_scenes(scenes[:3], checkpoint.tgt_tokenizer)
     probabilities, weights = captions.read(model, examples)
     src = scenes[1].image.unsqueeze(0)
-    src_mask = model.source_mask(src)
     with torch.no_grad():
         tgt = torch.tensor([examples[1].tgt[:-1]])
-        output = model.decode(tgt, model.encode(src, src_mask), src_mask, need_weights=True)
+        output = model.decode(tgt, model.encode(src), need_weights=True)
     length = tgt.size(1)
     torch.testing.assert_close(probabilities[1, :length], output.logits[0].softmax(dim=-1))
     torch.testing.assert_close(weights[1, :length], output.weights[0])

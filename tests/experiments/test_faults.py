@@ -112,7 +112,7 @@ def test_gradients_are_added_up_from_the_second_step_on(examples):
 def test_reading_the_beginning_again_writes_what_greedy_search_does(trained, examples):
     sources = [example.src for example in examples]
     src = collate([Example(source, [START_ID]) for source in sources]).src
-    found = greedy_search(trained.model, src, trained.model.source_mask(src), faults.MAX_LEN)
+    found = greedy_search(trained.model, src, faults.MAX_LEN)
     assert faults.write(trained.model, sources) == [hypothesis.ids for hypothesis in found]
 
 

@@ -51,10 +51,10 @@ class Copier(EncoderDecoder):
         self.certainty = torch.nn.Parameter(torch.tensor(5.0))
         self.attends = attends
 
-    def encode(self, src, src_mask):
-        return Memory(src.unsqueeze(-1).float())
+    def encode(self, src, src_mask=None):
+        return Memory(src.unsqueeze(-1).float(), self.source_mask(src))
 
-    def start(self, memory, src_mask):
+    def start(self, memory):
         src = memory.outputs.squeeze(-1).long()
         return CopierState(torch.zeros_like(src[:, 0]), src)
 
@@ -63,8 +63,8 @@ class Copier(EncoderDecoder):
         logits = self.certainty * F.one_hot(state.src.gather(1, here).squeeze(1), VOCAB)
         return logits, dataclasses.replace(state, position=state.position + 1)
 
-    def decode(self, tgt, memory, src_mask, need_weights=False):
-        state, logits = self.start(memory, src_mask), []
+    def decode(self, tgt, memory, need_weights=False):
+        state, logits = self.start(memory), []
         for token in tgt.unbind(dim=1):
             now, state = self.step(token, state)
             logits.append(now)
@@ -210,7 +210,7 @@ class Choosy(Copier):
         super().__init__()
         self.reads, self.writes = reads, writes
 
-    def encode(self, src, src_mask):
+    def encode(self, src, src_mask=None):
         if src.shape[1] > self.reads:
             raise ValueError(f"{src.shape[1]} tokens, but {self.reads} positions")
         return super().encode(src, src_mask)
@@ -270,9 +270,9 @@ class Painter(Copier):
     def source_mask(self, src):
         return torch.ones(len(src), 1, src.shape[2] * src.shape[3], dtype=torch.bool)
 
-    def encode(self, src, src_mask):
+    def encode(self, src, src_mask=None):
         assert not self.training
-        return Memory((10 * src).round().flatten(1).unsqueeze(-1))
+        return Memory((10 * src).round().flatten(1).unsqueeze(-1), self.source_mask(src))
 
 
 def image(*pixels):

@@ -1,5 +1,6 @@
 """Searches find what they promise, on languages small enough to list every sentence."""
 
+import copy
 import inspect
 import itertools
 import math
@@ -76,9 +77,8 @@ SETTLED = {
 def log_probability_of(model, src, ids):
     """What the model says of a whole target when it is read to it (teacher forcing)."""
     row = torch.tensor([src])
-    mask = padding_mask(row, PAD_ID)
     tgt = torch.tensor([[START_ID, *ids]])
-    logits = model.decode(tgt[:, :-1], model.encode(row, mask), mask).logits
+    logits = model(row, tgt[:, :-1]).logits
     return logits.log_softmax(-1).gather(-1, tgt[:, 1:, None]).sum().item()
 
 
@@ -95,10 +95,10 @@ def every_sentence(max_len):
 def width_one_is_greedy(module):
     for seed in range(5):
         model = random_markov(seed)
-        src, mask = source((4,), (5, 4), (6, 6, 5))
+        src = source((4,), (5, 4), (6, 6, 5))
         for max_len in (1, 2, 11):
-            greedy = module.greedy_search(model, src, mask, max_len)
-            beam = module.beam_search(model, src, mask, max_len, beam_size=1)
+            greedy = module.greedy_search(model, src, max_len)
+            beam = module.beam_search(model, src, max_len, beam_size=1)
             for one, found in zip(greedy, beam, strict=True):
                 assert len(found) == 1
                 assert (one.ids, one.finished) == (found[0].ids, found[0].finished)
@@ -109,9 +109,9 @@ def a_wide_beam_is_exhaustive(module):
     max_len = 4
     for seed in range(3):
         model = random_markov(seed)
-        src, mask = source((4,), (5,))
+        src = source((4,), (5,))
         for length_penalty in (0.0, 0.7, 1.0, 2.0):
-            found = module.beam_search(model, src, mask, max_len, 300, length_penalty)
+            found = module.beam_search(model, src, max_len, 300, length_penalty)
             for row, hypotheses in zip(src.tolist(), found, strict=True):
                 finished = [h for h in hypotheses if h.finished]
                 scores = {
@@ -126,8 +126,8 @@ def a_wide_beam_is_exhaustive(module):
 
 def log_probabilities_are_the_models(module):
     model = random_markov(1)
-    src, mask = source((4,), (5, 4), (6, 6, 5))
-    for row, found in zip(src, module.beam_search(model, src, mask, 9, beam_size=5), strict=True):
+    src = source((4,), (5, 4), (6, 6, 5))
+    for row, found in zip(src, module.beam_search(model, src, 9, beam_size=5), strict=True):
         for hypothesis in found:
             ids = [*hypothesis.ids, *[END_ID] * hypothesis.finished]
             expected = log_probability_of(model, row.tolist(), ids)
@@ -138,33 +138,33 @@ def log_probabilities_are_the_models(module):
 def special_tokens_are_never_written(module):
     for seed in range(5):
         model = random_markov(seed)
-        src, mask = source((4,), (5,), (6,))
-        for found in module.beam_search(model, src, mask, 7, beam_size=11):
+        src = source((4,), (5,), (6,))
+        for found in module.beam_search(model, src, 7, beam_size=11):
             assert found
             for hypothesis in found:
                 assert set(hypothesis.ids) <= set(WORDS)
-        for hypothesis in module.greedy_search(model, src, mask, 7):
+        for hypothesis in module.greedy_search(model, src, 7):
             assert set(hypothesis.ids) <= set(WORDS)
 
 
 def company_changes_nothing(module):
     model = random_markov(2)
     rows = [(4,), (5, 4), (6, 6, 5), (4, 4, 4, 4, 4), (5,)]
-    src, mask = source(*rows)
-    together = module.beam_search(model, src, mask, 7, beam_size=3)
-    backwards = module.beam_search(model, src.flip(0), mask.flip(0), 7, beam_size=3)
+    src = source(*rows)
+    together = module.beam_search(model, src, 7, beam_size=3)
+    backwards = module.beam_search(model, src.flip(0), 7, beam_size=3)
     assert together == backwards[::-1]
-    assert together == [module.beam_search(model, *source(row), 7, beam_size=3)[0] for row in rows]
-    greedy = module.greedy_search(model, src, mask, 7)
-    assert greedy == [module.greedy_search(model, *source(row), 7)[0] for row in rows]
+    assert together == [module.beam_search(model, source(row), 7, beam_size=3)[0] for row in rows]
+    greedy = module.greedy_search(model, src, 7)
+    assert greedy == [module.greedy_search(model, source(row), 7)[0] for row in rows]
 
 
 def two_beams_find_what_greedy_misses(module):
     model = markov(GREEDY_LOSES)
-    (greedy,) = module.greedy_search(model, *source(), max_len=5)
+    (greedy,) = module.greedy_search(model, source(), max_len=5)
     assert greedy.ids == [A, A]
     assert math.exp(greedy.log_probability) == pytest.approx(0.24)
-    ((best, *_),) = module.beam_search(model, *source(), max_len=5, beam_size=2)
+    ((best, *_),) = module.beam_search(model, source(), max_len=5, beam_size=2)
     assert best.ids == [B, C]
     assert math.exp(best.log_probability) == pytest.approx(0.36)
 
@@ -180,13 +180,13 @@ def the_length_penalty_chooses(module):
         (module.gnmt(1.0), [A], short * 6 / 7),  # -0.594 and -0.603
         (module.gnmt(2.0), [B, C, C], long * (6 / 9) ** 2),  # -0.509 and -0.402
     ]:
-        ((best, *_),) = module.beam_search(model, *source(), 5, 3, length_penalty)
+        ((best, *_),) = module.beam_search(model, source(), 5, 3, length_penalty)
         assert (best.ids, best.score) == (winner, pytest.approx(score))
 
 
 def a_later_sentence_may_overtake(module):
     """The short sentence ends first; the search goes on and keeps the best two of three."""
-    (found,) = module.beam_search(markov(LONG_OR_SHORT), *source(), 5, 2, 1.0)
+    (found,) = module.beam_search(markov(LONG_OR_SHORT), source(), 5, 2, 1.0)
     assert [hypothesis.ids for hypothesis in found] == [[B, C, C], [A]]
     expected = [math.log(0.405) / 4, math.log(0.5) / 2]
     assert [hypothesis.score for hypothesis in found] == pytest.approx(expected)
@@ -195,7 +195,7 @@ def a_later_sentence_may_overtake(module):
 def unfinished_sentences_come_last(module):
     """After two tokens only "A" has ended, and its score is worse than that of "B C"."""
     model = markov({(START_ID, START_ID): {A: 0.4, B: 0.6}, (START_ID, B): {C: 1.0}})
-    (found,) = module.beam_search(model, *source(), max_len=2, beam_size=2)
+    (found,) = module.beam_search(model, source(), max_len=2, beam_size=2)
     assert [(h.ids, h.finished) for h in found] == [([A], True), ([B, C], False)]
     assert found[0].score < found[1].score
 
@@ -204,35 +204,35 @@ def no_more_than_the_width_is_returned(module):
     """Ended or given up; and nothing impossible where there is less."""
     for model in (random_markov(0), markov(GREEDY_LOSES), markov(SETTLED)):
         for max_len, beam_size in itertools.product((1, 2, 3), (1, 2, 3, 9)):
-            (found,) = module.beam_search(model, *source(), max_len, beam_size)
+            (found,) = module.beam_search(model, source(), max_len, beam_size)
             assert 1 <= len(found) <= beam_size
             assert all(math.isfinite(hypothesis.log_probability) for hypothesis in found)
 
 
 def an_end_costs_no_place(module):
     """As many beginnings go on after a sentence has ended."""
-    (found,) = module.beam_search(markov(ENDS_AT_ONCE), *source(), 5, 2, 0.0)
+    (found,) = module.beam_search(markov(ENDS_AT_ONCE), source(), 5, 2, 0.0)
     assert [hypothesis.ids for hypothesis in found] == [[], [B]]
-    (found,) = module.beam_search(markov(ENDS_BETWEEN), *source(), 5, 2, 0.0)
+    (found,) = module.beam_search(markov(ENDS_BETWEEN), source(), 5, 2, 0.0)
     assert [hypothesis.ids for hypothesis in found] == [[A], [B, B]]
 
 
 def beginnings_are_scored_at_their_present_length(module):
-    (found,) = module.beam_search(markov(STILL_HOPEFUL), *source(), 9, 2, 1.0)
+    (found,) = module.beam_search(markov(STILL_HOPEFUL), source(), 9, 2, 1.0)
     assert [hypothesis.ids for hypothesis in found] == [[A], [B, C, C]]
 
 
 def the_search_ends_when_nothing_can_improve(module):
     model = counting(SETTLED)
-    (found,) = module.beam_search(model, *source(), 50, 2, 0.0)
+    (found,) = module.beam_search(model, source(), 50, 2, 0.0)
     assert [hypothesis.ids for hypothesis in found] == [[A], [B]]
     assert model.rows == [1, 2]
 
 
 def an_empty_place_asks_nothing(module):
     """A beam wider than there are beginnings asks the model only how beginnings go on."""
-    module.beam_search(counting(SETTLED), *source(), 9, 4, 0.0)
-    module.beam_search(counting(GREEDY_LOSES), *source(), 9, 7, 0.0)
+    module.beam_search(counting(SETTLED), source(), 9, 4, 0.0)
+    module.beam_search(counting(GREEDY_LOSES), source(), 9, 7, 0.0)
 
 
 def what_is_done_leaves_the_batch(module):
@@ -242,11 +242,11 @@ def what_is_done_leaves_the_batch(module):
         {(START_ID, START_ID): {A: 1.0}, (START_ID, A): {B: 1.0}, (A, B): {C: 1.0}},
     )
     logits = torch.cat([markov(tree).logits.detach() for tree in trees])
-    src, mask = source((4,), (5,), (4,))
+    src = source((4,), (5,), (4,))
     for search, expected in [
-        (lambda model: module.greedy_search(model, src, mask, 9), [3, 3, 1, 1]),
-        (lambda model: module.beam_search(model, src, mask, 9, 1), [3, 3, 1, 1]),
-        (lambda model: module.sample(model, src, mask, 9, samples=5), [15, 15, 5, 5]),
+        (lambda model: module.greedy_search(model, src, 9), [3, 3, 1, 1]),
+        (lambda model: module.beam_search(model, src, 9, 1), [3, 3, 1, 1]),
+        (lambda model: module.sample(model, src, 9, samples=5), [15, 15, 5, 5]),
     ]:
         model = Counting(logits)
         found = search(model)
@@ -258,10 +258,10 @@ def what_is_done_leaves_the_batch(module):
 
 def rows_are_chosen_only_where_they_change(module):
     for search, expected in [
-        (lambda model: module.greedy_search(model, *source(), 9), 0),
-        (lambda model: module.sample(model, *source(), 9), 0),
-        (lambda model: module.beam_search(model, *source(), 9, 1), 0),
-        (lambda model: module.beam_search(model, *source(), 5, 2), 3),
+        (lambda model: module.greedy_search(model, source(), 9), 0),
+        (lambda model: module.sample(model, source(), 9), 0),
+        (lambda model: module.beam_search(model, source(), 9, 1), 0),
+        (lambda model: module.beam_search(model, source(), 5, 2), 3),
     ]:
         model = counting(LONG_OR_SHORT)
         search(model)
@@ -325,7 +325,7 @@ def samples_follow_the_distribution(module):
         }
         generator = torch.Generator().manual_seed(7)
         (found,) = module.sample(
-            markov(TWO_WORDS), *source(), 5, **way, samples=draws, generator=generator
+            markov(TWO_WORDS), source(), 5, **way, samples=draws, generator=generator
         )
         counts = Counter(tuple(hypothesis.ids) for hypothesis in found)
         assert counts.keys() <= expected.keys()
@@ -336,11 +336,9 @@ def samples_follow_the_distribution(module):
 def samples_say_what_the_model_says(module):
     """Also where they were drawn from something else, and where a token is forbidden."""
     model = random_markov(3)
-    src, mask = source((4,), (5, 4), (6, 6, 5))
+    src = source((4,), (5, 4), (6, 6, 5))
     for way in WAYS_TO_DRAW:
-        for row, found in zip(
-            src, module.sample(model, src, mask, 9, **way, samples=4), strict=True
-        ):
+        for row, found in zip(src, module.sample(model, src, 9, **way, samples=4), strict=True):
             assert len(found) == 4
             for hypothesis in found:
                 assert set(hypothesis.ids) <= set(WORDS)
@@ -353,8 +351,8 @@ def samples_say_what_the_model_says(module):
 def a_prompt_is_read_once(module):
     """What follows a prompt is what would follow it had the model written it."""
     model, reads_source = (kind(random_markov(4).logits.detach()) for kind in (MarkovText, Markov))
-    src, mask = source((6,))  # asks for the first language
-    everything = module.beam_search(reads_source, src, mask, 5, 400, 0.0)[0]
+    src = source((6,))  # asks for the first language
+    everything = module.beam_search(reads_source, src, 5, 400, 0.0)[0]
     for prompt in ([], [B], [C, A]):
         expected = [h for h in everything if h.finished and h.ids[: len(prompt)] == prompt]
         before = log_probability_of(reads_source, src[0].tolist(), prompt) if prompt else 0.0
@@ -553,10 +551,10 @@ def test_a_broken_twin_is_seen(old, new, seen_by):
 
 def test_forbidden_ids_are_the_callers_choice():
     model = markov({(START_ID, START_ID): {UNK_ID: 0.9, A: 0.1}})
-    assert greedy_search(model, *source(), max_len=3)[0].ids == [A]
-    assert greedy_search(model, *source(), 3, forbidden_ids=())[0].ids == [UNK_ID]
-    assert beam_search(model, *source(), 3, 1, forbidden_ids=(A,))[0][0].ids == [UNK_ID]
-    assert decoding.sample(model, *source(), 3, forbidden_ids=(A,))[0][0].ids == [UNK_ID]
+    assert greedy_search(model, source(), max_len=3)[0].ids == [A]
+    assert greedy_search(model, source(), 3, forbidden_ids=())[0].ids == [UNK_ID]
+    assert beam_search(model, source(), 3, 1, forbidden_ids=(A,))[0][0].ids == [UNK_ID]
+    assert decoding.sample(model, source(), 3, forbidden_ids=(A,))[0][0].ids == [UNK_ID]
     text, prompt = MarkovText(model.logits.detach()), torch.tensor([[START_ID]])
     for how in (decoding.Beam(1), decoding.Sampling()):
         ((found,),) = decoding.generate(text, prompt, 3, how, forbidden_ids=(A,))
@@ -565,15 +563,15 @@ def test_forbidden_ids_are_the_callers_choice():
 
 def test_an_impossible_token_is_never_written():
     """A beam wider than the choices there are holds fewer hypotheses."""
-    (found,) = beam_search(markov(GREEDY_LOSES), *source(), max_len=5, beam_size=100)
+    (found,) = beam_search(markov(GREEDY_LOSES), source(), max_len=5, beam_size=100)
     assert len(found) == 5
     assert sum(math.exp(h.log_probability) for h in found) == pytest.approx(1.0)
 
 
 def test_an_empty_translation_may_win():
     model = markov({(START_ID, START_ID): {END_ID: 0.9, A: 0.1}})
-    assert greedy_search(model, *source(), max_len=3)[0][:1] == ([],)
-    ((best, *_),) = beam_search(model, *source(), max_len=3, beam_size=2)
+    assert greedy_search(model, source(), max_len=3)[0][:1] == ([],)
+    ((best, *_),) = beam_search(model, source(), max_len=3, beam_size=2)
     assert (best.ids, best.finished) == ([], True)
     assert best.score == pytest.approx(math.log(0.9))
 
@@ -588,7 +586,7 @@ def test_an_empty_translation_may_win():
 )
 def test_a_model_that_leaves_no_choice_is_refused(search, model):
     with pytest.raises(ValueError, match="leaves no next token to choose"):
-        search(model, *source(), 5)
+        search(model, source(), 5)
 
 
 def test_one_row_without_a_choice_is_enough():
@@ -625,10 +623,10 @@ def test_a_text_goes_on_without_dropout():
 @pytest.mark.parametrize(
     ("search", "message"),
     [
-        (lambda model: greedy_search(model, *source(), max_len=0), "max_len=0 must be at least 1"),
-        (lambda model: beam_search(model, *source(), 0, 2), "max_len=0 must be at least 1"),
-        (lambda model: beam_search(model, *source(), 3, 0), "beam_size=0 must be at least 1"),
-        (lambda model: beam_search(model, *source(), 3, -2), "beam_size=-2 must be at least 1"),
+        (lambda model: greedy_search(model, source(), max_len=0), "max_len=0 must be at least 1"),
+        (lambda model: beam_search(model, source(), 0, 2), "max_len=0 must be at least 1"),
+        (lambda model: beam_search(model, source(), 3, 0), "beam_size=0 must be at least 1"),
+        (lambda model: beam_search(model, source(), 3, -2), "beam_size=-2 must be at least 1"),
     ],
 )
 def test_searches_refuse(search, message):
@@ -645,25 +643,19 @@ def seq2seq(request):
 
 
 def test_padding_the_source_changes_nothing(seq2seq):
-    src, mask = source((4, 5, 6), (7, 8, 9, 10, 4), (12,))
+    src = source((4, 5, 6), (7, 8, 9, 10, 4), (12,))
     longer = F.pad(src, (0, 6), value=PAD_ID)
-    longer_mask = padding_mask(longer, PAD_ID)
-    assert_close(
-        [greedy_search(seq2seq, src, mask, 7)], [greedy_search(seq2seq, longer, longer_mask, 7)]
-    )
-    assert_close(
-        beam_search(seq2seq, src, mask, 7, 3), beam_search(seq2seq, longer, longer_mask, 7, 3)
-    )
+    assert_close([greedy_search(seq2seq, src, 7)], [greedy_search(seq2seq, longer, 7)])
+    assert_close(beam_search(seq2seq, src, 7, 3), beam_search(seq2seq, longer, 7, 3))
 
 
 def test_a_model_that_looks_at_padding_would_be_seen(seq2seq):
-    src, _ = source((4, 5, 6), (7, 8, 9, 10, 4), (12,))
+    seq2seq = copy.deepcopy(seq2seq)
+    seq2seq.source_mask = lambda src: padding_mask(src, pad_id=-1)
+    src = source((4, 5, 6), (7, 8, 9, 10, 4), (12,))
     longer = F.pad(src, (0, 6), value=PAD_ID)
-    everything, more = (padding_mask(rows, pad_id=-1) for rows in (src, longer))
     with pytest.raises(AssertionError):
-        assert_close(
-            beam_search(seq2seq, src, everything, 7, 3), beam_search(seq2seq, longer, more, 7, 3)
-        )
+        assert_close(beam_search(seq2seq, src, 7, 3), beam_search(seq2seq, longer, 7, 3))
 
 
 def assert_close(found, expected):
@@ -676,8 +668,8 @@ def test_searching_leaves_the_model_as_it_was(seq2seq):
     seq2seq.train()
     seq2seq.encoder.eval()  # a frozen part stays frozen
     try:
-        first = beam_search(seq2seq, *source((4, 5)), 7, 3)
-        assert first == beam_search(seq2seq, *source((4, 5)), 7, 3)  # no dropout
+        first = beam_search(seq2seq, source((4, 5)), 7, 3)
+        assert first == beam_search(seq2seq, source((4, 5)), 7, 3)  # no dropout
         assert seq2seq.training
         assert seq2seq.dropout.training
         assert not seq2seq.encoder.training
@@ -700,11 +692,11 @@ def test_searching_leaves_the_model_as_it_was(seq2seq):
 def test_a_transformer_is_searched_in_company_and_alone(positions):
     model = transformer(positions=positions, norm="post")
     rows = [(4, 5, 6), (7, 8, 9, 10, 4), (12,), (4, 4)]
-    src, mask = source(*rows)
-    together = beam_search(model, src, mask, 9, 3)
-    assert_close(together, [beam_search(model, *source(row), 9, 3)[0] for row in rows])
-    greedy = greedy_search(model, src, mask, 9)
-    assert_close([greedy], [[greedy_search(model, *source(row), 9)[0] for row in rows]])
+    src = source(*rows)
+    together = beam_search(model, src, 9, 3)
+    assert_close(together, [beam_search(model, source(row), 9, 3)[0] for row in rows])
+    greedy = greedy_search(model, src, 9)
+    assert_close([greedy], [[greedy_search(model, source(row), 9)[0] for row in rows]])
     assert len({tuple(h.ids) for found in together for h in found}) > 2
     for row, found in zip(rows, together, strict=True):
         for hypothesis in found:
@@ -767,16 +759,16 @@ def test_a_language_model_goes_on_as_it_reads():
 )
 def test_sampling_refuses(choices, message):
     with pytest.raises(ValueError, match=message):
-        decoding.sample(random_markov(0), *source(), **{"max_len": 3} | choices)
+        decoding.sample(random_markov(0), source(), **{"max_len": 3} | choices)
 
 
 def test_a_seed_settles_the_samples():
     model = random_markov(0)
-    src, mask = source((4,), (5,))
+    src = source((4,), (5,))
 
     def draw(seed):
         return decoding.sample(
-            model, src, mask, 7, samples=20, generator=torch.Generator().manual_seed(seed)
+            model, src, 7, samples=20, generator=torch.Generator().manual_seed(seed)
         )
 
     assert draw(1) == draw(1) != draw(2)
@@ -786,11 +778,11 @@ def test_a_seed_settles_the_samples():
 
 
 def test_the_likeliest_token_is_what_a_greedy_search_takes(seq2seq):
-    src, mask = source((4, 5, 6), (7, 8, 9, 10, 4), (12,))
-    greedy = greedy_search(seq2seq, src, mask, 7)
+    src = source((4, 5, 6), (7, 8, 9, 10, 4), (12,))
+    greedy = greedy_search(seq2seq, src, 7)
     coldest = torch.finfo(torch.float32).tiny
     for way in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-4}, {"temperature": coldest}):
-        drawn = decoding.sample(seq2seq, src, mask, 7, **way)
+        drawn = decoding.sample(seq2seq, src, 7, **way)
         assert_close(drawn, [[hypothesis] for hypothesis in greedy])
 
 

@@ -138,10 +138,9 @@ def sources(seed):
 def test_the_same_logits(activation):
     theirs = marian(0, activation)
     model, src = in_ours(theirs), sources(0)
-    mask = model.source_mask(src)
     tgt = torch.tensor([[START_ID, 5, 6, 7], [START_ID, 12, 4, 9], [START_ID, 8, 8, 4]])
     with torch.no_grad():
-        found = model.decode(tgt, model.encode(src, mask), mask).logits
+        found = model.decode(tgt, model.encode(src)).logits
         expected = theirs(
             input_ids=src, attention_mask=(src != PAD_ID).long(), decoder_input_ids=tgt
         ).logits
@@ -182,9 +181,7 @@ def beams_agree(module, beam_size, length_penalty):
     for seed in SEEDS:
         expected = written_by_marian(seed, beam_size, length_penalty)
         model, src = in_ours(marian(seed)), sources(seed)
-        found = module.beam_search(
-            model, src, model.source_mask(src), MAX_LEN, beam_size, length_penalty
-        )
+        found = module.beam_search(model, src, MAX_LEN, beam_size, length_penalty)
         texts = [words(row) for row in expected.sequences]
         scores = expected.sequences_scores.tolist()
         for index, hypotheses in enumerate(found):
@@ -207,10 +204,9 @@ def test_greedy_search_agrees():
     for seed in SEEDS:
         expected = [words(row) for row in written_by_marian(seed, beam_size=1).sequences]
         model, src = in_ours(marian(seed)), sources(seed)
-        mask = model.source_mask(src)
-        greedy = search.greedy_search(model, src, mask, MAX_LEN)
+        greedy = search.greedy_search(model, src, MAX_LEN)
         assert [(h.ids, h.finished) for h in greedy] == expected
-        ((*beam,),) = zip(*search.beam_search(model, src, mask, MAX_LEN, 1), strict=True)
+        ((*beam,),) = zip(*search.beam_search(model, src, MAX_LEN, 1), strict=True)
         assert [(h.ids, h.finished) for h in beam] == expected
         ended += sum(h.finished for h in greedy)
     assert ended >= 5

@@ -113,10 +113,10 @@ def test_the_places_of_digit_scenes_are_those_of_their_grid():
 
 def test_the_decoder_starts_from_the_mean_annotation():
     model, given = tiny_models.captioner(), scenes()
-    memory = model.encode(given.src, given.src_mask)
+    memory = model.encode(given.src)
     torch.testing.assert_close(memory.state, memory.outputs.mean(dim=1))
     expected = torch.tanh(model.decoder.bridge(memory.outputs.mean(dim=1)))
-    torch.testing.assert_close(model.start(memory, given.src_mask).hidden, expected)
+    torch.testing.assert_close(model.start(memory).hidden, expected)
 
 
 @pytest.mark.usefixtures("unchecked")

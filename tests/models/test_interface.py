@@ -31,8 +31,7 @@ def _no_gradients():
 
 
 def run(model, given, need_weights=True):
-    memory = model.encode(given.src, given.src_mask)
-    return model.decode(given.tgt, memory, given.src_mask, need_weights=need_weights)
+    return model.decode(given.tgt, model.encode(given.src), need_weights=need_weights)
 
 
 def close(one, other):
@@ -43,8 +42,8 @@ def close(one, other):
 
 
 class SeesTheFuture(Seq2Seq):
-    def decode(self, tgt, memory, src_mask, need_weights=False):
-        return super().decode(tgt.roll(-1, dims=1), memory, src_mask, need_weights)
+    def decode(self, tgt, memory, need_weights=False):
+        return super().decode(tgt.roll(-1, dims=1), memory, need_weights)
 
 
 class NoPacking(BidirectionalEncoder):
@@ -60,12 +59,13 @@ class ReadsThePadding(Seq2Seq):
 
 
 class AttendsToPadding(Seq2Seq):
-    def decode(self, tgt, memory, src_mask, need_weights=False):
-        return super().decode(tgt, memory, torch.ones_like(src_mask), need_weights)
+    def decode(self, tgt, memory, need_weights=False):
+        memory = memory._replace(mask=torch.ones_like(memory.mask))
+        return super().decode(tgt, memory, need_weights)
 
 
 class NormalisesOverTheBatch(Seq2Seq):
-    def encode(self, src, src_mask):
+    def encode(self, src, src_mask=None):
         memory = super().encode(src, src_mask)
         return memory._replace(state=memory.state - memory.state.mean(dim=0))
 
@@ -79,8 +79,8 @@ class StepForgets(Seq2Seq):
 class SelectsTheHiddenStateAlone(Seq2Seq):
     """Its hypotheses go on from their own words, and look at another's sentence."""
 
-    def start(self, memory, src_mask):
-        state = super().start(memory, src_mask)
+    def start(self, memory):
+        state = super().start(memory)
         return HalfSelected(state.hidden, state.encoder_outputs, state.src_mask, {})
 
 
@@ -98,8 +98,8 @@ class HalfSelected(RecurrentState):
 class KeepsItsPlace(Seq2Seq):
     """What a hypothesis said last is fed to another one."""
 
-    def start(self, memory, src_mask):
-        state = super().start(memory, src_mask)
+    def start(self, memory):
+        state = super().start(memory)
         return FeedingNotSelected(*(getattr(state, field.name) for field in fields(state)))
 
 
@@ -122,30 +122,33 @@ class StandsStill(Seq2Seq):
 
 
 class NoCausalMask(Transformer):
-    def decode(self, tgt, memory, src_mask, need_weights=False):
-        outputs, _, _ = self.decoder(tgt, memory.outputs, None, src_mask)
+    def decode(self, tgt, memory, need_weights=False):
+        outputs, _, _ = self.decoder(tgt, memory.outputs, None, memory.mask)
         return DecoderOutput(self.output(outputs))
 
 
 class EncoderReadsPadding(Transformer):
-    def encode(self, src, src_mask):
-        return super().encode(src, torch.ones_like(src_mask))
+    def encode(self, src, src_mask=None):
+        memory = super().encode(src, torch.ones_like(self.source_mask(src)))
+        return memory._replace(mask=self.source_mask(src))
 
 
 class DecoderReadsPadding(Transformer):
-    def decode(self, tgt, memory, src_mask, need_weights=False):
-        return super().decode(tgt, memory, torch.ones_like(src_mask), need_weights)
+    def decode(self, tgt, memory, need_weights=False):
+        memory = memory._replace(mask=torch.ones_like(memory.mask))
+        return super().decode(tgt, memory, need_weights)
 
 
 class CountsFromTheEnd(Transformer):
     """Sentences stand at the right, so the longest decides where the others begin."""
 
-    def encode(self, src, src_mask):
-        lengths = src_mask.sum(dim=-1)
+    def encode(self, src, src_mask=None):
+        mask = self.source_mask(src)
+        lengths = mask.sum(dim=-1)
         right = (torch.arange(src.shape[1]) + lengths) % src.shape[1]
-        memory = super().encode(src.gather(1, right), src_mask.squeeze(1).gather(1, right)[:, None])
+        memory = super().encode(src.gather(1, right))
         back = (torch.arange(src.shape[1]) - lengths) % src.shape[1]
-        return Memory(memory.outputs.gather(1, back.unsqueeze(2).expand_as(memory.outputs)))
+        return Memory(memory.outputs.gather(1, back.unsqueeze(2).expand_as(memory.outputs)), mask)
 
 
 class CacheForgets(Transformer):
@@ -205,8 +208,8 @@ def selecting(state_kind):
     """Return a Transformer whose states are of this kind."""
 
     class WithThatState(Transformer):
-        def start(self, memory, src_mask):
-            state = super().start(memory, src_mask)
+        def start(self, memory):
+            state = super().start(memory)
             return state_kind(state.caches, state.src_mask)
 
     return broken(WithThatState)
@@ -237,19 +240,64 @@ def test_names_and_shapes(make):
     model = make()
     given = examples(model)
     assert isinstance(model, EncoderDecoder)
-    memory = model.encode(given.src, given.src_mask)
+    memory = model.encode(given.src)
     assert isinstance(memory, Memory)
     assert memory.outputs.shape[:2] == given.src_mask.squeeze(1).shape
-    output = model.decode(given.tgt, memory, given.src_mask)
+    output = model.decode(given.tgt, memory)
     assert isinstance(output, DecoderOutput)
     assert output.weights is None  # nobody asked
     vocab = model.config.tgt_vocab_size
     assert output.logits.shape == (*given.tgt.shape, vocab)
-    state = model.start(memory, given.src_mask)
+    state = model.start(memory)
     assert isinstance(state, DecoderState)
     logits, state = model.step(given.tgt[:, 0], state)
     assert isinstance(state, DecoderState)
     assert logits.shape == (len(given.tgt), vocab)
+
+
+@every_model
+def test_forward_is_encode_and_decode(make):
+    model = make()
+    given = examples(model)
+    expected = run(model, given, need_weights=False)
+    assert torch.equal(model(given.src, given.tgt).logits, expected.logits)
+
+
+class IgnoresTheMask(Seq2Seq):
+    def encode(self, src, src_mask=None):
+        return super().encode(src)
+
+
+class StepsWithoutTheMask(Transformer):
+    def start(self, memory):
+        return super().start(memory._replace(mask=torch.ones_like(memory.mask)))
+
+
+def encode_obeys_another_mask(make):
+    """Return whether positions that only the given mask hides are as good as absent."""
+    model = make()
+    given = examples(model)
+    mask = given.src_mask.clone()
+    mask[1, 0, -2:] = False
+    expected = run(model, given.without_the_last(2)) if hasattr(given, "src_lengths") else None
+    memory = model.encode(given.src, mask)
+    output = model.decode(given.tgt, memory, need_weights=True)
+    if output.weights is not None and bool(output.weights.masked_select(~mask).any()):
+        return False
+    first, _ = model.step(given.tgt[:, 0], model.start(memory))
+    if not close(first, output.logits[:, 0]):
+        return False
+    return expected is None or close(expected.logits, output.logits)
+
+
+@every_model
+def test_encode_obeys_another_mask(make):
+    assert encode_obeys_another_mask(make)
+
+
+@pytest.mark.parametrize("kind", [IgnoresTheMask, StepsWithoutTheMask])
+def test_a_model_with_a_mask_of_its_own_would_be_seen(kind):
+    assert not encode_obeys_another_mask(broken(kind))
 
 
 @every_model
@@ -343,7 +391,7 @@ def all_at_once_equals_step_by_step(make):
     model = make()
     given = examples(model)
     expected = run(model, given, need_weights=False).logits
-    state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
+    state = model.start(model.encode(given.src))
     rows = []
     for token in given.tgt.unbind(dim=1):
         logits, state = model.step(token, state)
@@ -375,7 +423,7 @@ def test_a_model_that_forgets_would_be_seen(make):
 def step_leaves_the_state(make):
     model = make()
     given = examples(model)
-    state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
+    state = model.start(model.encode(given.src))
     first, _ = model.step(given.tgt[:, 0], state)
     model.step(given.tgt[:, 1], state)
     again, _ = model.step(given.tgt[:, 0], state)
@@ -394,7 +442,7 @@ def test_a_step_that_writes_into_the_state_would_be_seen():
 def select_reorders(make):
     model = make()
     given = examples(model)
-    state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
+    state = model.start(model.encode(given.src))
     _, state = model.step(given.tgt[:, 0], state)
     expected, after = model.step(given.tgt[:, 1], state)
     expected_later, _ = model.step(given.tgt[:, 2], after)
@@ -429,7 +477,7 @@ def test_a_state_that_reorders_by_half_would_be_seen(make):
 def test_select_of_one_and_of_none(make):
     model = make()
     given = examples(model)
-    state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
+    state = model.start(model.encode(given.src))
     logits, _ = model.step(given.tgt[1:2, 0], state.select(torch.tensor([1])))
     assert logits.shape[0] == 1
     logits, _ = model.step(given.tgt[:0, 0], state.select(torch.tensor([], dtype=torch.long)))

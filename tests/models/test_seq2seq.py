@@ -108,8 +108,8 @@ def test_equals_its_equations_in_value_and_gradient(settings, shared):
     sizes = {"tgt_vocab_size": SRC_VOCAB} if shared else {}
     model = seq2seq(share_embeddings=shared, **settings, **sizes)
     given = sentences()
-    memory = model.encode(given.src, given.src_mask)
-    output = model.decode(given.tgt, memory, given.src_mask, need_weights=True)
+    memory = model.encode(given.src)
+    output = model.decode(given.tgt, memory, need_weights=True)
     pieces, expected_pieces = [], []
     for row, (src_len, tgt_len) in enumerate(
         zip(given.src_lengths, given.tgt_lengths, strict=True)
@@ -141,7 +141,7 @@ def test_the_encoder_equals_a_gru_on_each_sentence_alone_in_value_and_gradient()
     reference = nn.GRU(SIZES["embedding_dim"], SIZES["encoder_dim"], bidirectional=True)
     reference.load_state_dict(model.encoder.gru.state_dict())
     table = model.src_embedding.table.weight.detach().clone().requires_grad_()
-    memory = model.encode(given.src, given.src_mask)
+    memory = model.encode(given.src)
     pieces, expected_pieces = [], []
     for row, length in enumerate(given.src_lengths):
         outputs, (_, backward_state) = reference(table[given.src[row, :length]])
@@ -179,9 +179,9 @@ def test_another_attention_of_the_same_call_can_stand_in():
     model, given = seq2seq(), sentences()
 
     def run():
-        memory = model.encode(given.src, given.src_mask)
-        output = model.decode(given.tgt, memory, given.src_mask, need_weights=True)
-        state = model.start(memory, given.src_mask).select(torch.tensor([2, 0, 1]))
+        memory = model.encode(given.src)
+        output = model.decode(given.tgt, memory, need_weights=True)
+        state = model.start(memory).select(torch.tensor([2, 0, 1]))
         return *output, model.step(given.tgt[:, 0], state)[0]
 
     expected = run()
@@ -197,7 +197,7 @@ def test_keys_are_projected_once_a_sentence():
     model, given = seq2seq(), sentences()
     calls = []
     model.decoder.attention.key_projection.register_forward_hook(lambda *_: calls.append(1))
-    model.decode(given.tgt, model.encode(given.src, given.src_mask), given.src_mask)
+    model.decode(given.tgt, model.encode(given.src))
     assert len(calls) == 1
     assert given.tgt.shape[1] > 1
 
@@ -274,7 +274,7 @@ def test_it_learns_one_batch_by_heart(settings):
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.01
-    state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
+    state = model.start(model.encode(given.src))
     token = given.tgt[:, 0]
     for position in range(1, given.tgt.shape[1]):
         logits, state = model.step(token, state)
@@ -285,26 +285,26 @@ def test_it_learns_one_batch_by_heart(settings):
 
 def test_dropout_is_off_in_evaluation_and_on_in_training():
     model, given = seq2seq(dropout=0.3), sentences()
-    memory = model.encode(given.src, given.src_mask)
-    assert torch.equal(model.encode(given.src, given.src_mask).outputs, memory.outputs)
+    memory = model.encode(given.src)
+    assert torch.equal(model.encode(given.src).outputs, memory.outputs)
     model.train()
-    assert not torch.equal(model.encode(given.src, given.src_mask).outputs, memory.outputs)
+    assert not torch.equal(model.encode(given.src).outputs, memory.outputs)
     torch.manual_seed(3)
-    once = model.decode(given.tgt, memory, given.src_mask).logits
+    once = model.decode(given.tgt, memory).logits
     torch.manual_seed(3)
-    assert torch.equal(model.decode(given.tgt, memory, given.src_mask).logits, once)
-    assert not torch.equal(model.decode(given.tgt, memory, given.src_mask).logits, once)
+    assert torch.equal(model.decode(given.tgt, memory).logits, once)
+    assert not torch.equal(model.decode(given.tgt, memory).logits, once)
 
 
 def test_dropout_is_on_words_annotations_and_readout():
     model, given = seq2seq(dropout=0.5).train(), sentences()
-    one, other = (model.encode(given.src, given.src_mask) for _ in range(2))
+    one, other = (model.encode(given.src) for _ in range(2))
     assert not torch.equal(one.state, other.state)  # source words
     dropped = one.outputs.masked_select(given.src_mask.transpose(1, 2)) == 0
     assert 0.3 < dropped.float().mean() < 0.7  # annotations
 
     def decoding_varies():
-        one, other = (model.decode(given.tgt, memory, given.src_mask).logits for _ in range(2))
+        one, other = (model.decode(given.tgt, memory).logits for _ in range(2))
         return not torch.equal(one, other)
 
     memory = model.eval().encode(given.src, given.src_mask)
@@ -356,9 +356,9 @@ def test_both_decoders_have_the_same_parameters_but_for_what_they_read():
 def asks_with_the_newest_state(decoder):
     """Whether the token that is read changes where the same step looks."""
     model, given = seq2seq(decoder=decoder), sentences()
-    memory = model.encode(given.src, given.src_mask)
+    memory = model.encode(given.src)
     rows = [
-        model.decode(tgt[:, :1], memory, given.src_mask, need_weights=True).weights
+        model.decode(tgt[:, :1], memory, need_weights=True).weights
         for tgt in (given.tgt, given.tgt + 1)
     ]
     return not torch.allclose(*rows)
@@ -372,7 +372,7 @@ def test_luong_asks_with_the_current_state_and_bahdanau_with_the_previous_one():
 def hears_where_it_looked(**settings):
     """Whether what the first step saw changes the state after the second."""
     model, given = seq2seq(attention="general", decoder="luong", **settings), sentences()
-    state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
+    state = model.start(model.encode(given.src))
     elsewhere = replace(state, encoder_outputs=state.encoder_outputs + 1)
     hiddens = []
     for start in (state, elsewhere):
@@ -389,8 +389,8 @@ def test_only_input_feeding_tells_the_next_step_what_was_seen():
 
 def test_the_loss_is_that_of_the_next_token():
     model, given = seq2seq(), sentences(tgt_lengths=(5, 5, 5))
-    memory = model.encode(given.src, given.src_mask)
-    logits = model.decode(given.tgt, memory, given.src_mask).logits
+    memory = model.encode(given.src)
+    logits = model.decode(given.tgt, memory).logits
     expected = F.cross_entropy(logits[:, :-1].flatten(0, 1), given.tgt[:, 1:].flatten())
     torch.testing.assert_close(teacher_forced_loss(model, Batch(given.src, given.tgt)), expected)
 

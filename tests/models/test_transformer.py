@@ -122,7 +122,7 @@ def test_it_equals_torch_in_values_and_gradients(norm, activation, which):
     ours, given = transformer(norm=norm, activation=activation), sentences()
     theirs = in_torch(ours)
     src_mask = given.src_mask if which != "causal" else torch.ones_like(given.src_mask)
-    logits = ours.decode(given.tgt, ours.encode(given.src, src_mask), src_mask).logits
+    logits = ours.decode(given.tgt, ours.encode(given.src, src_mask)).logits
     x, y = ours.encoder.input(given.src), ours.decoder.input(given.tgt)
     expected = ours.output(theirs(x, y, **masks_of(which, given)))
     real = given.tgt != PAD_ID  # what padding says is not asked for
@@ -234,7 +234,7 @@ def test_at_birth_every_token_is_about_equally_likely(share):
     torch.manual_seed(0)
     config = TransformerConfig(src_vocab_size=997, tgt_vocab_size=997, share_embeddings=share)
     model, given = Transformer(config).eval(), sentences(vocab=997)
-    logits = model.decode(given.tgt, model.encode(given.src, given.src_mask), given.src_mask).logits
+    logits = model.decode(given.tgt, model.encode(given.src)).logits
     entropy = torch.distributions.Categorical(logits=logits).entropy()
     assert (entropy > 0.8 * math.log(997)).all()
 
@@ -264,9 +264,9 @@ def test_heads_share_keys_and_values_in_every_attention():
 def test_token_by_token_equals_all_at_once(positions, norm, num_kv_heads):
     model = transformer(positions=positions, norm=norm, num_kv_heads=num_kv_heads)
     given = sentences()
-    memory = model.encode(given.src, given.src_mask)
-    expected = model.decode(given.tgt, memory, given.src_mask).logits
-    state, rows = model.start(memory, given.src_mask), []
+    memory = model.encode(given.src)
+    expected = model.decode(given.tgt, memory).logits
+    state, rows = model.start(memory), []
     for token in given.tgt.unbind(dim=1):
         logits, state = model.step(token, state)
         rows.append(logits)
@@ -288,7 +288,7 @@ def test_an_encoder_behind_a_causal_mask_reads_piece_by_piece(positions):
 
 def test_a_step_projects_the_memory_no_more():
     model, given = transformer(), sentences()
-    state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
+    state = model.start(model.encode(given.src))
     lengths = []
     for layer in model.decoder.layers:
         for attention in (layer.self_attention, layer.cross_attention):
@@ -347,8 +347,8 @@ def test_attention_maps():
     for weights in (maps.encoder, maps.cross):
         assert (weights.masked_select(~given.src_mask.unsqueeze(1)) == 0).all()
     assert (maps.decoder.masked_select(~causal_mask(tgt_len)) == 0).all()
-    memory = model.encode(given.src, given.src_mask)
-    weights = model.decode(given.tgt, memory, given.src_mask, need_weights=True).weights
+    memory = model.encode(given.src)
+    weights = model.decode(given.tgt, memory, need_weights=True).weights
     torch.testing.assert_close(weights, maps.cross.mean(dim=(0, 2)))
     by_hand = sum(maps.cross[layer, :, head] for layer in range(2) for head in range(3)) / 6
     torch.testing.assert_close(weights, by_hand)
@@ -379,19 +379,19 @@ def test_dropout_stands_on_the_embeddings_and_on_what_sub_layers_say():
 
 def test_dropout_is_of_training_alone():
     model, given = transformer(dropout=0.5), sentences()
-    memory = model.encode(given.src, given.src_mask).outputs
-    torch.testing.assert_close(memory, model.encode(given.src, given.src_mask).outputs)
+    memory = model.encode(given.src).outputs
+    torch.testing.assert_close(memory, model.encode(given.src).outputs)
     assert not torch.allclose(memory, model.train().encode(given.src, given.src_mask).outputs)
 
 
 def test_what_padding_says_is_not_asked_for():
     """Padding comes last, so a target mask besides the causal one would change no real token."""
     model, given = transformer(), sentences()
-    memory = model.encode(given.src, given.src_mask)
+    memory = model.encode(given.src)
     both = causal_mask(given.tgt.shape[1]) & padding_mask(given.tgt, PAD_ID)
     outputs, _, _ = model.decoder(given.tgt, memory.outputs, both, given.src_mask)
     real = given.tgt != PAD_ID
-    logits = model.decode(given.tgt, memory, given.src_mask).logits
+    logits = model.decode(given.tgt, memory).logits
     torch.testing.assert_close(logits[real], model.output(outputs)[real])
 
 
@@ -406,14 +406,13 @@ def test_it_learns_to_turn_a_sentence_round():
     for _ in range(250):
         src = torch.randint(END_ID + 1, 17, (32, 5))
         tgt = torch.cat([torch.full((32, 1), 2), src.flip(1)], dim=1)
-        mask = model.source_mask(src)
-        logits = model.decode(tgt[:, :-1], model.encode(src, mask), mask).logits
+        logits = model.decode(tgt[:, :-1], model.encode(src)).logits
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), tgt[:, 1:].flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     model.eval()
-    state, token, written = model.start(model.encode(src, mask), mask), tgt[:, 0], []
+    state, token, written = model.start(model.encode(src)), tgt[:, 0], []
     for _ in range(5):
         logits, state = model.step(token, state)
         token = logits.argmax(dim=-1)
@@ -462,11 +461,11 @@ def test_sizes_that_do_not_fit_are_refused(changes, message):
 
 def test_a_target_longer_than_learned_positions_is_refused():
     model, given = transformer(positions="learned", max_len=7), sentences()
-    memory = model.encode(given.src, given.src_mask)
+    memory = model.encode(given.src)
     longer = given.tgt.repeat(1, 2)
     with pytest.raises(ValueError, match="a sequence of 12 tokens is longer than max_len=7"):
-        model.decode(longer, memory, given.src_mask)
-    state = model.start(memory, given.src_mask)
+        model.decode(longer, memory)
+    state = model.start(memory)
     for token in longer.unbind(dim=1)[:7]:
         _, state = model.step(token, state)
     with pytest.raises(ValueError, match="a sequence of 8 tokens is longer than max_len=7"):
@@ -480,7 +479,7 @@ def test_a_source_without_tokens_is_refused():
     src = given.src.clone()
     src[[0, 2]] = PAD_ID
     for read in (
-        lambda: model.encode(src, model.source_mask(src)),
+        lambda: model.encode(src),
         lambda: model.attention_maps(src, given.tgt),
     ):
         with pytest.raises(ValueError, match=r"sentences \[0, 2\] of the batch hold no token"):
@@ -491,16 +490,16 @@ def test_a_source_without_tokens_is_refused():
 @pytest.mark.usefixtures("unchecked")
 def test_a_source_mask_of_another_shape_is_refused():
     model, given = transformer(), sentences()
-    memory = model.encode(given.src, given.src_mask)
+    memory = model.encode(given.src)
     with pytest.raises(ValueError, match=r"\(3, 1, 6\).*\(3, 7, 7\)"):
         model.encode(given.src, given.src_mask[:, :, :6])
     with pytest.raises(ValueError, match=r"\(3, 7\).*\(3, 6, 7\)"):
-        model.decode(given.tgt, memory, given.src_mask.squeeze(1))
+        model.decode(given.tgt, memory._replace(mask=given.src_mask.squeeze(1)))
 
 
 def test_a_state_of_another_batch_size_is_refused():
     model, given = transformer(), sentences()
-    state = model.start(model.encode(given.src, given.src_mask), given.src_mask)
+    state = model.start(model.encode(given.src))
     _, state = model.step(given.tgt[:, 0], state)
     with pytest.raises(ValueError, match=r"\(3, 3, 1, 4\).*\(2, 3, 1, 4\).*batch sizes differ"):
         model.step(given.tgt[:2, 1], state)
@@ -513,14 +512,14 @@ def test_layers_take_their_attention_as_an_argument():
     class Theirs(type(model.encoder.layers[0].self_attention)):
         pass
 
-    before = model.encode(given.src, given.src_mask).outputs
+    before = model.encode(given.src).outputs
     for layer in [*model.encoder.layers, *model.decoder.layers]:
         names = ["self_attention"] + ["cross_attention"] * isinstance(layer, DecoderLayer)
         for name in names:
             other = Theirs(12, 3)
             other.load_state_dict(getattr(layer, name).state_dict())
             setattr(layer, name, other)
-    torch.testing.assert_close(model.encode(given.src, given.src_mask).outputs, before)
+    torch.testing.assert_close(model.encode(given.src).outputs, before)
 
 
 def test_the_vocabularies_it_needs():

@@ -72,9 +72,8 @@ def test_a_loss_that_counts_padding_would_be_seen(monkeypatch):
 def test_the_loss_is_of_every_next_token_given_the_true_ones():
     model, example = tiny_models.seq2seq(), PAIRS[0]
     src = torch.tensor([example.src])
-    src_mask = model.source_mask(src)
     with torch.no_grad():
-        state = model.start(model.encode(src, src_mask), src_mask)
+        state = model.start(model.encode(src))
         surprises = []
         for token, next_token in zip(example.tgt[:-1], example.tgt[1:], strict=True):
             logits, state = model.step(torch.tensor([token]), state)
@@ -91,8 +90,7 @@ def test_translation_counts_the_predicted_tokens_and_smooths_in_training_only():
     plain = teacher_forced_loss(model, batch)
     assert torch.equal(task.loss(model, batch), plain)
     smoothed = task.training_loss(model, batch)
-    src_mask = model.source_mask(batch.src)
-    logits = model.decode(batch.tgt[:, :-1], model.encode(batch.src, src_mask), src_mask).logits
+    logits = model.decode(batch.tgt[:, :-1], model.encode(batch.src)).logits
     expected = F.cross_entropy(
         logits.flatten(0, 1), batch.tgt[:, 1:].flatten(), ignore_index=PAD_ID, label_smoothing=0.3
     )
@@ -113,9 +111,8 @@ def test_captions_are_taught_with_a_price_on_uneven_looks():
     assert plain.size(examples[2]) == (5,)
     assert plain.count(batch) == 3 + 1 + 4
     assert torch.equal(plain.loss(model, batch), teacher_forced_loss(model, batch))
-    src_mask = model.source_mask(batch.src)
-    memory = model.encode(batch.src, src_mask)
-    weights = model.decode(batch.tgt[:, :-1], memory, src_mask, need_weights=True).weights
+    memory = model.encode(batch.src)
+    weights = model.decode(batch.tgt[:, :-1], memory, need_weights=True).weights
     penalty = doubly_stochastic_penalty(weights, batch.tgt[:, 1:] != PAD_ID)
     assert penalty > 0
     torch.testing.assert_close(

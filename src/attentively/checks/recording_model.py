@@ -25,20 +25,23 @@ class RecordingModel(nn.Module):
         """Return the mask of every model."""
         return self.model.source_mask(src)
 
-    def encode(self, src: Tensor, src_mask: Tensor) -> Memory:
-        """Read the source, and note its mask."""
-        self.masks.append(src_mask.clone())
-        self.trained.append(self.model.training)
-        return self.model.encode(src, src_mask)
+    def forward(self, src: Tensor, tgt: Tensor) -> DecoderOutput:
+        """Encode and decode, as every model does."""
+        return self.decode(tgt, self.encode(src))
 
-    def decode(
-        self, tgt: Tensor, memory: Memory, src_mask: Tensor, need_weights: bool = False
-    ) -> DecoderOutput:
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Memory:
+        """Read the source, and note its mask."""
+        memory = self.model.encode(src, src_mask)
+        self.masks.append(memory.mask.clone())
+        self.trained.append(self.model.training)
+        return memory
+
+    def decode(self, tgt: Tensor, memory: Memory, need_weights: bool = False) -> DecoderOutput:
         """Read a target, and note it."""
         self.read.append(tgt.clone())
-        self.masks.append(src_mask.clone())
+        self.masks.append(memory.mask.clone())
         self.trained.append(self.model.training)
-        return self.model.decode(tgt, memory, src_mask, need_weights)
+        return self.model.decode(tgt, memory, need_weights)
 
     def forget(self) -> None:
         """Begin to note anew."""
@@ -113,8 +116,8 @@ def examine_reading(
     right = [model.source_mask(src) for src, _ in parts]
     if not all(any(torch.equal(mask, each) for each in right) for mask in model.masks):
         raise refused(
-            "Mask: the encoder or the decoder reads padding of the source like words. Both get "
-            "model.source_mask(src), which is True at real tokens.",
+            "Mask: the encoder or the decoder reads padding of the source like words. "
+            "model.encode(src) makes the right mask, and the memory carries it to the decoder.",
             asked,
         )
     if not all(model.trained):

@@ -116,7 +116,6 @@ def losses_of(place: str, examples: int = 24) -> Losses:
     pairs = toy.load("test", examples, seed=0)
     src = pad([src_tokenizer.encode(pair.src_text) for pair in pairs], PAD_ID)
     tgt = pad([target_ids(tgt_tokenizer, pair.tgt_text) for pair in pairs], PAD_ID)
-    src_mask = model.source_mask(src)
     attention = seats(model)[place]
 
     def losses(gates: Tensor) -> Tensor:
@@ -125,7 +124,7 @@ def losses_of(place: str, examples: int = 24) -> Losses:
             lambda _, joined: (joined[0] * factors,)
         )
         try:
-            logits = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask).logits
+            logits = model(src, tgt[:, :-1]).logits
         finally:
             hook.remove()
         each = F.cross_entropy(

@@ -152,14 +152,12 @@ class _Written:
     """What is read and written so far: the words are read anew for every next one."""
 
     ids: Tensor
-    memory: Tensor
-    src_mask: Tensor
+    memory: Memory
 
     def select(self, rows: Tensor) -> Self:
         """Return the state of the chosen hypotheses."""
-        return replace(
-            self, ids=self.ids[rows], memory=self.memory[rows], src_mask=self.src_mask[rows]
-        )
+        memory = Memory(self.memory.outputs[rows], self.memory.mask[rows])
+        return replace(self, ids=self.ids[rows], memory=memory)
 
 
 class Assembled(EncoderDecoder[_Written]):
@@ -170,21 +168,20 @@ class Assembled(EncoderDecoder[_Written]):
         self.made = cast(Any, made)
         self.config = config
 
-    def encode(self, src: Tensor, src_mask: Tensor) -> Memory:
-        return Memory(cast(Tensor, self.made.encoder(src, src_mask)))
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Memory:
+        src_mask = self.source_mask(src) if src_mask is None else src_mask
+        return Memory(cast(Tensor, self.made.encoder(src, src_mask)), src_mask)
 
-    def decode(
-        self, tgt: Tensor, memory: Memory, src_mask: Tensor, need_weights: bool = False
-    ) -> DecoderOutput:
-        return DecoderOutput(self.made.output(self.made.decoder(tgt, memory.outputs, src_mask)))
+    def decode(self, tgt: Tensor, memory: Memory, need_weights: bool = False) -> DecoderOutput:
+        outputs = self.made.decoder(tgt, memory.outputs, memory.mask)
+        return DecoderOutput(self.made.output(outputs))
 
-    def start(self, memory: Memory, src_mask: Tensor) -> _Written:
-        nothing = torch.zeros(len(src_mask), 0, dtype=torch.long)
-        return _Written(nothing, memory.outputs, src_mask)
+    def start(self, memory: Memory) -> _Written:
+        return _Written(torch.zeros(len(memory.mask), 0, dtype=torch.long), memory)
 
     def step(self, token: Tensor, state: _Written) -> tuple[Tensor, _Written]:
         ids = torch.cat([state.ids, token.unsqueeze(1)], dim=1)
-        logits = self.decode(ids, Memory(state.memory), state.src_mask).logits
+        logits = self.decode(ids, state.memory).logits
         return logits[:, -1], replace(state, ids=ids)
 
 

@@ -6,7 +6,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from attentively.attention.masks import padding_mask
 from attentively.checks import CheckFailed, call, expect_equal
 from attentively.data.batches import pad
 from attentively.generation.generate import translate
@@ -34,11 +33,10 @@ def expect_same_translations(
     _, src_tokenizer, tgt_tokenizer = checkpoint.translator()
     src = pad([src_tokenizer.encode(sentence) for sentence in sentences], PAD_ID)
     tgt = pad([target_ids(tgt_tokenizer, each.text) for each in before], PAD_ID)
-    src_mask = padding_mask(src, PAD_ID)
 
     def inside_the_model(*_: Tensor) -> DecoderOutput:
         with torch.no_grad():
-            return model.decode(tgt, model.encode(src, src_mask), src_mask, need_weights=True)
+            return model.decode(tgt, model.encode(src), need_weights=True)
 
     expected = inside_the_model()
     put_in(model)

@@ -219,10 +219,7 @@ def read(
     with evaluating(model):
         for indices in in_order(len(examples), 256):
             batch, words = images[indices].to(where), tgt[indices, :-1].to(where)
-            src_mask = model.source_mask(batch)
-            logits, looked = model.decode(
-                words, model.encode(batch, src_mask), src_mask, need_weights=True
-            )
+            logits, looked = model.decode(words, model.encode(batch), need_weights=True)
             assert looked is not None  # a captioner attends
             probabilities.append(logits.softmax(dim=-1).cpu())
             weights.append(looked.cpu())

@@ -53,9 +53,9 @@ def contexts(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> Float[Tens
     with evaluating(model):
         for indices in in_order(len(examples), 256):
             src, _ = collate([examples[index] for index in indices]).to(where)
-            mask = model.source_mask(src)
-            memory = model.encode(src, mask)
-            context, _ = model.decoder.attention(memory.state, memory.outputs, mask.squeeze(1))
+            memory = model.encode(src)
+            mask = memory.mask.squeeze(1)
+            context, _ = model.decoder.attention(memory.state, memory.outputs, mask)
             found.append(context.cpu())
     return torch.cat(found)
 

@@ -113,9 +113,8 @@ def best_of_beam(
     best: list[Hypothesis] = []
     for indices in in_order(len(sources), batch_size):
         src = pad([tokenizer.encode(sources[index]) for index in indices]).to(where)
-        mask = model.source_mask(src)
         max_len = 2 * src.shape[1] + 20
-        best += [found[0] for found in beam_search(model, src, mask, max_len, beam_size, penalty)]
+        best += [found[0] for found in beam_search(model, src, max_len, beam_size, penalty)]
     return best
 
 
@@ -163,8 +162,7 @@ def target_log_probabilities(
     with evaluating(model):
         for indices in in_order(len(examples), 64):
             src, tgt = collate([examples[index] for index in indices]).to(where)
-            mask = model.source_mask(src)
-            logits = model.decode(tgt[:, :-1], model.encode(src, mask), mask).logits
+            logits = model(src, tgt[:, :-1]).logits
             targets = tgt[:, 1:]
             each = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
             totals += each.masked_fill(targets == PAD_ID, 0.0).sum(dim=1).tolist()

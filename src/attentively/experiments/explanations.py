@@ -322,8 +322,7 @@ def _translator_numbers(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) ->
     model, *tokenizers = checkpoint.translator()
     src, tgt = collate(encode_pairs(as_text(pairs), *tokenizers))
     with evaluating(model):
-        src_mask = model.source_mask(src)
-        logits = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask).logits
+        logits = model(src, tgt[:, :-1]).logits
     return {
         **scores(checkpoint, pairs),
         "chosen": logits.argmax(dim=-1)[tgt[:, 1:] != PAD_ID],

@@ -47,8 +47,7 @@ class FreeRun(NamedTuple):
 
 def run_free(model: EncoderDecoder, src: Int[Tensor, "batch src_len"], steps: int) -> FreeRun:
     """Write `steps` words, whatever they are: even after the end token the model goes on."""
-    src_mask = model.source_mask(src)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    state = model.start(model.encode(src))
     word = torch.full((len(src),), START_ID, device=src.device)
     logits, words = [], []
     for _ in range(steps):
@@ -93,8 +92,7 @@ def look(model: EncoderDecoder, batch: Batch) -> Positions:
     src, tgt = batch
     words, targets = tgt[:, :-1], tgt[:, 1:]
     real = targets != PAD_ID
-    src_mask = model.source_mask(src)
-    memory = model.encode(src, src_mask)
+    memory = model.encode(src)
     own = run_free(model, src, targets.shape[1])
 
     wrong = (own.words != targets) & real
@@ -106,8 +104,8 @@ def look(model: EncoderDecoder, batch: Batch) -> Positions:
     )
 
     logits = {
-        "gold": model.decode(words, memory, src_mask).logits,
-        "slip": model.decode(one_wrong, memory, src_mask).logits,
+        "gold": model.decode(words, memory).logits,
+        "slip": model.decode(one_wrong, memory).logits,
         "own": own.logits,
     }
     return Positions(
@@ -212,11 +210,10 @@ def after_another_person(model: EncoderDecoder, examples: Sequence[tuple[Example
         shared = min(words.shape[1], read.shape[1])
         words, targets, read = words[:, :shared], targets[:, :shared], read[:, :shared]
         chosen = (targets != PAD_ID) & (read != PAD_ID) & ((words != read).cumsum(dim=1) > 0)
-        src_mask = model.source_mask(src)
-        memory = model.encode(src, src_mask)
+        memory = model.encode(src)
         row: Row = {"tokens": int(chosen.sum())}
         for name, given in (("gold", words), ("other", read)):
-            logits = model.decode(given, memory, src_mask).logits
+            logits = model.decode(given, memory).logits
             row[name] = {
                 "loss": _mean(surprise(logits, targets)[chosen]),
                 "accuracy": _mean((logits.argmax(dim=-1) == targets)[chosen]),
@@ -260,12 +257,15 @@ class OneWaySeq2Seq(RecurrentModel):
         self.dropout = nn.Dropout(config.dropout)
 
     def encode(
-        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "batch 1 src_len"]
+        self,
+        src: Int[Tensor, "batch src_len"],
+        src_mask: Bool[Tensor, "batch 1 src_len"] | None = None,
     ) -> Memory:
         """Return the states; padding comes after the last token, so no state has read it."""
+        src_mask = self.source_mask(src) if src_mask is None else src_mask
         outputs, _ = self.reader(self.dropout(self.src_embedding(src)))
         last, _ = self.last_state(outputs[:, 0], outputs, src_mask.squeeze(1))
-        return Memory(outputs, last)
+        return Memory(outputs, src_mask, last)
 
 
 def reversed_source(example: Example) -> Example:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from attentively.attention.masks import padding_mask
@@ -56,12 +56,11 @@ class Unmasked(Transformer):
         self,
         tgt: Int[Tensor, "batch tgt_len"],
         memory: Memory,
-        src_mask: Bool[Tensor, "batch 1 src_len"],
         need_weights: bool = False,
     ) -> DecoderOutput:
         """Predict the token after each one of `tgt` from all of them; padding is no token."""
         outputs, _, _ = self.decoder(
-            tgt, memory.outputs, padding_mask(tgt, PAD_ID), src_mask, need_weights=False
+            tgt, memory.outputs, padding_mask(tgt, PAD_ID), memory.mask, need_weights=False
         )
         return DecoderOutput(self.output(outputs), None)
 
@@ -96,9 +95,7 @@ def predict(
     given, wanted = batch.tgt[:, :-1], batch.tgt[:, 1:]
     if fault == "no shift":
         wanted = given
-    src_mask = model.source_mask(batch.src)
-    memory = model.encode(batch.src, src_mask)
-    return model.decode(given, memory, src_mask).logits, wanted
+    return model(batch.src, given).logits, wanted
 
 
 def loss_of(model: Transformer, batch: Batch, fault: str = "none") -> Float[Tensor, ""]:
@@ -181,10 +178,9 @@ def write(
     src = collate([Example(source, [START_ID]) for source in sources]).src
     tgt = torch.full((len(sources), 1), START_ID)
     with evaluating(model):
-        src_mask = model.source_mask(src)
-        memory = model.encode(src, src_mask)
+        memory = model.encode(src)
         for _ in range(max_len):
-            logits = model.decode(tgt, memory, src_mask).logits[:, -1]
+            logits = model.decode(tgt, memory).logits[:, -1]
             chosen = next_log_probabilities(logits, (PAD_ID, START_ID)).argmax(dim=-1)
             chosen[(tgt == END_ID).any(dim=1)] = END_ID  # what has ended stays so
             tgt = torch.cat([tgt, chosen.unsqueeze(1)], dim=1)

@@ -129,8 +129,7 @@ def read(model: EncoderDecoder, batch: Batch) -> Reading:
     """
     src, tgt = batch.to(next(model.parameters()).device)
     with evaluating(model):
-        src_mask = model.source_mask(src)
-        logits = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask).logits
+        logits = model(src, tgt[:, :-1]).logits
     targets = tgt[:, 1:]
     right = (logits.argmax(dim=-1) == targets) | (targets == PAD_ID)
     loss = cross_entropy(logits, targets, PAD_ID).item()

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from attentively.config import check_at_least_one
@@ -179,13 +179,12 @@ def _write(
 ) -> list[Translation]:
     """Search for a text for each source; what was read is left for the caller to say."""
     src = src.to(next(model.parameters()).device)
-    src_mask = model.source_mask(src)
     if isinstance(how, Beam):
-        found = beam_search(model, src, src_mask, max_len, *how)
+        found = beam_search(model, src, max_len, *how)
     else:
-        found = sample(model, src, src_mask, max_len, *how)
+        found = sample(model, src, max_len, *how)
     best = [hypotheses[0] for hypotheses in found]
-    weights = _weights(model, src, src_mask, best) if need_weights else None
+    weights = _weights(model, src, best) if need_weights else None
     rows = [None] * len(best) if weights is None else weights
     return [
         _translation(tokenizer, hypothesis, row) for hypothesis, row in zip(best, rows, strict=True)
@@ -195,14 +194,12 @@ def _write(
 def _weights(
     model: EncoderDecoder[Any],
     src: Shaped[Tensor, "batch ..."],
-    src_mask: Bool[Tensor, "batch 1 src_len"],
     hypotheses: Sequence[Hypothesis],
 ) -> Float[Tensor, "batch tgt_len src_len"] | None:
     """Return where the model looks as it writes each token of each hypothesis and its end."""
     tgt = pad([[START_ID, *hypothesis.ids] for hypothesis in hypotheses], PAD_ID).to(src.device)
     with evaluating(model):
-        memory = model.encode(src, src_mask)
-        weights = model.decode(tgt, memory, src_mask, need_weights=True).weights
+        weights = model.decode(tgt, model.encode(src), need_weights=True).weights
     return None if weights is None else weights.cpu()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from attentively.config import check_at_least_one
@@ -45,20 +45,15 @@ class _Beginning(NamedTuple):
     """What it is to read next."""
 
 
-def _begin(
-    model: EncoderDecoder[Any],
-    src: Shaped[Tensor, "batch ..."],
-    src_mask: Bool[Tensor, "batch 1 src_len"],
-) -> _Beginning:
+def _begin(model: EncoderDecoder[Any], src: Shaped[Tensor, "batch ..."]) -> _Beginning:
     """Read the sources, and stand before the first token."""
     first = torch.full((len(src),), START_ID, device=src.device)
-    return _Beginning(model.start(model.encode(src, src_mask), src_mask), first)
+    return _Beginning(model.start(model.encode(src)), first)
 
 
 def greedy_search(
     model: EncoderDecoder[Any],
     src: Shaped[Tensor, "batch ..."],
-    src_mask: Bool[Tensor, "batch 1 src_len"],
     max_len: int,
     forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
 ) -> list[Hypothesis]:
@@ -69,7 +64,7 @@ def greedy_search(
     """
     check_at_least_one(max_len=max_len)
     with evaluating(model):
-        beginning = _begin(model, src, src_mask)
+        beginning = _begin(model, src)
         return _one_by_one(model, beginning, max_len, _likeliest, forbidden_ids)
 
 
@@ -155,7 +150,6 @@ class Beam(NamedTuple):
 def beam_search(
     model: EncoderDecoder[Any],
     src: Shaped[Tensor, "batch ..."],
-    src_mask: Bool[Tensor, "batch 1 src_len"],
     max_len: int,
     beam_size: int,
     length_penalty: float | LengthPenalty = 1.0,
@@ -182,7 +176,7 @@ def beam_search(
     """
     check_at_least_one(max_len=max_len)
     with evaluating(model):
-        beginning = _begin(model, src, src_mask)
+        beginning = _begin(model, src)
         how = Beam(beam_size, length_penalty)
         return _beam_search(model, beginning, max_len, how, forbidden_ids)
 
@@ -352,7 +346,6 @@ FREELY = Sampling()
 def sample(
     model: EncoderDecoder[Any],
     src: Shaped[Tensor, "batch ..."],
-    src_mask: Bool[Tensor, "batch 1 src_len"],
     max_len: int,
     temperature: float = 1.0,
     top_k: int | None = None,
@@ -371,7 +364,7 @@ def sample(
     check_at_least_one(max_len=max_len)
     how = Sampling(temperature, top_k, top_p, samples, generator)
     with evaluating(model):
-        beginning = _begin(model, src, src_mask)
+        beginning = _begin(model, src)
         return _sample(model, beginning, max_len, how, forbidden_ids)
 
 

@@ -152,15 +152,16 @@ class Captioner(RecurrentModel):
     def encode(
         self,
         src: Float[Tensor, "batch 1 height width"],
-        src_mask: Bool[Tensor, "batch 1 places"],
+        src_mask: Bool[Tensor, "batch 1 places"] | None = None,
     ) -> Memory:
         """Return an annotation per place, row by row, and their mean.
 
         Images of another size raise `ValueError`.
         """
+        src_mask = self.source_mask(src) if src_mask is None else src_mask
         self._check(src)
         annotations = self.encoder(src)
-        return Memory(self.dropout(annotations), annotations.mean(dim=1))
+        return Memory(self.dropout(annotations), src_mask, annotations.mean(dim=1))
 
     def _check(self, src: Tensor) -> None:
         height, width = src.shape[-2:]

@@ -19,6 +19,8 @@ class Memory(NamedTuple):
 
     outputs: Float[Tensor, "batch src_len memory_dim"]
     """One vector per source position."""
+    mask: Bool[Tensor, "batch 1 src_len"]
+    """True at the source positions that may be attended to."""
     state: Float[Tensor, "batch state_dim"] | None = None
     """For recurrent models, what starts the decoder."""
 
@@ -63,10 +65,13 @@ class Autoregressive(Model, ABC, Generic[State]):
 
 
 class EncoderDecoder(Autoregressive[State]):
-    """A model that reads a source and writes a target.
+    """A model that reads a source and writes a target."""
 
-    ``src_mask`` is ``model.source_mask(src)``, of shape (batch, 1, src_len).
-    """
+    def forward(
+        self, src: Shaped[Tensor, "batch ..."], tgt: Int[Tensor, "batch tgt_len"]
+    ) -> DecoderOutput:
+        """Encode `src`, and predict, at every position of `tgt`, the token after it."""
+        return self.decode(tgt, self.encode(src))
 
     def source_mask(self, src: Shaped[Tensor, "batch ..."]) -> Bool[Tensor, "batch 1 src_len"]:
         """True where there is something to look at: at real tokens, not at padding."""
@@ -74,22 +79,27 @@ class EncoderDecoder(Autoregressive[State]):
 
     @abstractmethod
     def encode(
-        self, src: Shaped[Tensor, "batch ..."], src_mask: Bool[Tensor, "batch 1 src_len"]
+        self,
+        src: Shaped[Tensor, "batch ..."],
+        src_mask: Bool[Tensor, "batch 1 src_len"] | None = None,
     ) -> Memory:
-        """Read the source: the ids of a sentence, or whatever else the model reads."""
+        """Encode the source: the ids of sentences, or whatever else the model reads.
+
+        `src_mask` is True at the positions that may be attended to, by default `source_mask`.
+        The memory carries it, so the decoder sees the same positions.
+        """
 
     @abstractmethod
     def decode(
         self,
         tgt: Int[Tensor, "batch tgt_len"],
         memory: Memory,
-        src_mask: Bool[Tensor, "batch 1 src_len"],
         need_weights: bool = False,
     ) -> DecoderOutput:
         """Predict, at every position of `tgt`, the token after it."""
 
     @abstractmethod
-    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch 1 src_len"]) -> State:
+    def start(self, memory: Memory) -> State:
         """Return the state before the first token."""
 
 

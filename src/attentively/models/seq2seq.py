@@ -204,13 +204,13 @@ class RecurrentDecoder(nn.Module, ABC):
         self.output = nn.Linear(embedding_dim, vocab_size)  # V
         self.dropout = nn.Dropout(dropout)
 
-    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch src_len"]) -> RecurrentState:
+    def start(self, memory: Memory) -> RecurrentState:
         """Return :math:`s_0` and what to look at."""
         precomputed: dict[str, Tensor] = {}
         if isinstance(self.attention, KeyProjecting):
             precomputed["projected_keys"] = self.attention.project_keys(memory.outputs)
         hidden = torch.tanh(self.bridge(memory.state))
-        return RecurrentState(hidden, memory.outputs, src_mask, precomputed)
+        return RecurrentState(hidden, memory.outputs, memory.mask.squeeze(1), precomputed)
 
     @abstractmethod
     def advance(
@@ -308,9 +308,9 @@ class LuongDecoder(RecurrentDecoder):
         super().__init__(embedding, attention, input_dim, start_dim, key_dim, decoder_dim, dropout)
         self.input_feeding = input_feeding
 
-    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch src_len"]) -> RecurrentState:
+    def start(self, memory: Memory) -> RecurrentState:
         """Return :math:`s_0`, what to look at, and zeros for the first step to read."""
-        state = super().start(memory, src_mask)
+        state = super().start(memory)
         if not self.input_feeding:
             return state
         nothing = state.hidden.new_zeros(len(state.hidden), self.readout.out_features)
@@ -361,11 +361,10 @@ class RecurrentModel(EncoderDecoder[RecurrentState]):
         self,
         tgt: Int[Tensor, "batch tgt_len"],
         memory: Memory,
-        src_mask: Bool[Tensor, "batch 1 src_len"],
         need_weights: bool = False,
     ) -> DecoderOutput:
         """Predict the token after each one of `tgt` (teacher forcing)."""
-        state = self.decoder.start(memory, src_mask.squeeze(1))
+        state = self.decoder.start(memory)
         embedded = self.dropout(self.decoder.embedding(tgt))
         hiddens, contexts, rows = [], [], []
         for embedded_token in embedded.unbind(dim=1):
@@ -378,9 +377,9 @@ class RecurrentModel(EncoderDecoder[RecurrentState]):
         all_weights = torch.stack(rows, dim=1) if need_weights and rows else None
         return DecoderOutput(logits, all_weights)
 
-    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch 1 src_len"]) -> RecurrentState:
+    def start(self, memory: Memory) -> RecurrentState:
         """Return the state before the first token."""
-        return self.decoder.start(memory, src_mask.squeeze(1))
+        return self.decoder.start(memory)
 
     def step(
         self, token: Int[Tensor, " batch"], state: RecurrentState
@@ -415,12 +414,15 @@ class Seq2Seq(RecurrentModel):
         self.dropout = nn.Dropout(config.dropout)
 
     def encode(
-        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "batch 1 src_len"]
+        self,
+        src: Int[Tensor, "batch src_len"],
+        src_mask: Bool[Tensor, "batch 1 src_len"] | None = None,
     ) -> Memory:
         """Return an annotation per source token, and the backward reader's last state."""
+        src_mask = self.source_mask(src) if src_mask is None else src_mask
         embedded = self.dropout(self.src_embedding(src))
         outputs, backward_state = self.encoder(embedded, src_mask.squeeze(1))
-        return Memory(self.dropout(outputs), backward_state)
+        return Memory(self.dropout(outputs), src_mask, backward_state)
 
 
 def _decoder(config: Seq2SeqConfig, embedding: TokenEmbedding) -> RecurrentDecoder:

@@ -350,18 +350,20 @@ class Transformer(EncoderDecoder[TransformerState]):
             self.output.weight = tgt_embedding.table.weight
 
     def encode(
-        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "batch 1 src_len"]
+        self,
+        src: Int[Tensor, "batch src_len"],
+        src_mask: Bool[Tensor, "batch 1 src_len"] | None = None,
     ) -> Memory:
         """Return what each source token has become; a source without tokens raises `ValueError`."""
+        src_mask = self.source_mask(src) if src_mask is None else src_mask
         refuse_empty(src_mask)
         outputs, _ = self.encoder(src, src_mask)
-        return Memory(outputs)
+        return Memory(outputs, src_mask)
 
     def decode(
         self,
         tgt: Int[Tensor, "batch tgt_len"],
         memory: Memory,
-        src_mask: Bool[Tensor, "batch 1 src_len"],
         need_weights: bool = False,
     ) -> DecoderOutput:
         """Predict the token after each one of `tgt`, all at once.
@@ -372,14 +374,14 @@ class Transformer(EncoderDecoder[TransformerState]):
         """
         tgt_mask = causal_mask(tgt.shape[1], tgt.device)
         outputs, _, cross_weights = self.decoder(
-            tgt, memory.outputs, tgt_mask, src_mask, need_weights=need_weights
+            tgt, memory.outputs, tgt_mask, memory.mask, need_weights=need_weights
         )
         weights = None if cross_weights is None else cross_weights.mean(dim=(0, 2))
         return DecoderOutput(self.output(outputs), weights)
 
-    def start(self, memory: Memory, src_mask: Bool[Tensor, "batch 1 src_len"]) -> TransformerState:
+    def start(self, memory: Memory) -> TransformerState:
         """Return the state before the first token."""
-        return TransformerState(self.decoder.start(memory.outputs), src_mask)
+        return TransformerState(self.decoder.start(memory.outputs), memory.mask)
 
     def step(
         self, token: Int[Tensor, " batch"], state: TransformerState

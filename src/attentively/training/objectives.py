@@ -112,9 +112,8 @@ class Captioning(Task[Captioner, ImageExample]):
         """Return the same, and what it costs to look unevenly at the places of the image."""
         if self.attention_penalty == 0:
             return teacher_forced_loss(model, batch, self.label_smoothing)
-        src_mask = model.source_mask(batch.src)
-        memory = model.encode(batch.src, src_mask)
-        logits, weights = model.decode(batch.tgt[:, :-1], memory, src_mask, need_weights=True)
+        memory = model.encode(batch.src)
+        logits, weights = model.decode(batch.tgt[:, :-1], memory, need_weights=True)
         assert weights is not None  # a captioner attends
         targets = batch.tgt[:, 1:]
         surprise = cross_entropy(logits.float(), targets, PAD_ID, self.label_smoothing)
@@ -252,9 +251,7 @@ def teacher_forced_loss(
     model: EncoderDecoder, batch: Batch, label_smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
     """Return the mean loss per target token when every prefix is the true one (nats)."""
-    src_mask = model.source_mask(batch.src)
-    memory = model.encode(batch.src, src_mask)
-    logits = model.decode(batch.tgt[:, :-1], memory, src_mask).logits
+    logits = model(batch.src, batch.tgt[:, :-1]).logits
     return cross_entropy(logits.float(), batch.tgt[:, 1:], PAD_ID, label_smoothing)
 
 

@@ -147,9 +147,7 @@ def teacher_forced_weights(
     with evaluating(model):
         for indices in in_order(len(examples), batch_size):
             src, tgt = collate([examples[index] for index in indices]).to(where)
-            src_mask = model.source_mask(src)
-            memory = model.encode(src, src_mask)
-            weights = model.decode(tgt[:, :-1], memory, src_mask, need_weights=True).weights
+            weights = model.decode(tgt[:, :-1], model.encode(src), need_weights=True).weights
             if weights is None:
                 raise ValueError(f"this {type(model).__name__} does not attend: it has no weights")
             found += weights.cpu().unbind()

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from attentively.attention import additive
-from attentively.attention.masks import padding_mask
 from attentively.checks import (
     CheckFailed,
     Parts,
@@ -96,10 +95,9 @@ def _read(pairs: Sequence[toy.ToyPair]) -> list[tuple[toy.ToyPair, Tensor]]:
     model, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     src = pad([src_tokenizer.encode(pair.src_text) for pair in pairs], PAD_ID)
     tgt = pad([target_ids(tgt_tokenizer, pair.tgt_text) for pair in pairs], PAD_ID)
-    src_mask = padding_mask(src, PAD_ID)
     with torch.no_grad():
-        memory = model.encode(src, src_mask)
-        output = model.decode(tgt[:, :-1], memory, src_mask, need_weights=True)
+        memory = model.encode(src)
+        output = model.decode(tgt[:, :-1], memory, need_weights=True)
     assert output.weights is not None  # the trained model attends
     return [
         (pair, weights[: len(pair.tgt) + 1, : len(pair.src) + 1])

@@ -149,8 +149,7 @@ def translation_step(src: Tensor, forbidden_ids: Sequence[int] = FORBIDDEN_IDS) 
     """Return the step function of the translator for one source, of shape (1, src_len)."""
     model = translator()
     with torch.no_grad():
-        src_mask = model.source_mask(src)
-        first = model.start(model.encode(src, src_mask), src_mask)
+        first = model.start(model.encode(src))
 
     def step(token: Any, state: Any) -> tuple[Tensor, Any]:
         with torch.no_grad():
@@ -305,7 +304,7 @@ def greedy_loop(candidate: object, thorough: bool = False) -> None:
     for row in src[:, None]:
         shown = {"sentence": words(row[0].tolist(), "src"), "max_len": 60}
         answer = _ask(candidate, (translation_step(row), 60), shown, call)
-        (found,) = greedy_search(model, row, model.source_mask(row), 60)
+        (found,) = greedy_search(model, row, 60)
         expected = [found.ids, found.log_probability]
         hint = "On the tables it was right. Does your loop rely on how many tokens there are?"
         expect_value(answer, expected, "the translation", shown, hint=hint)
@@ -721,7 +720,7 @@ def _expect_translations(
     shown = {"sentence": text, "beam_size": beam_size, "max_len": 60, "alpha": alpha}
     given = (translation_step(src), beam_size, 60, alpha)
     answer = _ask(candidate, given, shown, call)
-    (found,) = packages_search(model, src, model.source_mask(src), 60, beam_size, alpha)
+    (found,) = packages_search(model, src, 60, beam_size, alpha)
     over = [hypothesis for hypothesis in found if hypothesis.finished]
     expected = [over[0].ids, [hypothesis.score for hypothesis in over]]
     pairs = cast(list[Any], answer)
@@ -1083,11 +1082,11 @@ class TableModel(EncoderDecoder[_Reads]):
         super().__init__()
         self.table = table
 
-    def encode(self, src: Tensor, src_mask: Tensor) -> Memory:
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Memory:
         """Return the sources themselves."""
-        return Memory(src.unsqueeze(-1).float())
+        return Memory(src.unsqueeze(-1).float(), self.source_mask(src))
 
-    def start(self, memory: Memory, src_mask: Tensor) -> _Reads:
+    def start(self, memory: Memory) -> _Reads:
         """Return the state in which nothing is read yet."""
         return _Reads([() for _ in memory.outputs])
 
@@ -1102,11 +1101,9 @@ class TableModel(EncoderDecoder[_Reads]):
         logits = torch.stack([_following(self.table, row).log() for row in reads])
         return logits, _Reads(reads)
 
-    def decode(
-        self, tgt: Tensor, memory: Memory, src_mask: Tensor, need_weights: bool = False
-    ) -> DecoderOutput:
+    def decode(self, tgt: Tensor, memory: Memory, need_weights: bool = False) -> DecoderOutput:
         """Read a whole target."""
-        state, columns = self.start(memory, src_mask), []
+        state, columns = self.start(memory), []
         for token in tgt.unbind(dim=1):
             logits, state = self.step(token, state)
             columns.append(logits)

@@ -108,7 +108,7 @@ def own_words(src: Tensor, max_len: int = 60) -> list[list[int]]:
     """Return the ids that the trained translator writes by itself, START and END left out."""
     model = translator()
     with torch.no_grad():
-        found = greedy_search(model, src, model.source_mask(src), max_len)
+        found = greedy_search(model, src, max_len)
     return [hypothesis.ids for hypothesis in found]
 
 
@@ -366,10 +366,8 @@ def _asked(model: Any, src: Tensor, tgt: Tensor) -> _Asked:
 
 
 def _logits(model: Any, src: Tensor, inputs: Tensor, look_at_all: bool = False) -> Tensor:
-    src_mask = model.source_mask(src)
-    if look_at_all:
-        src_mask = torch.ones_like(src_mask)
-    return cast(Tensor, model.decode(inputs, model.encode(src, src_mask), src_mask).logits)
+    src_mask = torch.ones_like(model.source_mask(src)) if look_at_all else None
+    return cast(Tensor, model.decode(inputs, model.encode(src, src_mask)).logits)
 
 
 def _surprises(logits: Tensor, labels: Tensor) -> Tensor:
@@ -425,8 +423,7 @@ def _loss_twins(model: Any) -> list[Twin]:
         return cross_entropy(_logits(model, src, tgt)[:, 1:], tgt[:, 1:], PAD_ID)
 
     def own_words_read(src: Tensor, tgt: Tensor) -> Tensor:
-        src_mask = model.source_mask(src)
-        state, token, said = model.start(model.encode(src, src_mask), src_mask), tgt[:, 0], []
+        state, token, said = model.start(model.encode(src)), tgt[:, 0], []
         for _ in range(tgt.size(1) - 1):
             logits, state = model.step(token, state)
             token = logits.argmax(dim=-1)
@@ -485,8 +482,8 @@ def _loss_twins(model: Any) -> list[Twin]:
             without_end,
         ),
         Twin(
-            "The mask lets the encoder read padding of the source as if it were words. Use "
-            "model.source_mask(src).",
+            "The mask lets the encoder read padding of the source as if it were words. "
+            "model.encode(src) makes the right one.",
             padding_read,
         ),
         Twin(
@@ -603,11 +600,11 @@ class ScriptedModel(EncoderDecoder[_Script]):
         self.texts = texts
         self.calls = 0
 
-    def encode(self, src: Tensor, src_mask: Tensor) -> Memory:
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Memory:
         """Return the sources themselves."""
-        return Memory(src.unsqueeze(-1).float())
+        return Memory(src.unsqueeze(-1).float(), self.source_mask(src))
 
-    def start(self, memory: Memory, src_mask: Tensor) -> _Script:
+    def start(self, memory: Memory) -> _Script:
         """Return the state in which nothing is read yet."""
         which = [int(row) - 11 for row in memory.outputs[:, 0, 0]]
         return _Script(which, [[] for _ in which])
@@ -622,12 +619,10 @@ class ScriptedModel(EncoderDecoder[_Script]):
         self.calls += 1
         return self._read(token, state)
 
-    def decode(
-        self, tgt: Tensor, memory: Memory, src_mask: Tensor, need_weights: bool = False
-    ) -> DecoderOutput:
+    def decode(self, tgt: Tensor, memory: Memory, need_weights: bool = False) -> DecoderOutput:
         """Read a whole target."""
         self.calls += 1
-        state, columns = self.start(memory, src_mask), []
+        state, columns = self.start(memory), []
         for token in tgt.unbind(dim=1):
             logits, state = self._read(token, state)
             columns.append(logits)
@@ -654,10 +649,8 @@ def _free_run(
     model: Any, src: Tensor, max_len: int, *faults: str, look_at_all: bool = False
 ) -> list[list[int]]:
     """Write greedily with the faults named."""
-    src_mask = model.source_mask(src)
-    if look_at_all:
-        src_mask = torch.ones_like(src_mask)
-    state = model.start(model.encode(src, src_mask), src_mask)
+    src_mask = torch.ones_like(model.source_mask(src)) if look_at_all else None
+    state = model.start(model.encode(src, src_mask))
     token = torch.full((len(src),), START_ID)
     texts: list[list[int]] = [[START_ID] if "start kept" in faults else [] for _ in src]
     ended = [False] * len(src)
@@ -748,7 +741,9 @@ def _free_twins(model: Any) -> list[Twin]:
             "each: [[] for _ in range(n)]."
         )
         twins.append(Twin(said, lambda src, m, f=faults: _shared(_free_run(model, src, m, f))))
-    said = "The mask lets the model read padding of the source. Use model.source_mask(src)."
+    said = (
+        "The mask lets the model read padding of the source. model.encode(src) makes the right one."
+    )
     twins.append(Twin(said, lambda src, m: _free_run(model, src, m, look_at_all=True)))
     return twins
 
@@ -798,7 +793,7 @@ def free_running(candidate: object, thorough: bool = False) -> None:
 def _expect_texts(candidate: object, model: Any, src: Tensor, max_len: int) -> None:
     inputs = {"src": src, "max_len": max_len}
     with torch.no_grad():
-        found = greedy_search(model, src, model.source_mask(src), max_len, forbidden_ids=())
+        found = greedy_search(model, src, max_len, forbidden_ids=())
         answer = call_twice(_with_model(candidate, model), inputs)
         if isinstance(answer, list | tuple):
             answer = [row.tolist() if type(row) is Tensor else row for row in answer]
@@ -826,15 +821,19 @@ class PlantedReader:
         self.tgt = tgt.tolist()
         self.surprises = surprises
 
+    def __call__(self, src: Tensor, tgt: Tensor) -> DecoderOutput:
+        """Encode and decode, as every model does."""
+        return self(src, tgt)
+
     def source_mask(self, src: Tensor) -> Tensor:
         """Return the mask of every model."""
         return (src != PAD_ID).unsqueeze(1)
 
-    def encode(self, src: Tensor, src_mask: Tensor) -> Memory:
+    def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Memory:
         """Return the sources themselves."""
-        return Memory(src.unsqueeze(-1).float())
+        return Memory(src.unsqueeze(-1).float(), self.source_mask(src))
 
-    def start(self, memory: Memory, src_mask: Tensor) -> tuple[Memory, Tensor]:
+    def start(self, memory: Memory) -> tuple[Memory, Tensor]:
         """Return the state in which nothing is read yet."""
         return memory, torch.zeros(len(memory.outputs), 0, dtype=torch.long)
 
@@ -844,11 +843,9 @@ class PlantedReader:
         """Read one token."""
         memory, read = state
         read = torch.cat([read, token.unsqueeze(1)], dim=1)
-        return self.decode(read, memory, read).logits[:, -1], (memory, read)
+        return self.decode(read, memory).logits[:, -1], (memory, read)
 
-    def decode(
-        self, tgt: Tensor, memory: Memory, src_mask: Tensor, need_weights: bool = False
-    ) -> DecoderOutput:
+    def decode(self, tgt: Tensor, memory: Memory, need_weights: bool = False) -> DecoderOutput:
         """Return scores whose surprises are the planted ones."""
         rows = [int(row) - 11 for row in memory.outputs[:, 0, 0]]
         logits = torch.zeros(*tgt.shape, 23)
@@ -1249,9 +1246,9 @@ def _counted(lengths: Sequence[int], max_len: int) -> dict[str, object]:
     script = ScriptedModel([[5] * length for length in lengths])
     src = torch.tensor([[11 + row, END_ID] for row in range(len(lengths))])
     with torch.no_grad():
-        memory = model.encode(batch.src, model.source_mask(batch.src))
-        logits = model.decode(batch.tgt[:, :-1], memory, model.source_mask(batch.src)).logits
-        greedy_search(script, src, script.source_mask(src), max_len)
+        memory = model.encode(batch.src)
+        logits = model.decode(batch.tgt[:, :-1], memory).logits
+        greedy_search(script, src, max_len)
     return {
         "decode_calls": 1,
         "step_calls": script.calls,
@@ -1342,10 +1339,9 @@ def _shapes(
     watch("cell_input", model.decoder.cell, lambda inputs, _: inputs[0])
     src, tgt = (torch.ones(batch, length, dtype=torch.long) for length in (src_len, tgt_len))
     with torch.no_grad():
-        src_mask = model.source_mask(src)
-        memory = model.encode(src, src_mask)
-        logits = model.decode(tgt[:, :-1], memory, src_mask).logits
-        step_logits, _ = model.step(tgt[:, 0], model.start(memory, src_mask))
+        memory = model.encode(src)
+        logits = model.decode(tgt[:, :-1], memory).logits
+        step_logits, _ = model.step(tgt[:, 0], model.start(memory))
     found = {**seen, "logits": logits, "step_logits": step_logits}
     return {name: tuple(value.shape) for name, value in found.items()}
 

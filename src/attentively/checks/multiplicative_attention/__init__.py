@@ -130,7 +130,7 @@ _TGT = torch.tensor([[START_ID, 4, 7, 12, 9], [START_ID, 10, 5, 6, 11], [START_I
 
 def _written(model: Seq2Seq) -> list[list[int]]:
     with torch.no_grad():
-        found = greedy_search(model, _SRC, model.source_mask(_SRC), 8)
+        found = greedy_search(model, _SRC, 8)
     return [hypothesis.ids for hypothesis in found]
 
 
@@ -139,9 +139,8 @@ def _expect_same_model(right: Seq2Seq, changed: Seq2Seq) -> None:
     where = {"src": _SRC, "tgt": _TGT}
 
     def read(model: Seq2Seq) -> DecoderOutput:
-        src_mask = model.source_mask(_SRC)
         with torch.no_grad():
-            return model.decode(_TGT, model.encode(_SRC, src_mask), src_mask, need_weights=True)
+            return model.decode(_TGT, model.encode(_SRC), need_weights=True)
 
     expected = read(right)
     got = cast(DecoderOutput, call(lambda *_: read(changed), where))
@@ -765,17 +764,17 @@ def _expect_gradient_of_feeding(candidate: object) -> None:
 def _expect_fed_in_model(candidate: object) -> None:
     """One cell with input feeding is the package's decoder."""
     model = _small_model("general", input_feeding=True)
-    decoder, src_mask = model.decoder, model.source_mask(_SRC)
+    decoder = model.decoder
     where = {"src": _SRC, "tgt": _TGT}
     combine = _context_first(decoder.readout, decoder.cell.hidden_size)
     with torch.no_grad():
-        memory = model.encode(_SRC, src_mask)
-        expected = model.decode(_TGT, memory, src_mask).logits
+        memory = model.encode(_SRC)
+        expected = model.decode(_TGT, memory).logits
         inputs = (
             decoder.embedding(_TGT),
-            decoder.start(memory, src_mask[:, 0]).hidden.unsqueeze(0),
+            decoder.start(memory).hidden.unsqueeze(0),
             memory.outputs,
-            src_mask[:, 0],
+            memory.mask[:, 0],
         )
         bound = cast(
             Callable[..., Any], _with_layers(candidate, [decoder.cell], decoder.attention, combine)

@@ -12,7 +12,6 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from attentively.attention.masks import padding_mask
 from attentively.checks import (
     ATOL,
     RTOL,
@@ -844,9 +843,8 @@ def _gradients_of_the_translator() -> list[Tensor]:
     model, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     src = pad([src_tokenizer.encode(SENTENCES[0])], PAD_ID)
     tgt = pad([target_ids(tgt_tokenizer, "la fille ne voit pas le cheval blanc")], PAD_ID)
-    src_mask = padding_mask(src, PAD_ID)
     model.train()
-    logits = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask).logits
+    logits = model(src, tgt[:, :-1]).logits
     cross_entropy(logits, tgt[:, 1:], PAD_ID).backward()
     return [p.grad.detach() for p in model.parameters() if p.grad is not None]
 

@@ -101,7 +101,7 @@ def outputs(number: int, clauses: int, model: str = "toy-fixed") -> tuple[list[s
     texts = [Pair(pair.src_text, pair.tgt_text) for pair in pairs]
     src = collate(encode_pairs(texts, src_tokenizer, tgt_tokenizer)).src
     with torch.no_grad():
-        found = greedy_search(translator.eval(), src, translator.source_mask(src), 60)
+        found = greedy_search(translator.eval(), src, 60)
     hypotheses = [" ".join(tgt_tokenizer.tokens(each.ids)) for each in found]
     return hypotheses, [pair.tgt_text for pair in pairs]
 
@@ -1013,9 +1013,9 @@ def contexts(number: int, clauses: int, split: str = "train") -> tuple[Tensor, l
     texts = [Pair(pair.src_text, pair.tgt_text) for pair in pairs]
     src = collate(encode_pairs(texts, src_tokenizer, tgt_tokenizer)).src
     with torch.no_grad():
-        mask = model.source_mask(src)
-        memory = cast(Seq2Seq, model.eval()).encode(src, mask)
-        context, _ = FixedContext()(torch.zeros(len(src), 1), memory.outputs, mask.squeeze(1))
+        memory = cast(Seq2Seq, model.eval()).encode(src)
+        query = torch.zeros(len(src), 1)  # which a fixed context does not look at
+        context, _ = FixedContext()(query, memory.outputs, memory.mask.squeeze(1))
     numbers = {form: index for index, noun in enumerate(NOUNS) for form in noun.english.split()}
     return context, [[numbers[word] for word in pair.src if word in numbers] for pair in pairs]
 

@@ -952,7 +952,7 @@ def decoder() -> _Model:
     """Return the trained decoder's stack as such a model, which reads the same source each time."""
     model = _trained()
     src = torch.tensor([[4, 62, 160, 4, 93, 3]])
-    memory = model.encode(src, model.source_mask(src)).outputs
+    memory = model.encode(src).outputs
 
     def read(ids: Tensor, real: Tensor) -> Tensor:
         size, tokens = ids.shape

@@ -99,9 +99,8 @@ def read(sentences: Mapping[str, str] = SENTENCES) -> Reading:
     src = pad([src_tokenizer.encode(sentence) for sentence in sentences], PAD_ID)
     ids = [target_ids(tgt_tokenizer, sentence) for sentence in sentences.values()]
     tgt = pad(ids, PAD_ID)
-    src_mask = model.source_mask(src)
     with torch.no_grad():
-        logits = model.decode(tgt[:, :-1], model.encode(src, src_mask), src_mask).logits
+        logits = model(src, tgt[:, :-1]).logits
     words = [tgt_tokenizer.tokens(sentence[1:]) for sentence in ids]
     return Reading(logits, tgt[:, 1:], words, PAD_ID)
 
@@ -126,10 +125,9 @@ def write(
     """
     model, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     src = pad([src_tokenizer.encode(sentence)], PAD_ID)
-    src_mask = model.source_mask(src)
     written: list[tuple[str, float]] = []
     with torch.no_grad():
-        state = model.start(model.encode(src, src_mask), src_mask)
+        state = model.start(model.encode(src))
         token = torch.tensor([START_ID])
         while len(written) < most and token.item() != END_ID:
             scores, state = model.step(token, state)

@@ -127,8 +127,7 @@ def loss_on_new_sentences(model: Transformer) -> float:
     """Return the mean surprise at the true next words of 200 sentences kept apart (nats)."""
     batch = collate(sentences("validation", 200))
     with evaluating(model):
-        mask = model.source_mask(batch.src)
-        logits = model.decode(batch.tgt[:, :-1], model.encode(batch.src, mask), mask).logits
+        logits = model(batch.src, batch.tgt[:, :-1]).logits
     return float(cross_entropy(logits, batch.tgt[:, 1:], PAD_ID))
 
 
@@ -412,8 +411,7 @@ def _said(model: Any, parts: Sequence[Pair_]) -> list[tuple[Tensor, Tensor]]:
     """Return scores and labels of every part."""
     found = []
     for src, tgt in parts:
-        mask = model.source_mask(src)
-        logits = model.decode(tgt[:, :-1], model.encode(src, mask), mask).logits
+        logits = model(src, tgt[:, :-1]).logits
         found.append((logits, tgt[:, 1:]))
     return found
 

@@ -64,7 +64,7 @@ def ready() -> None:
     """Say that the package, its captioner and these checks work."""
     with torch.no_grad():
         model = _captioner()
-        memory = model.encode(_IMAGES, model.source_mask(_IMAGES))
+        memory = model.encode(_IMAGES)
     images, places, numbers = memory.outputs.shape
     print(f"PyTorch {torch.__version__}. {images} images of 24 × 36 pixels become")
     print(f"{places} annotations each, of {numbers} numbers. Ready.")
@@ -530,11 +530,11 @@ class _StudentsDecoder(AttentiveDecoder):
             self.add_module(name, module)
         self.given = (first_state, step)
 
-    def start(self, memory: Memory, src_mask: Tensor) -> RecurrentState:
+    def start(self, memory: Memory) -> RecurrentState:
         """Let the student's function make the first state."""
         first_state = cast(Callable[..., Tensor], self.given[0])
         hidden = cast(Tensor, in_32_bits(first_state(memory.outputs, self.bridge)))
-        return RecurrentState(hidden, memory.outputs, src_mask, {})
+        return RecurrentState(hidden, memory.outputs, memory.mask.squeeze(1), {})
 
     def advance(
         self, embedded: Tensor, state: RecurrentState
@@ -553,13 +553,12 @@ def _expect_same_captions(first_state: object, step: object) -> None:
     where = {"images": _IMAGES, "captions": _CAPTIONS}
 
     def read(model: Captioner) -> DecoderOutput:
-        mask = model.source_mask(_IMAGES)
         with torch.no_grad():
-            return model.decode(_CAPTIONS, model.encode(_IMAGES, mask), mask, need_weights=True)
+            return model.decode(_CAPTIONS, model.encode(_IMAGES), need_weights=True)
 
     def written(model: Captioner) -> list[list[int]]:
         with torch.no_grad():
-            found = greedy_search(model, _IMAGES, model.source_mask(_IMAGES), 8)
+            found = greedy_search(model, _IMAGES, 8)
         return [hypothesis.ids for hypothesis in found]
 
     expected, got = read(right), cast(DecoderOutput, call(lambda *_: read(changed), where))

@@ -141,10 +141,9 @@ def naming() -> tuple[Callable[[Tensor], Tensor], Tensor, list[str]]:
     start = [START_ID, words.index("a")]
 
     def next_word(images: Tensor) -> Tensor:
-        mask = captioner.source_mask(images)
         tgt = torch.tensor([start] * len(images))
         with torch.no_grad():
-            return captioner.decode(tgt, captioner.encode(images, mask), mask).logits[:, -1]
+            return captioner(images, tgt).logits[:, -1]
 
     return next_word, digits.load("test", 12)[11].image, words
 
