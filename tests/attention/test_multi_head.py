@@ -1,5 +1,7 @@
 """Multi-head attention does what its equation says, and what PyTorch's does."""
 
+from dataclasses import FrozenInstanceError
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -265,8 +267,7 @@ class ForgetsWhereItStands(MultiHeadAttention):
 
     def remember(self, key, value, cache=None):
         fresh = super().remember(key, value)
-        cache.extend(fresh.keys, fresh.values)
-        return cache
+        return fresh if cache is None else cache.extend(fresh.keys, fresh.values)
 
 
 def cached_equals_uncached(kind, position, pieces=(1, 2, 1, 1), num_kv_heads=KV_HEADS):
@@ -278,7 +279,7 @@ def cached_equals_uncached(kind, position, pieces=(1, 2, 1, 1), num_kv_heads=KV_
     for piece in pieces:
         new, end = x[:, end : end + piece], end + piece
         mask = causal_mask(end)[:, end - piece :]
-        context, weights = attention(new, new, new, mask, cache=cache)
+        context, weights, cache = attention(new, new, new, mask, cache=cache)
         assert cache.length == end
         if not torch.allclose(context, expected[:, end - piece : end], atol=1e-5):
             return False
@@ -304,31 +305,34 @@ def test_a_memory_is_projected_once():
     attention.key_projection.register_forward_hook(lambda *_: calls.append(1))
     cache = attention.remember(memory, memory)
     for index in range(QUERIES):
-        context, weights = attention(
+        context, weights, same = attention(
             query[:, index : index + 1], mask=mask[:, index : index + 1], cache=cache
         )
+        assert same is cache
         torch.testing.assert_close(context, expected[:, index : index + 1])
         torch.testing.assert_close(weights, expected_weights[:, :, index : index + 1])
     assert len(calls) == 1
     assert cache.length == KEYS
 
 
-def test_a_copied_cache_grows_by_itself():
-    attention, _, memory, _ = attention_and_input()
+def test_a_cache_does_not_change():
+    attention, query, memory, _ = attention_and_input()
     cache = attention.remember(memory, memory)
-    keys, before = cache.keys, cache.keys.clone()
-    other = cache.copy()
-    attention.remember(memory, memory, other)
-    assert (cache.length, other.length) == (KEYS, 2 * KEYS)
-    assert cache.keys is keys
-    assert torch.equal(keys, before)
+    keys, values = cache.keys.clone(), cache.values.clone()
+    longer = attention.remember(memory, memory, cache)
+    _, _, after = attention(query, query, query, cache=cache)
+    assert (cache.length, longer.length, after.length) == (KEYS, 2 * KEYS, KEYS + QUERIES)
+    assert torch.equal(cache.keys, keys)
+    assert torch.equal(cache.values, values)
+    with pytest.raises(FrozenInstanceError):
+        cache.keys = keys
 
 
 def test_a_cache_selects_rows():
     attention, query, memory, mask = attention_and_input()
     rows = torch.tensor([2, 0, 2, 1])
     cache = attention.remember(memory, memory).select(rows)
-    context, _ = attention(query[rows], mask=mask[rows], cache=cache)
+    context, _, _ = attention(query[rows], mask=mask[rows], cache=cache)
     expected, _ = attention(query, memory, memory, mask)
     torch.testing.assert_close(context, expected[rows])
     assert KeyValueCache().select(rows).length == 0
@@ -437,17 +441,15 @@ def test_a_mask_of_numbers_is_refused(need_weights):
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_a_mask_that_is_refused_leaves_the_cache_as_it_was():
+def test_a_mask_that_does_not_fit_the_cache_is_refused():
     attention, memory = MultiHeadAttention(6, 2), torch.randn(3, 5, 6)
     cache = attention.remember(memory, memory)
-    keys = cache.keys
     for wrong in ((3, 2, 5), (2, 2, 7)):
         mask = torch.ones(wrong, dtype=torch.bool)
         with pytest.raises(ValueError, match=r"does not fit scores of shape \(3, 2, 7\)"):
             attention(memory[:, :2], memory[:, :2], memory[:, :2], mask, cache=cache)
-    assert cache.keys is keys
-    attention(memory[:, :2], memory[:, :2], memory[:, :2], torch.ones(3, 2, 7).bool(), cache=cache)
-    assert cache.length == 7
+    new, mask = memory[:, :2], torch.ones(3, 2, 7).bool()
+    assert attention(new, new, new, mask, cache=cache)[2].length == 7
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -462,7 +464,6 @@ def test_keys_values_and_caches_that_do_not_fit_are_refused():
     cache = attention.remember(memory, memory)
     with pytest.raises(ValueError, match=r"holds keys of shape \(3, 6, 7, 4\).*\(2, 6, 5, 4\)"):
         attention(query[:2], query[:2], query[:2], cache=cache)
-    assert cache.length == KEYS
 
 
 @pytest.mark.parametrize("cache", [None, KeyValueCache()])

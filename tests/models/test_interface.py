@@ -168,10 +168,9 @@ class AlwaysTheFirstPosition(Transformer):
 
 class WritesIntoTheState(Transformer):
     def step(self, token, state):
-        outputs, _, _ = self.decoder(
-            token.unsqueeze(1), memory_mask=state.src_mask, caches=state.caches
-        )
-        return self.output(outputs.squeeze(1)), state
+        logits, after = super().step(token, state)
+        object.__setattr__(state, "caches", after.caches)  # a frozen one resists anything less
+        return logits, after
 
 
 class SelectsSome(TransformerState):
@@ -184,19 +183,21 @@ class SelectsSome(TransformerState):
 
 class SelectsTheFirstLayer(SelectsSome):
     def mixed(self, chosen, same):
-        return replace(chosen, caches=[chosen.caches[0], *same.caches[1:]])
+        return replace(chosen, caches=(chosen.caches[0], *same.caches[1:]))
 
 
 class SelectsTheTarget(SelectsSome):
     def mixed(self, chosen, same):
         pairs = zip(chosen.caches, same.caches, strict=True)
-        return replace(chosen, caches=[one._replace(memory=other.memory) for one, other in pairs])
+        caches = tuple(one._replace(memory=other.memory) for one, other in pairs)
+        return replace(chosen, caches=caches)
 
 
 class SelectsTheMemory(SelectsSome):
     def mixed(self, chosen, same):
         pairs = zip(chosen.caches, same.caches, strict=True)
-        return replace(chosen, caches=[one._replace(target=other.target) for one, other in pairs])
+        caches = tuple(one._replace(target=other.target) for one, other in pairs)
+        return replace(chosen, caches=caches)
 
 
 class SelectsNoMask(SelectsSome):

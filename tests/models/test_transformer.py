@@ -280,8 +280,8 @@ def test_an_encoder_behind_a_causal_mask_reads_piece_by_piece(positions):
     ids = sentences().src
     expected, expected_maps = encoder(ids, causal_mask(7), need_weights=True)
     caches = [KeyValueCache() for _ in encoder.layers]
-    first, _ = encoder(ids[:, :3], causal_mask(3), caches)
-    rest, maps = encoder(ids[:, 3:], causal_mask(7)[:, 3:], caches, need_weights=True)
+    first, _, caches = encoder(ids[:, :3], causal_mask(3), caches)
+    rest, maps, _ = encoder(ids[:, 3:], causal_mask(7)[:, 3:], caches, need_weights=True)
     torch.testing.assert_close(torch.cat([first, rest], dim=1), expected, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(maps, expected_maps[:, :, :, 3:], atol=1e-5, rtol=1e-4)
 
@@ -315,9 +315,9 @@ def test_what_positions_see_of_a_shift(positions):
     """Relative kinds see the same words the same way wherever they stand; absolute ones do not."""
     encoder, ids = transformer(positions=positions).encoder, torch.tensor([[5, 7, 11]])
     caches = [KeyValueCache() for _ in encoder.layers]
-    encoder(torch.tensor([[19, 17]]), causal_mask(2), caches)
+    _, _, caches = encoder(torch.tensor([[19, 17]]), causal_mask(2), caches)
     blind = torch.ones(1, 3, 5).bool().tril(2) & (torch.arange(5) >= 2)
-    shifted, _ = encoder(ids, blind, caches)
+    shifted, _, _ = encoder(ids, blind, caches)
     here, _ = encoder(ids, causal_mask(3))
     same = torch.allclose(shifted, here, atol=1e-5)
     assert same == (positions not in ("sinusoidal", "learned"))

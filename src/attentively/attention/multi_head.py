@@ -16,9 +16,12 @@ from attentively.attention.positional import AttentionPosition
 from attentively.attention.scaled_dot_product import fused_attention, scaled_dot_product_attention
 
 
-@dataclass
+@dataclass(frozen=True)
 class KeyValueCache:
-    """The keys and values of the positions read so far, so that none is projected twice."""
+    """The keys and values of the positions read so far, so that none is projected twice.
+
+    A cache does not change: what extends it or selects from it returns a new one.
+    """
 
     keys: Float[Tensor, "batch kv_heads len d_head"] | None = None
     values: Float[Tensor, "batch kv_heads len d_head"] | None = None
@@ -32,30 +35,23 @@ class KeyValueCache:
         self,
         keys: Float[Tensor, "batch kv_heads new d_head"],
         values: Float[Tensor, "batch kv_heads new d_head"],
-    ) -> None:
-        """Add the keys and values of further positions; another batch size raises `ValueError`.
-
-        New tensors are made and nothing is written into the old ones, so a `copy` stays as it is.
-        """
+    ) -> Self:
+        """Return a cache with further positions; another batch size raises `ValueError`."""
         if self.keys is None or self.values is None:
-            self.keys, self.values = keys, values
-            return
+            return type(self)(keys, values)
         if len(keys) != len(self.keys):
             raise ValueError(
                 f"the cache holds keys of shape {tuple(self.keys.shape)}, and keys of shape "
                 f"{tuple(keys.shape)} come: their batch sizes differ"
             )
-        self.keys = torch.cat([self.keys, keys], dim=2)
-        self.values = torch.cat([self.values, values], dim=2)
-
-    def copy(self) -> Self:
-        """Return a cache that holds the same and can be extended by itself."""
-        return type(self)(self.keys, self.values)
+        return type(self)(
+            torch.cat([self.keys, keys], dim=2), torch.cat([self.values, values], dim=2)
+        )
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
         """Return the cache of the chosen rows of the batch, in that order; a row may repeat."""
         if self.keys is None or self.values is None:
-            return type(self)()
+            return self
         # Several times as fast as self.keys[rows].
         return type(self)(self.keys.index_select(0, rows), self.values.index_select(0, rows))
 
@@ -114,35 +110,43 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         cache: KeyValueCache | None = None,
         need_weights: bool = True,
-    ) -> tuple[Float[Tensor, "batch q d_model"], Float[Tensor, "batch heads q keys"] | None]:
+    ) -> (
+        tuple[Float[Tensor, "batch q d_model"], Float[Tensor, "batch heads q keys"] | None]
+        | tuple[
+            Float[Tensor, "batch q d_model"],
+            Float[Tensor, "batch heads q keys"] | None,
+            KeyValueCache,
+        ]
+    ):
         """Return the context of each query, and the weights of each head if they are wanted.
 
         With a `cache`, `key` and `value` are those of the positions after the ones that it
-        holds: they are added to it, and the queries look at all. Without `key` and `value`
-        they look at what the cache holds; `remember` fills one.
+        holds. The queries look at all of them, and the new cache, which holds them all, is
+        returned too. Without `key` and `value` they look at what the cache holds; `remember`
+        fills one.
 
         `mask` is True where a query may look, of shape (batch, q, keys), an axis of 1 serving
         all; every head gets the same. Without weights the fused attention takes over. Shapes
         that do not fit each other raise `ValueError`.
         """
-        cache = KeyValueCache() if cache is None else cache
-        first = cache.length  # where the first query stands
+        held = KeyValueCache() if cache is None else cache
+        first = held.length  # where the first query stands
         if (key is None) != (value is None):
             raise ValueError("every key needs its value: give key and value, or neither")
-        if mask is not None:  # before the cache gets longer
+        if mask is not None:
             length = first + (0 if key is None else key.shape[1])
             check_mask(mask, (len(query), query.shape[1], length))
             mask = mask.unsqueeze(1)  # every head gets the same
         if key is not None and value is not None:
-            self.remember(key, value, cache)
-        if cache.keys is None or cache.values is None:
+            held = self.remember(key, value, held)
+        if held.keys is None or held.values is None:
             raise ValueError("there is nothing to attend to: give key and value, or a filled cache")
         queries = self._split_heads(self.query_projection(query))
         bias = None
         if self.position is not None:
             queries = self.position.turn(queries, first)
-            bias = self.position.bias(queries, cache.length)
-        keys, values = self._for_every_head(cache.keys), self._for_every_head(cache.values)
+            bias = self.position.bias(queries, held.length)
+        keys, values = self._for_every_head(held.keys), self._for_every_head(held.values)
         dropout = self.dropout if self.training else 0.0
         weights = None
         if need_weights:
@@ -151,7 +155,8 @@ class MultiHeadAttention(nn.Module):
             )
         else:
             context = fused_attention(queries, keys, values, mask, bias, dropout)
-        return self.output_projection(self._join_heads(context)), weights
+        context = self.output_projection(self._join_heads(context))
+        return (context, weights) if cache is None else (context, weights, held)
 
     def remember(
         self,
@@ -159,7 +164,7 @@ class MultiHeadAttention(nn.Module):
         value: Float[Tensor, "batch k d_model"],
         cache: KeyValueCache | None = None,
     ) -> KeyValueCache:
-        """Project `key` and `value`, and return the cache that holds them: a new one, or `cache`.
+        """Project `key` and `value`; return a cache of them, after what `cache` holds.
 
         What stays the same from query to query, as the encoder's output does for a decoder, is
         projected here once.
@@ -168,8 +173,7 @@ class MultiHeadAttention(nn.Module):
         keys = self._split_heads(self.key_projection(key))
         if self.position is not None:
             keys = self.position.turn(keys, cache.length)
-        cache.extend(keys, self._split_heads(self.value_projection(value)))
-        return cache
+        return cache.extend(keys, self._split_heads(self.value_projection(value)))
 
     def _split_heads(
         self, x: Float[Tensor, "batch len projected"]

@@ -63,11 +63,12 @@ class Seat(nn.Module):
         cache: KeyValueCache | None = None,
         need_weights: bool = False,
     ) -> Any:
-        if cache is not None and key is not None and value is not None:
-            cache.extend(key.unsqueeze(1), value.unsqueeze(1))
-        if cache is not None and cache.keys is not None and cache.values is not None:
-            key, value = cache.keys.squeeze(1), cache.values.squeeze(1)
-        return self.attention(query, key, value, mask=mask)
+        if cache is None:
+            return self.attention(query, key, value, mask=mask)
+        if key is not None and value is not None:
+            cache = cache.extend(key.unsqueeze(1), value.unsqueeze(1))
+        keys, values = (cast(Tensor, held).squeeze(1) for held in (cache.keys, cache.values))
+        return (*self.attention(query, keys, values, mask=mask), cache)
 
     def remember(self, key: Tensor, value: Tensor) -> KeyValueCache:
         """Return a cache that holds these."""

@@ -101,9 +101,7 @@ class Attention(nn.Module):
 
     def go_on(self, token: Float[Tensor, "1 1 d_model"], kept: Any) -> Tensor:
         """Read one token more."""
-        return self.attention(
-            token, token, token, cache=kept.copy(), need_weights=self.need_weights
-        )[0]
+        return self.attention(token, token, token, cache=kept, need_weights=self.need_weights)[0]
 
 
 def multiplications(layer: Layer, length: int, d_model: int) -> int:

@@ -74,20 +74,28 @@ class EncoderLayer(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         cache: KeyValueCache | None = None,
         need_weights: bool = False,
-    ) -> tuple[Float[Tensor, "batch len d_model"], Float[Tensor, "batch heads len keys"] | None]:
+    ) -> (
+        tuple[Float[Tensor, "batch len d_model"], Float[Tensor, "batch heads len keys"] | None]
+        | tuple[
+            Float[Tensor, "batch len d_model"],
+            Float[Tensor, "batch heads len keys"] | None,
+            KeyValueCache,
+        ]
+    ):
         """Return the new vector of each position, and where each looked if that is wanted.
 
-        With a `cache`, `x` are the positions after those that it holds, which are not read again.
+        With a `cache`, `x` are the positions after those that it holds, which are not read again,
+        and the new cache is returned too.
         """
         h = self.around_attention.enter(x)
-        attended, weights = self.self_attention(
+        attended, weights, *new_cache = self.self_attention(
             h, h, h, mask=mask, cache=cache, need_weights=need_weights
         )
         x = self.around_attention.leave(x, attended)
 
         h = self.around_feed_forward.enter(x)
         x = self.around_feed_forward.leave(x, self.feed_forward(h))
-        return x, weights
+        return (x, weights) if cache is None else (x, weights, *new_cache)
 
 
 class DecoderCache(NamedTuple):
@@ -97,10 +105,6 @@ class DecoderCache(NamedTuple):
     """Of the target so far: it grows."""
     memory: KeyValueCache
     """Of the encoder's output: it stays."""
-
-    def copy(self) -> Self:
-        """Return a cache that holds the same and can be extended by itself."""
-        return self._replace(target=self.target.copy())
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
         """Return the cache of the chosen rows of the batch, in that order; a row may repeat."""
@@ -135,34 +139,45 @@ class DecoderLayer(nn.Module):
         memory_mask: Bool[Tensor, "..."] | None = None,
         cache: DecoderCache | None = None,
         need_weights: bool = False,
-    ) -> tuple[
-        Float[Tensor, "batch tgt_len d_model"],
-        Float[Tensor, "batch heads tgt_len keys"] | None,
-        Float[Tensor, "batch heads tgt_len src_len"] | None,
-    ]:
+    ) -> (
+        tuple[
+            Float[Tensor, "batch tgt_len d_model"],
+            Float[Tensor, "batch heads tgt_len keys"] | None,
+            Float[Tensor, "batch heads tgt_len src_len"] | None,
+        ]
+        | tuple[
+            Float[Tensor, "batch tgt_len d_model"],
+            Float[Tensor, "batch heads tgt_len keys"] | None,
+            Float[Tensor, "batch heads tgt_len src_len"] | None,
+            DecoderCache,
+        ]
+    ):
         """Return the new vector of each position; its weights on the target and on the source.
 
         Give `memory`, or a `cache` that `start` made of it: then `x` are the positions after
-        those that the cache holds. Both or neither raises `ValueError`.
+        those that the cache holds, and the new cache is returned too. Both or neither raises
+        `ValueError`.
         """
         if (memory is None) == (cache is None):
             raise ValueError("give either the memory or a cache that start made of it")
         target_cache, memory_cache = (None, None) if cache is None else cache
         h = self.around_self_attention.enter(x)
-        attended, self_weights = self.self_attention(
+        attended, self_weights, *target = self.self_attention(
             h, h, h, mask=tgt_mask, cache=target_cache, need_weights=need_weights
         )
         x = self.around_self_attention.leave(x, attended)
 
         h = self.around_cross_attention.enter(x)
-        attended, cross_weights = self.cross_attention(
+        attended, cross_weights, *_ = self.cross_attention(
             h, memory, memory, mask=memory_mask, cache=memory_cache, need_weights=need_weights
         )
         x = self.around_cross_attention.leave(x, attended)
 
         h = self.around_feed_forward.enter(x)
         x = self.around_feed_forward.leave(x, self.feed_forward(h))
-        return x, self_weights, cross_weights
+        if cache is None:
+            return x, self_weights, cross_weights
+        return x, self_weights, cross_weights, DecoderCache(target[0], cache.memory)
 
     def start(self, memory: Float[Tensor, "batch src_len d_model"]) -> DecoderCache:
         """Return the cache before the first token: no target, and the memory projected once."""

@@ -39,11 +39,11 @@ class LanguageModelConfig(StackConfig):
 class LanguageModelState:
     """The text so far, as every layer remembers it."""
 
-    caches: list[KeyValueCache]
+    caches: tuple[KeyValueCache, ...]
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
         """Return the state of the chosen texts, in that order; a row may repeat."""
-        return replace(self, caches=[cache.select(rows) for cache in self.caches])
+        return replace(self, caches=tuple(cache.select(rows) for cache in self.caches))
 
 
 class LanguageModel(Autoregressive[LanguageModelState]):
@@ -83,8 +83,9 @@ class LanguageModel(Autoregressive[LanguageModelState]):
         What comes next is told by `step`: to go on with a text, start with all but its last
         token and step with that one. The texts of a batch have the same length.
         """
-        caches = [KeyValueCache() for _ in self.decoder.layers]
-        self.decoder(prompt, causal_mask(prompt.shape[1], prompt.device), caches)
+        nothing = [KeyValueCache() for _ in self.decoder.layers]
+        mask = causal_mask(prompt.shape[1], prompt.device)
+        _, _, caches = self.decoder(prompt, mask, nothing)
         return LanguageModelState(caches)
 
     def step(
@@ -94,6 +95,5 @@ class LanguageModel(Autoregressive[LanguageModelState]):
 
         One token needs no causal mask: everything in the cache stands before it.
         """
-        caches = [cache.copy() for cache in state.caches]
-        outputs, _ = self.decoder(token.unsqueeze(1), caches=caches)
+        outputs, _, caches = self.decoder(token.unsqueeze(1), caches=state.caches)
         return self.output(outputs.squeeze(1)), replace(state, caches=caches)

@@ -170,20 +170,31 @@ class TokenEncoder(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         caches: Sequence[KeyValueCache] | None = None,
         need_weights: bool = False,
-    ) -> tuple[
-        Float[Tensor, "batch len d_model"],
-        Float[Tensor, "layers batch heads len keys"] | None,
-    ]:
+    ) -> (
+        tuple[
+            Float[Tensor, "batch len d_model"],
+            Float[Tensor, "layers batch heads len keys"] | None,
+        ]
+        | tuple[
+            Float[Tensor, "batch len d_model"],
+            Float[Tensor, "layers batch heads len keys"] | None,
+            tuple[KeyValueCache, ...],
+        ]
+    ):
         """Return one vector per token, and where each layer looked if that is wanted.
 
-        With `caches`, one per layer, `ids` are the tokens after those that they hold.
+        With `caches`, one per layer, `ids` are the tokens after those that they hold, and the
+        new caches are returned too.
         """
         x = self.input(ids, first=caches[0].length if caches else 0)
-        maps = []
+        maps, new_caches = [], []
         for index, layer in enumerate(self.layers):
-            x, weights = layer(x, mask, caches[index] if caches else None, need_weights)
+            cache = caches[index] if caches else None
+            x, weights, *new_cache = layer(x, mask, cache, need_weights)
             maps.append(weights)
-        return self.last_norm(x), torch.stack(maps) if need_weights else None
+            new_caches += new_cache
+        x, all_maps = self.last_norm(x), torch.stack(maps) if need_weights else None
+        return (x, all_maps, tuple(new_caches)) if caches else (x, all_maps)
 
 
 class TokenDecoder(nn.Module):
@@ -213,33 +224,41 @@ class TokenDecoder(nn.Module):
         memory_mask: Bool[Tensor, "..."] | None = None,
         caches: Sequence[DecoderCache] | None = None,
         need_weights: bool = False,
-    ) -> tuple[
-        Float[Tensor, "batch tgt_len d_model"],
-        Float[Tensor, "layers batch heads tgt_len keys"] | None,
-        Float[Tensor, "layers batch heads tgt_len src_len"] | None,
-    ]:
+    ) -> (
+        tuple[
+            Float[Tensor, "batch tgt_len d_model"],
+            Float[Tensor, "layers batch heads tgt_len keys"] | None,
+            Float[Tensor, "layers batch heads tgt_len src_len"] | None,
+        ]
+        | tuple[
+            Float[Tensor, "batch tgt_len d_model"],
+            Float[Tensor, "layers batch heads tgt_len keys"] | None,
+            Float[Tensor, "layers batch heads tgt_len src_len"] | None,
+            tuple[DecoderCache, ...],
+        ]
+    ):
         """Return one vector per token; the weights of each layer on the target and the source.
 
         Give `memory`, or `caches` that `start` made of it: then `ids` are the tokens after
-        those that the caches hold.
+        those that the caches hold, and the new caches are returned too.
         """
         x = self.input(ids, first=caches[0].target.length if caches else 0)
-        self_maps, cross_maps = [], []
+        self_maps, cross_maps, new_caches = [], [], []
         for index, layer in enumerate(self.layers):
             cache = caches[index] if caches else None
-            x, self_weights, cross_weights = layer(
+            x, self_weights, cross_weights, *new_cache = layer(
                 x, memory, tgt_mask, memory_mask, cache, need_weights
             )
             self_maps.append(self_weights)
             cross_maps.append(cross_weights)
+            new_caches += new_cache
         x = self.last_norm(x)
-        if not need_weights:
-            return x, None, None
-        return x, torch.stack(self_maps), torch.stack(cross_maps)
+        maps = (torch.stack(self_maps), torch.stack(cross_maps)) if need_weights else (None, None)
+        return (x, *maps, tuple(new_caches)) if caches else (x, *maps)
 
-    def start(self, memory: Float[Tensor, "batch src_len d_model"]) -> list[DecoderCache]:
+    def start(self, memory: Float[Tensor, "batch src_len d_model"]) -> tuple[DecoderCache, ...]:
         """Return the cache of each layer before the first token."""
-        return [cast(DecoderLayer, layer).start(memory) for layer in self.layers]
+        return tuple(cast(DecoderLayer, layer).start(memory) for layer in self.layers)
 
 
 def initialise(model: nn.Module) -> None:
@@ -309,12 +328,12 @@ class TransformerConfig(StackConfig):
 class TransformerState:
     """What the decoder has read: the target so far, and the source."""
 
-    caches: list[DecoderCache]
+    caches: tuple[DecoderCache, ...]
     src_mask: Bool[Tensor, "batch 1 src_len"]
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
         """Return the state of the chosen hypotheses, in that order; a row may repeat."""
-        caches = [cache.select(rows) for cache in self.caches]
+        caches = tuple(cache.select(rows) for cache in self.caches)
         return replace(self, caches=caches, src_mask=self.src_mask[rows])
 
 
@@ -390,8 +409,9 @@ class Transformer(EncoderDecoder[TransformerState]):
 
         One token needs no causal mask: everything in the cache stands before it.
         """
-        caches = [cache.copy() for cache in state.caches]
-        outputs, _, _ = self.decoder(token.unsqueeze(1), memory_mask=state.src_mask, caches=caches)
+        outputs, _, _, caches = self.decoder(
+            token.unsqueeze(1), memory_mask=state.src_mask, caches=state.caches
+        )
         return self.output(outputs.squeeze(1)), replace(state, caches=caches)
 
     def attention_maps(

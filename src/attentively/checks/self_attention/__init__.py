@@ -614,16 +614,17 @@ class _StudentsHeads(nn.Module):
         mask: Tensor | None = None,
         cache: KeyValueCache | None = None,
         need_weights: bool = True,
-    ) -> _Pair:
+    ) -> tuple[Any, ...]:
         """Project, attend as the student says in every head, and project again."""
-        cache = KeyValueCache() if cache is None else cache
+        held = KeyValueCache() if cache is None else cache
         if key is not None and value is not None:
-            self.right.remember(key, value, cache)
+            held = self.right.remember(key, value, held)
         queries = self.right._split_heads(self.right.query_projection(query))
         mask = None if mask is None else mask.unsqueeze(1)
-        context, weights = self.attend(queries, cache.keys, cache.values, mask)
+        context, weights = self.attend(queries, held.keys, held.values, mask)
         joined = self.right._join_heads(cast(Tensor, in_32_bits(context)))
-        return self.right.output_projection(joined), cast(Tensor, in_32_bits(weights))
+        pair = self.right.output_projection(joined), in_32_bits(weights)
+        return pair if cache is None else (*pair, held)
 
 
 def put_in(attend: object, model: Transformer | None = None) -> Transformer:
