@@ -81,7 +81,7 @@ class SelectsTheHiddenStateAlone(Seq2Seq):
 
     def start(self, memory):
         state = super().start(memory)
-        return HalfSelected(state.hidden, state.encoder_outputs, state.src_mask, {})
+        return HalfSelected(state.hidden, state.encoder_outputs, state.src_mask)
 
 
 class HalfSelected(RecurrentState):

@@ -4,11 +4,12 @@ import math
 
 import pytest
 import sacrebleu
+import tiny_models
 import torch
 import torch.nn.functional as F
 
 from attentively.data import digits, toy
-from attentively.data.batches import encode_lines, encode_pairs
+from attentively.data.batches import Example, encode_lines, encode_pairs
 from attentively.data.pairs import Pair
 from attentively.data.sentiment import Labelled
 from attentively.experiments import toy_translation
@@ -260,3 +261,22 @@ def test_a_model_of_another_kind_is_refused(checkpoint):
         evaluation.evaluate_classifier(checkpoint, [])
     with pytest.raises(ValueError, match="a Seq2Seq does not classify text"):
         evaluation.evaluate_classifier(checkpoint, [Labelled("dog", "good")])
+
+
+def test_teacher_forced_weights_are_those_of_each_pair_alone():
+    model, given = tiny_models.seq2seq(dropout=0.3).train(), tiny_models.sentences()
+    lengths = zip(given.src_lengths, given.tgt_lengths, strict=True)
+    examples = [
+        Example(given.src[row, :src_len].tolist(), given.tgt[row, :tgt_len].tolist())
+        for row, (src_len, tgt_len) in enumerate(lengths)
+    ]
+    found = evaluation.teacher_forced_weights(model, examples, batch_size=2)
+    assert len(found) == len(examples)
+    for matrix, example in zip(found, examples, strict=True):
+        assert matrix.shape == (len(example.tgt) - 1, len(example.src))
+        (alone,) = evaluation.teacher_forced_weights(model, [example])
+        torch.testing.assert_close(matrix, alone)
+    assert model.training  # as it was
+    blind = tiny_models.seq2seq(attention="fixed")
+    with pytest.raises(ValueError, match="this Seq2Seq does not attend: it has no weights"):
+        evaluation.teacher_forced_weights(blind, examples)

@@ -24,12 +24,7 @@ from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.tokens.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
 from attentively.training import trainer as training
 from attentively.training.objectives import Translation, teacher_forced_loss
-from attentively.training.trainer import (
-    Trainer,
-    TrainingConfig,
-    teacher_forced_weights,
-    validation_loss,
-)
+from attentively.training.trainer import Trainer, TrainingConfig, validation_loss
 
 VOCAB = 13
 CONFIG = TrainingConfig(
@@ -109,20 +104,6 @@ def test_validating_is_without_dropout_and_leaves_the_mode_as_it_was(mode):
 def test_nothing_to_validate_with_is_refused():
     with pytest.raises(ValueError, match="there is no example to validate with"):
         validation_loss(fresh().model, [])
-
-
-def test_teacher_forced_weights_are_those_of_each_pair_alone():
-    model = fresh().model
-    found = teacher_forced_weights(model, VALIDATION, batch_size=4)
-    assert len(found) == len(VALIDATION)
-    for matrix, example in zip(found, VALIDATION, strict=True):
-        assert matrix.shape == (len(example.tgt) - 1, len(example.src))
-        (alone,) = teacher_forced_weights(model, [example])
-        torch.testing.assert_close(matrix, alone)
-    assert model.training  # as it was
-    blind = Seq2Seq(Seq2SeqConfig(VOCAB, VOCAB, **SIZES, attention="fixed"))
-    with pytest.raises(ValueError, match="this Seq2Seq does not attend: it has no weights"):
-        teacher_forced_weights(blind, VALIDATION)
 
 
 # The loop

@@ -18,6 +18,7 @@ from attentively.models.checkpoints import Checkpoint
 from attentively.models.interface import evaluating
 from attentively.models.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
 from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.scoring.evaluation import teacher_forced_weights
 from attentively.scoring.metrics import (
     Link,
     alignment_error_rate,
@@ -26,7 +27,7 @@ from attentively.scoring.metrics import (
     strongest_links,
 )
 from attentively.tokens.vocabulary import Vocabulary, WordTokenizer
-from attentively.training.trainer import Trainer, TrainingConfig, teacher_forced_weights
+from attentively.training.trainer import Trainer, TrainingConfig
 
 TRAINED_CLAUSES = (1, 2, 3)
 TRANSFORMER_SHAPE = {"d_model": 64, "num_heads": 4, "d_ff": 256, "num_layers": 2}

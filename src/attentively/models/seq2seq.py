@@ -9,7 +9,7 @@ section 3, again with the same encoder.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, Self, get_args, runtime_checkable
+from typing import Literal, Self, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -125,27 +125,8 @@ class FixedContext(nn.Module):
         return torch.cat([forwards[rows, last_word], backwards[:, 0]], dim=-1), None
 
 
-@runtime_checkable
-class KeyProjecting(Protocol):
-    """An attention that can do part of its work once a sentence, before any query comes."""
-
-    def project_keys(
-        self, keys: Float[Tensor, "batch src_len key_dim"]
-    ) -> Float[Tensor, "batch src_len hidden_dim"]:
-        """Return what `forward` takes as `projected_keys`."""
-
-
-@runtime_checkable
-class StepCounting(Protocol):
-    """An attention that looks near a position, for which it may need the decoder's step."""
-
-    def aligned_position(
-        self,
-        query: Float[Tensor, "batch query_dim"],
-        lengths: Int[Tensor, " batch"],
-        step: int | None,
-    ) -> Float[Tensor, " batch"]:
-        """Return the position, in sentences of these lengths; `forward` takes `step` too."""
+ProjectingAttention = AdditiveAttention | LuongAttention | LocalAttention
+"""The attentions that project the keys of a sentence once, before any query comes."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +136,8 @@ class RecurrentState:
     hidden: Float[Tensor, "batch decoder_dim"]
     encoder_outputs: Float[Tensor, "batch src_len key_dim"]
     src_mask: Bool[Tensor, "batch src_len"]
-    precomputed: dict[str, Tensor]
-    """What the attention computed of the encoder outputs alone, by argument name."""
+    projected_keys: Float[Tensor, "batch src_len hidden_dim"] | None = None
+    """What a `ProjectingAttention` made of the encoder outputs."""
     step: int = 0
     """How many tokens a `LuongDecoder` has read."""
     attentional: Float[Tensor, "batch embedding_dim"] | None = None
@@ -169,7 +150,7 @@ class RecurrentState:
             hidden=self.hidden[rows],
             encoder_outputs=self.encoder_outputs[rows],
             src_mask=self.src_mask[rows],
-            precomputed={name: value[rows] for name, value in self.precomputed.items()},
+            projected_keys=None if self.projected_keys is None else self.projected_keys[rows],
             attentional=None if self.attentional is None else self.attentional[rows],
         )
 
@@ -179,8 +160,8 @@ class RecurrentDecoder(nn.Module, ABC):
 
     The first state is :math:`s_0 = \tanh(W_s m)`, with :math:`m` the `state` of the memory.
 
-    `attention` is called as ``attention(query, keys, mask)``; one that offers `project_keys`
-    also gets its result back as `projected_keys`, so that it is computed once a sentence.
+    `attention` is called as ``attention(query, keys, mask)``, so any module that answers this
+    call will do; `attend` says what the package's own attentions get as well.
     """
 
     def __init__(
@@ -206,11 +187,26 @@ class RecurrentDecoder(nn.Module, ABC):
 
     def start(self, memory: Memory) -> RecurrentState:
         """Return :math:`s_0` and what to look at."""
-        precomputed: dict[str, Tensor] = {}
-        if isinstance(self.attention, KeyProjecting):
-            precomputed["projected_keys"] = self.attention.project_keys(memory.outputs)
         hidden = torch.tanh(self.bridge(memory.state))
-        return RecurrentState(hidden, memory.outputs, memory.mask.squeeze(1), precomputed)
+        state = RecurrentState(hidden, memory.outputs, memory.mask.squeeze(1))
+        if isinstance(self.attention, ProjectingAttention):
+            state = replace(state, projected_keys=self.attention.project_keys(memory.outputs))
+        return state
+
+    def attend(
+        self, query: Float[Tensor, "batch decoder_dim"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"] | None]:
+        """Return the context and the weights of one query.
+
+        A `ProjectingAttention` gets back the keys that it projected, and a `LocalAttention` also
+        the step, which local-m goes by.
+        """
+        source = (state.encoder_outputs, state.src_mask)
+        if isinstance(self.attention, LocalAttention):
+            return self.attention(query, *source, state.projected_keys, state.step)
+        if isinstance(self.attention, ProjectingAttention):
+            return self.attention(query, *source, state.projected_keys)
+        return self.attention(query, *source)
 
     @abstractmethod
     def advance(
@@ -260,9 +256,7 @@ class AttentiveDecoder(RecurrentDecoder):
         RecurrentState, Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"] | None
     ]:
         """Read one embedded token; return the next state, the context and the weights."""
-        context, weights = self.attention(
-            state.hidden, state.encoder_outputs, state.src_mask, **state.precomputed
-        )
+        context, weights = self.attend(state.hidden, state)
         hidden = self.cell(torch.cat([embedded, context], dim=-1), state.hidden)
         return replace(state, hidden=hidden), context, weights
 
@@ -290,8 +284,6 @@ class LuongDecoder(RecurrentDecoder):
     the next step reads the attentional vector :math:`\tilde{h}_t` beside its token, so that it
     knows what was looked at; the first step reads zeros. The paper has a stack of LSTMs where
     ours is one GRU, the same as in `AttentiveDecoder`, and so is its start.
-
-    An attention that offers `aligned_position`, as `LocalAttention` does, is told the step.
     """
 
     def __init__(
@@ -325,10 +317,7 @@ class LuongDecoder(RecurrentDecoder):
         if state.attentional is not None:
             embedded = torch.cat([embedded, state.attentional], dim=-1)
         hidden = self.cell(embedded, state.hidden)
-        step = {"step": state.step} if isinstance(self.attention, StepCounting) else {}
-        context, weights = self.attention(
-            hidden, state.encoder_outputs, state.src_mask, **state.precomputed, **step
-        )
+        context, weights = self.attend(hidden, state)
         state = replace(state, hidden=hidden, step=state.step + 1)
         if self.input_feeding:
             state = replace(state, attentional=self.attentional(hidden, context))

@@ -10,12 +10,16 @@ from typing import Any
 
 import sacrebleu
 import torch
+from jaxtyping import Float
+from torch import Tensor
 from tqdm.auto import tqdm
 
 from attentively.atomic_files import replacing
 from attentively.attention.masks import padding_mask
 from attentively.data import digits
 from attentively.data.batches import (
+    Example,
+    collate,
     encode_lines,
     encode_pairs,
     encode_running_text,
@@ -31,7 +35,7 @@ from attentively.generation.predict import classify
 from attentively.generation.search import LengthPenalty
 from attentively.models.checkpoints import Checkpoint
 from attentively.models.encoder_heads import MaskedLanguageModel
-from attentively.models.interface import ModelKindError, evaluating
+from attentively.models.interface import EncoderDecoder, ModelKindError, evaluating
 from attentively.models.language_model import LanguageModel
 from attentively.scoring.metrics import chrf, corpus_bleu, exact_match, perplexity
 from attentively.tokens.vocabulary import END_ID, PAD_ID, CharacterTokenizer
@@ -159,6 +163,29 @@ def evaluate(
         translations=texts,
         references=given,
     )
+
+
+def teacher_forced_weights(
+    model: EncoderDecoder, examples: Sequence[Example], batch_size: int = 256
+) -> list[Float[Tensor, "_tgt_len _src_len"]]:
+    """Return, for each example, where the model looks as it predicts each token after the first.
+
+    The two end tokens have a row and a column too. Raises `ValueError` for a model that does
+    not attend.
+    """
+    where = next(model.parameters()).device
+    found: list[Tensor] = []
+    with evaluating(model):
+        for indices in in_order(len(examples), batch_size):
+            src, tgt = collate([examples[index] for index in indices]).to(where)
+            weights = model.decode(tgt[:, :-1], model.encode(src), need_weights=True).weights
+            if weights is None:
+                raise ValueError(f"this {type(model).__name__} does not attend: it has no weights")
+            found += weights.cpu().unbind()
+    return [
+        matrix[: len(example.tgt) - 1, : len(example.src)]
+        for matrix, example in zip(found, examples, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

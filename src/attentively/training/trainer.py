@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from attentively import device
 from attentively.atomic_files import check_replaceable, replacing
 from attentively.config import Config, check_seed
-from attentively.data.batches import Batch, Example, Renewable, collate, in_order, shuffled
+from attentively.data.batches import Batch, Renewable, in_order, shuffled
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.interface import EncoderDecoder, Model, evaluating
+from attentively.models.interface import Model, evaluating
 from attentively.training import objectives
 from attentively.training.data_parallel import Processes
 from attentively.training.objectives import Task
@@ -132,29 +131,6 @@ def validation_loss(
             total += torch.tensor([task.loss(model, batch.to(where)).item() * count, count])
     loss, targets = processes.sum(total).tolist()
     return loss / targets
-
-
-def teacher_forced_weights(
-    model: EncoderDecoder, examples: Sequence[Example], batch_size: int = 256
-) -> list[Float[Tensor, "_tgt_len _src_len"]]:
-    """Return, for each example, where the model looks as it predicts each token after the first.
-
-    The two end tokens have a row and a column too. Raises `ValueError` for a model that does
-    not attend.
-    """
-    where = next(model.parameters()).device
-    found: list[Tensor] = []
-    with evaluating(model):
-        for indices in in_order(len(examples), batch_size):
-            src, tgt = collate([examples[index] for index in indices]).to(where)
-            weights = model.decode(tgt[:, :-1], model.encode(src), need_weights=True).weights
-            if weights is None:
-                raise ValueError(f"this {type(model).__name__} does not attend: it has no weights")
-            found += weights.cpu().unbind()
-    return [
-        matrix[: len(example.tgt) - 1, : len(example.src)]
-        for matrix, example in zip(found, examples, strict=True)
-    ]
 
 
 def best_record(records: Sequence[Record]) -> Record:

@@ -823,7 +823,7 @@ class PlantedReader:
 
     def __call__(self, src: Tensor, tgt: Tensor) -> DecoderOutput:
         """Encode and decode, as every model does."""
-        return self(src, tgt)
+        return self.decode(tgt, self.encode(src))
 
     def source_mask(self, src: Tensor) -> Tensor:
         """Return the mask of every model."""

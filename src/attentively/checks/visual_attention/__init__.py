@@ -534,7 +534,7 @@ class _StudentsDecoder(AttentiveDecoder):
         """Let the student's function make the first state."""
         first_state = cast(Callable[..., Tensor], self.given[0])
         hidden = cast(Tensor, in_32_bits(first_state(memory.outputs, self.bridge)))
-        return RecurrentState(hidden, memory.outputs, memory.mask.squeeze(1), {})
+        return RecurrentState(hidden, memory.outputs, memory.mask.squeeze(1))
 
     def advance(
         self, embedded: Tensor, state: RecurrentState
