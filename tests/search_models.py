@@ -5,7 +5,7 @@ import dataclasses
 import torch
 
 from attentively.data.batches import pad
-from attentively.models.interface import Autoregressive, DecoderOutput, EncoderDecoder, Memory
+from attentively.models.interface import DecoderOnly, DecoderOutput, EncoderDecoder, Memory
 from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.models.transformer import Transformer, TransformerConfig
 from attentively.tokens.vocabulary import END_ID, START_ID
@@ -85,7 +85,7 @@ class Counting(Markov):
         return super().step(token, state)
 
 
-class MarkovText(Autoregressive):
+class MarkovText(DecoderOnly):
     """The first language of `Markov`, without a source: the prompt is the source."""
 
     def __init__(self, logits):

@@ -14,6 +14,7 @@ import typer
 from attentively.cli import families
 from attentively.cli.families import Content
 from attentively.data import corpora
+from attentively.generation.search import Beam
 from attentively.models import checkpoints
 
 PRETRAINED = Path(checkpoints.__file__).parents[1] / "pretrained"
@@ -31,7 +32,7 @@ def ship(
     piece_length = rounded.provenance.get("piece_length", families.PIECE_LENGTH)
     held_out = Content(corpus.load("test"), corpus.kind, piece_length)
     family = families.of(rounded.model)
-    found = family.evaluate(rounded, held_out, beam_size=5, length_penalty=1.0, progress=True)
+    found = family.evaluate(rounded, held_out, Beam(5, 1.0), progress=True)
     rounded.provenance["evaluation"] = found.scores()
     checkpoints.save(rounded, target, half_precision=True)
     log = run.parent / "log.jsonl"

@@ -535,7 +535,7 @@ def broken_twin(old, new):
             samples_say_what_the_model_says,
         ),
         # a prompt's last token is read twice
-        ("reader.start(prompt[:, :-1])", "reader.start(prompt)", a_prompt_is_read_once),
+        ("model.start(prompt[:, :-1])", "model.start(prompt)", a_prompt_is_read_once),
         # ... or its first
         ("prompt[:, -1])", "prompt[:, 0])", a_prompt_is_read_once),
     ],

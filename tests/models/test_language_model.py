@@ -14,7 +14,7 @@ from attentively.attention.positional import SinusoidalPositionalEncoding
 from attentively.config import VocabSizes
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.interface import Autoregressive, DecoderOutput, DecoderState
+from attentively.models.interface import DecoderOnly, DecoderOutput, DecoderState
 from attentively.models.language_model import LanguageModel, LanguageModelConfig, LanguageModelState
 from attentively.tokens.vocabulary import PAD_ID, Vocabulary, WordTokenizer
 
@@ -101,7 +101,7 @@ class NormalisesOverTheBatch(LanguageModel):
 
 def test_names_and_shapes():
     model, ids = language_model(), texts()
-    assert isinstance(model, Autoregressive)
+    assert isinstance(model, DecoderOnly)
     assert model.config.vocab_sizes == VocabSizes(None, SRC_VOCAB)
     output = model(ids)
     assert output.logits.shape == (BATCH, LENGTH, SRC_VOCAB)

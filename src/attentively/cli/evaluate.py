@@ -11,6 +11,7 @@ from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import families, models
 from attentively.cli.families import Content
 from attentively.data import corpora
+from attentively.generation.search import Beam
 
 EPILOG = """Examples:
 
@@ -66,7 +67,7 @@ def evaluate(
     piece_length = checkpoint.provenance.get("piece_length", families.PIECE_LENGTH)
     content = Content(corpus.load(split), corpus.kind, piece_length)
     progress = sys.stderr.isatty()
-    result = family.evaluate(checkpoint, content, beam_size, length_penalty, progress)
+    result = family.evaluate(checkpoint, content, Beam(beam_size, length_penalty), progress)
     print(result.summary())
     if output is not None:
         result.write(output)

@@ -1,7 +1,7 @@
 """The families of models that can be trained: from what, and how it becomes examples."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import Any, Literal, NamedTuple
 
@@ -14,9 +14,15 @@ from attentively.data.batches import (
     encode_scenes,
 )
 from attentively.data.corpora import KINDS, Corpus, Kind
+from attentively.generation.search import Beam
 from attentively.models import checkpoints
+from attentively.models.captioning import Captioner
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
 from attentively.models.interface import Model
+from attentively.models.language_model import LanguageModel
+from attentively.models.seq2seq import Seq2Seq
+from attentively.models.transformer import Transformer
 from attentively.scoring import evaluation
 from attentively.scoring.evaluation import Report
 from attentively.tokens.vocabulary import (
@@ -65,8 +71,8 @@ class Family(ABC):
 
     name: str
     """As ``--model`` has it."""
-    class_name: str
-    """As `checkpoints.MODELS` has it."""
+    model: type[Model]
+    """The class of its models, one of `checkpoints.MODELS`."""
     kinds: tuple[Kind, ...]
     """What corpora it learns from."""
     says_texts = True
@@ -78,14 +84,9 @@ class Family(ABC):
         return self.kinds[0] if len(self.kinds) == 1 else None
 
     @property
-    def model(self) -> Callable[[Any], Model]:
-        """The class of its models."""
-        return checkpoints.MODELS[self.class_name][0]
-
-    @property
     def config(self) -> type[ModelConfig]:
         """The class of their configurations."""
-        return checkpoints.MODELS[self.class_name][1]
+        return checkpoints.MODELS[self.model.__name__][1]
 
     @abstractmethod
     def texts(self, content: Content) -> Texts:
@@ -97,12 +98,7 @@ class Family(ABC):
 
     @abstractmethod
     def evaluate(
-        self,
-        checkpoint: Checkpoint,
-        content: Content,
-        beam_size: int,
-        length_penalty: float,
-        progress: bool,
+        self, checkpoint: Checkpoint, content: Content, how: Beam, progress: bool
     ) -> Report:
         """Score a model on what it has not seen; what does not search needs no beam."""
 
@@ -119,9 +115,9 @@ class Translating(Family):
 
     kinds = ("pairs",)
 
-    def __init__(self, name: str, class_name: str) -> None:
+    def __init__(self, name: str, model: type[Model]) -> None:
         self.name = name
-        self.class_name = class_name
+        self.model = model
 
     def texts(self, content: Content) -> Texts:
         """Return the sentences of either side."""
@@ -132,22 +128,17 @@ class Translating(Family):
         return encode_pairs(content.items, _known(tokenizers.src), _known(tokenizers.tgt))
 
     def evaluate(
-        self,
-        checkpoint: Checkpoint,
-        content: Content,
-        beam_size: int,
-        length_penalty: float,
-        progress: bool,
+        self, checkpoint: Checkpoint, content: Content, how: Beam, progress: bool
     ) -> Report:
         """Return BLEU, chrF, exact match and perplexity."""
-        return evaluation.evaluate(checkpoint, content.items, beam_size, length_penalty, progress)
+        return evaluation.evaluate(checkpoint, content.items, *how, progress)
 
 
 class WritingOn(Family):
     """From a text to what comes next."""
 
     name = "language-model"
-    class_name = "LanguageModel"
+    model = LanguageModel
     kinds = ("text",)
     says_texts = False
 
@@ -163,12 +154,7 @@ class WritingOn(Family):
         return encode_lines(content.items.splitlines(), tokenizer)
 
     def evaluate(
-        self,
-        checkpoint: Checkpoint,
-        content: Content,
-        beam_size: int,
-        length_penalty: float,
-        progress: bool,
+        self, checkpoint: Checkpoint, content: Content, how: Beam, progress: bool
     ) -> Report:
         """Return perplexities."""
         return evaluation.evaluate_language_model(
@@ -180,7 +166,7 @@ class FillingIn(Family):
     """From a text with gaps to what is missing."""
 
     name = "masked-language-model"
-    class_name = "MaskedLanguageModel"
+    model = MaskedLanguageModel
     kinds = ("text", "labels", "pairs")
     says_texts = False
 
@@ -197,12 +183,7 @@ class FillingIn(Family):
         return [ids for ids in rows if max(ids) > END_ID]
 
     def evaluate(
-        self,
-        checkpoint: Checkpoint,
-        content: Content,
-        beam_size: int,
-        length_penalty: float,
-        progress: bool,
+        self, checkpoint: Checkpoint, content: Content, how: Beam, progress: bool
     ) -> Report:
         """Return the accuracy on what was taken out."""
         texts = self.texts(content).src or ()
@@ -213,7 +194,7 @@ class Classifying(Family):
     """From a sentence to its label."""
 
     name = "classifier"
-    class_name = "Classifier"
+    model = Classifier
     kinds = ("labels",)
 
     def texts(self, content: Content) -> Texts:
@@ -225,12 +206,7 @@ class Classifying(Family):
         return encode_labelled(content.items, _known(tokenizers.src), config.labels)
 
     def evaluate(
-        self,
-        checkpoint: Checkpoint,
-        content: Content,
-        beam_size: int,
-        length_penalty: float,
-        progress: bool,
+        self, checkpoint: Checkpoint, content: Content, how: Beam, progress: bool
     ) -> Report:
         """Return accuracy and confusions."""
         return evaluation.evaluate_classifier(checkpoint, content.items, progress)
@@ -245,7 +221,7 @@ class Captioning(Family):
     """From an image to words."""
 
     name = "captioner"
-    class_name = "Captioner"
+    model = Captioner
     kinds = ("scenes",)
 
     def texts(self, content: Content) -> Texts:
@@ -257,17 +233,10 @@ class Captioning(Family):
         return encode_scenes(content.items, _known(tokenizers.tgt))
 
     def evaluate(
-        self,
-        checkpoint: Checkpoint,
-        content: Content,
-        beam_size: int,
-        length_penalty: float,
-        progress: bool,
+        self, checkpoint: Checkpoint, content: Content, how: Beam, progress: bool
     ) -> Report:
         """Return how many captions are true."""
-        return evaluation.evaluate_captioner(
-            checkpoint, content.items, beam_size, length_penalty, progress
-        )
+        return evaluation.evaluate_captioner(checkpoint, content.items, *how, progress)
 
     def from_data(self, content: Content, tokenizers: Tokenizers) -> dict[str, Any]:
         """Return the size of the vocabulary and that of the images."""
@@ -284,14 +253,13 @@ def _known(tokenizer: Tokenizer | None) -> Tokenizer:
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in [
-        Translating("seq2seq", "Seq2Seq"),
-        Translating("transformer", "Transformer"),
+        Translating("seq2seq", Seq2Seq),
+        Translating("transformer", Transformer),
         WritingOn(),
         Classifying(),
         FillingIn(),
         Captioning(),
     ]
-    if family.class_name in checkpoints.MODELS
 }
 
 
@@ -304,8 +272,7 @@ def find(name: str) -> Family:
 
 def of(model: Model) -> Family:
     """Return the family that a model belongs to."""
-    name = type(model).__name__
-    return next(family for family in FAMILIES.values() if family.class_name == name)
+    return next(family for family in FAMILIES.values() if family.model is type(model))
 
 
 def usual(kind: Kind) -> Family:

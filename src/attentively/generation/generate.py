@@ -29,7 +29,7 @@ from attentively.generation.search import (
     truncate,
 )
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.interface import Autoregressive, EncoderDecoder, ModelKindError, evaluating
+from attentively.models.interface import DecoderOnly, EncoderDecoder, ModelKindError, evaluating
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, Tokenizer, note_unknown_words
 
 
@@ -243,7 +243,7 @@ def caption(
         or checkpoint.src_tokenizer is not None
         or tokenizer is None
     ):
-        raise ModelKindError(f"a {type(model).__name__} does not caption images")
+        raise ModelKindError(model, "caption images")
     captions: list[Translation] = []
     for first in range(0, len(images), batch_size):
         batch = images[first : first + batch_size]
@@ -270,8 +270,8 @@ def continue_text(
     check_at_least_one(max_len=max_len, batch_size=batch_size)
     _check(how, max_len)
     model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
-    if not isinstance(model, Autoregressive) or tokenizer is None:
-        raise ModelKindError(f"a {type(model).__name__} does not go on with a text")
+    if not isinstance(model, DecoderOnly) or tokenizer is None:
+        raise ModelKindError(model, "go on with a text")
     device = next(model.parameters()).device
     # A prompt begins with the start token, and has no end.
     rows = [[START_ID, *tokenizer.encode(prompt)[:-1]] for prompt in prompts]

@@ -44,7 +44,7 @@ def classify(checkpoint: Checkpoint, texts: Sequence[str], batch_size: int = 64)
     """
     model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
     if not isinstance(model, Classifier) or tokenizer is None:
-        raise ModelKindError(f"a {type(model).__name__} does not classify text")
+        raise ModelKindError(model, "classify text")
     where = next(model.parameters()).device
     judgements = []
     for first in range(0, len(texts), batch_size):
@@ -72,7 +72,7 @@ def fill(checkpoint: Checkpoint, text: str, guesses: int = 5) -> Filled:
     """
     model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
     if not isinstance(model, MaskedLanguageModel) or tokenizer is None:
-        raise ModelKindError(f"a {type(model).__name__} does not fill gaps")
+        raise ModelKindError(model, "fill gaps")
     check_at_least_one(guesses=guesses)
     parts = text.split(GAP)
     if len(parts) == 1:

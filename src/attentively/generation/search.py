@@ -8,14 +8,20 @@ each search is one loop, for translation, for captions and for text that continu
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from attentively.config import check_at_least_one
-from attentively.models.interface import Autoregressive, EncoderDecoder, ModelKindError, evaluating
+from attentively.models.interface import (
+    Autoregressive,
+    DecoderOnly,
+    EncoderDecoder,
+    ModelKindError,
+    evaluating,
+)
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID
 
 # No reader wants these in a sentence. <pad> and <start> are never a target in training, so
@@ -390,14 +396,6 @@ def _sample(
     return [drawn[first : first + samples] for first in range(0, len(drawn), samples)]
 
 
-@runtime_checkable
-class PromptReader(Protocol):
-    """A model that begins by reading a prompt, as a language model does."""
-
-    def start(self, prompt: Int[Tensor, "batch prompt_len"]) -> Any:
-        """Return the state after `prompt`, which may have no token."""
-
-
 def generate(
     model: Autoregressive[Any],
     prompt: Int[Tensor, "batch prompt_len"],
@@ -412,18 +410,13 @@ def generate(
     `sample` or those of `beam_search`.
     """
     check_at_least_one(max_len=max_len, prompt_len=prompt.shape[1])
-    reader = _prompt_reader(model)
+    if not isinstance(model, DecoderOnly):
+        raise ModelKindError(model, "go on with a text")
     with evaluating(model):
-        beginning = _Beginning(reader.start(prompt[:, :-1]), prompt[:, -1])
+        beginning = _Beginning(model.start(prompt[:, :-1]), prompt[:, -1])
         if isinstance(how, Beam):
             return _beam_search(model, beginning, max_len, how, forbidden_ids)
         return _sample(model, beginning, max_len, how, forbidden_ids)
-
-
-def _prompt_reader(model: object) -> PromptReader:
-    if isinstance(model, EncoderDecoder) or not isinstance(model, PromptReader):
-        raise ModelKindError(f"a {type(model).__name__} does not go on with a text")
-    return model
 
 
 class NoChoiceError(ValueError):

@@ -75,7 +75,7 @@ class Checkpoint:
             or self.src_tokenizer is None
             or self.tgt_tokenizer is None
         ):
-            raise ModelKindError(f"a {type(self.model).__name__} does not translate text")
+            raise ModelKindError(self.model, "translate text")
         return Translator(self.model, self.src_tokenizer, self.tgt_tokenizer)
 
 

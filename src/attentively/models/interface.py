@@ -64,6 +64,14 @@ class Autoregressive(Model, ABC, Generic[State]):
         """
 
 
+class DecoderOnly(Autoregressive[State]):
+    """A model that continues a text, as a language model does."""
+
+    @abstractmethod
+    def start(self, prompt: Int[Tensor, "batch prompt_len"]) -> State:
+        """Return the state after `prompt`, which may have no token."""
+
+
 class EncoderDecoder(Autoregressive[State]):
     """A model that reads a source and writes a target."""
 
@@ -105,6 +113,10 @@ class EncoderDecoder(Autoregressive[State]):
 
 class ModelKindError(ValueError):
     """A model asked for what only models of another kind do."""
+
+    def __init__(self, model: nn.Module, does: str) -> None:
+        """`does` is what was asked for, as in "fill gaps"."""
+        super().__init__(f"a {type(model).__name__} does not {does}")
 
 
 @contextmanager

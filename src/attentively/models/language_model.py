@@ -19,7 +19,7 @@ from attentively.attention.masks import causal_mask
 from attentively.attention.multi_head import KeyValueCache
 from attentively.config import VocabSizes
 from attentively.layers.embedding import TokenEmbedding
-from attentively.models.interface import Autoregressive, DecoderOutput
+from attentively.models.interface import DecoderOnly, DecoderOutput
 from attentively.models.transformer import StackConfig, TokenEncoder, initialise
 
 
@@ -46,7 +46,7 @@ class LanguageModelState:
         return replace(self, caches=tuple(cache.select(rows) for cache in self.caches))
 
 
-class LanguageModel(Autoregressive[LanguageModelState]):
+class LanguageModel(DecoderOnly[LanguageModelState]):
     r"""Give every token of the vocabulary a chance to be the next one.
 
     .. math:: p(w_1, \dots, w_n) = \prod_t p(w_t \mid w_1, \dots, w_{t-1})

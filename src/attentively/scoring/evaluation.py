@@ -226,7 +226,7 @@ def evaluate_language_model(
     """
     model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
     if not isinstance(model, LanguageModel) or tokenizer is None:
-        raise ModelKindError(f"a {type(model).__name__} does not foresee a text")
+        raise ModelKindError(model, "foresee a text")
     if isinstance(tokenizer, CharacterTokenizer):
         rows = encode_running_text(text, tokenizer, piece_length)
         new = [0] + [piece_length // 2] * (len(rows) - 1)
@@ -360,7 +360,7 @@ def evaluate_masked_language_model(
     """Take tokens out of each text, as in training, and see whether the model knows them."""
     model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
     if not isinstance(model, MaskedLanguageModel) or tokenizer is None:
-        raise ModelKindError(f"a {type(model).__name__} does not fill gaps")
+        raise ModelKindError(model, "fill gaps")
     rows = [ids for text in texts if max(ids := tokenizer.encode(text)) > END_ID]
     if not rows:
         raise ValueError("there is no text with a known token to evaluate with")
