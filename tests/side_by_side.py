@@ -6,11 +6,16 @@ from xdist.scheduler import LoadScopeScheduling
 
 
 def shared(nodeid):
-    """Return a name for what a test shares: the built site, an assignment, or its file."""
+    """Return a name for what a test shares: the built site, an assignment, or its file.
+
+    Where the parts of an assignment share nothing, a dot joins their names to the assignment's.
+    """
     path, _, test = nodeid.partition("::")
     if path.startswith("tests/site/"):
         return "tests/site"
-    assignment = re.search(r"[\[-](\d\d_[a-z]\w*?)(?=[\]-])", test)
+    assignment = re.search(r"[\[-](\d\d_[a-z][\w.]*?)(?=[\]-])", test)
+    if assignment and path.startswith("tests/exercises/"):
+        return f"tests/exercises {assignment[1]}"
     return f"{path} {assignment[1]}" if assignment else path
 
 

@@ -4,6 +4,7 @@ import pytest
 from side_by_side import shared
 
 FILE = "tests/notebooks/test_assignments.py"
+BANK = "tests/exercises"
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,9 @@ FILE = "tests/notebooks/test_assignments.py"
             f"{FILE}::test_right[True-13_positional_encoding-order-0]",
             f"{FILE} 13_positional_encoding",
         ),
+        (f"{BANK}/test_answers.py::test_part[09_scores-local]", f"{BANK} 09_scores"),
+        (f"{BANK}/test_known_mistakes.py::test_known[09_scores]", f"{BANK} 09_scores"),
+        (f"{BANK}/test_answers.py::test_part[05_decoding.beam]", f"{BANK} 05_decoding.beam"),
         ("tests/site/test_site.py::test_links", "tests/site"),
         ("tests/site/test_transformer_map.py::test_links[dark]", "tests/site"),
     ],

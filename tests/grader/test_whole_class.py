@@ -60,7 +60,7 @@ def answers_of(kind):
     return {}, []
 
 
-KINDS = ["right", "missing", *ASSIGNMENT.handed_in, *HOSTILE]
+KINDS = ["right", "missing", *ASSIGNMENT.students, *HOSTILE]
 
 
 def kind_of(number):

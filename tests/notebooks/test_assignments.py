@@ -32,12 +32,12 @@ one_assignment = pytest.mark.parametrize("assignment", ASSIGNMENTS[:1], ids=str)
 STUDENTS = [
     pytest.param(assignment, student, id=f"{assignment}-{student}")
     for assignment in ASSIGNMENTS
-    for student in ["solution", *[*assignment.handed_in][:1]]
+    for student in ["solution", *assignment.students[:1]]
 ]
 FURTHER = [
     pytest.param(assignment, student, id=f"{assignment}-{student}")
     for assignment in ASSIGNMENTS
-    for student in [*assignment.handed_in][1:]
+    for student in assignment.students[1:]
 ]
 
 
