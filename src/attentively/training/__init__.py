@@ -12,7 +12,6 @@ __getattr__ = exporter(
             "TrainingConfig",
             "best_record",
             "refuse_earlier_run",
-            "teacher_forced_weights",
             "validation_loss",
         ],
     },
