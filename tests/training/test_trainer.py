@@ -344,7 +344,7 @@ with processes() as us:
 
 def test_two_processes_train_as_one(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(ALONE.format(tests=str(Path(__file__).parent), directory=str(tmp_path)))
+    script.write_text(ALONE.format(tests=str(Path(__file__).parents[1]), directory=str(tmp_path)))
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "ATTENTIVELY_DEVICE": "cpu"}
     done = subprocess.run([*command, "2", str(script)], capture_output=True, env=environment)
@@ -444,7 +444,7 @@ def test_a_device_without_sixteen_bits_is_named(monkeypatch):
 def test_a_compiled_run_learns_the_same(tmp_path):
     """In a process of its own, where no shape is checked: the compiler would read the checks."""
     script = tmp_path / "script.py"
-    script.write_text(COMPILED.format(tests=str(Path(__file__).parent)))
+    script.write_text(COMPILED.format(tests=str(Path(__file__).parents[1])))
     environment = os.environ | {"OMP_NUM_THREADS": "1", "ATTENTIVELY_DEVICE": "cpu"}
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
