@@ -97,3 +97,44 @@ def outputs(notebook, cell_id):
         elif output.output_type == "error":
             found.append((output.ename, output.evalue, "\n".join(output.traceback)))
     return found
+
+
+def faults_of_release(ran):
+    """Return what is wrong with a release that was run as it is, with no part solved.
+
+    Each check says in one line that its part is not implemented yet, and no other cell fails.
+    """
+    found = []
+    code = [cell for cell in ran.cells if cell.cell_type == "code"]
+    checks = [cell for cell in code if cell.metadata.get("nbgrader", {}).get("grade")]
+    found += [f"{cell.id} did not run" for cell in code if not cell.execution_count]
+    for number, cell in enumerate(checks, start=1):
+        errors = [each for each in outputs(ran, cell.id) if isinstance(each, tuple)]
+        if [name for name, _, _ in errors] != ["NotImplementedYet"] or len(cell.outputs) != 1:
+            found.append(f"{cell.id} shows {cell.outputs}")
+            continue
+        ((_, said, shown),) = errors
+        for text in (said, shown):
+            if not text.startswith(f"Part {number} (") or "not implemented yet" not in text:
+                found.append(f"{cell.id} says {text!r}")
+            if "\n" in text or "Traceback" in text:
+                found.append(f"{cell.id} says more than a line: {text!r}")
+    found += [f"{cell.id} fails" for cell in code if cell not in checks and failed(cell)]
+    return found + faults_of_progress(ran, 0)
+
+
+def failed(cell):
+    """Tell whether a cell that was run ended in an error."""
+    return any(output.output_type == "error" for output in cell.get("outputs", []))
+
+
+def faults_of_progress(ran, solved):
+    """Return what is wrong with the last table of a notebook in which so many parts are solved."""
+    parts = sum(bool(c.metadata.get("nbgrader", {}).get("grade")) for c in ran.cells)
+    table = "".join(map(str, outputs(ran, "progress-code")))  # a slow cell has several streams
+    found = []
+    if f"{solved} of {parts} solved" not in table:
+        found.append(f"the progress table does not say {solved} of {parts} solved: {table}")
+    if table.count("not yet") != parts - solved:
+        found.append(f"the progress table does not say 'not yet' {parts - solved} times: {table}")
+    return found

@@ -4,15 +4,19 @@ import re
 
 from xdist.scheduler import LoadScopeScheduling
 
+FIRST = ("tests/site", "tests/notebooks/test_grading.py")
+"""What takes longest, and starts first: the built site, and the course in which all is graded."""
+
 
 def shared(nodeid):
-    """Return a name for what a test shares: the built site, an assignment, or its file.
+    """Return a name for what a test shares: the site, the course, an assignment, or its file.
 
     Where the parts of an assignment share nothing, a dot joins their names to the assignment's.
     """
     path, _, test = nodeid.partition("::")
-    if path.startswith("tests/site/"):
-        return "tests/site"
+    for whole in FIRST:
+        if path.startswith(whole):
+            return whole
     assignment = re.search(r"[\[-](\d\d_[a-z][\w.]*?)(?=[\]-])", test)
     if assignment and path.startswith("tests/exercises/"):
         return f"tests/exercises {assignment[1]}"
@@ -24,3 +28,9 @@ class Sharing(LoadScopeScheduling):
 
     def _split_scope(self, nodeid):
         return shared(nodeid)
+
+    def _assign_work_unit(self, node):
+        for scope in reversed(FIRST):
+            if scope in self.workqueue:
+                self.workqueue.move_to_end(scope, last=False)
+        super()._assign_work_unit(node)
