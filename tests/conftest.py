@@ -49,6 +49,13 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+def pytest_configure(config):
+    from stamps import Stamps
+
+    if hasattr(config, "cache"):
+        config.pluginmanager.register(Stamps(config), "stamps")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Keep together, where tests run side by side, those that share what takes long to make."""

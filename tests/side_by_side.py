@@ -8,6 +8,12 @@ FIRST = ("tests/site", "tests/notebooks/test_grading.py")
 """What takes longest, and starts first: the built site, and the course in which all is graded."""
 
 
+def assignment_of(test):
+    """Return the name of the assignment that the id of a test holds, or nothing."""
+    found = re.search(r"[\[-](\d\d_[a-z]\w*?)(?=[\].-])", test)
+    return found and found[1]
+
+
 def shared(nodeid):
     """Return a name for what a test shares: the site, the course, an assignment, or its file.
 
@@ -17,10 +23,10 @@ def shared(nodeid):
     for whole in FIRST:
         if path.startswith(whole):
             return whole
-    assignment = re.search(r"[\[-](\d\d_[a-z][\w.]*?)(?=[\]-])", test)
-    if assignment and path.startswith("tests/exercises/"):
-        return f"tests/exercises {assignment[1]}"
-    return f"{path} {assignment[1]}" if assignment else path
+    found = re.search(r"[\[-](\d\d_[a-z][\w.]*?)(?=[\]-])", test)
+    if found and path.startswith("tests/exercises/"):
+        return f"tests/exercises {found[1]}"
+    return f"{path} {found[1]}" if found else path
 
 
 class Sharing(LoadScopeScheduling):

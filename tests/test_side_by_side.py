@@ -1,7 +1,9 @@
 """Tests that share what takes long to make stay together."""
 
+from collections import OrderedDict
+
 import pytest
-from side_by_side import shared
+from side_by_side import FIRST, Sharing, shared
 
 FILE = "tests/notebooks/test_assignments.py"
 BANK = "tests/exercises"
@@ -22,9 +24,31 @@ BANK = "tests/exercises"
         (f"{BANK}/test_answers.py::test_part[09_scores-local]", f"{BANK} 09_scores"),
         (f"{BANK}/test_known_mistakes.py::test_known[09_scores]", f"{BANK} 09_scores"),
         (f"{BANK}/test_answers.py::test_part[05_decoding.beam]", f"{BANK} 05_decoding.beam"),
+        ("tests/notebooks/test_grading.py::test_points[00_tools-solution]", FIRST[1]),
+        ("tests/notebooks/test_grading.py::test_points[01_embeddings-solution]", FIRST[1]),
         ("tests/site/test_site.py::test_links", "tests/site"),
         ("tests/site/test_transformer_map.py::test_links[dark]", "tests/site"),
     ],
 )
 def test_what_is_shared(nodeid, group):
     assert shared(nodeid) == group
+
+
+class Node:
+    """A process that runs tests, as the scheduler knows it."""
+
+    def __init__(self):
+        self.given = []
+
+    def send_runtest_some(self, numbers):
+        self.given += numbers
+
+
+def test_what_takes_longest_starts_first():
+    tests = ["tests/test_a.py::test", f"{FIRST[1]}::test", "tests/test_b.py::test", "tests/site/x"]
+    node, scheduling = Node(), object.__new__(Sharing)
+    scheduling.workqueue = OrderedDict((shared(each), {each: False}) for each in tests)
+    scheduling.assigned_work, scheduling.registered_collections = {node: {}}, {node: tests}
+    while scheduling.workqueue:
+        scheduling._assign_work_unit(node)
+    assert [tests[number] for number in node.given] == [tests[3], tests[1], tests[0], tests[2]]

@@ -30,7 +30,7 @@ from jupyter_cache import get_cache  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[1]
 STAMP = ".fingerprints.json"
-EVERY_PAGE = ["constraints.txt", "tools/build_book.py"]
+EVERY_PAGE = ["constraints.txt", "tools/build_book.py", "tools/execute_pages.py"]
 LOOK = [*EVERY_PAGE, "_config.yml", "_toc.yml", "book/_ext", "book/_static", "book/references.bib"]
 CELL = re.compile(r"^(`{3,}|:{3,})\{code-cell\}.*?\n(.*?)^\1", re.M | re.S)
 OPTIONS = re.compile(r"\A(---\n.*?^---$|(:[^\n]*\n)+)", re.M | re.S)
@@ -137,6 +137,7 @@ def modules(src: Path, code: str) -> dict[Path, str]:
     told. A module that starts one starts itself, which is counted already.
     """
     found: dict[Path, str] = {}
+    seen: set[str] = set()
     waiting = [code]
     while waiting:
         text = waiting.pop()
@@ -148,6 +149,9 @@ def modules(src: Path, code: str) -> dict[Path, str]:
                 raise LookupError(f"{name} is a relative import")
             parts = full_name(src, name).split(".")
             for length in range(1, len(parts) + 1):  # a package's __init__ runs too
+                if (prefix := ".".join(parts[:length])) in seen:
+                    continue
+                seen.add(prefix)
                 place = src.joinpath(*parts[:length])
                 for file in (place / "__init__.py", place.with_suffix(".py")):
                     if file.is_file() and file not in found:
@@ -331,7 +335,7 @@ def own_kernel_settings(build: Path) -> Path:
 
 
 def build_book(root: Path) -> int:
-    """Run Jupyter Book with warnings as errors; return its exit status."""
+    """Execute what is stale, run Jupyter Book with warnings as errors; return the exit status."""
     started = time.monotonic()
     build = root / "_build"
     if reason := drop_stale(root, build):
@@ -342,19 +346,25 @@ def build_book(root: Path) -> int:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
-    jupyter_book = Path(sys.executable).parent / "jupyter-book"
-    command = [str(jupyter_book), "build", ".", "-W", "--keep-going"]
-    status = subprocess.run(command, cwd=root, env=environment).returncode
+    execute = Path(__file__).with_name("execute_pages.py")
+    command = [sys.executable, str(execute), str(root), str(build / ".jupyter_cache")]
+    executed = subprocess.run(command, env=environment).returncode == 0
+    status = 1
+    if executed:
+        jupyter_book = Path(sys.executable).parent / "jupyter-book"
+        command = [str(jupyter_book), "build", ".", "-W", "--keep-going"]
+        status = subprocess.run(command, cwd=root, env=environment).returncode
     stamp = build / STAMP
     if json.loads(stamp.read_text()) != fingerprints(root):
         stamp.unlink()  # what was edited meanwhile may be seen by some pages only
     seconds = time.monotonic() - started
+    if not executed:
+        print(f"\nThe book was not built: see the failing cells above ({seconds:.0f} s).")
+        return 1
     if status:
         # A page once read is not read again, and then its warning would not come back.
         shutil.rmtree(build / ".doctrees", ignore_errors=True)
         print(f"\nThe book was not built: see the warnings above ({seconds:.0f} s).")
-        for report in sorted(build.glob("html/reports/**/*.err.log")):
-            print(f"The traceback of a failing cell: {report.relative_to(root)}")
         return 1
     index = build / "html" / "index.html"
     print(f"\nThe book is built ({seconds:.0f} s). Open {index.relative_to(root)}")

@@ -1,28 +1,21 @@
-"""Every assignment: what it releases, and how the release runs in Jupyter.
+"""Every assignment: its release, and the names that its locked cells bind.
 
-What the grader makes of it is in test_grading.py. What takes a Jupyter kernel is a matter of the
-tools and is tried on one assignment; every notebook runs, cell by cell, when it is graded.
+How it runs is in test_grading.py, for every assignment, and in test_jupyter.py, for one.
 """
 
 import ast
-import shutil
-import subprocess
-import sys
 
 import nbformat
 import pytest
 from assignments import ASSIGNMENTS
-from notebook_tools import ROOT, execute, faults_of_release, with_source, write
+from notebook_tools import ROOT
 
-from attentively.coursework import progress
 from attentively_grader.course import notebooks
-from attentively_grader.course.release import generate, release, secret_lines
+from attentively_grader.course.release import release, secret_lines
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(900)]
 
 every_assignment = pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=str)
-# What is a matter of the tools and not of an assignment is tried on one.
-one_assignment = pytest.mark.parametrize("assignment", ASSIGNMENTS[:1], ids=str)
 
 
 @every_assignment
@@ -31,31 +24,12 @@ def test_a_wrong_answer_is_handed_in(assignment):
     assert all(cells for cells, _, _ in assignment.handed_in.values())
 
 
-# The release
-
-
 @every_assignment
 def test_the_release_is_what_the_solutions_give(assignment):
-    first, second = release(ROOT, assignment.name), release(ROOT, assignment.name)
-    assert first == second
+    """Byte for byte, though it was made at another time and perhaps on another machine."""
     folder = assignment.released.parent
     there = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    assert there == first
-
-
-@pytest.mark.slow
-@one_assignment
-def test_nbgraders_own_command_gives_the_same(assignment, tmp_path):
-    name, released = assignment.name, assignment.released
-    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
-    shutil.copytree(assignment.source.parent, tmp_path / "solutions" / name)
-    (tmp_path / "solutions" / name / "solution.md").write_text("the answer to every part\n")
-    generate(tmp_path, name)
-    there, made = (
-        {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-        for folder in (released.parent, tmp_path / "exercises" / name)
-    )
-    assert made == there
+    assert there == release(ROOT, assignment.name)
 
 
 @every_assignment
@@ -67,21 +41,6 @@ def test_no_line_of_a_solution_is_released(assignment):
     assert not secrets & set(lines)
     # The broken twin: the line of a solution is found.
     assert secrets & {line.strip() for cell in source.cells for line in cell.source.splitlines()}
-
-
-# The student's side
-
-
-@one_assignment
-def test_the_release_runs_to_its_end_in_jupyter(assignment, tmp_path):
-    """As a student runs it: in a kernel, with the file where it was released."""
-    path = tmp_path / assignment.name / assignment.released.name
-    path.parent.mkdir()
-    shutil.copy(assignment.released, path)
-    ran = execute(path)
-    assert faults_of_release(ran) == []
-    results = progress._results(ran, "")
-    assert [result.state for result in results] == ["not yet"] * len(assignment.parts)
 
 
 def is_taken(node):
@@ -121,38 +80,6 @@ def common(names):
 @every_assignment
 def test_locked_cells_bind_no_common_names(assignment):
     assert common(bound_by_locked_cells(notebooks.read(assignment.source))) == set()
-
-
-# nbval ignores errors in cells tagged raises-exception, so it reads copies without the tag
-
-
-def nbval(notebook, folder):
-    for cell in notebook.cells:
-        cell.metadata.pop("tags", None)
-    path = write(notebook, folder / "solution.ipynb")
-    command = [sys.executable, "-m", "pytest", "--nbval-lax", "-q", "-p", "no:cacheprovider"]
-    return subprocess.run(
-        [*command, "--rootdir", folder, "-c", "/dev/null", path],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-    )
-
-
-@pytest.mark.slow
-@one_assignment
-def test_nbval_is_green_over_a_solution_and_red_over_a_broken_one(assignment, tmp_path):
-    good = nbval(notebooks.read(assignment.source), tmp_path)
-    assert good.returncode == 0, good.stdout[-3000:]
-    changed, lost, words = next(iter(assignment.handed_in.values()))
-    broken = notebooks.read(assignment.source)
-    for cell_id, source in changed.items():
-        broken = with_source(broken, cell_id, source)
-    place = [cell.id for cell in broken.cells].index(lost[0])
-    broken.cells = broken.cells[: place + 1]
-    bad = nbval(nbformat.from_dict(broken), tmp_path)
-    assert bad.returncode == 1
-    assert words in bad.stdout
 
 
 # Broken twins: what these tests must see

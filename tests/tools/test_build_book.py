@@ -12,9 +12,15 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 ROOT = Path(__file__).resolve().parents[2]
 
-spec = importlib.util.spec_from_file_location("build_book", ROOT / "tools" / "build_book.py")
-build_book = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(build_book)
+
+def tool(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+build_book, execute_pages = tool("build_book"), tool("execute_pages")
 
 PAGE = """---
 file_format: mystnb
@@ -53,7 +59,8 @@ def project(tmp_path, monkeypatch):
         shutil.copytree(ROOT / "book" / folder, root / "book" / folder)
     shutil.copy(ROOT / "_config.yml", root)
     (root / "tools").mkdir()
-    shutil.copy(ROOT / "tools" / "build_book.py", root / "tools")
+    for name in ("build_book.py", "execute_pages.py"):
+        shutil.copy(ROOT / "tools" / name, root / "tools")
     write(root, "book/references.bib", "")
     write(root, "book/page.md", PAGE.format(title="A page", code=SHOWN))
     write(root, "book/other.md", PAGE.format(title="Another page", code=RESULTS))
@@ -91,7 +98,8 @@ def test_a_change_in_src_is_seen_and_a_failure_stays_one(project, capfd):
         status = build_book.build_book(project)
         html = project / "_build" / "html" / "book" / "page.html"
         said = re.sub(r"\x1b\[[\d;]*m", "", "".join(capfd.readouterr()))  # less its colours
-        executed = re.findall(r"(\w+)\.md: Executing notebook", said)
+        assert "Executing notebook" not in said, "Sphinx finds every page in the cache"
+        executed = re.findall(r"(\w+)\.md: executed in [\d.]+ s", said)
         return status, html.read_text() if html.exists() else "", said, executed
 
     def text(page):
@@ -134,8 +142,10 @@ def test_a_change_in_src_is_seen_and_a_failure_stays_one(project, capfd):
     for _ in range(2):  # Sphinx alone would pass the second time: the page is not read again
         status, html, said, executed = build()
         assert status == 1
+        assert "book/page.md: FAILED" in said
+        assert "book/page.md, line 7, code cell 1 of 1:" in said
         assert "ZeroDivisionError: division by zero" in said
-        assert "The traceback of a failing cell: _build/html/reports/book/page.err.log" in said
+        assert said.rstrip().splitlines()[-1].startswith("The book was not built")
         assert not re.search(r"The value is \d", html)
 
     # The number of long ago comes back: what was executed then has been forgotten.
@@ -226,6 +236,7 @@ BOTH = ["page", "other"]
         ("book/helper.py", BOTH, BOTH),
         ("constraints.txt", BOTH, PAGES),
         ("tools/build_book.py", BOTH, PAGES),
+        ("tools/execute_pages.py", BOTH, PAGES),
         ("book/_ext/new.py", [], PAGES),
         ("book/references.bib", [], PAGES),
         ("_toc.yml", [], PAGES),
@@ -417,3 +428,38 @@ def test_every_page_of_the_book_can_be_read():
         code = build_book.cells(page.read_text())
         needed = build_book.modules(ROOT / "src", code)
         assert len(needed) < len([*(ROOT / "src").rglob("*.py")])
+
+
+MEETS = """import time
+from pathlib import Path
+Path("{own}.here").touch()
+for _ in range(600):
+    if Path("{other}.here").exists():
+        break
+    time.sleep(0.1)
+assert Path("{other}.here").exists()"""
+DIES = "print('alive')\n```\n\n```{code-cell} python3\nimport os\nos._exit(1)"
+
+
+@pytest.mark.notebook
+@pytest.mark.timeout(300)
+def test_pages_are_executed_side_by_side_and_a_cell_that_fails_is_named(
+    project, capsys, monkeypatch
+):
+    """Two pages wait for each other; in the third the kernel dies; the fourth is in no chapter."""
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    write(project, "book/page.md", PAGE.format(title="One", code=MEETS.format(own=1, other=2)))
+    write(project, "book/other.md", PAGE.format(title="Two", code=MEETS.format(own=2, other=1)))
+    write(project, "book/api.md", PAGE.format(title="Three", code=DIES))
+    write(project, "book/draft.md", PAGE.format(title="Four", code="1 / 0"))
+    cache = project / "_build" / ".jupyter_cache"
+    assert execute_pages.execute_pages(project, cache) == 1
+    said = capsys.readouterr().out
+    assert executions(project / "_build") == ["other", "page"]
+    assert "book/api.md, line 14, code cell 2 of 2:\nKernel died" in said
+    assert "book/draft.md" not in said
+    for number in (1, 2, 3):
+        assert f"[{number}/3] book/" in said
+    # What is cached is not executed again.
+    assert execute_pages.execute_pages(project, cache) == 1
+    assert "[1/1] book/api.md: FAILED" in capsys.readouterr().out

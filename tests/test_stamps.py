@@ -1,0 +1,295 @@
+"""What passed here and has not changed is skipped, and nothing else is."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from assignments import ASSIGNMENTS
+from stamps import REASON, VARIABLE, build_book, fingerprint, group_of
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+GROUP = "tests/exercises/08_new"
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "group"),
+    [
+        ("tests/exercises/test_answers.py::test_right[08_new-energies]", GROUP),
+        ("tests/exercises/test_parts.py::test_part[True-08_new]", GROUP),
+        ("tests/exercises/test_answers.py::test_bank", None),
+        ("tests/notebooks/test_grading.py::test_points[08_new-one]", "tests/notebooks/08_new"),
+        ("tests/experiments/test_recall.py::test_it[3]", "tests/experiments/test_recall.py"),
+        ("tests/site/test_site.py::test_pages", "tests/site"),
+        ("tests/site/test_exercise_map.py::test_links[dark]", "tests/site"),
+        ("tests/test_masks.py::test_it[08_new]", None),
+        ("tests/grader/test_run.py::test_it", None),
+    ],
+)
+def test_groups(nodeid, group):
+    assert group_of(nodeid) == group
+    assert group_of(nodeid, slow=True) == (group and f"{group} slow")
+
+
+# What a stamp depends on
+
+FILES = {
+    "constraints.txt": "torch==2",
+    "nbgrader_config.py": "c = get_config()",
+    "pyproject.toml": "[project]",
+    "book/results/small.json": "{}",
+    "src/attentively/__init__.py": "",
+    "src/attentively/checks/__init__.py": "",
+    "src/attentively/checks/new.py": "from attentively import deep\nload_pretrained('toy')\n",
+    "src/attentively/checks/other.py": "",
+    "src/attentively/deep.py": "def value():\n    from attentively import deeper\n",
+    "src/attentively/deeper.py": "",
+    "src/attentively/shown.py": "",
+    "src/attentively/experiment.py": "",
+    "src/attentively/pretrained/toy.safetensors": "numbers",
+    "src/attentively/pretrained/other.safetensors": "numbers",
+    "src/attentively_grader/grade.py": "",
+    "solutions/08_new/08_new.ipynb": json.dumps(
+        {"cells": [{"cell_type": "code", "source": ["from attentively import ", "shown\n"]}]}
+    ),
+    "solutions/09_other/09_other.ipynb": '{"cells": []}',
+    "exercises/08_new/08_new.ipynb": '{"cells": []}',
+    "tests/conftest.py": "",
+    "tests/assignments.py": "",
+    "tests/exercises/sources.py": "",
+    "tests/exercises/right_answers_08.py": "from right_answers_07 import answer\n",
+    "tests/exercises/right_answers_07.py": "",
+    "tests/exercises/wrong_answers_08.py": "import sources\n",
+    "tests/exercises/wrong_answers_09.py": "",
+    "tests/exercises/test_answers.py": "import assignments\n",
+    "tests/exercises/test_other.py": "",
+    "tests/experiments/test_experiment.py": "import attentively.experiment\n",
+    "book/page.md": "# A page\n",
+    "tests/site/test_site.py": "",
+}
+
+
+def write(root, path, text):
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for path, text in FILES.items():
+        write(tmp_path, path, text)
+    return tmp_path
+
+
+def changes(root, group, file):
+    """Return the files whose change alone changes the stamp of a group."""
+    files = [root / file]
+    before = fingerprint(root, group, files)
+    found = set()
+    for path, text in FILES.items():
+        write(root, path, text + " ")
+        if fingerprint(root, group, files) != before:
+            found.add(path)
+        write(root, path, text)
+    assert fingerprint(root, group, files) == before
+    return found
+
+
+EVERY_GROUP = {
+    "constraints.txt",
+    "nbgrader_config.py",
+    "pyproject.toml",
+    "src/attentively_grader/grade.py",
+    "tests/conftest.py",
+    "tests/assignments.py",
+    "tests/exercises/sources.py",
+}
+
+
+@pytest.mark.parametrize("folder", ["exercises", "notebooks"])
+def test_an_assignment_depends_on_all_that_it_imports_names_and_shares(tree, folder):
+    """Another assignment, its bank and its checks, and checkpoints of other names do not count."""
+    found = changes(tree, f"tests/{folder}/08_new", "tests/exercises/test_answers.py")
+    assert found == EVERY_GROUP | {
+        "src/attentively/__init__.py",
+        "src/attentively/checks/__init__.py",
+        "src/attentively/checks/new.py",
+        "src/attentively/deep.py",
+        "src/attentively/deeper.py",
+        "src/attentively/shown.py",
+        "src/attentively/pretrained/toy.safetensors",
+        "solutions/08_new/08_new.ipynb",
+        "exercises/08_new/08_new.ipynb",
+        "tests/exercises/right_answers_08.py",
+        "tests/exercises/right_answers_07.py",
+        "tests/exercises/wrong_answers_08.py",
+        "tests/exercises/test_answers.py",
+    }
+
+
+def test_where_imports_are_computed_all_of_src_counts(tree):
+    write(tree, "src/attentively/deeper.py", "import importlib\nimportlib.import_module(name)\n")
+    files = [tree / "tests/exercises/test_answers.py"]
+    before = fingerprint(tree, GROUP, files)
+    write(tree, "src/attentively/checks/other.py", "changed = 1\n")
+    assert fingerprint(tree, GROUP, files) != before
+
+
+def test_an_experiment_depends_on_what_its_test_imports_and_on_the_results(tree):
+    file = "tests/experiments/test_experiment.py"
+    assert changes(tree, file, file) == EVERY_GROUP | {
+        file,
+        "book/results/small.json",
+        "src/attentively/__init__.py",
+        "src/attentively/experiment.py",
+    }
+
+
+def test_the_site_depends_on_what_is_built(tree):
+    file = "tests/site/test_site.py"
+    expected = EVERY_GROUP | {file, "book/page.md"}
+    assert changes(tree, "tests/site", file) >= expected
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=str)
+def test_of_no_assignment_all_of_src_counts(assignment):
+    """That would run its tests after every change."""
+    topic = assignment.name.partition("_")[2]
+    needed = build_book().modules(ROOT / "src", f"import attentively.checks.{topic}")
+    assert len(needed) < len([*(ROOT / "src").rglob("*.py")]) / 2
+
+
+# The plugin, in a project of its own
+
+CONFTEST = """
+import sys
+from pathlib import Path
+
+sys.path.insert(0, {tests!r})
+from stamps import Stamps
+
+
+def content(root, group, files):
+    return (root / "needed.txt").read_text()
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(Stamps(config, content), "stamps")
+"""
+PASSING = """
+import pytest
+from pathlib import Path
+
+@pytest.mark.parametrize("name", ["08_new", "09_other"])
+def test_one(name):
+    assert not Path(f"{name}.fails").exists()
+
+@pytest.fixture
+def left():
+    yield
+    assert not Path("teardown.fails").exists()
+
+@pytest.mark.parametrize("name", ["08_new"])
+def test_two(name, left):
+    if Path("skips").exists():
+        pytest.skip("no sandbox")
+    if Path("edits").exists():
+        Path("needed.txt").write_text("edited meanwhile")
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["08_new"])
+def test_three(name): pass
+
+def test_no_group(): pass
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    write(tmp_path, "pytest.ini", "[pytest]\nmarkers = slow\naddopts = -m 'not slow'\n")
+    write(tmp_path, "conftest.py", CONFTEST.format(tests=str(TESTS)))
+    write(tmp_path, "tests/exercises/test_all.py", PASSING)
+    write(tmp_path, "needed.txt", "content")
+
+    def run(*options, stamps=None):
+        """Run the tests; return the names of those that ran and of those that were covered."""
+        environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "NO_COLOR": "1"}
+        for name in (VARIABLE, "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER"):
+            environment.pop(name, None)
+        if stamps is not None:
+            environment[VARIABLE] = stamps
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-v", "-rs", *options],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode in (0, 1), done.stdout + done.stderr
+        said = re.findall(r"::(\S+) (?=PASSED|FAILED|ERROR|SKIPPED)(\w+)", done.stdout)
+        said += [(name, how) for how, name in re.findall(r"\] (\w+) \S+::(\S+)", done.stdout)]
+        assert (REASON in done.stdout) == any(how == "SKIPPED" for _, how in said) or (
+            "no sandbox" in done.stdout
+        )
+        skipped = {name for name, how in said if how == "SKIPPED"}
+        return {name for name, _ in said} - skipped, skipped
+
+    run.root = tmp_path
+    return run
+
+
+NEW = {"test_one[08_new]", "test_two[08_new]"}
+OTHER = {"test_one[09_other]"}
+ALWAYS = {"test_no_group"}
+
+
+def test_what_passed_is_skipped_until_something_changes(project):
+    assert project() == (NEW | OTHER | ALWAYS, set())
+    assert project() == (ALWAYS, NEW | OTHER)
+    assert project(stamps="0") == (NEW | OTHER | ALWAYS, set())
+    write(project.root, "needed.txt", "other content")
+    assert project() == (NEW | OTHER | ALWAYS, set())
+    assert project() == (ALWAYS, NEW | OTHER)
+
+
+def test_processes_side_by_side_stamp_too(project):
+    side_by_side = ["-p", "xdist", "-n", "2"]
+    assert project(*side_by_side) == (NEW | OTHER | ALWAYS, set())
+    assert project(*side_by_side) == (ALWAYS, NEW | OTHER)
+    assert project() == (ALWAYS, NEW | OTHER)
+
+
+def test_slow_tests_are_a_group_of_their_own(project):
+    project()
+    slow = {"test_three[08_new]"}
+    assert project("-m", "") == (slow | ALWAYS, NEW | OTHER)
+    assert project("-m", "") == (ALWAYS, slow | NEW | OTHER)
+
+
+@pytest.mark.parametrize("fault", ["08_new.fails", "teardown.fails", "skips", "edits"])
+def test_a_group_with_a_fault_gets_no_stamp(project, fault):
+    """A test failed, or its end, or it could not run here; or what it needs was edited."""
+    write(project.root, fault, "")
+    project()
+    (project.root / fault).unlink()
+    write(project.root, "needed.txt", "content")
+    ran, skipped = project()
+    assert ran >= NEW
+    assert skipped == (OTHER if fault != "edits" else set())
+
+
+@pytest.mark.parametrize("options", [["-k", "one"], ["-x", "--deselect=x", "-k", "two"]])
+def test_a_part_of_a_group_gets_no_stamp(project, options):
+    project(*options)
+    ran, _ = project()
+    assert ran >= NEW
+
+
+def test_one_test_by_its_id_stamps_no_other(project):
+    project("tests/exercises/test_all.py::test_one[08_new]")
+    one = {"test_one[08_new]"}
+    assert project() == ((NEW | OTHER | ALWAYS) - one, one)
