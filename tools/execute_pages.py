@@ -18,7 +18,10 @@ from jupyter_cache.executors.utils import (  # type: ignore[import-untyped]
     ExecutionResult,
     single_nb_execution,
 )
-from myst_nb.core.read import is_myst_markdown_notebook, read_myst_markdown_notebook
+from myst_nb.core.read import (  # type: ignore[import-untyped]
+    is_myst_markdown_notebook,
+    read_myst_markdown_notebook,
+)
 from nbformat import NotebookNode
 from sphinx_external_toc.parsing import parse_toc_yaml
 

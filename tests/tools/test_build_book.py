@@ -456,7 +456,7 @@ def test_pages_are_executed_side_by_side_and_a_cell_that_fails_is_named(
     assert execute_pages.execute_pages(project, cache) == 1
     said = capsys.readouterr().out
     assert executions(project / "_build") == ["other", "page"]
-    assert "book/api.md, line 14, code cell 2 of 2:\nKernel died" in said
+    assert "book/api.md, line 15, code cell 2 of 2:\nKernel died" in said
     assert "book/draft.md" not in said
     for number in (1, 2, 3):
         assert f"[{number}/3] book/" in said
