@@ -12,7 +12,7 @@ import pytest
 from assignments import ASSIGNMENTS
 from notebook_tools import ROOT, execute, faults_of_release, with_source, write
 
-from attentively.coursework import coursework
+from attentively.coursework import progress
 from attentively_grader.course import notebooks
 from attentively_grader.course.release import generate
 
@@ -28,7 +28,7 @@ def test_the_release_runs_to_its_end_in_jupyter(tmp_path):
     shutil.copy(ASSIGNMENT.released, path)
     ran = execute(path)
     assert faults_of_release(ran) == []
-    results = coursework._results(ran, "")
+    results = progress._results(ran, "")
     assert [result.state for result in results] == ["not yet"] * len(ASSIGNMENT.parts)
 
 
