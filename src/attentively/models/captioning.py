@@ -158,8 +158,8 @@ class Captioner(RecurrentModel):
 
         Images of another size raise `ValueError`.
         """
-        src_mask = self.source_mask(src) if src_mask is None else src_mask
         self._check(src)
+        src_mask = self.source_mask(src) if src_mask is None else src_mask
         annotations = self.encoder(src)
         return Memory(self.dropout(annotations), src_mask, annotations.mean(dim=1))
 

@@ -5,7 +5,7 @@ runs no code. The shipped ones stand in the package, so `load_pretrained` needs 
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,13 +30,16 @@ from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.models.transformer import Transformer, TransformerConfig
 from attentively.tokens.vocabulary import Tokenizer, load_tokenizer
 
-MODELS: dict[str, tuple[Callable[[Any], Model], type[ModelConfig]]] = {
-    "Seq2Seq": (Seq2Seq, Seq2SeqConfig),
-    "Transformer": (Transformer, TransformerConfig),
-    "Captioner": (Captioner, CaptionerConfig),
-    "LanguageModel": (LanguageModel, LanguageModelConfig),
-    "Classifier": (Classifier, ClassifierConfig),
-    "MaskedLanguageModel": (MaskedLanguageModel, MaskedLanguageModelConfig),
+MODELS: dict[str, tuple[type[Model], type[ModelConfig]]] = {
+    model.__name__: (model, config)
+    for model, config in (
+        (Seq2Seq, Seq2SeqConfig),
+        (Transformer, TransformerConfig),
+        (Captioner, CaptionerConfig),
+        (LanguageModel, LanguageModelConfig),
+        (Classifier, ClassifierConfig),
+        (MaskedLanguageModel, MaskedLanguageModelConfig),
+    )
 }
 """Every kind of model that can be saved: its class, and that of its configuration."""
 FORMAT = "attentively checkpoint 1"
