@@ -30,7 +30,8 @@ from attentively.models.checkpoints import Checkpoint
 from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary, WordTokenizer
 from attentively.training.objectives import teacher_forced_loss
-from attentively.training.trainer import Trainer, TrainingConfig
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 
 RESULTS = Path(__file__).parent / "results" / "training_step.json"
 TARGET = 1.2

@@ -14,7 +14,8 @@ from attentively.data.batches import Batch
 from attentively.device import best
 from attentively.generation.search import beam_search, greedy_search
 from attentively.training.objectives import teacher_forced_loss
-from attentively.training.trainer import Trainer, TrainingConfig
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 
 CONTROLS = ("seq2seq-additive", "transformer-rotary", "LanguageModel", "Captioner")
 

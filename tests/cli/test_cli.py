@@ -28,7 +28,8 @@ from attentively.models.language_model import LanguageModelConfig
 from attentively.models.seq2seq import Seq2SeqConfig
 from attentively.models.transformer import TransformerConfig
 from attentively.training import objectives
-from attentively.training.trainer import Trainer, TrainingConfig
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 from attentively_grader import __main__ as grader
 
 NOUNS = {"dog": "chien", "cat": "chat", "bird": "oiseau", "child": "enfant"}
@@ -339,7 +340,8 @@ def test_help_is_what_the_source_says(attentively, monkeypatch):
     shown = re.sub(r"[│\s]+", " ", out)
     said = docstrings.of_fields(TrainingConfig)
     assert said["accumulate"] == (
-        "Parts of a batch computed one after the other: the same update in less memory."
+        "Gradient accumulation: parts into which a batch is split for the same update in less\n"
+        "memory."
     )
     for name in ("accumulate", "clip_norm", "seed"):
         assert said[name].split(":")[0] in shown

@@ -15,7 +15,8 @@ from attentively.checks.recording_model import RecordingModel, RecordingOptimize
 from attentively.data.batches import Batch
 from attentively.training.losses import cross_entropy
 from attentively.training.schedules import paper_learning_rate
-from attentively.training.trainer import Trainer, TrainingConfig
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

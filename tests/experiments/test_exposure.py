@@ -145,7 +145,7 @@ def test_a_perfect_model_has_no_gap():
 def test_training_on_own_words_does_not_see_the_true_ones():
     """Targets that differ in a word that is only read by a teacher: nothing else changes."""
     from attentively.models.checkpoints import Checkpoint
-    from attentively.training.trainer import TrainingConfig
+    from attentively.training.training_config import TrainingConfig
 
     config = TrainingConfig(steps=1)
     trainer = exposure.FreeRunningTrainer(

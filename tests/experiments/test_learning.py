@@ -8,7 +8,7 @@ import pytest
 from attentively.data import toy
 from attentively.experiments import toy_translation
 from attentively.models import checkpoints
-from attentively.training.trainer import TrainingConfig
+from attentively.training.training_config import TrainingConfig
 
 
 @pytest.mark.slow

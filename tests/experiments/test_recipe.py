@@ -6,7 +6,7 @@ import pytest
 
 from attentively.experiments import recipe
 from attentively.training.schedules import SCHEDULES
-from attentively.training.trainer import TrainingConfig
+from attentively.training.training_config import TrainingConfig
 
 
 @pytest.mark.parametrize("change", recipe.CHANGES)

@@ -6,7 +6,7 @@ import torch
 from attentively.data import toy
 from attentively.experiments import toy_translation
 from attentively.models.transformer import AttentionMaps
-from attentively.training.trainer import TrainingConfig
+from attentively.training.training_config import TrainingConfig
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,8 @@ from attentively.models.captioning import (
 )
 from attentively.models.checkpoints import Checkpoint
 from attentively.tokens.vocabulary import Vocabulary, WordTokenizer
-from attentively.training.trainer import Trainer, TrainingConfig
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 
 FEATURE_DIM = 61
 ROWS, COLUMNS = 3, 4  # of a map large enough that a place in the middle sees no border

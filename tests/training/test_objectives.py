@@ -39,7 +39,8 @@ from attentively.training.objectives import (
     take_out,
     teacher_forced_loss,
 )
-from attentively.training.trainer import Trainer, TrainingConfig, validation_loss
+from attentively.training.trainer import Trainer, validation_loss
+from attentively.training.training_config import TrainingConfig
 
 # Translation
 

@@ -22,9 +22,11 @@ from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint, CheckpointError
 from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.tokens.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
+from attentively.training import run_folder
 from attentively.training import trainer as training
 from attentively.training.objectives import Translation, teacher_forced_loss
-from attentively.training.trainer import Trainer, TrainingConfig, validation_loss
+from attentively.training.trainer import Trainer, validation_loss
+from attentively.training.training_config import TrainingConfig
 
 VOCAB = 13
 CONFIG = TrainingConfig(
@@ -56,11 +58,11 @@ def fresh(seed=0, dropout=0.3):
     return Checkpoint(model, words, words, {"data": "copying"})
 
 
-def trainer(directory=None, config=CONFIG, checkpoint=None, **changes):
+def trainer(directory=None, config=CONFIG, checkpoint=None, processes=None, **changes):
     checkpoint = checkpoint or fresh()
     checkpoint.model.eval()  # as one comes from a file
     config = TrainingConfig.from_dict(config.to_dict() | changes)
-    return Trainer(checkpoint, TRAIN, VALIDATION, config, directory, progress=False)
+    return Trainer(checkpoint, TRAIN, VALIDATION, config, directory, False, processes)
 
 
 def weights(model):
@@ -294,15 +296,15 @@ import json, torch
 from pathlib import Path
 from test_training import fresh, timeless, trainer, weights
 from attentively.training.data_parallel import Processes, processes
-from attentively.training.trainer import Trainer, TrainingConfig, validation_loss
+from attentively.training.trainer import Trainer, validation_loss
+from attentively.training.training_config import TrainingConfig
 
 torch.set_num_threads(1)
 directory = Path({directory!r})
 with processes() as us:
     def run(name, dropout=0.0, **changes):
-        one = trainer(directory / name, checkpoint=fresh(us.rank, dropout), **changes)
-        one.processes = us
-        return one
+        checkpoint = fresh(us.rank, dropout)
+        return trainer(directory / name, checkpoint=checkpoint, processes=us, **changes)
     one = run("whole")
     records = one.fit()
     assert one.processes.count == 2
@@ -658,7 +660,7 @@ class Moment:
         self.before(monkeypatch, Trainer, "_update", count)
 
     def log(self, monkeypatch, count):
-        self.before(monkeypatch, training, "replacing", count)
+        self.before(monkeypatch, run_folder, "replacing", count)
 
     def save(self, monkeypatch, count, name):
         def is_it(_, path, *__):

@@ -23,7 +23,9 @@ from attentively.models.checkpoints import Checkpoint
 from attentively.tokens.vocabulary import load_tokenizer
 from attentively.training import data_parallel
 from attentively.training.data_parallel import Processes
-from attentively.training.trainer import Trainer, TrainingConfig, best_record, refuse_earlier_run
+from attentively.training.run_folder import best_record, refuse_earlier_run
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 
 MODEL_CHOICES = {
     choice.name: choice

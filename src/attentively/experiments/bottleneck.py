@@ -18,7 +18,8 @@ from attentively.experiments.toy_translation import (
 )
 from attentively.models.checkpoints import Checkpoint
 from attentively.models.seq2seq import AttentionKind
-from attentively.training.trainer import Trainer, TrainingConfig
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 
 CLAUSES = (1, 2, 3, 4, 5, 6)
 BUDGETS = (600, 2000)

@@ -24,7 +24,8 @@ from attentively.models.interface import evaluating
 from attentively.scoring.evaluation import evaluate_captioner
 from attentively.tokens.vocabulary import Vocabulary, WordTokenizer
 from attentively.training.objectives import Captioning
-from attentively.training.trainer import Trainer, TrainingConfig
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 
 STEPS = 700
 LEARNING_RATE = 3e-3

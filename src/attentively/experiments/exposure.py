@@ -28,7 +28,8 @@ from attentively.models.interface import EncoderDecoder, Memory, evaluating
 from attentively.models.seq2seq import AttentiveDecoder, RecurrentModel, Seq2Seq, Seq2SeqConfig
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 from attentively.training.losses import cross_entropy
-from attentively.training.trainer import Trainer, TrainingConfig
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 
 SHIPPED = "tatoeba-en-fr-additive"
 """A model of real data, trained for long; its tokenizer serves the short trainings too."""

@@ -25,8 +25,8 @@ from attentively.models.interface import DecoderOutput, Memory, evaluating
 from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 from attentively.training.losses import cross_entropy
+from attentively.training.run_folder import Record
 from attentively.training.schedules import one_cycle
-from attentively.training.trainer import Record
 
 FAULTS = (
     "none",

@@ -31,7 +31,7 @@ from attentively.models.interface import EncoderDecoder, evaluating
 from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import PAD_ID
 from attentively.training.losses import cross_entropy
-from attentively.training.trainer import TrainingConfig
+from attentively.training.training_config import TrainingConfig
 
 TRAINED_CLAUSES = (1, 2)
 CLAUSES = (1, 2, 3, 4)

@@ -24,7 +24,7 @@ from attentively.experiments.toy_translation import (
 )
 from attentively.models.checkpoints import Checkpoint
 from attentively.scoring.evaluation import Evaluation, evaluate
-from attentively.training.trainer import TrainingConfig
+from attentively.training.training_config import TrainingConfig
 
 TRAINED_CLAUSES = (1, 2)
 CLAUSES = (1, 2, 3, 4)

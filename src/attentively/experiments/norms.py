@@ -11,7 +11,7 @@ from attentively.data import toy
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import new_transformer, origin, scores, train
 from attentively.layers.transformer_layers import Norm
-from attentively.training.trainer import TrainingConfig
+from attentively.training.training_config import TrainingConfig
 
 TRAINED_CLAUSES = (1,)
 SHAPE = {"num_layers": 6, "d_ff": 128}

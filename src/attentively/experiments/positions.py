@@ -23,7 +23,8 @@ from attentively.generation.generate import translate
 from attentively.models.checkpoints import Checkpoint
 from attentively.models.transformer import Positions, Transformer
 from attentively.scoring.metrics import corpus_bleu, exact_match
-from attentively.training.trainer import TrainingConfig, validation_loss
+from attentively.training.trainer import validation_loss
+from attentively.training.training_config import TrainingConfig
 
 TRAINED_CLAUSES = (1, 2)
 CLAUSES = (1, 2, 3, 4)

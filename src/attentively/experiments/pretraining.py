@@ -30,7 +30,9 @@ from attentively.models.encoder_heads import (
 )
 from attentively.scoring.evaluation import evaluate_classifier, evaluate_masked_language_model
 from attentively.tokens.vocabulary import BPETokenizer, Tokenizer, Vocabulary, WordTokenizer
-from attentively.training.trainer import Trainer, TrainingConfig, best_record
+from attentively.training.run_folder import best_record
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 
 DATA = ("opinions", "toy")
 BEGINNINGS = ("scratch", "pre-trained")

@@ -39,7 +39,8 @@ from attentively.scoring.evaluation import Evaluation, evaluate, in_columns
 from attentively.scoring.metrics import bleu_counts, bleu_from_counts
 from attentively.tokens.vocabulary import BPETokenizer
 from attentively.training.objectives import teacher_forced_loss
-from attentively.training.trainer import Trainer, TrainingConfig
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 
 LENGTH_PENALTIES = (0.6, 1.0, 1.4)
 """Tried on the validation split with the beam."""

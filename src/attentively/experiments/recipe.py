@@ -20,7 +20,8 @@ from attentively.experiments.toy_translation import (
     train,
 )
 from attentively.models.transformer import Transformer
-from attentively.training.trainer import TrainingConfig, best_record
+from attentively.training.run_folder import best_record
+from attentively.training.training_config import TrainingConfig
 
 TRAINED_CLAUSES = (1,)
 STEPS = 400

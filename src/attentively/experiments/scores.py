@@ -26,7 +26,7 @@ from attentively.experiments.toy_translation import (
 from attentively.models.interface import EncoderDecoder
 from attentively.models.seq2seq import AttentionKind, DecoderKind
 from attentively.training.objectives import teacher_forced_loss
-from attentively.training.trainer import TrainingConfig
+from attentively.training.training_config import TrainingConfig
 
 TRAINED_CLAUSES = (1, 2)
 CLAUSES = (1, 2, 3, 4)

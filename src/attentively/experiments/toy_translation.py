@@ -27,7 +27,8 @@ from attentively.scoring.metrics import (
     strongest_links,
 )
 from attentively.tokens.vocabulary import Vocabulary, WordTokenizer
-from attentively.training.trainer import Trainer, TrainingConfig
+from attentively.training.trainer import Trainer
+from attentively.training.training_config import TrainingConfig
 
 TRAINED_CLAUSES = (1, 2, 3)
 TRANSFORMER_SHAPE = {"d_model": 64, "num_heads": 4, "d_ff": 256, "num_layers": 2}

@@ -5,14 +5,8 @@ from attentively import exporter
 __getattr__ = exporter(
     __name__,
     {
-        "trainer": [
-            "Precision",
-            "Record",
-            "Trainer",
-            "TrainingConfig",
-            "best_record",
-            "refuse_earlier_run",
-            "validation_loss",
-        ],
+        "trainer": ["Trainer", "validation_loss"],
+        "training_config": ["Precision", "TrainingConfig"],
+        "run_folder": ["Record", "best_record", "refuse_earlier_run"],
     },
 )
