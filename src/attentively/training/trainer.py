@@ -49,7 +49,7 @@ class Trainer:
         progress: bool = True,
         processes: Processes | None = None,
     ) -> None:
-        """`train` and `validation` hold examples of the model's task (see `attentively.training.objectives`)."""
+        """`train` and `validation` hold examples of the model's task (`training.objectives`)."""
         if not train or not validation:
             raise ValueError(
                 f"training needs examples, but there are {len(train)} to train on and "
