@@ -1,6 +1,6 @@
 """The same weights in Hugging Face's Marian and in our Transformer say and write the same.
 
-Transformers is needed for these tests alone.
+Transformers is needed for these tests alone, and its import takes seconds: so the tests import it.
 """
 
 import inspect
@@ -9,12 +9,6 @@ from functools import cache
 
 import pytest
 import torch
-from transformers import MarianConfig, MarianMTModel
-from transformers.generation.logits_process import (
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
 
 from attentively.data.batches import pad
 from attentively.generation import search
@@ -28,6 +22,8 @@ SEEDS = (1, 4, 9, 10, 11, 21)  # with which most texts end
 
 def marian(seed, activation="relu"):
     """Return a random Marian model with opinions of its own."""
+    from transformers import MarianConfig, MarianMTModel
+
     torch.manual_seed(seed)
     config = MarianConfig(
         vocab_size=VOCAB,
@@ -247,6 +243,12 @@ def test_a_broken_twin_does_not_agree(old, new):
 
 
 def test_truncation_agrees():
+    from transformers.generation.logits_process import (
+        TemperatureLogitsWarper,
+        TopKLogitsWarper,
+        TopPLogitsWarper,
+    )
+
     torch.manual_seed(0)
     logits = torch.randn(7, 101, dtype=torch.float64) * 3
     for temperature in (0.3, 1.0, 1.7):
