@@ -118,8 +118,6 @@ ASSIGNMENTS = [
     Assignment(name)
     for name in sorted({path.parent.name for path in (ROOT / "solutions").glob("*/*.ipynb")})
 ]
-WITH_TABLES = {"00", "03", "06", "07", "09", "10", "11", "12", "13", "14", "15", "16", "19"}
-"""The assignments whose checks keep the mistakes they know in tables; see test_known_mistakes."""
 
 
 def title(answer):

@@ -10,23 +10,23 @@ FIRST = ("tests/site", "tests/notebooks/test_grading.py")
 
 def assignment_of(test):
     """Return the name of the assignment that the id of a test holds, or nothing."""
-    found = re.search(r"[\[-](\d\d_[a-z]\w*?)(?=[\].-])", test)
+    found = re.search(r"[\[-](\d\d_[a-z]\w*?)(?=[\]-])", test)
     return found and found[1]
 
 
 def shared(nodeid):
     """Return a name for what a test shares: the site, the course, an assignment, or its file.
 
-    Where the parts of an assignment share nothing, a dot joins their names to the assignment's.
+    The answers of an assignment are examined once for all files of tests/exercises/.
     """
     path, _, test = nodeid.partition("::")
     for whole in FIRST:
         if path.startswith(whole):
             return whole
-    found = re.search(r"[\[-](\d\d_[a-z][\w.]*?)(?=[\]-])", test)
-    if found and path.startswith("tests/exercises/"):
-        return f"tests/exercises {found[1]}"
-    return f"{path} {found[1]}" if found else path
+    assignment = assignment_of(test)
+    if assignment and path.startswith("tests/exercises/"):
+        path = "tests/exercises"
+    return f"{path} {assignment}" if assignment else path
 
 
 class Sharing(LoadScopeScheduling):

@@ -23,7 +23,6 @@ BANK = "tests/exercises"
         ),
         (f"{BANK}/test_answers.py::test_part[09_scores-local]", f"{BANK} 09_scores"),
         (f"{BANK}/test_known_mistakes.py::test_known[09_scores]", f"{BANK} 09_scores"),
-        (f"{BANK}/test_answers.py::test_part[05_decoding.beam]", f"{BANK} 05_decoding.beam"),
         ("tests/notebooks/test_grading.py::test_points[00_tools-solution]", FIRST[1]),
         ("tests/notebooks/test_grading.py::test_points[01_embeddings-solution]", FIRST[1]),
         ("tests/site/test_site.py::test_links", "tests/site"),

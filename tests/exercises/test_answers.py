@@ -11,7 +11,6 @@ import pytest
 import torch
 from assignments import (
     ASSIGNMENTS,
-    WITH_TABLES,
     call,
     faults_of_bank,
     faults_of_message,
@@ -25,12 +24,8 @@ from attentively.checks import CheckFailed, NotImplementedYet, Part, Parts
 pytestmark = pytest.mark.usefixtures("unchecked")
 
 every_assignment = pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=str)
-# test_known_mistakes.py uses these runs again, for which they stay in one process. Parts whose name
-# follows a dot share nothing, and may run side by side.
 PARTS = [
-    pytest.param(
-        assignment, name, id=f"{assignment}{'-' if assignment.number in WITH_TABLES else '.'}{name}"
-    )
+    pytest.param(assignment, name, id=f"{assignment}-{name}")
     for assignment in ASSIGNMENTS
     for name in assignment.part_names
 ]
