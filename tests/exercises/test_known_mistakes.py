@@ -91,3 +91,9 @@ def test_tables_of_every_kind_are_read():
 def test_a_reader_that_finds_no_table_is_seen():
     with pytest.raises(AssertionError, match="no table"):
         known_to([SimpleNamespace(OTHERS={"g": max})])
+
+
+def test_the_tables_of_modules_that_the_checks_import_are_read():
+    (assignment,) = [each for each in ASSIGNMENTS if each.number == "16"]
+    modules = {each.__name__.rpartition(".")[2] for each in modules_of(assignment.checks)}
+    assert modules >= {"training_the_transformer", "token_limits", "learning_rates"}
