@@ -20,7 +20,7 @@ from right_answers_19 import (
 from torch import nn
 
 from attentively import heads, language_model
-from attentively.checks.planted_batches import FAULTS
+from attentively.checks.heads_for_other_tasks.planted_batches import FAULTS
 from attentively.masks import causal_mask
 from attentively.vocabulary import END_ID, PAD_ID
 
