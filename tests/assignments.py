@@ -145,7 +145,7 @@ def faults_of_message(part, said, words):
     if not flat.startswith(f"{part.label}: not right yet."):
         found.append(f"it begins {flat[:60]!r}")
     if not words.strip() or words not in flat:
-        found.append(f"it lacks {words!r}: {flat}")
+        found.append(f"it lacks {words!r}")
     if max(map(len, said.splitlines())) >= 200:
         found.append("a line is longer than 200 characters")
     return found

@@ -138,8 +138,9 @@ class _Session:
             self.fault(what, f"a message with {words!r}", run.said)
             return ""
         said = str(run.verdict)
-        for each in faults_of_message(self.part, said, words):
-            self.fault(what, f"a message with {words!r}, but {each}", said)
+        found = faults_of_message(self.part, said, words)
+        if found:
+            self.fault(what, f"a message with {words!r}, but {' and '.join(found)}", said)
         if run.moved:
             self.repeat(answer, words, said)
         return said

@@ -48,7 +48,8 @@ def test_names_read_from_the_text_are_those_of_the_modules(assignment):
 def test_answers_of_a_part_get_what_they_should(assignment, name):
     faults = examined(assignment, name).faults
     if faults:
-        pytest.fail(f"{assignment}, {name}: {len(faults)} faults\n" + "\n".join(faults), False)
+        title = f"{assignment}, {name}: {len(faults)} of its answers did not get what they should"
+        pytest.fail("\n".join([title, *faults]), pytrace=False)
 
 
 @every_assignment
