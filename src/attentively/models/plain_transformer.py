@@ -127,7 +127,7 @@ class Encoder(nn.Module):
         self.last_norm = LayerNorm(d_model) if norm == "pre" else nn.Identity()
 
     def forward(
-        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "#batch 1 src_len"]
+        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "#batch #src_len src_len"]
     ) -> Float[Tensor, "batch src_len d_model"]:
         """Return the memory: one vector per source token."""
         x = self.input(src)  # (batch, src_len, d_model)
