@@ -1,7 +1,6 @@
 """Ever wider beams, on languages small enough to know what is to be found."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -87,14 +86,3 @@ def test_each_seed_takes_other_sentences():
     first, second = (decoding._items(3, seed, quick=False) for seed in (0, 1))
     assert len(first) == len(second) == 100
     assert not {item.src for item in first} & {item.src for item in second}
-
-
-@pytest.mark.parametrize("condition", decoding.EXPERIMENT.conditions, ids=str)
-def test_every_condition_has_a_quick_form(condition):
-    row = decoding.measure(**condition, seed=0, quick=True, directory=Path())
-    searches = {(s["penalty"], s["beam_size"]): s for s in row["searches"]}
-    assert set(searches) == {(p, k) for p in decoding.PENALTIES for k in (1, 3)}
-    greedy, wide = searches["none", 1], searches["none", 3]
-    assert wide["log_probability"] >= greedy["log_probability"]
-    assert row["log_probability_likeliest"] >= wide["log_probability"]
-    assert {searches[p, 1]["bleu"] for p in decoding.PENALTIES} == {greedy["bleu"]}

@@ -1,7 +1,5 @@
 """What is said after true and after own words, counted on decoders whose answers are known."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -203,12 +201,3 @@ def test_thirds_of_a_target(table):
     """Three tokens: one in each third."""
     thirds = exposure.loss_by_third(table, [EXAMPLE])
     assert thirds == pytest.approx([0.916, 0.223, 0.105], abs=2e-3)
-
-
-@pytest.mark.parametrize("condition", exposure.EXPERIMENT.conditions, ids=str)
-def test_every_condition_has_a_quick_form(condition):
-    row = exposure.measure(**condition, seed=0, quick=True, directory=Path())
-    if condition["kind"] in ("forwards", "reversed"):
-        assert [found["clauses"] for found in row["by_clauses"]] == [1, 2]
-    else:
-        assert row["alive"]["tokens"] <= row["tokens"]

@@ -10,8 +10,8 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 
-# Both widths and both schemes, each once: a page with many equations takes seconds to draw.
-WINDOWS = {"wide, light": (1400, "light"), "narrow, dark": (390, "dark")}
+WIDE, NARROW = 1400, 390
+PIXEL = "R0lGODlhAQABAIAAAAUEBAAAACwAAAAAAQABAAACAkQBADs="
 
 
 def pages_of(site: Path) -> list[Path]:
@@ -35,20 +35,186 @@ def served(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("name", WINDOWS)
-def test_every_page_from_a_folder(site, visit, name):
-    """Nothing is fetched, nothing complains, nothing is wider than the window."""
-    width, scheme = WINDOWS[name]
-    window = visit(width, scheme)
+def chapters(site: Path) -> list[Path]:
+    """Return the pages that were executed: they come with a notebook."""
+    notebooks = site.glob("_sources/book/*.ipynb")
+    return [site / "book" / notebook.with_suffix(".html").name for notebook in sorted(notebooks)]
+
+
+# What is to be seen on a page: each is asked of a window in which the page is open. All of it
+# is seen on one visit, since a page with many equations takes seconds to draw.
+
+
+def see_no_complaints(window, page: Path) -> None:
+    """Nothing is fetched, nothing complains."""
+    complaints, window.complaints[:] = [*window.complaints], []
+    assert complaints == []
+
+
+def see_width_and_scheme(window, width: int, scheme: str) -> None:
+    """Nothing is wider than the window, and the page is as light or dark as the system."""
+    needed = window.page.evaluate("document.documentElement.scrollWidth")
+    assert needed <= width, f"{needed} pixels wide, in a window of {width}"
+    assert window.page.evaluate("document.documentElement.dataset.theme") == scheme
+
+
+def see_wide_and_light(window, page: Path) -> None:
+    see_width_and_scheme(window, WIDE, "light")
+
+
+def see_narrow_and_dark(window, page: Path) -> None:
+    """The same page on a telephone in the evening."""
+    window.page.set_viewport_size({"width": NARROW, "height": 900})
+    window.page.emulate_media(color_scheme="dark")
+    for _ in range(100):  # the page hears of it a moment later
+        if window.page.evaluate("document.documentElement.dataset.theme") == "dark":
+            break
+        window.page.wait_for_timeout(100)
+    try:
+        see_width_and_scheme(window, NARROW, "dark")
+    finally:
+        window.page.emulate_media(color_scheme="light")
+        window.page.set_viewport_size({"width": WIDE, "height": 900})
+
+
+def see_language_and_title(window, page: Path) -> None:
+    assert window.page.evaluate("document.documentElement.lang") == "en"
+    if page.parent.name == "book":
+        assert window.page.locator("article h1").count() == 1
+
+
+def see_images(window, page: Path) -> None:
+    """Each image is drawn and described."""
+    faults = []
+    for image in window.page.query_selector_all("img"):
+        source, alt, drawn = image.evaluate(
+            "e => [e.src, e.getAttribute('alt'), e.complete && e.naturalWidth > 0]"
+        )
+        if not drawn:
+            faults.append(f"image {source} is not drawn")
+        if not alt or alt.startswith(("_images", "../_images", source)) or ".png" in alt:
+            faults.append(f"image {source} has no description, alt={alt!r}")
+    assert faults == []
+
+
+def see_notebook(window, page: Path) -> None:
+    """The button leads to a notebook that holds the page's code, and its answers folded."""
+    button = window.page.locator("a.btn-open-as-notebook")
+    assert "Open as notebook" in button.inner_text()
+    path = Path(unquote(urlsplit(button.evaluate("e => e.href")).path))
+    text = path.read_text()
+    notebook = json.loads(text)
+    kinds = {cell["cell_type"] for cell in notebook["cells"]}
+    assert kinds == {"markdown", "code"}
+    assert "{literalinclude}" not in text
+    assert "{quiz}" not in text
+
+
+def see_copy_buttons(window, page: Path) -> None:
+    blocks = window.page.locator("div.cell_input div.highlight").count()
+    assert blocks > 0
+    assert window.page.locator("button.copybtn").count() >= blocks
+
+
+def see_quiz_by_keyboard(window, page: Path) -> None:
+    """Each option is reached by Tab, opened by Enter, and says right or not so."""
+    quizzes = window.page.locator("div.quiz")
+    assert 3 <= quizzes.count() <= 6, f"{quizzes.count()} quiz questions"
+    for quiz in quizzes.all():
+        label = quiz.get_attribute("aria-labelledby")
+        assert window.page.locator(f"#{label}").inner_text().strip()
+        options = quiz.locator("details.quiz-option")
+        said = []
+        options.first.locator("summary").focus()
+        for number in range(options.count()):
+            option = options.nth(number)
+            focused = option.locator("summary").evaluate("e => e === document.activeElement")
+            assert focused, f"Tab does not reach option {number + 1} of {label}"
+            why = option.locator(".quiz-why")
+            assert not why.is_visible()
+            window.page.keyboard.press("Enter")
+            assert why.is_visible()
+            said.append(why.inner_text().split(".")[0])
+            window.page.keyboard.press("Enter")
+            window.page.keyboard.press("Tab")
+        assert set(said) == {"Right", "Not so"}, (label, said)
+
+
+EVERY_PAGE = (see_language_and_title, see_wide_and_light, see_images, see_narrow_and_dark)
+CHAPTER = (see_notebook, see_copy_buttons, see_quiz_by_keyboard)
+
+
+def faults_of(window, page: Path, sights) -> list[str]:
+    """Open a page; return what is wrong with it."""
+    faults = []
+    window.open(page.as_uri())
+    for see in (*sights, see_no_complaints):
+        try:
+            see(window, page)
+        except AssertionError as error:
+            faults.append(f"{page.name}: {see.__name__}: {error}")
+    return faults
+
+
+def test_every_page_from_a_folder(site, visit):
+    """And each internal link finds its file and its place in it."""
+    assert chapters(site), "no page of the book was executed"
+    window = visit(WIDE)
+    links: set[tuple[str, str]] = set()
+    places: dict[str, set[str]] = {}
+    faults = []
+    executed = chapters(site)
     for page in pages_of(site):
-        window.open(page.as_uri())
-        assert window.complaints == [], page.name
-        needed = window.page.evaluate("document.documentElement.scrollWidth")
-        assert needed <= width, f"{page.name} is {needed} pixels wide"
-        assert window.page.evaluate("document.documentElement.dataset.theme") == scheme
-        assert window.page.evaluate("document.documentElement.lang") == "en"
-        if page.parent.name == "book":
-            assert window.page.locator("article h1").count() == 1, page.name
+        faults += faults_of(window, page, EVERY_PAGE + (CHAPTER if page in executed else ()))
+        url = page.as_uri()
+        places[url] = set(
+            window.page.eval_on_selector_all("[id], a[name]", "es => es.map(e => e.id || e.name)")
+        )
+        hrefs = window.page.eval_on_selector_all(  # in SVG, e.href is no text
+            "a[href]", "es => es.map(e => new URL(e.getAttribute('href'), document.baseURI).href)"
+        )
+        links |= {(url, href) for href in hrefs if href.startswith("file:")}
+    for url, href in sorted(links):
+        target, place = urldefrag(href)
+        target = target.split("?")[0]
+        file = Path(unquote(urlsplit(target).path))
+        if not file.is_file():
+            faults.append(f"{Path(url).name}: {href} leads nowhere")
+        elif place and target in places and unquote(place) not in places[target]:
+            faults.append(f"{Path(url).name}: {href} leads to no such place")
+    assert len(links) > 20
+    assert faults == []
+
+
+BAD = """<!doctype html><html lang="{lang}" data-theme="{theme}"><p style="width: {width}px">x</p>
+{more}
+<script>
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", () => {{
+    if (!{stays}) document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
+  }});
+</script>"""
+GOOD = {"lang": "en", "theme": "light", "width": 300, "more": "", "stays": "false"}
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({}, ""),
+        ({"lang": "de"}, "see_language_and_title"),
+        ({"theme": "dark"}, "see_wide_and_light"),
+        ({"width": 600}, "see_narrow_and_dark"),
+        ({"stays": "true"}, "see_narrow_and_dark"),
+        ({"more": "<img alt='A map' src='data:image/gif;base64,none'>"}, "see_images"),
+        ({"more": f"<img src='data:image/gif;base64,{PIXEL}'>"}, "see_images"),
+        ({"more": "<script>undefined.x</script>"}, "see_no_complaints"),
+    ],
+)
+def test_each_fault_of_a_page_is_seen(visit, tmp_path, change, fault):
+    page = tmp_path / "page.html"
+    page.write_text(BAD.format(**GOOD | change))
+    faults = faults_of(visit(WIDE), page, EVERY_PAGE)
+    assert [each.split(": ")[1] for each in faults] == [fault] * bool(fault)
 
 
 def test_pages_over_http(site, served, visit):
@@ -79,42 +245,6 @@ def test_a_complaint_is_heard(site, visit, tmp_path):
     for fault in ["none.png", "example.invalid", "error: "]:
         assert fault in heard
     assert window.page.evaluate("document.documentElement.scrollWidth") > 390
-
-
-def test_links_and_images_lead_somewhere(site, visit):
-    """Each internal link finds its file and its place in it; each image is drawn and described."""
-    window = visit()
-    links: set[tuple[str, str]] = set()
-    places: dict[str, set[str]] = {}
-    faults = []
-    for page in pages_of(site):
-        window.open(page.as_uri())
-        url = page.as_uri()
-        places[url] = set(
-            window.page.eval_on_selector_all("[id], a[name]", "es => es.map(e => e.id || e.name)")
-        )
-        hrefs = window.page.eval_on_selector_all(  # in SVG, e.href is no text
-            "a[href]", "es => es.map(e => new URL(e.getAttribute('href'), document.baseURI).href)"
-        )
-        links |= {(url, href) for href in hrefs if href.startswith("file:")}
-        for image in window.page.query_selector_all("img"):
-            source, alt, drawn = image.evaluate(
-                "e => [e.src, e.getAttribute('alt'), e.complete && e.naturalWidth > 0]"
-            )
-            if not drawn:
-                faults.append(f"{page.name}: image {source} is not drawn")
-            if not alt or alt.startswith(("_images", "../_images", source)) or ".png" in alt:
-                faults.append(f"{page.name}: image {source} has no description, alt={alt!r}")
-    for url, href in sorted(links):
-        target, place = urldefrag(href)
-        target = target.split("?")[0]
-        file = Path(unquote(urlsplit(target).path))
-        if not file.is_file():
-            faults.append(f"{Path(url).name}: {href} leads nowhere")
-        elif place and target in places and unquote(place) not in places[target]:
-            faults.append(f"{Path(url).name}: {href} leads to no such place")
-    assert len(links) > 20
-    assert faults == []
 
 
 def test_equations_are_drawn(site, visit):
@@ -161,29 +291,6 @@ def test_skip_link_comes_first(site, visit):
     assert "Skip to main content" in first
 
 
-def chapters(site: Path) -> list[Path]:
-    """Return the pages that were executed: they come with a notebook."""
-    notebooks = site.glob("_sources/book/*.ipynb")
-    return [site / "book" / notebook.with_suffix(".html").name for notebook in sorted(notebooks)]
-
-
-def test_chapters_open_as_notebooks(site, visit):
-    """The button leads to a notebook that holds the page's code, and its answers folded."""
-    assert chapters(site), "no page of the book was executed"
-    window = visit()
-    for page in chapters(site):
-        window.open(page.as_uri())
-        button = window.page.locator("a.btn-open-as-notebook")
-        assert "Open as notebook" in button.inner_text()
-        path = Path(unquote(urlsplit(button.evaluate("e => e.href")).path))
-        text = path.read_text()
-        notebook = json.loads(text)
-        kinds = {cell["cell_type"] for cell in notebook["cells"]}
-        assert kinds == {"markdown", "code"}
-        assert "{literalinclude}" not in text
-        assert "{quiz}" not in text
-
-
 def test_chapters_show_no_warnings_and_no_machine(site):
     """What a cell wrote to stderr, or a path of the machine that built it, is not for readers."""
     root = str(site.parents[1])
@@ -191,42 +298,6 @@ def test_chapters_show_no_warnings_and_no_machine(site):
         text = page.read_text()
         assert "output stderr" not in text, page.name
         assert root not in text, page.name
-
-
-def test_code_has_copy_buttons(site, visit):
-    window = visit()
-    for page in chapters(site):
-        window.open(page.as_uri())
-        blocks = window.page.locator("div.cell_input div.highlight").count()
-        assert blocks > 0
-        assert window.page.locator("button.copybtn").count() >= blocks
-
-
-def test_quiz_by_keyboard(site, visit):
-    """Each option is reached by Tab, opened by Enter, and says right or not so."""
-    window = visit()
-    for page in chapters(site):
-        window.open(page.as_uri())
-        quizzes = window.page.locator("div.quiz")
-        assert 3 <= quizzes.count() <= 6, f"{page.name} has {quizzes.count()} quiz questions"
-        for quiz in quizzes.all():
-            label = quiz.get_attribute("aria-labelledby")
-            assert window.page.locator(f"#{label}").inner_text().strip()
-            options = quiz.locator("details.quiz-option")
-            said = []
-            options.first.locator("summary").focus()
-            for number in range(options.count()):
-                option = options.nth(number)
-                focused = option.locator("summary").evaluate("e => e === document.activeElement")
-                assert focused, f"Tab does not reach option {number + 1} of {label}"
-                why = option.locator(".quiz-why")
-                assert not why.is_visible()
-                window.page.keyboard.press("Enter")
-                assert why.is_visible()
-                said.append(why.inner_text().split(".")[0])
-                window.page.keyboard.press("Enter")
-                window.page.keyboard.press("Tab")
-            assert set(said) == {"Right", "Not so"}, (label, said)
 
 
 def test_quiz_without_scripts(site, visit):

@@ -70,13 +70,16 @@ def test_its_readme_is_about_the_bundle(unpacked):
     assert "](" not in text  # no link to what is not inside
 
 
-def attentively(unpacked, here, *arguments):
-    """Run the command of the bundle's package."""
+def attentively(unpacked, here, *commands):
+    """Run commands of the bundle's package, one after the other; each tells its exit status."""
     code = (
         "import attentively, attentively_grader\n"
         f"assert attentively.__file__.startswith({str(unpacked)!r}), attentively.__file__\n"
         "from attentively.cli import main\nimport sys\n"
-        f"sys.argv = ['attentively', *{arguments}]\nmain()"
+        f"for command in {commands}:\n"
+        "    sys.argv = ['attentively', *command]\n"
+        "    try:\n        main()\n"
+        "    except SystemExit as end:\n        print('exit', end.code)\n"
     )
     return subprocess.run(
         [sys.executable, "-c", code],
@@ -92,19 +95,23 @@ def test_the_package_in_it_works_by_itself(unpacked, tmp_path):
     work = tmp_path / "work" / ASSIGNMENT
     work.mkdir(parents=True)
     shutil.copy(unpacked / "exercises" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", work)
-    ran = attentively(unpacked, tmp_path, "submit", ASSIGNMENT, "--student", "ada")
+    ran = attentively(unpacked, tmp_path, ["submit", ASSIGNMENT, "--student", "ada"])
     assert "packed submitted/ada" in ran.stdout, ran.stderr
     assert (tmp_path / "submitted" / "ada" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").is_file()
 
 
 def test_what_it_has_not_is_said(unpacked, tmp_path):
-    for arguments, words in (
-        (["grade"], "this copy has no grader: grade in a clone of the project"),
-        (["progress"], "in a class's bundle: `python3 start.py`"),
+    ran = attentively(unpacked, tmp_path, ["grade"], ["progress"])
+    assert ran.stdout.splitlines() == ["exit 1", "exit 1"]
+    for line, words in zip(
+        ran.stderr.splitlines(),
+        [
+            "this copy has no grader: grade in a clone of the project",
+            "in a class's bundle: `python3 start.py`",
+        ],
+        strict=True,
     ):
-        ran = attentively(unpacked, tmp_path, *arguments)
-        assert ran.returncode == 1
-        assert words in ran.stderr
+        assert words in line
 
 
 def test_the_same_content_is_the_same_archive(packed, tmp_path):

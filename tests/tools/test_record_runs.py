@@ -6,13 +6,17 @@ import json
 from notebook_tools import ROOT
 
 from attentively.checks.training_the_transformer import recorded_runs
+from attentively.data import toy
 
 spec = importlib.util.spec_from_file_location("record_runs", ROOT / "tools" / "record_runs.py")
 tool = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(tool)
 
 
-def test_a_quick_recording_looks_like_the_one_that_ships(tmp_path):
+def test_a_quick_recording_looks_like_the_one_that_ships(tmp_path, monkeypatch):
+    """On few sentences."""
+    load = toy.load
+    monkeypatch.setattr(tool.toy, "load", lambda split, n, **how: load(split, min(n, 50), **how))
     path = tmp_path / "runs.json"
     assert tool.main(["--quick", "--target", str(path)]) == 0
     runs = json.loads(path.read_text(encoding="utf-8"))

@@ -126,8 +126,10 @@ def points(room):
 EXPECTED = {"right": [60, 40], "wrong": [60, 0], "ends": [0, 40], "missing": [0, 40]}
 
 
-def test_a_worker_dies_and_the_class_is_graded(cluster, tmp_path):
-    room = classroom(tmp_path)
+@pytest.fixture(scope="module")
+def graded(cluster, tmp_path_factory):
+    """Return a class that the cluster has graded while one of its workers died."""
+    room = classroom(tmp_path_factory.mktemp("course"))
     grading = command(room, "--scheduler", cluster.address)
     first = grading.stdout.readline()
     assert first.startswith("[1/8] small, "), first + grading.stderr.read()
@@ -135,16 +137,18 @@ def test_a_worker_dies_and_the_class_is_graded(cluster, tmp_path):
     os.kill(int(cluster.inside(print_pid)), signal.SIGKILL)
     printed, errors = grading.communicate()
     assert grading.returncode == 0, printed + errors
-    found = points(room)
+    return room
+
+
+def test_a_worker_dies_and_the_class_is_graded(graded):
+    found = points(graded)
     assert len(found) == 8
     assert found == {student: EXPECTED[student.partition("-")[0]] for student in found}
-    again = command(room)
+    again = command(graded)
     assert again.communicate()[0].count("graded before") == 8
 
 
-def test_the_workers_let_go_of_what_they_kept_warm(cluster, tmp_path):
-    room = classroom(tmp_path, students=1)
-    assert command(room, "--scheduler", cluster.address).wait() == 0
+def test_the_workers_let_go_of_what_they_kept_warm(cluster, graded):
     kept = """
     import time
     def kept():
@@ -158,29 +162,28 @@ def test_the_workers_let_go_of_what_they_kept_warm(cluster, tmp_path):
     assert cluster.inside(kept) == "0"
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ("environment=(('python', '2.7.18'),)", "has Python 3"),
-        ("environment=(('packages', 'others'),)", "has other versions of packages"),
-        ("folders=(('/nowhere', 'hash'),)", "has no folder /nowhere with the same files"),
-    ],
-)
-def test_a_worker_that_would_grade_otherwise_is_refused(cluster, change, said):
+def test_a_worker_that_would_grade_otherwise_is_refused(cluster):
+    changes = {
+        "environment=(('python', '2.7.18'),)": "has Python 3",
+        "environment=(('packages', 'others'),)": "has other versions of packages",
+        "folders=(('/nowhere', 'hash'),)": "has no folder /nowhere with the same files",
+    }
     code = f"""
     from dataclasses import replace
     from attentively_grader.workforce.dask_cluster import Cluster, Terms
     from attentively_grader.course.course import CourseError
     from attentively_grader.jobs import Job
-    terms = replace(Terms((), (), (), True), {change})
-    try:
-        print(list(Cluster(client, terms).run([Job("one", {{"cells": []}})])))
-    except CourseError as error:
-        print("refused:", error)
+    for changed in {", ".join(f"dict({change})" for change in changes)}:
+        terms = replace(Terms((), (), (), True), **changed)
+        try:
+            print(list(Cluster(client, terms).run([Job("one", {{"cells": []}})])))
+        except CourseError as error:
+            print("refused:", error)
     """
-    printed = cluster.inside(code)
-    assert printed.startswith("refused: the worker at tcp://")
-    assert said in printed
+    printed = cluster.inside(code).splitlines()
+    for line, said in zip(printed, changes.values(), strict=True):
+        assert line.startswith("refused: the worker at tcp://")
+        assert said in line
 
 
 def test_files_beside_a_notebook_travel_along(tmp_path):
@@ -258,14 +261,13 @@ def test_at_whatever_moment_the_scheduler_goes_it_is_said(moment, monkeypatch):
     assert (job.key, outcome.end) == ("small, ada", "complete")
 
 
-def test_when_the_scheduler_dies_what_was_run_is_kept(tmp_path_factory):
-    """The same command goes on, here without a cluster."""
-    room = classroom(tmp_path_factory.mktemp("course"))
-    with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        grading = command(room, "--scheduler", cluster.address)
-        assert grading.stdout.readline().startswith("[1/8] small, ")
-        os.killpg(cluster.processes[0].pid, signal.SIGKILL)
-        printed, errors = grading.communicate(timeout=120)
+def test_when_the_scheduler_dies_what_was_run_is_kept(cluster, tmp_path):
+    """The same command goes on, here without a cluster, which ends with this, the last test."""
+    room = classroom(tmp_path)
+    grading = command(room, "--scheduler", cluster.address)
+    assert grading.stdout.readline().startswith("[1/8] small, ")
+    os.killpg(cluster.processes[0].pid, signal.SIGKILL)
+    printed, errors = grading.communicate(timeout=120)
     assert grading.returncode == 2, printed + errors
     assert "the scheduler is gone; what was run is kept" in errors
     again = command(room)
