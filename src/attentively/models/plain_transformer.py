@@ -235,7 +235,7 @@ class Transformer(nn.Module):
         src: Int[Tensor, "batch src_len"],
         src_mask: Bool[Tensor, "#batch 1 src_len"],
         tgt: Int[Tensor, "batch tgt_len"],
-    ) -> Float[Tensor, "batch tgt_len tgt_vocab"]:
+    ) -> Float[Tensor, "batch tgt_len vocab"]:
         """Return the logits of the token after each target token; a softmax is left to the loss."""
         memory = self.encoder(src, src_mask)  # (batch, src_len, d_model)
         y = self.decoder(tgt, memory, src_mask)  # (batch, tgt_len, d_model)
