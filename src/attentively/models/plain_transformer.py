@@ -239,4 +239,4 @@ class Transformer(nn.Module):
         """Return the logits of the token after each target token; a softmax is left to the loss."""
         memory = self.encoder(src, src_mask)  # (batch, src_len, d_model)
         y = self.decoder(tgt, memory, src_mask)  # (batch, tgt_len, d_model)
-        return self.output(y)  # (batch, tgt_len, tgt_vocab)
+        return self.output(y)  # (batch, tgt_len, vocab)
