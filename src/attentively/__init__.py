@@ -15,7 +15,7 @@ from importlib.util import spec_from_loader
 from types import ModuleType
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 SHORT_NAMES = {
     "files": "atomic_files",

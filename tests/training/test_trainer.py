@@ -450,7 +450,7 @@ def test_a_compiled_run_learns_the_same(tmp_path):
     environment = os.environ | {"OMP_NUM_THREADS": "1", "ATTENTIVELY_DEVICE": "cpu"}
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "going on without torch.compile" not in done.stderr
+    assert "continuing without torch.compile" not in done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["graphs"] > 0  # it was compiled
     assert told["compiled"] == pytest.approx(told["plain"], rel=1e-4)
@@ -487,7 +487,7 @@ def test_without_a_compiler_training_goes_on(monkeypatch, capsys):
     monkeypatch.setattr(torch, "compile", no_compiler)
     compiled = trainer(compile=True).fit()
     assert timeless(compiled) == timeless(trainer().fit())
-    assert "going on without torch.compile: no working C++" in capsys.readouterr().err
+    assert "continuing without torch.compile: no working C++" in capsys.readouterr().err
 
 
 def test_an_error_of_our_own_is_not_taken_for_a_compilers(monkeypatch):

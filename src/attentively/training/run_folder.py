@@ -47,7 +47,7 @@ def is_averaged(records: Sequence[Record]) -> bool:
 
 
 def refuse_earlier_run(directory: Path) -> None:
-    """Raise `ValueError` where a run stands already, which a new one would overwrite."""
+    """Raise `ValueError` if `directory` holds a run, which a new one would overwrite."""
     if (directory / "last.safetensors").exists():
         raise ValueError(f"{directory} already holds a run: resume it, or choose another folder")
     for name in ("best.safetensors", "log.jsonl"):

@@ -78,7 +78,7 @@ class Trainer:
 
         With `resume`, continue from the directory's ``last.safetensors`` and end where an
         uninterrupted run would have ended. Raises `ValueError` if a run of other settings or of
-        another model stands there, `OSError` if nothing can be written there,
+        another model is there, `OSError` if nothing can be written there,
         `FloatingPointError` where the loss is no longer a number, and `MemoryError` where a batch
         is too large.
         """
@@ -216,7 +216,7 @@ def _compiled(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
             if not type(error).__module__.startswith("torch._"):
                 raise
             # torch.compile wants a compiler for the device, which not every machine has.
-            tqdm.write(f"going on without torch.compile: {error}".split("\n")[0], sys.stderr)
+            tqdm.write(f"continuing without torch.compile: {error}".split("\n")[0], sys.stderr)
             chosen = loss
             return loss(model, batch)
 
