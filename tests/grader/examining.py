@@ -8,7 +8,7 @@ import traceback
 
 from attentively_grader.course.cell_names import answered
 from attentively_grader.examination.examiner import examine
-from attentively_grader.examination.student import serve
+from attentively_grader.examination.student_process import serve
 from attentively_grader.jobs import Job, Limits
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from attentively.data.progress import when_slow
+from attentively.data.progress_bar import when_slow
 from attentively.data.text import read_lines
 
 

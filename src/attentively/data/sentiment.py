@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from attentively.data import download
 from attentively.data.pairs import tidy
-from attentively.data.progress import when_slow
+from attentively.data.progress_bar import when_slow
 from attentively.data.splits import check_split, split_of
 from attentively.data.text import read_lines
 

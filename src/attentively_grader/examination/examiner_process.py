@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attentively_grader.jobs import Job, Limits, Outcome
-from attentively_grader.sandbox.process_messages import receive, send
+from attentively_grader.sandbox.process_channel import receive, send
 
 EXAMINE = "attentively_grader.examination.examiner:examine"
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from attentively_grader.course.course import Course, CourseError, LockedError, Submission
 from attentively_grader.course.preparation import Prepared, prepare
 from attentively_grader.intake import result_store, submissions
-from attentively_grader.intake.merging import merge
+from attentively_grader.intake.answer_merging import merge
 from attentively_grader.intake.result_store import Results
 from attentively_grader.jobs import Job, Limits, Outcome
 

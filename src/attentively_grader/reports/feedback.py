@@ -22,7 +22,7 @@ from nbgrader.converters.base import NbGraderException
 
 from attentively_grader.reports import hidden_tests
 from attentively_grader.gradebook import safe_output
-from attentively_grader.intake import merging
+from attentively_grader.intake import answer_merging
 from attentively_grader.course.notebooks import METADATA_KEY
 from attentively_grader.course.course import Course, CourseError, Submission, converting, reason
 from attentively_grader.gradebook.recording import SharedGradebook, in_folder

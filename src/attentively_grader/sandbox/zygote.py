@@ -1,13 +1,13 @@
 """A process with the libraries already imported, which forks a shut-in child for every job.
 
-It runs inside the sandbox; one socket connects it with the worker pool (`process_messages`).
+It runs inside the sandbox; one socket connects it with the worker pool (`process_channel`).
 For each request it makes two processes:
 
 - the *keeper*, process 1 of process, mount, network, IPC and hostname namespaces of its own, with
   a private disk in place of /tmp, the home and /dev/shm. It does nothing but wait: when it ends,
   or is killed, the kernel kills all that is left in its process namespace;
 - the *worker*, another user without any right, under `limits` and `seccomp`, which calls the
-  function asked for (`attentively_grader.examination.student:serve`, say) with its socket.
+  function asked for (`attentively_grader.examination.student_process:serve`, say) with its socket.
 
 Nothing that a worker does reaches the zygote, so that the next one starts as clean as the first.
 """
@@ -29,7 +29,7 @@ from typing import Any, Literal, NoReturn
 from attentively_grader.jobs import Limits
 from attentively_grader.sandbox import namespaces, seccomp
 from attentively_grader.sandbox import process_limits as kernel_limits
-from attentively_grader.sandbox.process_messages import GoneError, receive, send
+from attentively_grader.sandbox.process_channel import GoneError, receive, send
 
 USER = 1000
 HOME = "/home/student"

@@ -15,7 +15,7 @@ from typing import Self
 from attentively_grader.examination import examiner_process
 from attentively_grader.jobs import End, Job, Outcome
 from attentively_grader.sandbox.control_groups import Groups
-from attentively_grader.sandbox.process_messages import GoneError, receive, send
+from attentively_grader.sandbox.process_channel import GoneError, receive, send
 from attentively_grader.sandbox.watchdog import Watchdog
 from attentively_grader.workforce.zygote_client import BrokenError, Child, ZygoteClient
 

@@ -20,7 +20,7 @@ from attentively_grader.examination import examiner_process
 from attentively_grader.jobs import Job, Outcome
 from attentively_grader.sandbox import control_groups
 from attentively_grader.sandbox.bubblewrap import NoSandboxError, Sandbox, find_sandbox
-from attentively_grader.sandbox.process_messages import GoneError
+from attentively_grader.sandbox.process_channel import GoneError
 from attentively_grader.workforce.job_run import JobRun
 from attentively_grader.workforce.zygote_client import BrokenError, ZygoteClient
 
@@ -31,7 +31,7 @@ WARM = (
     "IPython.core.interactiveshell",
     "attentively_grader.workforce.warm_up",
 )
-SERVE = "attentively_grader.examination.student:serve"
+SERVE = "attentively_grader.examination.student_process:serve"
 SHARE = 8
 """Workers to one zygote: it forks some forty times a second, and its imports take seconds."""
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from attentively_grader.jobs import Limits
 from attentively_grader.sandbox.bubblewrap import Sandbox, environment, python_folders
 from attentively_grader.sandbox.control_groups import Group, Groups
-from attentively_grader.sandbox.process_messages import GoneError, receive, send
+from attentively_grader.sandbox.process_channel import GoneError, receive, send
 from attentively_grader.sandbox.watchdog import tree
 
 START = (

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from attentively_grader.jobs import CellOutcome, Job, Limits, Outcome
-from attentively_grader.sandbox.process_messages import send
+from attentively_grader.sandbox.process_channel import send
 from attentively_grader.workforce.job_run import JobRun
 from attentively_grader.workforce.zygote_client import BrokenError
 

@@ -7,7 +7,7 @@ import random
 import pytest
 from grader.classroom import cell
 
-from attentively_grader.intake.merging import METADATA_KEY, merge
+from attentively_grader.intake.answer_merging import METADATA_KEY, merge
 from attentively_grader.intake.submissions import parse
 
 

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from attentively.data import progress
+from attentively.data import progress_bar
 
 
 class Terminal(io.StringIO):
@@ -21,7 +21,7 @@ def written(monkeypatch):
         monkeypatch.setattr("sys.stderr", stream)
         clock = itertools.count(step=seconds)
         monkeypatch.setattr("tqdm.std.time", lambda: next(clock))
-        assert list(progress.when_slow(range(2000), "counting")) == list(range(2000))
+        assert list(progress_bar.when_slow(range(2000), "counting")) == list(range(2000))
         return stream.getvalue()
 
     return run
@@ -40,4 +40,4 @@ def test_a_terminal_is_not_bothered_before(written):
 
 
 def test_every_item_comes():
-    assert list(progress.when_slow(iter("abc"), "letters", total=3)) == ["a", "b", "c"]
+    assert list(progress_bar.when_slow(iter("abc"), "letters", total=3)) == ["a", "b", "c"]
