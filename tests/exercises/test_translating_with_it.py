@@ -62,8 +62,8 @@ def test_a_cached_step_is_the_packages(norm):
     torch.manual_seed(0)
     model = shaken(Transformer(config(norm)))
     own = plain(model)
-    memory = model.encode(SRC, MASK)
-    state, cache = model.start(memory, MASK), checks.start(own, memory.outputs, 3)
+    memory = model.encode(SRC)
+    state, cache = model.start(memory), checks.start(own, memory.outputs, 3)
     text = torch.tensor([[1, 5, 4, 9], [1, 3, 10, 2]])
     for words in range(1, 5):
         expected, state = model.step(text[:, words - 1], state)

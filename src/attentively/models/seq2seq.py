@@ -9,7 +9,7 @@ section 3, again with the same encoder.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -201,12 +201,13 @@ class RecurrentDecoder(nn.Module, ABC):
         A `ProjectingAttention` gets back the keys that it projected, and a `LocalAttention` also
         the step, which local-m goes by.
         """
-        source = (state.encoder_outputs, state.src_mask)
-        if isinstance(self.attention, LocalAttention):
-            return self.attention(query, *source, state.projected_keys, state.step)
+        more: list[Any] = []
         if isinstance(self.attention, ProjectingAttention):
-            return self.attention(query, *source, state.projected_keys)
-        return self.attention(query, *source)
+            more.append(state.projected_keys)
+        if isinstance(self.attention, LocalAttention):
+            more.append(state.step)
+        context, weights = self.attention(query, state.encoder_outputs, state.src_mask, *more)
+        return context, weights
 
     @abstractmethod
     def advance(
