@@ -1,13 +1,13 @@
-# Attentively. `make` alone explains the targets; each sets up what it needs.
-# Kept to what GNU make 3.81 knows, which is what macOS has.
+# Run `make` to list the targets. Each target creates the virtual environment if necessary.
+# Compatible with GNU make 3.81, the version on macOS.
 
 PYTHON ?= python3
 PORT ?= 8000
-# Options passed on to pytest, e.g. make test ARGS="-k masks"
+# Options for pytest, for example make test ARGS="-k masks"
 ARGS ?=
-# Several tests at a time; PARALLEL= runs one after the other
+# Number of parallel tests; PARALLEL= runs one test at a time
 PARALLEL ?= -n auto --maxprocesses 4
-# A further package index to look for torch in, e.g. the CPU builds for Linux (see README)
+# Additional package index for PyTorch, for example the CPU builds for Linux (see README)
 TORCH_INDEX ?=
 
 VENV := .venv
@@ -20,30 +20,36 @@ READY := $(VENV)/.ready
 help:
 	@echo "Attentively: from embeddings to the Transformer, built by hand."
 	@echo
-	@echo "  make book      execute every chapter and build the site into _build/html"
-	@echo "  make test      run the tests but the slow ones (ARGS=... is passed on to pytest; PARALLEL= for one at a time)"
-	@echo "  make lab       copy exercises/ to work/, never over your answers, and open JupyterLab"
-	@echo "  make serve     the built book on localhost (PORT=$(PORT))"
-	@echo "  make release   solutions/ to exercises/: make the notebooks that students get"
-	@echo "  make grade     grade submitted/ into gradebook.db"
-	@echo "  make bundle    pack what a class is handed into dist/: exercises, package, one command"
-	@echo "  make clean     remove what was built; make distclean removes $(VENV) too"
+	@echo "  make book       Execute every chapter and build the site into _build/html."
+	@echo "  make test       Run all tests except the slow ones. ARGS=... passes options to pytest."
+	@echo "  make lab        Copy new exercises to work/, keep existing answers, and open JupyterLab."
+	@echo "  make serve      Serve the site on localhost (PORT=$(PORT))."
+	@echo "  make release    Generate exercises/, the student version, from solutions/."
+	@echo "  make bundle     Pack the class archive into dist/: exercises, package, one set-up command."
+	@echo "  make grade      Grade submitted/ into gradebook.db and write feedback."
+	@echo "  make setup      Only create $(VENV)."
+	@echo "  make clean      Remove build output and caches."
+	@echo "  make distclean  Remove build output, caches and $(VENV)."
 	@echo
-	@echo "The first of them also sets up $(VENV), once, with Python 3.11 or later."
-	@echo "PYTHON=/path/to/python3.12 chooses another interpreter."
+	@echo "Requirements: Python 3.11 or later. The first command creates $(VENV)."
+	@echo "Variables:"
+	@echo "  PYTHON=/path/to/python3.12  Python interpreter for $(VENV)."
+	@echo "  TORCH_INDEX=URL             Additional package index for PyTorch, for example CPU builds."
+	@echo "  ARGS=\"-k masks\"             Options for pytest; for make bundle, names of assignments."
+	@echo "  PARALLEL=                   Run one test at a time."
 
 setup: $(READY)
 
-# A clean-up after an interruption is never needed: the stamp is written last.
+# The marker file is written last, so that an interrupted set-up is repeated.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Attentively needs Python 3.11 or later; '$(PYTHON)' is" \
 	    "$$($(PYTHON) --version 2>&1 || echo 'not there')." >&2; \
-	  echo "Name another with: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	  echo "Choose another with: make PYTHON=/path/to/python3.12" >&2; exit 1; }
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || { \
-	  echo "Could not make $(VENV). On Debian and Ubuntu: apt install python3-venv" >&2; \
+	  echo "Could not create $(VENV). On Debian and Ubuntu: apt install python3-venv" >&2; \
 	  rm -rf $(VENV); exit 1; }
-	@echo "Setting up $(VENV), once: this takes minutes, most of them for PyTorch."
+	@echo "Setting up $(VENV) once. This takes several minutes, mostly for PyTorch."
 	$(RUN) -m pip install --constraint constraints.txt \
 	  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --editable '.[dev]'
 	@touch $(READY)
@@ -68,11 +74,11 @@ release: $(READY)
 grade: $(READY)
 	$(RUN) -m attentively_grader
 
-# ARGS="08_additive_attention" packs that one alone
+# ARGS="08_additive_attention" packs only this assignment
 bundle: $(READY)
 	$(RUN) tools/make_bundle.py $(ARGS)
 
-# Never touches work/, submitted/ or gradebook.db: those are people's answers and grades.
+# Keeps work/, submitted/ and gradebook.db, which contain answers and grades.
 clean:
 	rm -rf _build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests tools book -name __pycache__ -type d -prune -exec rm -rf {} +
