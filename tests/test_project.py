@@ -127,6 +127,13 @@ def test_the_readme_names_the_two_commands():
         assert command in readme
 
 
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_what_a_file_links_there_is(name):
+    links = set(re.findall(r"\]\(([^)#:]+)\)", texts()[name]))
+    assert len(links) > 2
+    assert {link for link in links if not (ROOT / link).exists()} == set()
+
+
 def requirement_names(requirements: list[str]) -> set[str]:
     """Return the names of `requirements`, in the one spelling that pip compares."""
     names = (re.match(r"[\w.-]+", requirement)[0] for requirement in requirements)

@@ -27,14 +27,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--target", type=Path, default=TARGET, metavar="FILE")
     target = parser.parse_args(arguments).target
-    mpl.use("svg")
-    plots.use_book_style()
     model = checkpoints.load_pretrained("toy-additive")
     [translation] = generate.translate(model, [SENTENCE], beam_size=1)
-    plots.alignment_heat_map(translation.weights, translation.src_tokens, translation.tgt_tokens)
-    target.parent.mkdir(parents=True, exist_ok=True)
     drawn = io.StringIO()
-    plt.savefig(drawn, format="svg", metadata={"Date": None})
+    with mpl.rc_context():
+        plots.use_book_style()
+        plots.alignment_heat_map(
+            translation.weights, translation.src_tokens, translation.tgt_tokens
+        )
+        plt.savefig(drawn, format="svg", metadata={"Date": None})
+        plt.close()
+    target.parent.mkdir(parents=True, exist_ok=True)
     lines = (line.rstrip() for line in drawn.getvalue().splitlines())
     target.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 0
