@@ -61,6 +61,7 @@ SHORT_NAMES = {
     "pruning": "analysis.pruning",
     "interventions": "analysis.interventions",
     "plots": "analysis.plots",
+    "tables": "analysis.tables",
     "attention_page": "analysis.attention_page",
     "earlier_parts": "coursework.earlier_parts",
 }

@@ -1,1 +1,1 @@
-"""Analysis: explanations, pruning, interventions, and plots of attention weights."""
+"""Analysis: explanations, pruning, interventions, plots of attention weights, tables of results."""
