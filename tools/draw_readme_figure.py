@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     target = parser.parse_args(arguments).target
     model = checkpoints.load_pretrained("toy-additive")
     [translation] = generate.translate(model, [SENTENCE], beam_size=1)
+    if translation.weights is None:
+        raise TypeError("toy-additive has no attention weights to draw")
     drawn = io.StringIO()
     with mpl.rc_context():
         plots.use_book_style()
