@@ -6,6 +6,8 @@ import pickle
 import socket
 import traceback
 
+from IPython.core.interactiveshell import InteractiveShell
+
 from attentively_grader.course.cell_names import answered
 from attentively_grader.examination.examiner import examine
 from attentively_grader.examination.student_process import serve
@@ -22,6 +24,7 @@ def student_process(others=()):
             ours.close()
             for each in others:
                 each.close()
+            InteractiveShell.clear_instance()  # the one that another test may have left
             serve(theirs)
             code = 0
         except BaseException:

@@ -1,4 +1,4 @@
-"""One process alone changes nothing; how several agree is shown by tests/test_training.py."""
+"""One process alone changes nothing; how several agree is shown by tests/training/test_trainer.py."""
 
 import pytest
 import torch

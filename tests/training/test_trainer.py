@@ -291,10 +291,10 @@ def test_a_validation_takes_no_more_tokens_at_a_time_than_an_update(monkeypatch)
 
 ALONE = """
 import sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = [{tests!r}, {tests!r} + "/training"]
 import json, torch
 from pathlib import Path
-from test_training import fresh, timeless, trainer, weights
+from test_trainer import fresh, timeless, trainer, weights
 from attentively.training.data_parallel import Processes, processes
 from attentively.training.trainer import Trainer, validation_loss
 from attentively.training.training_config import TrainingConfig
@@ -458,9 +458,9 @@ def test_a_compiled_run_learns_the_same(tmp_path):
 
 COMPILED = """
 import sys
-sys.path.insert(0, {tests!r})
+sys.path[:0] = [{tests!r}, {tests!r} + "/training"]
 import json, torch
-from test_training import VOCAB, trainer
+from test_trainer import VOCAB, trainer
 from tiny_examples import checkpoint_of
 from attentively.models.transformer import Transformer, TransformerConfig
 
