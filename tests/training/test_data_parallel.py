@@ -1,4 +1,4 @@
-"""One process alone changes nothing; how several agree is shown by tests/training/test_trainer.py."""
+"""One process alone changes nothing; test_trainer.py shows how several processes agree."""
 
 import pytest
 import torch
