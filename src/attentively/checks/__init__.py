@@ -1,6 +1,6 @@
 """Checks: they say what is wrong with an answer, not only that it is wrong.
 
-One module an assignment, named by its topic. A check calls a candidate with plain tensors and
+One folder for each assignment, named by its topic. A check calls a candidate with plain tensors and
 looks at what comes back; it never reads source, so every correct way of writing passes. It goes
 in stages, from inputs small enough for paper to odd sizes, one mechanism at a time, and stops
 at the first that fails. Where the answer equals that of a known mistake, the mistake is named.
