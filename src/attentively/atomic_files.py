@@ -1,4 +1,4 @@
-"""Files that are replaced whole or not at all."""
+"""Atomic files: a file is replaced whole or not at all."""
 
 import os
 import secrets

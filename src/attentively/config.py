@@ -1,4 +1,4 @@
-"""Frozen configurations that say what they do not understand."""
+"""Frozen configurations that refuse unknown and invalid values."""
 
 import dataclasses
 from abc import ABC, abstractmethod

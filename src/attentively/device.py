@@ -1,4 +1,4 @@
-"""Which device to compute on: the best at hand, unless the environment says otherwise."""
+"""Choose the device: the best one available, unless an environment variable overrides it."""
 
 import contextlib
 import os

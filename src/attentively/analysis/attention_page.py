@@ -1,4 +1,4 @@
-"""A page of attention weights that needs nothing but a browser.
+"""An interactive page of attention weights: one HTML file that works without a network.
 
 Each map is a table with headers, so it can be read without seeing its colours; where there are
 several maps of a text, a list chooses among them. The page follows the reader's light or dark

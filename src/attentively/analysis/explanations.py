@@ -1,4 +1,4 @@
-r"""Explanations of an answer, and ways to doubt them: what mattered, and by whose account?
+r"""Explanations of a prediction, and tests of them: occlusion, gradient × input, LIME, permutation.
 
 An explanation gives a number to every place of an input: its weight, what happens when it is made
 blank (`occlusion`), how the answer would move with it (`gradient_times_input`), or its slope

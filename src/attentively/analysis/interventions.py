@@ -1,4 +1,4 @@
-r"""Interventions: change one thing inside a model while it reads, and see what it answers then.
+r"""Interventions: attention knockout and activation patching, to measure what a head causes.
 
 Where a head looks says what it could have used. What it did use shows when the edge along which
 it looked is cut, or when it is made to say what it said of another sentence. Both are among the

@@ -1,4 +1,4 @@
-"""Pictures: where a model looks, how it learned, and how it copes with length.
+"""Plots: attention heat maps, learning curves, and scores by source length.
 
 Figures are drawn on white, and a page in dark mode shows them so, as on a card: a colour means
 the same everywhere. Nothing is said by colour alone.

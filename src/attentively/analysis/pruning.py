@@ -1,4 +1,4 @@
-r"""Pruning: leave heads out of multi-head attention, and see what they were worth.
+r"""Pruning: remove attention heads, and measure what each contributed.
 
 What the heads say is concatenated and multiplied by :math:`W^O`, so the output is a sum with
 a term for each head, and a head can be left out of it (Michel, Levy & Neubig 2019,

@@ -1,4 +1,4 @@
-"""Attention block by block: the same context as the plain one, and no matrix of weights.
+"""Blockwise attention with the online softmax: the same context without the matrix of weights.
 
 A softmax can be taken while its scores come in (Milakov and Gimelshein 2018,
 https://arxiv.org/abs/1805.02867); attention likewise (Rabe and Staats 2021,

@@ -1,4 +1,4 @@
-r"""Attention pooling: the nearer a key is to the query, the more its value counts.
+r"""Attention pooling: a weighted mean of the values, with weights from a kernel of the distance.
 
 Given pairs of keys and values, the answer to a query :math:`q` is the mean of the values,
 weighted by how close each key is:

@@ -1,4 +1,4 @@
-"""Masks say where attention may look; `masked_softmax` obeys them.
+"""Padding and causal masks, and the masked softmax that turns scores into attention weights.
 
 True means *may attend*, everywhere in this project, as in
 :func:`torch.nn.functional.scaled_dot_product_attention`. The masks of

@@ -1,4 +1,4 @@
-"""Multi-head attention: several attentions side by side, each in its own smaller space.
+"""Multi-head attention: several attentions in parallel, each in a subspace, with a key–value cache.
 
 Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3.2.2. Heads in groups that
 share keys and values are from Ainslie et al. (2023), https://arxiv.org/abs/2305.13245.

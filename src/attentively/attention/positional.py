@@ -1,4 +1,4 @@
-r"""Positions: where a token stands, told to a model that otherwise sees a bag of tokens.
+r"""Positional encodings: sinusoidal, learned, relative, rotary (RoPE) and ALiBi.
 
 Some add a vector to each token before the first layer: :class:`SinusoidalPositionalEncoding`
 and :class:`LearnedPositionalEmbedding`. Others act inside every attention, where a query meets

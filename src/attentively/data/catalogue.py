@@ -1,4 +1,4 @@
-"""Every data set that can be had: its files, where they come from, and under which licence."""
+"""The catalogue of data sets: files, sources and licences."""
 
 from dataclasses import dataclass
 

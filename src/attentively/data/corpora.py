@@ -1,4 +1,4 @@
-"""What models are trained on, by name: four kinds of content, each in three splits."""
+"""The corpora that models are trained on, by name, each in three splits."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

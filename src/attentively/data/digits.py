@@ -1,4 +1,4 @@
-"""Scenes to describe: handwritten digits in a grid, and captions that say what stands where.
+"""Scenes of handwritten digits in a grid, with captions that state what is where.
 
 .. code-block:: python
 

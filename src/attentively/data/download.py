@@ -1,4 +1,4 @@
-"""Data files by name: from a folder of yours, from the cache, or from the network.
+"""Find data files by name: in a folder of your own, in the cache, or on the network.
 
 Every file is checked against the SHA-256 of its text before it is used. A folder named in the
 environment variable ``ATTENTIVELY_DATA`` is looked at first; it must be there.

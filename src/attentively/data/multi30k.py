@@ -1,4 +1,4 @@
-"""Multi30k: what people wrote under photographs, in English, German and French.
+"""Multi30k: captions of photographs in English, German and French.
 
 Elliott et al. (2016), https://aclanthology.org/W16-3210, and (2017),
 https://aclanthology.org/W17-4718. For research and education, not for trade, and not to be

@@ -1,4 +1,4 @@
-"""A progress bar for who waits at a terminal; pages and files are spared it."""
+"""A progress bar for slow loops in a terminal; pages and files do not show it."""
 
 from collections.abc import Iterable
 from typing import TypeVar

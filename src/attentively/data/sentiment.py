@@ -1,4 +1,4 @@
-"""Sentences with a label: opinions on films, telephones and restaurants, good or bad.
+"""Sentiment sentences: opinions on films, telephones and restaurants, positive or negative.
 
 Kotzias et al. (2015), https://doi.org/10.1145/2783258.2783380: 1,000 sentences each from
 imdb.com, amazon.com and yelp.com, half of them positive.

@@ -1,4 +1,4 @@
-"""Which sentences train a model, and which only measure it."""
+"""Training, validation and test splits that never share a sentence."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Sentence pairs whose words are cut into pieces in another way each time they are read.
+"""Sentence pairs with BPE-dropout: words are split differently in each epoch.
 
 A model that always meets a word in the same pieces learns nothing of what they are made of.
 Provilkov, Emelianenko & Voita (2020), https://arxiv.org/abs/1910.13267, therefore overlook some

@@ -1,4 +1,4 @@
-"""Plain text: any UTF-8 file, and the plays of Shakespeare for models that write on."""
+"""Plain text for language models: any UTF-8 file, and the plays of Shakespeare."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

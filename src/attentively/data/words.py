@@ -1,4 +1,4 @@
-"""Words: English text to learn vectors from, and questions to ask of vectors.
+"""English text for training word vectors, and the questions that evaluate them.
 
 The sentences are by the contributors of tatoeba.org (CC BY 2.0); the analogies are those of
 Mikolov, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1301.3781, section 4.1; the judged

@@ -1,4 +1,4 @@
-"""Writing: from text or an image to the text that a model makes of it.
+"""Generate text with a trained model: translations, captions, and continuations of a prompt.
 
 `translate`, `caption` and `continue_text` put a tokenizer before and after the searches of
 `attentively.generation.search`.

@@ -1,4 +1,4 @@
-"""Reading: what a model with a head says of a text, its label or what is missing from it."""
+"""Predict with an encoder's head: the label of a text, or its masked tokens."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-r"""Search: from a model's probabilities for the next token to a whole text.
+r"""Search: greedy search, beam search and sampling with any autoregressive model.
 
 `greedy_search` takes the most probable next token, `beam_search` keeps several hypotheses, and
 `sample` samples. Each uses only the interface that every model has

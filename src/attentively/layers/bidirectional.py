@@ -1,4 +1,4 @@
-"""A recurrent encoder that reads the sentence in both directions.
+"""A bidirectional recurrent encoder: a forward RNN and a backward RNN.
 
 Bahdanau, Cho & Bengio (2015), https://arxiv.org/abs/1409.0473, sections 3.2 and A.2.1.
 """

@@ -1,4 +1,4 @@
-"""Dropout whose noise comes sooner on a CPU.
+"""Dropout with faster random numbers on a CPU.
 
 `torch.nn.Dropout` draws a number of its own for every element that it may silence, and a CPU draws
 them one after the other. Sixteen bits are enough to decide; each 64-bit number holds four draws.

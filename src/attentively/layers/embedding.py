@@ -1,4 +1,4 @@
-"""Embeddings: a row of learned numbers for every token."""
+"""Token embeddings: one learned vector for each token of the vocabulary."""
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""Layer normalisation: every vector gets the same mean and spread, one vector at a time.
+"""Layer normalisation: each vector gets mean 0 and standard deviation 1, then a scale and a shift.
 
 Ba, Kiros & Hinton (2016), https://arxiv.org/abs/1607.06450, section 3.
 """

@@ -1,4 +1,4 @@
-"""Recurrent cells: one step of a network that reads token by token.
+"""Recurrent cells by hand: one time step of a plain RNN, a GRU and an LSTM.
 
 Elman (1990), https://doi.org/10.1207/s15516709cog1402_1, for the plain one; Cho et al. (2014),
 https://arxiv.org/abs/1406.1078, section 2.3, for the GRU; Hochreiter & Schmidhuber (1997),

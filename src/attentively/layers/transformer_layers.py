@@ -1,4 +1,4 @@
-"""Encoder and decoder layers: sub-layers, each with a way around it.
+"""Encoder and decoder layers: sub-layers with residual connections, in pre-norm or post-norm.
 
 Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, sections 3.1 and 5.4. Where to
 normalise is the question of Xiong et al. (2020), https://arxiv.org/abs/2002.04745.

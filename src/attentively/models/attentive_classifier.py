@@ -1,4 +1,4 @@
-r"""A classifier that looks once: a learned query, weights on the places of the input, one label.
+r"""A classifier with one attention step: a learned query attends to the input, then one label.
 
 The places of an input (words, or squares of an image) become keys, additive attention weighs
 them, and a linear layer reads the context. The smallest model of which one can ask whether its

@@ -1,4 +1,4 @@
-"""Captioning: describe an image word by word, with attention on its places.
+"""Image captioning: generate a caption word by word, with attention on the image regions.
 
 Xu et al. (2015), https://arxiv.org/abs/1502.03044, with soft attention (section 4.2).
 """

@@ -1,4 +1,4 @@
-"""Checkpoints: a model, its tokenizers and where they come from, in one file.
+"""Checkpoints: a model, its tokenizers and its provenance in one file; pretrained models by name.
 
 The file is in the safetensors format: tensors, and JSON text beside them. Reading one
 runs no code. The shipped ones stand in the package, so `load_pretrained` needs no network.

@@ -1,4 +1,4 @@
-r"""Heads for an encoder: the same reading of a text, put to different uses.
+r"""Output heads on a Transformer encoder: classification and masked language modelling.
 
 An encoder gives a vector for every token. What is set on top, its head, decides what the whole
 learns: one label for a text, or the tokens that have been hidden in it. A `MaskedLanguageModel`

@@ -1,4 +1,4 @@
-"""What every model answers to, so that one trainer and one search serve all."""
+"""The interface of all models, through which one trainer and one search serve every model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-r"""A language model: what comes next, judged by everything before it.
+r"""A decoder-only language model: predict the next token from all tokens before it.
 
 It is the decoder of a Transformer by itself. With no encoder there is nothing to attend to but
 the text so far, so what is left of a decoder layer is an encoder layer behind a causal mask.

@@ -1,4 +1,4 @@
-"""Sequence to sequence: a recurrent encoder, and a decoder that attends to it.
+"""Sequence-to-sequence models: a recurrent encoder and a recurrent decoder with attention.
 
 With additive attention this is the model of Bahdanau, Cho & Bengio (2015),
 https://arxiv.org/abs/1409.0473, section 3; with a fixed context, that of

@@ -1,4 +1,4 @@
-r"""The Transformer: an encoder and a decoder made of attention.
+r"""The Transformer: an encoder–decoder model built from attention.
 
 Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3. The parts below the
 `Transformer` itself also make encoders and decoders that stand alone.

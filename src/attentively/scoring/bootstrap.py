@@ -1,4 +1,4 @@
-"""How far would a score move on other sentences? Intervals and comparisons by resampling.
+"""Bootstrap resampling: confidence intervals of a score, and comparisons of two systems.
 
 A test set is a sample. Draw as many sentences from it as it has, with replacement, and it is as
 if one had sampled again. Every such draw gives a score, and the spread of the scores tells how

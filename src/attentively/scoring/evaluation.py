@@ -1,4 +1,4 @@
-"""Use a model on a held-out split and score it in every way at once."""
+"""Evaluate a model on a held-out split with every metric that fits its task."""
 
 import math
 from abc import ABC, abstractmethod

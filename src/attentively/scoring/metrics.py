@@ -1,4 +1,4 @@
-"""How good is it? BLEU, chrF, word error rate, exact match, perplexity, alignment error rate."""
+"""Metrics: BLEU, chrF, word error rate, exact match, perplexity, alignment error rate."""
 
 import math
 import re

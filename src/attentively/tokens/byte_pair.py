@@ -1,4 +1,4 @@
-"""Byte-pair encoding by hand: learn which neighbours to join, and join them in a word.
+"""Byte-pair encoding by hand: learn merges of neighbouring symbols, and apply them to a word.
 
 Sennrich, Haddow & Birch (2016), https://arxiv.org/abs/1508.07909, section 3.2, after
 Gage (1994), who compressed data so. The models of the package use the fast form of the same,

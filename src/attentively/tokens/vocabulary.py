@@ -1,4 +1,4 @@
-"""Text becomes numbers: special tokens, vocabularies, and three tokenizers.
+"""Vocabularies and tokenizers: special tokens, and tokenizers of characters, words and subwords.
 
 A *source* sentence is ``tokenizer.encode(text)``: its ids and then ``END_ID``.
 A *target* sentence is ``[START_ID] + tokenizer.encode(text)``: the decoder reads all

@@ -1,4 +1,4 @@
-"""Several processes, one model: each computes on its share of every batch.
+"""Data-parallel training: several processes, each with its share of every batch.
 
 ``torchrun --nproc-per-node N -m attentively train …`` starts the processes and tells each its
 number. They add up their gradients, so all make the same step: the one that a single process

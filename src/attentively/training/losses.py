@@ -1,4 +1,4 @@
-"""What training makes small."""
+"""Losses: cross-entropy without padding, with label smoothing."""
 
 from jaxtyping import Float, Int
 from torch import Tensor

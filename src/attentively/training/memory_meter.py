@@ -1,4 +1,4 @@
-"""A meter that sees every tensor that PyTorch makes: which shapes, and how many live at once.
+"""A memory meter: the shapes of all tensors that PyTorch allocates, and how many exist at once.
 
 `torch.utils._python_dispatch.TorchDispatchMode` is called with every operation, those of the
 backward pass among them.

@@ -1,4 +1,4 @@
-"""What a model is taught: how examples make a batch, and what training makes small."""
+"""Training objectives: how examples of each task become a batch and a loss."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

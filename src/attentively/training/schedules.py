@@ -1,4 +1,4 @@
-"""How the learning rate changes while a model trains.
+"""Learning-rate schedules: constant, one cycle, and inverse square root with warm-up.
 
 A schedule is a function ``(step, steps, warm_up_steps)`` that returns the share of the highest
 learning rate to use at `step`, counted from 0, of a run of `steps`.

@@ -1,4 +1,4 @@
-"""Training: the loop of updates and validations that fits a model of any kind to its task."""
+"""The trainer: the loop of updates and validations that fits a model of any kind to its task."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""How to train: the number of updates, the batch size, the optimizer, and what to save when."""
+"""The hyperparameters of training: updates, batch size, optimizer, schedule and checkpoints."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args

@@ -1,4 +1,4 @@
-r"""Skip-gram: vectors for words, learned from the company that the words keep.
+r"""Skip-gram with negative sampling: learn word vectors from the words around each word.
 
 A word's vector is to predict the words around it. Asking the right word to win against the
 whole vocabulary is dear; with *negative sampling* it has to win against a few drawn at random.

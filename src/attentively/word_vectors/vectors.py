@@ -1,4 +1,4 @@
-"""Word vectors, whoever made them: what they are asked, how they are scored, and their file.
+"""Word vectors in use: nearest neighbours, analogies, similarity scores, and their file.
 
 Which words are near, what completes an analogy, and whether people find the same words alike.
 """
