@@ -1,6 +1,7 @@
 """The book and students import modules by short names; each gives the module itself."""
 
 import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -60,3 +61,24 @@ def test_short_names_import_only_what_they_stand_for():
     program += "; import attentively.masks; print('attentively.models.seq2seq' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.split() == ["False", "False"], done.stderr
+
+
+@pytest.mark.parametrize("folder", ["solutions", "book"])
+def test_what_pages_and_notebooks_import_is_there(folder):
+    """Every module that a notebook or a page names is one of the package, by one of its names."""
+    root = PACKAGE.parents[1]
+    texts = [
+        path.read_text(encoding="utf-8")
+        for path in sorted((root / folder).rglob("*.*"))
+        if path.suffix in (".md", ".ipynb")
+    ]
+    named = {m for text in texts for m in re.findall(r"from (attentively(?:\.\w+)*) import", text)}
+    named |= {
+        f"attentively.{name.strip()}"
+        for text in texts
+        for names in re.findall(r"from attentively import ([a-z_, ]+)", text)
+        for name in names.split(",")
+    }
+    assert len(named) > 20
+    missing = [name for name in sorted(named) if importlib.util.find_spec(name) is None]
+    assert missing == []
