@@ -166,7 +166,7 @@ def show(
     """Return a table with a row for each condition, the seeds of a condition averaged.
 
     `by` are the conditions; their values are the first columns and the headers of the rows. The
-    rows of a condition are told apart by their key ``seed``. A cell shows their mean, followed by
+    rows of a condition are distinguished by their key ``seed``. A cell shows their mean, followed by
     the lowest and highest value (`spread` ``"range"``), by the sample standard deviation
     (``"sd"``), or by nothing (``"none"``); a note says which.
 
@@ -341,7 +341,7 @@ def _measure(
 
 
 def _differences(one: Row, other: Row) -> str:
-    """Name the keys by which two rows could be told apart: not those of measured numbers."""
+    """Name the keys by which two rows could be distinguished: not those of measured numbers."""
     keys = [
         key
         for key in one
