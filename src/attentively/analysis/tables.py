@@ -166,8 +166,8 @@ def show(
     """Return a table with a row for each condition, the seeds of a condition averaged.
 
     `by` are the conditions; their values are the first columns and the headers of the rows. The
-    rows of a condition are distinguished by their key ``seed``. A cell shows their mean, followed by
-    the lowest and highest value (`spread` ``"range"``), by the sample standard deviation
+    key ``seed`` distinguishes the rows of a condition. A cell shows their mean, followed by the
+    lowest and highest value (`spread` ``"range"``), by the sample standard deviation
     (``"sd"``), or by nothing (``"none"``); a note says which.
 
     `each` names a key that holds a list of rows, such as ``"by_clauses"``: each of its entries
