@@ -14,6 +14,12 @@ from attentively_grader.examination.student_process import serve
 from attentively_grader.jobs import Job, Limits
 
 
+def forget_shell():
+    """Forget IPython's own shell, which another test may have left in this process."""
+    if type(InteractiveShell._instance) is InteractiveShell:
+        InteractiveShell.clear_instance()
+
+
 def student_process(others=()):
     """Start a process that serves; return its id and our end of the connection."""
     ours, theirs = socket.socketpair()
@@ -24,7 +30,7 @@ def student_process(others=()):
             ours.close()
             for each in others:
                 each.close()
-            InteractiveShell.clear_instance()  # the one that another test may have left
+            forget_shell()
             serve(theirs)
             code = 0
         except BaseException:
@@ -42,6 +48,7 @@ def examined(notebook, limits=None, key="job"):
     if not child:
         try:
             os.close(read)
+            forget_shell()
             outcome = _examined(notebook, limits or Limits(), key)
             content = pickle.dumps(outcome)
         except BaseException:
