@@ -1,11 +1,14 @@
 """A pytest plugin: what passed here, and of which nothing has changed since, is not run again.
 
-Tests are stamped in groups: those of one assignment in one folder, those of one file of
-tests/experiments, those of the site; slow tests are groups of their own. A stamp is a hash of all
-that the group's outcome can depend on. It is written when every test of the group that was
-collected has passed, and kept in pytest's own cache. ATTENTIVELY_STAMPS=0 runs everything.
+Tests are stamped in groups: those of one assignment in one folder, those of the site, else those
+of one file; slow tests are groups of their own. A stamp is a hash of all that the group's outcome
+can depend on: the test file and the helpers in tests/, every module that these import, the data
+files that the modules name, and the files and folders of the repository that the test names. It
+is written when every test of the group that was collected has passed, and kept in pytest's own
+cache. ATTENTIVELY_STAMPS=0 runs everything.
 """
 
+import ast
 import functools
 import importlib.util
 import json
@@ -19,22 +22,34 @@ from side_by_side import assignment_of
 
 VARIABLE = "ATTENTIVELY_STAMPS"
 REASON = f"unchanged since it passed ({VARIABLE}=0 runs it)"
-EVERY_GROUP = ["constraints.txt", "nbgrader_config.py", "pyproject.toml", "src/attentively_grader"]
+ALWAYS = {"tests/test_project.py", "tests/test_told_commands.py"}
+"""What reads the whole repository."""
+EVERY_GROUP = ["constraints.txt", "nbgrader_config.py", "pyproject.toml"]
+CONFTESTS = ["tests/conftest.py", "tests/exercises/conftest.py", "tests/shape_checks.py"]
+BY_ASSIGNMENT = ("tests/exercises", "tests/notebooks")
+MADE = (".git", ".venv", "_build", "..")
+"""What commands make of the rest; and a way out of the repository."""
+GRADER = "src/attentively_grader"
 BANK = re.compile(r"(right|wrong)_answers_\w+\.py")
+LOADERS = {"assignments.py"}
+"""Helpers that load what belongs to an assignment by a name that is computed."""
+WHOLE_PACKAGE = re.compile(r"\battentively\w*\.__file__|pkgutil|find_spec")
+OTHER_PACKAGE = re.compile(r"(import|from|-m\W+)\s*attentively\b(?!_)")
+"""Where the grader's tests use it, all of src counts for those that start programs."""
 
 
 def group_of(nodeid, slow=False):
     """Return the name of the group that a test belongs to; nothing for one that always runs."""
     path, _, test = nodeid.partition("::")
     folder = path.rpartition("/")[0]
-    name = None
-    if folder in ("tests/exercises", "tests/notebooks") and (found := assignment_of(test)):
-        name = f"{folder}/{found}"
-    elif folder == "tests/experiments":
-        name = path
-    elif folder == "tests/site":
+    name = path
+    if path in ALWAYS:
+        return None
+    if folder == "tests/site":
         name = folder
-    return f"{name} slow" if name and slow else name
+    elif folder in BY_ASSIGNMENT and (found := assignment_of(test)):
+        name = f"{folder}/{found}"
+    return f"{name} slow" if slow else name
 
 
 # What a group depends on
@@ -55,52 +70,125 @@ def fingerprint(root, group, files):
     book = build_book()
     src, tests = root / "src", root / "tests"
     folder, _, name = group.removesuffix(" slow").rpartition("/")
-    counted = [*files, Path(book.__file__)]
-    counted += [path for each in EVERY_GROUP for path in book.files_of(root / each)]
-    counted += [path for path in tests.rglob("*.py") if is_helper(path)]
-    if group.startswith("tests/site"):
+    counted = [*files, Path(book.__file__), Path(__file__)]
+    counted += [path for each in EVERY_GROUP + CONFTESTS for path in book.files_of(root / each)]
+    if folder == "tests" and name == "site":
+        counted += helpers(tests, files)
+        counted += book.files_of(root / GRADER)
         return book.fingerprint(root, sorted({*counted}), json.dumps(book.fingerprints(root)))
-    texts = [path.read_text(encoding="utf-8") for path in files]
-    if folder in ("tests/exercises", "tests/notebooks"):
+    shared = helpers(tests, files)
+    named, own = set(), set()
+    assignment = folder in BY_ASSIGNMENT and not name.startswith("test_")
+    code = []
+    if assignment:
         number, _, topic = name.partition("_")
-        texts.append(f"import attentively.checks.{topic}")
-        for course in ("solutions", "exercises"):
+        code.append(f"import attentively.checks.{topic}")
+        for course in COURSES:
             counted += book.files_of(root / course / name)
-            texts += map(code_of, (root / course / name).glob("*.ipynb"))
+            code += map(code_of, (root / course / name).glob("*.ipynb"))
+        # Its tests read its own bank and checks, whatever helper loads them by a computed name.
+        own = {path for path in shared if path.name in LOADERS or BANK.fullmatch(path.name)}
         bank = [*(tests / "exercises").glob(f"*_answers_{number}.py")]
-        counted += needed_by(tests / "exercises", bank)
-        texts += [path.read_text(encoding="utf-8") for path in bank]
-    else:
+        counted += own - {path for path in own if BANK.fullmatch(path.name)}
+        shared = (shared - own) | helpers(tests, bank) | {*bank}
+    if folder == "tests/notebooks":
+        counted += book.files_of(root / GRADER)
+    if folder == "tests/experiments":
         counted += book.files_of(root / "book" / "results")
+    waiting = [*code, *(path.read_text(encoding="utf-8") for path in sorted({*files} | shared))]
+    code = []
+    while waiting:
+        if (text := waiting.pop()) in code:
+            continue
+        code.append(text)
+        for path in {*named_paths(root, text)} - named:
+            if assignment and path.relative_to(root).parts[0] in COURSES:
+                continue
+            named.add(path)
+            waiting += [
+                file.read_text(encoding="utf-8")
+                for file in book.files_of(path)
+                if file.suffix == ".py" and not {src, tests} & {*file.parents}
+            ]
+    counted += [*shared, *(file for path in named for file in book.files_of(path))]
     try:
+        if any(map(WHOLE_PACKAGE.search, code)):
+            raise LookupError("the package is read as files")
         needed = {}
-        for text in texts:
+        for text in code:
             needed |= book.modules(src, text)
-        counted += [*needed, *book.data_files(src, [*texts, *needed.values()])]
+        counted += [*needed, *book.data_files(src, [*code, *needed.values()])]
     except (SyntaxError, LookupError):
-        counted += book.files_of(src)
+        alone = folder.startswith("tests/grader") and not any(map(OTHER_PACKAGE.search, code))
+        counted += book.files_of(root / GRADER if alone else src)
     return book.fingerprint(root, sorted({*counted}))
 
 
-def is_helper(path):
-    """Tell whether a file of tests/ holds what tests share: neither tests nor one bank."""
-    return not path.name.startswith("test_") and not BANK.fullmatch(path.name)
+COURSES = ("solutions", "exercises")
+
+
+def named_paths(root, code):
+    """Yield the files and folders of the repository that code names, as in ROOT / "a" / "b.py".
+
+    What stands before must be a constant or made of `__file__`: folders that a test made for
+    itself do not count. Of a path that is computed in part the part that is written counts.
+    """
+    inside = set()
+    try:
+        nodes = [*ast.walk(ast.parse(code))]
+    except SyntaxError:
+        return
+    for node in nodes:
+        parts = []
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            parts, node = node.args[:1], node.func.value  # ROOT.glob("a/*.py")
+        elif node in inside:
+            continue
+        while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            inside.add(node)
+            parts[:0] = [node.right]
+            node = node.left
+        if not parts or not any(map(_is_of_the_repository, ast.walk(node))):
+            continue
+        place = root
+        for part in [name for part in parts for name in _written(part).split("/") if name]:
+            if "\0" in part or part in MADE or not (place / part).exists():
+                break
+            place /= part
+        if place != root:
+            yield place
+
+
+def _is_of_the_repository(node):
+    return isinstance(node, ast.Name) and (node.id.isupper() or node.id == "__file__")
+
+
+def _written(node):
+    """Return the text of a string as far as it is written there; what is computed is a null."""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        return _written(node.values[0]) + "\0"
+    known = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if known and "\n" not in node.value else "\0"
+
+
+def helpers(tests, files):
+    """Return the files of tests/ that these import, at any remove; a name may be in any folder."""
+    found, waiting = set(), [*files]
+    while waiting:
+        path = waiting.pop()
+        for name in build_book().imported(path.read_text(encoding="utf-8")):
+            for place in (tests, tests / "exercises", path.parent):
+                for length in range(1, name.count(".") + 2):
+                    file = place.joinpath(*name.split(".")[:length]).with_suffix(".py")
+                    if file.is_file() and file not in found and file not in files:
+                        found.add(file)
+                        waiting.append(file)
+    return found
 
 
 def code_of(notebook):
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-
-
-def needed_by(folder, files):
-    """Return these files and those of their folder that they import; all if that is not known."""
-    found = {*files}
-    try:
-        for path in files:
-            found |= {*build_book().modules(folder, path.read_text(encoding="utf-8"))}
-    except (SyntaxError, LookupError):
-        found |= {*folder.glob("*.py")}
-    return found
 
 
 # The plugin
@@ -119,7 +207,7 @@ class Stamps:
         self.fingerprint = fingerprint
         self.of = {}
         """What is known of each test: its group, and whether a stamp covers it."""
-        self.good, self.bad = {}, set()
+        self.good, self.bad, self.tried = {}, set(), set()
 
     def kept(self, group):
         """Return the stamp of a group: its hash, and the tests that it covers."""
@@ -167,8 +255,10 @@ class Stamps:
         if not (stamp := getattr(report, "stamp", None)):
             return
         group = stamp["group"]
-        if report.failed or (report.skipped and not stamp["covered"]):
+        if report.failed:
             self.bad.add(group)
+        elif report.skipped and not stamp["covered"]:
+            self.tried.add(report.nodeid)
         elif report.when == "teardown":
             _, passed = self.good.setdefault(group, (stamp, set()))
             passed.add(report.nodeid)
@@ -188,5 +278,5 @@ class Stamps:
                 continue
             kept = self.kept(group)
             before = kept["tests"] if kept["hash"] == stamp["hash"] else []
-            tests = sorted({*before, *passed})
+            tests = sorted({*before, *passed} - self.tried)  # what could not run is tried again
             self.config.cache.set(f"stamps/{group}", {"hash": stamp["hash"], "tests": tests})

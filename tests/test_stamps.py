@@ -21,13 +21,14 @@ GROUP = "tests/exercises/08_new"
     [
         ("tests/exercises/test_answers.py::test_right[08_new-energies]", GROUP),
         ("tests/exercises/test_parts.py::test_part[True-08_new]", GROUP),
-        ("tests/exercises/test_answers.py::test_bank", None),
+        ("tests/exercises/test_answers.py::test_bank", "tests/exercises/test_answers.py"),
         ("tests/notebooks/test_grading.py::test_points[08_new-one]", "tests/notebooks/08_new"),
         ("tests/experiments/test_recall.py::test_it[3]", "tests/experiments/test_recall.py"),
         ("tests/site/test_site.py::test_pages", "tests/site"),
         ("tests/site/test_exercise_map.py::test_links[dark]", "tests/site"),
-        ("tests/test_masks.py::test_it[08_new]", None),
-        ("tests/grader/test_run.py::test_it", None),
+        ("tests/test_masks.py::test_it[08_new]", "tests/test_masks.py"),
+        ("tests/grader/test_run.py::test_it", "tests/grader/test_run.py"),
+        ("tests/test_project.py::test_it", None),
     ],
 )
 def test_groups(nodeid, group):
@@ -59,13 +60,14 @@ FILES = {
     "solutions/09_other/09_other.ipynb": '{"cells": []}',
     "exercises/08_new/08_new.ipynb": '{"cells": []}',
     "tests/conftest.py": "",
-    "tests/assignments.py": "",
+    "tests/assignments.py": "import importlib\nimportlib.import_module(name)\n",
     "tests/exercises/sources.py": "",
+    "tests/exercises/unused.py": "",
     "tests/exercises/right_answers_08.py": "from right_answers_07 import answer\n",
     "tests/exercises/right_answers_07.py": "",
     "tests/exercises/wrong_answers_08.py": "import sources\n",
     "tests/exercises/wrong_answers_09.py": "",
-    "tests/exercises/test_answers.py": "import assignments\n",
+    "tests/exercises/test_answers.py": "import assignments, sources\n",
     "tests/exercises/test_other.py": "",
     "tests/experiments/test_experiment.py": "import attentively.experiment\n",
     "book/page.md": "# A page\n",
@@ -99,22 +101,17 @@ def changes(root, group, file):
     return found
 
 
-EVERY_GROUP = {
-    "constraints.txt",
-    "nbgrader_config.py",
-    "pyproject.toml",
-    "src/attentively_grader/grade.py",
-    "tests/conftest.py",
-    "tests/assignments.py",
-    "tests/exercises/sources.py",
-}
+EVERY_GROUP = {"constraints.txt", "nbgrader_config.py", "pyproject.toml", "tests/conftest.py"}
 
 
 @pytest.mark.parametrize("folder", ["exercises", "notebooks"])
 def test_an_assignment_depends_on_all_that_it_imports_names_and_shares(tree, folder):
     """Another assignment, its bank and its checks, and checkpoints of other names do not count."""
     found = changes(tree, f"tests/{folder}/08_new", "tests/exercises/test_answers.py")
-    assert found == EVERY_GROUP | {
+    graded = {"src/attentively_grader/grade.py"} if folder == "notebooks" else set()
+    assert found == EVERY_GROUP | graded | {
+        "tests/assignments.py",
+        "tests/exercises/sources.py",
         "src/attentively/__init__.py",
         "src/attentively/checks/__init__.py",
         "src/attentively/checks/new.py",
@@ -151,8 +148,53 @@ def test_an_experiment_depends_on_what_its_test_imports_and_on_the_results(tree)
 
 def test_the_site_depends_on_what_is_built(tree):
     file = "tests/site/test_site.py"
-    expected = EVERY_GROUP | {file, "book/page.md"}
+    expected = EVERY_GROUP | {file, "book/page.md", "src/attentively_grader/grade.py"}
     assert changes(tree, "tests/site", file) >= expected
+
+
+MIRRORED = "tests/test_deep.py"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import attentively.deep", {"src/attentively/deep.py", "src/attentively/deeper.py"}),
+        ("import own_helper", {"tests/own_helper.py", "src/attentively/shown.py"}),
+        (
+            "import attentively.shown\nTEXT = (ROOT / 'book' / 'results' / name).read_text()",
+            {"src/attentively/shown.py", "book/results/small.json"},
+        ),
+        ("import attentively.shown\nROOT.glob('book/*.md')", {"src/attentively/shown.py", "book"}),
+        ("import attentively.shown\nroot / 'book' / 'page.md'", {"src/attentively/shown.py"}),
+        ("import attentively.shown\nprint('book/page.md')", {"src/attentively/shown.py"}),
+        (
+            "run(Path(__file__).parents[1] / 'tools' / 'tool.py')",
+            {"tools/tool.py", "src/attentively/deep.py", "src/attentively/deeper.py"},
+        ),
+        ("import subprocess", {"src"}),
+        ("import attentively\nattentively.__file__", {"src"}),
+    ],
+)
+def test_a_file_depends_on_what_it_imports_starts_and_names(tree, monkeypatch, code, found):
+    for path, text in [
+        (MIRRORED, code),
+        ("tests/own_helper.py", "from attentively import shown\n"),
+        ("tools/tool.py", "from attentively import deep\n"),
+    ]:
+        monkeypatch.setitem(FILES, path, text)
+        write(tree, path, text)
+    expected = {path for path in FILES if {path, *map(str, Path(path).parents)} & found}
+    if any("attentively/" in path for path in expected):
+        expected |= {"src/attentively/__init__.py"}
+    assert changes(tree, MIRRORED, MIRRORED) == EVERY_GROUP | {MIRRORED} | expected
+
+
+def test_the_graders_tests_depend_on_the_grader_alone_where_they_start_programs(tree):
+    file = "tests/grader/test_run.py"
+    write(tree, file, "import subprocess\n")
+    assert changes(tree, file, file) == EVERY_GROUP | {"src/attentively_grader/grade.py"}
+    write(tree, file, "import subprocess\nfrom attentively import shown\n")
+    assert changes(tree, file, file) >= EVERY_GROUP | {"src/attentively/checks/other.py"}
 
 
 @pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=str)
@@ -204,8 +246,8 @@ def test_two(name, left):
 @pytest.mark.parametrize("name", ["08_new"])
 def test_three(name): pass
 
-def test_no_group(): pass
 """
+ALWAYS_RUN = "def test_no_group(): pass\n"
 
 
 @pytest.fixture
@@ -213,6 +255,7 @@ def project(tmp_path):
     write(tmp_path, "pytest.ini", "[pytest]\nmarkers = slow\naddopts = -m 'not slow'\n")
     write(tmp_path, "conftest.py", CONFTEST.format(tests=str(TESTS)))
     write(tmp_path, "tests/exercises/test_all.py", PASSING)
+    write(tmp_path, "tests/test_project.py", ALWAYS_RUN)
     write(tmp_path, "needed.txt", "content")
 
     def run(*options, stamps=None):
@@ -272,14 +315,15 @@ def test_slow_tests_are_a_group_of_their_own(project):
 
 @pytest.mark.parametrize("fault", ["08_new.fails", "teardown.fails", "skips", "edits"])
 def test_a_group_with_a_fault_gets_no_stamp(project, fault):
-    """A test failed, or its end, or it could not run here; or what it needs was edited."""
+    """A test failed, or its end; or what it needs was edited. A skipped test is tried again."""
     write(project.root, fault, "")
     project()
     (project.root / fault).unlink()
     write(project.root, "needed.txt", "content")
     ran, skipped = project()
-    assert ran >= NEW
-    assert skipped == (OTHER if fault != "edits" else set())
+    assert ran >= (NEW if fault != "skips" else {"test_two[08_new]"})
+    stamped = {"08_new.fails": OTHER, "teardown.fails": OTHER, "edits": set()}
+    assert skipped == stamped.get(fault, OTHER | {"test_one[08_new]"})
 
 
 @pytest.mark.parametrize("options", [["-k", "one"], ["-x", "--deselect=x", "-k", "two"]])
