@@ -63,6 +63,7 @@ SHORT_NAMES = {
     "pruning": "analysis.pruning",
     "interventions": "analysis.interventions",
     "plots": "analysis.plots",
+    "figures": "analysis.figures",
     "tables": "analysis.tables",
     "attention_page": "analysis.attention_page",
     "earlier_parts": "coursework.earlier_parts",

@@ -37,7 +37,7 @@ Legible as text on white, visible on black, and told apart by a colour-blind eye
 WEIGHTS_MAP = "Blues"
 """The colour map of attention weights: pale is 0 and dark is 1, in greyscale too."""
 
-_LINES = (
+LINES = (
     ("query", "o", "-"),
     ("key", "s", "--"),
     ("value", "^", "-."),
@@ -70,8 +70,8 @@ def use_book_style() -> None:
             "axes.grid": True,
             "axes.axisbelow": True,
             "axes.prop_cycle": cycler(
-                color=[COLOURS[role] for role, _, _ in _LINES],
-                linestyle=[linestyle for _, _, linestyle in _LINES],
+                color=[COLOURS[role] for role, _, _ in LINES],
+                linestyle=[linestyle for _, _, linestyle in LINES],
             ),
             "grid.color": "#e4e4e4",
             "grid.linewidth": 0.8,
@@ -194,7 +194,7 @@ def by_length(
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
     ends: list[_End] = []
-    for (name, scores), (role, marker, linestyle) in zip(results.items(), cycle(_LINES)):
+    for (name, scores), (role, marker, linestyle) in zip(results.items(), cycle(LINES)):
         lengths = sorted(scores)
         means = [sum(scores[length]) / len(scores[length]) for length in lengths]
         colour = COLOURS[role]

@@ -1,0 +1,389 @@
+"""Figures say what they were given, nothing overlaps, and arrows lead where they should."""
+
+import itertools
+import math
+import re
+from io import StringIO
+
+import matplotlib as mpl
+import pytest
+import torch
+
+mpl.use("Agg")
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
+from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
+
+from attentively.analysis import figures
+from attentively.analysis.figures import Edge, Node, diagram
+from attentively.analysis.figures.diagram import text_size
+from attentively.analysis.plots import COLOURS, use_book_style
+
+COLUMN = 342
+"""Width of the text on a phone of 390 pixels, in pixels."""
+
+SRC = ["the", "cat", "drank", "the", "milk", "<end>"]
+TGT = ["le", "chat", "a", "bu", "le", "lait"]
+
+
+@pytest.fixture(autouse=True)
+def _book_style():
+    with mpl.rc_context():
+        use_book_style()
+        yield
+
+
+def texts(figure):
+    """Return every text of a figure."""
+    return [t.get_text() for t in figure.findobj(mpl.text.Text) if t.get_text() and t.get_visible()]
+
+
+def boxes(figure):
+    """Return the extent of every visible text with its words."""
+    FigureCanvasAgg(figure).draw()
+    return [
+        (text.get_text(), text.get_window_extent())
+        for text in figure.findobj(mpl.text.Text)
+        if text.get_text() and text.get_visible()
+    ]
+
+
+def overlapping(figure):
+    """Return the pairs of texts that overlap by more than a pixel."""
+    return [
+        (one, other)
+        for (one, a), (other, b) in itertools.combinations(boxes(figure), 2)
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
+    ]
+
+
+def smallest_text(figure):
+    """Return the height in pixels of the smallest text of a figure on a phone."""
+    file = StringIO()
+    figure.savefig(file, format="svg", bbox_inches="tight")
+    width = float(re.search(r'width="([\d.]+)pt"', file.getvalue())[1]) * 96 / 72
+    sizes = [100 * float(s) for s in re.findall(r"scale\(([\d.]+) -\1\)", file.getvalue())]
+    return min(sizes) * 96 / 72 * min(1, COLUMN / width)
+
+
+def arrows(figure):
+    """Return the arrows of a diagram by the keys of the nodes that they join."""
+    return {
+        tuple(patch.get_label().split(" → ")): patch
+        for patch in figure.axes[0].patches
+        if isinstance(patch, FancyArrowPatch)
+    }
+
+
+def nodes(figure):
+    """Return the shapes of a diagram by their keys."""
+    return {
+        patch.get_label(): patch
+        for patch in figure.axes[0].patches
+        if not isinstance(patch, FancyArrowPatch)
+    }
+
+
+def ends(figure, start, end):
+    """Return how far the ends of an arrow are from the borders of the two nodes, in points."""
+    found = []
+    tips = arrows(figure)[start, end]._path_original.vertices[[0, -1]]
+    for tip, name in zip(tips, (start, end), strict=True):
+        shape = nodes(figure)[name]
+        outline = shape.get_path()
+        if isinstance(shape, Circle):
+            outline = shape.get_transform().transform_path(outline)
+            outline = figure.axes[0].transData.inverted().transform_path(outline)
+        outline = outline.interpolated(20)
+        inside = outline.contains_point(tip)
+        nearest = min(math.dist(tip, point) for point in outline.vertices)
+        found.append(-1 if inside else nearest)
+    return found
+
+
+def bold(figure):
+    """Return the arrows that are drawn bold."""
+    return {names for names, arrow in arrows(figure).items() if arrow.get_linewidth() > 2}
+
+
+ROWS = [
+    {"model": model, "seed": seed, "groups": [
+        {"words": words, "right": right + seed / 10, "seen": words < 12} for words, right in curve
+    ]}
+    for model, curve in (("fixed", [(5, 0.5), (11, 0.3), (17, 0.1)]),
+                         ("additive", [(5, 0.8), (11, 0.7), (17, 0.4)]))
+    for seed in (0, 1, 2)
+]  # fmt: skip
+
+
+def curves(rows=ROWS, **changed):
+    options = {"x": "words", "y": "right", "by": "model", "each": "groups",
+               "names": {"additive": "attention", "fixed": "fixed context"},
+               "xlabel": "length (words)", "ylabel": "exact match", "seen": "seen"}  # fmt: skip
+    return figures.seed_curves(rows, **options | changed)
+
+
+EXAMPLES = {
+    "context_paths": lambda: figures.context_paths(SRC, TGT),
+    "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
+    "seed_curves": curves,
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_text_is_legible_on_a_phone_and_does_not_overlap(name):
+    figure = EXAMPLES[name]()
+    assert overlapping(figure) == []
+    assert smallest_text(figure) >= 11
+
+
+def test_small_and_crowded_text_would_be_seen():
+    wide = diagram({"a": Node("left", (0, 0)), "b": Node("right", (400, 0))})
+    assert smallest_text(wide) < 11
+    wide.axes[0].text(2, 0, "on it")
+    assert overlapping(wide) == [("left", "on it")]
+
+
+# --- diagrams ---
+
+
+def test_a_diagram_has_its_nodes_and_arrows():
+    figure = diagram(
+        {"q": Node("query", (0, 0), "query"), "k": Node("key", (0, 60), "key", "circle")},
+        [Edge("q", "k", "query", label="asks")],
+    )
+    assert sorted(texts(figure)) == ["asks", "key", "query"]
+    assert {*nodes(figure)} == {"q", "k"}
+    assert to_hex(nodes(figure)["k"].get_edgecolor()) == COLOURS["key"]
+    assert to_hex(arrows(figure)["q", "k"].get_edgecolor()) == COLOURS["query"]
+    assert figure.axes[0].get_aspect() == "auto"  # points both ways, as the size of the figure
+    width, height = figure.get_size_inches() * 72
+    (left, right), (bottom, top) = figure.axes[0].get_xlim(), figure.axes[0].get_ylim()
+    assert (right - left, top - bottom) == pytest.approx((width, height))
+
+
+@pytest.mark.parametrize("shape", ["box", "circle"])
+@pytest.mark.parametrize("at", [(90, 0), (0, 70), (-80, 50), (-90, -90), (60, 8)])
+def test_arrows_lead_from_border_to_border(shape, at):
+    figure = diagram(
+        {"a": Node("one", (0, 0), shape="box"), "b": Node("two", at, shape=shape)}, [Edge("a", "b")]
+    )
+    found = ends(figure, "a", "b")
+    assert all(0 < distance < 5 for distance in found), found
+
+
+def test_an_arrow_into_its_node_or_away_from_it_would_be_seen(monkeypatch):
+    two = {"a": Node("one", (0, 0)), "b": Node("two", (90, 30))}
+    monkeypatch.setattr(Node, "border", lambda node, towards: node.at)
+    assert ends(diagram(two, [Edge("a", "b")]), "a", "b") == [-1, -1]
+    monkeypatch.setattr(Node, "border", lambda node, towards: (45, 15))
+    assert min(ends(diagram(two, [Edge("a", "b")]), "a", "b")) > 5
+
+
+@pytest.mark.parametrize("bend", [-0.3, 0.3])
+def test_bent_arrows_and_arrows_with_corners_end_at_their_nodes(bend):
+    two = {"a": Node("one", (0, 0)), "b": Node("two", (90, 30))}
+    bent = diagram(two, [Edge("a", "b", bend=bend)])
+    cornered = diagram(two, [Edge("a", "b", via=[(0, 60), (90, 60)])])
+    for figure in (bent, cornered):
+        assert all(0 < distance < 5 for distance in ends(figure, "a", "b"))
+    middle = arrows(bent)["a", "b"]._path_original.vertices[1]
+    assert (middle[1] > 15) == (bend > 0)  # to the left of the direction for more than 0
+
+
+def test_a_wide_box_is_met_at_a_right_angle():
+    figure = diagram(
+        {"wide": Node("wide", (100, 50), size=(200, 20)), "a": Node("a", (30, 0))},
+        [Edge("a", "wide")],
+    )
+    start, end = arrows(figure)["a", "wide"]._path_original.vertices
+    assert start[0] == end[0] == 30
+    assert end[1] == pytest.approx(38)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: diagram({}), "needs a node"),
+        (lambda: diagram({"a": Node("a", (0, 0))}, [Edge("a", "b")]), r"no node 'b'; .* 'a'"),
+        (
+            lambda: diagram({"a": Node("long", (0, 0)), "b": Node("words", (20, 0))}),
+            r"'a' at \(0, 0\) and 'b' at \(20, 0\) overlap",
+        ),
+        (lambda: Node("a", (0, 0), "keys"), "role='keys' is unknown: choose of query, key"),
+        (lambda: Node("a", (0, 0), shape="star"), "shape='star' is unknown"),
+        (lambda: Node("a", (0, 0), shape="frame"), "frame 'a' needs a size"),
+        (lambda: Edge("a", "b", "keys"), "role='keys' is unknown"),
+        (lambda: Edge("a", "b", bend=0.1, via=[(0, 0)]), "from 'a' to 'b' has bend and via"),
+        (lambda: diagram({"a": Node("a", (0, 0))}, [Edge("a", "a")]), "has no direction"),
+    ],
+)
+def test_a_diagram_refuses(make, message, unchecked):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_text_is_measured_as_it_is_drawn():
+    for words in ("annotations", r"$s_{i-1}$", "two\nlines here", "<end>"):
+        figure = diagram({"a": Node(words, (0, 0), shape="text"), "b": Node("b", (200, 0))})
+        ((_, extent),) = [box for box in boxes(figure) if box[0] == words]
+        drawn = extent.width * 72 / figure.dpi
+        assert text_size(words)[0] == pytest.approx(drawn, abs=3)
+
+
+# --- paths ---
+
+
+def test_the_fixed_context_is_reached_through_all_later_states():
+    fixed, direct = "fixed context: ", "attention: "
+    figure = figures.context_paths(SRC, TGT, source=2, target=4)
+    steps = {(a.removeprefix(fixed), b.removeprefix(fixed)) for a, b in bold(figure)
+             if a.startswith(fixed)}  # fmt: skip
+    assert steps == {("h2", "h3"), ("h3", "h4"), ("h4", "h5"), ("h5", "c"), ("c", "s4")}
+    steps = {(a.removeprefix(direct), b.removeprefix(direct)) for a, b in bold(figure)
+             if a.startswith(direct)}  # fmt: skip
+    assert steps == {("h2", "c"), ("c", "s4")}
+
+
+def test_both_diagrams_show_every_word():
+    figure = figures.context_paths(SRC, TGT)
+    assert all(texts(figure).count(word) == 2 * (SRC + TGT).count(word) for word in {*SRC, *TGT})
+    assert {"fixed context", "attention"} <= {*texts(figure)}
+    assert "context $c_{6}$" in texts(figure)
+    read = {a for a, b in arrows(figure) if b == "attention: c"}
+    assert read == {f"attention: h{j}" for j in range(6)}
+    written = {b for a, b in arrows(figure) if a == "fixed context: c"}
+    assert written == {f"fixed context: s{i}" for i in range(6)}
+
+
+@pytest.mark.parametrize(("source", "target"), [(5, 0), (0, 5), (0, 0)])
+def test_a_path_may_begin_and_end_at_any_word(source, target):
+    figure = figures.context_paths(SRC, TGT, source, target)
+    assert overlapping(figure) == []
+    assert len(bold(figure)) == (6 - source) + 1 + 2
+
+
+def test_long_sentences_get_a_wider_figure():
+    figure = figures.context_paths([*SRC, *SRC], TGT, source=11)
+    assert overlapping(figure) == []
+    assert figure.get_size_inches()[0] > 5
+
+
+@pytest.mark.parametrize(("source", "target"), [(6, 0), (-1, 0), (0, 6)])
+def test_a_path_ends_at_words_that_are_there(source, target):
+    with pytest.raises(ValueError, match=r"(source|target)=\S+ lies outside the 6 \1 words"):
+        figures.context_paths(SRC, TGT, source, target)
+
+
+# --- one step of attention ---
+
+
+def test_an_attention_step_shows_its_weights():
+    figure = figures.attention_step(torch.tensor([0.21, 0.25, 0.54]))
+    said = texts(figure)
+    assert {"0.21 $h_{1}$", "0.25 $h_{2}$", "0.54 $h_{3}$", "softmax"} <= {*said}
+    assert {"annotations", "scores", "weights", "context"} <= {*said}
+    bars = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    heights = torch.tensor([bar.get_height() for bar in bars])
+    torch.testing.assert_close(heights / heights.sum(), torch.tensor([0.21, 0.25, 0.54]))
+    assert len({bar.get_y() for bar in bars}) == 1
+    joined = {*arrows(figure)}
+    for j in (1, 2, 3):
+        assert {(f"h{j}", f"e{j}"), ("query", f"e{j}"), (f"e{j}", "softmax"),
+                (f"a{j}", "c")} <= joined  # fmt: skip
+    assert {("query", "s"), ("c", "s"), ("word", "s")} <= joined
+
+
+def test_an_attention_step_takes_any_number_of_annotations():
+    figure = figures.attention_step(torch.full((5,), 0.2))
+    assert overlapping(figure) == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (torch.tensor([0.5, 0.4]), "sum to 1, not to 0.9"),
+        (torch.tensor([1.5, -0.5]), "must be 0 or more"),
+        (torch.ones(1), r"shape \(1,\)"),
+        (torch.full((2, 2), 0.5), r"shape \(2, 2\): give those of one query"),
+    ],
+)
+def test_an_attention_step_refuses(weights, message, unchecked):
+    with pytest.raises(ValueError, match=message):
+        figures.attention_step(weights)
+
+
+# --- curves over seeds ---
+
+
+def drawn(figure):
+    return {
+        line.get_label(): line.get_xydata().round(3).tolist()
+        for line in figure.axes[0].get_lines()
+        if not line.get_label().startswith("_")
+    }
+
+
+def test_curves_are_means_and_bands_reach_from_worst_to_best():
+    figure = curves()
+    assert drawn(figure) == {
+        "attention": [[5, 0.9], [11, 0.8], [17, 0.5]],
+        "fixed context": [[5, 0.6], [11, 0.4], [17, 0.2]],
+    }
+    band = figure.axes[0].collections[0].get_paths()[0].vertices
+    assert sorted({round(y, 3) for x, y in band if x == 11}) == [0.7, 0.9]
+    assert figure.axes[0].get_xlabel() == "length (words)"
+    assert figure.axes[0].get_ylabel() == "exact match"
+    assert {text.get_text() for text in figure.axes[0].get_legend().texts} == {
+        "attention",
+        "fixed context",
+    }
+
+
+def test_curves_differ_in_more_than_colour():
+    lines = [line for line in curves().axes[0].get_lines() if not line.get_label().startswith("_")]
+    for look in ("get_color", "get_marker", "get_linestyle"):
+        assert len({getattr(line, look)() for line in lines}) == 2
+
+
+def marks(figure):
+    lines = [line.get_xdata() for line in figure.axes[0].get_lines()]
+    return [line[0] for line in lines if len(line) == 2]
+
+
+def test_what_was_not_seen_in_training_is_marked():
+    figure = curves()
+    assert marks(figure) == [14]
+    assert "longer than\nin training" in texts(figure)
+    assert marks(curves(seen=None)) == []
+    assert marks(curves(seen=None, mark=8, mark_text="here")) == [8]
+    text = next(t for t, _ in boxes(figure) if t == "longer than\nin training")
+    box = dict(boxes(figure))[text]
+    x = figure.axes[0].transData.transform((14, 0))[0]
+    assert box.x0 == pytest.approx(x, abs=2)  # to the right of the mark
+    assert box.y0 > figure.axes[0].get_window_extent().y1  # no curve is there
+
+
+def test_names_choose_conditions():
+    assert {*drawn(curves(names={"fixed": "one"}))} == {"one"}
+    assert {*drawn(curves(names=None))} == {"additive", "fixed"}
+    by = curves(by=lambda row: row["model"].upper(), names=None)
+    assert {*drawn(by)} == {"ADDITIVE", "FIXED"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"rows": []}, "no rows to draw"),
+        ({"y": "wrong"}, "no row has the key 'wrong'"),
+        ({"each": "wrong"}, "no row has the key 'wrong'"),
+        ({"names": {"dot": "dot"}}, "no row belongs to 'dot'"),
+        ({"rows": ROWS + [ROWS[0] | {"groups": [{"words": 5, "right": 0, "seen": True}]}]},
+         "several values for seed 0 at x=5"),
+        ({"seen": lambda row: row["words"] > 5}, "mark needs rows"),
+    ],
+)  # fmt: skip
+def test_curves_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        curves(**changed)
