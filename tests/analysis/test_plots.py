@@ -10,6 +10,7 @@ import torch
 
 mpl.use("Agg")
 
+from legibility import EYES, contrast, nearest
 from matplotlib import colors
 from matplotlib import pyplot as plt
 from matplotlib.collections import PolyCollection
@@ -269,67 +270,6 @@ def test_importing_plots_changes_no_style():
     """A style is asked for, never a side effect."""
     assert "attentively.analysis.plots" in sys.modules
     assert mpl.rcParams["svg.hashsalt"] is None
-
-
-def linear(hexadecimal):
-    rgb = np.array(colors.to_rgb(hexadecimal))
-    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-
-
-def contrast(one, other):
-    """Contrast ratio of WCAG 2: 4.5 and more for text, 3 and more for lines."""
-    light, dark = sorted(
-        (0.2126, 0.7152, 0.0722) @ linear(colour) + 0.05 for colour in (one, other)
-    )[::-1]
-    return light / dark
-
-
-# How three kinds of colour-blind eyes see linear RGB: Machado, Oliveira & Fernandes (2009).
-EYES = {
-    "usual": np.eye(3),
-    "protanopia": np.array(
-        [
-            [0.152286, 1.052583, -0.204868],
-            [0.114503, 0.786281, 0.099216],
-            [-0.003882, -0.048116, 1.051998],
-        ]
-    ),
-    "deuteranopia": np.array(
-        [
-            [0.367322, 0.860646, -0.227968],
-            [0.280085, 0.672501, 0.047413],
-            [-0.011820, 0.042940, 0.968881],
-        ]
-    ),
-    "tritanopia": np.array(
-        [
-            [1.255528, -0.076749, -0.178779],
-            [-0.078411, 0.930809, 0.147602],
-            [0.004733, 0.691367, 0.303900],
-        ]
-    ),
-}
-XYZ = np.array(
-    [
-        [0.4124564, 0.3575761, 0.1804375],
-        [0.2126729, 0.7151522, 0.0721750],
-        [0.0193339, 0.1191920, 0.9503041],
-    ]
-)
-
-
-def lab(hexadecimal, eye):
-    seen = np.clip(EYES[eye] @ linear(hexadecimal), 0, 1)
-    x, y, z = np.cbrt(XYZ @ seen / XYZ.sum(axis=1))
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
-def nearest(palette, eye):
-    """The smallest distance between two colours, in CIELAB units."""
-    return min(
-        np.linalg.norm(lab(one, eye) - lab(other, eye))
-        for one, other in itertools.combinations(palette, 2)
-    )
 
 
 @pytest.mark.parametrize("role", COLOURS)
