@@ -213,13 +213,32 @@ def _loads_by_name(code: str) -> bool:
     )
 
 
-def results_files(book: Path, text: str, code: str) -> list[Path]:
-    """Return the results that a page names; all of them if it reads some by a computed name."""
+def results_files(book: Path, text: str, codes: Iterable[str]) -> list[Path]:
+    """Return the results that a page, or code that it needs, names; all if a name is computed."""
     files = files_of(book / "results")
-    strings = re.findall(r"""["']([^"'\n]*\bresults\b[^"'\n]*)["']""", code)
-    if any(not re.fullmatch(r"[\w./-]*\bresults/[\w.-]+\.json", each) for each in strings):
-        return files
-    return [file for file in files if file.name.split(".")[0] in text]
+    named: set[str] = set()
+    for code in codes:
+        names = _published_names(code)
+        if None in names:
+            return files
+        named |= {str(name) for name in names}
+    stems = {file: file.name.split(".")[0] for file in files}
+    return [file for file in files if stems[file] in named or stems[file] in text]
+
+
+@functools.cache
+def _published_names(code: str) -> set[str | None]:
+    """Return the names that the code gives to ``published.load``; None for one that is computed."""
+    nodes = [*ast.walk(ast.parse(code))]
+    given = {node.func: node.args for node in nodes if isinstance(node, ast.Call)}
+    first = [
+        next(iter(given.get(node, [])), None)
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and node.attr == "load"
+        and getattr(node.value, "id", "") == "published"
+    ]
+    return {arg.value if isinstance(arg, ast.Constant) else None for arg in first}
 
 
 def included(page: Path) -> list[Path]:
@@ -236,7 +255,7 @@ def outputs_of(root: Path, page: Path) -> str:
     if not (code := cells(text)):
         return ""
     facts = [code]
-    files = [root / path for path in EVERY_PAGE] + results_files(book, text, code)
+    files = [root / path for path in EVERY_PAGE]
     files += [  # whatever else lies beside the pages
         file
         for file in files_of(book)
@@ -246,6 +265,7 @@ def outputs_of(root: Path, page: Path) -> str:
     try:
         needed = modules(src, code)
         files += data_files(src, [code, *needed.values()])
+        files += results_files(book, text, [code, *needed.values()])
         needed |= {f: f.read_text(encoding="utf-8") for f in included(page) if f.suffix == ".py"}
         if any(LOOKED_AT.search(each) for each in [text, *needed.values()]):
             files += sorted(needed)
@@ -253,7 +273,7 @@ def outputs_of(root: Path, page: Path) -> str:
             for file in sorted(needed):
                 facts += [os.path.relpath(file, root), meaning(needed[file])]
     except (SyntaxError, LookupError):
-        files += files_of(src)
+        files += files_of(src) + files_of(book / "results")
     return fingerprint(root, files, *facts)
 
 
@@ -264,6 +284,8 @@ def shown_by(root: Path, page: Path) -> str:
     if EXERCISES.search(text):
         files += [file for file in files_of(root / "solutions") if file.suffix == ".ipynb"]
         files += [f for f in files_of(root / "src/attentively/checks") if f.suffix == ".py"]
+    # A chapter says how long its assignment takes.
+    files += files_of(root / "solutions" / page.stem / f"{page.stem}.ipynb")
     if DOCSTRINGS.search(text):
         files += [file for file in files_of(root / "src") if file.suffix == ".py"]
     return fingerprint(root, files)

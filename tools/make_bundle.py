@@ -47,7 +47,7 @@ def contents(root: Path, assignments: Sequence[str]) -> dict[str, bytes]:
     found |= {name: (root / name).read_bytes() for name in FILES}
     found |= {path.name: path.read_bytes() for path in _files(root / "tools" / "bundle")}
     found["tools/lab.py"] = (root / "tools" / "lab.py").read_bytes()
-    for path in _files(root / "src" / "attentively"):
+    for path in (*_files(root / "src" / "attentively"), *_files(root / "book" / "results")):
         found[path.relative_to(root).as_posix()] = path.read_bytes()
     for name in GRADER:
         found[f"src/attentively_grader/{name}"] = (

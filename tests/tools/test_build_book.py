@@ -38,10 +38,17 @@ sys.path.insert(0, "../src")
 """
 # `shown` is what a page imports; what it needs lies two imports deep, once inside a function.
 SHOWN = "from shown import value\n\nprint(f'The value is {value()}.')"
-RESULTS = """import json
+RESULTS = """import published
+
+print("The result is", published.load("small"))"""
+PUBLISHED = """import json
 from pathlib import Path
 
-print("The result is", json.loads(Path("results/small.json").read_text()))"""
+
+def load(name):
+    file = Path(__file__).parents[1] / "book" / "results" / f"{name}.json"
+    return json.loads(file.read_text())
+"""
 API = """# The package
 
 ```{eval-rst}
@@ -72,6 +79,7 @@ def project(tmp_path, monkeypatch):
     write(root, "constraints.txt", "")
     write(root, "src/shown.py", "from middle import deep_value as value\n")
     write(root, "src/middle/__init__.py", "def deep_value():\n    import deep\n    return deep.N\n")
+    write(root, "src/published.py", PUBLISHED)
     write(root, "src/middle/table.csv", "1,2")
     write(root, "src/aside.py", '"""Beside it."""\n\n\ndef unused():\n    """Return nothing."""\n')
     write(root, "src/pretrained/toy.safetensors", "numbers")
@@ -331,15 +339,42 @@ def test_data_beside_a_module_that_names_it_counts(project, built):
     assert executions(built) == ["other"]
 
 
-@pytest.mark.parametrize("path", ["Path('results') / name", "f'results/{name}.json'"])
-def test_results_under_computed_names_are_all_results(project, built, path):
-    code = f"from pathlib import Path\nname = 'la' + 'rge'\nprint({path})"
-    write(project, "book/page.md", PAGE.format(title="A page", code=code))
+@pytest.mark.parametrize(
+    ("code", "counts"),
+    [
+        ("published.load('large')", True),
+        ("published.load('sm' + 'all')", True),
+        ("published.load(*names)", True),
+        ("[*map(published.load, names)]", True),
+        ("published.load('small')", False),
+        ("pickle.load(file)", False),
+    ],
+)
+@pytest.mark.parametrize("where", ["page", "module"])
+def test_results_count_by_name_and_all_of_them_where_one_is_computed(
+    project, built, code, counts, where
+):
+    """Be it the page that loads them, or a module that it needs."""
+    if where == "module":
+        write(project, "src/shown.py", f"import published\ndef value():\n    return {code}\n")
+        code = "value()"
+    cell = f"import published\nfrom shown import value\n{code}".replace("'large'", "'la' 'rge'")
+    write(project, "book/page.md", PAGE.format(title="A page", code=cell))
     build_book.drop_stale(project, built)
     leave(project)
     write(project, "book/results/large.json", "3")
     build_book.drop_stale(project, built)
-    assert executions(built) == ["other"]
+    assert executions(built) == (["other"] if counts else ["other", "page"])
+
+
+def test_a_chapter_is_read_again_when_its_assignment_changes(project, built):
+    """It says how long the assignment takes."""
+    for path, again in [("solutions/other/other.ipynb", True), ("solutions/x/x.ipynb", False)]:
+        write(project, path, "1")
+        build_book.drop_stale(project, built)
+        assert ("other" not in read(built)) == again
+        assert executions(built) == ["other", "page"]
+        leave(project)
 
 
 @pytest.mark.parametrize(

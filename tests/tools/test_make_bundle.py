@@ -60,6 +60,7 @@ def test_nothing_that_grades_and_nothing_of_the_instructors(unpacked):
         "course/notebooks.py",
     }
     assert {"start.py", "README.md", "LICENSE-TEXT", "tools/lab.py"} <= names
+    assert "book/results/bottleneck.json" in names  # the package loads it by its name
     assert not {name for name in names if "__pycache__" in name or name.endswith(".pyc")}
 
 
