@@ -43,7 +43,7 @@ variables, which `attentively.css` sets for light and dark.
 import base64
 import re
 from collections.abc import Callable, Iterable
-from html import escape
+from html import escape, unescape
 from typing import ClassVar, NamedTuple
 
 from docutils import nodes
@@ -104,7 +104,9 @@ PARTS = {
 }
 
 Address = Callable[[int], str | None]
-"""Gives the address of a chapter's page, or None where there is none to go to."""
+"""Gives the address of a chapter's page, or None where the book has no such page yet.
+
+An empty address makes no link: it is for a picture that stands outside the book."""
 
 # Every colour has a value of its own, for a notebook, where no style sheet of the book's reaches.
 STYLE = """
@@ -221,7 +223,7 @@ class Canvas:
             f'aria-label="{escape(self._said(label, part))}"'
         )
         where = None if part.chapter == self.here else self.address(part.chapter)
-        if where is None:
+        if not where:
             self.pieces.append(f'<g {attributes} role="img">{inside}</g>')
         else:
             self.pieces.append(f'<a {attributes} href="{escape(where)}">{inside}</a>')
@@ -465,10 +467,11 @@ def description(svg: str) -> str:
 
 def as_markdown(options: dict[str, str], caption: str) -> str:
     """Return the map as Markdown that notebooks show: a picture, without links."""
-    svg = draw(options.get("open", "layers"), parse_lit(options.get("lit", "")))
+    lit = parse_lit(options.get("lit", ""))
+    svg = draw(options.get("open", "layers"), lit, address=lambda chapter: "")
     on_white = svg.replace("<svg ", '<svg style="background: #fff" width="464" ', 1)
     data = base64.b64encode(on_white.encode()).decode()
-    picture = f"![{description(svg)}](data:image/svg+xml;base64,{data})"
+    picture = f"![{unescape(description(svg))}](data:image/svg+xml;base64,{data})"
     return f"{picture}\n\n*{caption}*" if caption else picture
 
 
