@@ -239,7 +239,8 @@ def test_names_in_code_are_those_of_the_package():
 
 
 # The glossary has to name the terms that the style guide asks for.
-EXPECTED = """ablation, activation patching, autoregressive, backpropagation, backpropagation through
+EXPECTED = """
+ablation, activation patching, autoregressive, backpropagation, backpropagation through
 time, complexity, contextual, dimension, extrapolation, generalise, ground truth, hidden state,
 hyperparameter, hypothesis, inference, initialisation, label smoothing, memorise, minimal pairs,
 overfitting, parameter, path length, prefix, regularise, representation, residual connection,

@@ -1,0 +1,24 @@
+// The tooltips are Bootstrap's, created by the theme. Added here: on a touch screen the first tap shows the
+// definition and the second one follows the link; Escape hides it.
+(() => {
+  const tooltip = (link) => window.bootstrap?.Tooltip.getInstance(link);
+  let tapped = null;
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a.glossary-term");
+    if (tapped && tapped !== link) {
+      tooltip(tapped)?.hide();
+      tapped = null;
+    }
+    if (link && link !== tapped && event.pointerType === "touch" && tooltip(link)) {
+      event.preventDefault();
+      tooltip(link).show();
+      tapped = link;
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    for (const link of document.querySelectorAll("a.glossary-term[aria-describedby]")) {
+      tooltip(link)?.hide();
+    }
+  });
+})();
