@@ -23,6 +23,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attentively.checks.undefined_names import explain_with
+
 RTOL, ATOL = 1e-4, 1e-5
 """How far an answer in 32 bits may be from the expected one: any order of summation passes."""
 
@@ -118,6 +120,16 @@ class Parts:
 
     def __init__(self) -> None:
         self.all: list[Part] = []
+        explain_with(self.undefined)
+
+    def undefined(self, name: str) -> Verdict | None:
+        """Return what to show if a candidate of this name is not defined; None for other names."""
+        if not any(name in part.names for part in self.all):
+            return None
+        return CheckFailed(
+            f"`{name}` is not defined.\n  Run the cell that defines `{name}` first. If that cell "
+            "shows an error, correct the error and run the cell again."
+        )
 
     def part(self, title: str, *names: str) -> Callable[[Callable[..., None]], Part]:
         """Make the decorated check the next part; `names` are those of its candidates."""

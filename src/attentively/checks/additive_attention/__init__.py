@@ -1,8 +1,8 @@
 """Checks of the assignment on additive attention.
 
-Parts 1 and 2 rebuild what the package has, so they are compared with the package. The answers to
-parts 3 to 6 stand nowhere here: their inputs are made around a known answer, or the answer is
-measured, or its properties are looked at one by one.
+Parts 1 and 2 rebuild functions of the package and are compared with the package. Parts 3 to 6 are
+original problems, and this module contains no solution to them: their inputs are constructed from
+a known answer, or the expected value is measured, or its properties are tested one by one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,30 +68,30 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its trained model and these checks work."""
+    """Translate one sentence, to show that the package, its trained model and the checks work."""
     translation = translate(load_pretrained(MODEL), SENTENCES[:1], beam_size=1)[0]
     print(f"PyTorch {torch.__version__}. The trained model translates “{SENTENCES[0]}”")
-    print(f"as “{translation.text}”. Ready.")
+    print(f"to “{translation.text}”. The set-up is complete.")
 
 
 def examples(split: str, num_pairs: int) -> list[tuple[Tensor, set[tuple[int, int]]]]:
-    """Return what the trained model looks at in toy sentences, each with its gold links.
+    """Return the trained model's attention weights in toy sentence pairs, with the gold links.
 
-    The model reads the gold translation word by word, so that row i of the weights belongs to
-    word i. Sentences have one clause or two.
+    The decoder is given the gold translation (teacher forcing), so that row i of the weights
+    belongs to target word i. Sentences have one or two clauses.
     """
     return [
         (weights, set(pair.alignment))
-        for pair, weights in _read(toy.load(split, num_pairs, clauses=(1, 2)))
+        for pair, weights in _with_weights(toy.load(split, num_pairs, clauses=(1, 2)))
     ]
 
 
 def an_example() -> tuple[toy.ToyPair, Tensor]:
-    """Return one toy pair and what the trained model looks at in it."""
-    return _read([toy.translate(SENTENCES[2])])[0]
+    """Return one toy sentence pair with the trained model's attention weights."""
+    return _with_weights([toy.translate(SENTENCES[2])])[0]
 
 
-def _read(pairs: Sequence[toy.ToyPair]) -> list[tuple[toy.ToyPair, Tensor]]:
+def _with_weights(pairs: Sequence[toy.ToyPair]) -> list[tuple[toy.ToyPair, Tensor]]:
     model, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     src = pad([src_tokenizer.encode(pair.src_text) for pair in pairs], PAD_ID)
     tgt = pad([target_ids(tgt_tokenizer, pair.tgt_text) for pair in pairs], PAD_ID)
@@ -122,67 +122,72 @@ def _softmaxed(query: Tensor, keys: Tensor, W: Tensor, U: Tensor, v: Tensor) -> 
 
 _ENERGY_TWINS = (
     Twin(
-        "The tanh is missing: these are the numbers of v·(W s + U h).",
+        "The tanh is missing: these values are v·(W s + U h).",
         lambda s, h, W, U, v: ((s @ W.T).unsqueeze(1) + h @ U.T) @ v,
     ),
     Twin(
-        "The tanh stands around everything; v belongs outside it: v·tanh(W s + U h).",
+        "The tanh is applied to the whole expression: these values are tanh(v·(W s + U h)). Apply "
+        "the tanh first and multiply by v afterwards: v·tanh(W s + U h).",
         lambda s, h, W, U, v: torch.tanh(((s @ W.T).unsqueeze(1) + h @ U.T) @ v),
     ),
     Twin(
-        "There are two tanh, one around W s and one around U h. First add, then take one tanh.",
+        "The tanh is applied twice, to W s and to U h separately. Add W s and U h first, then "
+        "apply one tanh to the sum.",
         lambda s, h, W, U, v: (torch.tanh(s @ W.T).unsqueeze(1) + torch.tanh(h @ U.T)) @ v,
     ),
     Twin(
-        "These are weights: the softmax has been taken already. Return the energies before it.",
+        "These values are attention weights: a softmax is already applied. Return the scores "
+        "before the softmax.",
         _softmaxed,
     ),
     Twin(
-        "W s and U h are multiplied; the formula adds them.",
+        "W s and U h are multiplied. The equation adds them.",
         lambda s, h, W, U, v: torch.tanh((s @ W.T).unsqueeze(1) * (h @ U.T)) @ v,
     ),
     Twin(
-        "This is a sigmoid where the formula has a tanh.",
+        "The activation function is a sigmoid. The equation has a tanh.",
         lambda s, h, W, U, v: torch.sigmoid((s @ W.T).unsqueeze(1) + h @ U.T) @ v,
     ),
     Twin(
-        "This is a ReLU where the formula has a tanh.",
+        "The activation function is a ReLU. The equation has a tanh.",
         lambda s, h, W, U, v: torch.relu((s @ W.T).unsqueeze(1) + h @ U.T) @ v,
     ),
     Twin(
-        "v is missing: these are the sums of tanh(W s + U h), each component counted once.",
+        "v is missing: these values are the plain sums of tanh(W s + U h) over the hidden "
+        "dimension. Weight its entries by v: `torch.tanh(...) @ v`.",
         lambda s, h, W, U, v: _energies(s, h, W, U, torch.ones_like(v)),
     ),
     Twin(
-        "W and U have changed places: W belongs to the query s, U to the keys h.",
+        "W and U are exchanged: W multiplies the query s, and U multiplies the keys h.",
         lambda s, h, W, U, v: _energies(s, h, U, W, v),
     ),
     Twin(
-        "W is used the wrong way round. Its shape is (hidden_dim, query_dim), so row k of W "
-        "makes component k: W s is `query @ W.T`.",
+        "W must be transposed. Its shape is (hidden_dim, query_dim) and each query is a row, so "
+        "W s is `query @ W.T`.",
         lambda s, h, W, U, v: _energies(s, h, W.T, U, v),
     ),
     Twin(
-        "U is used the wrong way round. Its shape is (hidden_dim, key_dim), so row k of U "
-        "makes component k: U h is `keys @ U.T`.",
+        "U must be transposed. Its shape is (hidden_dim, key_dim) and each key is a row, so "
+        "U h is `keys @ U.T`.",
         lambda s, h, W, U, v: _energies(s, h, W, U.T, v),
     ),
     Twin(
-        "W and U are both used the wrong way round. Row k of each makes component k: "
-        "`query @ W.T` and `keys @ U.T`.",
+        "W and U must both be transposed, because queries and keys are rows: `query @ W.T` and "
+        "`keys @ U.T`.",
         lambda s, h, W, U, v: _energies(s, h, W.T, U.T, v),
     ),
     Twin(
-        "Key j got the query of sentence j instead of its own sentence's: broadcasting lined up "
-        "the batch with the keys. Give the projected query an axis for the keys: .unsqueeze(1).",
+        "Key j is scored with the query of sentence j instead of the query of its own sentence: "
+        "broadcasting aligns the batch dimension of W s with the key dimension (src_len) of U h. "
+        "Insert a dimension of size 1 for the keys: (query @ W.T).unsqueeze(1).",
         lambda s, h, W, U, v: torch.tanh((s @ W.T) + h @ U.T) @ v,
     ),
     Twin(
-        "Every sentence got the query of the first one.",
+        "Every sentence is scored with the query of the first sentence (index 0).",
         lambda s, h, W, U, v: _energies(s[:1].expand_as(s), h, W, U, v),
     ),
     Twin(
-        "The energies are divided by √hidden_dim; additive attention does not scale.",
+        "The scores are divided by √hidden_dim. Additive attention does not scale its scores.",
         lambda s, h, W, U, v: _energies(s, h, W, U, v) / W.size(0) ** 0.5,
     ),
 )
@@ -200,7 +205,7 @@ def _energy_inputs(batch: int, src_len: int, query_dim: int, key_dim: int, hidde
 
 @_parts.part("energies", "energies")
 def energies(candidate: object, thorough: bool = False) -> None:
-    """Check a function ``(query, keys, W, U, v) -> energies``."""
+    """Check a function ``(query, keys, W, U, v) -> scores``."""
     by_hand = {
         "query": torch.tensor([[1.0]]),
         "keys": torch.tensor([[[0.0], [1.0], [-1.5]]]),
@@ -229,8 +234,8 @@ def energies(candidate: object, thorough: bool = False) -> None:
         stages.append({n: 20 * value for n, value in _energy_inputs(2, 5, 3, 7, 3).items()})
     for inputs in stages:
         answer = call_twice(candidate, inputs)
-        hint = "One number for each key of each sentence: (batch, src_len)."
-        expect_equal(answer, _energies(*inputs.values()), "energies", inputs, _ENERGY_TWINS, hint)
+        hint = "Return one score for each key of each sentence: (batch, src_len)."
+        expect_equal(answer, _energies(*inputs.values()), "scores", inputs, _ENERGY_TWINS, hint)
     inputs = {name: x.requires_grad_() for name, x in _energy_inputs(2, 3, 5, 7, 11).items()}
     expect_gradients_through(candidate, inputs, inputs)
 
@@ -246,7 +251,7 @@ def _weights_of(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 class _Wrong(nn.Module):
-    """Additive attention with one known mistake, given as other ways to do a step."""
+    """Additive attention with one known mistake: a step that is replaced by a wrong one."""
 
     def __init__(
         self,
@@ -259,7 +264,7 @@ class _Wrong(nn.Module):
         self.right, self.scores, self.weigh, self.sum_up = right, scores, weigh, sum_up
 
     def weights(self, query: Tensor, keys: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the weights alone; wrong ones may have a shape that leads to no context."""
+        """Return the weights only: with a wrong shape, they may allow no context."""
         if self.scores:
             scores = self.scores(query, keys)
         else:
@@ -268,7 +273,7 @@ class _Wrong(nn.Module):
         return self.weigh(scores, mask)
 
     def forward(self, query: Tensor, keys: Tensor, mask: Tensor | None = None) -> tuple:
-        """Return context and weights, one of them wrong."""
+        """Return the context and the weights, one of them wrong."""
         weights = self.weights(query, keys, mask)
         if self.sum_up:
             return self.sum_up(weights, keys), weights
@@ -295,78 +300,86 @@ def _weight_twins(right: additive.AdditiveAttention) -> list[Twin]:
 
     return [
         twin(
-            "Your weights sum to 1 over the sentences of the batch, not over the keys: the "
-            "softmax runs along the wrong axis.",
+            "The weights are normalised over the batch instead of over the keys: softmax is "
+            "applied along the wrong dimension (dim=0). Use dim=-1.",
             weigh=lambda scores, mask: scores.softmax(dim=0),
         ),
         twin(
-            "Every weight is 1: the softmax runs along an axis that has one entry. Take away "
-            "the last axis of the energies, .squeeze(-1), before the softmax.",
+            "Every weight is 1: softmax is applied along a dimension of size 1. Remove the last "
+            "dimension of the scores with .squeeze(-1) before the softmax.",
             weigh=lambda scores, mask: torch.ones_like(scores),
         ),
         twin(
-            "squeeze() without an axis takes away every axis of one entry, the batch or the keys "
-            "too where there is one. Say which: .squeeze(-1).",
+            ".squeeze() without an argument removes every dimension of size 1: here also the batch "
+            "or the keys, of which there is only one. Name the dimension: .squeeze(-1).",
             weigh=lambda scores, mask: scores.squeeze().softmax(dim=-1),
         ),
         twin(
-            "These are energies: the softmax that makes weights of them is missing.",
+            "The softmax is missing: these values are scores, not attention weights.",
             weigh=lambda scores, mask: scores,
         ),
         twin(
-            "These are logarithms of weights: log_softmax where softmax is meant.",
+            "These values are logarithms of the weights. Use softmax instead of log_softmax.",
             weigh=lambda scores, mask: scores.log_softmax(dim=-1),
         ),
         twin(
-            "This is a sigmoid of each energy; the weights of a sentence must share 1 among "
-            "them: softmax.",
+            "A sigmoid is applied to each score, so the weights of a sentence do not sum to 1. Use "
+            "softmax over the keys.",
             weigh=lambda scores, mask: torch.sigmoid(scores),
         ),
         twin(
-            "Every key has the same weight whatever its energy: this is an average, not attention.",
+            "Every key receives the same weight, whatever its score. Apply the softmax to the "
+            "scores.",
             weigh=lambda scores, mask: torch.full_like(scores, 1 / scores.size(1)),
         ),
         twin(
-            "The tanh is missing from the energies. The query then has no influence at all.",
+            "The tanh is missing from the scores. Without it the query has no influence on the "
+            "weights.",
             lambda s, h: ((s @ W.T).unsqueeze(1) + h @ U.T) @ v,
         ),
         twin(
-            "There are two tanh, one around W s and one around U h. First add, then take one tanh.",
+            "The tanh is applied twice, to W s and to U h separately. Add W s and U h first, then "
+            "apply one tanh to the sum.",
             lambda s, h: (torch.tanh(s @ W.T).unsqueeze(1) + torch.tanh(h @ U.T)) @ v,
         ),
         twin(
-            "The energies are divided by √hidden_dim; additive attention does not scale.",
+            "The scores are divided by √hidden_dim. Additive attention does not scale its scores.",
             lambda s, h: _energies(s, h, W, U, v) / W.size(0) ** 0.5,
         ),
         twin(
-            "Key j got the query of sentence j instead of its own sentence's: give the projected "
-            "query an axis for the keys, .unsqueeze(1).",
+            "Key j is scored with the query of sentence j instead of the query of its own "
+            "sentence: broadcasting aligns the batch dimension of W s with the key dimension "
+            "(src_len) of U h. Insert a dimension of size 1 for the keys: .unsqueeze(1).",
             lambda s, h: torch.tanh((s @ W.T) + h @ U.T) @ v,
         ),
     ]
 
 
 _MASKED_WITH_ZERO = (
-    "Masked energies are multiplied by the mask or set to 0 before the softmax, and 0 is an energy "
-    "like others. Use one so low that nothing is left of it."
+    "The scores of masked positions are set to 0 (or multiplied by the mask) before the softmax. "
+    "A score of 0 still receives weight, because exp(0) = 1. Replace these scores by the lowest "
+    "finite value, torch.finfo(scores.dtype).min."
 )
 _TOO_HIGH = (
-    "The number that replaces masked energies is not low enough: here every other energy is lower "
-    "still. Use torch.finfo(...).min, the lowest of all. (Is exp written by hand? Then subtract "
-    "the largest energy first.)"
+    "The value that replaces the masked scores is not low enough: on this input all other scores "
+    "are lower. Use the lowest finite value, torch.finfo(scores.dtype).min. (If you compute the "
+    "softmax with exp, subtract the largest score first.)"
 )
 _SHARED_OUT_LATE = (
-    "A masked key with a high energy takes nearly all in the softmax, and too little is left for "
-    "the others to be shared out afterwards. Mask the energies, before the softmax."
+    "The weights are masked and normalised again after the softmax. On this input the masked key "
+    "has by far the highest score, so the softmax leaves the other keys weights too small to be "
+    "normalised again. Mask the scores before the softmax."
 )
 
 
-def _mask_twins(right: additive.AdditiveAttention) -> list[Twin]:
+def _mask_twins(right: additive.AdditiveAttention, weights: object, mask: Tensor) -> list[Twin]:
+    """Return the known mistakes with a mask; `weights` are the candidate's, to be quoted."""
+
     def twin(diagnosis: str, weigh: Callable[[Tensor, Tensor], Tensor]) -> Twin:
         return Twin(diagnosis, _Wrong(right, weigh=weigh).weights)
 
     return [
-        # On ordinary energies the next three are right; so they are asked first on hard ones.
+        # On ordinary scores the next three are right, so they are compared first on hard ones.
         twin(_TOO_HIGH, lambda scores, mask: scores.masked_fill(~mask, -100).softmax(dim=-1)),
         twin(
             _TOO_HIGH, lambda scores, mask: scores.masked_fill(~mask, -100).softmax(dim=-1) * mask
@@ -375,25 +388,29 @@ def _mask_twins(right: additive.AdditiveAttention) -> list[Twin]:
             _SHARED_OUT_LATE,
             lambda scores, mask: F.normalize(scores.softmax(dim=-1) * mask, 1, -1, eps=1e-9),
         ),
-        twin("The mask is ignored.", lambda scores, mask: scores.softmax(dim=-1)),
         twin(
-            "The mask is used the wrong way round: True means *may* be attended to.",
+            f"The mask is ignored: {_most_masked(weights, mask)}",
+            lambda scores, mask: scores.softmax(dim=-1),
+        ),
+        twin(
+            "The mask is inverted: True marks the positions that *may* be attended to. Fill where "
+            "~mask is True.",
             lambda scores, mask: _weights_of(scores, ~mask),
         ),
         twin(
-            "The mask is applied after the softmax, so what padding had taken is lost: the "
-            "weights no longer sum to 1. Mask the energies, before the softmax.",
+            "The mask is applied after the softmax, so the weights no longer sum to 1: the weight "
+            "of the masked positions is lost. Mask the scores before the softmax.",
             lambda scores, mask: scores.softmax(dim=-1) * mask,
         ),
         twin(_MASKED_WITH_ZERO, lambda scores, mask: (scores * mask).softmax(dim=-1)),
         twin(_MASKED_WITH_ZERO, lambda scores, mask: (scores * mask).softmax(dim=-1) * mask),
         twin(
-            "The mask was added to the energies as the number 1 or 0. It must rule positions "
-            "out: use masked_fill or where.",
+            "The mask is added to the scores as 1 or 0, which does not exclude any position. Use "
+            "scores.masked_fill(~mask, ...) or torch.where.",
             lambda scores, mask: (scores + mask.float()).softmax(dim=-1),
         ),
         twin(
-            "Every sentence got the mask of the first one.",
+            "Every sentence is masked with the mask of the first sentence (index 0).",
             lambda scores, mask: _weights_of(scores, mask[:1].expand_as(mask)),
         ),
     ]
@@ -408,50 +425,61 @@ def _context_twins(right: additive.AdditiveAttention) -> list[Twin]:
 
     return [
         twin(
-            "The context sums the projected keys U h; the encoder outputs themselves are meant.",
+            "The context is a weighted sum of the projected keys U h. Sum the keys themselves (the "
+            "encoder outputs h).",
             lambda weights, keys: torch.einsum("bs,bsd->bd", weights, keys @ U.T),
         ),
         twin(
-            "The context is the plain sum of the keys: the weights are not used.",
+            "The context is the unweighted sum of the keys. Multiply each key by its weight first.",
             lambda weights, keys: keys.sum(dim=1),
         ),
         twin(
-            "The context is the plain mean of the keys: the weights are not used.",
+            "The context is the unweighted mean of the keys. Multiply each key by its weight and "
+            "sum.",
             lambda weights, keys: keys.mean(dim=1),
         ),
         twin(
-            "The context is the key with the largest weight; a weighted sum of all is meant.",
+            "The context is only the key with the largest weight. Compute the weighted sum of all "
+            "keys.",
             lambda weights, keys: keys[torch.arange(len(keys)), weights.argmax(dim=1)],
         ),
         twin(
-            "The weighted keys are averaged; their weights have been shared out already, so sum.",
+            "The weighted keys are averaged, so the context is too small by the factor src_len. "
+            "The weights already sum to 1: use .sum(dim=1) instead of .mean(dim=1).",
             lambda weights, keys: (weights.unsqueeze(-1) * keys).mean(dim=1),
         ),
         twin(
-            "The weighted keys are not summed yet: the context is one vector a sentence.",
+            "The weighted keys are not summed. The context is one vector for each sentence: sum "
+            "over the keys (dim=1).",
             lambda weights, keys: weights.unsqueeze(-1) * keys,
         ),
     ]
 
 
 # v, and three keys of which the last is masked, for W = 0.5, U = 1 and the query -1. In the first
-# the masked energy is about 40 above the others, in the second every energy is below -130.
+# case the masked score is about 40 above the others, in the second every score is below -130.
 _HARD_TO_MASK = [(20.0, (-1.5, -2.0, 3.0)), (150.0, (-1.5, -1.45, -1.6))]
 
 
 @_parts.part("AdditiveAttention", "AdditiveAttention")
 def attention(candidate: object, thorough: bool = False) -> None:
-    """Check a class like `AdditiveAttention`, at last inside the trained model."""
+    """Check a class like `AdditiveAttention`, by itself and inside the trained model."""
     own = additive.AdditiveAttention
     if candidate is own or getattr(candidate, "forward", None) is own.forward:
-        raise CheckFailed("  This is the package's own AdditiveAttention; write yours.")
+        raise CheckFailed(
+            "  This class is the package's own AdditiveAttention, or inherits its forward method. "
+            "Write your own."
+        )
     if isinstance(candidate, nn.Module):
-        raise CheckFailed("  Pass the class, not an object of it: AdditiveAttention, without ().")
+        raise CheckFailed(
+            "  AdditiveAttention is an instance. Pass the class itself: AdditiveAttention, "
+            "without ()."
+        )
     check_attention(candidate, thorough)
 
 
 def check_attention(candidate: object, thorough: bool = False) -> None:
-    """Check any attention class, the package's own too."""
+    """Check any attention class, including the package's own."""
     hand, right = _both(candidate, 1, 1, 1)
     with torch.no_grad():
         for parameter, value in zip(right.parameters(), (0.5, 1.0, 2.0), strict=True):
@@ -507,11 +535,14 @@ def check_attention(candidate: object, thorough: bool = False) -> None:
 def _both(
     candidate: object, query_dim: int, key_dim: int, hidden_dim: int
 ) -> tuple[nn.Module, additive.AdditiveAttention]:
-    """Build the candidate and the package's attention with the same weights."""
+    """Build the candidate and the package's attention with the same parameters."""
     sizes = {"query_dim": query_dim, "key_dim": key_dim, "hidden_dim": hidden_dim}
     mine = call(candidate, sizes)
     if not isinstance(mine, nn.Module):
-        raise CheckFailed("  AdditiveAttention must be a class that derives from torch.nn.Module.")
+        raise CheckFailed(
+            "  AdditiveAttention must be a subclass of torch.nn.Module, but AdditiveAttention(...) "
+            f"returned an instance of {type(mine).__name__}."
+        )
     right = additive.AdditiveAttention(query_dim, key_dim, hidden_dim)
     _expect_parameters(mine, right, sizes)
     mine.load_state_dict(right.state_dict())
@@ -528,25 +559,29 @@ def _expect_parameters(mine: nn.Module, right: nn.Module, sizes: Mapping[str, in
     unknown = sorted(set(found) - set(wanted) - set(biased))
     lines = []
     if missing:
-        lines.append(f"There is no parameter {', '.join(missing)}.")
+        lines.append(f"Your class lacks the parameter(s) {', '.join(missing)}.")
     if biased:
         names = ", ".join(biased)
-        lines.append(f"{names}: W, U and v have no bias, so write nn.Linear(..., bias=False).")
+        lines.append(
+            f"Your class has the bias {names}. The equation has no bias: nn.Linear(..., "
+            "bias=False)."
+        )
     if unknown:
-        lines.append(f"There is also {', '.join(unknown)}, which the trained model does not have.")
+        lines.append(
+            f"Your class has parameters that the trained model does not have: {', '.join(unknown)}."
+        )
     for name in sorted(set(found) & set(wanted)):
         if found[name] != wanted[name]:
             turned = found[name] == wanted[name][::-1]
-            advice = " nn.Linear(inputs, outputs) keeps its weight as (outputs, inputs)."
+            advice = " nn.Linear(in_features, out_features) stores (out_features, in_features)."
             lines.append(
-                f"{name} has the shape {found[name]}, expected {wanted[name]}."
+                f"The shape of {name} is {found[name]}, expected {wanted[name]}."
                 + (advice if turned else "")
             )
     raise CheckFailed(
         "\n".join(f"  {line}" for line in lines)
-        + "\n  The trained model's weights are to be loaded into your class, so its parameters "
-        f"need these names and shapes: {', '.join(f'{n} {s}' for n, s in wanted.items())}.\n"
-        + describe(sizes)
+        + "\n  The check loads trained parameters into your class, so it needs exactly these "
+        f"parameters: {', '.join(f'{n} {s}' for n, s in wanted.items())}.\n" + describe(sizes)
     )
 
 
@@ -559,11 +594,11 @@ def _compare(mine: nn.Module, right: additive.AdditiveAttention, inputs: Inputs)
     _expect_order((context, weights), wanted, inputs)
     twins = _weight_twins(right)
     if "mask" in inputs:
-        twins = _mask_twins(right) + twins
+        twins = _mask_twins(right, weights, inputs["mask"]) + twins
         if type(weights) is Tensor and weights.isnan().any() and inputs["mask"].any(1).all():
             raise CheckFailed(
-                "  There is NaN in weights although every sentence has a word: a softmax over only "
-                f"-inf, or a division by a sum of 0.\n{describe(inputs)}"
+                "  The weights contain NaN although no sentence is fully masked. Possible causes: "
+                f"a softmax over -inf only, or a division by a sum of 0.\n{describe(inputs)}"
             )
         if (
             type(weights) is Tensor
@@ -571,40 +606,54 @@ def _compare(mine: nn.Module, right: additive.AdditiveAttention, inputs: Inputs)
             and 0 < weights[~inputs["mask"]].abs().sum() < 0.01
         ):
             raise CheckFailed(
-                "  Masked positions get little weight, but not exactly none: the number that "
-                f"replaces their energies is not low enough.\n{describe(inputs)}"
+                "  The value that replaces the masked scores is not low enough: "
+                f"{_most_masked(weights, inputs['mask'])} Use torch.finfo(scores.dtype).min.\n"
+                + describe(inputs)
             )
-    hint = "One weight for each key of each sentence: (batch, src_len)."
+    hint = "Return one weight for each key of each sentence: (batch, src_len)."
     if "mask" in inputs and type(weights) is Tensor and weights.isnan().any():
         _refuse_nan(inputs)
     expect_equal(weights, expected_weights, "weights", inputs, twins, hint)
-    hint = "One vector for each sentence: (batch, key_dim)."
+    hint = "Return one vector for each sentence: (batch, key_dim)."
     expect_equal(context, expected_context, "context", inputs, _context_twins(right), hint)
 
 
+def _most_masked(weights: object, mask: Tensor) -> str:
+    """Name the masked position with the largest weight."""
+    if type(weights) is not Tensor or weights.shape != mask.shape or mask.all():
+        return "masked positions received weight, but must receive exactly 0."
+    masked = weights.abs().masked_fill(mask, -1)
+    row, position = divmod(int(masked.argmax()), mask.size(1))
+    return (
+        f"position {position} of sentence {row} is masked, but received weight "
+        f"{weights[row, position]:.2g}. It must receive exactly 0."
+    )
+
+
 def _refuse_nan(inputs: Inputs) -> None:
-    """Say why there is NaN where a sentence has nothing to attend to."""
+    """Explain NaN in a fully masked sentence."""
     raise CheckFailed(
-        "  A sentence with nothing to attend to gives NaN; zeros are expected. NaN: a softmax over "
-        f"only -inf, or a division by a sum of 0.\n{describe(inputs)}"
+        "  A fully masked sentence (its mask is all False) gives NaN; its weights and its context "
+        "must be 0. Possible causes: a softmax over -inf only, or a division by a sum of 0.\n"
+        + describe(inputs)
     )
 
 
 def _expect_order(
     answer: tuple[object, object], wanted: Mapping[str, torch.Size], inputs: Inputs
 ) -> None:
-    """Refuse two results that have changed places, where their shapes tell."""
+    """Refuse two results in the wrong order, where their shapes show it."""
     first, second = wanted.values()
     shapes = tuple(getattr(value, "shape", None) for value in answer)
     if first != second and shapes == (second, first):
         raise CheckFailed(
-            f"  The two results have changed places: return {', '.join(wanted)}, in this order.\n"
+            f"  The two results are in the wrong order: return {', '.join(wanted)}.\n"
             + describe(inputs)
         )
 
 
 def _ragged(batch: int, src_len: int) -> Tensor:
-    """A padding mask: sentences of different lengths, each of at least one word."""
+    """Return a padding mask of sentences of different lengths, each of at least one word."""
     lengths = torch.tensor([1 + (3 * row + 1) % src_len for row in range(batch)])
     return torch.arange(src_len) < lengths.unsqueeze(1)
 
@@ -626,13 +675,13 @@ def _expect_zeros_for_nothing(mine: nn.Module, inputs: Inputs) -> None:
         if row.count_nonzero():
             uniform = what == "weights" and torch.allclose(row, row.mean())
             raise CheckFailed(
-                f"  The last sentence has nothing to attend to (its mask is all False), yet not "
-                f"all of its {what} is zero"
+                f"  The last sentence is fully masked (its mask is all False), but its {what} "
+                f"{'are' if what == 'weights' else 'is'} not 0."
                 + (
-                    ": equal scores share the weight equally. Set masked weights to 0 after the "
-                    "softmax as well."
+                    " Its scores are all equal, so the softmax assigns equal weights. Set the "
+                    "masked weights to 0 after the softmax as well."
                     if uniform
-                    else "."
+                    else ""
                 )
                 + f"\n{describe(inputs)}\n  got         {show(row)}"
             )
@@ -646,25 +695,25 @@ def _expect_gradients_of_attention(mine: nn.Module, inputs: Inputs) -> None:
     sources: dict[str, Tensor] = dict(mine.named_parameters())
     sources |= {name: inputs[name] for name in ("query", "keys")}
     nan = (
-        " One sentence here has nothing to attend to. A row of -inf has no softmax, and "
-        "hiding its NaN afterwards does not hide its gradient: use a finite lowest number, as "
-        "torch.finfo(...).min."
+        " One sentence of this input is fully masked. The softmax of a row of -inf is NaN, and "
+        "replacing this NaN afterwards does not remove it from the gradient. Use the lowest finite "
+        "value, torch.finfo(scores.dtype).min."
     )
     expect_gradients_through(mine, inputs, sources, lambda answer: answer[0], nan)
     try:
         expect_gradients_through(mine, inputs, sources, lambda answer: answer[1], nan)
     except CheckFailed as failed:
-        raise CheckFailed(f"  This is about the weights that are returned.\n{failed}") from None
+        raise CheckFailed(f"  This concerns the returned weights.\n{failed}") from None
 
 
 # Part 3
 
 
 def _measure(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
-    """Let the package's attention write a whole target, and count.
+    """Run the package's attention for a whole target, and count.
 
-    Returns the multiplications of each product, with U h at every step, and how many numbers
-    the tanh has put out.
+    Returns the multiplications of each product, with U h at every step, and the number of values
+    in all outputs of the tanh.
     """
     module = additive.AdditiveAttention(sizes["query_dim"], sizes["key_dim"], sizes["hidden_dim"])
     kept: list[int] = []
@@ -690,18 +739,19 @@ def _measure(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
 
 def _whole_number(what: str, answer: object, inputs: Mapping[str, object]) -> int:
     if answer is None:
-        raise CheckFailed(f"  {what}: got None; is there a `return`?\n{describe(inputs)}")
+        raise CheckFailed(f"  {what} returned None: is there a `return`?\n{describe(inputs)}")
     if type(answer) is not int:
         raise CheckFailed(
-            f"  {what}: expected a whole number (int), got {show(answer)}, {type(answer).__name__}."
-            f" Products of ints need no division.\n{describe(inputs)}"
+            f"  {what} must return an int, but returned {show(answer)}, of type "
+            f"{type(answer).__name__}. Multiply and add the sizes, which are "
+            f"ints.\n{describe(inputs)}"
         )
     return answer
 
 
 @_parts.part("predictions", "numbers_kept", "multiplications")
 def predictions(numbers_kept: object, multiplications: object, thorough: bool = False) -> None:
-    """Check two predictions against what the package's attention does when it runs."""
+    """Compare two predicted costs with those measured in a run of the package's attention."""
     names = ("batch", "src_len", "tgt_len", "query_dim", "key_dim", "hidden_dim")
     numbers = [(1, 3, 2, 5, 7, 11), (2, 3, 5, 7, 11, 13)]
     if thorough:
@@ -718,7 +768,10 @@ def _check_kept(numbers_kept: object, sizes: Mapping[str, int]) -> None:
     got = _whole_number("numbers_kept", call(numbers_kept, sizes), sizes)
     _, expected = _measure(sizes)
     if got != expected:
-        diagnosis = _factor(got, expected, sizes) or "the package, as it runs, keeps another number"
+        diagnosis = _factor(got, expected, sizes) or (
+            "the tanh outputs a different number of values. Write down the shape of its output for "
+            "one target word, and multiply"
+        )
         raise CheckFailed(_prediction("numbers_kept", diagnosis, sizes, got, expected))
 
 
@@ -735,15 +788,19 @@ def _check_count(multiplications: object, inputs: Mapping[str, int]) -> None:
     off = {count: name for name, count in products.items()}
     diagnosis = ""
     if got == 2 * expected:
-        diagnosis = "this is twice the number: additions are not to be counted"
+        diagnosis = "the result is twice the measured one. Count multiplications only, no additions"
     elif inputs["keys_once"] and got == every_step:
-        diagnosis = "U h is computed anew for every target word here, but keys_once is True"
+        diagnosis = (
+            "U h is counted once per target word, but keys_once=True means once per sentence"
+        )
     elif not inputs["keys_once"] and got == every_step - saved:
-        diagnosis = "U h is counted once a sentence here, but keys_once is False"
+        diagnosis = (
+            "U h is counted once per sentence, but keys_once=False means once per target word"
+        )
     elif expected - got in off:
-        diagnosis = f"exactly {off[expected - got]} is missing from the count"
+        diagnosis = f"the multiplications of {off[expected - got]} are not counted"
     elif got - expected in off:
-        diagnosis = f"exactly {off[got - expected]} is counted once too often"
+        diagnosis = f"the multiplications of {off[got - expected]} are counted twice"
     else:
         diagnosis = _factor(got, expected, inputs) or _one_product_off(
             got - expected, products, inputs
@@ -752,22 +809,25 @@ def _check_count(multiplications: object, inputs: Mapping[str, int]) -> None:
 
 
 def _factor(got: int, expected: int, sizes: Mapping[str, int]) -> str:
-    """Name the size by which a number is too small or too large, if it is one."""
+    """Name the dimension by whose size a result is too small or too large, if there is one."""
     for name, size in sizes.items():
         if size > 1 and got * size == expected:
-            return f"the number is too small by the factor {name}"
+            return f"the result is too small by the factor {name}"
         if size > 1 and got == expected * size:
-            return f"the number is too large by the factor {name}"
+            return f"the result is too large by the factor {name}"
     return ""
 
 
 def _one_product_off(difference: int, products: Mapping[str, int], sizes: Mapping[str, int]) -> str:
-    """Name the product and the size by which the rest of the count is explained."""
+    """Name the one product that is wrong, and the dimension whose size explains the error."""
     for product, count in products.items():
         factor = _factor(count + difference, count, sizes)
         if factor:
-            return factor.replace("the number", f"of the parts, {product}")
-    return "the package, counted as it runs, makes another number"
+            return factor.replace("the result", f"the count for {product}")
+    return (
+        "more than one product is counted wrongly. Write down, for each of the four products, its "
+        "multiplications and how often it is computed"
+    )
 
 
 def _prediction(
@@ -782,9 +842,9 @@ def _prediction(
 # Part 4
 
 
-@_parts.part("bug hunt", "mended_attention")
+@_parts.part("debugging", "mended_attention")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
-    """Check the mended attention of a whole target, one symptom after the other."""
+    """Check the corrected attention for a whole target, one property after the other."""
     sizes = [(2, 2, 3, 1, 1, 2), (2, 3, 5, 7, 11, 13)]  # the first small enough to be shown
     if thorough:
         sizes += [(3, 3, 2, 5, 7, 11), (5, 2, 7, 3, 11, 2), (1, 7, 3, 2, 5, 3)]
@@ -794,7 +854,7 @@ def bug_hunt(candidate: object, thorough: bool = False) -> None:
             try:
                 examine(candidate, _target_inputs(*each))
             except CheckFailed as failed:
-                right = f"  Right so far: {'; '.join(examined)}.\n" if examined else ""
+                right = f"  Correct so far: {'; '.join(examined)}.\n" if examined else ""
                 raise CheckFailed(f"{failed}\n{right}".rstrip("\n")) from None
             examined.append(symptom)
 
@@ -830,8 +890,8 @@ def _ask(candidate: object, inputs: Inputs) -> tuple[Tensor, Tensor]:
     weights = plain_tensor(weights, "weights", inputs)
     if weights.isnan().any() and not inputs["mask"].any(dim=1).all():
         raise CheckFailed(
-            "  A sentence whose mask is all False gets NaN; zeros are expected, for its weights "
-            f"and contexts.\n{describe(inputs)}"
+            "  A fully masked sentence (its mask is all False) has NaN as weights; its weights and "
+            f"its contexts must be 0.\n{describe(inputs)}"
         )
     return (
         expect_tensor(contexts, wanted["contexts"], "contexts", inputs),
@@ -840,7 +900,7 @@ def _ask(candidate: object, inputs: Inputs) -> tuple[Tensor, Tensor]:
 
 
 def _one_query_at_a_time(inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """Ask the package's attention, which takes one query a sentence, for each target word."""
+    """Apply the package's attention, which takes one query per sentence, to each target word."""
     W, U, v = inputs["W"], inputs["U"], inputs["v"]
     module = additive.AdditiveAttention(W.size(1), U.size(1), W.size(0))
     for parameter, value in zip(module.parameters(), (W, U, v.unsqueeze(0)), strict=True):
@@ -859,11 +919,17 @@ def _examine_sums(candidate: object, inputs: Inputs) -> None:
     }
     if one[2]:
         return
-    over = " They do sum to 1 over the target words." if one[1] else ""
-    over = over or (" They do sum to 1 over the sentences of the batch." if one[0] else "")
+    normalised = {1: "target words", 0: "sentences of the batch"}
+    over = "".join(
+        f" They sum to 1 over the {what} (dim={axis}): softmax is applied along the wrong "
+        "dimension."
+        for axis, what in normalised.items()
+        if one[axis]
+    )
     raise CheckFailed(
-        "  The weights of a target word do not sum to 1 over the source words, even where nothing "
-        f"is masked.{over}\n{describe(inputs)}\n  got sums    {show(sums[2][0])} (first sentence)"
+        "  The weights of a target word do not sum to 1 over the source words, although no "
+        f"position is masked.{over}\n{describe(inputs)}\n  got         sums {show(sums[2][0])} "
+        "for the target words of the first sentence"
     )
 
 
@@ -873,20 +939,21 @@ def _examine_queries(candidate: object, inputs: Inputs) -> None:
         weights, weights[:, :1].expand_as(weights), atol=1e-5
     ):
         raise CheckFailed(
-            "  Every target word looks at the same places: the weights do not depend on the query. "
-            "Softmax cancels whatever is the same for every key, so look at where query and key "
-            f"meet.\n{describe(inputs)}"
+            "  All target words have the same weights: the weights do not depend on the query. "
+            "The softmax cancels every term that is equal for all keys, so look at the line in "
+            f"which query and key are combined.\n{describe(inputs)}"
         )
 
 
 def _examine_weights(candidate: object, inputs: Inputs) -> None:
     _, weights = _ask(candidate, inputs)
     _, expected = _one_query_at_a_time(inputs)
-    hint = "Asked one query at a time, the package's attention gives other weights."
     if not torch.allclose(weights, expected, 1e-4, 1e-5):
         raise CheckFailed(
-            f"  The weights sum to 1 and depend on the query, but are not the softmax of "
-            f"v·tanh(W s + U h). {hint}\n{describe(inputs)}"
+            "  The weights sum to 1 and depend on the query, but they are not the softmax of "
+            f"v·tanh(W s + U h). Check the scores.\n{describe(inputs)}\n"
+            f"  got         {show(weights[0, 0])} for the first target word of the first sentence\n"
+            f"  expected    {show(expected[0, 0])}"
         )
 
 
@@ -898,29 +965,31 @@ def _examine_mask(candidate: object, inputs: dict[str, Tensor]) -> None:
     padded = weights.masked_fill(mask, 0).abs().max()
     if padded > 0:
         raise CheckFailed(
-            f"  A masked position gets the weight {padded:.4g}; exactly 0 is expected.\n"
+            f"  A masked position received weight {padded:.4g}, but must receive exactly 0.\n"
             f"{describe(inputs)}"
         )
     totals = weights.sum(dim=2)
     if not torch.allclose(totals, torch.ones_like(totals), atol=1e-4):
         raise CheckFailed(
-            "  Masked positions get no weight, but then the weights of the others sum to "
-            f"{totals.min():.4g}, not to 1: the share of the masked ones is lost.\n"
+            "  Masked positions receive no weight, but the weights of the other positions sum to "
+            f"{totals.min():.4g} instead of 1: the weight of the masked positions is lost. Mask "
+            "the scores before the softmax.\n"
             f"{describe(inputs)}"
         )
     _, expected = _one_query_at_a_time(inputs)
     if not torch.allclose(weights, expected, 1e-4, 1e-5):
         raise CheckFailed(
-            "  Under a mask the weights sum to 1, but the words that are left share it in other "
-            f"proportions than before.\n{describe(inputs)}"
+            "  With a mask the weights sum to 1, but they are not the softmax of the scores of the "
+            f"positions that are not masked.\n{describe(inputs)}"
         )
     inputs |= {"mask": inputs["mask"].flip(1)}
     _, weights = _ask(candidate, inputs)
     _, expected = _one_query_at_a_time(inputs)
     if not torch.allclose(weights, expected, 1e-4, 1e-5):
         raise CheckFailed(
-            "  A mask may hide any words, not only the last: here it hides the first, and the "
-            f"weights are others than they should be.\n{describe(inputs)}"
+            "  The weights are wrong where the mask is False at the first positions of a sentence. "
+            "A mask may exclude any position, not only the last ones: use its entries, not only "
+            f"their number.\n{describe(inputs)}"
         )
     for diagnosis, (strength, words) in zip(
         (_SHARED_OUT_LATE, _TOO_HIGH), _HARD_TO_MASK, strict=True
@@ -949,10 +1018,15 @@ def _examine_contexts(candidate: object, inputs: dict[str, Tensor]) -> None:
     expected, _ = _one_query_at_a_time(inputs)
     if torch.allclose(contexts, expected, 1e-4, 1e-5):
         return
-    diagnosis = "The weights are right, but the contexts are not the keys weighed with them."
+    diagnosis = (
+        "The weights are correct, but the contexts are not the sums of the keys with these weights."
+    )
     for name, size in (("src_len", src_len), ("tgt_len", contexts.size(1))):
         if size > 1 and torch.allclose(contexts * size, expected, 1e-4, 1e-5):
-            diagnosis = f"The contexts are too small by the factor {name}: is something averaged?"
+            diagnosis = (
+                f"The contexts are too small by the factor {name}: the weighted keys are averaged "
+                "instead of summed."
+            )
     raise CheckFailed(
         f"  {diagnosis}\n{describe(inputs)}\n  got         {show(contexts[0, 0][:5])} ...\n"
         f"  expected    {show(expected[0, 0][:5])} ..."
@@ -965,8 +1039,8 @@ def _examine_nothing(candidate: object, inputs: dict[str, Tensor]) -> None:
     for what, value in zip(("contexts", "weights"), _ask(candidate, inputs), strict=True):
         if value[-1].count_nonzero():
             raise CheckFailed(
-                f"  A sentence whose mask is all False gets {what} that are not 0.\n"
-                + describe(inputs)
+                f"  The {what} of a fully masked sentence (its mask is all False) are not 0. Set "
+                f"the masked weights to 0 after the softmax as well.\n{describe(inputs)}"
             )
 
 
@@ -980,7 +1054,7 @@ def _examine_gradients(candidate: object, inputs: dict[str, Tensor]) -> None:
     try:
         expect_gradients_through(candidate, inputs, sources, lambda answer: answer[1])
     except CheckFailed as failed:
-        raise CheckFailed(f"  This is about the weights that are returned.\n{failed}") from None
+        raise CheckFailed(f"  This concerns the returned weights.\n{failed}") from None
     inputs["mask"] = _last_row_empty(*inputs["mask"].shape)
     if len(inputs["mask"]) > 1:
         expect_gradients_through(
@@ -988,18 +1062,19 @@ def _examine_gradients(candidate: object, inputs: dict[str, Tensor]) -> None:
             inputs,
             sources,
             lambda answer: answer[0],
-            " One sentence here has nothing to attend to: a row of -inf has no softmax, and "
-            "hiding its NaN does not hide its gradient.",
+            " One sentence of this input is fully masked. The softmax of a row of -inf is NaN, and "
+            "replacing this NaN afterwards does not remove it from the gradient. Use the lowest "
+            "finite value, torch.finfo(scores.dtype).min.",
         )
 
 
 _SYMPTOMS: dict[str, Callable[[object, dict[str, Tensor]], None]] = {
     "weights sum to 1": _examine_sums,
-    "the query matters": _examine_queries,
-    "the weights": _examine_weights,
-    "the mask": _examine_mask,
-    "the contexts": _examine_contexts,
-    "nothing to attend to": _examine_nothing,
+    "weights depend on the query": _examine_queries,
+    "weights without a mask": _examine_weights,
+    "weights with a mask": _examine_mask,
+    "contexts": _examine_contexts,
+    "fully masked sentences": _examine_nothing,
     "gradients": _examine_gradients,
 }
 
@@ -1011,9 +1086,9 @@ _KEYS = torch.tensor([[1.0, 1.0], [-1.0, 1.0]])
 _ENOUGH = 0.9
 
 
-@_parts.part("why tanh", "by_hand", "query_dependence")
+@_parts.part("role of the tanh", "by_hand", "query_dependence")
 def why_tanh(by_hand: object, query_dependence: object, thorough: bool = False) -> None:
-    """Check weights chosen by hand, and a measure of how much the query matters."""
+    """Check parameters set by hand, and a measure of how far weights depend on the query."""
     _check_by_hand(by_hand)
     _check_dependence(query_dependence, thorough)
 
@@ -1021,13 +1096,17 @@ def why_tanh(by_hand: object, query_dependence: object, thorough: bool = False) 
 def _check_by_hand(by_hand: object) -> None:
     answer = call(by_hand, {})
     if not isinstance(answer, tuple | list) or len(answer) != 3:
-        raise CheckFailed(f"  by_hand: expected `return W, U, v`, got {show(answer)}.")
+        raise CheckFailed(
+            f"  by_hand must return three tensors, `return W, U, v`, but returned {show(answer)}."
+        )
     shapes = {"W": (2, 1), "U": (2, 2), "v": (2,)}
     matrices = {}
     for (name, shape), value in zip(shapes.items(), answer, strict=True):
-        hint = "Write the numbers with a point, as in torch.tensor([[1.0], [2.0]])."
         if type(value) is Tensor and not value.is_floating_point():
-            raise CheckFailed(f"  by_hand: {name} holds whole numbers, {value.dtype}. {hint}")
+            raise CheckFailed(
+                f"  by_hand: {name} has the dtype {value.dtype}, expected torch.float32. Write the "
+                "entries with a decimal point, as in torch.tensor([[1.0], [2.0]])."
+            )
         matrices[name] = expect_tensor(in_32_bits(value), shape, f"{name} of by_hand", {})
     W, U, v = matrices.values()
     scores = _energies(_QUERIES, _KEYS.expand(2, 2, 2), W, U, v)
@@ -1036,27 +1115,38 @@ def _check_by_hand(by_hand: object) -> None:
     if (on_match >= _ENOUGH).all():
         return
     table = (
-        "              key +1   key -1\n"
-        f"  query +1    {weights[0, 0]:6.3f}   {weights[0, 1]:6.3f}\n"
-        f"  query -1    {weights[1, 0]:6.3f}   {weights[1, 1]:6.3f}\n"
-        f"  wanted      at least {_ENOUGH} where query and key agree"
+        "    weights of    key +1   key -1\n"
+        f"    query +1      {weights[0, 0]:6.3f}   {weights[0, 1]:6.3f}\n"
+        f"    query -1      {weights[1, 0]:6.3f}   {weights[1, 1]:6.3f}\n"
+        f"  expected    at least {_ENOUGH} where query and key have the same sign"
     )
     if torch.allclose(weights[0], weights[1], atol=1e-4):
-        diagnosis = "both queries look at the same key: W s must change which key wins."
+        diagnosis = (
+            "both queries assign the same weights. The sign of W s must decide which key has the "
+            "higher score."
+        )
         if not W.count_nonzero():
-            diagnosis = "W is zero, so no query can matter."
+            diagnosis = "W is zero, so the query has no influence on the scores."
         elif not U[:, 1].count_nonzero():
             diagnosis = (
-                "both queries look at the same key. The keys' constant 1 has no influence (the "
-                "second column of U is zero), and without it they always do: tanh is odd, so "
-                "turning every sign only turns the sign of the energy."
+                "both queries assign the same weights. The second column of U is zero, so the "
+                "constant 1 of the keys has no influence. Without it no solution exists: tanh is "
+                "an odd function, so reversing the signs of query and key only reverses the sign "
+                "of the score."
             )
     elif (on_match > 0.5).all():
-        diagnosis = "each query prefers the right key, but not by enough. Larger numbers, anywhere?"
+        diagnosis = (
+            f"each query assigns more weight to the correct key, but less than {_ENOUGH}. Scale "
+            "the entries of v up."
+        )
     elif (on_match < 0.5).all():
-        diagnosis = "each query prefers the other key: turn a sign."
+        diagnosis = "each query assigns more weight to the wrong key. Reverse the sign of v."
     else:
-        diagnosis = "one query prefers the right key, the other does not."
+        wrong = "+1" if on_match[0] <= 0.5 else "-1"
+        diagnosis = (
+            f"query {wrong} does not assign more weight to its own key; the other query does. "
+            "Write down the two tanh values for each of the four pairs of query and key."
+        )
     raise CheckFailed(f"  by_hand: {diagnosis}\n{table}")
 
 
@@ -1067,7 +1157,8 @@ def _check_dependence(query_dependence: object, thorough: bool) -> None:
         number = plain_number(answer)
         if number is None:
             raise CheckFailed(
-                f"  query_dependence: expected one number, got {show(answer)}.\n{describe(inputs)}"
+                f"  query_dependence must return one number (a float or a tensor with one entry), "
+                f"but returned {show(answer)}.\n{describe(inputs)}"
             )
         return float(number), inputs
 
@@ -1081,37 +1172,44 @@ def _check_dependence(query_dependence: object, thorough: bool) -> None:
             f"  got         {got:.4g}\n  expected    {value:.4g}"
         )
 
-    # The scores are logarithms of weights that were chosen first, so the answer is known.
+    # The scores are logarithms of chosen weights, so the expected value is known.
     weights = torch.tensor([[0.5, 0.3, 0.15, 0.05], [0.1, 0.2, 0.3, 0.4]])
+    scores_compared = (
+        "the result is a change of the scores. Apply the softmax over the keys first: scores may "
+        "change while the weights stay the same."
+    )
+    not_largest = "the result is not the largest change of a weight between two queries."
     mistakes = {
-        1.0: "this adds up the changes of all keys; the largest one is asked for.",
-        0.25: "this is the mean change; the largest one is asked for.",
-        0.35: "the change of a weight may go down as well as up; its size is asked for.",
-        2.079: "these are changes of the scores. Softmax first: a score may change and no weight.",
-        1.609: "these are changes of the scores. Softmax first: a score may change and no weight.",
-        0.45: "this is the range of the weights within a query; compare the queries, key by key.",
-        0.7778: "the softmax ran over the queries; weights share 1 among the keys.",
+        1.0: "the changes of all keys are summed. Return the largest change only.",
+        0.25: "the result is the mean of the changes. Return the largest change.",
+        0.35: "a weight may decrease or increase. Take the absolute value of the change.",
+        2.079: scores_compared,
+        1.609: scores_compared,
+        0.45: "the result is the range of the weights of one query (over the keys). Compare the "
+        "weights of one key over the queries (dim=0).",
+        0.7778: "the softmax is applied over the queries (dim=0). Apply it over the keys (dim=-1).",
     }
-    expect(weights.log(), 0.4, mistakes, "this is not the largest change of a weight.")
-    # A linear score is a share of the query plus a share of the key.
+    expect(weights.log(), 0.4, mistakes, not_largest)
+    # A linear score is a term of the query plus a term of the key.
     linear = torch.tensor([[0.5], [-2.0], [3.0]]) + torch.tensor([[1.0, 0.0, -1.0, 2.0]])
     fallback = (
-        "here each query adds one number to the scores of all keys, so no weight changes. "
-        "Compare weights, not scores."
+        "in this input each query adds the same constant to the scores of all keys, so no weight "
+        "changes. Compare the weights instead of the scores."
     )
     expect(linear, 0.0, {}, fallback)
     weights = torch.tensor([[0.5, 0.5], [0.4, 0.6], [0.6, 0.4], [0.9, 0.1], [0.75, 0.25]])
+    all_pairs = "Compare every pair of queries: the maximum minus the minimum over all queries."
     mistakes = {
-        0.4: "only the first query is compared with the others; every pair of queries counts.",
-        0.25: "only the first and the last query are compared; every pair counts.",
-        0.3: "only neighbouring queries are compared; every pair counts.",
+        0.4: f"only the first query is compared with the others. {all_pairs}",
+        0.25: f"only the first and the last query are compared. {all_pairs}",
+        0.3: f"only neighbouring queries are compared. {all_pairs}",
     }
-    expect(weights.log() + 7, 0.5, mistakes, "every pair of queries counts.")
+    expect(weights.log() + 7, 0.5, mistakes, f"{not_largest} {all_pairs}")
     if thorough:
         row = torch.tensor([[0.05, 0.25, 0.3, 0.4]])
-        expect(row.log(), 0.0, {}, "a single query changes nothing.")
+        expect(row.log(), 0.0, {}, "with a single query no weight changes, so the result is 0.")
         more = torch.cat([row, row.roll(1, 1), row.roll(2, 1)])
-        expect(more.log() - 3, 0.35, {}, "this is not the largest change of a weight.")
+        expect(more.log() - 3, 0.35, {}, not_largest)
 
 
 # Part 6
@@ -1124,15 +1222,15 @@ def _percents(rows: str) -> Tensor:
 
 
 def _example(weights: str, gold: str) -> Example:
-    """Read a row of weights for each target word, in percent, and links as src-tgt."""
+    """Parse rows of weights, one for each target word, in percent, and links as src-tgt."""
     links = (link.split("-") for link in gold.split())
     return _percents(weights), {(int(src), int(tgt)) for src, tgt in links}
 
 
 _THRESHOLDS = (0.2, 0.4, 0.6, 0.8, 1.0)
 
-# Each row is a target word, the last row and the last column are <end>. Made so that every
-# plausible mistake in choosing the threshold leads to another answer.
+# Each row is a target word; the last row and the last column are <end>. Constructed so that every
+# plausible mistake in the choice of the threshold leads to a different answer.
 _EXPERIMENTS: list[dict[str, Any]] = [
     {
         "validation": [
@@ -1207,15 +1305,17 @@ _EXPERIMENTS: list[dict[str, Any]] = [
 ]
 
 _EXPERIMENT_MISTAKES = {
-    "test": "the threshold was chosen on the test sentences. They must not take part in any "
-    "choice, or the rate says little about sentences that come later.",
-    "mean": "the threshold with the lowest mean of sentence rates was chosen. Count over the whole "
-    "corpus: one call of alignment_error_rate with all sentences.",
-    "mean reported": "the threshold is right; the rate is the mean of sentence rates. One call of "
-    "alignment_error_rate with all test sentences gives that of the corpus.",
-    "validation reported": "the threshold is right; the rate is that of the validation sentences, "
-    "which helped to choose it. Report that of the test sentences.",
-    "worst": "this threshold has the highest rate. It is an error rate: lower is better.",
+    "test": "the threshold is chosen on the test sentences. Choose it on the validation "
+    "sentences: an error rate on data that took part in the choice is too optimistic.",
+    "mean": "the threshold is the one with the lowest mean of per-sentence error rates. Compute "
+    "the rate of the whole corpus: one call of alignment_error_rate with all sentences.",
+    "mean reported": "the threshold is correct, but the rate is the mean of per-sentence error "
+    "rates. Compute the rate of the whole corpus: one call of alignment_error_rate with all test "
+    "sentences.",
+    "validation reported": "the threshold is correct, but the rate is the one of the validation "
+    "sentences, on which the threshold was chosen. Return the rate of the test sentences.",
+    "worst": "this threshold has the highest error rate on the validation sentences. Choose the "
+    "lowest: it is an error rate.",
 }
 
 
@@ -1223,18 +1323,18 @@ _EXPERIMENT_MISTAKES = {
 def alignment(
     links: object, experiment: object, least_looked_at: object, thorough: bool = False
 ) -> None:
-    """Check links from weights, the threshold's choice, and the word least looked at."""
+    """Check links from weights, the choice of the threshold, and the least attended word."""
     _check_links(links, thorough)
     for each in _EXPERIMENTS[: 2 if thorough else 1]:
         _check_experiment(experiment, each, _THRESHOLDS, each["answer"])
-        # With a single threshold there is no choice; the answer for one is among the mistakes.
+        # With a single threshold there is no choice; the answer for it is among the mistakes.
         worst = next(answer for answer, name in each["mistakes"].items() if name == "worst")
         _check_experiment(experiment, each, worst[:1], worst)
     _check_least(least_looked_at, thorough)
 
 
 def _planted(src_len: int, tgt_len: int, threshold: float) -> Example:
-    """Choose links, then weights to which exactly these belong."""
+    """Choose links, then construct weights from which exactly these links follow."""
     weights = torch.zeros(tgt_len + 1, src_len + 1)
     gold = set()
     for i in range(tgt_len):
@@ -1245,7 +1345,7 @@ def _planted(src_len: int, tgt_len: int, threshold: float) -> Example:
             weights[i, j] = 1.0 if j == best else share
             if linked:
                 gold.add((j, i))
-        weights[i, -1] = 1.5  # <end> may get the most, and is no word
+        weights[i, -1] = 1.5  # <end> may receive the most, and is not a word
     weights[-1, 0] = 1.0
     return weights / weights.sum(dim=1, keepdim=True), gold
 
@@ -1265,14 +1365,15 @@ def _check_links(links: object, thorough: bool) -> None:
         got = call(links, inputs)
         if not isinstance(got, set | frozenset):
             raise CheckFailed(
-                f"  links: expected a set of pairs, got {show(got)}.\n{describe(inputs)}"
+                f"  links must return a set of pairs, but returned {show(got)}.\n{describe(inputs)}"
             )
         if any(
             isinstance(number, Tensor) for link in got if type(link) is tuple for number in link
         ):
             raise CheckFailed(
-                "  links: the pairs hold tensors, and a set never finds a tensor again. Make ints "
-                f"of them: .tolist() or int(...).\n{describe(inputs)}"
+                "  links: the pairs contain tensors. A set compares tensors by identity, not by "
+                "value, so it finds no match. Convert them to int: .tolist() or "
+                f"int(...).\n{describe(inputs)}"
             )
         pairs = set()
         for link in got:
@@ -1281,7 +1382,8 @@ def _check_links(links: object, thorough: bool) -> None:
                 pairs.add((ints[0], ints[1]))
         if len(pairs) != len(got):
             raise CheckFailed(
-                f"  links: expected pairs of ints (src, tgt), got {show(got)}.\n{describe(inputs)}"
+                "  links: each link must be a pair of ints (source index, target index), got "
+                f"{show(got)}.\n{describe(inputs)}"
             )
         if pairs == expected:
             continue
@@ -1297,23 +1399,38 @@ def _links_diagnosis(
 ) -> str:
     end_of_src, end_of_tgt = weights.size(1) - 1, weights.size(0) - 1
     if got == {(tgt, src) for src, tgt in expected}:
-        return "the numbers of each pair have changed places: a link is (source word, target word)."
+        return "the order of each pair is reversed: a link is (source index, target index)."
     if any(src == end_of_src or tgt == end_of_tgt for src, tgt in got):
-        return "the last row and the last column are <end>, which is no word: leave both out."
+        return (
+            "links to or from <end> are included. <end> is not a word: remove the last row and the "
+            "last column."
+        )
     absolute = {(j, i) for i, j in (weights[:-1, :-1] >= threshold).nonzero().tolist()}
     if got and got == absolute:
         return (
-            "the weights are compared with the threshold itself; a word is linked from threshold "
-            "times the largest weight of its row."
+            "the weights are compared with the threshold itself. Compare them with the threshold "
+            "times the largest weight of their row."
         )
     if got <= expected and len(got) == weights.size(0) - 1:
-        return "only the largest weight of each target word is linked; several may be."
+        return (
+            "only the source word with the largest weight is linked to each target word. Link "
+            "every source word whose weight reaches the bound."
+        )
     if expected - got and not got - expected:
         return (
-            "links are missing. Is the largest weight looked for among the words only, <end> left "
-            "out? And a weight that equals the bound counts: >=."
+            f"links are missing: {show(sorted(expected - got))}. Remove <end> before you take the "
+            "largest weight of each row, and compare with >=, so that a weight equal to the bound "
+            "is linked."
         )
-    return "these are not the links of the words whose weight is large enough."
+    if got - expected and not expected - got:
+        return (
+            f"these links are too many: {show(sorted(got - expected))}. Their weights are below "
+            "threshold times the largest weight of their row."
+        )
+    return (
+        "these are not the links whose weight is at least threshold times the largest weight of "
+        "the row."
+    )
 
 
 def _check_experiment(
@@ -1328,7 +1445,10 @@ def _check_experiment(
     answers = answer if isinstance(answer, tuple | list) else ()
     numbers = [number for each in answers if (number := plain_number(each)) is not None]
     if len(answers) != 2 or len(numbers) != 2:
-        raise CheckFailed(f"  experiment: expected `return threshold, rate`, got {show(answer)}.")
+        raise CheckFailed(
+            f"  experiment must return two numbers, `return threshold, rate`, but returned "
+            f"{show(answer)}."
+        )
 
     def close(other: tuple[float, float]) -> bool:
         return all(abs(one - two) < 1e-3 for one, two in zip(numbers, other, strict=True))
@@ -1342,39 +1462,48 @@ def _check_experiment(
     ]
     if all(abs(numbers[0] - threshold) > 1e-3 for threshold in thresholds):
         named = [
-            "the first result is none of the thresholds to choose from. They are the third "
-            "argument and differ from call to call; do not write them into your code."
+            "the first result is not one of the given thresholds. Choose one of the entries of the "
+            "argument thresholds (not its index, and not a constant in your code)."
         ]
     elif not named and close((numbers[0], expected[1])):
-        named = ["the rate is right for another threshold than the one returned."]
-    fallback = "neither the choice nor one of the usual mistakes leads to this answer."
-    if numbers[0] == expected[0]:
-        fallback = "the threshold is right, the rate of the test sentences is not."
+        named = ["the rate is correct, but it belongs to another threshold than the returned one."]
+    fallback = (
+        "the threshold is not the one with the lowest alignment error rate on the validation "
+        "sentences."
+    )
+    if abs(numbers[0] - expected[0]) < 1e-3:
+        fallback = (
+            "the threshold is correct, but the rate is not the alignment error rate of the test "
+            "sentences with it."
+        )
     raise CheckFailed(
         f"  experiment: {(named or [fallback])[0]}\n"
-        f"              on {len(data['validation'])} validation and {len(data['test'])} test "
-        f"sentences, thresholds {thresholds}\n"
+        f"  called with {len(data['validation'])} validation sentences, {len(data['test'])} test "
+        f"sentences, thresholds = {thresholds}\n"
         f"  got         threshold {numbers[0]:.4g}, rate {numbers[1]:.4g}\n"
         f"  expected    threshold {expected[0]:.4g}, rate {expected[1]:.4g}"
     )
 
 
-# Sums, largest and smallest weights, with and without <end>, each point at another word.
+# The sums, the largest and the smallest weights, with and without <end>, each select another word.
 _LOOKED_AT = _percents(
     "8 26 2 10 26 4 17 7 / 3 7 32 31 15 3 2 7 / 36 6 3 1 23 4 24 3 / "
     "12 10 4 21 4 36 6 7 / 8 17 28 10 3 8 10 16"
 )
 _LEAST_MISTAKES = {
-    7: "this is <end>, which is no word: leave the last column out.",
-    5: "the last row is <end>'s; only target words count.",
-    4: "this word is looked at most.",
-    0: "this is a target word: sum over the target words, for each source word.",
-    3: "this word has the smallest single weight; add up each word's weights first.",
-    6: "this word has the smallest largest weight; add up each word's weights instead.",
+    7: "this is the index of <end>, which is not a word: remove the last column.",
+    5: "the last row is included. It belongs to <end>, which is not a word: remove it.",
+    4: "this source word has the largest total weight. Return the one with the smallest: argmin.",
+    0: "the weights are summed over the source words, for each target word. Sum over the target "
+    "words, for each source word (dim=0).",
+    3: "this source word has the smallest single weight. Sum the weights of each source word "
+    "first.",
+    6: "this source word has the smallest maximum weight. Sum the weights of each source word "
+    "instead.",
 }
 
 
-# The first target word spends most on <end>, so it counts little.
+# The first target word assigns most of its weight to <end>, so its other weights are small.
 _MOSTLY_END = _percents("2 8 90 / 50 40 10 / 30 30 40")
 
 
@@ -1382,13 +1511,13 @@ def _check_least(least_looked_at: object, thorough: bool) -> None:
     cases: list[tuple[Tensor, Mapping[int, str]]] = [(_LOOKED_AT, _LEAST_MISTAKES)]
     for shift in (3, 4, 6) if thorough else (3,):
         turned = _LOOKED_AT[:, :-1].roll(shift, dims=1)
-        fixed = {2: "this was right for other weights; these have another answer."}
+        fixed = {2: "the result does not depend on the weights. Compute it from the argument."}
         cases.append((torch.cat([turned, _LOOKED_AT[:, -1:]], dim=1), fixed))
-    shared_anew = (
-        "the rows seem to be shared out anew once <end> is left out. Add up the weights as they "
-        "are: a target word that looks mostly at <end> looks little at the words."
+    renormalised = (
+        "the rows are normalised again after <end> is removed. Sum the weights as they are: a "
+        "target word that attends mostly to <end> attends little to the words."
     )
-    cases.append((_MOSTLY_END, {0: shared_anew}))
+    cases.append((_MOSTLY_END, {0: renormalised}))
     for weights, mistakes in cases:
         inputs = {"weights": weights}
         answer = call(least_looked_at, inputs)
@@ -1398,10 +1527,12 @@ def _check_least(least_looked_at: object, thorough: bool) -> None:
         if got == expected and type(got) is int:
             continue
         if type(got) is not int:
-            diagnosis = "expected the index of a source word, an int."
+            diagnosis = "the result must be the index of a source word, an int."
         else:
-            diagnosis = mistakes.get(got, "this is not the word least looked at.")
+            diagnosis = mistakes.get(
+                got, "this source word does not have the smallest total weight."
+            )
         raise CheckFailed(
             f"  least_looked_at: {diagnosis}\n{describe(inputs)}\n  got         {show(answer)}\n"
-            f"  expected    {expected}, of the sums {show(sums)}"
+            f"  expected    {expected}, from the total weights {show(sums)}"
         )
