@@ -67,7 +67,7 @@ def test_an_error_of_the_students_says_where():
     with pytest.raises(CheckFailed) as caught:
         checks.energies(energies)
     message = str(caught.value)
-    assert re.search(r"raises \w+Error|The shape of energies", message)
+    assert re.search(r"raises \w+Error|The shape of scores", message)
 
     def attempts(query, keys, W, U, v):
         return query @ keys @ W
@@ -86,7 +86,7 @@ def test_what_cannot_be_called_is_refused(candidate):
 
 
 def test_an_object_in_place_of_the_class_is_named():
-    with pytest.raises(CheckFailed, match="Pass the class, not an object of it"):
+    with pytest.raises(CheckFailed, match="Pass the class itself"):
         checks.attention(right.WithFiniteMinimum(2, 3, 5))
 
 
@@ -138,7 +138,7 @@ def test_progress_tells_solved_from_wrong_from_unwritten(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert re.search(r"Part 1 \(energies\) +solved", lines[0])
     assert re.search(r"Part 2 \(AdditiveAttention\) +wrong: The mask is ignored", lines[1])
-    assert re.search(r"Part 3 \(predictions\) +not yet$", lines[2])
+    assert re.search(r"Part 3 \(cost\) +not yet$", lines[2])
     assert "not yet: run the cell that defines mended_attention" in lines[3]
     assert "not yet: run the cell that defines query_dependence" in lines[4]
     assert lines[-1].strip() == "1 of 6 solved"
@@ -155,7 +155,7 @@ def test_what_waits_for_a_part_says_so(capsys):
 
 def test_ready_translates(capsys):
     checks.ready()
-    assert "Ready." in capsys.readouterr().out
+    assert "The set-up is complete." in capsys.readouterr().out
 
 
 # The answers that the checks take for known, worked out again

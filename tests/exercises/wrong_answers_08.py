@@ -1,4 +1,4 @@
-"""Plausible wrong answers to 08_additive_attention, each with words of the message it must get."""
+"""Plausible wrong answers to 08_additive_attention, with a part of each expected message."""
 
 import math
 
@@ -21,7 +21,7 @@ from torch import nn
 from attentively.additive import AdditiveAttention
 from attentively.metrics import alignment_error_rate
 
-# Part 1: (answer, words of its message)
+# Part 1: (answer, a part of its message)
 
 
 def without_tanh(s, h, W, U, v):
@@ -119,17 +119,17 @@ def sparse(s, h, W, U, v):
 ENERGIES = [
     (sparse, "the layout is torch.sparse_coo, expected an ordinary tensor"),
     (without_tanh, "The tanh is missing"),
-    (tanh_around_everything, "v belongs outside it"),
-    (two_tanh, "There are two tanh"),
+    (tanh_around_everything, "The tanh is applied to the whole expression"),
+    (two_tanh, "The tanh is applied twice"),
     (without_v, "v is missing"),
-    (not_summed, "One number for each key"),
-    (with_softmax, "the softmax has been taken already"),
+    (not_summed, "Return one score for each key"),
+    (with_softmax, "a softmax is already applied"),
     (forgotten_unsqueeze, ".unsqueeze(1)"),
-    (matrices_not_transposed, "the wrong way round"),
-    (matrices_swapped, "W and U have changed places"),
-    (last_axis_kept, "The shape of energies is (1, 3, 1), expected (1, 3)"),
+    (matrices_not_transposed, "W and U must both be transposed"),
+    (matrices_swapped, "W and U are exchanged"),
+    (last_axis_kept, "The shape of scores is (1, 3, 1), expected (1, 3)"),
     (nothing_returned, "is there a `return`?"),
-    (python_lists, "Expected energies as a torch.Tensor, got a list"),
+    (python_lists, "Expected scores as a torch.Tensor, got a list"),
     (rebuilt_from_numbers, "no gradient flows"),
     (writes_into_its_input, "changes its input W"),
     (with_dropout, "two different answers"),
@@ -350,40 +350,43 @@ class ThePackagesInDisguise(AdditiveAttention):
 
 
 ATTENTIONS = [
-    (SoftmaxOverTheBatch, "sum to 1 over the sentences of the batch, not over the keys"),
+    (SoftmaxOverTheBatch, "normalised over the batch instead of over the keys"),
     (SoftmaxOverOneEntry, "Every weight is 1"),
-    (NoSoftmax, "the softmax that makes weights of them is missing"),
-    (Sigmoid, "must share 1 among them"),
-    (IgnoresTheMask, "The mask is ignored"),
-    (MaskTurnedRound, "True means *may* be attended to"),
+    (NoSoftmax, "The softmax is missing"),
+    (Sigmoid, "A sigmoid is applied to each score"),
+    (
+        IgnoresTheMask,
+        "The mask is ignored: position 0 of sentence 1 is masked, but received weight",
+    ),
+    (MaskTurnedRound, "The mask is inverted"),
     (MaskAfterSoftmax, "applied after the softmax"),
-    (MaskedWithZero, "0 is an energy like others"),
-    (MaskedTooWeakly, "not exactly none"),
-    (Squeezed, "squeeze() without an axis"),
-    (SharedOutLate, "too little is left for the others"),
-    (SharedOutLateWithEpsilon, "too little is left for the others"),
-    (MaskedWithMinusHundred, "not low enough: here every other energy is lower still"),
-    (MultipliedByTheMask, "multiplied by the mask"),
-    (DividedByNothing, "a softmax over only -inf, or a division by a sum of 0"),
-    (MaskedWithInfinity, "a softmax over only -inf, or a division by a sum of 0"),
-    (HiddenNaN, "hiding its NaN afterwards does not hide its gradient"),
-    (UniformOverNothing, "equal scores share the weight equally"),
-    (MeanOfTheKeys, "the plain mean of the keys"),
-    (SumOfProjectedKeys, "sums the projected keys"),
-    (HardestKey, "a weighted sum of all is meant"),
-    (MeanOfWeightedKeys, "averaged"),
+    (MaskedWithZero, "A score of 0 still receives weight"),
+    (MaskedTooWeakly, "It must receive exactly 0. Use torch.finfo"),
+    (Squeezed, ".squeeze() without an argument"),
+    (SharedOutLate, "normalised again after the softmax"),
+    (SharedOutLateWithEpsilon, "normalised again after the softmax"),
+    (MaskedWithMinusHundred, "not low enough: on this input all other scores are lower"),
+    (MultipliedByTheMask, "(or multiplied by the mask)"),
+    (DividedByNothing, "a softmax over -inf only, or a division by a sum of 0"),
+    (MaskedWithInfinity, "a softmax over -inf only, or a division by a sum of 0"),
+    (HiddenNaN, "does not remove it from the gradient"),
+    (UniformOverNothing, "Its scores are all equal"),
+    (MeanOfTheKeys, "the unweighted mean of the keys"),
+    (SumOfProjectedKeys, "a weighted sum of the projected keys"),
+    (HardestKey, "only the key with the largest weight"),
+    (MeanOfWeightedKeys, "use .sum(dim=1) instead of .mean(dim=1)"),
     (CutOffWeights, "no gradient reaches query"),
-    (ReturnedWeightsCutOff, "This is about the weights that are returned"),
-    (WeightsFirst, "changed places: return context, weights"),
+    (ReturnedWeightsCutOff, "This concerns the returned weights"),
+    (WeightsFirst, "in the wrong order: return context, weights"),
     (OnlyTheContext, "Expected a pair"),
-    (WithBias, "have no bias"),
-    (SidesSwapped, "nn.Linear(inputs, outputs)"),
-    (OtherNames, "There is no parameter energy.weight"),
-    (NoTanh, "The query then has no influence"),
-    (Scaled, "does not scale"),
-    (NotAModule, "derives from torch.nn.Module"),
-    (AdditiveAttention, "the package's own AdditiveAttention; write yours"),
-    (ThePackagesInDisguise, "the package's own AdditiveAttention; write yours"),
+    (WithBias, "Your class has the bias query_projection.bias"),
+    (SidesSwapped, "nn.Linear(in_features, out_features)"),
+    (OtherNames, "Your class lacks the parameter(s) energy.weight"),
+    (NoTanh, "Without it the query has no influence"),
+    (Scaled, "divided by √hidden_dim"),
+    (NotAModule, "must be a subclass of torch.nn.Module"),
+    (AdditiveAttention, "This class is the package's own AdditiveAttention"),
+    (ThePackagesInDisguise, "This class is the package's own AdditiveAttention"),
 ]
 
 
@@ -451,15 +454,15 @@ PREDICTIONS = [
     ((kept_but_not_returned, multiplications), "is there a `return`?"),
     ((kept_of_one_step, multiplications), "too small by the factor tgt_len"),
     ((kept_after_v, multiplications), "too small by the factor hidden_dim"),
-    ((kept_in_both_projections, multiplications), "keeps another number"),
-    ((kept_as_float, multiplications), "expected a whole number"),
-    ((numbers_kept, never_once), "but keys_once is True"),
-    ((numbers_kept, always_once), "but keys_once is False"),
-    ((numbers_kept, v_forgotten), "exactly the product with v is missing"),
-    ((numbers_kept, context_forgotten), "the weighted sum of the keys is missing"),
-    ((numbers_kept, additions_too), "additions are not to be counted"),
+    ((kept_in_both_projections, multiplications), "the tanh outputs a different number of values"),
+    ((kept_as_float, multiplications), "numbers_kept must return an int"),
+    ((numbers_kept, never_once), "but keys_once=True means once per sentence"),
+    ((numbers_kept, always_once), "but keys_once=False means once per target word"),
+    ((numbers_kept, v_forgotten), "the multiplications of the product with v are not counted"),
+    ((numbers_kept, context_forgotten), "of the weighted sum of the keys are not counted"),
+    ((numbers_kept, additions_too), "Count multiplications only"),
     ((numbers_kept, of_one_sentence), "too small by the factor batch"),
-    ((numbers_kept, query_for_every_key), "W s is too large by the factor src_len"),
+    ((numbers_kept, query_for_every_key), "the count for W s is too large by the factor src_len"),
 ]
 
 
@@ -561,25 +564,25 @@ def of_the_first_words(queries, keys, mask, W, U, v):
 ALL_FAULTS = {"two_tanh": True, "axis": 1, "mask_after": True, "detached": True, "mean": True}
 
 BUG_HUNTS = [
-    (_left(**ALL_FAULTS), "They do sum to 1 over the target words"),
-    (_left(axis=1), "They do sum to 1 over the target words"),
-    (_left(axis=0), "They do sum to 1 over the sentences of the batch"),
+    (_left(**ALL_FAULTS), "They sum to 1 over the target words (dim=1)"),
+    (_left(axis=1), "They sum to 1 over the target words (dim=1)"),
+    (_left(axis=0), "They sum to 1 over the sentences of the batch (dim=0)"),
     (_left(two_tanh=True), "the weights do not depend on the query"),
     (without_any_tanh, "the weights do not depend on the query"),
-    (relu_for_tanh, "not the softmax of v·tanh(W s + U h)"),
-    (_left(mask_after=True), "the share of the masked ones is lost"),
-    (masked_with_zero, "exactly 0 is expected"),
+    (relu_for_tanh, "they are not the softmax of v·tanh(W s + U h)"),
+    (_left(mask_after=True), "the weight of the masked positions is lost"),
+    (masked_with_zero, "but must receive exactly 0"),
     (_left(mean=True), "too small by the factor src_len"),
     (_left(detached=True), "no gradient reaches queries"),
     (context_detached, "the gradient of keys is not: a part of it is missing"),
-    (of_the_first_words, "A mask may hide any words, not only the last"),
-    (nan_for_nothing, "whose mask is all False gets NaN"),
-    (swapped_results, "The two results have changed places: return contexts, weights"),
-    (detached_weights, "This is about the weights that are returned"),
-    (shared_out_late, "too little is left for the others"),
-    (masked_with_minus_hundred, "not low enough: here every other energy is lower still"),
+    (of_the_first_words, "A mask may exclude any position, not only the last ones"),
+    (nan_for_nothing, "has NaN as weights"),
+    (swapped_results, "in the wrong order: return contexts, weights"),
+    (detached_weights, "This concerns the returned weights"),
+    (shared_out_late, "normalised again after the softmax"),
+    (masked_with_minus_hundred, "not low enough: on this input all other scores are lower"),
     (one_target_word, "The shape of contexts is (2, 1), expected (2, 2, 1)"),
-    (_left(two_tanh=True, mask_after=True), "Right so far: weights sum to 1"),
+    (_left(two_tanh=True, mask_after=True), "Correct so far: weights sum to 1"),
 ]
 
 
@@ -652,20 +655,20 @@ def a_whole_tensor(scores):
 
 
 WHY_TANH = [
-    ((zero_W, query_dependence), "W is zero"),
-    ((not_enough, query_dependence), "but not by enough"),
-    ((sign_turned, query_dependence), "turn a sign"),
-    ((without_the_constant, query_dependence), "tanh is odd"),
-    ((whole_numbers, query_dependence), "holds whole numbers"),
+    ((zero_W, query_dependence), "W is zero, so the query has no influence"),
+    ((not_enough, query_dependence), "but less than 0.9"),
+    ((sign_turned, query_dependence), "Reverse the sign of v"),
+    ((without_the_constant, query_dependence), "tanh is an odd function"),
+    ((whole_numbers, query_dependence), "W has the dtype torch.int64, expected torch.float32"),
     ((wrong_shapes, query_dependence), "The shape of W of by_hand is (1, 2), expected (2, 1)"),
-    ((one_query_wins, query_dependence), "both queries look at the same key"),
-    ((by_hand, change_of_scores), "changes of the scores"),
-    ((by_hand, sum_of_changes), "adds up the changes"),
-    ((by_hand, softmax_over_queries), "the softmax ran over the queries"),
-    ((by_hand, range_within_a_query), "the range of the weights within a query"),
+    ((one_query_wins, query_dependence), "both queries assign the same weights"),
+    ((by_hand, change_of_scores), "a change of the scores"),
+    ((by_hand, sum_of_changes), "the changes of all keys are summed"),
+    ((by_hand, softmax_over_queries), "the softmax is applied over the queries (dim=0)"),
+    ((by_hand, range_within_a_query), "the range of the weights of one query"),
     ((by_hand, only_neighbours), "only neighbouring queries"),
     ((by_hand, from_the_first), "only the first query"),
-    ((by_hand, a_whole_tensor), "expected one number"),
+    ((by_hand, a_whole_tensor), "query_dependence must return one number"),
 ]
 
 
@@ -785,29 +788,35 @@ def shared_out_anew(weights):
 
 
 ALIGNMENT = [
-    ((links, thresholds_written_down, least_looked_at), "do not write them into your code"),
-    ((links, experiment, always_two), "right for other weights"),
-    ((links, experiment, shared_out_anew), "shared out anew"),
-    ((swapped_links, experiment, least_looked_at), "a link is (source word, target word)"),
+    ((links, thresholds_written_down, least_looked_at), "not a constant in your code"),
+    ((links, experiment, always_two), "does not depend on the weights"),
+    ((links, experiment, shared_out_anew), "normalised again after <end> is removed"),
+    ((swapped_links, experiment, least_looked_at), "the order of each pair is reversed"),
     ((absolute_threshold, experiment, least_looked_at), "compared with the threshold itself"),
-    ((end_kept, experiment, least_looked_at), "leave both out"),
-    ((only_the_largest, experiment, least_looked_at), "only the largest weight"),
-    ((largest_with_end, experiment, least_looked_at), "among the words only"),
-    ((more_not_equal, experiment, least_looked_at), ">="),
-    ((links_of_tensors, experiment, least_looked_at), "never finds a tensor again"),
-    ((list_of_links, experiment, least_looked_at), "expected a set of pairs"),
-    ((links, chosen_on_test, least_looked_at), "chosen on the test sentences"),
-    ((links, chosen_by_the_mean, least_looked_at), "lowest mean of sentence rates"),
-    ((links, mean_reported, least_looked_at), "the rate is the mean of sentence rates"),
-    ((links, validation_reported, least_looked_at), "Report that of the test sentences"),
-    ((links, highest_rate, least_looked_at), "lower is better"),
-    ((links, index_of_the_threshold, least_looked_at), "none of the thresholds"),
-    ((links, experiment, end_looked_at_least), "this is <end>"),
-    ((links, experiment, end_row_counted), "the last row is <end>'s"),
-    ((links, experiment, most_looked_at), "looked at most"),
-    ((links, experiment, sums_of_rows), "this is a target word"),
-    ((links, experiment, smallest_weight), "smallest single weight"),
-    ((links, experiment, a_float), "an int"),
+    ((end_kept, experiment, least_looked_at), "links to or from <end> are included"),
+    (
+        (only_the_largest, experiment, least_looked_at),
+        "only the source word with the largest weight is linked",
+    ),
+    (
+        (largest_with_end, experiment, least_looked_at),
+        "Remove <end> before you take the largest weight",
+    ),
+    ((more_not_equal, experiment, least_looked_at), "compare with >="),
+    ((links_of_tensors, experiment, least_looked_at), "compares tensors by identity"),
+    ((list_of_links, experiment, least_looked_at), "links must return a set of pairs"),
+    ((links, chosen_on_test, least_looked_at), "the threshold is chosen on the test sentences"),
+    ((links, chosen_by_the_mean, least_looked_at), "lowest mean of per-sentence error rates"),
+    ((links, mean_reported, least_looked_at), "the rate is the mean of per-sentence error rates"),
+    ((links, validation_reported, least_looked_at), "Return the rate of the test sentences"),
+    ((links, highest_rate, least_looked_at), "Choose the lowest: it is an error rate"),
+    ((links, index_of_the_threshold, least_looked_at), "not one of the given thresholds"),
+    ((links, experiment, end_looked_at_least), "this is the index of <end>"),
+    ((links, experiment, end_row_counted), "the last row is included"),
+    ((links, experiment, most_looked_at), "has the largest total weight"),
+    ((links, experiment, sums_of_rows), "summed over the source words, for each target word"),
+    ((links, experiment, smallest_weight), "has the smallest single weight"),
+    ((links, experiment, a_float), "must be the index of a source word, an int"),
 ]
 
 # Each part's wrong answers, by the name of its check
@@ -872,7 +881,7 @@ def least_looked_at(weights):
     return int(weights[:-1, :-1].sum(dim=0).argmin())
 """
 
-# Student: the cells that differ from the solution's, the checks lost by it, words of the feedback
+# Student: the cells that differ from the solution, the checks lost, a part of the feedback
 HANDED_IN = {
     "without_tanh": ({"energies": WITHOUT_TANH}, ["energies-check"], "The tanh is missing"),
     "mask_ignored": (
@@ -880,9 +889,14 @@ HANDED_IN = {
         ["attention-check"],
         "The mask is ignored",
     ),
+    "not_defined": (
+        {"energies": "def energies(query, keys, W, U, v:\n    return query\n"},
+        ["energies-check"],
+        "`energies` is not defined",
+    ),
     "chosen_on_test": (
         {"alignment": CHOSEN_ON_TEST},
         ["alignment-check"],
-        "the threshold was chosen on the test sentences",
+        "the threshold is chosen on the test sentences",
     ),
 }

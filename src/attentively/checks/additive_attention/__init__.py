@@ -749,7 +749,7 @@ def _whole_number(what: str, answer: object, inputs: Mapping[str, object]) -> in
     return answer
 
 
-@_parts.part("predictions", "numbers_kept", "multiplications")
+@_parts.part("cost", "numbers_kept", "multiplications")
 def predictions(numbers_kept: object, multiplications: object, thorough: bool = False) -> None:
     """Compare two predicted costs with those measured in a run of the package's attention."""
     names = ("batch", "src_len", "tgt_len", "query_dim", "key_dim", "hidden_dim")
