@@ -283,7 +283,7 @@ def test_an_attention_step_shows_its_weights():
     figure = figures.attention_step(torch.tensor([0.21, 0.25, 0.54]))
     said = texts(figure)
     assert {"0.21 $h_{1}$", "0.25 $h_{2}$", "0.54 $h_{3}$", "softmax"} <= {*said}
-    assert {"annotations", "scores", "weights", "context"} <= {*said}
+    assert {"encoder\noutputs", "scores", "weights", "context"} <= {*said}
     bars = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
     heights = torch.tensor([bar.get_height() for bar in bars])
     torch.testing.assert_close(heights / heights.sum(), torch.tensor([0.21, 0.25, 0.54]))
@@ -295,7 +295,7 @@ def test_an_attention_step_shows_its_weights():
     assert {("query", "s"), ("c", "s"), ("word", "s")} <= joined
 
 
-def test_an_attention_step_takes_any_number_of_annotations():
+def test_an_attention_step_takes_any_number_of_source_words():
     figure = figures.attention_step(torch.full((5,), 0.2))
     assert overlapping(figure) == []
 

@@ -11,24 +11,24 @@ from torch import Tensor
 
 
 def padding_mask(ids: Int[Tensor, "batch len"], pad_id: int) -> Bool[Tensor, "batch 1 len"]:
-    """True at real tokens, False at padding. The middle axis is the query's."""
+    """Return True at real tokens and False at padding; the middle axis is the query's."""
     return (ids != pad_id).unsqueeze(1)
 
 
 def causal_mask(size: int, device: torch.device | None = None) -> Bool[Tensor, "1 size size"]:
-    """True where the key's position is not after the query's."""
+    """Return True where the key's position is not after the query's."""
     return torch.ones(1, size, size, dtype=torch.bool, device=device).tril()
 
 
 def masked_softmax(
     scores: Float[Tensor, "*axes keys"], mask: Bool[Tensor, "..."] | None = None
 ) -> Float[Tensor, "*axes keys"]:
-    r"""Turn scores into weights over the last axis, zero where `mask` is False.
+    r"""Convert scores into weights over the last axis, zero where `mask` is False.
 
     .. math:: \alpha_j = \frac{m_j \exp e_j}{\sum_k m_k \exp e_k}
 
-    A row with nothing to attend to gives zeros, not NaN. `mask` has as many axes as
-    `scores`, each of the same size or 1; anything else raises `ValueError`.
+    If the mask is False everywhere in a row, its weights are zeros and not NaN. `mask` has
+    as many axes as `scores`, each of the same size or 1; other shapes raise `ValueError`.
     """
     if mask is None:
         return torch.softmax(scores, dim=-1)
@@ -42,14 +42,14 @@ def masked_softmax(
 def check_mask(mask: Bool[Tensor, "..."], scores_shape: tuple[int, ...]) -> None:
     """Raise `ValueError` if `mask` does not fit scores of that shape, quoting both shapes.
 
-    One that is not Bool raises `TypeError`: PyTorch would add a mask of numbers to the scores.
+    Another type than Bool raises `TypeError`: PyTorch would add such a mask to the scores.
     """
     if mask.dtype != torch.bool:
-        raise TypeError(f"a mask is Bool, True = may attend, but this one is {mask.dtype}")
+        raise TypeError(f"a mask must be Bool (True = may attend), but this one is {mask.dtype}")
     if len(mask.shape) != len(scores_shape) or any(
         size not in (1, full) for size, full in zip(mask.shape, scores_shape, strict=True)
     ):
         raise ValueError(
             f"a mask of shape {tuple(mask.shape)} does not fit scores of shape "
-            f"{tuple(scores_shape)}: give every axis the same size, or 1"
+            f"{tuple(scores_shape)}: every axis must have the same size, or 1"
         )

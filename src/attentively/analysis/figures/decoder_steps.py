@@ -20,10 +20,10 @@ _BAR = 46.0  # height of a weight of 1
 def attention_step(weights: Float[Tensor, "src_len"]) -> Figure:
     """Draw one decoder step of additive attention, from bottom to top.
 
-    The previous state is the query; it is scored against every annotation, a softmax makes the
-    scores weights, which are drawn as bars, and the weighted sum of the annotations is the context
-    from which, with the previous word and the previous state, the new state is computed. Raises
-    `ValueError` where the weights are not those of one query, or do not sum to one.
+    The previous state is the query. It is scored against every encoder output, a softmax converts
+    the scores into weights, drawn as bars, and the weighted sum of the encoder outputs is the
+    context vector. The new state is computed from it, the previous word and the previous state.
+    Raises `ValueError` where the weights are not those of one query, or do not sum to one.
     """
     if weights.dim() != 1 or len(weights) < 2:
         raise ValueError(
@@ -32,7 +32,7 @@ def attention_step(weights: Float[Tensor, "src_len"]) -> Figure:
     values = weights.detach().double().tolist()
     if min(values) < 0 or abs(sum(values) - 1) > 1e-3:
         raise ValueError(f"weights must be 0 or more and sum to 1, not to {sum(values):.3g}")
-    labels = {"annotations": 12.0, "scores": 76.0, "softmax": 112.0, "weights": 150.0,
+    labels = {"encoder\noutputs": 12.0, "scores": 76.0, "softmax": 112.0, "weights": 150.0,
               "context": 236.0}  # fmt: skip
     first = max(text_size(label)[0] for label in labels) + 28
     columns = [first + _COLUMN * j for j in range(len(values))]
@@ -54,7 +54,7 @@ def attention_step(weights: Float[Tensor, "src_len"]) -> Figure:
     edges = [Edge("query", "s", "query"), Edge("c", "s", "value"), Edge("word", "s", "decoder")]
     base = labels["softmax"] + 16
     for j, (x, value) in enumerate(zip(columns, values, strict=True), start=1):
-        nodes[f"h{j}"] = Node(f"$h_{{{j}}}$", (x, labels["annotations"]), "encoder")
+        nodes[f"h{j}"] = Node(f"$h_{{{j}}}$", (x, labels["encoder\noutputs"]), "encoder")
         nodes[f"e{j}"] = Node(f"$e_{{i{j}}}$", (x, labels["scores"]), "key")
         nodes[f"a{j}"] = Node(f"{value:.2f} $h_{{{j}}}$", (x, base + _BAR * value + 8), "key",
                               "text")  # fmt: skip
