@@ -27,7 +27,7 @@ def masked_softmax(
 
     .. math:: \alpha_j = \frac{m_j \exp e_j}{\sum_k m_k \exp e_k}
 
-    If the mask is False everywhere in a row, its weights are zeros and not NaN. `mask` has
+    A row in which the mask is False everywhere gets weights of zero, not NaN. `mask` has
     as many axes as `scores`, each of the same size or 1; other shapes raise `ValueError`.
     """
     if mask is None:
