@@ -84,11 +84,12 @@ def see_language_and_title(window, page: Path) -> None:
 
 
 def see_images(window, page: Path) -> None:
-    """Each image is drawn and described."""
+    """Each image is drawn and described; a figure's version for the other mode is not loaded."""
     faults = []
     for image in window.page.query_selector_all("img"):
         source, alt, drawn = image.evaluate(
-            "e => [e.src, e.getAttribute('alt'), e.complete && e.naturalWidth > 0]"
+            "e => [e.src, e.getAttribute('alt'), e.complete && e.naturalWidth > 0 ||"
+            " e.matches('.figure-box .only-dark') && !e.checkVisibility()]"
         )
         if not drawn:
             faults.append(f"image {source} is not drawn")
