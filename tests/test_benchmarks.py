@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -75,8 +76,13 @@ def test_a_full_run_was_made_and_met_its_target(path):
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
-def test_the_readme_names_it(path):
-    assert f"`python benchmarks/{path.name}`" in (FOLDER / "README.md").read_text()
+def test_the_readme_names_it_and_shows_its_ratios(path):
+    readme = (FOLDER / "README.md").read_text()
+    assert f"| `python benchmarks/{path.name}` |" in readme
+    section = readme.partition(f"\n`python benchmarks/{path.name}` writes")[2].partition("\n## ")[0]
+    cells = re.findall(r"(?<=\| )\d\.\d\d(?= \|)", section)
+    ratios = [row["ratio"] for row in json.loads(load(path).RESULTS.read_text())["rows"]]
+    assert sorted(cells) == sorted(f"{ratio:.2f}" for ratio in ratios)
 
 
 @pytest.mark.parametrize("part", ["W", "U", "v", "bridge", "readout", "embedding"])
