@@ -1,4 +1,4 @@
-r"""Which exercise feeds which: read from the notebooks in solutions/ when the book is built.
+r"""Map of the exercises, read from the notebooks in solutions/ when the book is built.
 
 In a page::
 
@@ -11,12 +11,12 @@ In a page::
     ```{exercise-table}
     ```
 
-The first draws every assignment with its parts, an arrow for each part that a later assignment
-takes over (`earlier_parts.take`), a dotted one where only the checks are used again, and small
-arcs between the parts of one assignment. The second says the same as a table; with `:parts:` it
-lists every part with its points, minutes and difficulty instead.
+The first directive draws every assignment with its parts, an arrow for each part that a later
+assignment reuses (`earlier_parts.take`), a dotted arrow where only the checks are repeated, and
+small arcs between the parts of one assignment. The second gives the same information as a table;
+with `:parts:` it lists every part with its points, minutes and difficulty instead.
 
-Nothing is kept in a list here: a new notebook is on the page when the book is next built.
+No list of notebooks is kept here: a new notebook appears at the next build.
 """
 
 import ast
@@ -50,10 +50,10 @@ class Part(NamedTuple):
     minutes: int
     difficulty: str
     original: bool
-    """Its answer stands nowhere in the book or the package."""
+    """Its answer is not given in the book or the package."""
     check: str
     uses: tuple[int, ...]
-    """Other parts of the same assignment that its solution, or the run after it, calls."""
+    """Other parts of the same assignment that its solution, or the demonstration, calls."""
 
 
 class Take(NamedTuple):
@@ -63,32 +63,32 @@ class Take(NamedTuple):
     part: int
     names: str
     below: int
-    """The part under whose heading it is taken; 0 where it stands under another heading."""
+    """The part under whose heading it is taken; 0 under any other heading."""
 
 
 class Assignment(NamedTuple):
-    """What the map has to know of a notebook."""
+    """The data of a notebook that the map needs."""
 
     name: str
     title: str
     parts: tuple[Part, ...]
     takes: tuple[Take, ...]
     checks_of: tuple[str, ...]
-    """Earlier assignments whose checks are used again here."""
+    """Earlier assignments whose checks are repeated here."""
 
     @property
     def number(self) -> str:
-        """The two digits that its name begins with."""
+        """The first two digits of its name."""
         return self.name[:2]
 
     @property
     def points(self) -> int:
-        """Of all parts."""
+        """Sum over all parts."""
         return sum(part.points for part in self.parts)
 
     @property
     def minutes(self) -> int:
-        """Of all parts."""
+        """Sum over all parts."""
         return sum(part.minutes for part in self.parts)
 
 
@@ -96,7 +96,7 @@ class Assignment(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A code cell, and the part under whose heading it stands."""
+    """A code cell, and the part under whose heading it is."""
 
     part: int
     tree: ast.Module
@@ -116,7 +116,7 @@ class Notebook(NamedTuple):
 
 
 def notebook_paths(root: Path) -> list[Path]:
-    """Return the assignments' notebooks in their order."""
+    """Return the assignments' notebooks in order."""
     paths = (root / "solutions").glob("[0-9][0-9]_*/*.ipynb")
     return sorted(path for path in paths if path.stem == path.parent.name)
 
@@ -155,7 +155,7 @@ def read_notebook(path: Path) -> Notebook:
 
 
 def imported_modules(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield by what name each import is known, and what it is."""
+    """Yield the local name and the full name of each import."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
@@ -178,7 +178,7 @@ def calls(tree: ast.AST, of: str) -> Iterator[tuple[str, ast.Call]]:
 
 
 def parts_of(notebook: Notebook) -> tuple[Part, ...]:
-    """Return the parts with what they use of each other."""
+    """Return the parts with the other parts that they use."""
     asked = {}  # by part: its check, the candidates, and whether it is original
     for cell in notebook.cells:
         if cell.graded and cell.part:
@@ -206,7 +206,7 @@ def parts_of(notebook: Notebook) -> tuple[Part, ...]:
 
 
 def defined(tree: ast.AST) -> Iterator[str]:
-    """Yield every name that a cell gives to something, an argument's too."""
+    """Yield every name that a cell binds, arguments included."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name
@@ -217,7 +217,7 @@ def defined(tree: ast.AST) -> Iterator[str]:
 
 
 def takes_of(notebook: Notebook, known: dict[str, tuple[Part, ...]]) -> Iterator[Take]:
-    """Yield what the notebook takes from assignments before it."""
+    """Yield the parts that the notebook reuses from earlier assignments."""
     for cell in notebook.cells:
         for name, call in calls(cell.tree, "earlier_parts"):
             if name != "take":
@@ -307,12 +307,12 @@ ENTRY = 13
 
 
 class Feed(NamedTuple):
-    """What goes from one assignment to later ones: drawn as one line with branches."""
+    """A reuse of one part in later assignments, drawn as one line with branches."""
 
     source: str
     targets: tuple[str, ...]
     part: int
-    """That is taken over; 0 where only the checks are used again."""
+    """The part that is reused; 0 where only the checks are repeated."""
 
 
 def feeds(assignments: Sequence[Assignment]) -> list[Feed]:
@@ -329,7 +329,7 @@ def feeds(assignments: Sequence[Assignment]) -> list[Feed]:
 
 
 def lanes(lines: Sequence[Feed], order: Sequence[str]) -> list[int]:
-    """Give each line the first lane, counted from the rows, in which it meets no other."""
+    """Give each line the lane nearest to the rows in which it meets no other line."""
     taken: list[list[tuple[int, int]]] = []
     chosen = []
     for line in lines:
@@ -348,7 +348,7 @@ def lanes(lines: Sequence[Feed], order: Sequence[str]) -> list[int]:
 
 
 def heights(assignments: Sequence[Assignment], lines: Sequence[Feed]) -> list[int]:
-    """Return how high each row is: for its arcs, and for the arrows that end and begin at it."""
+    """Return the height of each row, with space for its arcs and arrows."""
     ends = [
         sum((each.name in line.targets) + (each.name == line.source) for line in lines)
         for each in assignments
@@ -393,7 +393,7 @@ def draw(assignments: Sequence[Assignment], address: Address = lambda chapter: N
         role = ("even", "odd")[lane % 2] if line.part else "dull"
         ends = [entries[line, target] for target in line.targets]
         pieces.append(way(line, x, slot(line.source), ends, role))
-    said = "; ".join(spoken(assignments)) or "no part is taken over"
+    said = "; ".join(spoken(assignments)) or "no part is reused"
     return (
         f'<svg class="exercise-map" xmlns="http://www.w3.org/2000/svg" role="group" '
         f'viewBox="0 0 {WIDTH} {top:g}" aria-label="{escape(f"The assignments: {said}.")}">'
@@ -406,10 +406,10 @@ def spoken(assignments: Sequence[Assignment]) -> Iterator[str]:
     for each in assignments:
         sources = [f"{take.assignment[:2]} part {take.part}" for take in each.takes]
         if sources:
-            yield f"{each.number} takes over {', '.join(sources)}"
+            yield f"{each.number} reuses {', '.join(sources)}"
         if each.checks_of:
             again = ", ".join(name[:2] for name in each.checks_of)
-            yield f"{each.number} is checked with checks of {again}"
+            yield f"{each.number} repeats checks of {again}"
 
 
 def row(
@@ -434,7 +434,7 @@ def row(
             f"{part.number}</text></g>"
         )
         for used in part.uses:
-            # A little apart, so that what leaves a part and what reaches it are told apart.
+            # A small offset distinguishes arcs that leave a part from arcs that reach it.
             turn = 4 if used < part.number else -4
             start, end, foot = middle(used) + turn, middle(part.number) - turn, y + CHIP
             low = foot + 6 + 2 * abs(part.number - used)
@@ -452,7 +452,7 @@ def row(
     )
     where = address(int(each.number))
     if where:
-        said = f"{each.number} {each.title}: to the chapter"
+        said = f"{each.number} {each.title}: go to the chapter"
         inside = f'<a href="{escape(where)}" aria-label="{escape(said)}">{inside}</a>'
     return f'<g data-assignment="{each.number}">{inside}{"".join(chips)}{"".join(arcs)}</g>'
 
@@ -485,7 +485,7 @@ def way(line: Feed, x: float, start: float, ends: Sequence[float], role: str) ->
 def table(assignments: Sequence[Assignment], pages: dict[int, str]) -> list[str]:
     """Return one row for each assignment, in Markdown."""
     lines = [
-        "| assignment | parts | points | original | minutes | takes over | is taken over by |",
+        "| assignment | parts | points | original | minutes | reuses | reused by |",
         "|---|---|---|---|---|---|---|",
     ]
     for each in assignments:
@@ -509,13 +509,13 @@ def table(assignments: Sequence[Assignment], pages: dict[int, str]) -> list[str]
     minutes = sum(each.minutes for each in assignments)
     number = sum(len(each.parts) for each in assignments)
     lines.append(
-        f"| **all {len(assignments)}** | {number} | {points} | {original} | {minutes} | | |"
+        f"| **total: {len(assignments)}** | {number} | {points} | {original} | {minutes} | | |"
     )
     return lines
 
 
 def takers_of(each: Assignment, part: Part, assignments: Sequence[Assignment]) -> list[str]:
-    """Return the numbers of the assignments that take over a part of this one."""
+    """Return the numbers of the assignments that reuse a part of this one."""
     wanted = (each.name, part.number)
     return [
         other.number
@@ -527,7 +527,7 @@ def takers_of(each: Assignment, part: Part, assignments: Sequence[Assignment]) -
 def parts_table(assignments: Sequence[Assignment]) -> list[str]:
     """Return one row for each part, in Markdown."""
     lines = [
-        "| part | what is built | points | minutes | difficulty | calls |",
+        "| part | topic | points | minutes | difficulty | calls |",
         "|---|---|---|---|---|---|",
     ]
     for each in assignments:
@@ -542,7 +542,7 @@ def parts_table(assignments: Sequence[Assignment]) -> list[str]:
 
 
 def linked(each: Assignment, pages: dict[int, str]) -> str:
-    """Return the assignment's number and title, leading to its chapter if that is there."""
+    """Return the assignment's number and title, with a link to its chapter if there is one."""
     label = f"{each.number} {each.title}"
     page = pages.get(int(each.number))
     return f"[{label}](/{page}.md)" if page else label
@@ -557,11 +557,11 @@ def pages_of(names: Sequence[str]) -> dict[int, str]:
 
 
 class exercise_map_node(nodes.General, nodes.Element):
-    """The picture."""
+    """The drawing of the map."""
 
 
 class FromNotebooks(SphinxDirective):
-    """A directive that reads the notebooks, and whose page is read again when they change."""
+    """A directive that reads the notebooks; its page is read again when they change."""
 
     def assignments(self) -> list[Assignment]:
         """Return all assignments; an error in a notebook is one of this page."""
@@ -576,7 +576,7 @@ class FromNotebooks(SphinxDirective):
 
 
 class ExerciseMapDirective(FromNotebooks):
-    """Make a figure of the picture and its caption."""
+    """Make a figure from the map and its caption."""
 
     has_content = True
     option_spec: ClassVar = {"name": directives.unchanged}
@@ -599,7 +599,7 @@ class ExerciseTableDirective(FromNotebooks):
     option_spec: ClassVar = {"parts": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        """Return what the Markdown says."""
+        """Return the parsed table."""
         assignments = self.assignments()
         if "parts" in self.options:
             lines = parts_table(assignments)
@@ -612,7 +612,7 @@ class ExerciseTableDirective(FromNotebooks):
 
 
 def visit_map(self: HTML5Translator, node: exercise_map_node) -> None:
-    """Draw the map with links to the pages that the book has."""
+    """Draw the map with links to the chapters of the book."""
     pages = pages_of(sorted(self.builder.env.found_docs))
     here = self.builder.current_docname
 

@@ -1,8 +1,8 @@
 """Keep the built site off the network: serve MathJax from the site itself.
 
-The file comes out of the installed package sphinx-mathjax-offline (MathJax 3.2.2, Apache
-licence). The SVG form is taken because it is one file: no fonts to fetch, which browsers may
-refuse to read from a folder, and no further components.
+The file is from the installed package sphinx-mathjax-offline (MathJax 3.2.2, Apache licence). The
+SVG version is used because it is one file, without fonts, which browsers may refuse to load from a
+folder, and without further components.
 """
 
 from importlib.util import find_spec
@@ -16,7 +16,7 @@ NAME = "tex-svg-full.js"
 
 
 def copy_mathjax(app: Sphinx) -> None:
-    """Put MathJax beside the site's other scripts."""
+    """Copy MathJax to the site's other scripts."""
     if app.builder.format != "html":
         return
     package = find_spec("sphinx-mathjax-offline")

@@ -19,7 +19,7 @@ part               chapter     what is drawn
 `transformer`      15          the whole, where the box is closed
 `subwords`         02          text cut into tokens, on both sides
 `embedding`        01          a vector for each token, on both sides
-`position`         13          what tells the places apart, on both sides
+`position`         13          what distinguishes positions, on both sides
 `encoder`          15 (04)     the stack of encoder layers
 `decoder`          15 (04)     the stack of decoder layers
 `self-attention`   12          the encoder's words look at each other
@@ -27,7 +27,7 @@ part               chapter     what is drawn
 `cross-attention`  08 (09, 14) the decoder looks at the encoder's output
 `multi-head`       14          all three kinds of attention, several times side by side
 `feed-forward`     15          the small network at every position
-`residual`         15          the way around each of them, and the normalisation after it
+`residual`         15          the residual connection of each, and the normalisation after it
 `output`           15 (00)     linear layer and softmax: a probability for each token
 `decoding`         05 (17)     choosing the next word, and feeding it back
 ================== =========== ==========================================================
@@ -273,7 +273,7 @@ class Column:
         return self.top + height / 2
 
     def sublayer(self, *rows: str, skip_x: float) -> float:
-        """Draw a sub-layer with the way around it; return the height of its first row's middle."""
+        """Draw a sub-layer and its residual; return the height of its first row's middle."""
         inset = 12
         below = self.top - GAP / 2
         self.step()

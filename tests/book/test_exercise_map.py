@@ -240,10 +240,10 @@ def test_the_parts_given_are_filled(picture):
 
 def test_who_does_not_see_it_is_told(assignments, picture):
     said = ElementTree.fromstring(picture).get("aria-label")
-    assert "15 takes over 12 part 3, 13 part 1, 14 part 2" in said
+    assert "15 reuses 12 part 3, 13 part 1, 14 part 2" in said
     for each in assignments:
         for name in each.checks_of:
-            assert f"{each.number} is checked with checks of {name[:2]}" in said
+            assert f"{each.number} repeats checks of {name[:2]}" in said
 
 
 def numbers(text):
@@ -298,7 +298,7 @@ def test_a_title_leads_to_its_chapter_where_there_is_one(assignments):
     svg = emap.draw(assignments, address={8: "08.html"}.get)
     [link] = ElementTree.fromstring(svg).iter(f"{SVG}a")
     assert link.get("href") == "08.html"
-    assert link.get("aria-label") == "08 Additive attention: to the chapter"
+    assert link.get("aria-label") == "08 Additive attention: go to the chapter"
     rows = emap.table(assignments, {8: "book/08_additive_attention"})
     assert any(
         row.startswith("| [08 Additive attention](/book/08_additive_attention.md) | 6 | 100 | 64 |")

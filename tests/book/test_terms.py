@@ -61,7 +61,7 @@ PRIVATE = {
             "in place of the mask",
         ),
         r"\b(?:takes?|took|taken|taking)\s+(?:(?:its|the|their)\s+)?place\b|\bin[\s-]place\b"
-        r"|\bin(?:\s+the)?\s+first\s+place\b|\bdecimal\s+places?\b|\bin\s+one\s+place\b",
+        r"|\bchang(?:e|es|ed|ing)\s+places\b|\bin(?:\s+the)?\s+first\s+place\b|\bdecimal\s+places?\b|\bin\s+one\s+place\b",
     ),
     "likelier": Word(
         "more probable, most probable",
@@ -134,7 +134,8 @@ PRIVATE = {
         "comparison, model or variant",
         r"\bladders?\b|\brungs?\b",
         ("every rung of the ladder",),
-        ("a wrung cloth", "bladder"),
+        ("a wrung cloth", "attentively experiment ladder --rungs additive"),
+        r"\bexperiment\s+ladder\b|--rungs\b",
     ),
     "twins": Word("minimal pairs", r"\btwins?\b", ("Both twins are right.",), ("between", "twine")),
     "trainings": Word(
@@ -236,8 +237,8 @@ PRIVATE = {
 # Reading texts. What is not prose is replaced by spaces, so that line numbers stay.
 
 FRONT_MATTER = r"\A---\n.*?^---$"
-PROSE_BLOCKS = "admonition|dropdown|quiz|glossary|figure|transformer-map|exercise-map|note|tip|div"
-CODE_BLOCK = rf"^(?P<fence>`{{3,}})(?!\{{(?:{PROSE_BLOCKS})\}}).*?^(?P=fence) *$"
+PROSE_BLOCKS = r"\{(admonition|dropdown|quiz|glossary|figure|transformer-map|exercise-map|div)\}"
+FENCE = re.compile(r" *(`{3,})([^`]*)")
 CAPTION = re.compile(r"^:? *(?:caption|alt): ?.*$", re.M)
 NOT_PROSE = [
     r"<!--.*?-->",
@@ -270,13 +271,19 @@ def without(text: str, patterns: list[str]) -> str:
 def markdown(text: str) -> str:
     """Return the prose of a page, the captions and alternative texts of its cells included."""
 
-    def captions(block: re.Match[str]) -> str:
-        kept = "\n".join(line if CAPTION.fullmatch(line) else "" for line in block[0].split("\n"))
-        return kept if "{code-cell}" in block[0].split("\n")[0] else re.sub(r"[^\n]", " ", block[0])
-
-    text = without(text, [FRONT_MATTER])
-    text = re.sub(CODE_BLOCK, captions, text, flags=re.M | re.S)
-    return without(text, NOT_PROSE)
+    lines, fences = [], []  # of the blocks that are open: fence, and the words after it
+    for line in without(text, [FRONT_MATTER]).split("\n"):
+        found = FENCE.fullmatch(line)
+        code = [words for _, words in fences if not re.match(PROSE_BLOCKS, words)]
+        if found and fences and found[1] == fences[-1][0] and not found[2].strip():
+            fences.pop()
+        elif found and not code:
+            fences.append((found[1], found[2]))
+        elif not code or ("{code-cell}" in code[0] and CAPTION.fullmatch(line)):
+            lines.append(line)
+            continue
+        lines.append("")
+    return without("\n".join(lines), NOT_PROSE)
 
 
 def strings(source: str) -> Iterator[tuple[int, str]]:
@@ -315,6 +322,7 @@ def pieces(path: Path) -> Iterator[tuple[int, str]]:
         decided = re.search(r"^\*\*Decision\.\*\*.*?(?=\n\n)", text, re.M | re.S)
         if decided is None:
             raise ValueError(f"{path.name} has no paragraph that begins with **Decision.**")
+        yield 1, markdown(text.partition("\n")[0])
         yield text[: decided.start()].count("\n") + 1, markdown(decided[0])
     else:
         yield 1, markdown(text)
@@ -450,6 +458,10 @@ title: a ladder
 ---
 # On twins
 
+```{quiz}
+Which twins?
+```
+
 Not `twins`, $twins$, {ref}`twins <twins>`, [a link](twins.md), *the twins sleep* or "twins".
 
 ```python
@@ -503,9 +515,10 @@ def test_prose_captions_and_messages_are_read_and_code_is_not(tmp_path, monkeypa
     }
     assert found == {
         ("x.md:4", "twins"),
-        ("x.md:15", "twins"),
-        ("x.md:17", "ladder"),
-        ("x.md:23", "way around"),
+        ("x.md:7", "twins"),
+        ("x.md:19", "twins"),
+        ("x.md:21", "ladder"),
+        ("x.md:27", "way around"),
         ("x.py:3", "likelier"),
         ("x.py:8", "mend"),
         ("x.py:8", "beside"),
