@@ -18,7 +18,10 @@ from attentively.models.checkpoints import load_pretrained
 from attentively.checks import CheckFailed
 from attentively.checks import building_the_transformer as checks
 from attentively.checks.building_the_transformer.layer_functions import decoded, encoded
-from attentively.checks.building_the_transformer.pytorch_names import expected_weights, pytorch_transformer
+from attentively.checks.building_the_transformer.pytorch_names import (
+    expected_weights,
+    pytorch_transformer,
+)
 from attentively.checks.student_modules import shaken, state_of
 from attentively.checks.trained_translator import TRANSFORMER
 from attentively.layers.feed_forward import FeedForward
@@ -180,20 +183,20 @@ def graded(tmp_path_factory):
 
 WHOSE = {
     "all": [
-        "scaled_dot_product_attention: yours, from 12_self_attention",
-        "MultiHeadAttention: yours, from 14_multi_head_attention, with this "
-        "scaled_dot_product_attention in it",
-        "sinusoids: yours, from 13_positional_encoding",
+        "scaled_dot_product_attention: using your answer from 12_self_attention",
+        "MultiHeadAttention: using your answer from 14_multi_head_attention, with "
+        "scaled_dot_product_attention replaced",
+        "sinusoids: using your answer from 13_positional_encoding",
     ],
     "none": [
-        "scaled_dot_product_attention: the reference stands in; there is no 12_self_attention",
-        "MultiHeadAttention: the reference stands in; there is no 14_multi_head_attention",
-        "sinusoids: the reference stands in; there is no 13_positional_encoding",
+        "scaled_dot_product_attention: using the reference, because ../12_self_attention/",
+        "MultiHeadAttention: using the reference, because ../14_multi_head_attention/",
+        "sinusoids: using the reference, because ../13_positional_encoding/",
     ],
     "one_wrong": [
-        "scaled_dot_product_attention: yours, from 12_self_attention",
-        "MultiHeadAttention: yours, from 14_multi_head_attention",
-        "sinusoids: the reference stands in; yours, in 13_positional_encoding, is wrong",
+        "scaled_dot_product_attention: using your answer from 12_self_attention",
+        "MultiHeadAttention: using your answer from 14_multi_head_attention",
+        "sinusoids: using the reference, because your answer in 13_positional_encoding is wrong",
     ],
 }
 

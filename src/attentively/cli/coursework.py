@@ -1,4 +1,4 @@
-"""``attentively progress``, ``submit`` and ``grade``: an assignment from both sides."""
+"""``attentively progress`` and ``submit`` for students, ``attentively grade`` for instructors."""
 
 import os
 import sys
@@ -10,7 +10,8 @@ import typer
 
 app = typer.Typer(add_completion=False)
 Work = Annotated[
-    Path | None, typer.Option(help="The folder with your notebooks: work/, or where you are.")
+    Path | None,
+    typer.Option(help="Folder that contains your notebooks; work/ or the current one by default."),
 ]
 
 
@@ -18,10 +19,12 @@ Work = Annotated[
     epilog="Examples:\n\nattentively progress\n\nattentively progress 08_additive_attention"
 )
 def progress(
-    assignment: Annotated[str | None, typer.Argument(help="All in the folder, by default.")] = None,
+    assignment: Annotated[
+        str | None, typer.Argument(help="One assignment; all by default.")
+    ] = None,
     work: Work = None,
 ) -> None:
-    """Run your notebook from top to bottom and show which parts pass."""
+    """Run your notebooks from top to bottom and show which parts pass."""
     coursework = _coursework()
     for path in coursework.find(work or _located(), assignment):
         results = coursework.run(path, show_progress=sys.stderr.isatty())
@@ -30,26 +33,27 @@ def progress(
 
 @app.command(epilog="Example:\n\nattentively submit 08_additive_attention --student ada")
 def submit(
-    assignment: Annotated[str, typer.Argument(help="The name of its folder.")],
-    student: Annotated[str, typer.Option(help="Your name, as your instructor lists it.")],
+    assignment: Annotated[str, typer.Argument(help="Name of the assignment's folder.")],
+    student: Annotated[str, typer.Option(help="The name that your instructor gave you.")],
     to: Annotated[
-        Path | None, typer.Option(help="The folder to pack into: submitted/, beside work/.")
+        Path | None,
+        typer.Option(help="Folder for the submission; submitted/ next to work/ by default."),
     ] = None,
     work: Work = None,
 ) -> None:
-    """Pack what your instructor collects; an earlier submission is kept."""
+    """Pack an assignment for your instructor. Earlier submissions are kept."""
     work = work or _located()
     # Not work.parent: of a path like ".." that is ".".
     to = to or Path(os.path.relpath(work.resolve().parent / "submitted"))
     receipt = _coursework().submit(work, assignment, student, to)
-    print(f"packed {receipt.folder}/ at {receipt.timestamp}")
-    print(f"  {', '.join(receipt.files)}; {receipt.parts} graded parts")
+    print(f"Packed {receipt.folder}/ at {receipt.timestamp}")
+    print(f"  files: {', '.join(receipt.files)}")
     if receipt.unwritten:
         are = "is" if receipt.unwritten == 1 else "are"
         print(f"  {receipt.unwritten} of {receipt.parts} parts {are} not implemented yet")
     if receipt.earlier:
-        print(f"  your earlier submission is kept as {receipt.earlier}/")
-    print("Hand in this folder. `attentively progress` shows which parts pass.")
+        print(f"  your earlier submission is kept in {receipt.earlier}/")
+    print("Hand in this folder. To see which parts pass, run `attentively progress`.")
 
 
 @app.command(
@@ -57,50 +61,64 @@ def submit(
     "attentively grade 08_additive_attention --student ada --force"
 )
 def grade(
-    assignment: Annotated[str | None, typer.Argument(help="One of them; all by default.")] = None,
-    student: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
+    assignment: Annotated[
+        str | None, typer.Argument(help="One assignment; all by default.")
+    ] = None,
+    student: Annotated[
+        list[str] | None, typer.Option(help="Grade only this student; repeatable.")
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Notebooks at once; one a core, by default.")
+        int | None,
+        typer.Option(min=1, help="Notebooks that run in parallel; one per CPU core by default."),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Of a Dask cluster that is to run the notebooks."),
+        typer.Option(
+            metavar="ADDRESS", help="Run the notebooks on the Dask cluster at this address."
+        ),
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(metavar="I/N", help="Run the I-th of N shares of the class; record nothing."),
+        typer.Option(metavar="I/N", help="Run share I of N of the class; record nothing."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped: always so.")
+        bool, typer.Option("--resume", help="Accepted for convenience; every run resumes.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Run anew what has not changed.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Run again what has not changed.")] = False,
     timeout: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="S",
-            help="Seconds for one notebook [600]; one cell has what c.Execute.timeout says, or a "
-            "fifth of this, and below 600 never more than a fifth.",
+            help="Time limit of one notebook in seconds [600]. The limit of one cell is "
+            "c.Execute.timeout or, if that is not set, a fifth of S. Below 600 seconds, it is at "
+            "most a fifth of S.",
         ),
     ] = None,
     memory: Annotated[
-        int | None, typer.Option(min=1, metavar="MIB", help="Memory for one notebook [4096].")
+        int | None,
+        typer.Option(
+            min=1, metavar="MIB", help="Memory limit of one notebook in MiB, at least 256 [4096]."
+        ),
     ] = None,
     unsafe_no_sandbox: Annotated[
         bool,
-        typer.Option("--unsafe-no-sandbox", help="Run the students' code with your own rights."),
+        typer.Option("--unsafe-no-sandbox", help="Run students' code with your own rights."),
     ] = False,
     canvas: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write all grades for Canvas.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write all grades in the format of Canvas."),
     ] = None,
     moodle: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write all grades for Moodle.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write all grades in the format of Moodle."),
     ] = None,
     course: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where nbgrader_config.py is.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder that contains nbgrader_config.py."),
     ] = None,
 ) -> None:
-    """Grade submitted/ into gradebook.db (for instructors)."""
+    """Grade all submissions in submitted/ (for instructors)."""
     try:
         from attentively_grader.__main__ import main
     except ModuleNotFoundError as error:
@@ -127,7 +145,7 @@ def grade(
 
 
 def _coursework() -> ModuleType:
-    # Notebooks need packages that the library alone does without.
+    # Notebooks need packages that the library itself does not.
     try:
         import attentively.coursework.submission
     except ModuleNotFoundError as error:
@@ -136,15 +154,15 @@ def _coursework() -> ModuleType:
 
 
 def _located() -> Path:
-    """Return the folder of notebooks, named as short as it can be."""
+    """Return the folder of notebooks, relative to the current one."""
     found: Path = _coursework().locate(Path.cwd())
     return Path(os.path.relpath(found))
 
 
 def _missing(error: ModuleNotFoundError) -> str:
     if (error.name or "").startswith("attentively_grader"):
-        return "this copy has no grader: grade in a clone of the project"
+        return "this archive does not contain the grader. Grade in a clone of the project"
     return (
-        f"this needs {error.name}: run `make setup` in the project's folder, or there "
-        "`pip install -e '.[dev]'`; in a class's bundle: `python3 start.py`"
+        f"the package {error.name} is not installed. Run `make setup` in the project's folder, or "
+        "`pip install -e '.[dev]'` there. In the archive of a class, run `python3 start.py`"
     )

@@ -1,4 +1,4 @@
-"""Coursework: a student"s progress, earlier parts, and submissions."""
+"""Coursework: a student's progress, earlier parts, and submissions."""
 
 from attentively import exporter
 

@@ -1,4 +1,4 @@
-"""Parts of earlier assignments, so that a later one can be built from a student's own work.
+"""Parts of earlier assignments: a later assignment can build on a student's own answers.
 
 .. code-block:: python
 
@@ -10,9 +10,10 @@
         "12_self_attention", self_attention.attention, scaled_dot_product_attention
     )
 
-What the student wrote there is looked for beside the notebook, in the file that `attentively
-submit` packs, and else in the notebook of that assignment, one folder over. It is taken if its
-check says that it is right; if not, the reference stands in. One printed line says which.
+The student's answer is read from the file next to the notebook that `attentively submit` packs. If
+there is no such file, it is read from the notebook of that assignment, in the neighbouring folder.
+If the answer passes its check, it is returned; otherwise the reference is returned. One printed
+line says which of the two it is, and why.
 """
 
 import ast
@@ -29,36 +30,36 @@ from attentively.checks import Part
 from attentively_grader.course import notebooks
 
 FILE = "earlier_parts.json"
-"""Packed with a submission: for each earlier assignment the code of its cells."""
+"""Part of a submission: maps each earlier assignment to the code of its cells."""
 
 
 def take(
     assignment: str, part: Part, *references: Any, using: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return what the student made for `part` of an earlier assignment, or the references.
+    """Return the student's answer to `part` of an earlier assignment, or the references.
 
-    There is one reference for each of the part's names, and the answer has the same order; of
-    one name it is the object itself. `using` are objects that the student's code then finds by
-    these names instead of what it imported: a part that was taken before works inside this one.
+    Pass one reference for each of the part's names. The result has the same order; for a part with
+    one name, it is the object itself. `using` maps names in the student's code to objects that
+    replace what the code imported, so that one earlier part can be used inside another.
     """
     if len(references) != len(part.names):
         raise ValueError(f"got {len(references)} references for {', '.join(part.names)}")
     names = " and ".join(part.names)
     found, why = _found(assignment, part, using or {})
     if why:
-        print(f"{names}: the reference stands in; {why}")
+        print(f"{names}: using the reference, because {why}")
         found = references
     else:
-        print(f"{names}: yours, from {assignment}{_with(using)}")
+        print(f"{names}: using your answer from {assignment}{_with(using)}")
     return found[0] if len(found) == 1 else tuple(found)
 
 
 def _with(using: Mapping[str, Any] | None) -> str:
-    return f", with this {' and '.join(using)} in it" if using else ""
+    return f", with {' and '.join(using)} replaced" if using else ""
 
 
 def _found(assignment: str, part: Part, using: Mapping[str, Any]) -> tuple[Sequence[Any], str]:
-    """Return the student's objects, and why they cannot be used, if so."""
+    """Return the student's objects, and the reason if they cannot be used."""
     try:
         cells = _cells(assignment)
     except ValueError as error:
@@ -73,30 +74,30 @@ def _found(assignment: str, part: Part, using: Mapping[str, Any]) -> tuple[Seque
     if state == "solved":
         return candidates, ""
     if state == "not yet":
-        return [], f"yours, in {assignment}, is not written yet"
-    return [], f"yours, in {assignment}, is {state}"
+        return [], f"your answer in {assignment} is not implemented yet"
+    return [], f"your answer in {assignment} is {state}"
 
 
 def _cells(assignment: str) -> list[str]:
-    """Return the code of an earlier assignment; `ValueError` says why there is none."""
+    """Return the code cells of an earlier assignment; raise `ValueError` if there are none."""
     packed = Path(FILE)
     if packed.exists():
         try:
             parts = json.loads(packed.read_text(encoding="utf-8"))
             cells = parts.get(assignment)
             if cells is None:
-                raise ValueError(f"{assignment} was not handed in with this notebook")
+                raise ValueError(f"this submission does not contain {assignment}")
             return [str(cell) for cell in cells]
         except (OSError, AttributeError, TypeError, UnicodeError, json.JSONDecodeError):
-            raise ValueError(f"{FILE} cannot be read: submit again") from None
+            raise ValueError(f"{FILE} cannot be read; pack the submission again") from None
     path = Path("..", assignment, f"{assignment}.ipynb")
     if not path.exists():
-        raise ValueError(f"there is no {assignment} beside this folder")
+        raise ValueError(f"{path} does not exist")
     return own_code(notebooks.read(path))
 
 
 def own_code(notebook: NotebookNode) -> list[str]:
-    """Return the code cells of a notebook that no points are given to."""
+    """Return the code of the cells without points."""
     return [
         cell.source
         for cell in notebook.cells
@@ -105,7 +106,7 @@ def own_code(notebook: NotebookNode) -> list[str]:
 
 
 def packed(work: Path, notebook: NotebookNode) -> Mapping[str, list[str]]:
-    """Return the code of each assignment in `work` that the notebook's code names in quotes."""
+    """Return the code of each assignment in `work` whose name is a string in the notebook."""
     code = "\n".join(own_code(notebook))
     there = sorted(path for path in work.glob("*/*.ipynb") if path.stem == path.parent.name)
     named = [path for path in there if f'"{path.stem}"' in code or f"'{path.stem}'" in code]
@@ -113,16 +114,16 @@ def packed(work: Path, notebook: NotebookNode) -> Mapping[str, list[str]]:
     for path in named:
         try:
             parts[path.stem] = own_code(notebooks.read(path))
-        except ValueError:  # the reference stands in
+        except ValueError:  # the reference is used instead
             continue
     return parts
 
 
 def run_definitions(assignment: str, cells: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """Run what the cells import and define, and nothing else; return it, and what went wrong.
+    """Run only imports and definitions of the cells; return the names and a text of all errors.
 
-    Plots, trainings and other statements are left out, so this is quick. A constant is kept
-    where its value is written out, as in ``EPSILON = 1e-5``.
+    Other statements, such as plots and training runs, are skipped, so this is fast. An assignment
+    of a literal, such as ``EPSILON = 1e-5``, counts as a definition.
     """
     namespace: dict[str, Any] = {"__name__": assignment}
     errors = ""
@@ -133,8 +134,8 @@ def run_definitions(assignment: str, cells: Sequence[str]) -> tuple[dict[str, An
             kept = list(_definitions(ast.parse(source, name)))
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             exec(compile(ast.Module(kept, type_ignores=[]), name, "exec"), namespace)
-        except Exception as error:  # as in the notebook, the next cell is run all the same
-            errors += f"; its code cell {number} raises {type(error).__name__}: {error}"
+        except Exception as error:  # as in a notebook, the next cell still runs
+            errors += f"; code cell {number} raises {type(error).__name__}: {error}"
     return namespace, errors
 
 

@@ -1,7 +1,7 @@
 """Progress: run a student's notebook and list which of its graded parts pass.
 
-A part is a cell that nbgrader gives points to; the contents of the assignment play no role. The
-instructor's grading decides the final points: it has further inputs and the original checks.
+A part is a cell with points in nbgrader; the topic of the assignment plays no role. The final
+points come from the instructor's grading, which runs the original checks on further inputs.
 """
 
 import re
@@ -17,17 +17,18 @@ from tqdm.auto import tqdm
 from attentively_grader.course import notebooks
 
 SECONDS_A_CELL = 120
-_OPEN = "`make lab` (in a class's bundle: `python3 start.py`)"
+_OPEN = "`make lab` (in the archive of a class: `python3 start.py`)"
+"""The command that copies the exercises to work/."""
 
 
 @dataclass(frozen=True)
 class PartResult:
-    """What became of one graded part."""
+    """The result of one graded part."""
 
     title: str
     points: float
     state: str
-    """One of solved, not yet, wrong."""
+    """One of "solved", "not yet", "wrong"."""
     message: str = ""
 
     @property
@@ -36,9 +37,9 @@ class PartResult:
 
 
 def locate(here: Path) -> Path:
-    """Return the folder of the student's notebooks: `here`/work, or one that `here` lies in.
+    """Return the folder of the student's notebooks: `here`/work, `here` or its parent.
 
-    The terminal of JupyterLab opens in the folder itself.
+    A terminal of JupyterLab starts in the folder itself.
     """
     for folder in (here / "work", here, here.parent):
         if any(path.stem == path.parent.name for path in folder.glob("*/*.ipynb")):
@@ -47,31 +48,31 @@ def locate(here: Path) -> Path:
 
 
 def find(work: Path, assignment: str | None) -> list[Path]:
-    """Return the notebooks in `work`, or that of one assignment.
+    """Return all notebooks in `work`, or the one of `assignment`.
 
-    Raises `ValueError`, which lists what there is.
+    Raises `ValueError` if there is none; the message lists the assignments that exist.
     """
     there = sorted(path for path in work.glob("*/*.ipynb") if path.stem == path.parent.name)
-    names = ", ".join(path.stem for path in there) or f"nothing yet: {_OPEN} copies them there"
+    if not there:
+        raise ValueError(f"no assignment in {work}/. To copy the exercises there, run {_OPEN}")
     if assignment is None:
-        if not there:
-            raise ValueError(f"there is no assignment in {work}/; it holds {names}")
         return there
-    assignment = assignment.rstrip("/\\")  # as a shell completes a folder's name
+    assignment = assignment.rstrip("/\\")  # a shell completes the name of a folder so
     chosen = [path for path in there if path.stem == assignment]
     if not chosen:
-        raise ValueError(f"there is no assignment {assignment!r} in {work}/; it holds {names}")
+        names = ", ".join(path.stem for path in there)
+        raise ValueError(f"no assignment {assignment!r} in {work}/. Assignments there: {names}")
     return chosen
 
 
 def run(path: Path, show_progress: bool = False) -> list[PartResult]:
-    """Run a copy of the notebook from top to bottom and tell what became of each part.
+    """Run a copy of the notebook from top to bottom and return the result of each part.
 
-    Raises `ValueError` if the notebook cannot be read, or Python cannot be started.
+    Raises `ValueError` if the notebook cannot be read or no Python kernel starts.
     """
     notebook = read(path)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    for cell in cells:  # what was saved with the notebook is of an earlier run
+    for cell in cells:  # discard the saved outputs of an earlier run
         cell.execution_count, cell.outputs = None, []
     with tqdm(total=len(cells), unit="cell", disable=not show_progress, leave=False) as bar:
         client = NotebookClient(
@@ -80,7 +81,7 @@ def run(path: Path, show_progress: bool = False) -> list[PartResult]:
             interrupt_on_timeout=True,
             kernel_name="python3",
             allow_errors=True,
-            extra_arguments=["--log-level=40"],  # the kernel's errors only
+            extra_arguments=["--log-level=40"],  # log only errors of the kernel
             resources={"metadata": {"path": str(path.parent)}},
             on_cell_complete=lambda cell, cell_index: bar.update(cell.cell_type == "code"),
         )
@@ -88,28 +89,33 @@ def run(path: Path, show_progress: bool = False) -> list[PartResult]:
         try:
             client.execute()
         except DeadKernelError:
-            stopped = "Python stopped while it ran this part or one before it (out of memory?)"
+            stopped = (
+                "  The Python kernel died in this part or an earlier one. Does the code end the "
+                "process, or need too much memory?"
+            )
         except CellTimeoutError:
-            stopped = f"this part, or one before it, took longer than {SECONDS_A_CELL} seconds"
-        except RuntimeError as error:  # what Jupyter raises where a kernel does not come up
+            stopped = (
+                f"  A cell of this part or an earlier one ran longer than {SECONDS_A_CELL} seconds."
+            )
+        except RuntimeError as error:  # raised by Jupyter if no kernel starts
             reason = (str(error).splitlines() or ["no reason given"])[0]
-            raise ValueError(f"Python could not be started for {path}: {reason}") from None
+            raise ValueError(f"no Python kernel starts for {path}: {reason}") from None
     return list(_results(notebook, stopped))
 
 
 def read(path: Path) -> NotebookNode:
-    """Read a student's notebook; the error says what to do, not what the parser met."""
+    """Read a student's notebook; the error says what to do, not what the parser found."""
     try:
         return notebooks.read(path)
     except ValueError:
         raise ValueError(
-            f"{path} is not a readable notebook: save it again in JupyterLab, or move it away: "
-            f"{_OPEN} copies a fresh one"
+            f"{path} is not a readable notebook. Save it again in JupyterLab. If that does not "
+            f"help, move the file away and run {_OPEN}, which copies the original"
         ) from None
 
 
 def _results(notebook: NotebookNode, stopped: str) -> Iterator[PartResult]:
-    title, told = "", False
+    title, reported = "", False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             headings = re.findall(r"^## +(.+?)(?: \([^()]*points[^()]*\))?$", cell.source, re.M)
@@ -120,8 +126,8 @@ def _results(notebook: NotebookNode, stopped: str) -> Iterator[PartResult]:
         points = float(flags.get("points", 0))
         name = title or flags.get("grade_id", "")
         if stopped and not cell.execution_count:
-            yield PartResult(name, points, "wrong", "" if told else stopped)
-            told = True
+            yield PartResult(name, points, "wrong", "" if reported else stopped)
+            reported = True
             continue
         errors = [output for output in cell.outputs if output.output_type == "error"]
         if not errors:
@@ -135,16 +141,16 @@ def _results(notebook: NotebookNode, stopped: str) -> Iterator[PartResult]:
 
 
 def report(assignment: str, results: Sequence[PartResult]) -> str:
-    """Return a table of the parts, and under it what the checks say."""
+    """Return a table of the parts, followed by the messages of the checks."""
     if not results:
-        return f"{assignment}: the notebook has no graded part; is it the right one?"
+        return f"{assignment}: the notebook has no graded parts. Is it the right notebook?"
     width = max(len(result.title) for result in results)
-    lines = [assignment]
+    lines = [assignment, f"  {'':{width}}  {'result':8} {'points':>6}"]
     for result in results:
         points = f"{result.earned:g}/{result.points:g}"
         lines.append(f"  {result.title:{width}}  {result.state:8} {points:>6}")
     total = f"{sum(r.earned for r in results):g}/{sum(r.points for r in results):g}"
-    lines.append(f"  {'':{width}}  {'':8} {total:>6}")
+    lines.append(f"  {'total':{width}}  {'':8} {total:>6}")
     for result in results:
         if result.message:
             lines += ["", result.title, result.message]

@@ -1,4 +1,4 @@
-"""Submit: pack a student's notebook as an instructor collects it."""
+"""Pack a student's notebook into the folder that an instructor collects."""
 
 import json
 import re
@@ -20,35 +20,35 @@ _STAMP = "%Y-%m-%d %H:%M:%S UTC"
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was packed, and where an earlier submission went."""
+    """The files of a submission, and where an earlier submission is kept."""
 
     folder: Path
     timestamp: str
     files: list[str]
     parts: int
     unwritten: int
-    """Parts in which a cell still raises `NotImplementedError` as it was handed out."""
+    """Number of parts in which a cell still raises `NotImplementedError`, as in the release."""
     earlier: Path | None
 
 
 def submit(
     work: Path, assignment: str, student: str, to: Path, now: datetime | None = None
 ) -> Receipt:
-    """Pack what an instructor collects, in nbgrader's layout: STUDENT/ASSIGNMENT/.
+    """Pack a submission in nbgrader's layout, STUDENT/ASSIGNMENT/.
 
-    An earlier submission is kept beside it, in STUDENT/.earlier/. Raises `ValueError` for a name
-    that cannot be a folder's, and for a notebook that is missing or cannot be read.
+    An earlier submission is moved to STUDENT/.earlier/. Raises `ValueError` if the student's name
+    is not valid for a folder, or the notebook is missing, unreadable or has no graded parts.
     """
     if not _NAME.fullmatch(student):
         raise ValueError(
             f"student={student!r}: use letters without accents, digits, _ . and -, and start "
-            "with a letter, a digit or _; your instructor has a list of names"
+            "with a letter, a digit or _. Your instructor gave you such a name"
         )
     path = find(work, assignment)[0]
     notebook = read(path)
     parts = _parts_written(notebook)
     if not parts:
-        raise ValueError(f"{path} has no graded part: is it the notebook that you were given?")
+        raise ValueError(f"{path} has no graded parts. Submit the notebook of the assignment")
     now = now or datetime.now(UTC)
     target = to / student / path.stem
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def submit(
 
 
 def _parts_written(notebook: NotebookNode) -> list[bool]:
-    """Tell of each part whether something was written: its cells end with the graded one."""
+    """Return for each part whether it is implemented. A part ends with its graded cell."""
     parts, written = [], True
     for cell in notebook.cells:
         flags = cell.metadata.get("nbgrader", {})
@@ -83,13 +83,13 @@ def _parts_written(notebook: NotebookNode) -> list[bool]:
 
 
 def _set_aside(target: Path) -> Path:
-    """Move an earlier submission to where nbgrader does not look; its name is its date."""
+    """Move an earlier submission to a hidden folder, which nbgrader ignores; return its path."""
     stamp = target / "timestamp.txt"
     when = stamp.read_text(encoding="utf-8") if stamp.exists() else "undated"
     name = f"{target.name}-{re.sub(r'[^0-9A-Za-z]+', '', when)}"
     folder = target.parent / ".earlier"
     folder.mkdir(exist_ok=True)
-    place, number = folder / name, 2
-    while place.exists():
-        place, number = folder / f"{name}-{number}", number + 1
-    return target.rename(place)
+    kept, number = folder / name, 2
+    while kept.exists():
+        kept, number = folder / f"{name}-{number}", number + 1
+    return target.rename(kept)
