@@ -90,7 +90,7 @@ def test_the_first_twin_that_answers_alike_is_named():
     ]
     assert "It is backwards." in refused(["b", "a"], ["a", "b"], twins=twins)
     said = refused(["c"], ["a", "b"], twins=twins, hint="A list of strings.")
-    assert "This is not what is expected of the pieces. A list of strings." in said
+    assert "This is not the expected value of the pieces. A list of strings." in said
 
 
 def test_of_long_values_the_first_difference_is_shown():
@@ -100,12 +100,12 @@ def test_of_long_values_the_first_difference_is_shown():
     assert "got         at [20] ('20', [20, 22])" in said
     assert "expected    at [20] ('20', [20, 21])" in said
     said = refused(expected[:30], expected)
-    assert "got         at [30] nothing: it ends before" in said
+    assert "got         at [30] nothing (the end is reached)" in said
     counts = {str(i): i for i in range(50)}
     said = refused(counts | {"7": 8}, counts)
     assert "got         at ['7'] 8" in said
     said = refused({"7": 7}, counts)
-    assert "got         at ['0'] nothing under this key" in said
+    assert "got         at ['0'] nothing (the key is missing)" in said
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_mistake_is_named_only_where_it_explains_every_answer():
     with pytest.raises(CheckFailed) as caught:
         checks.count(always)
     assert "three pairs" not in str(caught.value)
-    assert "This is not what is expected of multiplications of 'gru'" in str(caught.value)
+    assert "This is not the expected value of multiplications of 'gru'" in str(caught.value)
 
 
 def test_the_forecast_needs_the_least_of_many_runs(capsys):

@@ -331,10 +331,10 @@ SOFTMAXES = [
     (cut_off, "are large scores cut off"),
     (divided_by_the_largest, "divided or cut off"),
     (in_place, "Your code changes its input scores"),
-    (over_its_own_exp, "autograd cannot find its way back"),
+    (over_its_own_exp, "the backward pass through them fails"),
     (detached, "no gradient flows through them"),
     (by_numbers, "no gradient flows through them"),
-    (values_forgotten, "take .values"),
+    (values_forgotten, "use .values"),
     (as_numpy, "as a torch.Tensor, got a ndarray"),
     (one_too_few, "One weight for each score"),
 ]

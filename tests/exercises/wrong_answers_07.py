@@ -804,7 +804,7 @@ MENDED = [
     (pooling_with("not low enough"), "The weights are lost"),
     (pooling_with("unstable"), "e^score alone rounds to 0"),
     (pooling_with("renormalised"), "however near, must have a score far below"),
-    (pooling_with("never nothing"), "The numbers of the contexts are not the expected ones"),
+    (pooling_with("never nothing"), "The values of the contexts are not the expected ones"),
     (pooling_with("times zero"), "set to 0, and e^0 = 1"),
     (pooling_with("unmasked"), "get weight as if they were real"),
     (pooling_with("infinity"), "There is NaN in the weights"),

@@ -117,7 +117,7 @@ def sparse(s, h, W, U, v):
 
 
 ENERGIES = [
-    (sparse, "the layout is torch.sparse_coo, expected an ordinary tensor"),
+    (sparse, "the layout is torch.sparse_coo, expected a dense tensor"),
     (without_tanh, "The tanh is missing"),
     (tanh_around_everything, "The tanh is applied to the whole expression"),
     (two_tanh, "The tanh is applied twice"),

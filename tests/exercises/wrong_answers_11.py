@@ -483,7 +483,7 @@ AUDITS = [
     ((flips_left_changed, smallest), "What was changed stays changed"),
     ((flips_as_they_come, smallest), "not what the model uses. Change the factor yourself"),
     ((flips_against_the_first, smallest), "compared with the answer to the first scene"),
-    ((flips_against_most, smallest), "This is not what is expected of flips"),
+    ((flips_against_most, smallest), "This is not the expected value of flips"),
     ((flips_in_any_way, smallest), "Any change of the logits counts here"),
     ((flips_as_a_list, smallest), "Expected flips as a dict, got a list"),
     ((flips, singles_alone), "Larger sets are not tried"),
@@ -855,11 +855,11 @@ FORGERS = [
     ((erased, exposed_by_every_text), "A reader has to fail on every text"),
     ((erased, exposed_by_more_texts), "Texts are counted"),
     ((erased, exposed_by_all_sets), "The sets of all texts are thrown together"),
-    ((erased, exposed_by_the_last_text), "This is not what is expected of exposed"),
+    ((erased, exposed_by_the_last_text), "This is not the expected value of exposed"),
     ((erased, exposed_if_worse), "A map that does just as well as chance"),
     ((erased, exposed_by_one_word), "One word is left out, whatever k is"),
     ((erased, exposed_readers), "The names are asked for"),
-    ((erased, exposed_nobody), "This is not what is expected of exposed"),
+    ((erased, exposed_nobody), "This is not the expected value of exposed"),
 ]
 
 WRONG = {

@@ -440,7 +440,7 @@ ATTENTION = [
     (attention_averaged, "The sum is divided by the number of keys"),
     (attention_of_a_batch, "Your code raises IndexError"),
     (attention_that_writes, "Your code changes its input query"),
-    (attention_by_addition, "the gradient of query is not a number. A softmax over a row"),
+    (attention_by_addition, "the gradient of query contains NaN or infinity. A softmax over a row"),
     (attention_without_a_way_back, "no gradient flows through them"),
     (attention_that_drops, "two different answers"),
     (attention_for_long_sentences_only, "the trained model's"),
@@ -558,7 +558,7 @@ FINITE = [
     ((leaked, enough_divided), "times as large, not so much smaller"),
     ((leaked, enough_turned), "`before` is not used, or the wrong way round"),
     ((leaked, enough_after), "`before` is not used, or the wrong way round"),
-    ((leaked, enough_for_the_decimal_system), "This is not what is expected of the number"),
+    ((leaked, enough_for_the_decimal_system), "This is not the expected value of the number"),
 ]
 
 # Part 5

@@ -132,7 +132,7 @@ MATRICES = [
     (matrix_for_even_sizes, "Your code raises RuntimeError"),
     (matrix_without_the_last_sine, "Where d_model is odd, the last sine has no cosine"),
     (package.sinusoids, "This is the package's own function"),
-    (matrix_with_a_zero, "The numbers of the matrix are not the expected ones"),
+    (matrix_with_a_zero, "The values of the matrix are not the expected ones"),
 ]
 
 # Part 2
@@ -315,7 +315,7 @@ ROTATIONS = [
     (shift_in_degrees, "The angles are taken for degrees"),
     (shift_by_powers_of_numbers, "It is the angles that are multiplied by the steps"),
     (shift_step_by_step, "This moves one way only"),
-    (shift_fitted, "The numbers of the matrix are not the expected ones"),
+    (shift_fitted, "The values of the matrix are not the expected ones"),
     (shift_of_one_pair, "The shape of the matrix is (2, 2), expected (4, 4)"),
 ]
 

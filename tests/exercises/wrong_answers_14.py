@@ -287,7 +287,7 @@ class WithoutSharedMask(MultiHeadAttention):
 MULTI_HEAD = [
     (KeyCutOff, "no gradient reaches key"),
     (WeightsCutOff, "no gradient flows through them"),
-    (Dropping, "Is there dropout or another random number"),
+    (Dropping, "Does it use dropout or other random numbers"),
     (WithoutSharedMask, "The mask is not used"),
     (attention_with(last=lambda layer, joined: joined), "The output projection W^O is missing"),
     (attention_with(root=lambda _, d_model: d_model**0.5), "The scores are divided by √d_model"),
@@ -310,7 +310,7 @@ MULTI_HEAD = [
     (attention_with(weigh=lambda s, m: filled(s, m, 0)), "takes its part in the softmax"),
     (attention_with(weigh=lambda s, m: filled(s, m, -1e-9)), "takes its part in the softmax"),
     (attention_with(weigh=hidden_too_late), "lose their weights after the softmax"),
-    (attention_with(weigh=one_more), "The numbers of the context are not the expected ones"),
+    (attention_with(weigh=one_more), "The values of the context are not the expected ones"),
     (attention_with(split=split_the_other_way, root=lambda d_head, d: (d // d_head) ** 0.5),
      "There are d_head heads of num_heads numbers"),
     (KeysForValues, "One layer serves twice"),
@@ -328,7 +328,7 @@ MULTI_HEAD = [
     (attention_with(give=lambda c, w: (w, c)), "The weights come first"),
     (attention_with(give=lambda c, w: c), "Expected a pair, `return context, weights`"),
     (attention_with(last=lambda layer, joined: joined + layer(joined)),
-     "The numbers of the context are not the expected ones"),
+     "The values of the context are not the expected ones"),
     (WithOtherNames, "There is no parameter query_projection.weight"),
     (WithoutBiases, "There is no parameter key_projection.bias"),
     (WithSmallLayers, "One layer makes the numbers of all heads"),
@@ -552,7 +552,7 @@ LOOK_UPS = [
     (look_ups_even, "Every word is found alike"),
     (look_ups_of_one_head, "The shape of W_O is (3, 6), expected (6, 6)"),
     (look_ups_of_three, "Expected four matrices"),
-    (look_ups_of_whole_numbers, "The numbers of W_Q are torch.int64"),
+    (look_ups_of_whole_numbers, "The dtype of W_Q is torch.int64"),
     (look_ups_twice_as_large, "are not those of the word -1 places on"),
 ]
 

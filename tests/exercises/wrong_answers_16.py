@@ -243,7 +243,7 @@ SCHEDULE = [
     (rate_by(right=-0.5), "The exponent of warm_up_steps is -0.5"),
     (left_side_alone, "belongs to both sides of the min"),
     (falling_in_a_line, "After the warm-up the rate falls as one over the step"),
-    (whole, "This is not what is expected of the learning rate"),
+    (whole, "This is not the expected value of the learning rate"),
     (lambda *given: None, "None: is there a `return`?"),
     (lambda *given: 1 / 0, "Your code raises ZeroDivisionError"),
 ]

@@ -350,7 +350,7 @@ BEAM = [
                       ("topk(min(2 * beam_size", "topk(min(3 * beam_size"),
                       ("nonzero().flatten()[:beam_size]", "nonzero().flatten()[:beam_size]"))),
      "beginnings go on"),
-    (search_with(("return found", "return found[0]")), "This is not what is expected of the texts"),
+    (search_with(("return found", "return found[0]")), "This is not the expected value of the texts"),
     (search_with((", src_mask.expand(len(going), -1, -1)", ", src_mask[:0]")), "Your code raises"),
 ]  # fmt: skip
 
@@ -398,7 +398,7 @@ COSTS = [
     (numbers_with(("src_len + words", "src_len + words + 1")), "One place too many"),
     (numbers_with(("src_len + words", "src_len + words - 1")), "One place too few"),
     (numbers_with(("(src_len + words)", "src_len * words")),
-     "This is not what is expected of what cache_numbers returns"),
+     "This is not the expected value of what cache_numbers returns"),
     (products_with(('{"refed": num_layers * refed, "cached": num_layers * cached}',
                     '{"refed": num_layers * cached, "cached": num_layers * refed}')),
      "The two have changed places"),
@@ -520,7 +520,7 @@ CAUSES = [
     (read_with(("flips([head], ", "flips(head, ")), "flips takes a list of heads"),
     (read_with(('"stranger")', '"a stranger")')), "is unknown: 'twin' or 'stranger'"),
     ((transplant, causes_by_numbers), "A head is a pair (layer, head); 'sufficient' holds [2]"),
-    (read_with((', "reading": reading', "")), "This is not what is expected of what causes"),
+    (read_with((', "reading": reading', "")), "This is not the expected value of what causes"),
     ((transplant, lambda flips, heads: [flips([head], "twin") for head in heads]),
      "Expected what causes returns as a dict"),
 ]  # fmt: skip

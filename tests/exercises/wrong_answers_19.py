@@ -86,7 +86,7 @@ MASKING = [
     ((choose_from_all, hide), "All texts are drawn from as one"),
     (chosen_with((".argsort(dim=1).argsort(dim=1)", ".argsort(dim=1)")), "argsort of that"),
     ((lambda ids, *_: None, hide), "is there a `return`?"),
-    ((lambda ids, *_: torch.zeros_like(ids).bool(), hide), "This is not what is expected of what"),
+    ((lambda ids, *_: torch.zeros_like(ids).bool(), hide), "This is not the expected value of what"),
     ((choose_into_ids, hide), "Your code changes its input ids"),
     (hidden_with((MASKED, "read[chosen] = mask_id"), (SWAPPED, "swapped = chosen & False")),
      "Every chosen token becomes the mask"),
@@ -279,7 +279,7 @@ LANGUAGE_MODEL = [
      "divided by the number of texts"),
     (loss_over(lambda losses, real: -losses[real].mean()), "The sign is turned"),
     ((LanguageModel, without_the_ends, write), "The end of a text is not predicted"),
-    (lost_with(("return F", "return 2 * F")), "The numbers of what next_word_loss returns"),
+    (lost_with(("return F", "return 2 * F")), "The values of what next_word_loss returns"),
     (lost_with(("PAD_ID)", "PAD_ID).detach()")), "no gradient flows through them"),
     (written_with(("        if ids[-1] == END_ID:\n            break\n", "")),
      "It goes on after END"),
@@ -535,11 +535,11 @@ COMPARISON = [
     (compared_with((LITTLE, "elif len(differences) <= 5:")), "Five pairs are enough"),
     (compared_with(('"helps"', '"hurt"'), ('"hurts"', '"helps"'), ('"hurt"', '"hurts"')),
      "'helps' and 'hurts' have changed places"),
-    (compared_with(('"open"', '"unclear"')), "This is not what is expected of the readings"),
+    (compared_with(('"open"', '"unclear"')), "This is not the expected value of the readings"),
     (compared_with(("return answer", "return list(answer.values())")), "Expected a dict"),
     (compared_with((", reading\n", "\n")), "Expected a pair"),
     (compared_with(("    answer = {}\n", "    answer = {}\n    rows = rows[:1]\n")),
-     "This is not what is expected of the differences"),
+     "This is not the expected value of the differences"),
 ]  # fmt: skip
 
 WRONG = {

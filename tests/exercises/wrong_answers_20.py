@@ -287,7 +287,7 @@ BLOCKS = [
     (attention_uniform, "gets the mean of all values"),
     (attention_of_zeros, "A hidden score is made 0"),
     (attention_detached, "The context is right, and the gradient of"),
-    (attention_mended_late, "is not a number"),
+    (attention_mended_late, "contains NaN or infinity"),
 ]
 
 # Part 3
@@ -908,7 +908,7 @@ PROFILED = [
     ((means_of_a_name, bottleneck), "These are means"),
     ((from_time_zero, bottleneck), "not at time 0"),
     ((without_idle, bottleneck), 'the key is "idle"'),
-    ((idle_of_nested, bottleneck), "This is not what is expected of the own times"),
+    ((idle_of_nested, bottleneck), "This is not the expected value of the own times"),
     ((never_idle, bottleneck), "there may be nothing at all"),
     ((neighbours, bottleneck), "only the first is subtracted"),
     ((times_in_a_list, bottleneck), "Expected the own times as a dict"),

@@ -953,7 +953,7 @@ WEIGHED = [
     ((bytes_of_group_size, longest_text), "cache_bytes: num_kv_heads is how many heads are held"),
     ((bytes_of_numbers, longest_text), "cache_bytes: These are numbers"),
     ((bytes_as_bits, longest_text), "cache_bytes: These are bits"),
-    ((bytes_of_one_layer, longest_text), "This is not what is expected of the bytes"),
+    ((bytes_of_one_layer, longest_text), "This is not the expected value of the bytes"),
     ((bytes_without_window, longest_text), "cache_bytes: A layer with a window holds the last"),
     ((bytes_all_windowed, longest_text), "cache_bytes: Each global_every-th layer has no window"),
     ((bytes_of_a_narrower_window, longest_text), "A window of w places holds w places"),

@@ -1,11 +1,12 @@
-"""Checks: they say what is wrong with an answer, not only that it is wrong.
+"""Checks of the assignments: a failed check names the likely mistake.
 
-One folder for each assignment, named by its topic. A check calls a candidate with plain tensors and
-looks at what comes back; it never reads source, so every correct way of writing passes. It goes
-in stages, from inputs small enough for paper to odd sizes, one mechanism at a time, and stops
-at the first that fails. Where the answer equals that of a known mistake, the mistake is named.
+There is one folder per assignment, named by its topic. A check calls the candidate (the student's
+function or class) with plain tensors and examines the result. It never reads the source, so every
+correct implementation passes. A check has stages: first inputs that fit on paper, then odd sizes,
+one mechanism at a time. It stops at the first stage that fails. If the answer equals that of a
+known mistake, the message names the mistake.
 
-A failed check is one readable message instead of a traceback.
+A failed check shows one readable message instead of a traceback.
 """
 
 import itertools
@@ -26,10 +27,10 @@ from torch import Tensor, nn
 from attentively.checks.undefined_names import explain_with
 
 RTOL, ATOL = 1e-4, 1e-5
-"""How far an answer in 32 bits may be from the expected one: any order of summation passes."""
+"""Tolerances for 32-bit values; they allow for any order of summation."""
 
-_FEW = 12  # numbers that a message shows whole
-_LONG = 160  # characters of a plain value that a message shows whole
+_FEW = 12  # tensors with at most so many entries are shown completely
+_LONG = 160  # plain values with at most so many characters are shown completely
 _VALUES = ("  called with", "  got", "  expected", "  measured", "  sentence")
 _NOT_THE_STUDENTS = [
     str(Path(__file__).parents[1]),
@@ -41,37 +42,37 @@ _NOT_THE_STUDENTS = [
 
 
 class Verdict(AssertionError):  # noqa: N818  it may also say "not yet"
-    """The outcome of a check that did not pass; notebooks show its text and no traceback."""
+    """The result of a check that did not pass; notebooks show its text and no traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
 class CheckFailed(Verdict):
-    """The answer is there and is not right."""
+    """The answer is implemented, but not right."""
 
 
 class NotImplementedYet(Verdict):
-    """There is no answer yet."""
+    """The answer is not implemented yet."""
 
 
 class Twin(NamedTuple):
-    """A known mistake: what to tell who made it, and what it answers."""
+    """A known mistake: the diagnosis for the student, and a function with this mistake."""
 
     diagnosis: str
     answer: Callable[..., object]
 
 
 def known(said: str, *wrong: Callable[..., object]) -> list[Twin]:
-    """Return several ways to make one mistake."""
+    """Return several implementations of one mistake."""
     return [Twin(said, answer) for answer in wrong]
 
 
 class Part:
     """One graded part of an assignment: call it with the student's functions or classes.
 
-    With `thorough` it also tries further inputs, of other sizes. It prints one line if the
-    answer is right, and raises a `Verdict` if not.
+    With `thorough`, it also checks further inputs of other sizes. It prints one line if the
+    answer is right, and raises a `Verdict` otherwise.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Part:
         self.number = number
         self.title = title
         self.names = names
-        """What the notebook calls the candidates, in the order of the arguments."""
+        """The names of the candidates in the notebook, in the order of the arguments."""
         self.check = check
         self.__doc__ = check.__doc__
 
@@ -89,9 +90,9 @@ class Part:
         return f"Part {self.number} ({self.title})"
 
     def __call__(self, *candidates: object, thorough: bool = False) -> None:
-        """Check the candidates, which are those of `names`."""
+        """Check the candidates, one for each of `names`."""
         try:
-            # Candidates may draw random numbers, and a check must not change what comes after it.
+            # Candidates may use random numbers; later cells must not be affected.
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)
                 self.check(*candidates, thorough=thorough)
@@ -103,7 +104,7 @@ class Part:
         print(f"{self.label}: right{' on further inputs too' * thorough}.")
 
     def state(self, *candidates: object) -> str:
-        """Return, in one line, what the check says: solved, not yet, or what is wrong."""
+        """Return the result of the check in one line: solved, not yet, or what is wrong."""
         try:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)
@@ -132,7 +133,7 @@ class Parts:
         )
 
     def part(self, title: str, *names: str) -> Callable[[Callable[..., None]], Part]:
-        """Make the decorated check the next part; `names` are those of its candidates."""
+        """Add the decorated check as the next part; `names` are the names of its candidates."""
 
         def add(check: Callable[..., None]) -> Part:
             self.all.append(Part(len(self.all) + 1, title, names, check))
@@ -141,9 +142,9 @@ class Parts:
         return add
 
     def progress(self, namespace: Mapping[str, object]) -> None:
-        """Check every part anew and print a table: solved, not yet, or wrong.
+        """Check every part again and print a table: solved, not yet, or wrong.
 
-        `namespace` is where the answers are: ``globals()`` in a notebook.
+        `namespace` contains the answers: ``globals()`` in a notebook.
         """
         width = max(len(part.label) for part in self.all)
         solved = 0
@@ -160,17 +161,17 @@ class Parts:
 
 @contextmanager
 def once_solved(what: str) -> Iterator[None]:
-    """Run what follows if it can; where `what` is not written or fails, say that it waits."""
+    """Run the block; if it raises because `what` is missing or wrong, print one line instead."""
     try:
         yield
-    except Exception as error:  # whatever it is, the check of that part explains it better
+    except Exception as error:  # the check of that part explains the error better
         written = not isinstance(error, NotImplementedError) or str(error)
         why = f" ({type(error).__name__}: {error})" if written else ""
         print(f"This runs once {what} is {'right' if written else 'written'}{why}.")
 
 
 def in_turn(symptoms: Mapping[str, Callable[..., None]], *arguments: object) -> None:
-    """Examine one symptom after the other; what fails also says which were right so far."""
+    """Examine one symptom after the other; a failure also lists those that were right."""
     examined: list[str] = []
     for symptom, examine in symptoms.items():
         try:
@@ -187,8 +188,9 @@ def in_turn(symptoms: Mapping[str, Callable[..., None]], *arguments: object) -> 
 def call(candidate: object, inputs: Mapping[str, object]) -> object:
     """Call the candidate with copies of the inputs and return its answer.
 
-    What it raises becomes a `CheckFailed` that says where; a bare `NotImplementedError`, which
-    is what a released notebook holds, becomes `NotImplementedYet`. Changed inputs are refused.
+    An exception becomes a `CheckFailed` that names the line. A `NotImplementedError` without a
+    message, as in a released notebook, becomes `NotImplementedYet`. A candidate that changes its
+    inputs is rejected.
     """
     if not callable(candidate):
         raise CheckFailed(f"  Expected a function or class, got {_kind(candidate)}")
@@ -208,32 +210,34 @@ def call(candidate: object, inputs: Mapping[str, object]) -> object:
     for name, value in inputs.items():
         if not _same(given[name], value):
             advice = (
-                "Make a new tensor instead of writing into this one: no +=, no method whose name "
-                "ends in _."
+                "Create a new tensor instead of writing into this one: avoid += and methods whose "
+                "name ends in _."
                 if isinstance(value, Tensor)
-                else "Work on a copy, list(...) or dict(...)."
+                else "Change a copy instead: list(...) or dict(...)."
             )
             raise CheckFailed(
-                f"  Your code changes its input {name}, which its caller still needs. {advice}"
+                f"  Your code changes its input {name}, which the caller still needs. {advice}"
                 f"\n{describe(inputs)}"
             )
     return answer
 
 
 def call_twice(candidate: object, inputs: Mapping[str, object]) -> object:
-    """Call the candidate twice; tensors and plain values that it returns must be the same."""
+    """Call the candidate twice; both calls must return the same tensors and plain values."""
     first, second = call(candidate, inputs), call(candidate, inputs)
     if _is_plain(first) and _is_plain(second) and not _alike(first, second):
         raise CheckFailed(
             "  Called twice with the same inputs, your code gives two different answers. Does a "
-            "call leave something behind, or is the order of a set relied on?"
+            "call change something that the next call uses, or does the result depend on the order "
+            "of a set?"
             f"\n{describe(inputs)}"
         )
     for one, other in zip(_tensors(first), _tensors(second), strict=False):
         if one.shape != other.shape or not torch.allclose(one, other, RTOL, ATOL, equal_nan=True):
             raise CheckFailed(
-                "  Called twice with the same inputs, your code gives two different answers. Is "
-                "there dropout or another random number, or does a call leave something behind?"
+                "  Called twice with the same inputs, your code gives two different answers. Does "
+                "it use dropout or other random numbers, or does a call change something that the "
+                "next call uses?"
                 f"\n{describe(inputs)}"
             )
     return first
@@ -259,7 +263,7 @@ def _copy(value: object) -> object:
 
 
 def _same(one: object, other: object) -> bool:
-    """Tell whether a copy that was given away is still as its original."""
+    """Return whether the copy that the candidate received still equals the original."""
     if isinstance(other, Tensor):
         return isinstance(one, Tensor) and one.shape == other.shape and torch.equal(one, other)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
@@ -275,12 +279,12 @@ def _raised(error: BaseException, inputs: Mapping[str, object]) -> CheckFailed:
     if frame is not None:
         text += f"\n  in {frame.name}, line {frame.lineno}: {frame.line}"
     if "torch.return_types" in str(error):
-        text += "\n  Along an axis, max and min return values and indices: take .values."
+        text += "\n  With dim, max and min return values and indices: use .values."
     return CheckFailed(f"{text}\n{describe(inputs)}")
 
 
 def _student_frame(error: BaseException) -> traceback.FrameSummary | None:
-    """Return the innermost place that is neither ours nor a library's."""
+    """Return the innermost frame that is neither in this package nor in a library."""
     linecache.checkcache()
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(tuple(_NOT_THE_STUDENTS)):
@@ -304,7 +308,7 @@ def expect_pair(
 
 
 def plain_number(value: object) -> int | float | None:
-    """Return a number of Python, NumPy or a tensor of one entry as Python's; else None."""
+    """Return a number, or a tensor of one entry, as a Python number; None for anything else."""
     if type(value) is Tensor and value.numel() == 1:
         value = value.item()
     if isinstance(value, bool):
@@ -315,14 +319,14 @@ def plain_number(value: object) -> int | float | None:
 
 
 def in_32_bits(answer: object) -> object:
-    """Let 64 bits pass for 32, where it is no mistake which of them a computation takes."""
+    """Convert float64 to float32, where either precision is right."""
     return answer.float() if type(answer) is Tensor and answer.dtype == torch.float64 else answer
 
 
 def expect_tensor(
     answer: object, shape: Iterable[int], what: str, inputs: Mapping[str, object], hint: str = ""
 ) -> Tensor:
-    """Return the answer, detached, if it is a plain tensor of that shape with finite numbers."""
+    """Return the answer, detached, if it is a plain tensor of that shape with finite values."""
     answer = plain_tensor(answer, what, inputs)
     shape = tuple(shape)
     if tuple(answer.shape) != shape:
@@ -338,18 +342,18 @@ def expect_tensor(
 
 
 def plain_tensor(answer: object, what: str, inputs: Mapping[str, object]) -> Tensor:
-    """Return the answer, detached, if it is a plain tensor of 32-bit numbers."""
+    """Return the answer, detached, if it is a dense tensor of dtype float32."""
     # Exactly a tensor: a subclass could answer every comparison as it likes.
     if type(answer) is not Tensor and type(answer) is not nn.Parameter:
         raise CheckFailed(f"  Expected {what} as a torch.Tensor, got {_kind(answer)}")
     if answer.layout != torch.strided:
         raise CheckFailed(
-            f"  {what[0].upper()}{what[1:]}: the layout is {answer.layout}, expected an ordinary "
-            f"tensor. .to_dense() makes one.\n{describe(inputs)}"
+            f"  {what[0].upper()}{what[1:]}: the layout is {answer.layout}, expected a dense "
+            f"tensor. Convert it with .to_dense().\n{describe(inputs)}"
         )
     if answer.dtype != torch.float32:
         raise CheckFailed(
-            f"  The numbers of {what} are {answer.dtype}, expected torch.float32 as in the inputs."
+            f"  The dtype of {what} is {answer.dtype}, expected torch.float32 as in the inputs."
             f"\n{describe(inputs)}"
         )
     return answer.detach()
@@ -363,14 +367,14 @@ def expect_equal(
     twins: Iterable[Twin] = (),
     hint: str = "",
 ) -> None:
-    """Refuse an answer unlike `expected`; name the mistake of the first twin that answers alike."""
+    """Reject an answer other than `expected`; name the first known mistake that equals it."""
     got = plain_tensor(answer, what, inputs)
     if got.shape == expected.shape and torch.allclose(got, expected, RTOL, ATOL):
         return
     diagnosis = _diagnose(got, twins, inputs)
     if not diagnosis:
         expect_tensor(got, expected.shape, what, inputs, hint)
-        diagnosis = f"The numbers of {what} are not the expected ones."
+        diagnosis = f"The values of {what} are not the expected ones."
     raise CheckFailed(f"  {diagnosis}\n{describe(inputs)}\n{_difference(got, expected)}")
 
 
@@ -378,7 +382,7 @@ def _diagnose(got: Tensor, twins: Iterable[Twin], inputs: Mapping[str, object]) 
     for twin in twins:
         try:
             wrong = twin.answer(*(_copy(value) for value in inputs.values()))
-        except (RuntimeError, IndexError, ValueError):  # this mistake cannot be made so
+        except (RuntimeError, IndexError, ValueError):  # it does not apply to these inputs
             continue
         if (
             isinstance(wrong, Tensor)
@@ -397,10 +401,11 @@ def expect_value(
     twins: Iterable[Twin] = (),
     hint: str = "",
 ) -> None:
-    """Refuse a plain value unlike `expected`; name the mistake of the first twin that agrees.
+    """Reject a plain value other than `expected`; name the first known mistake that equals it.
 
-    Plain are strings, numbers, None, and lists, tuples, sets and dicts of them. A tuple passes for
-    a list and a Counter for a dict; whole numbers are compared exactly, others as in tensors.
+    Plain values are strings, numbers, None, and lists, tuples, sets and dicts of these. A tuple is
+    accepted for a list and a Counter for a dict. Integers are compared exactly, floats with the
+    tolerances of tensors.
     """
     if _alike(answer, expected):
         return
@@ -408,7 +413,7 @@ def expect_value(
     for twin in twins:
         try:
             wrong = twin.answer(*(_copy(value) for value in inputs.values()))
-        except (ValueError, LookupError, TypeError):  # this mistake cannot be made here
+        except (ValueError, LookupError, TypeError):  # it does not apply to these inputs
             continue
         if _alike(answer, wrong):
             diagnosis = twin.diagnosis
@@ -421,7 +426,7 @@ def expect_value(
                 f"  Expected {what} as {article} {wanted.__name__}, got {_kind(answer)}"
                 f"\n{describe(inputs)}"
             )
-        diagnosis = f"This is not what is expected of {what}." + (f" {hint}" if hint else "")
+        diagnosis = f"This is not the expected value of {what}." + (f" {hint}" if hint else "")
     raise CheckFailed(f"  {diagnosis}\n{describe(inputs)}\n{_first_difference(answer, expected)}")
 
 
@@ -434,11 +439,11 @@ _KINDS: dict[type, tuple[type, ...]] = {
     int: (numbers.Integral,),
     float: (numbers.Real,),
 }
-"""What passes for a plain value of each type."""
+"""The types that are accepted for a plain value of each type."""
 
 
 def _is_plain(value: object) -> bool:
-    """Tell whether a value is made of exactly these types: a subclass could answer as it likes."""
+    """Return whether a value consists of exactly these types; a subclass could fake equality."""
     if type(value) in (list, tuple, set, frozenset):
         return all(map(_is_plain, value))  # type: ignore[call-overload]
     if isinstance(value, dict):
@@ -462,7 +467,7 @@ def _alike(one: object, other: object) -> bool:
             return True
         if isinstance(first, int) and isinstance(second, int):
             return False
-        if math.isinf(second):  # any number is within a share of infinity
+        if math.isinf(second):  # every number is within a relative tolerance of infinity
             return False
         return bool(abs(first - second) <= ATOL + RTOL * abs(second))
     if isinstance(one, set | frozenset) and isinstance(other, set | frozenset):
@@ -471,16 +476,16 @@ def _alike(one: object, other: object) -> bool:
 
 
 def _first_difference(got: object, expected: object) -> str:
-    """Show two plain values: small ones whole, of large ones the first place that differs."""
+    """Show two plain values: small ones completely, large ones at the first difference."""
     place = ""
     while max(len(repr(got)), len(repr(expected))) > _LONG:
         steps: list[tuple[object, object, object]] = []
         if isinstance(got, list | tuple) and isinstance(expected, list | tuple):
-            absent = _Words("nothing: it ends before")
+            absent = _Words("nothing (the end is reached)")
             pairs = enumerate(itertools.zip_longest(got, expected, fillvalue=absent))
             steps = [(index, *pair) for index, pair in pairs]
         elif isinstance(got, dict) and isinstance(expected, dict):
-            absent = _Words("nothing under this key")
+            absent = _Words("nothing (the key is missing)")
             steps = [(k, got.get(k, absent), expected.get(k, absent)) for k in {**expected, **got}]
         steps = [step for step in steps if not _alike(step[1], step[2])]
         if not steps:
@@ -492,7 +497,7 @@ def _first_difference(got: object, expected: object) -> str:
 
 
 class _Words(str):
-    """Words that stand in a message as they are, not in quotation marks."""
+    """Text that a message shows without quotation marks."""
 
     __repr__ = str.__str__
 
@@ -500,33 +505,34 @@ class _Words(str):
 def expect_gradients(
     output: Tensor, sources: Mapping[str, Tensor], nan: str = ""
 ) -> dict[str, Tensor]:
-    """Refuse an output from which no finite gradient flows back to each of the sources.
+    """Return the gradients of the output with respect to the sources, by name.
 
-    Returns the gradients by the names of the sources.
+    Rejects the output unless a finite, nonzero gradient reaches each source.
     """
     if not output.requires_grad:
         raise CheckFailed(
-            "  The numbers are right, but no gradient flows through them, so nothing could be "
-            "learned. Is there .item(), .detach(), .data, torch.tensor(...) or "
-            "torch.no_grad() in your code?"
+            "  The values are right, but no gradient flows through them, so nothing could be "
+            "learned. Does your code use .item(), .detach(), .data, torch.tensor(...) or "
+            "torch.no_grad()?"
         )
     try:
         gradients = torch.autograd.grad(_goal(output), list(sources.values()), allow_unused=True)
     except RuntimeError as error:
         raise CheckFailed(
-            "  The numbers are right, but autograd cannot find its way back through them. Is a "
-            "tensor that the gradient needs written over, by += or /= or a method whose name ends "
+            "  The values are right, but the backward pass through them fails. Does your code "
+            "overwrite a tensor that the gradient needs, with +=, /= or a method whose name ends "
             f"in _? PyTorch says: {str(error).partition(':')[0]}."
         ) from None
     for name, gradient in zip(sources, gradients, strict=True):
         if gradient is None or not gradient.count_nonzero():
             raise CheckFailed(
-                f"  The numbers are right, but no gradient reaches {name}, so nothing behind it "
-                "can learn. Does .item(), .detach(), .data or torch.tensor(...) cut the way?"
+                f"  The values are right, but no gradient reaches {name}, so nothing before it "
+                "can be trained. Does .item(), .detach(), .data or torch.tensor(...) interrupt the "
+                "computation graph?"
             )
         if not gradient.isfinite().all():
             raise CheckFailed(
-                f"  The numbers are right, but the gradient of {name} is not a number.{nan}"
+                f"  The values are right, but the gradient of {name} contains NaN or infinity.{nan}"
             )
     return dict(zip(sources, gradients, strict=True))
 
@@ -539,11 +545,11 @@ def expect_gradients_through(
     nan: str = "",
     slopes: bool = True,
 ) -> None:
-    """Call once more, on the inputs themselves, and let the gradient of one output flow back.
+    """Call the candidate on the inputs themselves and check the gradients of one output.
 
-    The gradient of a source that is an input must be the slope of the numbers, too. Not so where
-    `nan` says what may be wrong at inputs made to be difficult: there may be no slope. A check that
-    says itself what is missing of a gradient asks for no `slopes`.
+    The gradient of a source that is an input must also agree with finite differences. This is
+    skipped if `nan`, a hint for difficult inputs, is given, because the output may have no slope
+    there. A check that itself names the missing part of a gradient passes ``slopes=False``.
     """
 
     def on_the_inputs_themselves(*_: Tensor) -> object:
@@ -557,7 +563,7 @@ def expect_gradients_through(
 
 
 def _goal(output: Tensor) -> Tensor:
-    """Return a number of all numbers of an output; their sum would not do: weights sum to one."""
+    """Return a weighted sum of an output; a plain sum of attention weights is constant."""
     return (output * torch.linspace(-1, 1, output.numel()).reshape(output.shape)).sum()
 
 
@@ -569,10 +575,10 @@ def _expect_slope(
     gradient: Tensor,
     pick: Callable[..., Tensor],
 ) -> None:
-    """Refuse a gradient that lacks a part of what the numbers do when the source is moved.
+    """Reject a gradient that disagrees with central differences in a random direction.
 
-    The source is moved along a random direction, to both sides, by a step and by half of it. Where
-    the two slopes differ, as at a corner or a jump, or where rounding decides, nothing is said.
+    The slope is measured with two step sizes. If the two slopes differ, as at a kink or a jump, or
+    if rounding dominates, the gradient is accepted.
     """
     generator = torch.Generator().manual_seed(0)
     for _ in range(2):
@@ -590,18 +596,18 @@ def _expect_slope(
             continue
         if abs(said - slopes[1]) > 0.1 * size:
             raise CheckFailed(
-                f"  The numbers are right, and the gradient of {name} is not: a part of it is "
-                f"missing. Is one of the ways from {name} to the answer cut, by .detach(), .data, "
-                f".item() or torch.no_grad()?\n  measured    moved a little, {name} changes the "
-                f"numbers by {slopes[1]:.4g} times as much; by its gradient it would be {said:.4g}"
+                f"  The values are right, but the gradient of {name} is not: a part of it is "
+                f"missing. Is one of the paths from {name} to the answer interrupted by .detach(), "
+                f".data, .item() or torch.no_grad()?\n  measured    slope by finite differences "
+                f"{slopes[1]:.4g}, slope by the gradient {said:.4g}"
             )
 
 
-# Saying it
+# Messages
 
 
 def describe(inputs: Mapping[str, object]) -> str:
-    """Return the inputs, one a line: small ones whole, large ones by their shape."""
+    """Return the inputs, one per line: small tensors completely, large ones by their shape."""
     lines = []
     for name, value in inputs.items():
         if not isinstance(value, Tensor):
@@ -616,7 +622,7 @@ def describe(inputs: Mapping[str, object]) -> str:
 
 
 def show(value: object) -> str:
-    """Return a value as a reader wants to see it in a message."""
+    """Return a value as a message shows it."""
     if isinstance(value, Tensor):
         if value.numel() > _FEW:
             return f"a tensor of shape {tuple(value.shape)}"
@@ -624,7 +630,9 @@ def show(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     text = repr(value)
-    if "\n" in text and isinstance(value, list | tuple):  # large tensors print in several lines
+    if "\n" in text and isinstance(
+        value, list | tuple
+    ):  # large tensors are printed in several lines
         text = f"[{', '.join(map(show, value))}]"
     if "\n" in text and isinstance(value, dict):
         text = f"{{{', '.join(f'{key!r}: {show(each)}' for key, each in value.items())}}}"
@@ -634,7 +642,7 @@ def show(value: object) -> str:
 
 
 def _wrapped(line: str) -> str:
-    """Break a long line of prose; tables and values stay as they are."""
+    """Wrap a long line of prose; tables and values are not changed."""
     if len(line) <= 96 or line.startswith("    ") or line.startswith(_VALUES):
         return line
     return textwrap.fill(line.strip(), 96, initial_indent="  ", subsequent_indent="  ")

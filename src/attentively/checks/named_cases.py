@@ -58,7 +58,7 @@ def expect_all(
     advice = hint(got, *inputs.values())
     if number is None or not isinstance(expected, float):
         expect_value(got, expected, what, inputs, agreeing, advice)
-    why = said[0] if said else f"This is not what is expected of {what}."
+    why = said[0] if said else f"This is not the expected value of {what}."
     numbers = f"  got         {number:.6g}\n  expected    {expected:.6g}"
     raise CheckFailed(f"  {why}\n{describe(inputs)}\n{numbers}")
 

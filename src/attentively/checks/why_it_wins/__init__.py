@@ -104,7 +104,7 @@ def _expect_each(
     for (answer, inputs), name in zip(pairs, names, strict=False):
         given = inputs.values()
         if none_is_meant and None in (answer, right(*given)):
-            said = f"This is not what is expected of {name}. {hint(*given)}".rstrip()
+            said = f"This is not the expected value of {name}. {hint(*given)}".rstrip()
             also = known(said, lambda *_, answer=answer: answer)
             expect_value(answer, right(*given), name, inputs, [*twins, *also])
         expect_value(answer, right(*given), name, inputs, twins, hint(*given))
