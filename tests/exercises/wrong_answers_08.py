@@ -60,6 +60,18 @@ def matrices_swapped(s, h, W, U, v):
     return energies_by_broadcasting(s, h, U, W, v)
 
 
+def softmax_over_the_batch(s, h, W, U, v):
+    return energies_by_broadcasting(s, h, W, U, v).softmax(0)
+
+
+def averaged(s, h, W, U, v):
+    return (torch.tanh((s @ W.T)[:, None] + h @ U.T) * v).mean(-1)
+
+
+def without_the_query(s, h, W, U, v):
+    return torch.tanh(h @ U.T) @ v
+
+
 def last_axis_kept(s, h, W, U, v):
     return energies_by_broadcasting(s, h, W, U, v).unsqueeze(-1)
 
@@ -127,6 +139,9 @@ ENERGIES = [
     (forgotten_unsqueeze, ".unsqueeze(1)"),
     (matrices_not_transposed, "W and U must both be transposed"),
     (matrices_swapped, "W and U are exchanged"),
+    (softmax_over_the_batch, "A softmax over the batch (dim=0) is already applied"),
+    (averaged, "averaged over the hidden dimension"),
+    (without_the_query, "The query is missing"),
     (last_axis_kept, "The shape of scores is (1, 3, 1), expected (1, 3)"),
     (nothing_returned, "is there a `return`?"),
     (python_lists, "Expected scores as a torch.Tensor, got a list"),
@@ -186,6 +201,28 @@ class IgnoresTheMask(WithMethods):
 class MaskTurnedRound(WithMethods):
     def weigh(self, scores, mask):
         return super().weigh(scores, None if mask is None else ~mask)
+
+
+class MaskedWithPositive(WithMethods):
+    def weigh(self, scores, mask):
+        return scores.softmax(-1) if mask is None else scores.masked_fill(~mask, 1e9).softmax(-1)
+
+
+class MaskedWithTiny(WithMethods):
+    """1e-9 where -1e9 is meant."""
+
+    def weigh(self, scores, mask):
+        return scores.softmax(-1) if mask is None else scores.masked_fill(~mask, 1e-9).softmax(-1)
+
+
+class NeedsAMask(WithMethods):
+    def weigh(self, scores, mask):
+        return scores.masked_fill(~mask, -1e30).softmax(-1) * mask
+
+
+class TwoSoftmax(WithMethods):
+    def weigh(self, scores, mask):
+        return super().weigh(scores, mask).softmax(-1)
 
 
 class MaskAfterSoftmax(WithMethods):
@@ -358,7 +395,11 @@ ATTENTIONS = [
         IgnoresTheMask,
         "The mask is ignored: position 0 of sentence 1 is masked, but received weight",
     ),
-    (MaskTurnedRound, "The mask is inverted"),
+    (MaskTurnedRound, "the mask is inverted"),
+    (MaskedWithPositive, "the value that replaces the masked scores is positive"),
+    (MaskedWithTiny, "close to 0 before the softmax (filled with 0 or 1e-9"),
+    (NeedsAMask, "In this call mask is None"),
+    (TwoSoftmax, "The softmax is applied twice"),
     (MaskAfterSoftmax, "applied after the softmax"),
     (MaskedWithZero, "A score of 0 still receives weight"),
     (MaskedTooWeakly, "It must receive exactly 0. Use torch.finfo"),
@@ -366,7 +407,7 @@ ATTENTIONS = [
     (SharedOutLate, "normalised again after the softmax"),
     (SharedOutLateWithEpsilon, "normalised again after the softmax"),
     (MaskedWithMinusHundred, "not low enough: on this input all other scores are lower"),
-    (MultipliedByTheMask, "(or multiplied by the mask)"),
+    (MultipliedByTheMask, "or multiplied by the mask"),
     (DividedByNothing, "a softmax over -inf only, or a division by a sum of 0"),
     (MaskedWithInfinity, "a softmax over -inf only, or a division by a sum of 0"),
     (HiddenNaN, "does not remove it from the gradient"),
@@ -403,6 +444,14 @@ def kept_after_v(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim):
 
 def kept_in_both_projections(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim):
     return batch * hidden_dim * (src_len + tgt_len)
+
+
+def kept_in_bytes(*sizes):
+    return 4 * numbers_kept(*sizes)
+
+
+def kept_of_the_keys(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim):
+    return batch * src_len * tgt_len * key_dim
 
 
 def kept_as_float(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim):
@@ -446,6 +495,22 @@ def query_for_every_key(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim,
     return right + batch * tgt_len * (src_len - 1) * query_dim * hidden_dim
 
 
+def context_of_hidden_dim(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, keys_once):
+    right = multiplications(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, keys_once)
+    return right + batch * tgt_len * src_len * (hidden_dim - key_dim)
+
+
+def v_times_hidden_dim(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, keys_once):
+    right = multiplications(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, keys_once)
+    return right + batch * tgt_len * src_len * hidden_dim * (hidden_dim - 1)
+
+
+def keys_of_one_sentence(batch, src_len, tgt_len, query_dim, key_dim, hidden_dim, keys_once):
+    sizes = (src_len, tgt_len, query_dim, key_dim, hidden_dim, keys_once)
+    keys = src_len * key_dim * hidden_dim * (1 if keys_once else tgt_len)
+    return multiplications(batch, *sizes) - (batch - 1) * keys + (batch - 1) * tgt_len
+
+
 def kept_but_not_returned(*sizes):
     numbers_kept(*sizes)
 
@@ -455,6 +520,8 @@ PREDICTIONS = [
     ((kept_of_one_step, multiplications), "too small by the factor tgt_len"),
     ((kept_after_v, multiplications), "too small by the factor hidden_dim"),
     ((kept_in_both_projections, multiplications), "the tanh outputs a different number of values"),
+    ((kept_in_bytes, multiplications), "Count values, not bytes"),
+    ((kept_of_the_keys, multiplications), "has the factor key_dim instead of hidden_dim"),
     ((kept_as_float, multiplications), "numbers_kept must return an int"),
     ((numbers_kept, never_once), "but keys_once=True means once per sentence"),
     ((numbers_kept, always_once), "but keys_once=False means once per target word"),
@@ -462,6 +529,15 @@ PREDICTIONS = [
     ((numbers_kept, context_forgotten), "of the weighted sum of the keys are not counted"),
     ((numbers_kept, additions_too), "Count multiplications only"),
     ((numbers_kept, of_one_sentence), "too small by the factor batch"),
+    (
+        (numbers_kept, context_of_hidden_dim),
+        "weighted sum of the keys has the factor hidden_dim instead of key_dim",
+    ),
+    (
+        (numbers_kept, v_times_hidden_dim),
+        "or the count for the product with v is too large by the factor hidden_dim",
+    ),
+    ((numbers_kept, keys_of_one_sentence), "not the number of multiplications of the four"),
     ((numbers_kept, query_for_every_key), "the count for W s is too large by the factor src_len"),
 ]
 

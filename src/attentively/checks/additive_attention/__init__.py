@@ -5,6 +5,7 @@ original problems, and this module contains no solution to them: their inputs ar
 a known answer, or the expected value is measured, or its properties are tested one by one.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -139,6 +140,20 @@ _ENERGY_TWINS = (
         "These values are attention weights: a softmax is already applied. Return the scores "
         "before the softmax.",
         _softmaxed,
+    ),
+    Twin(
+        "A softmax over the batch (dim=0) is already applied. Return the scores before the "
+        "softmax.",
+        lambda *inputs: _energies(*inputs).softmax(dim=0),
+    ),
+    Twin(
+        "The product with v is averaged over the hidden dimension, so the scores are too small by "
+        "the factor hidden_dim. Sum it: `torch.tanh(...) @ v`.",
+        lambda s, h, W, U, v: _energies(s, h, W, U, v) / len(v),
+    ),
+    Twin(
+        "The query is missing: these values are v·tanh(U h).",
+        lambda s, h, W, U, v: torch.tanh(h @ U.T) @ v,
     ),
     Twin(
         "W s and U h are multiplied. The equation adds them.",
@@ -319,6 +334,10 @@ def _weight_twins(right: additive.AdditiveAttention) -> list[Twin]:
             weigh=lambda scores, mask: scores,
         ),
         twin(
+            "The softmax is applied twice. Apply it once, to the scores.",
+            weigh=lambda scores, mask: _weights_of(scores, mask).softmax(dim=-1),
+        ),
+        twin(
             "These values are logarithms of the weights. Use softmax instead of log_softmax.",
             weigh=lambda scores, mask: scores.log_softmax(dim=-1),
         ),
@@ -356,9 +375,9 @@ def _weight_twins(right: additive.AdditiveAttention) -> list[Twin]:
 
 
 _MASKED_WITH_ZERO = (
-    "The scores of masked positions are set to 0 (or multiplied by the mask) before the softmax. "
-    "A score of 0 still receives weight, because exp(0) = 1. Replace these scores by the lowest "
-    "finite value, torch.finfo(scores.dtype).min."
+    "The scores of masked positions are close to 0 before the softmax (filled with 0 or 1e-9, or "
+    "multiplied by the mask). A score of 0 still receives weight, because exp(0) = 1. Replace "
+    "these scores by the lowest finite value, torch.finfo(scores.dtype).min."
 )
 _TOO_HIGH = (
     "The value that replaces the masked scores is not low enough: on this input all other scores "
@@ -393,8 +412,9 @@ def _mask_twins(right: additive.AdditiveAttention, weights: object, mask: Tensor
             lambda scores, mask: scores.softmax(dim=-1),
         ),
         twin(
-            "The mask is inverted: True marks the positions that *may* be attended to. Fill where "
-            "~mask is True.",
+            "The masked positions receive all of the weight: the mask is inverted, or the value "
+            "that replaces the masked scores is positive. True marks the positions that *may* be "
+            "attended to, so fill where ~mask is True, with the lowest finite value.",
             lambda scores, mask: _weights_of(scores, ~mask),
         ),
         twin(
@@ -586,8 +606,14 @@ def _expect_parameters(mine: nn.Module, right: nn.Module, sizes: Mapping[str, in
 
 
 def _compare(mine: nn.Module, right: additive.AdditiveAttention, inputs: Inputs) -> None:
+    try:
+        with torch.no_grad():
+            answer = call_twice(mine, inputs)
+    except CheckFailed as failed:
+        no_mask = "mask" not in inputs and "NoneType" in str(failed)
+        note = "\n  In this call mask is None: no position is masked." if no_mask else ""
+        raise CheckFailed(f"{failed}{note}") from None
     with torch.no_grad():
-        answer = call_twice(mine, inputs)
         expected_context, expected_weights = right(*inputs.values())
     context, weights = expect_pair(answer, ("context", "weights"), inputs)
     wanted = {"context": expected_context.shape, "weights": expected_weights.shape}
@@ -768,9 +794,12 @@ def _check_kept(numbers_kept: object, sizes: Mapping[str, int]) -> None:
     got = _whole_number("numbers_kept", call(numbers_kept, sizes), sizes)
     _, expected = _measure(sizes)
     if got != expected:
-        diagnosis = _factor(got, expected, sizes) or (
+        diagnosis = " or ".join(_factors(got, expected, sizes))
+        if got == 4 * expected:
+            diagnosis = "the result is 4 times the measured one. Count values, not bytes"
+        diagnosis = diagnosis or (
             "the tanh outputs a different number of values. Write down the shape of its output for "
-            "one target word, and multiply"
+            "one target position"
         )
         raise CheckFailed(_prediction("numbers_kept", diagnosis, sizes, got, expected))
 
@@ -802,32 +831,43 @@ def _check_count(multiplications: object, inputs: Mapping[str, int]) -> None:
     elif got - expected in off:
         diagnosis = f"the multiplications of {off[got - expected]} are counted twice"
     else:
-        diagnosis = _factor(got, expected, inputs) or _one_product_off(
-            got - expected, products, inputs
+        diagnosis = " or ".join(
+            _factors(got, expected, inputs) or _one_product_off(got - expected, products, inputs)
         )
+    diagnosis = diagnosis or (
+        "the result is not the number of multiplications of the four products. Write down, for "
+        "each of them, its multiplications and how often it is computed"
+    )
     raise CheckFailed(_prediction("multiplications", diagnosis, inputs, got, expected))
 
 
-def _factor(got: int, expected: int, sizes: Mapping[str, int]) -> str:
-    """Name the dimension by whose size a result is too small or too large, if there is one."""
-    for name, size in sizes.items():
-        if size > 1 and got * size == expected:
-            return f"the result is too small by the factor {name}"
-        if size > 1 and got == expected * size:
-            return f"the result is too large by the factor {name}"
-    return ""
+def _factors(got: int, expected: int, sizes: Mapping[str, int]) -> list[str]:
+    """Name the dimensions whose sizes explain a wrong product: a missing, extra or wrong factor."""
+    by_name = {name: size for name, size in sizes.items() if size > 1 and name != "keys_once"}
+    found = []
+    for name, size in by_name.items():
+        if got * size == expected:
+            found.append(f"the result is too small by the factor {name}")
+        if got == expected * size:
+            found.append(f"the result is too large by the factor {name}")
+    pairs = itertools.permutations(by_name.items(), 2)
+    found += [
+        f"the result has the factor {other} instead of {name}"
+        for (name, size), (other, instead) in pairs
+        if expected % size == 0 and got == expected // size * instead
+    ]
+    return found
 
 
-def _one_product_off(difference: int, products: Mapping[str, int], sizes: Mapping[str, int]) -> str:
-    """Name the one product that is wrong, and the dimension whose size explains the error."""
-    for product, count in products.items():
-        factor = _factor(count + difference, count, sizes)
-        if factor:
-            return factor.replace("the result", f"the count for {product}")
-    return (
-        "more than one product is counted wrongly. Write down, for each of the four products, its "
-        "multiplications and how often it is computed"
-    )
+def _one_product_off(
+    difference: int, products: Mapping[str, int], sizes: Mapping[str, int]
+) -> list[str]:
+    """Name each product and dimension by which the error of the sum can be explained."""
+    return [
+        factor.replace("the result", f"the count for {product}")
+        for product, count in products.items()
+        for factor in _factors(count + difference, count, sizes)
+    ]
 
 
 def _prediction(
