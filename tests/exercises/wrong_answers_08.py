@@ -600,6 +600,31 @@ def relu_for_tanh(queries, keys, mask, W, U, v):
     return weights @ keys, weights
 
 
+def tanh_of_the_difference(queries, keys, mask, W, U, v):
+    return mended_by_broadcasting(queries, keys, mask, -W, U, v)
+
+
+def mask_inverted(queries, keys, mask, W, U, v):
+    return mended_by_broadcasting(queries, keys, ~mask, W, U, v)
+
+
+def mask_inverted_once(queries, keys, mask, W, U, v):
+    scores = torch.tanh((queries @ W.T)[:, :, None] + (keys @ U.T)[:, None]) @ v
+    weights = scores.masked_fill(mask[:, None], -1e30).softmax(-1)
+    return weights @ keys, weights
+
+
+def tanh_around_the_scores(queries, keys, mask, W, U, v):
+    scores = torch.tanh(((queries @ W.T)[:, :, None] + (keys @ U.T)[:, None]) @ v)
+    weights = scores.masked_fill(~mask[:, None], -1e30).softmax(-1) * mask[:, None]
+    return weights @ keys, weights
+
+
+def summed_over_the_targets(queries, keys, mask, W, U, v):
+    _, weights = mended_by_broadcasting(queries, keys, mask, W, U, v)
+    return (weights.unsqueeze(-1) * keys[:, None]).sum(1), weights
+
+
 def one_target_word(queries, keys, mask, W, U, v):
     contexts, weights = mended_by_broadcasting(queries, keys, mask, W, U, v)
     return contexts[:, 0], weights[:, 0]
@@ -645,7 +670,12 @@ BUG_HUNTS = [
     (_left(axis=0), "They sum to 1 over the sentences of the batch (dim=0)"),
     (_left(two_tanh=True), "the weights do not depend on the query"),
     (without_any_tanh, "the weights do not depend on the query"),
-    (relu_for_tanh, "they are not the softmax of v·tanh(W s + U h)"),
+    (mask_inverted, "All weights are 0, although no position is masked"),
+    (mask_inverted_once, "All weights are equal (1/3), although no position is masked"),
+    (tanh_around_the_scores, "The tanh is applied to the whole expression"),
+    (summed_over_the_targets, "Return one vector for each target word"),
+    (relu_for_tanh, "The activation function is a ReLU"),
+    (tanh_of_the_difference, "they are not the softmax of v·tanh(W s + U h)"),
     (_left(mask_after=True), "the weight of the masked positions is lost"),
     (masked_with_zero, "but must receive exactly 0"),
     (_left(mean=True), "too small by the factor src_len"),
@@ -741,7 +771,7 @@ WHY_TANH = [
     ((by_hand, change_of_scores), "a change of the scores"),
     ((by_hand, sum_of_changes), "the changes of all keys are summed"),
     ((by_hand, softmax_over_queries), "the softmax is applied over the queries (dim=0)"),
-    ((by_hand, range_within_a_query), "the range of the weights of one query"),
+    ((by_hand, range_within_a_query), "the difference between the weights of different keys"),
     ((by_hand, only_neighbours), "only neighbouring queries"),
     ((by_hand, from_the_first), "only the first query"),
     ((by_hand, a_whole_tensor), "query_dependence must return one number"),
@@ -771,6 +801,23 @@ def only_the_largest(weights, threshold):
 def largest_with_end(weights, threshold):
     linked = weights >= threshold * weights.max(1, keepdim=True).values
     return {(j, i) for i, j in linked[:-1, :-1].nonzero().tolist()}
+
+
+def largest_of_all(weights, threshold):
+    words = weights[:-1, :-1]
+    return {(j, i) for i, j in (words >= threshold * words.max()).nonzero().tolist()}
+
+
+def largest_of_the_column(weights, threshold):
+    words = weights[:-1, :-1]
+    linked = words >= threshold * words.max(0, keepdim=True).values
+    return {(j, i) for i, j in linked.nonzero().tolist()}
+
+
+def normalised_again(weights, threshold):
+    words = weights[:-1, :-1]
+    linked = words / words.sum(1, keepdim=True) >= threshold
+    return {(j, i) for i, j in linked.nonzero().tolist()}
 
 
 def more_not_equal(weights, threshold):
@@ -821,6 +868,15 @@ def highest_rate(validation, test, thresholds):
     return worst, _rate(test, worst)
 
 
+def chosen_on_both(validation, test, thresholds):
+    best, _ = experiment([*validation, *test], test, thresholds)
+    return best, _rate(test, best)
+
+
+def rate_first(*data):
+    return experiment(*data)[::-1]
+
+
 def index_of_the_threshold(validation, test, thresholds):
     best, rate = experiment(validation, test, thresholds)
     return thresholds.index(best), rate
@@ -844,6 +900,10 @@ def sums_of_rows(weights):
 
 def smallest_weight(weights):
     return int(weights[:-1, :-1].min(0).values.argmin())
+
+
+def flat_index(weights):
+    return int(weights[:-1, :-1].argmin())
 
 
 def a_float(weights):
@@ -876,12 +936,20 @@ ALIGNMENT = [
     ),
     (
         (largest_with_end, experiment, least_looked_at),
-        "Remove <end> before you take the largest weight",
+        "taken with <end> included",
     ),
-    ((more_not_equal, experiment, least_looked_at), "compare with >="),
+    ((largest_of_all, experiment, least_looked_at), "threshold times the largest of all weights"),
+    ((largest_of_the_column, experiment, least_looked_at), "the largest weight of their column"),
+    ((normalised_again, experiment, least_looked_at), "for this input only the source word"),
+    ((more_not_equal, experiment, least_looked_at), "at least (>=) threshold times"),
     ((links_of_tensors, experiment, least_looked_at), "compares tensors by identity"),
     ((list_of_links, experiment, least_looked_at), "links must return a set of pairs"),
-    ((links, chosen_on_test, least_looked_at), "the threshold is chosen on the test sentences"),
+    (
+        (links, chosen_on_test, least_looked_at),
+        "the test sentences took part in the choice of the threshold",
+    ),
+    ((links, chosen_on_both, least_looked_at), "the test sentences took part in the choice"),
+    ((links, rate_first, least_looked_at), "in the wrong order: `return threshold, rate`"),
     ((links, chosen_by_the_mean, least_looked_at), "lowest mean of per-sentence error rates"),
     ((links, mean_reported, least_looked_at), "the rate is the mean of per-sentence error rates"),
     ((links, validation_reported, least_looked_at), "Return the rate of the test sentences"),
@@ -892,6 +960,7 @@ ALIGNMENT = [
     ((links, experiment, most_looked_at), "has the largest total weight"),
     ((links, experiment, sums_of_rows), "summed over the source words, for each target word"),
     ((links, experiment, smallest_weight), "has the smallest single weight"),
+    ((links, experiment, flat_index), "17 is not the index of a source word: there are 7"),
     ((links, experiment, a_float), "must be the index of a source word, an int"),
 ]
 
@@ -973,6 +1042,6 @@ HANDED_IN = {
     "chosen_on_test": (
         {"alignment": CHOSEN_ON_TEST},
         ["alignment-check"],
-        "the threshold is chosen on the test sentences",
+        "the test sentences took part in the choice of the threshold",
     ),
 }
