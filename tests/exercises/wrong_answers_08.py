@@ -60,6 +60,34 @@ def matrices_swapped(s, h, W, U, v):
     return energies_by_broadcasting(s, h, U, W, v)
 
 
+def only_W_not_transposed(s, h, W, U, v):
+    return torch.tanh((s @ W)[:, None] + h @ U.T) @ v
+
+
+def only_U_not_transposed(s, h, W, U, v):
+    return torch.tanh((s @ W.T)[:, None] + h @ U) @ v
+
+
+def multiplied(s, h, W, U, v):
+    return torch.tanh((s @ W.T)[:, None] * (h @ U.T)) @ v
+
+
+def with_sigmoid(s, h, W, U, v):
+    return torch.sigmoid((s @ W.T)[:, None] + h @ U.T) @ v
+
+
+def with_relu(s, h, W, U, v):
+    return torch.relu((s @ W.T)[:, None] + h @ U.T) @ v
+
+
+def query_of_the_first(s, h, W, U, v):
+    return torch.tanh(s[0] @ W.T + h @ U.T) @ v
+
+
+def scaled(s, h, W, U, v):
+    return energies_by_broadcasting(s, h, W, U, v) / math.sqrt(len(v))
+
+
 def softmax_over_the_batch(s, h, W, U, v):
     return energies_by_broadcasting(s, h, W, U, v).softmax(0)
 
@@ -138,7 +166,14 @@ ENERGIES = [
     (with_softmax, "a softmax is already applied"),
     (forgotten_unsqueeze, ".unsqueeze(1)"),
     (matrices_not_transposed, "W and U must both be transposed"),
+    (only_W_not_transposed, "W must be transposed"),
+    (only_U_not_transposed, "U must be transposed"),
     (matrices_swapped, "W and U are exchanged"),
+    (multiplied, "W s and U h are multiplied"),
+    (with_sigmoid, "The activation function is a sigmoid"),
+    (with_relu, "The activation function is a ReLU"),
+    (query_of_the_first, "the query of the first sentence"),
+    (scaled, "divided by √hidden_dim"),
     (softmax_over_the_batch, "A softmax over the batch (dim=0) is already applied"),
     (averaged, "averaged over the hidden dimension"),
     (without_the_query, "The query is missing"),
