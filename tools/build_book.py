@@ -37,9 +37,9 @@ OPTIONS = re.compile(r"\A(---\n.*?^---$|(:[^\n]*\n)+)", re.M | re.S)
 DOCSTRINGS = re.compile(r"^\.\. auto", re.M)
 EXERCISES = re.compile(r"^`{3,}\{exercise-", re.M)
 INCLUDED = re.compile(r"\{literalinclude\}[ \t]*(\S+)")
-COMPUTED = re.compile(r"import_module|__import__|get_ipython")
+COMPUTED = re.compile(r"import_module|__import__")
 """Where this is used, what is needed cannot be read from the text."""
-PROGRAMS = re.compile(r"subprocess|os\.system")
+PROGRAMS = re.compile(r"subprocess|os\.system|get_ipython")
 """Likewise, but in a page alone: a module that starts a program starts itself."""
 SHORT_NAMES = "SHORT_NAMES"
 """The table by which the package imports modules by short names; this tool resolves them too."""

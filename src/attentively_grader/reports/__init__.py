@@ -1,0 +1,1 @@
+"""Reports: feedback for students, summaries for instructors, grade sheets."""
