@@ -28,7 +28,6 @@ OTHER_FORMS = {
     "autoregressive": ["auto-regressive"],
     "contextual": ["contextualised"],
     "extrapolation": ["extrapolate", "extrapolates"],
-    "faithfulness": ["faithful"],
     "fine-tuning": ["fine-tune", "fine-tuned"],
     "generalise": ["generalisation", "generalised", "generalising"],
     "hypothesis": ["hypotheses"],
@@ -46,10 +45,12 @@ OTHER_FORMS = {
     "tied embeddings": ["tied embedding"],
     "tokenizer": ["tokenise"],
     "unrolling": ["unroll", "unrolled"],
-    "vanishing gradient": ["vanishing gradients"],
 }
-EVERYDAY = {"bridge", "frequency", "merge", "parallel", "reference", "stack", "value"}
-"""Terms that are everyday words too, so that their first occurrence may mean something else."""
+AMBIGUOUS = {
+    *("bridge", "faithfulness", "frequency", "merge", "parallel", "reference"),
+    *("sampling", "score", "stack", "value"),
+}
+"""Terms with another meaning in the book, which their first occurrence may have. Not marked."""
 
 NEVER_INSIDE = (nodes.reference, nodes.literal, nodes.math, nodes.thead, nodes.legend, nodes.raw)
 LABEL = re.compile(r"(Symbol|Code|Also|In .+):")
@@ -164,7 +165,7 @@ class MarkTerms(SphinxPostTransform):
         """Mark the terms of one chapter."""
         if chapter_of(self.env.docname) is None:
             return
-        terms = {name: term for name, term in terms_of(self.env).items() if name not in EVERYDAY}
+        terms = {name: term for name, term in terms_of(self.env).items() if name not in AMBIGUOUS}
         if not terms:
             return
         pattern, of = finder(list(terms))
