@@ -2,14 +2,19 @@
 // definition and the second one follows the link; Escape hides it.
 (() => {
   const tooltip = (link) => window.bootstrap?.Tooltip.getInstance(link);
+  let pointer = "";
   let tapped = null;
+  document.addEventListener("pointerdown", (event) => {
+    pointer = event.pointerType;
+  });
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a.glossary-term");
     if (tapped && tapped !== link) {
       tooltip(tapped)?.hide();
       tapped = null;
     }
-    if (link && link !== tapped && event.pointerType === "touch" && tooltip(link)) {
+    const touched = pointer === "touch" && event.detail > 0; // Enter makes clicks with detail 0
+    if (link && link !== tapped && touched && tooltip(link)) {
       event.preventDefault();
       tooltip(link).show();
       tapped = link;
