@@ -1,14 +1,14 @@
-"""Figures in dark mode: each SVG output of a cell gets a dark twin, and a box that scrolls.
+"""Figures in dark mode: each SVG output of a cell gets a dark version and a box that scrolls.
 
-The twin has the same geometry. Each role of `plots.COLOURS` has a lighter colour here. Any other
-colour is mixed with the page or with its text until it has the contrast with the dark page that it
-had with white paper: what was legible stays so, and a pale grid stays pale. White becomes the
-colour of the page, so that a figure has no border. Images inside a figure (heat maps) keep their
+The dark version has the same geometry. Each role of `plots.COLOURS` has a lighter colour here. Any
+other colour is mixed with the page or with its text until it has the contrast with the dark page
+that it had with white paper: what was legible stays so, and a pale grid stays pale. White becomes
+the colour of the page, so that a figure has no border. Images inside a figure (heat maps) keep their
 colours, as a caption may say that dark cells are large weights; so does all that is drawn on them.
 
 The theme shows one of the two by its classes `only-light` and `only-dark`, and hides the other
-from screen readers too; the hidden twin of a light page is not loaded. A figure that is wider than
-the page scrolls inside its box, and is never made so small that its text is hard to read.
+from screen readers too; the hidden version of a light page is not loaded. A figure that is wider
+than the page scrolls inside its box, and is never made so small that its text is hard to read.
 """
 
 import re
@@ -81,7 +81,7 @@ def dark(colour: str) -> str:
 
 
 def dark_svg(svg: str) -> str:
-    """Return the dark twin of a figure."""
+    """Return the dark version of a figure."""
     root = ElementTree.fromstring(svg)
     kept = {element for group in root.iter(f"{{{SVG}}}g") for element in _on_images(group)}
     for element in kept:
@@ -152,7 +152,7 @@ def least_width(svg: str) -> int:
 
 
 class figure_box(nodes.General, nodes.Element):
-    """Both twins of a figure, in a box that scrolls."""
+    """Both versions of a figure, in a box that scrolls."""
 
 
 def visit_box(self: HTML5Translator, node: figure_box) -> None:
@@ -169,7 +169,7 @@ def depart_box(self: HTML5Translator, node: figure_box) -> None:
 
 
 def add_twins(app: Sphinx, doctree: nodes.document) -> None:
-    """Write the dark twin of each figure and put it next to the light one.
+    """Write the dark version of each figure and put it next to the light one.
 
     This comes before Sphinx collects the images of the page.
     """

@@ -390,8 +390,6 @@ TO_REVISE = [
 ]
 """Chapters whose page, assignment and checks are revised together."""
 IN_REVISION = {
-    "book/08_additive_attention.md": "its page is being rewritten",
-    "solutions/08_additive_attention": "its notebook is being rewritten",
     "src/attentively": "its docstrings and messages are being revised",
     "src/attentively_grader": "its docstrings and messages are being revised",
 }
