@@ -1,8 +1,9 @@
 """A check that is called before its answer is defined shows what to do, not a traceback."""
 
 import pytest
+from assignments import ASSIGNMENTS
 
-from attentively.checks import CheckFailed, Parts, undefined_names
+from attentively.checks import CheckFailed, Parts
 from attentively_grader.examination.notebook_shell import Shell
 
 
@@ -18,11 +19,11 @@ def parts_of_a_notebook():
 
 @pytest.fixture
 def shell(monkeypatch):
-    """A shell in which a notebook has imported its checks, as its set-up cell does."""
-    monkeypatch.setattr(undefined_names, "_explanations", [])
+    """A shell in which the set-up cell of a notebook has run."""
     shell = Shell()
     monkeypatch.setattr("IPython.get_ipython", lambda: shell.shell)
-    shell.namespace["parts"], shell.namespace["check"] = parts_of_a_notebook()
+    parts, shell.namespace["check"] = parts_of_a_notebook()
+    parts.explain_undefined_names()
     return shell
 
 
@@ -36,7 +37,9 @@ def test_a_check_before_its_answer_says_which_cell_to_run(shell):
     raised, name, shown = error_of(shell, "check(halves)")
     assert isinstance(raised, NameError)  # the cell has failed, and earns no points
     assert name == "CheckFailed"
-    assert shown.startswith("`halves` is not defined.\n  Run the cell that defines `halves` first.")
+    assert shown.startswith(
+        "Part 1 (halves): `halves` is not defined.\n  Run the cell that defines"
+    )
     assert "Traceback" not in shown
 
 
@@ -56,15 +59,32 @@ def test_a_handler_of_somebody_else_stays(shell):
         pass
 
     shell.shell.set_custom_exc((ZeroDivisionError,), debugger)
-    parts_of_a_notebook()
+    parts_of_a_notebook()[0].explain_undefined_names()
     assert shell.shell.custom_exceptions == (ZeroDivisionError,)
+
+
+def test_of_two_notebooks_in_one_process_the_last_is_explained(shell):
+    parts = Parts()
+    shell.namespace["check"] = parts.part("doubles", "doubles")(check_halves)
+    parts.explain_undefined_names()
+    assert "Part 1 (doubles): `doubles` is not defined" in error_of(shell, "check(doubles)")[2]
+
+
+def test_every_set_up_cell_calls_it(monkeypatch):
+    """Grading imports the checks before there is a shell, so an import alone would not do."""
+    called = []
+    monkeypatch.setattr(Parts, "explain_undefined_names", lambda parts: called.append(parts))
+    for assignment in ASSIGNMENTS:
+        assignment.checks.ready()
+        assert called[-1:] == [assignment.checks._parts], assignment
 
 
 def test_without_the_handler_there_is_a_traceback(monkeypatch):
     """The broken variant: what a student sees where the handler is missing."""
     monkeypatch.setattr("IPython.get_ipython", lambda: None)
     shell = Shell()
-    _, shell.namespace["check"] = parts_of_a_notebook()
+    parts, shell.namespace["check"] = parts_of_a_notebook()
+    parts.explain_undefined_names()
     _, name, shown = error_of(shell, "check(halves)")
     assert name == "NameError"
     assert "Traceback" in shown

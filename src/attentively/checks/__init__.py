@@ -24,7 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attentively.checks.undefined_names import explain_with
+from attentively.checks.undefined_names import explain_undefined_names
 
 RTOL, ATOL = 1e-4, 1e-5
 """Tolerances for 32-bit values; they allow for any order of summation."""
@@ -121,15 +121,23 @@ class Parts:
 
     def __init__(self) -> None:
         self.all: list[Part] = []
-        explain_with(self.undefined)
+
+    def explain_undefined_names(self) -> None:
+        """In a notebook, say which cell to run where a check is called before its answer exists.
+
+        Each `ready()` calls this, so that it holds in the process that runs the notebook.
+        """
+        explain_undefined_names(self.undefined)
 
     def undefined(self, name: str) -> Verdict | None:
         """Return what to show if a candidate of this name is not defined; None for other names."""
-        if not any(name in part.names for part in self.all):
+        labels = [part.label for part in self.all if name in part.names]
+        if not labels:
             return None
         return CheckFailed(
-            f"`{name}` is not defined.\n  Run the cell that defines `{name}` first. If that cell "
-            "shows an error, correct the error and run the cell again."
+            f"{labels[0]}: `{name}` is not defined.\n"
+            f"  Run the cell that defines `{name}` first. If that cell shows an error, correct\n"
+            "  the error and run the cell again."
         )
 
     def part(self, title: str, *names: str) -> Callable[[Callable[..., None]], Part]:

@@ -11,30 +11,26 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-_explanations: list[Callable[[str], Exception | None]] = []
 
-
-def explain_with(explanation: Callable[[str], Exception | None]) -> None:
+def explain_undefined_names(explanation: Callable[[str], Exception | None]) -> None:
     """Show what `explanation` returns for an undefined name instead of the NameError.
 
     It returns None for a name that it does not know. Outside IPython nothing changes. A handler
-    of other exceptions that somebody has set, such as a debugger, stays in place.
+    for other exceptions that is already set, such as that of a debugger, stays in place.
     """
-    _explanations.append(explanation)
+
+    def show(
+        shell: Any,
+        kind: type[NameError],
+        error: NameError,
+        trace: TracebackType,
+        tb_offset: int | None = None,
+    ) -> None:
+        verdict = explanation(error.name or "")
+        shown = (kind, error, trace) if verdict is None else (type(verdict), verdict, None)
+        shell.showtraceback(shown, tb_offset=tb_offset)
+
     ipython = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
-    if shell and not shell.custom_exceptions:
-        shell.set_custom_exc((NameError,), _show)
-
-
-def _show(
-    shell: Any,
-    kind: type[NameError],
-    error: NameError,
-    trace: TracebackType,
-    tb_offset: int | None = None,
-) -> None:
-    found = (explain(error.name or "") for explain in _explanations)
-    verdict = next((each for each in found if each is not None), None)
-    shown = (kind, error, trace) if verdict is None else (type(verdict), verdict, None)
-    shell.showtraceback(shown, tb_offset=tb_offset)
+    if shell and shell.custom_exceptions in ((), (NameError,)):
+        shell.set_custom_exc((NameError,), show)

@@ -101,6 +101,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, its trained Transformer and these checks work."""
+    _parts.explain_undefined_names()
     count = sum(each.numel() for each in load_pretrained(TRANSFORMER).model.parameters())
     print(f"PyTorch {torch.__version__}. The trained Transformer has {count:,} parameters. Ready.")
 

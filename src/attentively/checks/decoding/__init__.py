@@ -84,6 +84,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, its trained translator and these checks work."""
+    _parts.explain_undefined_names()
     sentence = "the cat drinks the milk"
     text = translate(load_pretrained(MODEL), [sentence], beam_size=1)[0].text
     print(f"PyTorch {torch.__version__}. The trained translator makes “{text}” of “{sentence}”.")

@@ -71,6 +71,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, its trained translator, its word vectors and these checks work."""
+    _parts.explain_undefined_names()
     translation = translate(load_pretrained(MODEL), SENTENCES[:1], beam_size=1)[0]
     vectors = load_pretrained_vectors(VECTORS)
     print(f"PyTorch {torch.__version__}. The trained model translates “{SENTENCES[0]}”")

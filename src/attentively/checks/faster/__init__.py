@@ -66,6 +66,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package and these checks work."""
+    _parts.explain_undefined_names()
     with MemoryMeter() as meter:
         torch.zeros(1000)
     print(

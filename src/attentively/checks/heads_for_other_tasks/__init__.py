@@ -110,6 +110,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, its sentences and these checks work."""
+    _parts.explain_undefined_names()
     print(f"PyTorch {torch.__version__}. The toy language has {len(tokenizer())} English tokens.")
     print(
         f"The ids: PAD {PAD_ID}, START {START_ID}, END {END_ID}; words from {END_ID + 1} on. Ready."

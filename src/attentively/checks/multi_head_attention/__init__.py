@@ -70,6 +70,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, its trained Transformer and these checks work."""
+    _parts.explain_undefined_names()
     found = attentions()
     sizes = {len(each.query_projection.weight) // each.d_head for each in found.values()}
     print(f"PyTorch {torch.__version__}. The trained Transformer has {len(found)} attentions")

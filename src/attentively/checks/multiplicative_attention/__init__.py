@@ -71,6 +71,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package and these checks work."""
+    _parts.explain_undefined_names()
     model = untrained()
     number = sum(parameter.numel() for parameter in model.parameters())
     print(f"PyTorch {torch.__version__}. The package's translator with Luong's decoder")

@@ -59,6 +59,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package and these checks work."""
+    _parts.explain_undefined_names()
     positions, size = sinusoids(50, 64).shape
     print(f"PyTorch {torch.__version__}. {positions} positions, {size} numbers each. Ready.")
 

@@ -57,6 +57,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, its pooling and these checks work."""
+    _parts.explain_undefined_names()
     key, value = torch.tensor([[1.0], [2.0]]), torch.tensor([[10.0], [20.0]])
     context, _ = KernelPooling()(torch.tensor([[1.5]]), key, value)
     print(f"PyTorch {torch.__version__}. Between the keys 1 and 2, with the values 10 and 20,")

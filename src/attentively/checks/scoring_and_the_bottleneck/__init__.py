@@ -77,6 +77,7 @@ Ngram = tuple[str, ...]
 
 def ready() -> None:
     """Say that the package, sacreBLEU and these checks work."""
+    _parts.explain_undefined_names()
     print(f"PyTorch {torch.__version__}, sacreBLEU {sacrebleu.__version__}. Ready.")
     print(f"BLEU of “le chat boit le lait” against itself: {sacrebleu_score(*[[_CAT]] * 2):.0f}.")
 

@@ -62,6 +62,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, its Transformer and these checks work."""
+    _parts.explain_undefined_names()
     config = _trained().config
     heads = config.num_layers * config.num_heads
     print(f"PyTorch {torch.__version__}. The trained encoder has {heads} heads,")

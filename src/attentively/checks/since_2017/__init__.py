@@ -103,6 +103,7 @@ SENTENCES = [
 
 def ready() -> None:
     """Say that the package and these checks work."""
+    _parts.explain_undefined_names()
     model = _small_model()
     numbers = sum(each.numel() for each in model.parameters())
     print(f"PyTorch {torch.__version__}. A language model of {numbers:,} parameters. Ready.")

@@ -69,6 +69,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, its trained model and these checks work."""
+    _parts.explain_undefined_names()
     text = translate(load_pretrained(MODEL), SENTENCES[:1], beam_size=1)[0].text
     print(f"tokenizers {tokenizers.__version__}. The trained model translates “{SENTENCES[0]}”")
     print(f"as “{text}” Ready.")

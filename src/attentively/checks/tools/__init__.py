@@ -67,6 +67,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, PyTorch, a trained model and these checks work."""
+    _parts.explain_undefined_names()
     sentence = next(iter(SENTENCES))
     translation = translate(load_pretrained(MODEL), [sentence], beam_size=1)[0]
     print(f"PyTorch {torch.__version__} works: 2 + 3 = {int(torch.tensor(2) + 3)}.")

@@ -94,6 +94,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, its sentences and these checks work."""
+    _parts.explain_undefined_names()
     count = sum(each.numel() for each in untrained().parameters())
     print(f"PyTorch {torch.__version__}. The Transformer to train has {count:,} parameters.")
     print(f"The ids: PAD {PAD_ID}, START {START_ID}, END {END_ID}. Ready.")

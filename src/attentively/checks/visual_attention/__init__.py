@@ -62,6 +62,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, its captioner and these checks work."""
+    _parts.explain_undefined_names()
     with torch.no_grad():
         model = _captioner()
         memory = model.encode(_IMAGES)

@@ -63,6 +63,7 @@ progress = _parts.progress
 
 def ready() -> None:
     """Say that the package, its classifier and these checks work."""
+    _parts.explain_undefined_names()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         answer = _of_texts(reader=True)(*_three_texts())

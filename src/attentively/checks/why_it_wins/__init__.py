@@ -154,6 +154,7 @@ def _listed(answer: Any) -> Any:
 
 def ready() -> None:
     """Say that the package and these checks work."""
+    _parts.explain_undefined_names()
     graph = recurrent(3)
     arrows = sum(map(len, graph.values()))
     print(f"PyTorch {torch.__version__}. A graph of {len(graph)} nodes and {arrows} arrows. Ready.")
