@@ -559,7 +559,7 @@ PREDICTIONS = [
     ((kept_of_the_keys, multiplications), "has the factor key_dim instead of hidden_dim"),
     ((kept_as_float, multiplications), "numbers_kept must return an int"),
     ((numbers_kept, never_once), "but keys_once=True means once per sentence"),
-    ((numbers_kept, always_once), "but keys_once=False means once per target word"),
+    ((numbers_kept, always_once), "but keys_once=False means once per target position"),
     ((numbers_kept, v_forgotten), "the multiplications of the product with v are not counted"),
     ((numbers_kept, context_forgotten), "of the weighted sum of the keys are not counted"),
     ((numbers_kept, additions_too), "Count multiplications only"),
@@ -700,15 +700,15 @@ def of_the_first_words(queries, keys, mask, W, U, v):
 ALL_FAULTS = {"two_tanh": True, "axis": 1, "mask_after": True, "detached": True, "mean": True}
 
 BUG_HUNTS = [
-    (_left(**ALL_FAULTS), "They sum to 1 over the target words (dim=1)"),
-    (_left(axis=1), "They sum to 1 over the target words (dim=1)"),
+    (_left(**ALL_FAULTS), "They sum to 1 over the target positions (dim=1)"),
+    (_left(axis=1), "They sum to 1 over the target positions (dim=1)"),
     (_left(axis=0), "They sum to 1 over the sentences of the batch (dim=0)"),
     (_left(two_tanh=True), "the weights do not depend on the query"),
     (without_any_tanh, "the weights do not depend on the query"),
     (mask_inverted, "All weights are 0, although no position is masked"),
     (mask_inverted_once, "All weights are equal (1/3), although no position is masked"),
     (tanh_around_the_scores, "The tanh is applied to the whole expression"),
-    (summed_over_the_targets, "Return one vector for each target word"),
+    (summed_over_the_targets, "Return one vector for each target position"),
     (relu_for_tanh, "The activation function is a ReLU"),
     (tanh_of_the_difference, "they are not the softmax of v·tanh(W s + U h)"),
     (_left(mask_after=True), "the weight of the masked positions is lost"),

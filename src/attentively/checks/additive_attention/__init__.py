@@ -822,11 +822,11 @@ def _check_count(multiplications: object, inputs: Mapping[str, int]) -> None:
         diagnosis = "the result is twice the measured one. Count multiplications only, no additions"
     elif inputs["keys_once"] and got == every_step:
         diagnosis = (
-            "U h is counted once per target word, but keys_once=True means once per sentence"
+            "U h is counted once per target position, but keys_once=True means once per sentence"
         )
     elif not inputs["keys_once"] and got == every_step - saved:
         diagnosis = (
-            "U h is counted once per sentence, but keys_once=False means once per target word"
+            "U h is counted once per sentence, but keys_once=False means once per target position"
         )
     elif expected - got in off:
         diagnosis = f"the multiplications of {off[expected - got]} are not counted"
@@ -941,20 +941,21 @@ def _ask(candidate: object, inputs: Inputs) -> tuple[Tensor, Tensor]:
             wanted["contexts"],
             "contexts",
             inputs,
-            "Return one vector for each target word: (batch, tgt_len, key_dim).",
+            "Return one vector for each target position: (batch, tgt_len, key_dim).",
         ),
         expect_tensor(
             weights,
             wanted["weights"],
             "weights",
             inputs,
-            "Return one weight for each pair of target and source word: (batch, tgt_len, src_len).",
+            "Return one weight for each pair of target and source position: (batch, tgt_len, "
+            "src_len).",
         ),
     )
 
 
 def _one_query_at_a_time(inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """Apply the package's attention, which takes one query per sentence, to each target word."""
+    """Apply the package's attention, with one query per sentence, to each target position."""
     W, U, v = inputs["W"], inputs["U"], inputs["v"]
     module = additive.AdditiveAttention(W.size(1), U.size(1), W.size(0))
     for parameter, value in zip(module.parameters(), (W, U, v.unsqueeze(0)), strict=True):
@@ -978,7 +979,7 @@ def _examine_sums(candidate: object, inputs: Inputs) -> None:
             "  All weights are 0, although no position is masked (the mask is all True): the mask "
             f"is inverted. True marks the positions that may be attended to.\n{describe(inputs)}"
         )
-    normalised = {1: "target words", 0: "sentences of the batch"}
+    normalised = {1: "target positions", 0: "sentences of the batch"}
     over = "".join(
         f" They sum to 1 over the {what} (dim={axis}): softmax is applied along the wrong "
         "dimension."
@@ -986,9 +987,9 @@ def _examine_sums(candidate: object, inputs: Inputs) -> None:
         if one[axis]
     )
     raise CheckFailed(
-        "  The weights of a target word do not sum to 1 over the source words, although no "
+        "  The weights of a target position do not sum to 1 over the source positions, although no "
         f"position is masked.{over}\n{describe(inputs)}\n  got         sums {show(sums[2][0])} "
-        "for the target words of the first sentence"
+        "for the target positions of the first sentence"
     )
 
 
@@ -1005,7 +1006,7 @@ def _examine_queries(candidate: object, inputs: Inputs) -> None:
         weights, weights[:, :1].expand_as(weights), atol=1e-5
     ):
         raise CheckFailed(
-            "  All target words have the same weights: the weights do not depend on the query. "
+            "  All target positions have the same weights: the weights do not depend on the query. "
             "The softmax cancels every term that is equal for all keys, so look at the line in "
             f"which query and key are combined.\n{describe(inputs)}"
         )
@@ -1029,7 +1030,7 @@ def _examine_weights(candidate: object, inputs: Inputs) -> None:
     raise CheckFailed(
         "  The weights sum to 1 and depend on the query, but they are not the softmax of v·tanh(W "
         f"s + U h). {cause}\n{describe(inputs)}\n"
-        f"  got         {show(weights[0, 0])} for the first target word of the first sentence\n"
+        f"  got         {show(weights[0, 0])} for the first target position of the first sentence\n"
         f"  expected    {show(expected[0, 0])}"
     )
 
