@@ -1,4 +1,4 @@
-"""``python -m attentively_grader``: grade submitted/ into the gradebook."""
+"""Command line of the grader: ``python -m attentively_grader``."""
 
 import argparse
 import importlib.metadata
@@ -16,85 +16,96 @@ from attentively_grader.jobs import Limits
 from attentively_grader.workforce.local_pool import pool_factory
 
 NO_SANDBOX = """\
-!! --unsafe-no-sandbox: the students' code runs on this machine with YOUR rights.
+!! --unsafe-no-sandbox: students' code runs on this machine with YOUR rights.
 !! It can read and delete your files and change the gradebook. Grade only the work of
-!! people whom you would let use this account, or grade in a container made for it.
-!! Each notebook that is graded so carries a note of it.
+!! people whom you trust with this account, or grade in a container for this purpose.
+!! The feedback of each notebook that is graded in this way says so.
 """
 STOPPED = 130
-"""The exit status of a run that was stopped."""
+"""Exit status of an interrupted run."""
+INTERRUPTED = "Interrupted. All results so far are kept. To resume, repeat the command."
 LEAST_MEMORY = 256
-"""In MiB: what no submission could do with less than."""
+"""Minimum of ``--memory`` in MiB; below it, no submission could run."""
 CONFLICTS = (
     ("scheduler", "workers"),
     ("scheduler", "shard"),
     ("shard", "canvas"),
     ("shard", "moodle"),
 )
-"""Options that make no sense together."""
+"""Pairs of options that cannot be combined."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the command line and grade; return the exit status.
 
-    0: all is graded. 1: something was set aside, or could not be recorded. 2: there was nothing
-    to do it with. 130: it was stopped, and the same command goes on.
+    0: every submission is graded. 1: a submission was set aside or could not be recorded.
+    2: grading could not start. 130: the run was interrupted; the same command resumes it.
     """
     parser = argparse.ArgumentParser(
-        prog="python -m attentively_grader", description="Grade what was submitted."
+        prog="python -m attentively_grader", description="Grade all submissions in submitted/."
     )
-    parser.add_argument("assignment", nargs="?", help="one of them; all by default")
+    parser.add_argument("assignment", nargs="?", help="one assignment; all by default")
     parser.add_argument(
-        "--student", action="append", default=[], metavar="NAME", help="only this one; repeatable"
+        "--student",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="grade only this student; repeatable",
     )
     parser.add_argument(
-        "--workers", type=_positive, metavar="N", help="notebooks at once; one a core, by default"
+        "--workers",
+        type=_positive,
+        metavar="N",
+        help="notebooks that run in parallel; one per CPU core by default",
     )
     parser.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="of a Dask cluster that is to run the notebooks: tcp://host:8786",
+        help="run the notebooks on the Dask cluster at this address, e.g. tcp://host:8786",
     )
     parser.add_argument(
         "--shard",
         metavar="I/N",
-        help="run the I-th of N shares of the class, keep the results, record nothing",
+        help="run share I of N of the class and keep the results; record nothing",
     )
     parser.add_argument(
-        "--resume", action="store_true", help="go on with a run that was stopped: always so"
+        "--resume", action="store_true", help="accepted for convenience; every run resumes"
     )
-    parser.add_argument(
-        "--force", action="store_true", help="grade again what has not changed since it was graded"
-    )
+    parser.add_argument("--force", action="store_true", help="run again what has not changed")
     parser.add_argument(
         "--timeout",
         type=_positive,
         metavar="S",
         default=int(Limits.seconds),
-        help="seconds for one notebook (%(default)s); one cell has what c.Execute.timeout says, "
-        "or a fifth of this, and below 600 never more than a fifth",
+        help="time limit of one notebook in seconds (%(default)s). The limit of one cell is "
+        "c.Execute.timeout or, if that is not set, a fifth of S. Below 600 seconds, it is at most "
+        "a fifth of S.",
     )
     parser.add_argument(
         "--memory",
         type=_memory,
         metavar="MIB",
         default=Limits.memory_mib,
-        help="memory for one notebook, in MiB (%(default)s)",
+        help=f"memory limit of one notebook in MiB, at least {LEAST_MEMORY} (%(default)s)",
     )
     parser.add_argument(
         "--unsafe-no-sandbox",
         action="store_true",
-        help="run the students' code with your own rights, where there is no sandbox",
+        help="run students' code without a sandbox, with your own rights",
     )
     for kind, name in (("canvas", "Canvas"), ("moodle", "Moodle")):
         parser.add_argument(
             f"--{kind}",
             type=Path,
             metavar="FILE",
-            help=f"also write all grades as {name} imports them",
+            help=f"also write all grades in the import format of {name}",
         )
     parser.add_argument(
-        "--course", type=Path, default=Path(), metavar="FOLDER", help="where nbgrader_config.py is"
+        "--course",
+        type=Path,
+        default=Path(),
+        metavar="FOLDER",
+        help="folder that contains nbgrader_config.py; the current one by default",
     )
     parser.add_argument(
         "--version", action="store_true", help="print the version of the package and exit"
@@ -104,12 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"attentively_grader {importlib.metadata.version('attentively')}")
         return 0
     try:
-        with _ended_as_stopped():
+        with _interrupted_by_sigterm():
             return _run(options)
     except KeyboardInterrupt:
-        print("\nstopped; what was run is kept: the same command goes on", file=sys.stderr)
+        print(f"\n{INTERRUPTED}", file=sys.stderr)
         return STOPPED
-    except BrokenPipeError:  # who reads the output has read enough
+    except BrokenPipeError:  # the reader of the output, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return STOPPED
     except CourseError as error:
@@ -119,19 +130,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     if sys.platform == "win32":
-        raise CourseError("grading needs Linux, for its sandbox: use it in WSL")
+        raise CourseError("grading needs Linux because of its sandbox. On Windows, run it in WSL")
     for one, other in CONFLICTS:
         if getattr(options, one) is not None and getattr(options, other) is not None:
-            raise CourseError(f"--{one} and --{other} do not go together")
+            raise CourseError(f"--{one} and --{other} cannot be combined")
     for kind in ("canvas", "moodle"):
         path = getattr(options, kind)
         if path is not None and not path.absolute().parent.is_dir():
-            raise CourseError(f"--{kind} {path}: there is no folder {path.parent}")
+            raise CourseError(f"--{kind} {path}: the folder {path.parent} does not exist")
     if options.assignment is not None:
         options.assignment = options.assignment.rstrip("/")
     if options.unsafe_no_sandbox:
         print(NO_SANDBOX, file=sys.stderr, flush=True)
-    # Here, because other systems lack what it locks with.
+    # Imported here, because other systems lack the module for locks.
     from attentively_grader.coordinator import grade
     from attentively_grader.reports.gradesheets import FORMATS, write
 
@@ -149,15 +160,15 @@ def _run(options: argparse.Namespace) -> int:
     for kind in FORMATS:
         if (path := getattr(options, kind)) is not None:
             waiting = write(Course(options.course), options.assignment, kind, path)
-            note = f"; answers that are yet to be graded by hand: {waiting}"
+            note = f" (answers that wait for manual grading and count 0: {waiting})"
             print(f"Grades: {path}{note * bool(waiting)}")
     return status
 
 
 @contextmanager
-def _ended_as_stopped() -> Iterator[None]:
-    """Let SIGTERM stop this as Ctrl-C does, so that no folder is left behind."""
-    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Treat SIGTERM like Ctrl-C, so that temporary folders are removed."""
+    if threading.current_thread() is not threading.main_thread():  # only this one receives signals
         yield
         return
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -196,7 +207,7 @@ def _shard(given: argparse.Namespace) -> int:
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+        raise argparse.ArgumentTypeError(f"{text} is not a positive integer")
     return number
 
 
@@ -204,7 +215,7 @@ def _memory(text: str) -> int:
     number = _positive(text)
     if number < LEAST_MEMORY:
         raise argparse.ArgumentTypeError(
-            f"{text} MiB is less than the libraries alone take: {LEAST_MEMORY} at least"
+            f"{text} MiB is too little for the libraries; expected at least {LEAST_MEMORY} MiB"
         )
     return number
 

@@ -1,8 +1,8 @@
-"""Grade a class: find what is new, have it run, record what came of it.
+"""Grade a class: find new submissions, run their notebooks, record the results.
 
-Running and recording are apart. A worker pool runs notebooks, several at once, and each result is
-kept in a file; this process alone writes to the gradebook. So a run that is killed goes on where
-it was, and a second run has nothing to do.
+Running and recording are separate. A worker pool runs notebooks in parallel, and each result is
+stored in a file. Only this process writes to the gradebook. Therefore an interrupted run can be
+resumed, and a second run has nothing to do.
 """
 
 import contextlib
@@ -29,15 +29,15 @@ from attentively_grader.reports.summary import summary
 from attentively_grader.workforce import local_pool
 
 AT_ONCE = 1_000
-"""Submissions that are held in memory together."""
+"""Number of submissions that are held in memory at a time."""
 
 
 class _Bar(tqdm):
-    monitor_interval = 0  # without a thread of its own, after which no process may fork
+    monitor_interval = 0  # no monitor thread, because a process with threads may not fork
 
 
 class Coordinator:
-    """Grades submissions of one course; the only one to write to its gradebook."""
+    """Grades submissions of one course; the single writer of its gradebook."""
 
     def __init__(self, course: Course, options: Options, pool_factory: PoolFactory) -> None:
         self.course = course
@@ -49,21 +49,21 @@ class Coordinator:
         self.graded: list[Submission] = []
         self.missed: dict[Submission, str] = {}
         self.ends: dict[Submission, str] = {}
-        """Why a notebook that was graded did not run to its end, or not in one piece."""
+        """Why a graded notebook did not run to its end, or had to be restarted."""
         self.answers: dict[Submission, str] = {}
-        """What each student wrote."""
+        """The code that each student wrote."""
         self.given: dict[str, str] = {}
-        """What the cells for answers hold when they are handed out, by assignment."""
+        """The code of the answer cells in the release, by assignment."""
         self._before: dict[str, Mapping[str, Scores]] = {}
-        """Of an assignment of which something was set aside, the scores of before."""
+        """Earlier scores, by assignment, where a submission was set aside."""
         self._locked_out: list[Task] = []
         self._total = self._told = 0
 
     def grade(self, chosen: Sequence[Submission]) -> None:
-        """Grade what has not been graded, and tell of each."""
+        """Grade what has not been graded, and print one line per submission."""
         self._total = len(chosen)
         with ExitStack() as stack:
-            # Its process begins as a copy of this one, so before there are locks and threads.
+            # Its process is a fork of this one, so it starts before there are locks and threads.
             self.pages = stack.enter_context(Pages(self.course.root))
             stack.enter_context(_alone(self.course))
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="grading-")))
@@ -82,7 +82,7 @@ class Coordinator:
             self.answers[task.submission] = written(task.merged.values(), "student")
             if task.handed_in.remarks:
                 self.remarks[task.submission] = task.handed_in.remarks
-        self.recorder = Recorder(self.course)  # knows the assignments that are prepared now
+        self.recorder = Recorder(self.course)  # reads the assignments that are prepared by now
         with closing(self.recorder):
             waiting = [task for task in tasks if not self._is_done(task)]
             for task in waiting:
@@ -100,7 +100,7 @@ class Coordinator:
         return self.course.kept / "recorded" / submission.student / f"{submission.assignment}.json"
 
     def _is_done(self, task: Task) -> bool:
-        """Tell whether a submission is recorded as it is, and note it if so."""
+        """Return whether this version of a submission is already recorded; if so, report it."""
         submission = task.submission
         if self.planner.options.force:
             return False
@@ -126,15 +126,15 @@ class Coordinator:
         feedback = self.course.place("feedback", *where)
         if not all((feedback / f"{name}.html").is_file() for name in task.merged):
             self.pages.ask(submission)
-        self._tell(submission, f"graded before, {known}")
+        self._tell(submission, f"already graded, {known}")
         self.graded.append(submission)
         return True
 
     def _reckon_lateness(self, task: Task, kept: str) -> bool:
-        """Take off anew what coming late costs, where a date or the configuration is another.
+        """Update the late penalty if a date or the configuration has changed; return whether.
 
-        `kept` is what was remembered when that was last done. Return whether it was done. The
-        page is made anew too, also where the hidden tests are to be hidden now, or shown.
+        `kept` is the mark that was stored at the last update. The feedback is rendered again too,
+        also if the setting for hidden tests has changed.
         """
         submission = task.submission
         mark = self._remembered(task)
@@ -146,7 +146,7 @@ class Coordinator:
         return True
 
     def _remembered(self, task: Task) -> str:
-        """Return what is remembered of a submission that is recorded."""
+        """Return the mark that is stored for a recorded submission."""
         hides = hidden_tests.wanted(self.course.config)
         return (
             task.mark
@@ -157,7 +157,7 @@ class Coordinator:
     # Recording
 
     def _finish(self, task: Task) -> None:
-        """Record a submission; what cannot be recorded now is tried once more at the end."""
+        """Record a submission; if the gradebook is locked, try once more at the end."""
         submission = task.submission
         if self._locked_out:
             self._locked_out.append(task)
@@ -178,7 +178,7 @@ class Coordinator:
         self.graded.append(submission)
         self.pages.ask(submission)
         seconds = sum(outcome.seconds for outcome in task.outcomes.values())
-        # The page speaks to the student, the report of them.
+        # Feedback addresses the student, the report the instructor.
         reasons = {each.reason for each in task.outcomes.values() if each.reason}
         ends = {reason.replace("your code", "the code") for reason in reasons}
         if ends:
@@ -187,7 +187,7 @@ class Coordinator:
         self._tell(submission, f"{self.recorder.scores(submission)} ({seconds:.1f} s{why})")
 
     def _record_again(self) -> None:
-        """Try once more what was locked out; when it still is, none of it is recorded."""
+        """Try again to record what found the gradebook locked; stop at the first failure."""
         locked = ""
         locked_out, self._locked_out = self._locked_out, []
         for task in locked_out:
@@ -199,7 +199,7 @@ class Coordinator:
                 locked = str(error) if isinstance(error, LockedError) else locked
                 self._fail(task.submission, str(error))
 
-    # Telling
+    # Progress lines
 
     def _fail(self, submission: Submission, why: str) -> None:
         self.unrecorded[submission] = why
@@ -211,15 +211,17 @@ class Coordinator:
         self._tell(submission, f"SET ASIDE: {self.set_aside[submission]}")
 
     def _earlier(self, submission: Submission) -> str:
-        """Say what the gradebook has of an earlier submission, which nothing changes here."""
+        """Return a note on the earlier result in the gradebook, which remains valid."""
         name = submission.assignment
         if name not in self._before:
             self._before[name] = {}
-            with contextlib.suppress(SQLAlchemyError):  # a locked gradebook stops nobody here
-                if name not in self.planner.refused:  # of which the parts cannot be read
+            with contextlib.suppress(SQLAlchemyError):  # a locked gradebook only costs the note
+                if name not in self.planner.refused:  # their parts cannot be read
                     self._before[name] = self.course.scores(name)
         known = self._before[name].get(submission.student)
-        return f"; the earlier {known} stands" if known is not None and known.points else ""
+        return (
+            f"; the earlier result remains: {known}" if known is not None and known.points else ""
+        )
 
     def _tell(self, submission: Submission, what: str) -> None:
         self._told += 1
@@ -231,7 +233,7 @@ class Coordinator:
 
 
 def written(notebooks: Iterable[Mapping[str, Any]], author: str | None = None) -> str:
-    """Return the code of all cells, or of those that one side wrote."""
+    """Return the code of all cells, or of those that `author` wrote."""
     return "\n\n".join(
         str(cell["source"])
         for notebook in notebooks
@@ -243,13 +245,13 @@ def written(notebooks: Iterable[Mapping[str, Any]], author: str | None = None) -
 
 @contextmanager
 def _alone(course: Course) -> Iterator[None]:
-    """See to it that no other run records into this course."""
+    """Lock the course, so that no other run records into it."""
     course.kept.mkdir(parents=True, exist_ok=True)
     with open(course.kept / "lock", "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise CourseError("another run is grading this course: wait until it ends") from None
+            raise CourseError("another run is grading this course. Wait until it ends") from None
         result_store.remove_leftovers(course.kept)
         yield
 
@@ -262,9 +264,9 @@ def grade(
     options: Options | None = None,
     pool_factory: PoolFactory | None = None,
 ) -> int:
-    """Grade what is new, print a table of all; return the exit status.
+    """Grade new submissions, print a summary of all, and return the exit status.
 
-    0: all is graded. 1: something was set aside, or could not be recorded.
+    0: every submission is graded. 1: a submission was set aside or could not be recorded.
     """
     options = options or Options()
     course = Course(root)

@@ -1,4 +1,4 @@
-"""Which names a cell binds, and which it uses."""
+"""Find the names that a cell binds and uses."""
 
 import ast
 import symtable
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 
 def tree_of(source: str) -> ast.Module | None:
-    """Return the parsed cell, or None if it is no Python."""
+    """Return the parsed cell, or None if it is not valid Python."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -14,7 +14,7 @@ def tree_of(source: str) -> ast.Module | None:
 
 
 def bound(source: str) -> set[str]:
-    """Return the names that a cell leaves behind at its top level, but for those of `import *`."""
+    """Return the names that a cell binds at its top level, except those of `import *`."""
     tree = tree_of(source)
     if tree is None:
         return set()
@@ -26,7 +26,7 @@ def bound(source: str) -> set[str]:
 
 
 def _assigned(table: symtable.SymbolTable) -> Iterator[str]:
-    """Yield also what a match, a comprehension or a function binds at the top level."""
+    """Yield names bound at the top level by any statement, such as match or global."""
     for symbol in table.get_symbols():
         at_the_top = table.get_type() == "module" or symbol.is_declared_global()
         if at_the_top and (symbol.is_assigned() or symbol.is_imported()):
@@ -36,7 +36,7 @@ def _assigned(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def binds_unseen(source: str) -> bool:
-    """Tell whether a cell has an `import *`: only a run tells which names that binds."""
+    """Return whether a cell has an `import *`, whose names are known only when it runs."""
     tree = tree_of(source)
     return tree is not None and any(
         alias.name == "*"
@@ -64,7 +64,7 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 
 def used(source: str) -> set[str]:
-    """Return every name of the notebook that a cell reads, also inside its functions."""
+    """Return every global name that a cell reads, also inside functions."""
     tree = tree_of(source)
     if tree is None:
         return set()
@@ -87,7 +87,7 @@ def _read(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def answered(source: str) -> set[str]:
-    """Return the names that a model solution binds, but for what it only imports."""
+    """Return the names that a model solution binds, except imports."""
     if source.lstrip().startswith("%%"):  # a magic around the whole cell
         source = source.lstrip().partition("\n")[2]
     lines = [line for line in source.splitlines() if not line.startswith(("%", "!"))]
@@ -100,7 +100,7 @@ def answered(source: str) -> set[str]:
 
 
 def imported(source: str) -> set[str]:
-    """Return the top packages that a cell imports anywhere."""
+    """Return the top-level packages that a cell imports."""
     tree = tree_of(source)
     packages: set[str] = set()
     for node in ast.walk(tree) if tree else ():

@@ -1,4 +1,4 @@
-"""A course: a folder with an nbgrader_config.py, and the folders that it names."""
+"""A course: the folder with nbgrader_config.py, and the folders that it names."""
 
 import difflib
 import glob
@@ -25,26 +25,26 @@ from attentively_grader.course import notebooks
 
 CONFIG = "nbgrader_config.py"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-"""What an assignment or a student may be called; the name becomes a folder and a pattern."""
+"""Valid names of assignments and students; a name becomes a folder and a pattern."""
 Parts = Mapping[tuple[str, str], str]
-"""How each part is called, by its notebook and its name there."""
+"""The displayed name of each part, by its notebook and its name in this notebook."""
 
 
 class CourseError(Exception):
-    """Something in the course's folders is not as it should be; the message says what."""
+    """An error in the folders of the course; the message says what to do."""
 
 
 class LockedError(CourseError):
-    """Another program holds the gradebook; what was run is kept, and can be recorded later."""
+    """Another program has locked the gradebook; results are kept and can be recorded later."""
 
 
 def raise_if_locked(error: BaseException | None) -> None:
-    """Raise `LockedError` if an error, or one that it came of, is that the gradebook is locked."""
+    """Raise `LockedError` if an error or one of its causes is a locked gradebook."""
     while error is not None:
         if "locked" in str(error) and isinstance(error, sqlalchemy.exc.OperationalError):
             raise LockedError(
-                "the gradebook is locked: close what else is writing to it and run this again; "
-                "what was run so far is kept"
+                "the gradebook is locked. Close other programs that write to it, then repeat the "
+                "command. All results so far are kept"
             ) from None
         error = error.__context__
 
@@ -52,12 +52,12 @@ def raise_if_locked(error: BaseException | None) -> None:
 def load_config(root: Path) -> Config:
     """Read the course's nbgrader_config.py, as nbgrader itself does."""
     if not (root / CONFIG).is_file():
-        raise CourseError(f"{root} is not a course: it has no {CONFIG}")
+        raise CourseError(f"{root} is not a course folder: it has no {CONFIG}")
     path = str(root.resolve())
     if glob.escape(path) != path:
         raise CourseError(
-            f"{path}: nbgrader finds no notebooks where a folder's name has *, ? or [ in it, "
-            "since it reads these as patterns; rename the folder"
+            f"{path}: nbgrader finds no notebooks in a folder whose path contains *, ? or [, "
+            "because it reads these as patterns. Rename the folder"
         )
     return PyFileConfigLoader(CONFIG, path=str(root)).load_config()
 
@@ -74,30 +74,30 @@ def assignments(root: Path, config: Config) -> list[str]:
 
 
 def check_assignment(root: Path, config: Config, name: str) -> None:
-    """Refuse the name of an assignment that is not there, and list those that are."""
+    """Raise `CourseError` for an unknown assignment; the message lists the known ones."""
     known = assignments(root, config)
     if name not in known:
         folder = course_directory(root, config).source_directory
         close = difflib.get_close_matches(name, known, 1)
-        meant = f" (did you mean {close[0]}?)" if close else ""
-        there_are = ", ".join(known) or "none at all"
+        meant = f" Did you mean {close[0]}?" if close else ""
+        listed = ", ".join(known) or "none"
         raise CourseError(
-            f"there is no assignment {name!r} in {folder}/{meant}; there are: {there_are}"
+            f"no assignment {name!r} in {folder}/.{meant} Assignments there: {listed}"
         )
 
 
 def check_name(name: str, what: str) -> None:
-    """Refuse a name that would be a path or a pattern."""
+    """Raise `CourseError` for a name that could be a path or a pattern."""
     if not NAME.fullmatch(name):
         raise CourseError(
-            f"{what} {name!r}: use letters without accents, digits, _ . and -, and start with a "
-            "letter, a digit or _"
+            f"{what} {name!r} is not valid: use letters without accents, digits, _ . and -, and "
+            "start with a letter, a digit or _"
         )
 
 
 @contextmanager
 def converting(converter: BaseConverter) -> Iterator[list[str]]:
-    """Run a converter inside: what it logs is kept from the terminal and given as a list."""
+    """Collect the log messages of nbgrader's converter in a list instead of the terminal."""
     messages: list[str] = []
 
     class Keep(logging.Handler):
@@ -120,15 +120,17 @@ def converting(converter: BaseConverter) -> Iterator[list[str]]:
 
 
 def _newest_schema() -> str:
-    """Return the version of a new gradebook; nbgrader starts a program that says it, slowly."""
+    """Return the schema version of a new gradebook without nbgrader's slow subprocess."""
     head = ScriptDirectory(str(Path(api.__file__).parent / "alembic")).get_current_head()
     if head is None:
-        raise CourseError("nbgrader does not say which version its gradebooks have")
+        raise CourseError(
+            "the schema version of nbgrader's gradebook is unknown. Reinstall nbgrader"
+        )
     return head
 
 
 def reason(messages: list[str], error: BaseException) -> str:
-    """Return the line of nbgrader's log that says why a conversion failed."""
+    """Return the line of nbgrader's log that states why a conversion failed."""
     for message in messages:
         if message.startswith("Traceback"):
             lines = [line for line in message.splitlines() if re.match(r"[A-Za-z_][\w.]*: ", line)]
@@ -138,7 +140,7 @@ def reason(messages: list[str], error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Submission:
-    """What one student handed in for one assignment."""
+    """The submission of one student for one assignment."""
 
     student: str
     assignment: str
@@ -150,27 +152,27 @@ class Submission:
 
 @dataclass(frozen=True)
 class Scores:
-    """A student's points, part by part, as they stand in the gradebook."""
+    """A student's points by part, from the gradebook."""
 
     points: dict[str, float]
     maximum: dict[str, float]
-    """In the order of the notebook, as `points`."""
+    """Maximum points by part; like `points`, in the order of the notebook."""
     penalty: float = 0.0
-    """What is taken off for coming late."""
+    """Late penalty in points."""
     by_hand: frozenset[str] = frozenset()
-    """The parts that wait for a person: an answer not read yet, or graded anew since."""
+    """The parts that wait for manual grading, also after a later automatic grading."""
 
     @property
     def total(self) -> float:
         return max(0.0, sum(self.points.values()) - self.penalty)
 
     def __str__(self) -> str:
-        said = [f"{self.total:g} of {sum(self.maximum.values()):g}"]
+        text = f"{self.total:g} of {sum(self.maximum.values()):g}"
         if self.penalty:
-            said.append(f"{self.penalty:g} off for coming late")
+            text += f", late penalty {self.penalty:g}"
         if self.by_hand:
-            said.append(f"{len(self.by_hand)} to grade by hand")
-        return ", ".join(said)
+            text += f", answers that wait for manual grading: {len(self.by_hand)}"
+        return text
 
 
 class Course:
@@ -186,34 +188,34 @@ class Course:
         return self.root / str(getattr(self.directory, f"{step}_directory"))
 
     def place(self, step: str, student: str, assignment: str) -> Path:
-        """Return where one of these folders holds one student's work."""
+        """Return the folder of one student's work in one of these folders."""
         name = getattr(self.directory, f"{step}_directory")
         return Path(self.directory.format_path(name, student, assignment))
 
     def named(self, setting: str) -> dict[str, Path]:
-        """Return the folders that ``c.Grading`` names for a purpose, by what they are called there.
+        """Return the folders that a setting of ``c.Grading`` lists, by their names there.
 
-        Raises `CourseError` for one that is not there: nobody would see that it has no effect.
+        Raises `CourseError` for a missing folder, because the setting would have no effect.
         """
         folders = {name: self.root / name for name in self.config.Grading.get(setting, [])}
         for name, folder in folders.items():
             if not folder.is_dir():
                 raise CourseError(
-                    f"{CONFIG}: c.Grading.{setting} names {name!r}, and {folder} is no folder"
+                    f"{CONFIG}: c.Grading.{setting} lists {name!r}, but {folder} is not a folder"
                 )
         return folders
 
     @cached_property
     def kept(self) -> Path:
-        """The folder for what the grader itself remembers; nbgrader does not look into it."""
+        """The folder for the grader's own data, which nbgrader ignores."""
         return self.folder("autograded") / ".graded"
 
     def submissions(
         self, assignment: str | None = None, students: Sequence[str] = ()
     ) -> list[Submission]:
-        """Return what there is to grade, by assignment and student.
+        """Return the submissions to grade, sorted by assignment and student.
 
-        Raises `CourseError` for an unknown assignment, and where nothing was submitted.
+        Raises `CourseError` for an unknown assignment, and if nothing was submitted.
         """
         if assignment is not None:
             check_assignment(self.root, self.config, assignment)
@@ -221,11 +223,11 @@ class Course:
         found = [each for name in wanted for each in self._submissions_of(name)]
         for student in students:
             if student not in {each.student for each in found}:
-                handed_in = ", ".join(sorted({each.student for each in found})) or "nobody"
+                handed_in = ", ".join(sorted({each.student for each in found})) or "none"
                 raise CourseError(
                     f"{student!r} has submitted nothing"
                     + (f" for {assignment}" if assignment else "")
-                    + f"; there is work of: {handed_in}"
+                    + f". Students with a submission: {handed_in}"
                 )
         if students:
             found = [each for each in found if each.student in students]
@@ -233,13 +235,13 @@ class Course:
             what = assignment or "ASSIGNMENT"
             submitted = self.directory.submitted_directory
             raise CourseError(
-                f"nothing was submitted{f' for {assignment}' if assignment else ''}: expected "
+                f"nothing was submitted{f' for {assignment}' if assignment else ''}. Expected "
                 f"{submitted}/STUDENT/{what}/{what}.ipynb, as `attentively submit` packs it"
             )
         return found
 
     def strays(self) -> list[str]:
-        """Return the folders of what was submitted for no assignment of this course."""
+        """Return the submitted folders that belong to no assignment of this course."""
         known = assignments(self.root, self.config)
         strays = []
         for student in self.folder("submitted").glob("[!.]*"):
@@ -249,7 +251,7 @@ class Course:
         return sorted(str(path.relative_to(self.root)) for path in strays)
 
     def absent(self, assignment: str) -> list[str]:
-        """Return the students in the gradebook who have handed in nothing for an assignment."""
+        """Return the students in the gradebook without a submission for an assignment."""
         there = {each.student for each in self._submissions_of(assignment)}
         with self.gradebook() as gradebook:
             return sorted({student.id for student in gradebook.students} - there)
@@ -266,9 +268,9 @@ class Course:
                 yield Submission(match["student"], assignment, Path(path))
 
     def parts(self, assignment: str) -> Parts:
-        """Return the cells that earn points, in the order of the notebooks, and their names.
+        """Return the cells with points, in the order of the notebooks, and their displayed names.
 
-        The same name in a second notebook is another part; both then begin with the notebook's.
+        If two notebooks use the same name, both displayed names start with the notebook's name.
         """
         found = [
             (path.stem, cell.metadata.nbgrader.grade_id)
@@ -295,7 +297,7 @@ class Course:
 
 
 def has_points(metadata: Mapping[str, object]) -> bool:
-    """Tell whether nbgrader gives points for a cell: a test, a written answer or a task."""
+    """Return whether a cell has points in nbgrader: a test, a written answer or a task."""
     marks = metadata.get("nbgrader")
     return isinstance(marks, Mapping) and bool(marks.get("grade") or marks.get("task"))
 
@@ -303,7 +305,7 @@ def has_points(metadata: Mapping[str, object]) -> bool:
 def scores_in(
     gradebook: Gradebook, assignment: str, parts: Parts, student: str | None = None
 ) -> dict[str, Scores]:
-    """Return the scores of all submissions or of one student's, by one question to the database."""
+    """Return the scores of all students or of one, with a single database query."""
     asked = (
         gradebook.db.query(
             api.Student.id,

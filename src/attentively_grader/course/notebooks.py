@@ -1,4 +1,4 @@
-"""Notebooks as they lie in version control: no outputs, no counts, no traces of who ran them."""
+"""Read notebooks, and normalise them for version control: no outputs, counts or random ids."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 
 KEPT = ("nbgrader", "tags", "deletable", "editable")
-"""Metadata of a cell that mean something; the rest is an editor's."""
+"""Cell metadata that are kept; the rest belongs to the editor."""
 FLAGS = ("grade", "grade_id", "locked", "points", "schema_version", "solution", "task")
 
 KERNEL = {
@@ -17,23 +17,23 @@ KERNEL = {
     "language_info": {"name": "python"},
 }
 METADATA_KEY = "attentively"
-"""The key of the metadata that a merged cell carries.
+"""The key of the grader's metadata in a merged cell:
 
-``author``     "instructor" or "student": who wrote the text that stands there
-``original``   what the instructor wrote, in a cell without marks that the student changed
+``author``     "instructor" or "student": the author of the present text
+``original``   the instructor's text, in a cell without nbgrader metadata that the student changed
 ``absent``     true for such a cell that the student deleted; it is not recorded
-``binds``      of an answer cell: the names that the model solution binds
+``binds``      in an answer cell: the names that the model solution binds
 """
 
 
 def read(path: Path) -> nbformat.NotebookNode:
-    """Read a notebook; `ValueError` says what is wrong with one that cannot be read."""
+    """Read a notebook; raise `ValueError` with the reason if it is not readable."""
     try:
         text = path.read_text(encoding="utf-8")
         content = json.loads(text)
         version = content.get("nbformat") if isinstance(content, dict) else None
         if version != 4:
-            raise ValueError(f"its format is {version!r}, and 4 is expected")
+            raise ValueError(f"its format is {version!r}, expected 4")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of missing cell ids, which nbformat fills in
             notebook = nbformat.reads(text, as_version=4)
@@ -41,20 +41,20 @@ def read(path: Path) -> nbformat.NotebookNode:
         for place, cell in enumerate(notebook.cells, start=1):
             flags = cell.metadata.get("nbgrader", {})
             if not isinstance(flags, dict):
-                raise ValueError(f"cell {place} has {flags!r} where nbgrader keeps its marks")
+                raise ValueError(f"cell {place} has nbgrader metadata {flags!r}, expected a dict")
         return notebook
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    except Exception as error:  # nbformat fails in a dozen ways on what is no notebook
+    except Exception as error:  # nbformat raises many kinds of errors
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path} is not a readable notebook: {reason}") from None
 
 
 def tidy(notebook: nbformat.NotebookNode, checksums: bool = False) -> str:
-    """Return the notebook's text, the same for the same content.
+    """Return the text of the notebook, which is the same for the same content.
 
-    A cell's id is its nbgrader id, or what it was; a cell without any gets its place. With
-    `checksums` nbgrader's own are kept, which a release needs.
+    The id of a cell is its nbgrader id, else its own id unless that is random, else its number.
+    With `checksums`, nbgrader's checksums are kept, as a release needs them.
     """
     cells = []
     used: set[str] = set()

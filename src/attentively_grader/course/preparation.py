@@ -1,6 +1,6 @@
 """Prepare an assignment for grading: its notebooks with all tests, and the files next to them.
 
-nbgrader's own conversion makes both, and tells the gradebook the assignment's cells and points.
+nbgrader's own conversion generates both and enters the cells and points into the gradebook.
 """
 
 import hashlib
@@ -23,17 +23,18 @@ class Prepared:
     """One assignment, ready to be graded."""
 
     notebooks: dict[str, dict[str, Any]]
-    """The instructor's, by name: without solutions, with all tests."""
+    """The instructor's notebooks by name, without solutions, with all tests."""
     files: dict[str, Path]
-    """What was released beside them, by its place in the folder."""
+    """Released side files, by their path relative to the folder."""
     content: str
-    """A fingerprint of all of it."""
+    """A hash of all notebooks and files."""
 
 
 def prepare(course: Course, assignment: str, folder: Path, *, gradebook: bool = True) -> Prepared:
-    """Convert the source of an assignment into a `folder` of its own, and fill the gradebook.
+    """Convert the source of an assignment into `folder`, and enter its cells into the gradebook.
 
-    Without `gradebook` none is touched. Raises `CourseError` where nbgrader refuses it.
+    Without `gradebook`, the gradebook is not touched. Raises `CourseError` if nbgrader rejects the
+    source.
     """
     notebooks: dict[str, dict[str, Any]] = {}
 
@@ -55,7 +56,7 @@ def prepare(course: Course, assignment: str, folder: Path, *, gradebook: bool = 
 
 
 def _with_ids(notebook: dict[str, Any]) -> dict[str, Any]:
-    """Give each cell an id that stays the same from one run to the next."""
+    """Give each cell an id that is the same in every run."""
     used: set[str] = set()
     for place, cell in enumerate(notebook["cells"], start=1):
         name = cell.get("id") if notebook.get("nbformat_minor", 0) >= 5 else None

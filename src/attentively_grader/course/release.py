@@ -1,8 +1,8 @@
-"""From an instructor's notebook to the students': nbgrader's own conversion, made repeatable.
+"""Release an assignment: generate the student version with nbgrader, reproducibly.
 
-Only notebooks and the side files that the course's configuration lists are released; the
-conversion runs in a temporary course, without a gradebook; and a release that holds a
-line of a solution is refused.
+Only notebooks and the side files listed in the course's configuration are released. The conversion
+runs in a temporary course without a gradebook. A release that contains a line of a solution is
+rejected.
 """
 
 import ast
@@ -38,14 +38,14 @@ REGION = re.compile(r"^\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")
 
 
 def side_files(config: Config, assignment: str) -> set[str]:
-    """Return the files beside the notebook that may be released, relative to its folder."""
+    """Return the side files that may be released, relative to the assignment's folder."""
     return set(config.Release.get("side_files", {}).get(assignment, []))
 
 
 def release(root: Path, assignment: str) -> dict[str, bytes]:
     """Convert one assignment and return the released files by their relative path.
 
-    Raises `CourseError` if nbgrader refuses it or a solution would leak.
+    Raises `CourseError` if nbgrader rejects it or a solution would leak.
     """
     config = load_config(root)
     check_assignment(root, config, assignment)
@@ -62,7 +62,7 @@ def release(root: Path, assignment: str) -> dict[str, bytes]:
             (staged / path.name).write_text(text, encoding="utf-8")
         for name in sorted(allowed):
             if not (source / name).is_file():
-                raise CourseError(f"{source / name} is listed as a side file, but is not there")
+                raise CourseError(f"{source / name} is listed as a side file, but does not exist")
             (staged / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source / name, staged / name)
         generate(stage, assignment, gradebook=False)
@@ -85,10 +85,10 @@ def generate(
 ) -> None:
     """Run nbgrader's conversion in the course at `root`, which also fills its gradebook.
 
-    What it writes goes to the course's release directory, or `elsewhere`. Without `gradebook`
-    none is made, which is quicker. `keep` is called with the name and the content of each
-    notebook as the gradebook knows it: without solutions, with all tests. Of each answer cell its
-    metadata tell which names the model solution binds.
+    The files are written to the course's release directory, or to `elsewhere`. Without
+    `gradebook`, no gradebook is written, which is faster. `keep` is called with the name and
+    content of each notebook without solutions, but with all tests. The metadata of each answer
+    cell list the names that the model solution binds.
     """
     config = load_config(root)
     if not gradebook:
@@ -102,7 +102,7 @@ def generate(
     converter = GenerateAssignment(coursedir=course, config=config)
     converter.force = True
     if keep is not None:
-        converter.preprocessors = _with_a_look(converter.preprocessors, keep)
+        converter.preprocessors = _with_callbacks(converter.preprocessors, keep)
     with converting(converter) as messages:
         try:
             converter.start()
@@ -112,12 +112,12 @@ def generate(
             raise CourseError(f"nbgrader cannot release {assignment}: {why}") from None
 
 
-def _with_a_look(
+def _with_callbacks(
     preprocessors: Sequence[Any], keep: Callable[[str, NotebookNode], None]
 ) -> list[Any]:
-    """Return nbgrader's steps with one that shows the notebook before hidden tests go.
+    """Return nbgrader's steps with one that passes on the notebook before hidden tests are removed.
 
-    Another, before all, notes what the model solutions bind.
+    A first step records the names that the model solutions bind.
     """
 
     def note(notebook: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
@@ -136,9 +136,9 @@ def _with_a_look(
 
 
 def tidy_released(assignment: str, **_: object) -> None:
-    """Make a release repeatable: nbgrader calls this after it has converted an assignment.
+    """Make a release reproducible: nbgrader calls this after the conversion of an assignment.
 
-    It runs in the course's folder. Side files that are not listed are removed again.
+    It runs in the folder of the course. It removes side files that are not listed.
     """
     config = load_config(Path.cwd())
     target = Path(course_directory(Path.cwd(), config).release_directory) / assignment
@@ -176,17 +176,17 @@ def _parse(content: bytes) -> NotebookNode:
 
 
 def secret_lines(notebook: NotebookNode) -> set[str]:
-    """Return the lines that stand only inside solutions and hidden tests."""
+    """Return the lines that occur only in solutions and hidden tests."""
     inside: set[str] = set()
     outside: set[str] = set()
     for cell in notebook.cells:
         for line, secret in _marked(cell.source):
             (inside if secret else outside).add(line.strip())
-    return {line for line in inside - outside if _says_something(line)}
+    return {line for line in inside - outside if _is_distinctive(line)}
 
 
 def _marked(source: str) -> Iterator[tuple[str, bool]]:
-    """Yield each line and whether it stands between BEGIN and END."""
+    """Yield each line and whether it is between BEGIN and END."""
     secret = False
     for line in source.splitlines():
         region = REGION.match(line)
@@ -196,8 +196,8 @@ def _marked(source: str) -> Iterator[tuple[str, bool]]:
             yield line, secret
 
 
-def _says_something(line: str) -> bool:
-    """Tell a line of a solution from a lone bracket, ``return`` or ``else:``."""
+def _is_distinctive(line: str) -> bool:
+    """Return whether a line is more than a bracket, ``return`` or ``else:``."""
     if not line or line.startswith("#"):
         return len(line) > 12
     try:

@@ -1,19 +1,19 @@
-"""Write the page about each assignment that was graded, from all that a run knows."""
+"""Write the class report of each assignment that was graded."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from attentively_grader.course.course import Course, Submission
-from attentively_grader.reports.class_page import page
 from attentively_grader.intake.result_store import write_whole
+from attentively_grader.reports.class_report_html import render
 from attentively_grader.reports.similarity import LONGEST, alike
 
 FOLDER = "reports"
 
 
 class Run(Protocol):
-    """What is known at the end of a run."""
+    """The results of a run, as the coordinator collects them."""
 
     graded: list[Submission]
     set_aside: dict[Submission, str]
@@ -34,28 +34,33 @@ def write_reports(course: Course, run: Run) -> Iterator[Path]:
             if submission.assignment == assignment
         }
         graded = {each.student for each in run.graded if each.assignment == assignment}
-        # Of an assignment that cannot be graded there is nothing in the gradebook.
+        # The gradebook contains nothing about an assignment that cannot be graded.
         known = course.scores(assignment) if graded else {}
         scores = {student: known[student] for student in known if student in graded}
         by_hand = {
-            student: "has answers to grade by hand" for student in known if known[student].by_hand
+            student: "has answers that wait for manual grading"
+            for student in known
+            if known[student].by_hand
         }
         needs = [*needing(run, assignment, by_hand), *_long(answers)]
         groups = alike(answers, run.given.get(assignment, ""))
         path = course.root / FOLDER / f"{assignment}.html"
-        write_whole(path, page(assignment, scores, needs, groups))
+        write_whole(path, render(assignment, scores, needs, groups))
         yield path
 
 
 def _long(answers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for student, code in answers.items():
         if len(code) > LONGEST:
-            said = f"the first {LONGEST:,} are compared with others"
-            yield student, f"wrote {len(code):,} characters of code; {said}"
+            yield (
+                student,
+                f"wrote {len(code):,} characters of code; only the first {LONGEST:,} are compared "
+                "with other answers",
+            )
 
 
 def needing(run: Run, assignment: str, manual: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the students whose work a person should look at, with the reason."""
+    """Return the students whose submission needs attention, with the reason."""
     reasons: list[Mapping[Submission, str]] = [
         {each: f"set aside: {why}" for each, why in run.set_aside.items()},
         {each: f"not recorded: {why}" for each, why in run.unrecorded.items()},

@@ -1,7 +1,7 @@
-"""One page about a graded class: how the points fell, who needs a person, whose answers are alike.
+"""Render the class report as one HTML page: points, submissions to look at, similar answers.
 
-It is a single HTML file without scripts, for light and dark, and for the instructor alone: it names
-students.
+The page has no scripts, supports light and dark mode, and is for the instructor only, because it
+names students.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,34 +12,35 @@ from attentively_grader.reports.similarity import Alike
 from attentively_grader.reports.summary import shown, taken_off
 
 BINS = (
-    (0.0, "0"),
-    (0.25, "to ¼"),
-    (0.5, "to ½"),
-    (0.75, "to ¾"),
-    (0.9999, "below all"),
-    (1.0, "all"),
+    (0.0, "0%"),
+    (0.25, "≤ 25%"),
+    (0.5, "≤ 50%"),
+    (0.75, "≤ 75%"),
+    (0.9999, "< 100%"),
+    (1.0, "100%"),
 )
-"""Upper ends of the shares of a part's points, and what they are called."""
+"""Bins of a histogram: the upper end as a share of a part's points, and the label."""
 STYLE = """
 :root { color-scheme: light dark; --bar: #3b6ea5; --line: #8888; }
 @media (prefers-color-scheme: dark) { :root { --bar: #7fb0e0; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; display: block; overflow-x: auto; }
 th, td { padding: .2rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
-th:first-child, td:first-child { text-align: left; }
+caption { text-align: left; padding-bottom: .4rem; }
+th:first-child { text-align: left; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; }
 figure { margin: 0; } figcaption { font-size: .9rem; max-width: 15rem; }
 rect { fill: var(--bar); } text { fill: currentColor; font-size: 9px; }
 """
 
 
-def page(
+def render(
     assignment: str,
     scores: Mapping[str, Scores],
     needs: Sequence[tuple[str, str]] = (),
     groups: Sequence[Alike] = (),
 ) -> str:
-    """Return the page; `needs` are students with the reason why a person should look."""
+    """Return the page; `needs` lists students whose submission needs attention, and why."""
     return "\n".join(_lines(assignment, scores, needs, groups)) + "\n"
 
 
@@ -51,31 +52,37 @@ def _lines(
 ) -> Iterator[str]:
     title = escape(assignment)
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield f"<title>{title}</title>"
+    yield f"<title>Class report: {title}</title>"
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>"
+    yield f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>Class report: {title}</h1>"
     totals = [row.total for row in scores.values()]
     most = max((sum(row.maximum.values()) for row in scores.values()), default=0.0)
-    mean = f", mean {sum(totals) / len(totals):.1f} of {most:g}" if totals else ""
-    yield f"<p>{len(scores)} graded{mean}.</p>"
+    mean = f" Mean: {sum(totals) / len(totals):.1f} of {most:g} points." if totals else ""
+    yield f"<p>Submissions graded: {len(scores)}.{mean}</p>"
     if scores:
         yield from _charts(scores)
         yield from _table(scores)
-    yield "<h2>For a person to look at</h2>"
-    yield from _list([(escape(name), escape(why)) for name, why in needs], "Nothing.")
-    yield "<h2>Answers that read alike</h2>"
+    yield "<h2>Submissions that need attention</h2>"
+    yield from _list([(escape(name), escape(why)) for name, why in needs], "None.")
+    yield "<h2>Similar answers</h2>"
+    yield "<p>Treat a group as a hint, not as a verdict.</p>"
+    yield "<ul>"
     yield (
-        "<p>A hint and no verdict: runs of code that two answers share and few others have, names "
-        "and remarks left aside. Short answers to a clear question are often alike. What more than "
-        "a quarter of the class have (in a class of fewer than twelve: more than two), or more "
-        "than 20, is taken for the common way to answer and shows no group, but for long answers "
-        "that are the same from beginning to end.</p>"
+        "<li>The percentage is the share of the shorter answer's code that the longer one contains "
+        "too, for the two most similar answers of the group.</li>"
     )
-    alike = [
-        (escape(", ".join(group.students)), f"{group.most:.0%} of the shorter one")
-        for group in groups
-    ]
-    yield from _list(alike, "None stand out.")
+    yield "<li>The comparison ignores identifiers, strings and comments.</li>"
+    yield "<li>A short question with one clear answer has many similar answers.</li>"
+    yield (
+        "<li>Code that more than a quarter of the class share, or more than 20 students, counts as "
+        "the common answer and forms no group. In a class of fewer than twelve, the limit is two "
+        "students.</li>"
+    )
+    yield "<li>Long answers that are identical from beginning to end always form a group.</li>"
+    yield "</ul>"
+    yield "<h3>Groups</h3>"
+    alike = [(escape(", ".join(group.students)), f"{group.most:.0%} in common") for group in groups]
+    yield from _list(alike, "None.")
     yield "</body>\n</html>"
 
 
@@ -90,65 +97,77 @@ def _list(items: Sequence[tuple[str, str]], nothing: str) -> Iterator[str]:
 
 
 def _parts(scores: Mapping[str, Scores]) -> dict[str, float]:
-    """Return the parts with what they are worth, in their order."""
+    """Return the parts and their maximum points, in the order of the notebook."""
     return {part: most for row in scores.values() for part, most in row.maximum.items()}
 
 
 def _charts(scores: Mapping[str, Scores]) -> Iterator[str]:
-    yield '<h2>How the points fell</h2>\n<div class="charts">'
+    yield "<h2>Points by part</h2>"
+    yield (
+        "<p>Each chart shows one part: the number of students, by the share of the part's points "
+        "that they received.</p>"
+    )
+    yield '<div class="charts">'
     for part, most in _parts(scores).items():
         graded = [row for row in scores.values() if part not in row.by_hand]
         if not graded:
             continue
         shares = [row.points.get(part, 0.0) / most if most else 0.0 for row in graded]
         mean = sum(shares) / len(shares)
-        yield f"<figure>{histogram(shares, part)}"
-        yield f"<figcaption>{escape(part)}: {mean:.0%} of {most:g} on average</figcaption></figure>"
+        yield f"<figure>{histogram(shares, part)}<figcaption><strong>{escape(part)}</strong>"
+        yield f"mean {mean * most:.1f} of {most:g} points ({mean:.0%})</figcaption></figure>"
     yield "</div>"
 
 
 def counts(shares: Sequence[float]) -> list[int]:
-    """Return how many shares of a part's points fall into each of `BINS`."""
+    """Return the number of shares in each of `BINS`."""
     found = [0] * len(BINS)
     for share in shares:
-        place = next((i for i, (end, _) in enumerate(BINS) if share <= end), len(BINS) - 1)
-        found[place] += 1
+        index = next((i for i, (end, _) in enumerate(BINS) if share <= end), len(BINS) - 1)
+        found[index] += 1
     return found
 
 
 def histogram(shares: Sequence[float], name: str) -> str:
-    """Return a drawing of how many students have which share of a part's points."""
+    """Return an SVG histogram of the shares of a part's points."""
     found = counts(shares)
     tallest = max(found) or 1
-    said = ", ".join(
-        f"{number} {label}" for number, (_, label) in zip(found, BINS, strict=True) if number
+    summary = ", ".join(
+        f"{label} of the points: {number}"
+        for number, (_, label) in zip(found, BINS, strict=True)
+        if number
     )
     bars = "".join(
         f'<rect x="{4 + 38 * i}" y="{78 - 66 * number / tallest:.1f}" width="32" '
         f'height="{66 * number / tallest:.1f}"/>'
         f'<text x="{20 + 38 * i}" y="{74 - 66 * number / tallest:.1f}" text-anchor="middle">'
         f"{number or ''}</text>"
-        f'<text x="{20 + 38 * i}" y="90" text-anchor="middle">{label}</text>'
+        f'<text x="{20 + 38 * i}" y="90" text-anchor="middle">{escape(label)}</text>'
         for i, (number, (_, label)) in enumerate(zip(found, BINS, strict=True))
     )
     return (
         f'<svg role="img" width="236" height="96" viewBox="0 0 236 96">'
-        f"<title>{escape(name)}: {said}</title>{bars}</svg>"
+        f"<title>{escape(name)}, number of students: {escape(summary)}</title>{bars}</svg>"
     )
 
 
 def _table(scores: Mapping[str, Scores]) -> Iterator[str]:
     parts = _parts(scores)
     late = any(row.penalty for row in scores.values())
-    columns = [*map(escape, parts), *["late"] * late, "total"]
-    yield "<h2>Points</h2>\n<table>\n<thead><tr><th>student</th>"
-    yield "".join(f"<th>{column}</th>" for column in columns) + "</tr></thead>"
+    columns = [*map(escape, parts), *["late penalty"] * late, "total"]
+    worth = (f"{most:g}" for most in parts.values())
+    most = [*worth, *[""] * late, f"{sum(parts.values()):g}"]
+    yield "<h2>Points by student</h2>\n<table>\n<caption>Points</caption>"
+    yield '<thead><tr><th scope="col">student</th>'
+    yield "".join(f'<th scope="col">{column}</th>' for column in columns) + "</tr>"
+    cells = "".join(f"<td>{cell}</td>" for cell in most)
+    yield f'<tr><th scope="row">maximum</th>{cells}</tr></thead>'
     yield "<tbody>"
     for student, row in sorted(scores.items()):
         points = (shown(row, part) for part in parts)
         cells = [*points, *[taken_off(row)] * late, f"{row.total:g}"]
         inside = "".join(f"<td>{cell}</td>" for cell in cells)
-        yield f"<tr><td>{escape(student)}</td>{inside}</tr>"
+        yield f'<tr><th scope="row">{escape(student)}</th>{inside}</tr>'
     yield "</tbody>\n</table>"
     if any(row.by_hand for row in scores.values()):
-        yield "<p>?: to be graded by hand.</p>"
+        yield "<p>A question mark (?) marks an answer that waits for manual grading.</p>"

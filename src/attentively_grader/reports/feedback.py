@@ -1,9 +1,8 @@
-"""The page that a student gets back: nbgrader's own, made harmless and made quickly.
+"""Render the feedback page of a student: nbgrader's page, safe to open and faster to render.
 
-nbgrader renders it (`GenerateFeedback`, with its template). Whatever a student wrote passes
-through a white list; what was rendered once, such as the instructor's text and tests, is kept for
-the next submission. Rendering reads the gradebook and writes one page, so it can run beside the
-recording, in a process of its own.
+nbgrader renders the page (`GenerateFeedback`, with its template). Everything that a student wrote
+is filtered by an allow list. Rendered cells that many pages share, such as the instructor's text
+and tests, are cached. Rendering only reads the gradebook, so it can run in a separate process.
 """
 
 import html
@@ -20,22 +19,21 @@ from nbconvert.writers.files import FilesWriter
 from nbgrader.converters import GenerateFeedback
 from nbgrader.converters.base import NbGraderException
 
-from attentively_grader.reports import hidden_tests
-from attentively_grader.gradebook import safe_output
-from attentively_grader.intake import answer_merging
-from attentively_grader.course.notebooks import METADATA_KEY
 from attentively_grader.course.course import Course, CourseError, Submission, converting, reason
+from attentively_grader.course.notebooks import METADATA_KEY
+from attentively_grader.gradebook import safe_output
 from attentively_grader.gradebook.recording import SharedGradebook, in_folder
+from attentively_grader.reports import hidden_tests
 
 MOST_KEPT = 4096
 LONGEST = 100_000
-"""Characters of a cell that is coloured or set as Markdown; a longer one is shown as it is."""
+"""Maximum characters of a cell that is highlighted or rendered; a longer one stays plain text."""
 WITHOUT_ALT = re.compile(r"<img (?![^>]*\balt=)")
 ALT = '<img alt="No description has been provided for this image" '
 
 
 class _Page(HTMLExporter):
-    """nbconvert's page, without what it does again and again."""
+    """nbconvert's HTML exporter with a cache of rendered cells."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -77,21 +75,21 @@ class _Page(HTMLExporter):
     def from_notebook_node(self, nb: Any, resources: Any = None, **options: Any) -> Any:
         if hidden_tests.wanted(self.config):
             nb = hidden_tests.without_hidden_tests(nb, self.config)
-        # Past HTMLExporter's own, which parses the whole page again to describe pictures.
+        # Skips the method of HTMLExporter, which parses the page again to add alt texts.
         page, resources = TemplateExporter.from_notebook_node(
-            self, _with_the_reason(nb), self._init_resources(resources), **options
+            self, _with_reason(nb), self._init_resources(resources), **options
         )
         return WITHOUT_ALT.sub(ALT, page), resources
 
 
-def _with_the_reason(notebook: Any) -> Any:
-    """Say above the work why it did not run to its end, if it did not."""
+def _with_reason(notebook: Any) -> Any:
+    """Add a first cell that says why the notebook did not run to its end, if so."""
     how = notebook.metadata.get(METADATA_KEY, {})
     said = []
     if how.get("reason"):
         said.append(f"**How the run ended:** {html.escape(safe_output.text(how['reason'], 2000))}")
     if how.get("sandboxed") is False:
-        said.append("This was graded without a sandbox.")
+        said.append("This notebook was graded without a sandbox.")
     if not said:
         return notebook
     cell = nbformat.v4.new_markdown_cell("\n\n".join(said))
@@ -99,7 +97,7 @@ def _with_the_reason(notebook: Any) -> Any:
 
 
 class _Rendering(GenerateFeedback):
-    """nbgrader's converter, which keeps what it needs for every page."""
+    """nbgrader's converter; writer and exporter are created once for all pages."""
 
     def prepare(self) -> None:
         self.force = True
@@ -117,7 +115,7 @@ class _Rendering(GenerateFeedback):
 
 
 class Renderer:
-    """Writes the pages of one course."""
+    """Writes the feedback pages of one course."""
 
     def __init__(self, course: Course) -> None:
         self.gradebook = SharedGradebook(course.directory.db_url, course.directory.course_id)
@@ -125,10 +123,10 @@ class Renderer:
         self._converter.prepare()
 
     def render(self, submission: Submission) -> None:
-        """Write the page of a submission that is recorded. Raises `CourseError`."""
+        """Write the page of a recorded submission; raise `CourseError` if that fails."""
         with converting(self._converter) as messages:
             try:
                 with self.gradebook.in_use(), in_folder(self._converter):
                     self._converter.render(submission)
             except (NbGraderException, OSError, SystemExit) as error:
-                raise CourseError(f"no feedback: {reason(messages, error)}") from None
+                raise CourseError(f"nbgrader cannot render it: {reason(messages, error)}") from None

@@ -1,8 +1,8 @@
-"""Feedback pages, rendered beside the grading in a process of its own.
+"""Render feedback pages in a separate process, in parallel with grading.
 
-A page holds what students wrote, and a text can be made that takes for ever to set. So the
-process has a time for each page and a limit on its memory; one that does not keep to them is
-ended, and the page is missed without harm to the grades.
+A student can write text that takes extremely long to render. Therefore the process has a time
+limit per page and a memory limit. If it exceeds one of them, it is killed: that page is missing,
+but the grades are not affected.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ from attentively_grader.course.course import Course, CourseError, Submission
 
 SECONDS = 60.0
 FIRST_SECONDS = 180.0
-"""For the first page, before which nbgrader is imported."""
+"""Time limit of the first page, which includes the import of nbgrader."""
 MEMORY = 4 * 2**30
 
 
 class Pages:
-    """Renders pages in the order in which they are asked for; use it in a ``with`` statement."""
+    """Renders pages in the order of the requests; use it in a ``with`` statement."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -51,21 +51,21 @@ class Pages:
         self._end()
 
     def ask(self, submission: Submission) -> None:
-        """Have a page rendered, now or when those before it are done."""
+        """Request a page; it is rendered after those requested before."""
         self.waiting.append(submission)
         self.look()
 
     def look(self, wait: bool = False) -> None:
-        """Take note of a page that is done, and start the next."""
+        """Collect the result of a page that is done, and start the next one."""
         if self._started and self._line is not None:
             if not self._line.poll(self._seconds if wait else 0):
                 if wait:
-                    self._miss(f"no feedback: its page took longer than {self._seconds:.0f} s")
+                    self._miss(f"the page took longer than {self._seconds:.0f} s")
                 return
             try:
                 complaint = self._line.recv()
             except (EOFError, OSError):
-                self._miss("no feedback: rendering its page ended the process")
+                self._miss("rendering the page ended the process (too little memory?)")
                 return
             submission = self.waiting.popleft()
             self._started, self._seconds = False, SECONDS
@@ -80,12 +80,12 @@ class Pages:
             self._started = True
 
     def finish(self) -> None:
-        """Wait until all pages are rendered or missed."""
+        """Wait until every page is rendered or has failed."""
         while self.waiting:
             self.look(wait=True)
 
     def _begin(self) -> None:
-        # A fork has imported all it needs, but only a process with one thread may fork.
+        # A fork starts with everything imported, but only a process with one thread may fork.
         alone = sys.platform == "linux" and threading.active_count() == 1
         self._line, theirs = multiprocessing.Pipe()
         arguments = (self.root, theirs, self._line if alone else None)
@@ -114,9 +114,9 @@ class Pages:
 
 
 def _serve(root: Path, line: Connection, other_end: Connection | None) -> None:
-    """In the process: render what is asked for, and answer with what went wrong, or nothing."""
+    """In the process: render the requested pages; answer with an error message or an empty text."""
     if other_end is not None:
-        other_end.close()  # or it would never be seen that the grading has ended
+        other_end.close()  # otherwise this process would not notice that grading has ended
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(ImportError, ValueError, OSError):
@@ -136,4 +136,4 @@ def _serve(root: Path, line: Connection, other_end: Connection | None) -> None:
             except CourseError as error:
                 line.send(str(error))
             except Exception as error:
-                line.send(f"no feedback: {type(error).__name__}: {str(error)[:200]}")
+                line.send(f"{type(error).__name__}: {str(error)[:200]}")

@@ -1,7 +1,7 @@
-"""Grades as learning platforms import them: CSV for Canvas and for Moodle.
+"""Write grades in the import formats of learning platforms: CSV for Canvas and for Moodle.
 
-Canvas knows students by its own id or by their login, Moodle by user name, ID number or e-mail
-address, whichever is chosen in its form; all that the gradebook knows of them is written.
+Canvas identifies students by its own id or by their login, Moodle by the user name, ID number or
+e-mail address that is selected in its form. A sheet contains everything that the gradebook has.
 """
 
 import csv
@@ -19,24 +19,24 @@ MOODLE = ("username", "idnumber", "firstname", "lastname", "email")
 
 @dataclass(frozen=True)
 class Person:
-    """A student as the gradebook knows them; what it does not know is empty."""
+    """A student as listed in the gradebook; unknown fields are empty."""
 
     name: str
-    """The name of the folder that they hand in: what they log in with."""
+    """The name of the submitted folder, which is the login on the platform."""
     first_name: str = ""
     last_name: str = ""
     email: str = ""
     platform_id: str = ""
-    """The learning platform's own number for them, `lms_user_id` in the gradebook."""
+    """The id on the learning platform, `lms_user_id` in the gradebook."""
 
     @property
     def listed(self) -> str:
-        """The name as in a list: last name first."""
+        """The full name, last name first."""
         return ", ".join(filter(None, [self.last_name, self.first_name])) or self.name
 
 
 def people(course: Course) -> list[Person]:
-    """Return all students in the gradebook, by name."""
+    """Return all students in the gradebook, sorted by name."""
     with course.gradebook() as gradebook:
         found = [
             Person(
@@ -52,9 +52,9 @@ def people(course: Course) -> list[Person]:
 
 
 def canvas(people: Sequence[Person], scores: Mapping[str, Mapping[str, Scores]]) -> str:
-    """Return a sheet for Canvas: a column for each assignment, its points in the second row.
+    """Return a sheet for Canvas: one column per assignment, its maximum points in the second row.
 
-    A student who handed nothing in has an empty cell, which leaves what Canvas has as it is.
+    A student without a submission has an empty cell; Canvas then keeps the present grade.
     """
     rows = [[*CANVAS, *scores]]
     rows.append(["    Points Possible", "", "", "", "", *map(_points, scores.values())])
@@ -65,7 +65,7 @@ def canvas(people: Sequence[Person], scores: Mapping[str, Mapping[str, Scores]])
 
 
 def moodle(people: Sequence[Person], scores: Mapping[str, Mapping[str, Scores]]) -> str:
-    """Return a sheet for Moodle: a column for each assignment."""
+    """Return a sheet for Moodle: one column per assignment."""
     rows = [[*MOODLE, *scores]]
     for person in people:
         row = [person.name, person.platform_id, person.first_name, person.last_name, person.email]
@@ -77,10 +77,10 @@ FORMATS = {"canvas": canvas, "moodle": moodle}
 
 
 def write(course: Course, assignment: str | None, kind: str, path: Path) -> int:
-    """Write the grades for a platform, of one assignment or of all that somebody handed in.
+    """Write the grades of one assignment, or of all with a submission, in the format `kind`.
 
-    Return how many answers wait for a person. `kind` is one of `FORMATS`. Raises `CourseError`
-    where the file cannot be written; what stood there before then still does.
+    Returns the number of answers that wait for manual grading. `kind` is one of `FORMATS`. Raises
+    `CourseError` if the file cannot be written; an existing file is then left unchanged.
     """
     names = [assignment] if assignment else assignments(course.root, course.config)
     scores = {name: course.scores(name) for name in names}
@@ -91,7 +91,7 @@ def write(course: Course, assignment: str | None, kind: str, path: Path) -> int:
 
 
 def _points(scores: Mapping[str, Scores]) -> str:
-    """Return what an assignment is worth."""
+    """Return the maximum points of an assignment."""
     return next((f"{sum(row.maximum.values()):g}" for row in scores.values()), "")
 
 

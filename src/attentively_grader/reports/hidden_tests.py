@@ -1,7 +1,8 @@
-"""Feedback that does not show the hidden tests, for instructors who keep them to themselves.
+"""Remove hidden tests from feedback, for courses whose hidden tests are secret.
 
-With ``c.Grading.hide_hidden_tests = True`` in the course's configuration the page that a student
-gets has a line in their place, and of an error in one of them what it says, but not where.
+With ``c.Grading.hide_hidden_tests = True`` in the configuration of the course, feedback shows one
+line instead of the hidden tests. For an error in a hidden test, it shows the message but not the
+location.
 """
 
 import re
@@ -14,38 +15,40 @@ from traitlets.config import Config
 IN_PLACE = "# Hidden tests ran here."
 WHERE = "(in a hidden test)"
 SHORTEST = 4
-"""A line of fewer characters, such as a bracket, tells nothing."""
+"""A line with fewer characters, such as a bracket, reveals nothing."""
 ARROW = re.compile(r"-+> *[0-9]")
-"""Points to the line that failed."""
+"""The arrow to the failing line in a traceback."""
 NUMBERED = re.compile(r"(?:-+>)? *([0-9]{1,6}) ?(.*)")
-"""A line of source in a traceback."""
+"""A numbered source line in a traceback."""
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 def wanted(config: Config) -> bool:
-    """Tell whether a course hides its hidden tests."""
+    """Return whether a course hides its hidden tests."""
     return bool(config.Grading.get("hide_hidden_tests", False))
 
 
 def without_hidden_tests(notebook: Any, config: Config) -> Any:
-    """Return an executed notebook without the hidden tests' lines in its sources and tracebacks."""
+    """Return an executed notebook without lines of hidden tests in sources and tracebacks."""
     marks = ClearHiddenTests(config=config)
     hidden = nbformat.from_dict(notebook)
     for cell in hidden.cells:
         if cell.cell_type != "code" or not cell.metadata.get("nbgrader", {}).get("grade"):
             continue
-        kept, hidden_lines = _apart(
+        kept, hidden_lines = _split(
             cell.source, marks.begin_test_delimeter, marks.end_test_delimeter
         )
         cell.source = kept
         for output in cell.get("outputs", []):
             if output.output_type == "error" and hidden_lines:
-                output.traceback = [_told(part, hidden_lines) for part in output.traceback]
+                output.traceback = [
+                    _without_hidden(part, hidden_lines) for part in output.traceback
+                ]
     return hidden
 
 
-def _apart(source: str, begin: str, end: str) -> tuple[str, dict[int, str]]:
-    """Return a source with a line in place of each region, and the regions' lines by number."""
+def _split(source: str, begin: str, end: str) -> tuple[str, dict[int, str]]:
+    """Return the source with each hidden region replaced, and the hidden lines by line number."""
     kept: list[str] = []
     hidden: dict[int, str] = {}
     inside = False
@@ -61,10 +64,10 @@ def _apart(source: str, begin: str, end: str) -> tuple[str, dict[int, str]]:
     return "\n".join(kept), hidden
 
 
-def _told(part: str, hidden: dict[int, str]) -> str:
-    """Return a part of a traceback without hidden lines; where one of them failed, only that."""
+def _without_hidden(part: str, hidden: dict[int, str]) -> str:
+    """Return a frame of a traceback without hidden lines; if one of them failed, only a note."""
     lines = part.splitlines()
-    shown = [line for line in lines if not _tells(line, hidden)]
+    shown = [line for line in lines if not _reveals(line, hidden)]
     if shown == lines:
         return part
     if not any(ARROW.match(COLOUR.sub("", line)) for line in shown):
@@ -72,8 +75,8 @@ def _told(part: str, hidden: dict[int, str]) -> str:
     return "\n".join(shown)
 
 
-def _tells(line: str, hidden: dict[int, str]) -> bool:
-    """Tell whether a line of a traceback is a hidden one, or has one in it."""
+def _reveals(line: str, hidden: dict[int, str]) -> bool:
+    """Return whether a line of a traceback is a hidden line or contains one."""
     line = COLOUR.sub("", line)
     numbered = NUMBERED.fullmatch(line)
     if numbered is not None and hidden.get(int(numbered[1])) == numbered[2].strip():

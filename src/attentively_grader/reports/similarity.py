@@ -1,10 +1,10 @@
-"""Find answers that are alike: hints for a person to check, never a verdict.
+"""Find similar answers: hints for an instructor to check, never a verdict.
 
-Names, strings and remarks are left out of account, so that renaming hides nothing. Of each
-answer's runs of tokens a choice is kept that two answers with a long run in common make alike:
-winnowing, by Schleimer, Wilkerson & Aiken (2003), https://doi.org/10.1145/872757.872770. What the
-assignment itself gives, and what much of the class has, says nothing about anybody and is left out;
-only long answers that are the same from beginning to end say something, however many have them.
+Identifiers, strings and comments are ignored, so that renaming hides nothing. Each answer is
+represented by fingerprints: hashes of token n-grams, selected by winnowing (Schleimer, Wilkerson &
+Aiken, 2003, https://doi.org/10.1145/872757.872770), so that a long common sequence always yields a
+common fingerprint. Fingerprints of the release and of a large share of the class are ignored. Long
+answers that are identical from beginning to end always form a group.
 """
 
 import hashlib
@@ -16,19 +16,19 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 RUN = 12
-"""Tokens of a run."""
+"""Length of a token n-gram (a run), in tokens."""
 WINDOW = 8
-"""Neighbouring runs of which one is kept: a common stretch of RUN + WINDOW - 1 tokens is found."""
+"""One of so many neighbouring runs is kept; RUN + WINDOW - 1 common tokens are always found."""
 COMMON_SHARE, COMMON = 0.25, 20
-"""A run that more than this share of the class has, or more than so many, is common."""
+"""A run is common if more than this share of the class, or more than so many students, have it."""
 LONGEST = 100_000
-"""Characters of an answer that are compared; what comes after them is not."""
+"""Characters of an answer that are compared; the rest is ignored."""
 FEWEST = 12
-"""Runs below which an answer is too short to tell."""
+"""Minimum number of runs of an answer that is compared."""
 LONG = 60
-"""Runs from which on answers that are the same throughout are told, however many have them."""
+"""Minimum number of runs of identical answers that form a group of any size."""
 TOKEN = re.compile(
-    # A string that is not closed ends with its line; with *+ it is looked at once.
+    # An unclosed string ends with its line; *+ avoids backtracking.
     r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*+\"?|'(?:\\.|[^'\\\n])*+'?"
     r"|#[^\n]*|[^\W\d]\w*|\d[\w.]*|[^\s\w]",
     re.S,
@@ -37,15 +37,15 @@ TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Alike:
-    """Students whose answers are linked by likeness, and how alike the most alike two are."""
+    """A group of students with similar answers, and the similarity of the two most similar ones."""
 
     students: tuple[str, ...]
     most: float
-    """From 0 to 1: the share of the shorter answer's runs that the other has too."""
+    """Share of the shorter answer's runs that the longer one contains too, from 0 to 1."""
 
 
 def tokens(code: str) -> Iterator[str]:
-    """Yield what code is made of, broken code too: one word for all names, one for strings."""
+    """Yield the tokens of code, valid or not; all names become one token, all strings another."""
     for found in TOKEN.finditer(code):
         text = found[0]
         if text.startswith("#"):
@@ -59,7 +59,7 @@ def tokens(code: str) -> Iterator[str]:
 
 
 def fingerprints(code: str) -> set[int]:
-    """Return the runs of tokens that are kept, as numbers."""
+    """Return the hashes of the selected runs of tokens."""
     found = list(tokens(code))
     runs = [
         int.from_bytes(
@@ -75,8 +75,8 @@ def fingerprints(code: str) -> set[int]:
 def alike(answers: Mapping[str, str], given: str = "", least: float = 0.8) -> list[Alike]:
     """Return groups of students whose answers share at least `least` of their runs.
 
-    `answers` maps each student to the text of all that they wrote; `given` is what the
-    assignment itself holds. The most alike come first.
+    `answers` maps each student to their code; `given` is the code of the release. The most similar
+    groups come first.
     """
     if not 0 < least <= 1:
         raise ValueError(f"least={least} must be above 0 and at most 1")
@@ -100,7 +100,7 @@ def alike(answers: Mapping[str, str], given: str = "", least: float = 0.8) -> li
 
 
 def _the_same(own: Mapping[str, set[int]]) -> Iterator[tuple[str, str]]:
-    """Yield pairs that join those whose long answers are the same from beginning to end."""
+    """Yield pairs of students whose long answers are identical from beginning to end."""
     having: dict[frozenset[int], list[str]] = {}
     for student, runs in sorted(own.items()):
         if len(runs) >= LONG:
@@ -110,7 +110,7 @@ def _the_same(own: Mapping[str, set[int]]) -> Iterator[tuple[str, str]]:
 
 
 def _groups(pairs: Mapping[tuple[str, str], float]) -> list[Alike]:
-    """Join pairs that share a student."""
+    """Merge pairs that share a student into groups."""
     groups: list[set[str]] = []
     for pair in pairs:
         touching = [group for group in groups if group & set(pair)]

@@ -1,4 +1,4 @@
-"""The page about a class: what it counts, and that nothing in it comes alive."""
+"""The class report: its numbers, and that text of students stays text."""
 
 import re
 from xml.etree import ElementTree
@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from attentively_grader.course.course import Scores
-from attentively_grader.reports.class_page import counts, histogram, page
+from attentively_grader.reports.class_report_html import counts, histogram, render
 from attentively_grader.reports.similarity import Alike
 
 MOST = {"one": 60.0, "two": 40.0}
@@ -29,42 +29,45 @@ def test_the_drawing_has_a_bar_for_each_bin_as_tall_as_its_count():
     drawing = ElementTree.fromstring(histogram([0, 0, 1, 0.3], "part <1>"))
     heights = [float(bar.get("height")) for bar in drawing.iter("rect")]
     assert heights == [66.0, 0.0, 33.0, 0.0, 0.0, 33.0]
-    assert drawing.find("title").text == "part <1>: 2 0, 1 to ½, 1 all"
+    assert drawing.find("title").text == (
+        "part <1>, number of students: 0% of the points: 2, ≤ 50% of the points: 1, "
+        "100% of the points: 1"
+    )
 
 
 def test_the_page_says_points_needs_and_hints():
-    text = page("08", SCORES, [("di", "no notebook")], [Alike(("ada", "bo"), 0.93)])
-    assert "3 graded, mean 56.3 of 100." in text
-    assert "<td>ada</td><td>60</td><td>40</td><td>100</td>" in text
-    assert "one: 66% of 60 on average" in text
+    text = render("08", SCORES, [("di", "no notebook")], [Alike(("ada", "bo"), 0.93)])
+    assert "Submissions graded: 3. Mean: 56.3 of 100 points." in text
+    assert '<th scope="row">ada</th><td>60</td><td>40</td><td>100</td>' in text
+    assert "<strong>one</strong>\nmean 39.7 of 60 points (66%)" in text
     assert "<strong>di</strong>: no notebook" in text
-    assert "<strong>ada, bo</strong>: 93% of the shorter one" in text
-    assert "Nothing." not in text
+    assert "<strong>ada, bo</strong>: 93% in common" in text
+    assert "None." not in text
 
 
 def test_the_page_shows_who_was_late_and_what_waits_for_a_person():
     waits = frozenset({"two"})
-    text = page("08", SCORES | {"di": Scores({"one": 9.0, "two": 0.0}, MOST, 4.0, waits)})
-    assert "<th>two</th><th>late</th><th>total</th>" in text
-    assert "<td>di</td><td>9</td><td>0?</td><td>-4</td><td>5</td>" in text
-    assert "<td>ada</td><td>60</td><td>40</td><td></td><td>100</td>" in text
-    assert "two: 42% of 40 on average" in text  # of the three that are graded
-    assert "to be graded by hand" in text
+    text = render("08", SCORES | {"di": Scores({"one": 9.0, "two": 0.0}, MOST, 4.0, waits)})
+    assert 'two</th><th scope="col">late penalty</th><th scope="col">total</th></tr>' in text
+    assert "maximum</th><td>60</td><td>40</td><td></td><td>100</td>" in text
+    assert '<th scope="row">di</th><td>9</td><td>0?</td><td>-4</td><td>5</td>' in text
+    assert '<th scope="row">ada</th><td>60</td><td>40</td><td></td><td>100</td>' in text
+    assert "mean 16.7 of 40 points (42%)" in text  # of the three that are graded
+    assert "waits for manual grading" in text
     nobody = {"di": Scores({"one": 9.0, "two": 0.0}, MOST, by_hand=waits)}
-    assert "two: " not in page("08", nobody)
+    assert "<strong>two</strong>" not in render("08", nobody)
 
 
 def test_an_empty_class_has_a_page_too():
-    text = page("08", {})
-    assert "0 graded." in text
-    assert "Nothing." in text
-    assert "None stand out." in text
+    text = render("08", {})
+    assert "Submissions graded: 0." in text
+    assert text.count("<p>None.</p>") == 2
 
 
 def test_what_students_chose_is_text():
     evil = "<script>alert(1)</script>"
     scores = {evil: Scores({evil: 1.0}, {evil: 1.0})}
-    text = page(evil, scores, [(evil, evil)], [Alike((evil,), 1.0)])
+    text = render(evil, scores, [(evil, evil)], [Alike((evil,), 1.0)])
     assert "<script" not in text
     assert text.count("&lt;script&gt;") >= 6
     assert not re.search(r"https?://", text)  # it needs no network

@@ -7,8 +7,8 @@ import pytest
 from grader.classroom import Classroom, Stub
 from traitlets.config import Config
 
-from attentively_grader.reports import hidden_tests
 from attentively_grader.examination.notebook_shell import Shell
+from attentively_grader.reports import hidden_tests
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(300)]
 

@@ -20,11 +20,11 @@ def test_means_are_of_the_totals_and_not_of_rounded_parts():
     }
     *_, mean, hardest = lines(**rows)
     assert mean == ["mean", "33.3", "33.3", "66.7"]
-    assert hardest[:3] == ["hardest:", "one,", "33%"]
+    assert hardest[:5] == ["hardest", "part:", "one,", "mean", "33%"]
 
 
 def test_a_single_student_has_no_mean():
-    assert [line[0] for line in lines(ada=Scores(MOST, MOST))] == ["hw", "of", "ada"]
+    assert [line[0] for line in lines(ada=Scores(MOST, MOST))] == ["hw", "maximum", "ada"]
 
 
 def test_coming_late_has_a_column_and_lowers_the_total():
@@ -32,7 +32,7 @@ def test_coming_late_has_a_column_and_lowers_the_total():
         ada=Scores({"one": 60.0, "a-long-name": 10.0}, MOST, penalty=5.0),
         bo=Scores({"one": 2.0, "a-long-name": 0.0}, MOST, penalty=5.0),
     )
-    assert heading == ["hw", "one", "a-long-name", "late", "total"]
+    assert heading == ["hw", "one", "a-long-name", "penalty", "total"]
     assert ada == ["ada", "60", "10", "-5", "65"]
     assert bo == ["bo", "2", "0", "-5", "0"]  # never below nothing
     assert mean == ["mean", "31", "5", "32.5"]
@@ -47,7 +47,7 @@ def test_what_waits_for_a_person_is_marked_and_not_called_hard():
     assert ada == ["ada", "60", "0?", "60"]
     assert bo == ["bo", "30", "8?", "38"]
     assert mean == ["mean", "45", "?", "49"]
-    assert hardest[1] == "one,"
+    assert hardest[2] == "one,"
     assert said[-1] == "(2)"
 
 
@@ -60,10 +60,10 @@ def test_columns_stand_below_one_another():
     ("scores", "said"),
     [
         (Scores({"one": 3.0}, {"one": 4.0}), "3 of 4"),
-        (Scores({"one": 3.0}, {"one": 4.0}, 5.0), "0 of 4, 5 off for coming late"),
+        (Scores({"one": 3.0}, {"one": 4.0}, 5.0), "0 of 4, late penalty 5"),
         (
             Scores({"one": 3.0}, {"one": 4.0}, by_hand=frozenset({"one"})),
-            "3 of 4, 1 to grade by hand",
+            "3 of 4, 1 waits for manual grading",
         ),
     ],
 )
