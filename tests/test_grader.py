@@ -130,7 +130,7 @@ def test_feedback_is_written_for_all_that_were_graded(graded):
 def test_a_second_run_grades_only_what_is_new(graded, capsys):
     course, _ = graded
     assert main(["small", "--student", "right", "--course", str(course)]) == 0
-    assert "graded before, 100 of 100" in capsys.readouterr().out
+    assert "already graded, 100 of 100" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
@@ -172,7 +172,7 @@ def test_side_files_are_released_only_if_listed(tmp_path):
     (folder / "notes" / "answers.txt").write_text("41\n")
     assert set(release(tmp_path, "small")) == {"small.ipynb", "data.csv"}
     (folder / "data.csv").unlink()
-    with pytest.raises(CourseError, match="is listed as a side file, but is not there"):
+    with pytest.raises(CourseError, match="is listed as a side file, but does not exist"):
         release(tmp_path, "small")
 
 
@@ -194,8 +194,8 @@ def test_a_page_about_the_class_and_sheets_for_platforms(tmp_path, released, cap
     assert "Report: reports/small.html" in printed
     assert f"Grades: {sheet}" in printed
     page = (tmp_path / "reports" / "small.html").read_text(encoding="utf-8")
-    assert "2 graded, mean 80.0 of 100." in page
-    assert "<td>bo</td><td>60</td><td>0</td><td>60</td>" in page
+    assert "Submissions graded: 2. Mean: 80.0 of 100 points." in page
+    assert "bo</th><td>60</td><td>0</td><td>60</td>" in page
     assert "<strong>cy</strong>: set aside" in page
     lines = sheet.read_text(encoding="utf-8").splitlines()
     assert lines[0] == "Student,ID,SIS User ID,SIS Login ID,Section,small"

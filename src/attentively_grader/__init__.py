@@ -1,5 +1,5 @@
-"""Release and grade nbgrader assignments. Knows nothing of what they teach.
+"""Release and grade nbgrader assignments, whatever their topic.
 
-nbgrader stays the format, the gradebook and the feedback; its own commands work on the same
-folders. ``python -m attentively_grader`` grades.
+Format, gradebook and feedback are those of nbgrader, and its own commands work on the same folders.
+``python -m attentively_grader`` grades.
 """

@@ -1,9 +1,9 @@
-"""Run a share of a class and keep the results: what one of several machines does.
+"""Run a share of a class on one of several machines, and keep the results.
 
-Each takes the submissions that are its own, by a hash of the student's name, runs what no result
-is known of, and records nothing. When all have ended, grading as usual finds the results and only
-records. A share may be run twice, or by two at once: a result is a file that is there whole or not
-at all, under a name that says what was run.
+A hash of the student's name assigns each submission to one share. A share runs the submissions
+without a known result and records nothing. After all shares have ended, an ordinary run finds the
+results and records them. A share may run twice, or on two machines at once, because each result is
+a file that is written atomically under a name that identifies its input.
 """
 
 import hashlib
@@ -23,19 +23,19 @@ class Shard:
     """One of several shares of a class."""
 
     number: int
-    """From 1."""
+    """The number of this share, starting at 1."""
     of: int
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``3/8``; `CourseError` says how to write it."""
+        """Parse a text such as ``3/8``; raise `CourseError` if it is malformed."""
         number, _, of = text.partition("/")
         if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-            raise CourseError(f"--shard {text}: write 1/8 for the first of eight shares, up to 8/8")
+            raise CourseError(f"--shard {text}: expected I/N with 1 ≤ I ≤ N, for example 1/8")
         return cls(int(number), int(of))
 
     def has(self, submission: Submission) -> bool:
-        """Tell whether a submission is in this share, the same whoever else hands in."""
+        """Return whether a submission belongs to this share, whatever the other submissions."""
         digest = hashlib.sha256(submission.student.encode("utf-8", "surrogateescape")).digest()
         return int.from_bytes(digest[:8], "big") % self.of == self.number - 1
 
@@ -52,7 +52,7 @@ def run(
 ) -> int:
     """Run a share of the submissions; return the exit status.
 
-    0: all of it has a result. 1: something was set aside, or its result could not be kept.
+    0: every submission has a result. 1: one was set aside, or its result could not be stored.
     """
     own = [submission for submission in chosen if shard.has(submission)]
     failed: dict[Submission, str] = {}
@@ -73,11 +73,11 @@ def run(
             if not task.missing:
                 done += 1
                 seconds = sum(outcome.seconds for outcome in task.outcomes.values())
-                what = f"NOT KEPT: {why}" if why else f"run ({seconds:.1f} s)"
+                what = f"NOT STORED: {why}" if why else f"run ({seconds:.1f} s)"
                 name = printable(str(task.submission))
                 print(f"[{done}/{len(missing)}] {name}: {what}", flush=True)
     known = len(tasks) - len(missing)
-    print(f"share {shard}: {len(own)} of {len(chosen)} submissions")
-    print(f"{done} run, {known} known before, {len(failed)} failed")
-    print("Nothing is recorded yet: when all shares have run, grade without --shard")
+    print(f"Share {shard}: {len(own)} of {len(chosen)} submissions")
+    print(f"{done} run, {known} with a known result, {len(failed)} failed")
+    print("Nothing is recorded yet. After all shares have run, grade without --shard.")
     return 1 if failed else 0

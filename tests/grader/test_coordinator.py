@@ -115,7 +115,7 @@ def test_points(graded):
 
 SET_ASIDE = {
     "binary": "not a readable notebook",
-    "misnamed": "there is no small.ipynb, but Small (1).ipynb",
+    "misnamed": "expected small.ipynb, found Small (1).ipynb",
     "empty": "the folder is empty",
     "links": "small.ipynb is a symbolic link",
     "pipe": "small.ipynb is a named pipe",
@@ -137,14 +137,14 @@ def test_what_is_set_aside_is_said_with_the_reason(graded, capsys):
     assert graded.grade(stub=stub) == 1
     assert stub.ran == ["small, unlucky: small"]  # all else is known
     printed = capsys.readouterr().out
-    assert f"Set aside, not graded, {len(SET_ASIDE)}:" in printed
+    assert f"Set aside, not graded ({len(SET_ASIDE)}):" in printed
     for student, words in SET_ASIDE.items():
         (line,) = [x for x in printed.splitlines() if x.startswith(f"  small, {student}:")]
         assert words in line
         assert str(graded.root) not in line
-    assert "small, innocent: graded before, 100 of 100" in printed
-    assert "scratch.ipynb is no notebook of this assignment" in printed
-    assert "hardest: check-1" in printed
+    assert "small, innocent: already graded, 100 of 100" in printed
+    assert "scratch.ipynb is not a notebook of this assignment" in printed
+    assert "hardest part: check-1" in printed
 
 
 def test_the_earlier_grade_of_what_is_set_aside_is_said(tmp_path, capsys):
@@ -156,11 +156,13 @@ def test_the_earlier_grade_of_what_is_set_aside_is_said(tmp_path, capsys):
         room.hand_in(student, b"{")
     assert room.grade() == 1
     printed = capsys.readouterr().out
-    assert re.search(r"small, anna: SET ASIDE: .*; the earlier 60 of 100 stands\n", printed)
+    assert re.search(
+        r"small, anna: SET ASIDE: .*; the earlier result remains: 60 of 100\n", printed
+    )
     assert re.search(r"small, cleo: SET ASIDE: (?!.*earlier).*\n", printed)
     assert room.points("anna") == [60, 0]
     page = (tmp_path / "reports" / "small.html").read_text(encoding="utf-8")
-    assert "the earlier 60 of 100 stands" in page
+    assert "the earlier result remains: 60 of 100" in page
 
 
 def test_who_and_what_is_missing_is_said(tmp_path, capsys):
@@ -173,7 +175,7 @@ def test_who_and_what_is_missing_is_said(tmp_path, capsys):
     room.folder("bert").rename(tmp_path / "submitted" / "bert" / "Small\x1b[2J")
     assert room.grade() == 0
     printed = capsys.readouterr().out
-    assert "nothing submitted: bert" in printed
+    assert "no submission: bert" in printed
     assert "submitted/bert/Small\ufffd[2J" in printed
     assert "\x1b" not in printed
 
@@ -252,10 +254,10 @@ def test_parts_of_one_name_in_two_notebooks_are_two_parts(tmp_path, capsys):
     assert ["small", *parts, "total"] in rows
     assert ["anna", "7", "5", "60", "40", "112"] in rows
     assert ["bert", "0", "0", "60", "40", "100"] in rows
-    assert "hardest: further/check-1, 50%" in printed
+    assert "hardest part: further/check-1, mean 50%" in printed
     report = (tmp_path / "reports" / "small.html").read_text(encoding="utf-8")
-    assert "mean 106.0 of 112" in report
-    assert "small/check-1: 100% of 60 on average" in report
+    assert "Mean: 106.0 of 112 points." in report
+    assert "<strong>small/check-1</strong>\nmean 60.0 of 60 points (100%)" in report
     gradesheets.write(Course(tmp_path), "small", "canvas", sheet)
     assert [line.split(",")[-1] for line in sheet.read_text().splitlines()[1:]] == [
         *("112", "112", "100")
@@ -300,7 +302,7 @@ def test_code_that_is_too_long_to_compare_is_said(tmp_path):
     assert room.grade() == 0
     report = (tmp_path / "reports" / "small.html").read_text(encoding="utf-8")
     assert "<strong>anna</strong>: wrote 140,0" in report
-    assert "characters of code; the first 100,000 are compared with others" in report
+    assert "characters of code; only the first 100,000 are compared" in report
     assert "<strong>bert</strong>" not in report
 
 
@@ -328,7 +330,7 @@ def test_a_run_that_is_stopped_goes_on(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command, "pool_factory", lambda *_: Ended(2, KeyboardInterrupt()))
     assert main(["--course", str(tmp_path), "--canvas", str(tmp_path / "sheet.csv")]) == 130
     assert not (tmp_path / "sheet.csv").exists()  # of half a class
-    assert "what was run is kept" in capsys.readouterr().err
+    assert "All results so far are kept" in capsys.readouterr().err
     assert [room.points(student) for student in "abcd"] == [[60, 40], [60, 40], None, None]
     stub = Stub()
     assert room.grade(stub=stub) == 0
@@ -372,7 +374,7 @@ def test_a_run_that_is_ended_leaves_nothing_behind(tmp_path, shard):
     os.killpg(run.pid, signal.SIGTERM)  # the process that renders pages too
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert said == "\nstopped; what was run is kept: the same command goes on\n"
+    assert said == "\nInterrupted. All results so far are kept. To resume, repeat the command.\n"
     assert list(scratch.iterdir()) == []
 
 
@@ -433,7 +435,7 @@ def test_a_locked_gradebook_is_said_and_nothing_is_lost(tmp_path, capsys, monkey
     monkeypatch.setattr(Course, "scores", lambda *_: {})  # the table at the end
     assert room.grade("bert", "carl", stub=Locking()) == 1
     printed = capsys.readouterr().out
-    assert "the gradebook is locked: close what else is writing" in printed
+    assert "the gradebook is locked. Close other programs" in printed
     other.rollback()
     other.close()
     monkeypatch.undo()
@@ -494,10 +496,10 @@ def test_a_file_that_vanishes_stops_nobody_else(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["large"], "there is no assignment 'large' in solutions/; there are: small"),
-        (["smal"], "there is no assignment 'smal' in solutions/ (did you mean small?)"),
+        (["large"], "no assignment 'large' in solutions/. Assignments there: small"),
+        (["smal"], "no assignment 'smal' in solutions/. Did you mean small?"),
         (["small/", "--student", "nobody"], "'nobody' has submitted nothing for small"),
-        (["--canvas", "/nowhere/at/all.csv"], "there is no folder /nowhere/at"),
+        (["--canvas", "/nowhere/at/all.csv"], "the folder /nowhere/at does not exist"),
         (["small", "--student", "nobody"], "'nobody' has submitted nothing for small"),
         (["--course", "/nowhere/at/all"], "has no nbgrader_config.py"),
     ],
@@ -515,7 +517,10 @@ def test_a_course_where_nbgrader_finds_nothing_is_refused(tmp_path, capsys):
     write(small_notebook(), root / "solutions" / "small" / "small.ipynb")
     assert main(["--course", str(root)]) == 2
     said = capsys.readouterr().err
-    assert f"error: {root}: nbgrader finds no notebooks where a folder's name has *, ? or [" in said
+    assert (
+        f"error: {root}: nbgrader finds no notebooks in a folder whose path contains *, ? or ["
+        in said
+    )
 
 
 @pytest.mark.parametrize("setting", ["depends_on", "importable"])
@@ -525,7 +530,7 @@ def test_a_folder_that_is_not_there_is_said(tmp_path, capsys, setting):
     with open(tmp_path / "nbgrader_config.py", "a") as file:
         file.write(f'\nc.Grading.{setting} = ["src", "scr"]\n')
     assert main(["--course", str(tmp_path), "--unsafe-no-sandbox"]) == 2
-    expected = f"error: nbgrader_config.py: c.Grading.{setting} names 'scr', and {tmp_path}/scr is"
+    expected = f"error: nbgrader_config.py: c.Grading.{setting} lists 'scr', but {tmp_path}/scr is"
     assert expected in capsys.readouterr().err
     assert room.points("anna") is None
 
@@ -533,7 +538,10 @@ def test_a_folder_that_is_not_there_is_said(tmp_path, capsys, setting):
 def test_too_little_memory_is_refused(graded, capsys):
     with pytest.raises(SystemExit):
         main(["--course", str(graded.root), "--memory", "100"])
-    assert "100 MiB is less than the libraries alone take: 256 at least" in capsys.readouterr().err
+    assert (
+        "100 MiB is too little for the libraries; expected at least 256 MiB"
+        in capsys.readouterr().err
+    )
 
 
 def test_whoever_reads_the_output_may_stop_reading(graded):
@@ -570,7 +578,9 @@ def test_a_date_that_nobody_can_read_sets_one_submission_aside(tmp_path, capsys)
         (room.folder(student) / "timestamp.txt").write_bytes(said)
     assert room.grade() == 1
     said = capsys.readouterr().out
-    assert "small, bert: SET ASIDE: timestamp.txt holds no date: it says 'yesterday-ish??'" in said
+    assert (
+        "small, bert: SET ASIDE: timestamp.txt contains 'yesterday-ish??', expected a date" in said
+    )
     points = {name: room.points(name) for name in ("anna", "bert", "carl", "dora", "emil")}
     both = [60, 40]
     assert points == {"anna": both, "bert": None, "carl": both, "dora": None, "emil": None}
@@ -588,7 +598,7 @@ def test_a_gradebook_that_is_locked_from_the_beginning_is_said(tmp_path, capsys,
         assert main(["--course", str(tmp_path), "--unsafe-no-sandbox"]) == 2
         other.rollback()
     captured = capsys.readouterr()
-    assert "error: the gradebook is locked: close what else is writing" in captured.err
+    assert "error: the gradebook is locked. Close other programs" in captured.err
     assert "SET ASIDE" not in captured.out
     assert room.grade() == 0
     assert room.points("bert") == [60, 40]

@@ -80,15 +80,15 @@ def test_what_cannot_be_graded_is_said(room, capsys):
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/0", "a/b", "-1/4", "1/4/8", ""])
 def test_a_share_is_written_one_way(text):
-    with pytest.raises(CourseError, match="write 1/8"):
+    with pytest.raises(CourseError, match="expected I/N"):
         Shard.parse(text)
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (["--shard", "9/8"], "write 1/8"),
-        (["--shard", "1/2", "--canvas", "x.csv"], "--shard and --canvas do not go together"),
+        (["--shard", "9/8"], "expected I/N"),
+        (["--shard", "1/2", "--canvas", "x.csv"], "--shard and --canvas cannot be combined"),
         (["--scheduler", "tcp://x:1", "--workers", "2"], "--scheduler and --workers"),
         (["--scheduler", "tcp://x:1", "--shard", "1/2"], "--scheduler and --shard"),
     ],
@@ -104,7 +104,8 @@ def test_the_command_runs_a_share(tmp_path, capsys):
     room.hand_in("ada")
     assert main(["--course", str(room.root), "--shard", "1/1"]) == 0
     assert (
-        "share 1/1: 1 of 1 submissions\n1 run, 0 known before, 0 failed" in capsys.readouterr().out
+        "Share 1/1: 1 of 1 submissions\n1 run, 0 with a known result, 0 failed"
+        in capsys.readouterr().out
     )
     last = Stub()
     assert room.grade(stub=last) == 0

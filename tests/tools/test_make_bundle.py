@@ -97,7 +97,7 @@ def test_the_package_in_it_works_by_itself(unpacked, tmp_path):
     work.mkdir(parents=True)
     shutil.copy(unpacked / "exercises" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", work)
     ran = attentively(unpacked, tmp_path, ["submit", ASSIGNMENT, "--student", "ada"])
-    assert "packed submitted/ada" in ran.stdout, ran.stderr
+    assert "Packed submitted/ada" in ran.stdout, ran.stderr
     assert (tmp_path / "submitted" / "ada" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").is_file()
 
 
@@ -107,7 +107,7 @@ def test_what_it_has_not_is_said(unpacked, tmp_path):
     for line, words in zip(
         ran.stderr.splitlines(),
         [
-            "this copy has no grader: grade in a clone of the project",
+            "this archive does not contain the grader. Grade in a clone of the project",
             "in a class's bundle: `python3 start.py`",
         ],
         strict=True,
@@ -136,7 +136,7 @@ def test_an_exercise_that_is_not_the_release_is_refused(tmp_path):
 def test_an_unknown_assignment_is_refused_and_leaves_what_was_there(tmp_path):
     target = tmp_path / "class.zip"
     target.write_bytes(b"the one before")
-    with pytest.raises(CourseError, match="there is no assignment '99_more'"):
+    with pytest.raises(CourseError, match="no assignment '99_more'"):
         tool.main(["99_more", "--output", str(target)])
     assert target.read_bytes() == b"the one before"
 

@@ -170,5 +170,5 @@ def test_an_assignment_with_faults_is_not_released(course, capsys):
 
 
 def test_an_unknown_assignment_lists_those_there_are(course):
-    with pytest.raises(tool.CourseError, match="there are: small"):
+    with pytest.raises(tool.CourseError, match="Assignments there: small"):
         tool.main(["large"], course)

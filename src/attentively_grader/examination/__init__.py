@@ -1,1 +1,1 @@
-"""The examination of one notebook: the student's process and the examiner's."""
+"""The examination of one notebook by two processes, the student process and the examiner."""

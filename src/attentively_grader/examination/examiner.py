@@ -1,22 +1,22 @@
-"""Examine a notebook: the student's cells run over there, the instructor's tests here.
+"""Examine a notebook: student cells run in the student process, tests in this examiner process.
 
 Which cell runs where:
 
-- A cell that the student wrote runs in the student's process.
-- An instructor's cell without points runs there too, and what it shows is taken from there. If it
-  binds a name that a graded cell uses, by itself or through another such cell, it also runs here,
-  where its own output counts for nothing: as the instructor wrote it, even if the student has
-  changed it over there, or taken it out.
-- An instructor's graded cell runs here. What an instructor's cell has bound is real in it, and so
-  is what is Python's own; what one of them binds only later is not there yet, whatever the student
-  calls by that name. All other names are the student's, and proxies; so is a name that a model
-  solution binds, from the student's answer to it on until an instructor's cell binds it again. The
-  cell earns its points if it ends without an error and the student's process is still there; a
-  number as its last expression is what it earns.
-- With the tag ``beside-the-student`` a graded cell runs in the student's process, and is said to
-  be weaker for it.
+- A cell that the student wrote runs in the student process.
+- A cell of the instructor without points runs in the student process too, and its outputs are taken
+  from there. If it binds a name that a graded cell uses, directly or through another such cell, it
+  also runs here. Here it is always the instructor's text, even if the student changed or deleted
+  the cell, and its output is discarded.
+- A graded cell of the instructor runs here. In it, built-in names and names that the instructor's
+  earlier cells have bound are real. A name that the instructor binds only later is undefined, even
+  if the student binds it. All other names are the student's, and proxies. A name that the model
+  solution binds is the student's from the answer cell on, until a cell of the instructor binds it
+  again. The cell earns its points if it raises no error and the student process is still alive. If
+  its last expression is a number, it earns this number of points.
+- A graded cell with the tag ``beside-the-student`` runs in the student process and is marked as
+  weaker.
 
-This process is made for one notebook and ends with it: tests leave state behind.
+There is a new examiner process for each notebook, because tests leave state behind.
 """
 
 import builtins
@@ -43,13 +43,13 @@ from attentively_grader.wire.messages import TooLate, Wire, WireError
 
 BESIDE = "beside-the-student"
 _AROUND = ("%%time", "%%capture", "%%prun")
-"""Magics that run a cell's Python in the notebook."""
+"""Cell magics that run the rest of the cell as Python."""
 Renew = Callable[[], tuple[socket.socket | None, str]]
-"""Return the connection to a new student's process, if there can be one, and why the last ended."""
+"""Return the connection to a new student process, or None, and why the last one ended."""
 
 
 def examine(job: Job, connection: socket.socket, renew: Renew | None = None) -> Outcome:
-    """Run one notebook and return what came of it."""
+    """Run one notebook and return its outcome."""
     return _Examination(job, connection, renew).outcome()
 
 
@@ -61,26 +61,26 @@ class _Examination:
         self.started = time.monotonic()
         self.cells = [c for c in job.notebook["cells"] if c["cell_type"] == "code"]
         self.numbers = {cell["id"]: number for number, cell in enumerate(self.cells, start=1)}
-        """What tracebacks call the cells, on both sides: their place among those with code."""
+        """The numbers of the code cells in tracebacks, in both processes."""
         self.packages = self._packages()
         self.needed = self._needed()
         self.shell = Shell(self.limits.output_kib * 1024, everywhere=True)
         self.answers = {name for cell in self.cells for name in _of(cell).get("binds", ())}
-        """Names that a model solution binds: they are the student's to bind."""
+        """Names that a model solution binds, so the student must bind them."""
         self.instructors = {
             name
             for cell in self.cells
             for name in cell_names.bound(_python_in(_instructors_text(cell)))
         } - self.answers
-        """Names that an instructor's cell binds somewhere: none of them is ever the student's."""
+        """Names that any cell of the instructor binds; they are never the student's."""
         self.ours = {*vars(builtins), *self.shell.namespace}
-        """Names that are real here: Python's own, and those that an instructor's cell bound."""
+        """Names that are real here: built-in names, and those bound by the instructor's cells."""
         self.students: set[str] = set()
-        """Of `answers`, those that the student bound last."""
+        """The names in `answers` that the student bound last."""
         self.wanted: set[str] = set()
-        """Names that cells which ran here use."""
+        """Names that the cells run here use."""
         self.ran: list[tuple[str, str]] = []
-        """What the student's process has run, to be run again in a new one."""
+        """The cells that the student process has run, to be repeated in a new one."""
         self.reason = ""
         self.end: End = "complete"
         self._meet(connection)
@@ -94,17 +94,17 @@ class _Examination:
         seconds = time.monotonic() - self.started
         return Outcome(outcomes, self.end, self.reason, seconds)
 
-    # What the notebook says
+    # Analysis of the notebook
 
     def _packages(self) -> frozenset[str]:
-        """Return the packages that the instructor's cells import, but for Python's own."""
+        """Return the packages that the instructor's cells import, except the standard library."""
         found: set[str] = set()
         for cell in self.cells:
             found |= cell_names.imported(python_of(_instructors_text(cell)))
         return frozenset(found - sys.stdlib_module_names - {"attentively_grader"})
 
     def _needed(self) -> set[str]:
-        """Return the ids of the instructor's cells without points that graded ones rest on."""
+        """Return the ids of the instructor's cells without points that graded cells depend on."""
         wanted: set[str] = set()
         needed: set[str] = set()
         for cell in reversed(self.cells):
@@ -116,7 +116,7 @@ class _Examination:
                 needed.add(cell["id"])
         return needed
 
-    # The student's process
+    # The student process
 
     def _meet(self, connection: socket.socket) -> None:
         wire = Wire(connection, self.limits.wire_mib * 2**20)
@@ -134,7 +134,7 @@ class _Examination:
         self.shell.outputs.text("stderr" if name == "stderr" else "stdout", text)
 
     def _ask(self, operation: str, *arguments: Any) -> Any:
-        """Ask for what the grader itself needs; None if the process is gone."""
+        """Send a request of the grader itself; return None if the process has ended."""
         try:
             with self.endpoint.within(self._seconds()):
                 return self.endpoint.ask(operation, *arguments)
@@ -146,15 +146,15 @@ class _Examination:
         return max(0.0, min(left, self.limits.cell_seconds))
 
     def _why(self) -> str:
-        """Say why the student's process is gone, and begin a new one where that is possible."""
+        """Return why the student process ended, and start a new one if possible."""
         dead = self.endpoint.wire.dead
         why = str(dead)
         if isinstance(dead, TooLate):
-            why = f"it took longer than {self.limits.cell_seconds:g} seconds"
+            why = f"it ran longer than {self.limits.cell_seconds:g} seconds"
         if self._seconds() <= 0:
             self.end = "timeout"
             self.reason = (
-                f"your code was ended: it ran for more than {self.limits.seconds:g} seconds"
+                f"your code was stopped: it ran longer than {self.limits.seconds:g} seconds"
             )
             return why
         connection = None
@@ -176,26 +176,26 @@ class _Examination:
     def _cell(self, cell: dict[str, Any]) -> CellOutcome:
         started = time.monotonic()
         if self.endpoint.wire.dead is not None:
-            outcome = _failed(cell, f"not run: {self.reason}")
+            outcome = _failed(cell, f"this cell was not run: {self.reason}")
         elif _is_test(cell) and BESIDE not in cell["metadata"].get("tags", []):
             outcome = self._test(cell)
         else:
-            outcome = self._over_there(cell)
+            outcome = self._in_student_process(cell)
         seconds = round(time.monotonic() - started, 3)
         return CellOutcome(**{**vars(outcome), "seconds": seconds})
 
-    def _over_there(self, cell: dict[str, Any]) -> CellOutcome:
+    def _in_student_process(self, cell: dict[str, Any]) -> CellOutcome:
         name, source = cell["id"], _source(cell)
         self.shell.know(name, python_of(source), self.numbers[name])
         answer = self._ask("run", name, source, self.numbers[name])
         if self.endpoint.wire.dead is not None:
-            return _failed(cell, f"your code ended here: {self._why()}")
+            return _failed(cell, f"your code stopped here: {self._why()}")
         self.ran.append((name, source))
         if not _is_instructors(cell):
             bound = cell_names.bound(python_of(source)) & self.answers
             self.students |= bound.union(_of(cell).get("binds", ()))
         if name in self.needed:
-            self._here(name, _instructors_text(cell))
+            self._in_this_process(name, _instructors_text(cell))
         outputs, failed, value = _checked(answer)
         if not _is_test(cell):
             return CellOutcome(name, outputs, failed)
@@ -203,10 +203,10 @@ class _Examination:
         return CellOutcome(name, outputs, failed, points, weaker=True)
 
     def _test(self, cell: dict[str, Any]) -> CellOutcome:
-        ran = self._here(cell["id"], _source(cell))
+        ran = self._in_this_process(cell["id"], _source(cell))
         if self.endpoint.wire.dead is not None:
             kept = [each for each in ran.outputs if each["output_type"] != "error"]
-            said = _failed(cell, f"your code ended here: {self._why()}")
+            said = _failed(cell, f"your code stopped here: {self._why()}")
             return CellOutcome(cell["id"], [*kept, *said.outputs], True)
         failed = ran.error is not None
         points = None
@@ -214,8 +214,8 @@ class _Examination:
             points = _points(ran.value, cell)
         return CellOutcome(cell["id"], ran.outputs, failed, points)
 
-    def _here(self, name: str, source: str) -> Ran:
-        """Run what the instructor wrote in this process."""
+    def _in_this_process(self, name: str, source: str) -> Ran:
+        """Run the instructor's text of a cell in this process."""
         python = _python_in(source)
         bound = cell_names.bound(python)
         self.wanted |= cell_names.used(python)
@@ -240,13 +240,13 @@ class _Examination:
 
 
 def _python_in(source: str) -> str:
-    """Return the Python of a cell to look for names in, without a magic around all of it."""
+    """Return the Python code of a cell for the analysis of names, without a cell magic."""
     first, _, rest = source.lstrip().partition("\n")
     return python_of(rest if first.split(" ")[0] in _AROUND else source)
 
 
 def python_of(source: str) -> str:
-    """Return a cell's source with magics turned into Python."""
+    """Return the source of a cell with magics translated to Python."""
     try:
         return TransformerManager().transform_cell(source)
     except Exception:
@@ -255,10 +255,10 @@ def python_of(source: str) -> str:
 
 @contextlib.contextmanager
 def _alarm(seconds: float) -> Iterator[None]:
-    """End a test that itself does not end, be it by what the student's code answers."""
+    """Stop a test that does not end, for example because of the student's answers."""
 
     def ring(*_: Any) -> None:
-        raise TimeoutError("this test took too long")
+        raise TimeoutError("this test exceeded its time limit")
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -278,7 +278,7 @@ def _source(cell: dict[str, Any]) -> str:
 
 
 def _of(cell: dict[str, Any]) -> dict[str, Any]:
-    """Return what was noted of a cell when it was merged."""
+    """Return the grader's metadata of a cell."""
     found: dict[str, Any] = cell["metadata"].get(METADATA_KEY, {})
     return found
 
@@ -288,7 +288,7 @@ def _is_instructors(cell: dict[str, Any]) -> bool:
 
 
 def _instructors_text(cell: dict[str, Any]) -> str:
-    """Return what the instructor wrote there, be it changed by the student; "" if nothing."""
+    """Return the instructor's text of a cell, even if the student changed it; "" if none."""
     if _is_instructors(cell):
         return _source(cell)
     return str(_of(cell).get("original", ""))
@@ -300,7 +300,7 @@ def _is_test(cell: dict[str, Any]) -> bool:
 
 
 def _points(value: float, cell: dict[str, Any]) -> float:
-    """Return partial credit, between nothing and all."""
+    """Return partial credit, clipped to the range from 0 to the maximum."""
     most = float(cell["metadata"]["nbgrader"].get("points", 0))
     return 0.0 if math.isnan(value) else float(min(max(value, 0), most))
 
@@ -316,7 +316,7 @@ def _failed(cell: dict[str, Any], why: str) -> CellOutcome:
 
 
 def _checked(answer: Any) -> tuple[list[dict[str, Any]], bool, Any]:
-    """Return what the student's process says of a cell, as far as it is well-formed."""
+    """Return the well-formed part of the student process's answer on a cell."""
     try:
         outputs, failed, value = answer
         kept = [each for each in outputs if _is_output(each)]

@@ -1,4 +1,4 @@
-"""Entry point of the examiner's process, and its connection to the worker that started it."""
+"""Entry point of the examiner process, and its connection to the worker that started it."""
 
 import importlib
 import socket
@@ -15,15 +15,15 @@ EXAMINE = "attentively_grader.examination.examiner:examine"
 
 
 class WorkerConnection:
-    """Asks the worker for new student's processes."""
+    """Requests new student processes from the worker."""
 
     def __init__(self, line: socket.socket) -> None:
         self.line = line
 
     def student(self) -> tuple[socket.socket | None, str]:
-        """Return a connection to a new student's process, and why the last one ended.
+        """Return a connection to a new student process, and why the last one ended.
 
-        The last one is killed if it still runs. There is no new one when the job's time is up.
+        The last one is killed if it still runs. If the job's time is up, there is no new one.
         """
         send(self.line, {"ask": "student"})
         answer, files = receive(self.line)
@@ -33,7 +33,7 @@ class WorkerConnection:
 
 
 def examine(line: socket.socket) -> None:
-    """In the examiner's process: take the job, examine it, hand the outcome back."""
+    """In the examiner process: receive the job, examine it, return the outcome."""
     message, _ = receive(line)
     try:
         module, _, name = message["examine"].partition(":")
@@ -54,6 +54,6 @@ def job_to(job: Job) -> dict[str, Any]:
 
 
 def job_from(content: dict[str, Any]) -> Job:
-    """Return the job; its files lie in the working folder."""
+    """Return the job; its files are in the working directory."""
     limits = Limits(**content["limits"])
     return Job(content["key"], content["notebook"], files=Path.cwd(), limits=limits)

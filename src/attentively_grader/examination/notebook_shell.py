@@ -1,7 +1,7 @@
-"""Run the cells of a notebook without a kernel, and keep what they show.
+"""Run the cells of a notebook without a kernel, and collect their outputs.
 
-The same IPython as in a kernel reads the cells, so magics, `display` and figures work; what a cell
-shows is kept in the form that a notebook has for it, up to a limit.
+The cells run in IPython, as in a kernel, so magics, `display` and figures work. The outputs have
+the notebook format, up to a size limit.
 """
 
 import contextlib
@@ -26,16 +26,16 @@ _OWN = str(Path(__file__).parents[1]) + os.sep
 
 @dataclass
 class Ran:
-    """What came of one cell."""
+    """The result of one cell."""
 
     outputs: list[Output] = field(default_factory=list)
     error: BaseException | None = None
     value: Any = None
-    """Of its last expression."""
+    """The value of the last expression."""
 
 
 class Outputs:
-    """Collects what a cell shows, up to a limit."""
+    """Collects the outputs of a cell, up to a limit."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -43,16 +43,16 @@ class Outputs:
         self._left = most
 
     def begin(self) -> None:
-        """Forget all; a new cell begins."""
+        """Clear the outputs for a new cell."""
         self.kept, self._left = [], self.most
 
     def text(self, name: str, text: str) -> None:
-        """Add what is printed."""
+        """Add printed text."""
         if not text or self._left <= 0:
             return
         self._left -= len(text)
         if self._left <= 0:
-            text = f"{text[: self._left + len(text)]}\n[the rest of the output is left out]\n"
+            text = f"{text[: self._left + len(text)]}\n[the rest of the output is truncated]\n"
         last = self.kept[-1] if self.kept else {}
         if last.get("output_type") == "stream" and last["name"] == name:
             last["parts"].append(text)
@@ -60,7 +60,7 @@ class Outputs:
             self.kept.append({"output_type": "stream", "name": name, "parts": [text]})
 
     def add(self, output: Output, size: int) -> None:
-        """Add a picture, a table, a value or an error."""
+        """Add an image, a table, a value or an error."""
         if output["output_type"] != "error":
             self._left -= size
             if self._left < 0:
@@ -68,7 +68,7 @@ class Outputs:
         self.kept.append(output)
 
     def finished(self) -> list[Output]:
-        """Return the outputs as a notebook holds them."""
+        """Return the outputs in the notebook format."""
         for each in self.kept:
             if "parts" in each:
                 each["text"] = "".join(each.pop("parts"))
@@ -129,7 +129,7 @@ class _Compiler(CachingCompiler):
 
 
 def file_of(cell: str) -> str:
-    """Return what stands in a traceback for the file of a cell."""
+    """Return the file name of a cell in tracebacks."""
     return f"<cell {cell}>"
 
 
@@ -150,7 +150,7 @@ class _InteractiveShell(InteractiveShell):
         )
 
     def _format_exception_for_storage(self, *_: Any, **__: Any) -> list[str]:
-        return []  # it would go into a history that there is not, at the price of the traceback
+        return []  # only for the history, which is disabled; formatting is slow
 
     def enable_gui(self, gui: Any = None) -> None:
         pass
@@ -183,7 +183,7 @@ class Shell:
     """Runs cells, one after the other, in one namespace."""
 
     def __init__(self, most_text: int = 2**20, everywhere: bool = False) -> None:
-        """Make a shell; with `everywhere` it is what `get_ipython` gives in this process."""
+        """Create a shell; with `everywhere`, `get_ipython` returns it in this process."""
         os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
         config = Config()
         config.HistoryManager.enabled = False
@@ -195,24 +195,26 @@ class Shell:
         )
         self.shell.collected = self.outputs
         self.shell.showing_traceback = False
-        if "matplotlib.pyplot" in sys.modules:  # imported warm, it has read the environment already
+        if (
+            "matplotlib.pyplot" in sys.modules
+        ):  # imported in the zygote, before the environment was set
             self.shell.enable_matplotlib("inline")
 
     @property
     def namespace(self) -> dict[str, Any]:
-        """What the cells have bound."""
+        """The names that the cells have bound."""
         return self.shell.user_ns
 
     def know(self, cell: str, source: str, number: int) -> None:
-        """Let tracebacks show a cell that runs elsewhere."""
+        """Make the source of a cell that runs elsewhere available to tracebacks."""
         compiler = cast(Any, self.shell.compile)
         compiler.cell = cell
         compiler.cache(source, number)
 
     def run(self, cell: str, source: str, number: int) -> Ran:
-        """Run a cell and return what came of it; nothing that it raises leaves here.
+        """Run a cell and return its result; exceptions of the cell are part of the result.
 
-        Its `number` is what tracebacks call it: ``Cell In[number]``.
+        Tracebacks name the cell by its `number`: ``Cell In[number]``.
         """
         self.shell.execution_count = number
         self.outputs.begin()
@@ -222,7 +224,7 @@ class Shell:
             try:
                 result = self.shell.run_cell(source, store_history=True)
                 error = result.error_before_exec or result.error_in_exec
-            except BaseException as raised:  # what broke IPython itself
+            except BaseException as raised:  # an error in IPython itself
                 error = raised
                 self.outputs.add(
                     {
@@ -237,7 +239,7 @@ class Shell:
 
     @contextlib.contextmanager
     def streams(self) -> Iterator[None]:
-        """Keep what is printed."""
+        """Collect printed text."""
         out = _Stream(self.outputs.text, "stdout")
         err = _Stream(self.outputs.text, "stderr")
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

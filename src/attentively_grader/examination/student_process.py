@@ -1,7 +1,7 @@
-"""The student's process: it runs the cells, and answers what the examiner asks of their code.
+"""The student process: runs the cells, and answers requests of the examiner.
 
-This is the side that is not trusted: whatever the student's code does to it, the examiner takes
-plain data from it and nothing else.
+This process is not trusted. Whatever the student's code does to it, the examiner accepts only plain
+data from it.
 """
 
 import os
@@ -17,7 +17,7 @@ from attentively_grader.wire.messages import Gone, Wire
 
 
 def serve(connection: socket.socket) -> None:
-    """Run cells and answer calls until the examiner hangs up."""
+    """Run cells and answer calls until the examiner closes the connection."""
     endpoint = Endpoint(Wire(connection, 2**40), trusted=False, known_packages=frozenset())
     shell = Shell(everywhere=True)
     endpoint.hidden = (_OWN, os.path.dirname(os.__file__))

@@ -1,9 +1,9 @@
-"""Record outcomes in the gradebook: the single writer.
+"""Record outcomes in the gradebook, as its single writer.
 
-nbgrader's own `Autograde` does it: late penalties, manual grades, files and comments are as it
-makes them. Two of its habits are changed. Nothing is executed: outcomes come from elsewhere. And
-what it does for each cell anew (connect to the database, write to the disk) is done once for a
-submission, which therefore is recorded wholly or not at all.
+nbgrader's own `Autograde` records, so late penalties, manual grades, files and comments are those
+of nbgrader. There are two changes. Nothing is executed, because the outcomes are known. And the
+database is opened and written once per submission instead of once per cell, so that a submission is
+recorded completely or not at all.
 """
 
 import hashlib
@@ -49,11 +49,11 @@ from attentively_grader.gradebook import safe_output
 from attentively_grader.jobs import CellOutcome, Outcome
 
 TRIES = 3
-"""How often the gradebook is asked before it counts as locked; each time waits some seconds."""
+"""Number of attempts to write to a locked gradebook; each waits some seconds."""
 
 
 class _Deferred(Session):
-    """A session in which what nbgrader commits is seen by it at once, and by others at the end."""
+    """A database session that delays nbgrader's commits until the end of a submission."""
 
     def commit(self) -> None:
         self.flush()
@@ -64,7 +64,7 @@ class _Deferred(Session):
 
 
 class SharedGradebook(api.Gradebook):
-    """A gradebook that stays open, and writes what belongs together at once."""
+    """A gradebook that stays open and writes each submission in one transaction."""
 
     def __init__(self, url: str, course_id: str) -> None:
         super().__init__(url, course_id)
@@ -74,15 +74,15 @@ class SharedGradebook(api.Gradebook):
         )
 
     def close(self) -> None:
-        """Stay open: nbgrader closes it after every step."""
+        """Do nothing: nbgrader would close the gradebook after every step."""
 
     def finish(self) -> None:
-        """Close it."""
+        """Close the gradebook."""
         super().close()
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Let nbgrader use this gradebook wherever it would open one; write at the end."""
+        """Make nbgrader use this gradebook instead of opening one; write at the end."""
         users = [
             module
             for name, module in list(sys.modules.items())
@@ -95,16 +95,16 @@ class SharedGradebook(api.Gradebook):
             yield
             self.db().write()
         finally:
-            self.db.remove()  # what was not written is forgotten
+            self.db.remove()  # discards what was not written
             for module in users:
                 module.Gradebook = api.Gradebook  # type: ignore[attr-defined]
 
 
 class _Recording(Autograde):
-    """nbgrader's converter, for notebooks that have been run."""
+    """nbgrader's converter for notebooks that have already been run."""
 
     def prepare(self) -> None:
-        """Make once what nbgrader makes for each submission."""
+        """Create once what nbgrader creates for each submission."""
         self.force = True
         self.writer = FilesWriter(parent=self, config=self.config)
         self.exporter = self.exporter_class(parent=self, config=self.config)
@@ -121,7 +121,7 @@ class _Recording(Autograde):
         self.convert_notebooks()
 
     def take_off(self, submission: Submission, names: Iterable[str]) -> None:
-        """Reckon what coming late costs, and nothing else."""
+        """Compute only the late penalty."""
         where = {"student": submission.student, "assignment": submission.assignment}
         for step in self.exporter._preprocessors:
             if isinstance(step, AssignLatePenalties):
@@ -141,7 +141,7 @@ class _Recording(Autograde):
         self.write_single_notebook(output, resources)
 
     def _judge(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
-        """Let nbgrader read the verdict that was reached, and no other, from each test cell."""
+        """Rewrite the outputs of each test cell so that nbgrader reads our verdict."""
         outcomes = {cell.id: cell for cell in self._outcome.cells}
         for cell in notebook.cells:
             marks = cell.metadata.get("nbgrader", {})
@@ -153,11 +153,11 @@ class _Recording(Autograde):
 
 
 def _steps(configured: Sequence[Any], judge: Any) -> list[Any]:
-    """Return nbgrader's steps after running, with our verdict before grades are saved."""
+    """Return nbgrader's steps without execution, with `judge` before grades are saved."""
     steps: list[Any] = []
     for step in configured:
         kind = import_item(step) if isinstance(step, str) else step
-        # The marks are the source's own, which nbgrader checked when it made the release.
+        # The metadata are those of the source, which nbgrader checked for the release.
         if not isinstance(kind, type) or not issubclass(kind, Execute | CheckCellMetadata):
             steps.append(kind)
     saving = [isinstance(step, type) and issubclass(step, SaveAutoGrades) for step in steps]
@@ -166,10 +166,10 @@ def _steps(configured: Sequence[Any], judge: Any) -> list[Any]:
 
 
 def filled(merged: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
-    """Return the merged notebook as it is recorded: with outputs, and harmless."""
+    """Return the merged notebook with its outputs, safe to display."""
     outcomes = {cell.id: cell for cell in outcome.cells}
     cells: list[dict[str, Any]] = []
-    number = 0  # as the tracebacks have it
+    number = 0  # the cell number in tracebacks
     for cell in merged["cells"]:
         number += cell["cell_type"] == "code"
         ours = cell["metadata"].get(METADATA_KEY, {})
@@ -193,10 +193,10 @@ def filled(merged: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
 def judged(
     shown: Sequence[Mapping[str, Any]], outcome: CellOutcome | None, most: float, why: str
 ) -> list[dict[str, Any]]:
-    """Return a test cell's outputs from which nbgrader reads exactly the verdict.
+    """Return outputs of a test cell from which nbgrader reads exactly the verdict.
 
-    nbgrader takes an error, or text on stderr, as failure and a result as partial credit. Here
-    an error is there if the cell failed, a result if it gave partial credit, and neither else.
+    nbgrader reads an error, or text on stderr, as failure and a result as partial credit.
+    Therefore an error is kept only if the cell failed, and a result only for partial credit.
     """
     kept: list[dict[str, Any]] = []
     failed = outcome is None or outcome.failed
@@ -208,14 +208,12 @@ def judged(
             kept.append(dict(output))
     points = None if outcome is None else outcome.points
     if outcome is None:
-        kept.append(_error("NotRun", why or "the notebook did not run as far as this cell"))
+        kept.append(_error("NotRun", why or "the run of the notebook ended before this cell"))
     elif failed:
         if not any(output["output_type"] == "error" for output in kept):
-            kept.append(_error("Failed", why or "this cell ended in an error"))
+            kept.append(_error("Failed", why or "this cell raised an error"))
     elif points is not None and not (math.isfinite(points) and 0 <= points <= most):
-        said = (
-            f"this test gave {points} points, which is not from 0 to {most:g}: tell whoever grades"
-        )
+        said = f"this test returned {points} points, expected 0 to {most:g}. Tell your instructor"
         kept.append(_error("NoScore", said))
     elif points is not None:
         data = {"text/plain": str(float(points))}
@@ -236,7 +234,7 @@ def _error(name: str, said: str) -> dict[str, Any]:
 
 
 class Recorder:
-    """Writes to the gradebook and to autograded/; one at a time in a course."""
+    """Writes to the gradebook and to autograded/; a course has only one at a time."""
 
     def __init__(self, course: Course) -> None:
         self.course = course
@@ -247,29 +245,29 @@ class Recorder:
         self._converter.prepare()
 
     def record(self, submission: Submission, done: Mapping[str, tuple[Any, Outcome]]) -> None:
-        """Record a submission: by the name of each notebook, what was run and what came of it.
+        """Record a submission; `done` maps each notebook's name to the merged notebook and outcome.
 
-        Raises `CourseError`; the gradebook then is as it was.
+        Raises `CourseError`; the gradebook is then unchanged.
         """
         self._write(lambda: self._converter.record(submission, done))
 
     def take_off(self, submission: Submission, names: Iterable[str]) -> None:
-        """Have what coming late costs reckoned anew; the points stay as they are.
+        """Compute the late penalty again; the points do not change.
 
-        `names` are the notebooks that were handed in. Raises `CourseError` as `record` does.
+        `names` are the submitted notebooks. Raises `CourseError`, like `record`.
         """
 
         def reckon() -> None:
             try:
                 self._converter.take_off(submission, names)
-            except Exception as error:  # whatever a plugin does, the others go on
+            except Exception as error:  # a plugin may raise anything
                 raise_if_locked(error)
-                raise CourseError(f"what coming late costs is not known: {error}") from None
+                raise CourseError(f"the late penalty cannot be computed: {error}") from None
 
         self._write(reckon)
 
     def _write(self, step: Callable[[], None]) -> None:
-        """Let nbgrader write to the gradebook; all of it is written, or nothing."""
+        """Let nbgrader write to the gradebook, completely or not at all."""
         for attempt in range(1, TRIES + 1):
             try:
                 with _clear_errors(), converting(self._converter) as messages:
@@ -286,12 +284,12 @@ class Recorder:
                 time.sleep(attempt)
 
     def lateness(self, submission: Submission) -> str:
-        """Return what the cost of coming late follows from, on a line; nothing for one in time."""
+        """Return one line with everything that determines the late penalty; empty if in time."""
         with _clear_errors():
             try:
                 name, student = submission.assignment, submission.student
                 found = self.gradebook.find_submission(name, student)
-                # An extension of no date cannot be reckoned.
+                # Without a due date, nbgrader cannot compute an extension.
                 seconds = found.total_seconds_late if found.assignment.duedate else 0
             finally:
                 self.gradebook.db.remove()
@@ -301,7 +299,7 @@ class Recorder:
         return json.dumps({"seconds late": seconds, "config": config}) + "\n"
 
     def scores(self, submission: Submission) -> Scores | None:
-        """Return the scores of a submission; None if the gradebook does not know it."""
+        """Return the scores of a submission; None if it is not in the gradebook."""
         with _clear_errors():
             name, student = submission.assignment, submission.student
             try:
@@ -321,7 +319,7 @@ class Recorder:
 
 @contextmanager
 def _clear_errors() -> Iterator[None]:
-    """Say in one line what a database or a disk does not do."""
+    """Turn errors of the database and the disk into a `CourseError` of one line."""
     try:
         yield
     except sqlalchemy.exc.SQLAlchemyError as error:
@@ -336,7 +334,7 @@ def _clear_errors() -> Iterator[None]:
 
 @contextmanager
 def in_folder(converter: BaseConverter) -> Iterator[None]:
-    """Stay in the course's folder for as long as nbgrader works, as it does itself."""
+    """Work in the folder of the course, as nbgrader does."""
 
     before = os.getcwd()
     os.chdir(converter.coursedir.root)

@@ -1,9 +1,8 @@
-"""Make what a student's code shows harmless for whoever looks at it in a browser.
+"""Make the outputs of students' code safe to display in a browser.
 
-An output keeps the kinds of content that are known, and only those. HTML is taken apart and put
-together again from a white list of tags and attributes; a vector drawing becomes a picture, in
-which no script runs. The recorded notebook is treated so, not only our own feedback, because
-Formgrader shows it in the instructor's session.
+An output keeps only known kinds of content. HTML is parsed and rebuilt from an allow list of tags
+and attributes. An SVG drawing becomes an image, in which no script runs. This applies to the
+recorded notebook, not only to feedback, because Formgrader shows it in the instructor's session.
 """
 
 import base64
@@ -19,7 +18,7 @@ LONGEST_TEXT = 2**20
 LONGEST_HTML = 2**18
 LARGEST_PICTURE = 8 * 2**20
 MOST_CONTENT = 24 * 2**20
-"""Of the outputs of one cell together."""
+"""Total size of the outputs of one cell."""
 VOID = {"br", "hr", "img", "col"}
 TEXT_TAGS = {"a", "abbr", "b", "code", "del", "em", "i", "ins", "kbd", "mark", "q", "s", "samp"}
 TEXT_TAGS |= {"small", "span", "strong", "sub", "sup", "tt", "u", "var"}
@@ -28,18 +27,18 @@ BLOCK_TAGS |= {"h1", "h2", "h3", "h4", "h5", "h6", "li", "ol", "p", "pre", "summ
 TABLE_TAGS = {"caption", "colgroup", "table", "tbody", "td", "tfoot", "th", "thead", "tr"}
 TAGS = VOID | TEXT_TAGS | BLOCK_TAGS | TABLE_TAGS
 SILENT = {"script", "style", "title", "iframe", "noscript", "template", "xmp", "textarea"}
-"""What stands inside these is not shown either."""
+"""Tags whose content is removed too."""
 DEEPEST = 100
 ATTRIBUTES = {"align", "alt", "border", "colspan", "height", "open", "rowspan", "scope", "start"}
 ATTRIBUTES |= {"title", "width"}
 LONGEST_ATTRIBUTES = 10_000
-# With *+ nothing is given back: a tag that does not end is looked at once, not at every length.
+# *+ avoids backtracking: an unclosed tag is scanned once, not at every length.
 TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*+)([^<>]*+)>")
 ATTRIBUTE = re.compile(r"([a-zA-Z][-\w]*+)(?:\s*+=\s*+(\"[^\"]*+\"|'[^']*+'|[^\s\"'=<>`]++))?")
 NUMBERED = re.compile(r"&#[0-9]{1000,}+;?")
-"""A character by its number, so long that Python would not read it."""
+"""A numeric character reference that is too long for Python to parse."""
 CLASS = re.compile(r"dataframe|highlight|rendered_html|[a-z]{1,2}[0-9a-z]?")
-"""What pandas and the colouring of code use; not what looks like a part of the page."""
+"""Classes of pandas and of syntax highlighting, not those of the page itself."""
 STYLE = re.compile(r"(color|font-weight|font-style|text-align):\s*[#\w.%]+")
 LINK = re.compile(r"https?://|mailto:|#", re.IGNORECASE)
 PICTURE = re.compile(r"data:image/(png|jpeg|gif|svg\+xml);base64,[A-Za-z0-9+/=\s]*|https?://.*")
@@ -51,7 +50,7 @@ ACTIVE = re.compile(
     re.IGNORECASE,
 )
 UNSEEN = re.compile(r"[\x00-\x1f]+")
-"""What a browser leaves out of an address, so that it may stand within ``javascript:``."""
+"""Characters that a browser ignores in a URL, also inside ``javascript:``."""
 OPENED = re.compile(r"<[a-zA-Z]")
 MOVED = re.compile(
     r"[\s/\"'](ping|srcset|formaction|background)\s*+=|[\s/\"']style\s*+="
@@ -59,13 +58,13 @@ MOVED = re.compile(
     r"\s*+[\"'>])",
     re.IGNORECASE,
 )
-"""Attributes that send something, or lay a tag over others: all styles but those of text."""
+"""Attributes that send data or cover other elements: all styles but those of text."""
 
 
 def clean_html(source: str) -> str:
-    """Return HTML without anything that acts, loads a page or leaves its place.
+    """Return HTML without scripts, loaded pages and elements that cover others.
 
-    What is no tag of the list is text. Each piece is looked at once, so that no text takes long.
+    A tag that is not in the allow list becomes text. The time is linear in the length.
     """
     written: list[str] = []
     opened: list[str] = []
@@ -115,7 +114,7 @@ def _without_comments(source: str) -> str:
 
 
 def _attributes(tag: str, given: str) -> Iterator[str]:
-    """Yield those that are allowed, written anew."""
+    """Yield the allowed attributes, rewritten."""
     if len(given) > LONGEST_ATTRIBUTES and tag != "img":
         return
     seen: set[str] = set()
@@ -140,12 +139,13 @@ def _allowed(tag: str, name: str, value: str) -> bool:
 
 
 def markdown(source: str) -> str:
-    """Return a student's Markdown; one that holds active HTML becomes a block that shows it."""
+    """Return a student's Markdown; text with active HTML becomes a code block."""
     if not any(map(_acts, (source, _unescaped(source), UNSEEN.sub("", _unescaped(source))))):
         return source
     longest = max((len(run) for run in re.findall(r"~+", source)), default=0)
     fence = "~" * max(3, longest + 1)
-    return f"*Active HTML is shown as it was written:*\n\n{fence}text\n{source}\n{fence}"
+    note = "*This text contains active HTML, so its source is shown:*"
+    return f"{note}\n\n{fence}text\n{source}\n{fence}"
 
 
 def _acts(source: str) -> bool:
@@ -153,7 +153,7 @@ def _acts(source: str) -> bool:
 
 
 def outputs(shown: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a cell's outputs as nbformat wants them, with nothing in them that acts."""
+    """Return the outputs of a cell in nbformat, without active content."""
     kept: list[dict[str, Any]] = []
     size = 0
     for output in shown:
@@ -162,7 +162,7 @@ def outputs(shown: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
             continue
         size += _size(harmless)
         if size > MOST_CONTENT:
-            said = "... further outputs are not shown: there are too many ...\n"
+            said = "... further outputs are not shown, because they are too large ...\n"
             return [*kept, {"output_type": "stream", "name": "stdout", "text": said}]
         kept.append(harmless)
     return kept
@@ -190,16 +190,16 @@ def _output(output: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def text(value: object, most: int = LONGEST_TEXT) -> str:
-    """Return text that can be written and shown; what is too long is cut."""
+    """Return valid, displayable text, truncated to `most` characters."""
     if isinstance(value, list):
         value = "".join(each for each in value if isinstance(each, str))
     clean = without_surrogates(value if isinstance(value, str) else str(value)[:most])
     clean = clean.replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return clean if len(clean) <= most else f"{clean[:most]}\n... cut here ..."
+    return clean if len(clean) <= most else f"{clean[:most]}\n... truncated here ..."
 
 
 def _data(data: object) -> dict[str, str]:
-    """Return the contents of an output by kind."""
+    """Return the safe contents of an output by MIME type."""
     if not isinstance(data, Mapping):
         return {}
     kept: dict[str, str] = {}

@@ -1,1 +1,1 @@
-"""Intake: read submissions, merge their answers, and list what has to be run."""
+"""Intake: read submissions, merge their answers with the tests, and plan what to run."""

@@ -1,11 +1,12 @@
-"""Put a student's answers into the instructor's notebook.
+"""Merge a student's answers into the instructor's notebook.
 
-The submitted notebook decides what the student wrote, and in which order. All else is the
-instructor's: every test, every locked cell, points, tags, kernel, and the order of them: a test
-that ran before the cell that imports what it needs would take the student's for it. A cell that
-was deleted, stripped of its marks or marked as another comes back at its place; one that came
-twice counts where it stands last, as in nbgrader, unless nothing is filled in there; a cell that
-the student added stays behind the one that it followed, without marks.
+The submission determines only the text and the order of the student's own cells and answers.
+Everything else comes from the instructor: tests, locked cells, points, tags, kernel, and the order
+of these cells. (A test that ran before its set-up cell would use the student's names instead.)
+
+- A cell that was deleted, or lost or changed its nbgrader metadata, is restored at its position.
+- Of two copies of an answer, the last one counts, as in nbgrader, unless it is not filled in.
+- A cell that the student added stays after the cell that it followed, without nbgrader metadata.
 """
 
 import copy
@@ -18,14 +19,14 @@ from attentively_grader.intake.submissions import Cell
 
 Notebook = dict[str, Any]
 _Placed = tuple[int | None, dict[str, Any]]
-"""A cell, and its place in the source; None for one that the student added."""
+"""A cell and its position in the source, or None if the student added it."""
 SAFE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def merge(source: Mapping[str, Any], submitted: Sequence[Cell]) -> Notebook:
-    """Return the notebook to run: `source` with the answers of `submitted`.
+    """Return the notebook to run: `source` with the answers from `submitted`.
 
-    `source` is the instructor's notebook as nbgrader knows it: without solutions, with all tests.
+    `source` is the instructor's notebook without solutions, but with all tests.
     """
     places = {cell["id"]: place for place, cell in enumerate(source["cells"])}
     known = _recognised(source["cells"], submitted)
@@ -53,28 +54,28 @@ def merge(source: Mapping[str, Any], submitted: Sequence[Cell]) -> Notebook:
 
 
 def mark(cell: Mapping[str, Any]) -> str | None:
-    """Return nbgrader's id of a cell."""
+    """Return the nbgrader id of a cell."""
     name = cell["metadata"].get("nbgrader", {}).get("grade_id")
     return name if isinstance(name, str) else None
 
 
 def is_answer(cell: Mapping[str, Any]) -> bool:
-    """Tell whether a cell of the instructor's is there for the student to fill in."""
+    """Return whether a cell of the instructor is an answer cell."""
     return bool(cell["metadata"].get("nbgrader", {}).get("solution"))
 
 
 def is_marked(cell: Mapping[str, Any]) -> bool:
-    """Tell whether nbgrader knows a cell; all that it knows but answers is the instructor's."""
+    """Return whether a cell has nbgrader metadata; all but answer cells are the instructor's."""
     marks = cell["metadata"].get("nbgrader", {})
     return any(marks.get(flag) for flag in ("grade", "solution", "locked", "task"))
 
 
 def _recognised(cells: Sequence[Mapping[str, Any]], submitted: Sequence[Cell]) -> dict[int, str]:
-    """Return the ids of the instructor's cells by their number in the submission.
+    """Map the number of each recognised cell in the submission to the id in the source.
 
-    A cell is known by nbgrader's id, else by the notebook's, else, without marks, by its text.
-    One without marks that is of another kind now is the student's own, and the instructor's comes
-    back.
+    A cell is recognised by its nbgrader id, else by its notebook id, else, without nbgrader
+    metadata, by its text. A cell without metadata whose type has changed counts as the student's
+    own, and the instructor's cell is restored.
     """
     by_mark = {mark(cell): cell["id"] for cell in cells if is_marked(cell)}
     by_id = {cell["id"]: cell["id"] for cell in cells}
@@ -102,7 +103,7 @@ def _recognised(cells: Sequence[Mapping[str, Any]], submitted: Sequence[Cell]) -
 
 
 def _answered(cell: Mapping[str, Any], submitted: Cell) -> dict[str, Any]:
-    """Return the instructor's cell, with the student's text where that is theirs to write."""
+    """Return the instructor's cell, with the student's text if the student may change it."""
     if is_answer(cell):
         return _with_text(_instructors(cell), submitted)
     if is_marked(cell) or _same(cell, submitted):
@@ -136,7 +137,7 @@ def _own(submitted: Cell) -> dict[str, Any]:
 
 
 def _instructors(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a cell of the instructor's, as it stands in the source."""
+    """Return a copy of the instructor's cell from the source."""
     merged: dict[str, Any] = copy.deepcopy(dict(cell))
     if merged["cell_type"] == "code":
         merged |= {"execution_count": None, "outputs": []}
@@ -148,10 +149,10 @@ def _instructors(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _restored(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a cell of the instructor's that the submission lacks."""
+    """Return a cell of the instructor that the submission lacks."""
     merged = _instructors(cell)
     if not is_marked(cell):
-        # The student has taken it out; but tests may need what it imports.
+        # The student deleted this cell, but tests may need its imports.
         merged["metadata"][METADATA_KEY] = {
             "author": "student",
             "original": cell["source"],
@@ -164,11 +165,10 @@ def _restored(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_order(merged: Sequence[_Placed], cells: Sequence[Mapping[str, Any]]) -> list[_Placed]:
-    """Return the cells with the instructor's own in the order of the source.
+    """Return the cells with those of the instructor in the order of the source.
 
-    Answers keep the order that the student gave them. Each of the instructor's cells stands behind
-    the answers that it follows in the source, and a student's own cell behind the one that it
-    followed.
+    Answers keep the student's order. Each cell of the instructor comes after the answers that it
+    follows in the source, and a student's own cell after the cell that it followed.
     """
     head: list[_Placed] = []
     answers: list[tuple[int, list[_Placed]]] = []
@@ -190,7 +190,7 @@ def _in_order(merged: Sequence[_Placed], cells: Sequence[Mapping[str, Any]]) -> 
 
 
 def _gap(merged: Sequence[tuple[int | None, Any]], place: int) -> int:
-    """Return where a missing cell belongs: behind the one that it follows in the source."""
+    """Return the index of a missing cell: after the one that it follows in the source."""
     before = [each for each, _ in merged if each is not None and each < place]
     if not before:
         return 0
@@ -198,7 +198,7 @@ def _gap(merged: Sequence[tuple[int | None, Any]], place: int) -> int:
 
 
 def _name(own: Sequence[dict[str, Any]], reserved: set[str]) -> None:
-    """Give each of the student's own cells an id that no other cell has."""
+    """Give each of the student's own cells a unique id."""
     used = set(reserved)
     for number, cell in enumerate(own, start=1):
         if cell["id"] in used or not SAFE_ID.fullmatch(cell["id"]):

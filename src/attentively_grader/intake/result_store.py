@@ -1,7 +1,7 @@
-"""Keep the result of each run in a file whose name is a hash of everything that was run.
+"""Store the result of each run in a file whose name is a hash of all inputs of the run.
 
-So a second run finds the result, unless a test, an answer, a package or a limit has changed. A
-file appears whole or not at all; several runs may write at once, since they write the same.
+A second run finds the result, unless a test, an answer, a package or a limit has changed. Files are
+written atomically. Several runs may write at the same time, because they write the same content.
 """
 
 import contextlib
@@ -21,15 +21,15 @@ from attentively_grader.course.course import CourseError
 from attentively_grader.jobs import Limits, Outcome
 
 WRITING = ".writing"
-"""How the name of a file ends that is not written yet."""
+"""Suffix of a file that is being written."""
 OLD = 60.0
-"""Seconds after which nobody is writing it any more."""
+"""Seconds after which such a file is abandoned."""
 FORMAT = 2
-"""Counted up when what is kept, or how a notebook is run, changes its meaning."""
+"""Version of the stored results; increased when their meaning changes."""
 
 
 def fingerprint(folder: Path) -> str:
-    """Return a hash of every file in a folder, but for what Python leaves there as it runs."""
+    """Return a hash of all files in a folder except ``__pycache__``."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
@@ -39,7 +39,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return what is installed, in few words: Python, and a hash of all packages' versions."""
+    """Return Python's version and a hash of the versions of all installed packages."""
     installed = sorted(
         path.name
         for folder in {Path(each) for each in sys.path if each}
@@ -56,9 +56,9 @@ def key(
     sandboxed: bool,
     depends_on: Mapping[str, str],
 ) -> str:
-    """Return the name of the result of running this notebook under these conditions.
+    """Return the name of the result for this notebook under these conditions.
 
-    `depends_on` has the hashes of whatever it uses besides: files, packages, folders.
+    `depends_on` maps further inputs (files, packages, folders) to their hashes.
     """
     everything = {
         "format": FORMAT,
@@ -71,17 +71,17 @@ def key(
 
 
 class Results:
-    """A folder of results."""
+    """A folder of stored results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def path(self, name: str) -> Path:
-        """Return where a result lies."""
+        """Return the path of a result."""
         return self.folder / name[:2] / f"{name}.json"
 
     def find(self, name: str) -> Outcome | None:
-        """Return a result; None if there is none, or it is not as this version writes it."""
+        """Return a result; None if there is none in the present format."""
         try:
             content = json.loads(self.path(name).read_text(encoding="utf-8"))
             if content["key"] == name:
@@ -91,13 +91,13 @@ class Results:
         return None
 
     def keep(self, name: str, outcome: Outcome) -> None:
-        """Keep a result. Raises `CourseError` where it cannot be written."""
+        """Store a result; raise `CourseError` if it cannot be written."""
         content = {"key": name, "outcome": outcome.to_dict()}
         write_whole(self.path(name), json.dumps(content))
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what runs that were killed had begun to write; what is being written stays."""
+    """Remove unfinished files of killed runs, but not files that are being written."""
     for path in folder.rglob(f"*{WRITING}"):
         with contextlib.suppress(OSError):  # another run may do the same
             if time.time() - path.stat().st_mtime > OLD:
@@ -105,14 +105,14 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all, whoever else writes it.
+    """Write a file atomically, also if another process writes the same file.
 
-    Raises `CourseError` where the disk is full or may not be written to.
+    Raises `CourseError` if the disk is full or not writable.
     """
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # JSON may hold halves of characters, which UTF-8 has no way to write.
+        # JSON may contain lone surrogates, which UTF-8 cannot encode.
         content = text.encode("utf-8", "replace")
         with tempfile.NamedTemporaryFile(dir=path.parent, suffix=WRITING, delete=False) as file:
             temporary = Path(file.name)
@@ -124,6 +124,6 @@ def write_whole(path: Path, text: str) -> None:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
         raise CourseError(
-            f"{path.name} cannot be written: {error.strerror}. What was graded so far is kept; "
-            "make room and run this again"
+            f"{path.name} cannot be written: {error.strerror}. All results so far are kept. Free "
+            "disk space or correct the permissions, then repeat the command"
         ) from None

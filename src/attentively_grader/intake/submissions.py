@@ -1,8 +1,8 @@
-"""Read what a student handed in without being harmed by it.
+"""Read a submission without trusting its content.
 
-Only plain files are opened, each up to a limit, and of a notebook only the text of its cells is
-taken: its outputs, its tags and all else that could speak for the student is left behind. What
-cannot be read is set aside with a reason that an instructor can act on.
+Only regular files up to a size limit are opened. Of a notebook, only the text of its cells is used;
+outputs, tags and everything else that could influence grading is ignored. A submission that cannot
+be read is set aside, with a reason that an instructor can act on.
 """
 
 import fnmatch
@@ -21,15 +21,15 @@ from nbgrader.utils import parse_utc
 from attentively_grader.course.course import CourseError, Submission, check_name
 
 TIMESTAMP = "timestamp.txt"
-"""When it was handed in, as nbgrader's exchange and `attentively submit` write it."""
+"""The time of submission, as nbgrader's exchange and `attentively submit` write it."""
 LONGEST_DATE = 100
-"""Characters; a date's reader takes very long for what is much longer."""
+"""Maximum characters; parsing a much longer text as a date is very slow."""
 MOST_FILES = 2_000
 LARGEST_FILE = 64 * 2**20
 LARGEST_SUBMISSION = 256 * 2**20
 MOST_CELLS = 2_000
 LARGEST_CELL = 2**20
-"""Characters of one cell's text."""
+"""Maximum characters of one cell."""
 DEEPEST = 20
 KINDS = ("code", "markdown", "raw")
 SURROGATES = re.compile("[\ud800-\udfff]")
@@ -37,40 +37,40 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
 class SubmissionError(CourseError):
-    """This submission cannot be graded and is set aside; the message says why."""
+    """This submission cannot be graded and is set aside; the message states the reason."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is taken of a cell: what it says, and by which names it may be known."""
+    """The text of a cell and the ids by which it is recognised."""
 
     kind: str
     source: str
     mark: str | None = None
-    """nbgrader's id."""
+    """The nbgrader id."""
     id: str | None = None
-    """The notebook format's id."""
+    """The id in the notebook format."""
     attachments: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class HandedIn:
-    """A submission's content."""
+    """The content of a submission."""
 
     notebooks: dict[str, list[Cell]]
-    """By name, without the suffix; only those that the assignment has."""
+    """The notebooks of the assignment, by name without suffix."""
     files: dict[str, Path]
-    """All other files, by their place in the folder."""
+    """All other files, by their path relative to the folder."""
     content: str
-    """A fingerprint of all files."""
+    """A hash of all files."""
     remarks: tuple[str, ...] = ()
-    """What an instructor should know of a submission that can be graded."""
+    """Remarks for the instructor on a submission that can be graded."""
 
 
 def read(submission: Submission, expected: Collection[str], ignore: Sequence[str]) -> HandedIn:
-    """Read a submission for an assignment that has the `expected` notebooks.
+    """Read a submission for an assignment with the `expected` notebooks.
 
-    Files and folders that match a pattern of `ignore` are passed over, as nbgrader does. Raises
+    Files and folders that match a pattern of `ignore` are skipped, as in nbgrader. Raises
     `SubmissionError`.
     """
     try:
@@ -96,13 +96,13 @@ def read(submission: Submission, expected: Collection[str], ignore: Sequence[str
 
 
 def printable(text: str, most: int = 300) -> str:
-    """Return text from outside that can neither command a terminal nor break a line."""
+    """Return text without control characters and line breaks, safe for a terminal."""
     clean = CONTROLS.sub("\N{REPLACEMENT CHARACTER}", without_surrogates(text))
     return clean if len(clean) <= most else f"{clean[:most]}..."
 
 
 def without_surrogates(text: str) -> str:
-    """Return text that can be written: half a character becomes the sign for an unknown one."""
+    """Return text that UTF-8 can encode; lone surrogates become the replacement character."""
     return SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -110,17 +110,17 @@ def without_surrogates(text: str) -> str:
 
 
 def _files(folder: Path, ignore: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    """Yield each file's place and path; refuse what is neither a plain file nor a folder."""
+    """Yield the relative and the full path of each file; reject links and special files."""
     for part in (folder.parent, folder):
         _refuse_unless_plain(part.lstat().st_mode, part.name, folder=part)
     if not folder.is_dir():
-        raise SubmissionError(f"{printable(folder.name)} is a file, and a folder is expected")
+        raise SubmissionError(f"{printable(folder.name)} is a file, expected a folder")
     seen = 0
     waiting = [folder]
     while waiting:
         current = waiting.pop()
         if len(current.relative_to(folder).parts) > DEEPEST:
-            raise SubmissionError(f"it has folders in folders, more than {DEEPEST} deep")
+            raise SubmissionError(f"its folders are nested more than {DEEPEST} deep")
         try:
             entries = sorted(os.scandir(current), key=lambda entry: entry.name)
         except OSError as error:
@@ -153,12 +153,12 @@ def _refuse_unless_plain(mode: int, name: str, folder: Path | None = None) -> No
         if test(mode):
             what = "the folder " if folder else ""
             raise SubmissionError(
-                f"{what}{printable(name)} is {kind}, which could lead anywhere: ask for plain files"
+                f"{what}{printable(name)} is {kind}, expected a regular file: ask for plain files"
             )
 
 
 def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:
-    """Return the notebooks' content, and of the other files what identifies them."""
+    """Return the content of the notebooks and a hash of each other file."""
     contents = {}
     total = 0
     for name, path in files.items():
@@ -166,15 +166,15 @@ def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:
         total += len(content)
         if total > LARGEST_SUBMISSION:
             most = LARGEST_SUBMISSION // 2**20
-            raise SubmissionError(f"its files have more than {most} MiB together")
+            raise SubmissionError(f"its files are larger than {most} MiB together")
         keep = name.endswith(".ipynb") and "/" not in name
         contents[name] = content if keep else hashlib.sha256(content).digest()
     return contents
 
 
 def read_file(path: Path, name: str, most: int = LARGEST_FILE) -> bytes:
-    """Return a plain file's content; a link or a pipe put in its place is not opened."""
-    # Without O_NONBLOCK, opening a pipe that nobody writes to would never return.
+    """Return the content of a regular file; do not open links or pipes."""
+    # Without O_NONBLOCK, opening a pipe without a writer would block forever.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
@@ -184,7 +184,7 @@ def read_file(path: Path, name: str, most: int = LARGEST_FILE) -> bytes:
     except OSError as error:
         raise _unreadable(Path(name), error) from None
     if len(content) > most:
-        raise SubmissionError(f"{printable(name)} has more than {most // 2**20} MiB")
+        raise SubmissionError(f"{printable(name)} is larger than {most // 2**20} MiB")
     return content
 
 
@@ -193,19 +193,19 @@ def _unreadable(path: Path, error: OSError) -> SubmissionError:
 
 
 def _check_timestamp(files: Mapping[str, Path]) -> None:
-    """Refuse a date that nbgrader cannot read, by which it would tell who is late."""
+    """Reject a date that nbgrader cannot parse, because it determines the late penalty."""
     if TIMESTAMP not in files:
         return
     text = read_file(files[TIMESTAMP], TIMESTAMP).decode("utf-8", "replace").strip()
     try:
         if len(text) > LONGEST_DATE:
-            raise ValueError("this is no date")
+            raise ValueError("not a date")
         if text:
             parse_utc(text)
-    except Exception:  # whatever a date's reader makes of it
+    except Exception:  # the parser may raise anything
         raise SubmissionError(
-            f"{TIMESTAMP} holds no date: it says {printable(text, 40)!r}, and something like "
-            "2026-03-31 23:59:00 UTC is expected; correct or remove it"
+            f"{TIMESTAMP} contains {printable(text, 40)!r}, expected a date such as "
+            "2026-03-31 23:59:00 UTC. Correct or delete the file"
         ) from None
 
 
@@ -218,44 +218,44 @@ def _fingerprint(contents: Mapping[str, bytes]) -> str:
 
 
 def _without_notebook(wanted: Collection[str], files: Mapping[str, Path]) -> str:
-    reason = f"there is no {' or '.join(sorted(wanted))}"
+    reason = f"expected {' or '.join(sorted(wanted))}"
     notebooks = sorted(name for name in files if name.endswith(".ipynb"))
     archives = sorted(name for name in files if name.endswith((".zip", ".tar", ".gz", ".7z")))
     if notebooks:
-        return f"{reason}, but {printable(', '.join(notebooks))}"
+        return f"{reason}, found {printable(', '.join(notebooks))}"
     if archives:
-        return f"{reason}, but {printable(', '.join(archives))}: archives are not opened"
-    return f"{reason}; the folder {'is empty' if not files else 'has other files only'}"
+        return f"{reason}, found {printable(', '.join(archives))}. Archives are not opened"
+    return f"{reason}, but the folder {'is empty' if not files else 'contains only other files'}"
 
 
 def _remarks(found: set[str], wanted: set[str]) -> Iterator[str]:
     for name in sorted(wanted - found):
-        yield f"{name} was not handed in"
+        yield f"{name} is missing"
     for name in sorted(found - wanted):
-        yield f"{printable(name)} is no notebook of this assignment and was passed over"
+        yield f"{printable(name)} is not a notebook of this assignment and was ignored"
 
 
 # The notebook
 
 
 def parse(content: bytes, name: str) -> list[Cell]:
-    """Return the cells of a notebook; `SubmissionError` says what is wrong with what is none."""
+    """Return the cells of a notebook; raise `SubmissionError` if it cannot be read."""
     try:
         notebook = json.loads(content.decode("utf-8-sig"))
         if not isinstance(notebook, dict):
-            raise ValueError("it holds no cells")
+            raise ValueError("it contains no cells")
         if notebook.get("nbformat") != 4:
-            raise ValueError(f"its format is {notebook.get('nbformat')!r}, and 4 is expected")
+            raise ValueError(f"its format is {notebook.get('nbformat')!r}, expected 4")
         cells = notebook.get("cells")
         if not isinstance(cells, list) or not cells:
-            raise ValueError("it holds no cells")
+            raise ValueError("it contains no cells")
         if len(cells) > MOST_CELLS:
             raise ValueError(f"it has more than {MOST_CELLS} cells")
         return [_cell(cell, place) for place, cell in enumerate(cells, start=1)]
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise SubmissionError(
-            f"{name} is not a readable notebook: it is cut off or damaged at {where}"
+            f"{name} is not a readable notebook: it is truncated or damaged at {where}"
         ) from None
     except (ValueError, RecursionError, MemoryError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
@@ -264,7 +264,7 @@ def parse(content: bytes, name: str) -> list[Cell]:
 
 def _cell(cell: object, place: int) -> Cell:
     if not isinstance(cell, dict) or cell.get("cell_type") not in KINDS:
-        raise ValueError(f"cell {place} is none that a notebook of format 4 has")
+        raise ValueError(f"cell {place} is not a code, Markdown or raw cell")
     source = cell.get("source", "")
     if isinstance(source, list) and all(isinstance(line, str) for line in source):
         source = "".join(source)
@@ -286,7 +286,7 @@ def _cell(cell: object, place: int) -> Cell:
 
 
 def _attachments(attachments: object) -> dict[str, Any]:
-    """Return the pictures in a Markdown cell: name, kind, content in base 64."""
+    """Return the images attached to a Markdown cell: by name and MIME type, in base64."""
     if not isinstance(attachments, dict):
         return {}
     kept: dict[str, Any] = {}

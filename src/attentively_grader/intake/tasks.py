@@ -1,6 +1,6 @@
-"""List what has to be graded: submissions merged with their tests, and results already known.
+"""Plan the grading: merge submissions with their tests, and find results that are already known.
 
-Nothing here writes to the gradebook, so that several runs can share the work.
+Nothing here records results in the gradebook, so several runs can share the work.
 """
 
 import hashlib
@@ -20,26 +20,26 @@ from attentively_grader.intake.result_store import Results
 from attentively_grader.jobs import Job, Limits, Outcome
 
 PutAside = Callable[[Submission, str], None]
-"""Told of a submission that cannot be graded, and why."""
+"""Called with a submission that cannot be graded, and the reason."""
 
 
 class JobRunner(Protocol):
-    """Runs jobs: the worker pool of this machine, or a cluster."""
+    """Runs jobs: the local worker pool or a cluster."""
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
-        """Yield each job with its outcome, in the order in which they end."""
+        """Yield each job with its outcome, in order of completion."""
 
 
 PoolFactory = Callable[[Course, Sequence[Prepared]], AbstractContextManager[JobRunner]]
-"""Creates what runs the jobs of a course; called only when there is a job to run."""
+"""Creates the job runner of a course; called only if there is a job to run."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to grade."""
+    """Options of a grading run."""
 
     force: bool = False
-    """Run again what was run before."""
+    """Whether to run again what has not changed."""
     seconds: float = Limits.seconds
     memory_mib: int = Limits.memory_mib
     sandboxed: bool = True
@@ -47,28 +47,28 @@ class Options:
 
 @dataclass
 class Task:
-    """A submission that can be graded, and how far it is."""
+    """A submission that can be graded, and its outcomes so far."""
 
     submission: Submission
     prepared: Prepared
     handed_in: submissions.HandedIn
     merged: dict[str, dict[str, Any]]
     keys: dict[str, str]
-    """Names of the results, by notebook."""
+    """The names of the stored results, by notebook."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
-        """The notebooks that have not been run."""
+        """The notebooks without an outcome."""
         return [name for name in self.merged if name not in self.outcomes]
 
     @property
     def mark(self) -> str:
-        """What is remembered of a submission when it is recorded, on one line."""
+        """The line that identifies a recorded submission and its results."""
         return json.dumps({"content": self.handed_in.content, "results": self.keys}) + "\n"
 
     def stage(self, folder: Path) -> None:
-        """Copy what lies beside the notebook, for one job alone; what was released wins."""
+        """Copy the files next to the notebook for one job; released files take precedence."""
         folder.mkdir(parents=True)
         for name, path in self.handed_in.files.items():
             target = folder / name
@@ -81,7 +81,7 @@ class Task:
 
 
 class TaskPlanner:
-    """Makes tasks of submissions, and has them run."""
+    """Turns submissions into tasks, and runs them."""
 
     def __init__(self, course: Course, options: Options, put_aside: PutAside) -> None:
         self.course = course
@@ -91,14 +91,14 @@ class TaskPlanner:
         self.results = Results(course.kept / "results")
         self.prepared: dict[str, Prepared] = {}
         self.refused: dict[str, str] = {}
-        """The assignments that cannot be graded, and why."""
+        """The assignments that cannot be graded, with the reason."""
 
     def tasks(
         self, chosen: Sequence[Submission], scratch: Path, *, gradebook: bool = True
     ) -> Iterator[Task]:
-        """Yield what can be graded; the rest is put aside.
+        """Yield the submissions that can be graded; set the others aside.
 
-        With `gradebook` the assignments' cells and points are told to it.
+        With `gradebook`, the cells and points of the assignments are entered there.
         """
         known = {*self.prepared, *self.refused}
         for name in sorted({each.assignment for each in chosen} - known):
@@ -107,7 +107,7 @@ class TaskPlanner:
                 self.prepared[name] = prepare(self.course, name, folder, gradebook=gradebook)
             except LockedError:
                 raise
-            except Exception as error:  # whatever it is, the other assignments go on
+            except Exception as error:  # the other assignments continue
                 self.refused[name] = str(error)
         environment = self._environment()
         for submission in chosen:
@@ -115,7 +115,7 @@ class TaskPlanner:
                 if submission.assignment in self.refused:
                     raise CourseError(self.refused[submission.assignment])
                 task = self._task(submission, environment)
-            except Exception as error:  # whatever it is, the rest of the class goes on
+            except Exception as error:  # the rest of the class continues
                 self.put_aside(submission, str(error))
             else:
                 yield task
@@ -142,7 +142,7 @@ class TaskPlanner:
         return task
 
     def _environment(self) -> dict[str, str]:
-        """Return what the results depend on besides the submission: packages, folders."""
+        """Return hashes of what results depend on besides the submission: packages, folders."""
         found = result_store.environment()
         for name, folder in self.course.named("depends_on").items():
             found[f"folder {name}"] = result_store.fingerprint(folder)
@@ -151,10 +151,10 @@ class TaskPlanner:
     def run(
         self, tasks: Sequence[Task], pool_factory: PoolFactory, scratch: Path
     ) -> Iterator[tuple[Task, str | None]]:
-        """Run what is missing of these tasks and keep the results.
+        """Run the missing notebooks of these tasks and store the results.
 
-        Each time a task gains an outcome it is yielded with None, or with the reason why that
-        could not be kept in a file. A task that cannot be run is put aside.
+        Yields a task each time it receives an outcome, with None or the reason why the result
+        could not be stored. A task that cannot be run is set aside.
         """
         if not any(task.missing for task in tasks):
             return
@@ -173,7 +173,10 @@ class TaskPlanner:
                 files = scratch / "jobs" / hashlib.sha256(key.encode()).hexdigest()
                 try:
                     task.stage(files)
-                except (CourseError, OSError) as error:  # changed since, or no room to copy it
+                except (
+                    CourseError,
+                    OSError,
+                ) as error:  # changed in the meantime, or the disk is full
                     refuse(task.submission, str(error))
                     continue
                 yield Job(key, task.merged[name], files, self.limits)
@@ -183,7 +186,7 @@ class TaskPlanner:
                 if job.files is not None:
                     shutil.rmtree(job.files, ignore_errors=True)
                 task, name = jobs[job.key]
-                # Without a single cell nothing was run: the grader's failure, not the student's.
+                # Without any cell, nothing was run: a failure of the grader, not of the student.
                 if outcome.end == "set aside" or (outcome.end == "died" and not outcome.cells):
                     refuse(task.submission, outcome.reason)
                     continue
@@ -198,10 +201,11 @@ class TaskPlanner:
 
 
 def _limits(course: Course, options: Options) -> Limits:
-    """Return what one notebook may use.
+    """Return the resource limits of one notebook.
 
-    A cell has the time that is set for nbgrader. Where the notebook has less than the usual time
-    it has a fifth of that at most, so that one which never ends leaves time for the others.
+    The time limit of a cell is nbgrader's ``c.Execute.timeout``. If the limit of the notebook is
+    below the default, a cell gets at most a fifth of it, so that an endless loop in one cell leaves
+    time for the others.
     """
     set_for_nbgrader = course.config.Execute.get("timeout")
     seconds = fifth = options.seconds * Limits.cell_seconds / Limits.seconds
@@ -210,7 +214,7 @@ def _limits(course: Course, options: Options) -> Limits:
     if options.seconds < Limits.seconds:
         seconds = min(seconds, fifth)
     return Limits(
-        seconds=float(options.seconds),  # 600 and 600.0 are one limit, and one name of a result
+        seconds=float(options.seconds),  # 600 and 600.0 must give the same name of a result
         cell_seconds=min(seconds, float(options.seconds)),
         memory_mib=options.memory_mib,
     )

@@ -1,8 +1,8 @@
-"""The sandbox round a zygote: bubblewrap, with its own processes, network, folders and host name.
+"""The sandbox of a zygote: bubblewrap with separate namespaces for processes, network and files.
 
-Inside there is the system, read-only, Python with its packages, read-only, and the folders that
-the notebooks import from, read-only. There is no course, no gradebook, no other submission and no
-network, and the environment says nothing of grading.
+Inside, the system, Python with its packages and the folders that notebooks import from are visible
+read-only. The course, the gradebook, other submissions and the network are not accessible, and the
+environment does not reveal that a notebook is being graded.
 """
 
 import os
@@ -30,46 +30,46 @@ SETTINGS = (
 REMEDY = (
     "Install bubblewrap (Debian, Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap) "
     "and allow user namespaces, or grade as a user for whom `bwrap --ro-bind / / true` works. "
-    "--unsafe-no-sandbox runs the students' code with your own rights."
+    "With --unsafe-no-sandbox, students' code runs with your own rights."
 )
 
 
 class NoSandboxError(Exception):
-    """There is no sandbox to run students' code in; the message says why and what to do."""
+    """No sandbox is available for students' code; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """What the inside of a sandbox has."""
+    """The kind of a sandbox and the folders visible inside."""
 
     walls: bool
-    """Whether there is a sandbox at all."""
+    """Whether there is any sandbox."""
     shell: Shell
-    """What is round one job in it."""
+    """How one job is isolated inside the sandbox."""
     folders: tuple[Path, ...] = ()
-    """Read-only, at the paths that they have outside."""
+    """Folders that are mounted read-only at the same paths."""
 
     def command(self, program: Sequence[str]) -> list[str]:
-        """Return the command line that runs `program` inside."""
+        """Return the command line that runs `program` inside the sandbox."""
         if not self.walls:
             return list(program)
         return [*bubblewrap(self.shell, self.folders), *program]
 
     def for_examiners(self) -> "Sandbox":
-        """Return the sandbox of the trusted side, which may serve one job after the other."""
+        """Return the sandbox of the examiners, which may serve several jobs in turn."""
         return self if self.shell == "nested" else replace(self, shell="none")
 
 
 NO_SANDBOX = Sandbox(walls=False, shell="none")
-"""Runs students' code with the rights of whoever grades."""
+"""No sandbox: students' code runs with the rights of the user who grades."""
 
 
 def find_sandbox(folders: Sequence[Path] = ()) -> Sandbox:
-    """Return the best sandbox that works here, or refuse with the reason."""
+    """Return the best sandbox that works here; raise `NoSandboxError` if none does."""
     if sys.platform != "linux":
         raise NoSandboxError(
-            f"grading needs Linux, for its sandbox; this is {sys.platform}. Grade on a Linux "
-            "machine, or in a virtual one on this."
+            f"grading needs Linux because of its sandbox, but this system is {sys.platform}. Grade "
+            "on a Linux machine or in a Linux virtual machine."
         )
     if shutil.which("bwrap") is None:
         raise NoSandboxError(f"bubblewrap (the command bwrap) is not installed. {REMEDY}")
@@ -83,7 +83,7 @@ def find_sandbox(folders: Sequence[Path] = ()) -> Sandbox:
 
 
 def complaint(shell: Shell) -> str | None:
-    """Try a sandbox; return None where it works, else what was wrong."""
+    """Try a sandbox; return None if it works, else the error message."""
     test = "import os"
     if shell == "nested":
         own = "n.own_user_namespace(z.USER)" if os.geteuid() != 0 else "True"
@@ -104,11 +104,13 @@ def complaint(shell: Shell) -> str | None:
         return str(error)
     if done.returncode == 0:
         return None
-    return (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+    return (done.stderr.strip().splitlines() or [f"it ended with exit status {done.returncode}"])[
+        -1
+    ]
 
 
 def bubblewrap(shell: Shell, folders: Sequence[Path]) -> list[str]:
-    """Return bubblewrap's command line, up to the program."""
+    """Return bubblewrap's command line without the program."""
     command = ["bwrap", "--die-with-parent", "--new-session"]
     command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
     command += ["--unshare-cgroup-try", "--hostname", "localhost"]
@@ -117,7 +119,7 @@ def bubblewrap(shell: Shell, folders: Sequence[Path]) -> list[str]:
         user = "0" if shell == "nested" else "1000"
         command += ["--uid", user, "--gid", user]
     if shell == "nested":
-        command += ["--cap-add", "ALL"]  # over its own namespaces, to make those of each job
+        command += ["--cap-add", "ALL"]  # in its own namespaces, to create those of each job
     command += ["--ro-bind", "/usr", "/usr"]
     for path in map(Path, SYSTEM):
         if path.is_symlink():
@@ -129,7 +131,7 @@ def bubblewrap(shell: Shell, folders: Sequence[Path]) -> list[str]:
     command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]
     for folder in dict.fromkeys([*python_folders(), *folders]):
         for parent in reversed(folder.parents[:-1]):
-            command += ["--dir", str(parent)]  # bubblewrap itself would make them for root alone
+            command += ["--dir", str(parent)]  # bubblewrap itself would create them for root only
         command += ["--ro-bind", str(folder), str(folder)]
     command += ["--dir", WORK, "--remount-ro", "/dev", "--remount-ro", "/"]
     command += ["--chdir", WORK, "--clearenv"]
@@ -139,7 +141,7 @@ def bubblewrap(shell: Shell, folders: Sequence[Path]) -> list[str]:
 
 
 def python_folders() -> list[Path]:
-    """Return the folders of this Python and its packages, and of this package itself."""
+    """Return the folders of this Python, of its packages and of this package."""
     places = [sys.base_prefix, sys.prefix, *site.getsitepackages()]
     if site.ENABLE_USER_SITE:
         places.append(site.getusersitepackages())
@@ -153,14 +155,14 @@ def python_folders() -> list[Path]:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment inside: a notebook's, and nothing of this process's own."""
+    """Return the environment variables inside: those of a notebook, none of this process."""
     return {
         "CLICOLOR": "1",
         "GIT_PAGER": "cat",
         "HOME": HOME,
         "LANG": "C.UTF-8",
         "LOGNAME": "student",
-        "MALLOC_ARENA_MAX": "2",  # else every thread takes 64 MiB of the limit's address space
+        "MALLOC_ARENA_MAX": "2",  # otherwise every thread reserves 64 MiB of address space
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
         "PAGER": "cat",

@@ -1,9 +1,9 @@
-"""Control groups, version 2: limits that the kernel keeps for all processes of a job together.
+"""Control groups (version 2): limits that the kernel enforces for all processes of a job together.
 
-The watchdog looks ten times a second; between two looks a job may pass its limit. Where the
-kernel lets this user make control groups, each student's process begins in one of its own: the
-kernel then refuses memory and processes beyond the limit at once, and ends all that belongs to
-the job by one word. Where it does not, there are the watchdog and the limits of each process.
+The watchdog checks ten times per second, so a job may exceed a limit for a moment. If the kernel
+lets this user create control groups, each student process starts in its own group: the kernel then
+refuses memory and processes beyond the limit at once, and kills the whole job in one step.
+Otherwise the watchdog and the limits of each process apply.
 
 The files are described in the kernel's documentation, `Control Group v2
 <https://docs.kernel.org/admin-guide/cgroup-v2.html>`_.
@@ -22,14 +22,14 @@ from attentively_grader.sandbox.watchdog import MIB, Passed, too_many, too_much
 
 PREFIX = "attentively-"
 KEEPER = 1
-"""Processes of the grader in a job's group."""
+"""Number of processes of the grader in the group of a job."""
 SECONDS_TO_END = 10
 _numbers = itertools.count()
 
 
 @dataclass(frozen=True)
 class Groups:
-    """A place in the hierarchy where this process may make groups."""
+    """A folder of the hierarchy in which this process may create groups."""
 
     folder: Path
 
@@ -37,10 +37,9 @@ class Groups:
         return self.folder / f"{PREFIX}{os.getpid()}-{next(_numbers)}"
 
     def holding(self, process: int, limits: Limits) -> "Group | None":
-        """Put a process into a new group with these limits; None where the kernel refuses.
+        """Put a process into a new group with these limits; return None if the kernel refuses.
 
-        A job's private disk is memory too, so that the group has room for it beside the job's
-        own.
+        The private disk of a job is in memory too, so the group's memory limit includes it.
         """
         group = Group(self._next(), limits)
         try:
@@ -48,11 +47,11 @@ class Groups:
             for name, value in (
                 ("memory.max", (limits.memory_mib + limits.file_mib) * MIB),
                 ("memory.swap.max", 0),
-                ("memory.oom.group", 1),  # no half of a job goes on
+                ("memory.oom.group", 1),  # the kernel kills all processes of the job together
                 ("pids.max", limits.processes + KEEPER),
                 ("cgroup.procs", process),
             ):
-                if (group.folder / name).exists():  # else this is not limited here
+                if (group.folder / name).exists():  # otherwise this limit is not available here
                     _write(group.folder / name, value)
         except OSError:
             group.end()
@@ -60,11 +59,13 @@ class Groups:
         return group
 
     def sweep(self) -> None:
-        """Remove the empty groups of graders that are gone."""
+        """Remove the empty groups of graders that have ended."""
         for folder in self.folder.glob(f"{PREFIX}*-*"):
             process = folder.name.removeprefix(PREFIX).partition("-")[0]
             if process.isdecimal() and not Path("/proc", process).exists():
-                with contextlib.suppress(OSError):  # it holds processes: it is not what it seems
+                with contextlib.suppress(
+                    OSError
+                ):  # it contains processes, so it belongs to something else
                     folder.rmdir()
 
 
@@ -76,7 +77,7 @@ class Group:
     limits: Limits
 
     def passed(self) -> Passed | None:
-        """Return the limit at which the kernel has refused something, or None."""
+        """Return the limit that the kernel has enforced, or None."""
         if _events(self.folder / "memory.events").get("oom_kill"):
             return too_much(self.limits)
         if _events(self.folder / "pids.events").get("max"):
@@ -84,7 +85,7 @@ class Group:
         return None
 
     def end(self) -> None:
-        """Kill all that is in the group, and remove it."""
+        """Kill all processes in the group, and remove it."""
         latest = time.monotonic() + SECONDS_TO_END
         with contextlib.suppress(FileNotFoundError):
             while time.monotonic() < latest:
@@ -99,10 +100,10 @@ class Group:
 def find(
     mounts: Path = Path("/proc/self/mounts"), own: Path = Path("/proc/self/cgroup")
 ) -> Groups | None:
-    """Return where this process may make groups: in its own or beside it; None if nowhere.
+    """Return where this process may create groups: in its own group or next to it, or None.
 
-    Of the two the one with more limits. A group has a limit only where the one above it allows
-    it, as systemd does for the services of each user.
+    If both are possible, the one with more limits is chosen. A group has a limit only if its parent
+    enables it, as systemd does for the services of each user.
     """
     limits = {folder: _limits(folder) for folder in _candidates(mounts, own)}
     found = max(limits, key=lambda folder: limits[folder], default=None)
@@ -128,7 +129,7 @@ def _candidates(mounts: Path, own: Path) -> Iterator[Path]:
 
 
 def _limits(folder: Path) -> int:
-    """Return how many limits a group in this folder would have, -1 where none can be made."""
+    """Return the number of limits of a group in this folder; -1 if none can be created."""
     trial = Groups(folder)._next()
     try:
         if not os.access(folder / "cgroup.procs", os.W_OK):
@@ -149,7 +150,7 @@ def _write(file: Path, value: int) -> None:
 
 
 def _events(file: Path) -> dict[str, int]:
-    """Return the counters of a file of events; none where there is no such file."""
+    """Return the counters in an events file; empty if there is no such file."""
     try:
         pairs = [line.split() for line in file.read_text().splitlines()]
     except OSError:

@@ -1,6 +1,6 @@
-"""What Linux offers to shut a process in, called through the C library.
+"""Linux system calls that isolate a process, called through the C library.
 
-Python has `os.unshare` only since 3.12, and `mount`, `prctl` and `capset` not at all.
+Python has `os.unshare` only since 3.12, and neither `mount` nor `prctl` nor `capset`.
 """
 
 import ctypes
@@ -46,12 +46,12 @@ def _check(result: int, what: str) -> None:
 
 
 def unshare(flags: int) -> None:
-    """Give this process (with NEW_PIDS: its next children) namespaces of its own."""
+    """Create new namespaces for this process (NEW_PIDS: for its next children)."""
     _check(_libc().unshare(flags), "unshare")
 
 
 def enter(namespace: int, kind: int) -> None:
-    """Go into the namespace that the open file `namespace` stands for."""
+    """Enter the namespace of the open file `namespace`."""
     _check(_libc().setns(namespace, kind), "setns")
 
 
@@ -69,12 +69,12 @@ def _prctl(option: int, *arguments: Any) -> None:
 
 
 def gain_nothing() -> None:
-    """From here on no program that this process starts has more rights than it has."""
+    """Forbid this process and its children to gain privileges (no_new_privs)."""
     _prctl(_SET_NO_NEW_PRIVILEGES, 1)
 
 
 def filter_calls(address: int) -> None:
-    """Install the seccomp program whose description lies at `address`."""
+    """Install the seccomp program described at `address`."""
     _prctl(_SET_SECCOMP, 2, address)
 
 
@@ -89,29 +89,31 @@ def end_with_parent(signal: int) -> None:
 
 
 def may_be_inspected(yes: bool) -> None:
-    """Set whether other processes of this user may look into this one."""
+    """Set whether other processes of this user may inspect this one."""
     _prctl(_SET_DUMPABLE, int(yes))
 
 
 def drop_capabilities() -> None:
-    """Give up every right of a superuser, also those over this process's own namespaces."""
+    """Drop all capabilities, also those in this process's own namespaces."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     _check(_libc().capset(header, bytes(24)), "capset")
 
 
 def become(user: int) -> None:
-    """Become the unprivileged user and group `user`, for good."""
+    """Become the unprivileged user and group `user`, irreversibly."""
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
-    may_be_inspected(True)  # else /proc/self belongs to root, and the next step cannot write there
+    may_be_inspected(
+        True
+    )  # otherwise /proc/self belongs to root, and the next step cannot write there
 
 
 def own_user_namespace(user: int) -> None:
     """Enter a user namespace in which this process is `user`.
 
-    The kernel then counts its processes apart from all others of the same real user, and it has
-    no rights over the namespaces that it was in.
+    The kernel then counts its processes separately from others of the same real user, and it has
+    no privileges in its former namespaces.
     """
     uid, gid = os.geteuid(), os.getegid()
     unshare(NEW_USER)
@@ -125,8 +127,8 @@ def own_user_namespace(user: int) -> None:
 
 
 def loopback_up() -> None:
-    """Switch on 127.0.0.1 of a new network namespace: all the network that there is."""
-    import fcntl  # which other systems than Unix lack
+    """Enable 127.0.0.1 in a new network namespace, which has no other interface."""
+    import fcntl  # imported here, because systems other than Unix lack it
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         up = struct.pack("16sH22x", b"lo", 1)

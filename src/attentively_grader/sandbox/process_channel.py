@@ -1,6 +1,6 @@
-"""Messages between the grader's own processes: JSON with a length, and open files beside it.
+"""Messages between the grader's own processes: JSON with a length prefix, and file descriptors.
 
-The student's process never holds an end of these sockets; what speaks with it is `wire`.
+The student process never has an end of these sockets; the `wire` package communicates with it.
 """
 
 import json
@@ -19,7 +19,7 @@ class GoneError(Exception):
 
 
 def send(channel: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> None:
-    """Send one message; `files` are file descriptors that the other side gets copies of."""
+    """Send one message; the receiver gets copies of the file descriptors `files`."""
     body = json.dumps(message).encode()
     header = LENGTH.pack(len(body))
     try:
@@ -30,7 +30,7 @@ def send(channel: socket.socket, message: dict[str, Any], files: Sequence[int] =
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Wait for one message; return it and the descriptors that came with it."""
+    """Wait for one message; return it and its file descriptors."""
     header, files = b"", []
     try:
         while len(header) < LENGTH.size:

@@ -1,7 +1,6 @@
 """Limits of one process, enforced by the kernel: memory, time, processes, files.
 
-They hold for each process by itself. What all the processes of a job use together is for
-`watchdog` to see.
+They apply to each process separately. `watchdog` checks what all processes of a job use together.
 """
 
 import math
@@ -14,11 +13,12 @@ MOST_OPEN_FILES = 512
 
 
 def apply(limits: Limits, *, processes: bool = True) -> None:
-    """Bind this process and those that it starts, for good.
+    """Limit this process and its children, irreversibly.
 
-    The kernel counts the processes of a user; with `processes` false it does not.
+    The kernel limits the number of processes per user; with ``processes=False``, this limit is not
+    set.
     """
-    import resource  # here and below: other systems than Linux read this module too
+    import resource  # imported here, because other systems import this module too
 
     memory = address_space() + limits.memory_mib * MIB
     seconds = math.ceil(limits.seconds)
@@ -37,9 +37,9 @@ def apply(limits: Limits, *, processes: bool = True) -> None:
 
 
 def address_space() -> int:
-    """Return the bytes of address space that this process has now, used or not.
+    """Return the size of this process's address space in bytes.
 
-    torch reserves much and uses little of it, so that the limit counts from here.
+    torch reserves much address space and uses little of it, so the limit is added to this size.
     """
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")

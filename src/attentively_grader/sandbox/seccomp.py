@@ -1,9 +1,9 @@
-"""A filter over system calls: what no notebook needs and what would reach out of the sandbox.
+"""A seccomp filter for system calls that no notebook needs and that could weaken the sandbox.
 
-Namespaces already keep the student's process in. This closes doors of the kernel that they leave
-open: user namespaces of its own, `ptrace`, the key ring, io_uring, virtual machine sockets (which a
-network namespace does not cover), memory that belongs to no process and so is not counted, and
-leaving the processor core that `watchdog` holds a job to.
+Namespaces already isolate the student process. The filter also forbids what they leave possible:
+new user namespaces, `ptrace`, the key ring, io_uring, virtual machine sockets (which a network
+namespace does not cover), memory that belongs to no process and is therefore not counted, and
+leaving the CPU core to which `watchdog` restricts a job.
 """
 
 import ctypes
@@ -38,9 +38,9 @@ _AARCH64 = {
 _MACHINES = {"x86_64": (0xC000003E, _X86_64), "aarch64": (0xC00000B7, _AARCH64)}
 
 _AS_IF_MISSING = {"clone3", "memfd_create", "memfd_secret", "shmget"}
-"""Libraries ask whether the kernel has these, and do without."""
+"""Reported as unknown to the kernel; libraries then use alternatives."""
 _FAMILIES = (1, 2, 10, 16)
-"""The sockets there are: unix, IPv4, IPv6 and netlink, which looks up interfaces."""
+"""The allowed socket families: Unix, IPv4, IPv6 and netlink (to list interfaces)."""
 _NEW_NAMESPACES = 0x7E020080
 
 _LOAD, _JUMP_IF_EQUAL, _JUMP_IF_AT_LEAST, _JUMP_IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -53,7 +53,7 @@ def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> 
 
 
 def program(machine: str) -> bytes:
-    """Return the filter as the kernel reads it, for "x86_64" or "aarch64"."""
+    """Return the filter as a BPF program, for "x86_64" or "aarch64"."""
     architecture, numbers = _MACHINES[machine]
     refuse = _instruction(_RETURN, _REFUSE | errno.EPERM)
     steps = [
@@ -61,7 +61,7 @@ def program(machine: str) -> bytes:
         _instruction(_JUMP_IF_EQUAL, architecture, 1, 0),
         _instruction(_RETURN, _KILL),
         _instruction(_LOAD, _NUMBER),
-        _instruction(_JUMP_IF_AT_LEAST, 0x40000000, 0, 1),  # another set of numbers, on x86-64
+        _instruction(_JUMP_IF_AT_LEAST, 0x40000000, 0, 1),  # the x32 system calls on x86-64
         refuse,
     ]
     for name, number in numbers.items():
@@ -91,7 +91,7 @@ def program(machine: str) -> bytes:
 
 
 def install() -> bool:
-    """Put the filter over this process, for good; return whether this machine has one."""
+    """Install the filter in this process, irreversibly; return whether there is one here."""
     machine = platform.machine()
     if machine not in _MACHINES:
         return False

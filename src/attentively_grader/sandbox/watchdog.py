@@ -1,8 +1,8 @@
-"""Watch all the processes of one job together, and say which limit they passed.
+"""Watch all processes of one job together, and report the limit that they exceed.
 
-A process limit binds each process alone; sixty-four processes of one gigabyte each keep all of
-them. So the tree of processes is read from /proc a few times a second. A process that leaves its
-session or its parent stays in the tree: the job's keeper adopts it.
+The kernel's process limits apply to each process separately: 64 processes of one gigabyte each
+exceed none of them. Therefore the process tree is read from /proc several times per second. A
+process that leaves its session or its parent stays in the tree, because the job's keeper adopts it.
 """
 
 import contextlib
@@ -16,26 +16,26 @@ from attentively_grader.jobs import End, Limits
 MIB = 1 << 20
 HALF_A_SECOND = 0.5
 MOST_CORES = 1.5
-"""From here on a job crowds out the others."""
+"""A job that uses more cores slows down the others."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 Passed = tuple[End, str]
-"""A limit that is passed, and the words that follow "your code ended here:"."""
+"""The exceeded limit, and a text that completes "your code stopped here: ..."."""
 
 
 def too_much(limits: Limits) -> Passed:
-    """Return what is said of too much memory."""
+    """Return the message for too much memory."""
     return "memory", f"it used more than {limits.memory_mib} MiB of memory"
 
 
 def too_many(limits: Limits) -> Passed:
-    """Return what is said of too many processes."""
-    return "processes", f"it started {limits.processes} processes and threads"
+    """Return the message for too many processes."""
+    return "processes", f"it reached the limit of {limits.processes} processes and threads"
 
 
 class Watchdog:
-    """Looks at the tree of processes below a keeper."""
+    """Checks the process tree below a keeper."""
 
     def __init__(self, root: int, limits: Limits, start: float | None = None) -> None:
         self.root = root
@@ -46,27 +46,27 @@ class Watchdog:
         self.held = False
 
     def look(self) -> Passed | None:
-        """Return the limit that is passed now, or None."""
+        """Return the limit that is exceeded now, or None."""
         limits = self.limits
         if time.monotonic() - self.start > limits.seconds:
-            return "timeout", f"it ran for more than {limits.seconds:g} seconds"
+            return "timeout", f"it ran longer than {limits.seconds:g} seconds"
         family = [process for process in tree(self.root) if process != self.root]
         cpu = sum(map(cpu_seconds, family))
         self._hold(family, cpu)
         used = sum(map(resident, family))
         if used > limits.memory_mib * MIB and len(family) > 1:
-            used = sum(map(proportional, family))  # what they share counts once
+            used = sum(map(proportional, family))  # shared memory counts once
         self.peak_mib = max(self.peak_mib, used // MIB)
         if used > limits.memory_mib * MIB:
             return too_much(limits)
-        if sum(map(threads, family)) >= limits.processes:  # the kernel refuses one more
+        if sum(map(threads, family)) >= limits.processes:  # the kernel refuses any more
             return too_many(limits)
         if cpu > limits.seconds:
-            return "timeout", f"it used more than {limits.seconds:g} seconds of processor"
+            return "timeout", f"it used more than {limits.seconds:g} seconds of CPU time"
         return None
 
     def _hold(self, family: list[int], cpu: float) -> None:
-        """Keep a job that uses more than one core's time on one core, away from the others'."""
+        """Restrict a job that uses more than one core to one core."""
         now = time.monotonic()
         if now - self.seen_at >= HALF_A_SECOND:
             if cpu - self.cpu > MOST_CORES * (now - self.seen_at):
@@ -82,7 +82,7 @@ class Watchdog:
 
 
 def tree(root: int) -> Iterator[int]:
-    """Yield a process and all below it."""
+    """Yield a process and all its descendants."""
     yield root
     try:
         for thread in os.listdir(f"/proc/{root}/task"):
@@ -93,7 +93,7 @@ def tree(root: int) -> Iterator[int]:
 
 
 def _status(process: int, *names: str) -> int:
-    """Return the sum of these numbers in /proc/PID/status, 0 for a process that has ended."""
+    """Return the sum of these fields of /proc/PID/status; 0 for a process that has ended."""
     total = 0
     try:
         with open(f"/proc/{process}/status") as file:
@@ -107,17 +107,17 @@ def _status(process: int, *names: str) -> int:
 
 
 def resident(process: int) -> int:
-    """Return the bytes that a process holds and that no file on disk does."""
+    """Return the resident bytes of a process that are not backed by a file on disk."""
     return _status(process, "RssAnon", "RssShmem") << 10
 
 
 def threads(process: int) -> int:
-    """Return how many threads a process has."""
+    """Return the number of threads of a process."""
     return _status(process, "Threads")
 
 
 def proportional(process: int) -> int:
-    """Return the bytes of a process, with those that it shares divided among the sharers."""
+    """Return the proportional set size of a process in bytes."""
     try:
         with open(f"/proc/{process}/smaps_rollup") as file:
             for line in file:
@@ -129,7 +129,7 @@ def proportional(process: int) -> int:
 
 
 def cpu_seconds(process: int) -> float:
-    """Return the processor time of a process and of its children that have ended."""
+    """Return the CPU time of a process and of its ended children, in seconds."""
     try:
         with open(f"/proc/{process}/stat") as file:
             fields = file.read().rpartition(")")[2].split()

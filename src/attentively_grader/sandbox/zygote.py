@@ -1,15 +1,16 @@
-"""A process with the libraries already imported, which forks a shut-in child for every job.
+"""The zygote: a process that has imported the libraries and forks an isolated child for every job.
 
-It runs inside the sandbox; one socket connects it with the worker pool (`process_channel`).
-For each request it makes two processes:
+It runs inside the sandbox; a socket connects it with the worker pool (`process_channel`). For each
+request, it forks two processes:
 
-- the *keeper*, process 1 of process, mount, network, IPC and hostname namespaces of its own, with
-  a private disk in place of /tmp, the home and /dev/shm. It does nothing but wait: when it ends,
-  or is killed, the kernel kills all that is left in its process namespace;
-- the *worker*, another user without any right, under `limits` and `seccomp`, which calls the
-  function asked for (`attentively_grader.examination.student_process:serve`, say) with its socket.
+- The *keeper* is process 1 of new process, mount, network, IPC and hostname namespaces, with a
+  private disk in place of /tmp, the home directory and /dev/shm. It only waits: when it ends or is
+  killed, the kernel kills everything that is left in its process namespace.
+- The *worker* is another user without privileges, under `process_limits` and `seccomp`. It calls
+  the requested function, such as `attentively_grader.examination.student_process:serve`, with its
+  socket.
 
-Nothing that a worker does reaches the zygote, so that the next one starts as clean as the first.
+A worker cannot affect the zygote, so every worker starts in the same clean state.
 """
 
 import contextlib
@@ -36,15 +37,15 @@ HOME = "/home/student"
 WORK = f"{HOME}/work"
 SHOWN_COMMAND = "python -m ipykernel_launcher -f kernel.json"
 PRIVATE = (HOME, "/dev/shm", "/tmp")
-"""Where each job has a disk of its own."""
+"""Folders that each job has on a private disk."""
 MIB = 1 << 20
 
 Shell = Literal["nested", "single", "none"]
-"""What is round a job: namespaces of its own, those of a sandbox used once, or nothing."""
+"""Isolation of a job: its own namespaces, those of a sandbox that is used once, or none."""
 
 
 def main(control: socket.socket) -> None:
-    """Import what the first message names, say so, and fork until the socket closes."""
+    """Import the modules in the first message, report, and fork until the socket closes."""
     order, _ = receive(control)
     preload(order["preload"])
     threads = _threads()
@@ -52,7 +53,7 @@ def main(control: socket.socket) -> None:
     sys.argv = SHOWN_COMMAND.split()[2:]
     gc.collect()
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers that end leave nothing behind
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended keepers leave no zombies
     private = [Path(place) for place in PRIVATE]
     kept = [path for path in order["folders"] if any(map(Path(path).is_relative_to, private))]
     send(control, {"ready": True})
@@ -64,7 +65,9 @@ def main(control: socket.socket) -> None:
         if "preload" in request:
             preload(request["preload"])
             gc.freeze()
-            if _threads() > threads:  # a process with threads cannot fork: another takes its place
+            if (
+                _threads() > threads
+            ):  # a process with threads cannot fork, so a new zygote replaces it
                 return
             continue
         begin(request, files, order["shell"], kept, control)
@@ -73,13 +76,13 @@ def main(control: socket.socket) -> None:
 
 
 def preload(names: list[str]) -> None:
-    """Import what can be imported; for the others the notebook shows the error."""
+    """Import the modules; if one fails, the notebook shows the error later."""
     for name in names:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     if "torch" in sys.modules:
-        # A process that has run a parallel operation cannot fork: the child would wait for
-        # threads that it does not have.
+        # After a parallel operation a process cannot fork: the child would wait for threads
+        # that it does not have.
         sys.modules["torch"].set_num_threads(1)
 
 
@@ -88,14 +91,14 @@ def _threads() -> int:
 
 
 def hide_command_line(text: str) -> None:
-    """Show another command line in /proc/self/cmdline, of the zygote and all its children."""
+    """Replace the command line in /proc/self/cmdline, for the zygote and all its children."""
     import ctypes
 
     with open("/proc/self/stat") as file:
         fields = file.read().rpartition(")")[2].split()
     start, end = int(fields[45]), int(fields[46])  # arg_start, arg_end: see proc(5)
     if not 0 < start < end:
-        return  # the kernel does not tell
+        return  # the kernel hides the addresses
     words = "\0".join(text.split()).encode()[: end - start - 1]
     ctypes.memmove(start, words.ljust(end - start, b"\0"), end - start)
 
@@ -114,7 +117,7 @@ def begin(
                 control.close()
                 keep(request, files, shell, kept)
             return
-        # The next child is process 1 of a new namespace; then this process goes back to its own.
+        # The next child is process 1 of a new namespace; then this process returns to its own.
         own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         try:
             namespaces.unshare(namespaces.NEW_PIDS)
@@ -124,13 +127,13 @@ def begin(
         finally:
             namespaces.enter(own, namespaces.NEW_PIDS)
             os.close(own)
-    except OSError as error:  # no memory, or too many processes: the next may have more luck
+    except OSError as error:  # no memory or too many processes; a later attempt may succeed
         with socket.socket(fileno=os.dup(files[0])) as report:
             send(report, {"failed": f"{type(error).__name__}: {error}"})
 
 
 def keep(request: dict[str, Any], files: list[int], shell: Shell, kept: list[str]) -> NoReturn:
-    """As the keeper: shut this process in, fork the worker, and say how it ended."""
+    """As the keeper: isolate this process, fork the worker, and report how it ended."""
     report = socket.socket(fileno=files[0])
     try:
         gc.disable()
@@ -144,7 +147,7 @@ def keep(request: dict[str, Any], files: list[int], shell: Shell, kept: list[str
             namespaces.end_with_parent(signal.SIGKILL)
             namespaces.adopt_orphans()
         send(report, {"started": True}, [os.pidfd_open(os.getpid())])
-        receive(report)  # whoever asked has put this process into its group
+        receive(report)  # the worker pool has put this process into its control group
         worker = os.fork()
         if worker == 0:
             work(request, files[1:], report, limits, shell)
@@ -154,7 +157,7 @@ def keep(request: dict[str, Any], files: list[int], shell: Shell, kept: list[str
             os.close(file)
         send(report, {"status": outlive(worker)})
         if shell != "nested":
-            # Nothing ends with this process here: stay the parent of what is left until killed.
+            # No namespace ends with this process: remain the parent of all others until killed.
             with contextlib.suppress(ChildProcessError):
                 while True:
                     os.waitpid(-1, 0)
@@ -166,7 +169,7 @@ def keep(request: dict[str, Any], files: list[int], shell: Shell, kept: list[str
 
 
 def outlive(worker: int) -> int:
-    """Collect the processes that end until the worker does; return its wait status."""
+    """Reap processes until the worker ends; return its wait status."""
     while True:
         ended, status = os.waitpid(-1, 0)
         if ended == worker:
@@ -174,9 +177,10 @@ def outlive(worker: int) -> int:
 
 
 def shut_in(limits: Limits, kept: Sequence[str] = ()) -> None:
-    """Give this process namespaces of its own, and a private disk of limited size.
+    """Create new namespaces for this process, and a private disk of limited size.
 
-    The folders `kept` stay visible although they lie where the private disk comes.
+    The folders `kept` stay visible, although they are inside the folders that the private disk
+    replaces.
     """
     namespaces.unshare(
         namespaces.NEW_MOUNTS
@@ -192,7 +196,7 @@ def shut_in(limits: Limits, kept: Sequence[str] = ()) -> None:
     files = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in kept}
     options = f"size={limits.file_mib * MIB},nr_inodes=65536,mode=0755"
     namespaces.mount("tmpfs", "/tmp", "tmpfs", safe, options)
-    for number, target in enumerate(PRIVATE):  # /tmp last: it hides the others' places
+    for number, target in enumerate(PRIVATE):  # /tmp last, because it hides the other folders
         os.mkdir(f"/tmp/{number}")
         os.chmod(f"/tmp/{number}", 0o777)
         namespaces.mount(f"/tmp/{number}", target, flags=namespaces.BIND)
@@ -205,7 +209,7 @@ def shut_in(limits: Limits, kept: Sequence[str] = ()) -> None:
 def work(
     request: dict[str, Any], files: list[int], report: socket.socket, limits: Limits, shell: Shell
 ) -> NoReturn:
-    """As the worker: give up every right, then call the function that the request names."""
+    """As the worker: drop all privileges, then call the function named in the request."""
     try:
         try:
             give_up_rights(request, limits, shell)
@@ -216,7 +220,9 @@ def work(
             os._exit(1)
         report.close()
         if request["local"]:
-            sys.path.insert(0, "")  # modules beside the notebook; never where the tests run
+            sys.path.insert(
+                0, ""
+            )  # for modules next to the notebook; never in the examiner process
         module, _, function = request["call"].partition(":")
         sockets = [socket.socket(fileno=file) for file in files]
         getattr(importlib.import_module(module), function)(*sockets)
@@ -227,9 +233,9 @@ def work(
 
 
 def give_up_rights(request: dict[str, Any], limits: Limits, shell: Shell) -> None:
-    """Become a user without rights, bound by the limits, in an empty folder."""
+    """Become an unprivileged user under the limits, in an empty folder."""
     with open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")  # when the machine has no memory left, this goes first
+        file.write("1000")  # if the machine runs out of memory, this process is killed first
     quiet = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(quiet, standard)
@@ -240,30 +246,32 @@ def give_up_rights(request: dict[str, Any], limits: Limits, shell: Shell) -> Non
         try:
             namespaces.own_user_namespace(USER)
         except OSError:
-            if request["user"] is None:  # else its number alone keeps it apart
+            if request["user"] is None:  # otherwise the user id alone separates it
                 raise
         namespaces.drop_capabilities()
     work = WORK if shell != "none" else tempfile.mkdtemp()
     os.makedirs(work, exist_ok=True)
     os.chdir(work)
-    # Outside a user namespace the kernel would count the grader's own processes too.
+    # Outside a user namespace, the kernel would count the grader's own processes too.
     kernel_limits.apply(limits, processes=shell != "none")
     seccomp.install()
 
 
 def keep_only(files: list[int]) -> None:
-    """Close every file but the standard ones and these."""
+    """Close all file descriptors except the standard ones and `files`."""
     wanted = {0, 1, 2, *files}
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in wanted:
-            with contextlib.suppress(OSError):  # the file that listed them is closed already
+            with contextlib.suppress(
+                OSError
+            ):  # the descriptor of the listing itself is already closed
                 os.close(int(name))
 
 
 def unpack(archive: int) -> None:
-    """Write the files that lay beside the notebook into the working folder."""
+    """Write the files next to the notebook into the working directory."""
     with open(archive, "rb") as stream:
-        stream.seek(0)  # others may have read it
+        stream.seek(0)  # another process may have read it
         content = stream.read()
     if content:
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:

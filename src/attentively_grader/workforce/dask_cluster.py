@@ -1,13 +1,13 @@
 """Run notebooks on a Dask cluster: `--scheduler tcp://...`.
 
-This machine keeps the course, the gradebook and the results. To the cluster go single jobs as plain
-data, a few for each of its threads at a time; back come outcomes. Each of the cluster's worker
-processes keeps a `WorkerPool` of its own warm between jobs, with as many workers as it has threads,
-and each job runs there in a sandbox as it would here. Dask gives the jobs of a worker that dies to
-another; a job may so run twice, and its result is the same.
+The course, the gradebook and the results stay on this machine. It sends single jobs to the cluster
+as plain data, a few per thread at a time, and receives outcomes. Each worker process of the cluster
+keeps its own warm `WorkerPool`, with one worker per thread, and runs each job in a sandbox as on
+this machine. If a worker dies, Dask gives its jobs to another worker. A job may thus run twice,
+with the same result.
 
-A worker whose Python, packages or folders to import from differ from those here is refused: its
-results would be others.
+A worker is refused if its Python, packages or import folders differ from those on this machine,
+because its results would differ.
 """
 
 import atexit
@@ -41,28 +41,31 @@ if TYPE_CHECKING:
 
 SECONDS_TO_CONNECT = 10
 SECONDS_IDLE = 120.0
-"""After so long without a job a worker lets its warm processes go."""
+"""After so many seconds without a job, a worker ends its warm processes."""
 AHEAD = 2
-"""How many jobs wait for each thread of the cluster, besides the one it runs."""
+"""Number of waiting jobs per thread of the cluster, besides the running one."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a worker has to have, and how it is to run jobs."""
+    """The requirements for a worker of the cluster, and how it runs jobs."""
 
     environment: tuple[tuple[str, str], ...]
-    """Python's version, and a hash of the packages'."""
+    """Python's version and a hash of the packages."""
     folders: tuple[tuple[str, str], ...]
-    """Where notebooks import from, with a hash of each."""
+    """The folders that notebooks import from, with a hash of each."""
     preload: tuple[str, ...]
     sandboxed: bool
 
 
 class UnfitError(Exception):
-    """A worker of the cluster cannot run the jobs of this course as they would run here."""
+    """A worker of the cluster does not meet the requirements of this course."""
 
 
-GONE = "the scheduler is gone; what was run is kept: the same command goes on"
+GONE = (
+    "the Dask scheduler has ended. All results so far are kept. Start a scheduler and repeat the "
+    "command"
+)
 
 
 def cluster_factory(scheduler: str, sandboxed: bool) -> PoolFactory:
@@ -74,14 +77,14 @@ def cluster_factory(scheduler: str, sandboxed: bool) -> PoolFactory:
             from distributed import Client
         except ModuleNotFoundError:
             raise CourseError(
-                "--scheduler needs dask.distributed: pip install 'attentively[cluster]'"
+                "--scheduler needs dask.distributed. Run `pip install 'attentively[cluster]'`"
             ) from None
         try:
             client = Client(scheduler, timeout=SECONDS_TO_CONNECT, set_as_default=False)
         except (OSError, ValueError) as error:
             raise CourseError(
-                f"there is no Dask scheduler at {scheduler} ({error}); `dask scheduler` starts one "
-                "and says its address"
+                f"no Dask scheduler answers at {scheduler} ({error}). Start one with `dask "
+                "scheduler`, which prints its address"
             ) from None
         folders = [(str(folder), result_store.fingerprint(folder)) for folder in importable(course)]
         terms = Terms(
@@ -93,7 +96,7 @@ def cluster_factory(scheduler: str, sandboxed: bool) -> PoolFactory:
         try:
             yield Cluster(client, terms)
         finally:
-            with suppress(Exception):  # the scheduler may be gone
+            with suppress(Exception):  # the scheduler may have ended
                 if client.status == "running":
                     client.run(dismiss, terms)
             client.close()
@@ -109,9 +112,9 @@ class Cluster:
         self.terms = terms
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
-        """Yield each job with its outcome as it ends, in the order in which they end.
+        """Yield each job with its outcome, in order of completion.
 
-        `CourseError` says that the scheduler is gone, or that a worker is not fit for this course.
+        Raises `CourseError` if the scheduler has ended or a worker does not meet the requirements.
         """
         from distributed import as_completed
 
@@ -135,7 +138,7 @@ class Cluster:
         for job in rest:
             text = packed(job)
             with _while_it_is_there():
-                # A key of its own for each: Dask would answer a known one from memory.
+                # Unique keys, because Dask would reuse the result of a known key.
                 future = self.client.submit(run_job, self.terms, text, pure=False)
             running[future.key] = job
             ended.add(future)
@@ -153,7 +156,7 @@ class Cluster:
         if error is None or isinstance(error, CancelledError):
             raise CourseError(GONE)
         if isinstance(error, KilledWorker):
-            reason = "every worker of the cluster that ran it died"
+            reason = "every worker of the cluster that ran it has died"
         else:
             reason = f"{type(error).__name__}: {error}"
         return Outcome([], "died", f"the grader could not run this notebook: {reason}")
@@ -161,7 +164,7 @@ class Cluster:
 
 @contextmanager
 def _while_it_is_there() -> Iterator[None]:
-    """Say it plainly where the scheduler goes in the middle of a question."""
+    """Raise a `CourseError` if the scheduler ends during a request."""
     from distributed.client import ClosedClientError
     from distributed.comm.core import CommClosedError
 
@@ -172,14 +175,14 @@ def _while_it_is_there() -> Iterator[None]:
 
 
 def packed(job: Job) -> str:
-    """Return a job as text, with the files beside its notebook."""
+    """Return a job as text, including the files next to its notebook."""
     files = base64.b64encode(archive(job.files)).decode()
     return json.dumps(examiner_process.job_to(job) | {"files": files})
 
 
 @contextmanager
 def unpacked(text: str) -> Iterator[Job]:
-    """Give back a packed job, its files in a folder of its own."""
+    """Restore a packed job, with its files in a temporary folder."""
     content = json.loads(text)
     files = base64.b64decode(content["files"])
     with tempfile.TemporaryDirectory(prefix="grading-") as folder:
@@ -208,7 +211,7 @@ _lock = threading.Lock()
 def run_job(terms: Terms, text: str) -> str:
     """Run a job on this worker and return its outcome, both as text.
 
-    Raises `UnfitError` where this worker is not as the terms say.
+    Raises `UnfitError` if this worker does not meet the terms.
     """
     with _lock:
         kept = _kept.get(terms)
@@ -234,12 +237,14 @@ def _create_pool(terms: Terms) -> "WorkerPool":
     for name, expected in terms.environment:
         if here[name] != expected:
             what = f"Python {here[name]}" if name == "python" else "other versions of packages"
-            raise UnfitError(f"{where} has {what}; install there what is installed here")
+            raise UnfitError(
+                f"{where} has {what}. Install the same versions there as on this machine"
+            )
     folders = []
     for name, expected in terms.folders:
         folders.append(Path(name))
         if not Path(name).is_dir() or result_store.fingerprint(Path(name)) != expected:
-            raise UnfitError(f"{where} has no folder {name} with the same files as here")
+            raise UnfitError(f"{where} has no folder {name} with the same files as on this machine")
     try:
         threads = get_worker().state.nthreads
         pool = create_pool(threads, terms.sandboxed, folders, terms.preload)
@@ -250,7 +255,7 @@ def _create_pool(terms: Terms) -> "WorkerPool":
 
 
 def _watch(terms: Terms) -> None:
-    """Let the warm processes go when there has been nothing to do for a while."""
+    """End the warm processes after a while without jobs."""
     while True:
         time.sleep(1)
         with _lock:
@@ -263,7 +268,7 @@ def _watch(terms: Terms) -> None:
 
 
 def dismiss(terms: Terms) -> None:
-    """Let the warm processes go as soon as no job is running."""
+    """End the warm processes as soon as no job is running."""
     with _lock:
         if terms in _kept:
             _kept[terms].last = -SECONDS_IDLE

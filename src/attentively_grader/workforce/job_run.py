@@ -1,4 +1,4 @@
-"""Run one job: start its two processes, watch them, and tell how they ended."""
+"""Run one job: start its two processes, watch them, and report how they ended."""
 
 import contextlib
 import io
@@ -21,9 +21,9 @@ from attentively_grader.workforce.zygote_client import BrokenError, Child, Zygot
 
 LOOK_EVERY = 0.1
 SECONDS_TO_SETTLE = 0.3
-"""Between the end of a connection and the end of the process that had it."""
+"""Time from the end of a connection to the end of its process."""
 GRACE = 30.0
-"""How much longer than the student the examiner may take, in seconds."""
+"""Additional time limit of the examiner, in seconds."""
 
 
 class JobRun:
@@ -47,18 +47,18 @@ class JobRun:
         self.student: Child | None = None
         self.watchdog: Watchdog | None = None
         self.verdict: tuple[End, str] | None = None
-        """The first limit that a student's process passed."""
+        """The first limit that a student process exceeded."""
         self.passed = ""
-        """The limit that the last one passed."""
+        """The message of the limit that the last student process exceeded."""
         self.peak_mib = 0
         self.imported: list[str] = []
-        """What the tests have imported, which no one before them had."""
+        """Modules that the tests imported and the zygote had not."""
         self.start = time.monotonic()
         seconds = job.limits.seconds + GRACE
         self.examiner_limits = replace(job.limits, seconds=seconds)
 
     def __enter__(self) -> Self:
-        """Start the examiner; it asks for the student when it wants one."""
+        """Start the examiner, which later requests the student process."""
         with contextlib.ExitStack() as undo:
             self.archive = in_memory(archive(self.job.files))
             undo.callback(os.close, self.archive)
@@ -79,23 +79,23 @@ class JobRun:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all that is left."""
+        """End all remaining processes."""
         self.undo.close()
 
     def outcome(self) -> Outcome:
-        """Return what came of the job, whatever happens, or raise `BrokenError`."""
+        """Return the outcome of the job; raise `BrokenError` if the grader itself failed."""
         try:
             return self._outcome()
         except GoneError as error:
             self.examiner.wait(1.0)
             how = self.examiner.failure or describe(self.examiner.status)
-            raise BrokenError(f"the examiner's process ended: {how}") from error
+            raise BrokenError(f"the examiner process ended: {how}") from error
 
     def _outcome(self) -> Outcome:
         send(self.line, {"job": examiner_process.job_to(self.job), "examine": self.examine})
         examiner_watch = Watchdog(self.examiner.pid, self.examiner_limits)
         while True:
-            # Asked before the line is looked at: what it sent before its end lies there.
+            # Checked before the line is read: a last message may still be in it.
             ended = self.examiner.ended()
             if self.line in [key.fileobj for key, _ in self.ready.select(LOOK_EVERY)]:
                 message, _ = receive(self.line)
@@ -112,10 +112,12 @@ class JobRun:
             passed = examiner_watch.look()
             if passed is not None:
                 end, why = self.verdict or passed
-                return self._complete(Outcome([], end, f"the tests of your code were ended: {why}"))
+                return self._complete(
+                    Outcome([], end, f"the tests of your code were stopped: {why}")
+                )
 
     def _look(self) -> None:
-        """Look at the student's process; end it where it passed a limit."""
+        """Check the student process; end it if it exceeds a limit."""
         if self.student is None or self.watchdog is None or self.student.ended():
             return
         passed = self.watchdog.look()
@@ -125,7 +127,7 @@ class JobRun:
             self._end_student()
 
     def _renew(self) -> None:
-        """Hand the examiner a new student's process, and say how the last one ended."""
+        """Send the examiner a new student process, and how the last one ended."""
         self._look()
         why = self._why()
         self._end_student()
@@ -149,13 +151,13 @@ class JobRun:
             send(self.line, {"failed": str(error)})
 
     def _why(self) -> str:
-        """Return how the student's process ended; nothing while it runs."""
+        """Return how the student process ended; an empty text while it runs."""
         if self.passed or self.student is None:
             return self.passed
         if not self.student.wait(SECONDS_TO_SETTLE):
             return ""
         if self.student.failure:
-            return f"it could not begin: {self.student.failure}"
+            return f"it could not start: {self.student.failure}"
         group = self.student.group
         if group is not None and (passed := group.passed()) is not None:
             self.verdict = self.verdict or passed
@@ -171,11 +173,11 @@ class JobRun:
             student.end()
 
     def _complete(self, outcome: Outcome) -> Outcome:
-        """Add what only this side knows."""
+        """Add the time, the memory and the exceeded limit to an outcome."""
         self._end_student()
         if self.verdict is not None and outcome.end in ("complete", "died"):
             end, why = self.verdict
-            outcome = replace(outcome, end=end, reason=f"your code was ended: {why}")
+            outcome = replace(outcome, end=end, reason=f"your code was stopped: {why}")
         return replace(
             outcome,
             seconds=round(time.monotonic() - self.start, 3),
@@ -185,20 +187,20 @@ class JobRun:
 
 
 def describe(status: int | None) -> str:
-    """Say how a process ended, as what follows "your code ended here:"."""
+    """Return how a process ended, as a text that completes "your code stopped here: ..."."""
     if status is None:
         return "its process was killed"
     if os.WIFEXITED(status):
         return f"it ended its own process (exit {os.WEXITSTATUS(status)})"
     number = os.WTERMSIG(status)
     if number == signal.SIGXCPU:
-        return "it used too much processor time"
+        return "it used too much CPU time"
     name = signal.strsignal(number) or "signal"
     return f"its process was killed by signal {number} ({name.lower()})"
 
 
 def archive(folder: Path | None) -> bytes:
-    """Return a tar file with the plain files of a folder; nothing without a folder."""
+    """Return a tar archive of the regular files in a folder; empty without a folder."""
     if folder is None:
         return b""
     stream = io.BytesIO()
@@ -210,7 +212,7 @@ def archive(folder: Path | None) -> bytes:
 
 
 def in_memory(content: bytes) -> int:
-    """Return the descriptor of a file in memory."""
+    """Return the descriptor of a new file in memory."""
     file = os.memfd_create("files")
     with open(file, "wb", closefd=False) as stream:
         stream.write(content)

@@ -1,4 +1,4 @@
-"""Create the worker pool of this machine: how many workers, and what they import beforehand."""
+"""Create the worker pool of this machine: the number of workers and the preloaded modules."""
 
 import ast
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def pool_factory(workers: int | None, sandboxed: bool) -> PoolFactory:
-    """Return the factory of this machine's pool; without a sandbox it raises `CourseError`."""
+    """Return the factory of the local pool; it raises `CourseError` without a sandbox."""
 
     @contextmanager
     def create(course: Course, prepared: Sequence[Prepared]) -> Iterator[JobRunner]:
@@ -33,7 +33,7 @@ def pool_factory(workers: int | None, sandboxed: bool) -> PoolFactory:
 def create_pool(
     workers: int, sandboxed: bool, folders: Sequence[Path], modules: Sequence[str]
 ) -> "WorkerPool":
-    """Return a worker pool, not yet started; raise `CourseError` where there is no sandbox."""
+    """Return a worker pool, not yet started; raise `CourseError` if there is no sandbox."""
     # Imported here, because systems other than Linux lack what a worker pool needs.
     from attentively_grader.sandbox.bubblewrap import NO_SANDBOX, NoSandboxError
     from attentively_grader.workforce.worker_pool import WorkerPool
@@ -50,21 +50,21 @@ def create_pool(
 
 
 def preload(prepared: Sequence[Prepared]) -> list[str]:
-    """Return the modules that assignments import, to be imported beforehand."""
+    """Return the modules that the assignments import, for preloading."""
     return sorted({name for each in prepared for name in imported(each)})
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of CPU cores that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
 
 
 def importable(course: Course) -> list[Path]:
-    """Return the folders that notebooks import from besides Python's own.
+    """Return the folders that notebooks import from, besides those of Python itself.
 
-    They are those that the course's configuration names, as ``Grading.importable`` or as
-    ``Grading.depends_on``, and those of packages that are installed from a working copy.
+    They are the folders in ``c.Grading.importable`` and ``c.Grading.depends_on``, and those of
+    packages in editable installs.
     """
     folders = [*course.named("importable").values(), *course.named("depends_on").values()]
     for packages in map(Path, site.getsitepackages()):
@@ -75,7 +75,7 @@ def importable(course: Course) -> list[Path]:
 
 
 def imported(prepared: Prepared) -> set[str]:
-    """Return the modules that the instructor's cells import, to be imported beforehand."""
+    """Return the modules that the instructor's cells import, for preloading."""
     found: set[str] = set()
     for notebook in prepared.notebooks.values():
         for cell in notebook["cells"]:
@@ -83,7 +83,7 @@ def imported(prepared: Prepared) -> set[str]:
                 continue
             try:
                 body = ast.parse(cell["source"]).body
-            except (SyntaxError, ValueError):  # magics, and what is not Python
+            except (SyntaxError, ValueError):  # magics and invalid Python
                 continue
             for node in body:
                 if isinstance(node, ast.Import):

@@ -1,8 +1,8 @@
-"""Warm up a zygote: take the first steps of a notebook once, when this module is imported.
+"""Warm up a zygote: on import, trigger the lazy imports of a typical notebook once.
 
-PyTorch, IPython and matplotlib load much of themselves only when it is needed: the first gradient
-brings sympy (half a second), the first error its formatters, the first figure fonts and a backend.
-A child that is forked afterwards has all that; without, each one would load it anew.
+PyTorch, IPython and matplotlib import many modules lazily: the first gradient imports sympy (half a
+second), the first error imports formatters, the first figure imports fonts and a backend. A child
+that is forked afterwards has them all; otherwise each child would import them again.
 """
 
 import contextlib
@@ -15,12 +15,14 @@ def take_a_gradient() -> None:
     import torch
 
     weight = torch.ones(1, requires_grad=True)
-    torch.autograd.grad(2 * weight, weight, torch.ones(1))  # as a gradient that comes from the test
+    torch.autograd.grad(
+        2 * weight, weight, torch.ones(1)
+    )  # like a gradient that comes from the test
     torch.nn.Linear(1, 1)(torch.randn(1, 1)).sum().backward()
 
 
 def show_an_error() -> None:
-    """Format an error as a notebook does."""
+    """Format an error, as a notebook does."""
     from IPython.core.ultratb import AutoFormattedTB
 
     try:
@@ -30,7 +32,7 @@ def show_an_error() -> None:
 
 
 def draw_a_figure() -> None:
-    """Draw into memory; pyplot's own figures and settings are left alone."""
+    """Draw in memory, without changing pyplot's figures and settings."""
     import matplotlib_inline.backend_inline  # noqa: F401
     import numpy.random  # noqa: F401
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -43,5 +45,5 @@ def draw_a_figure() -> None:
 
 
 for step in (take_a_gradient, show_an_error, draw_a_figure):
-    with contextlib.suppress(Exception):  # whatever is missing here, a notebook will say
+    with contextlib.suppress(Exception):  # a notebook will show the error
         step()

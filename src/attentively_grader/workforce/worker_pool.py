@@ -1,9 +1,9 @@
-"""Run many jobs at once, each in processes of its own that end with the job.
+"""Run many jobs in parallel, each in separate processes that end with the job.
 
-A *worker* is a thread that runs one job at a time in two processes, the examiner's and the
-student's, which are forked from warm zygotes and joined by a socket. The worker watches both,
-starts a new student's process when the examiner asks for one, and ends both when the outcome is
-known or a limit is passed.
+A *worker* is a thread that runs one job at a time in two processes, the examiner process and the
+student process. They are forked from warm zygotes and connected by a socket. The worker watches
+both, starts a new student process when the examiner requests one, and ends both when the outcome is
+known or a limit is exceeded.
 """
 
 import itertools
@@ -33,7 +33,7 @@ WARM = (
 )
 SERVE = "attentively_grader.examination.student_process:serve"
 SHARE = 8
-"""Workers to one zygote: it forks some forty times a second, and its imports take seconds."""
+"""Workers per zygote: it forks about forty times per second, and its imports take seconds."""
 
 Ran = tuple[Job, Outcome]
 
@@ -54,16 +54,16 @@ class WorkerPool:
     ) -> None:
         """Prepare `workers` workers.
 
-        `importable` are the folders, besides Python's own, that notebooks import from; everything
-        in them can be read by students' code. `preload` names modules to import beforehand,
-        besides those of `warm`. `student` and `examiner` are the functions that serve and examine,
-        as ``module:function``.
+        `importable` lists the folders, besides those of Python, that notebooks import from;
+        students' code can read everything in them. `preload` lists modules to import beforehand, in
+        addition to `warm`. `student` and `examiner` name the functions of the two processes, as
+        ``module:function``.
         """
         if workers < 1:
-            raise ValueError(f"workers={workers}: at least one is needed")
+            raise ValueError(f"workers={workers}; expected at least 1")
         if sys.platform != "linux":
             raise NoSandboxError(
-                f"grading needs Linux, with a sandbox or without; this is {sys.platform}"
+                f"grading needs Linux, with or without a sandbox, but this system is {sys.platform}"
             )
         folders = tuple(folder.resolve() for folder in importable)
         self.sandbox = sandbox if sandbox is not None else find_sandbox(folders)
@@ -72,7 +72,7 @@ class WorkerPool:
         self.examiner = examiner
         modules = [*warm, *preload]
         serving, examining = (name.partition(":")[0] for name in (student, examiner))
-        # Where a child cannot reach its zygote, one serves both sides.
+        # If a child cannot reach its zygote, one zygote serves both processes.
         self.shared = shared = self.sandbox.shell == "nested"
         number = workers if self.sandbox.shell == "single" else math.ceil(workers / SHARE)
         needed = [*modules, serving, examining] if shared else [*modules, serving]
@@ -88,7 +88,7 @@ class WorkerPool:
         self.threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
-        """Start the workers; return when all have imported what they need."""
+        """Start the workers; return when all zygotes have imported their modules."""
         started: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         try:
             for number in range(self.workers):
@@ -115,7 +115,7 @@ class WorkerPool:
         self.close()
 
     def close(self) -> None:
-        """End every process; what was not finished is lost."""
+        """End every process; unfinished jobs are lost."""
         self.closing = True
         for _ in self.threads:
             self.todo.put(None)
@@ -125,7 +125,7 @@ class WorkerPool:
             thread.join()
 
     def run(self, jobs: Iterable[Job]) -> Iterator[Ran]:
-        """Yield each job with its outcome as it ends, in the order in which they end."""
+        """Yield each job with its outcome, in order of completion."""
         done: queue.SimpleQueue[Ran] = queue.SimpleQueue()
         rest = iter(jobs)
         waiting = 0
@@ -141,9 +141,9 @@ class WorkerPool:
             yield ran
 
     def _work(self, number: int, started: "queue.SimpleQueue[BaseException | None]") -> None:
-        """As one worker: take jobs until there are none."""
+        """As one worker: run jobs until there are none."""
         try:
-            # The kernel ends a sandbox with the thread that began it, so that this one does.
+            # The kernel ends a sandbox with the thread that started it, so a worker starts it.
             students = self.students[number % len(self.students)]
             mine = {students} if number < len(self.students) else set()
             mine |= {self.examiners} if number == 0 else set()
@@ -160,7 +160,7 @@ class WorkerPool:
             done.put((job, self._attempt(job, students)))
 
     def _attempt(self, job: Job, students: ZygoteClient) -> Outcome:
-        """Run a job; once more if something broke that was not of its making."""
+        """Run a job; try once more if the grader itself failed."""
         examiners = students if self.shared else self.examiners
         reason = ""
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Start zygotes and ask them for child processes, from outside the sandbox."""
+"""Start zygotes and request child processes from them, from outside the sandbox."""
 
 import contextlib
 import os
@@ -31,27 +31,27 @@ SECONDS_TO_END = 10
 
 
 class BrokenError(Exception):
-    """A zygote or a child of it did not do its part, whatever the job is."""
+    """A zygote or its child failed, independently of the job."""
 
 
 class Child:
-    """One job's process with all that it starts, known by its keeper."""
+    """One process of a job with all its descendants, identified by its keeper."""
 
     def __init__(self, report: socket.socket, process: int, client: "ZygoteClient") -> None:
         self.report = report
         self.process = process
-        """A file that stands for the keeper: readable when nothing of the job is left."""
+        """A pidfd of the keeper; readable when no process of the job is left."""
         self.client = client
         self.group: Group | None = None
-        """The control group of all that belongs to the job, where there is one."""
+        """The control group of the job, if there is one."""
         self.pid = _pid(process)
         self.status: int | None = None
-        """How the worker ended, as `os.wait` says it; None while it runs or when it was killed."""
+        """The worker's wait status; None while it runs or if it was killed with the keeper."""
         self.failure = ""
-        """Why the worker could not begin."""
+        """Why the worker could not start."""
 
     def wait(self, seconds: float) -> bool:
-        """Wait at most so long for the end of the worker; return whether it came."""
+        """Wait for the end of the worker, at most so long; return whether it has ended."""
         self.report.settimeout(seconds)
         try:
             while self.status is None:
@@ -59,15 +59,15 @@ class Child:
                 self.status = message.get("status")
                 self.failure = message.get("failed", self.failure)
         except GoneError:
-            pass  # the keeper has been killed, or the time is up
+            pass  # the keeper was killed, or the time is up
         return self.status is not None or self.ended()
 
     def ended(self, seconds: float = 0) -> bool:
-        """Wait at most so long for the end of the whole job; return whether it came."""
+        """Wait for the end of the whole job, at most so long; return whether it has ended."""
         return _readable(self.process, seconds)
 
     def end(self) -> None:
-        """Kill all that belongs to the job, and wait until it is gone."""
+        """Kill all processes of the job, and wait until they have ended."""
         if self.process < 0:
             return
         if self.group is not None:
@@ -87,7 +87,7 @@ class Child:
 
 
 class ZygoteClient:
-    """Starts one zygote when it is first needed, and again when it has died."""
+    """Starts one zygote when it is needed, and a new one when it has died."""
 
     def __init__(self, sandbox: Sandbox, preload: Sequence[str], paths: Sequence[Path]) -> None:
         self.sandbox = sandbox
@@ -97,15 +97,15 @@ class ZygoteClient:
         self.lock = threading.Lock()
         self.closed = False
         self.told: set[str] = set()
-        """What the zygote was asked to import later; a new one, after it has died, is not."""
+        """Modules that the zygote was later told to import; a replacement is not told."""
 
     def start(self) -> None:
-        """Start the zygote; it imports while others start."""
+        """Start the zygote; it imports its modules while others start."""
         with self.lock:
             self._start()
 
     def wait(self) -> None:
-        """Wait until the zygote has imported everything."""
+        """Wait until the zygote has imported its modules."""
         with self.lock:
             self._wait()
 
@@ -162,8 +162,8 @@ class ZygoteClient:
     ) -> Child:
         """Fork a child that calls ``module:function`` with these files as sockets.
 
-        The last is an archive of what its working folder holds. With `local` it may import
-        modules from there. It gets a control group of its own in `groups`.
+        The last file is an archive of its working directory. With `local`, it may import modules
+        from there. If `groups` is given, the child gets its own control group.
         """
         report, theirs = socket.socketpair()
         request = {
@@ -186,7 +186,7 @@ class ZygoteClient:
         except GoneError as error:
             report.close()
             with self.lock:
-                # It hangs, and another worker has not replaced it already.
+                # It hangs, and no other worker has replaced it yet.
                 if isinstance(error.__cause__, TimeoutError) and self.zygote is zygote:
                     self._stop()
             raise BrokenError(f"a child did not start: {error}") from error
@@ -201,25 +201,25 @@ class ZygoteClient:
         return child
 
     def learn(self, modules: Sequence[str]) -> None:
-        """Have the zygote import what a job of the examiner's had to import by itself.
+        """Let the zygote import the modules that the tests of a job imported.
 
-        So what the tests import on their way is there already for the next one.
+        Later jobs then find these modules already imported.
         """
         new = [name for name in modules if name not in self.told]
         with self.lock:
             if not new or self.zygote is None or self.closed:
                 return
             self.told.update(new)
-            with contextlib.suppress(GoneError):  # the next child will find out
+            with contextlib.suppress(GoneError):  # the next request will notice
                 send(self.control, {"preload": new})
 
     def _user(self) -> int | None:
-        """Return the number of a user that nobody is, where this process may become another."""
+        """Return a random unused user id if this process may change its user, else None."""
         own = self.sandbox.shell == "nested"
         return random.randint(10**9, 2 * 10**9) if own and os.geteuid() == 0 else None
 
     def close_zygote(self) -> None:
-        """End the zygote and all its children; the next child gets a new one."""
+        """End the zygote and all its children; the next request starts a new one."""
         with self.lock:
             self._stop()
 
@@ -237,29 +237,29 @@ class ZygoteClient:
         """End the zygote and all its children, for good."""
         self.closed = True
         zygote = self.zygote
-        if zygote is not None:  # whoever holds the lock waits for this zygote
+        if zygote is not None:  # the thread that holds the lock waits for this zygote
             _kill_with_all_below(zygote.pid)
         self.close_zygote()
 
 
 def _readable(file: int, seconds: float) -> bool:
-    """Wait at most so long until a file can be read; return whether it can."""
+    """Wait until a file is readable, at most so long; return whether it is."""
     poll = select.poll()
     poll.register(file, select.POLLIN)
     return bool(poll.poll(1000 * seconds))
 
 
 def _pid(process: int) -> int:
-    """Return the number, here, of the process that a descriptor stands for."""
+    """Return the process id of a pidfd in this namespace."""
     with open(f"/proc/self/fdinfo/{process}") as file:
         for line in file:
             if line.startswith("Pid:"):
                 return int(line.split()[1])
-    raise BrokenError("a child ended before it began")
+    raise BrokenError("a child ended before it started")
 
 
 def _kill_with_all_below(root: int) -> None:
-    """Kill a process; those below it end with it, and this waits until they have."""
+    """Kill a process and wait until its descendants, which end with it, have ended."""
     below = []
     for process in tree(root):
         with contextlib.suppress(OSError):  # it has ended
@@ -272,7 +272,7 @@ def _kill_with_all_below(root: int) -> None:
 
 
 def _kill_below(root: int) -> None:
-    """Kill all processes below one that adopts their orphans, until none is seen."""
+    """Kill all descendants of a process that adopts orphans, until there are none."""
     for _ in range(1000):
         below = [process for process in tree(root) if process != root]
         if not below:

@@ -247,7 +247,7 @@ def test_the_process_may_die_several_times():
     )
     assert failed(outcome) == ["student-1", "test-4", "student-6"]
     for place in (1, 4, 6):
-        assert "your code ended here" in text(outcome.cells[place])
+        assert "your code stopped here" in text(outcome.cells[place])
         assert "3" in text(outcome.cells[place])
 
 

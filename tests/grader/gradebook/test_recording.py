@@ -246,19 +246,19 @@ def test_a_date_that_is_set_later_counts_at_the_next_run(tmp_path, capsys):
         gradebook.db.commit()
     before = database(room)
     change(duedate="2026-11-21 10:00:00 UTC")
-    assert graded_again(room, capsys) == ("graded before, 103 of 115", [])  # nothing is taken off
+    assert graded_again(room, capsys) == ("already graded, 103 of 115", [])  # nothing is taken off
     with open(tmp_path / "nbgrader_config.py", "a") as file:
         file.write(LATE)
-    late = "graded before, 101 of 115, 2 off for coming late"
+    late = "already graded, 101 of 115, late penalty 2"
     assert graded_again(room, capsys) == (late, [])
     assert "Score: -2.0" in room.page("anna")
     assert graded_again(room, capsys) == (late, [])
     change(days=7)
-    assert graded_again(room, capsys) == ("graded before, 103 of 115", [])
+    assert graded_again(room, capsys) == ("already graded, 103 of 115", [])
     change(days=0)
     assert graded_again(room, capsys) == (late, [])
     change(duedate="2026-11-23 10:00:00 UTC")
-    assert graded_again(room, capsys) == ("graded before, 103 of 115", [])
+    assert graded_again(room, capsys) == ("already graded, 103 of 115", [])
     assert "Score: -2.0" not in room.page("anna")
     assert database(room) == before
 
@@ -273,10 +273,10 @@ def test_a_penalty_that_cannot_be_reckoned_stops_nobody_else(tmp_path, capsys):
     assert room.grade(stub=Partial()) == 1
     printed = capsys.readouterr().out
     assert (
-        "small, right: NOT RECORDED: what coming late costs is not known: division by zero"
+        "small, right: NOT RECORDED: the late penalty cannot be computed: division by zero"
         in printed
     )
-    assert "small, own: graded before, 70 of 115" in printed
+    assert "small, own: already graded, 70 of 115" in printed
     assert Course(tmp_path).scores("small")["right"].penalty == 2
     config.write_text(sound.replace("return 2.0", "return 3.0"))
     assert room.grade(stub=Partial()) == 0
@@ -306,7 +306,9 @@ def test_totals_are_those_that_nbgrader_exports(ours, tmp_path):
     assert scores["right"].penalty == 2
     assert scores["right"].by_hand >= {"essay", "free"}
     report = (ours.root / "reports" / "small.html").read_text(encoding="utf-8")
-    needing = re.findall(r"<strong>(\w+)</strong>: has answers to grade by hand", report)
+    needing = re.findall(
+        r"<strong>(\w+)</strong>: has answers that wait for manual grading", report
+    )
     assert sorted(needing) == sorted(name for name, row in scores.items() if row.by_hand)
     waiting = write(course, "small", "canvas", tmp_path / "canvas.csv")
     assert waiting == sum(len(row.by_hand) for row in scores.values()) > 0

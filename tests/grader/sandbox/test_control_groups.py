@@ -119,7 +119,7 @@ def test_the_group_says_what_the_kernel_refused(kernel, sleeper):
     group = Groups(kernel.root).holding(sleeper.pid, LIMITS)
     assert group.passed() is None
     (group.folder / "pids.events").write_text("max 2\n")
-    assert group.passed() == ("processes", "it started 7 processes and threads")
+    assert group.passed() == ("processes", "it reached the limit of 7 processes and threads")
     (group.folder / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
     assert group.passed() == ("memory", "it used more than 300 MiB of memory")
     group.end()
