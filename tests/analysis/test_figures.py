@@ -13,10 +13,10 @@ mpl.use("Agg")
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
-from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
+from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Rectangle
 
 from attentively.analysis import figures
-from attentively.analysis.figures import Edge, Node, diagram
+from attentively.analysis.figures import Branch, Edge, Node, diagram
 from attentively.analysis.figures.diagram import text_size
 from attentively.analysis.plots import COLOURS, use_book_style
 
@@ -124,11 +124,59 @@ def curves(rows=ROWS, **changed):
     return figures.seed_curves(rows, **options | changed)
 
 
-EXAMPLES = {
+NAMES = ["Bengio", "Cho", "Bahdanau"]
+FIRST = ["Yoshua", "Kyunghyun", "Dzmitry"]
+
+
+def lookup(keys=NAMES, values=FIRST, columns=None):
+    weights = torch.tensor([0.72, 0.2, 0.08])
+    return figures.attention_lookup("query: Bengyo", keys, weights, values, "0.7 Yoshua", columns)
+
+
+def laughter():
+    leaves = [Branch("ha", "0.55", note="0.33", role="query"), Branch("ho", "0.45", note="0.27")]
+    first = Branch("ha", "0.6", leaves, role="query")
+    return figures.tree(Branch("<start>", children=[first, Branch("ho", "0.4", note="0.40")]))
+
+
+def dots(**changed):
+    options = {"x": "right", "by": "model", "each": "groups", "where": {"words": 11},
+               "names": {"fixed": "fixed context", "additive": "attention"},
+               "xlabel": "exact match", "roles": {"fixed": "neutral"}}  # fmt: skip
+    return figures.seed_dots(ROWS, **options | changed)
+
+
+def maps(**changed):
+    options = {"rows": ["layer 0, head 0", "layer 0, head 1"], "columns": ["a\n(1)", "b\n(2)", "c"],
+               "values": True, "xlabel": "input", "ylabel": "output"}  # fmt: skip
+    panels = {name: torch.arange(6).view(2, 3) / 6 for name in ("encoder", "decoder")}
+    return figures.heat_maps(**{"panels": panels} | options | changed)
+
+
+DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
-    "seed_curves": curves,
+    "query_states": figures.query_states,
+    "attention_lookup": lookup,
+    "lookup with columns": lambda: lookup(
+        ["0 1 1 0"] * 3, ["1 0 1 0"] * 3, {"word": list("abc"), "score": list("123")}
+    ),
+    "attention_flow": lambda: figures.attention_flow(torch.full((6, 6), 0.1), SRC, TGT),
+    "unrolled_network": lambda: figures.unrolled_network(SRC[:4]),
+    "bidirectional_batch": lambda: figures.bidirectional_batch([SRC[:3], SRC[:5]]),
+    "gru_cell": figures.gru_cell,
+    "lstm_cell": figures.lstm_cell,
+    "transformer_layers": figures.transformer_layers,
+    "tree": laughter,
 }
+EXAMPLES = DIAGRAMS | {
+    "seed_curves": curves,
+    "panels": lambda: curves(panel="model", by="seed", names=None),
+    "seed_dots": dots,
+    "heat_maps": maps,
+    "six maps": lambda: maps(panels={str(i): torch.eye(3) for i in range(6)}, rows=list("123"),
+                             columns=list("123"), across=2, values=False),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -136,6 +184,43 @@ def test_text_is_legible_on_a_phone_and_does_not_overlap(name):
     figure = EXAMPLES[name]()
     assert overlapping(figure) == []
     assert smallest_text(figure) >= 11
+
+
+def crossed(figure):
+    """Return the arrows that pass through a node that is not theirs."""
+    found = []
+    shapes = {
+        name: (shape.get_x(), shape.get_y(), shape.get_width(), shape.get_height())
+        for name, shape in nodes(figure).items()
+        if isinstance(shape, FancyBboxPatch) and shape.get_linestyle() in ("-", "solid")
+    }
+    shapes |= {
+        name: (
+            shape.center[0] - shape.radius,
+            shape.center[1] - shape.radius,
+            *[2 * shape.radius] * 2,
+        )
+        for name, shape in nodes(figure).items()
+        if isinstance(shape, Circle)
+    }
+    for ends_, arrow in arrows(figure).items():
+        points = arrow._path_original.interpolated(50).vertices
+        for name, (x, y, width, height) in shapes.items():
+            inside = (points > (x, y)) & (points < (x + width, y + height))
+            if name not in ends_ and inside.all(axis=1).any():
+                found.append((*ends_, name))
+    return found
+
+
+@pytest.mark.parametrize("name", DIAGRAMS)
+def test_no_arrow_passes_through_a_node(name):
+    assert crossed(DIAGRAMS[name]()) == []
+
+
+def test_an_arrow_through_a_node_would_be_seen():
+    row = {name: Node(name, (60 * i, 0)) for i, name in enumerate("abc")}
+    assert crossed(diagram(row, [Edge("a", "c")])) == [("a", "c", "b")]
+    assert crossed(diagram(row, [Edge("a", "c", via=[(0, 40), (120, 40)])])) == []
 
 
 def test_small_and_crowded_text_would_be_seen():
@@ -387,3 +472,201 @@ def test_names_choose_conditions():
 def test_curves_refuse(changed, message):
     with pytest.raises(ValueError, match=message):
         curves(**changed)
+
+
+def test_panels_have_their_rows_alone_and_logarithms_a_geometric_mean():
+    rows = [
+        {"seed": seed, "x": 1, "y": y, "name": "a", "kind": kind}
+        for kind, values in (("one", (1, 100)), ("two", (4, 4)))
+        for seed, y in enumerate(values)
+    ]
+    figure = figures.seed_curves(rows, x="x", y="y", by="name", panel="kind", yscale="log")
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["one", "two"]
+    means = [ax.get_lines()[0].get_ydata()[0] for ax in figure.axes]
+    assert means == pytest.approx([10, 4])
+    linear = figures.seed_curves(rows, x="x", y="y", by="name", panel="kind")
+    assert linear.axes[0].get_lines()[0].get_ydata()[0] == pytest.approx(50.5)
+
+
+def test_dots_are_seeds_and_bars_their_mean():
+    figure = dots()
+    (ax,) = figure.axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["fixed context", "attention"]
+    bars, seeds = ax.get_lines()[::2], ax.get_lines()[1::2]
+    assert [bar.get_xdata()[0] for bar in bars] == pytest.approx([0.4, 0.8])
+    assert sorted(seeds[1].get_xdata()) == pytest.approx([0.7, 0.8, 0.9])
+    assert [bar.get_color() for bar in bars] == [COLOURS["neutral"], COLOURS["query"]]
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]  # read from the top
+    assert ax.get_xlabel() == "exact match"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"where": {"words": 6}}, "no rows to draw with {'words': 6}"),
+        ({"names": {"dot": "dot"}}, "no row belongs to 'dot'"),
+        ({"roles": {"fixed": "grey"}}, "role='grey' is unknown"),
+    ],
+)
+def test_dots_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        dots(**changed)
+
+
+# --- one query ---
+
+
+def test_a_lookup_has_a_line_for_each_key_as_wide_as_its_weight():
+    figure = lookup(columns={"score": ["3", "2", "1"], "word": ["x", "y", "z"]})
+    assert {*NAMES, *FIRST, "0.72", "0.20", "0.08", "3", "x", "score"} <= {*texts(figure)}
+    bars = [p.get_width() for p in figure.axes[0].patches if p.get_label() == "weight"]
+    assert bars == pytest.approx([0.72 * 30, 0.2 * 30, 0.08 * 30])
+    for pairs in ([("query", f"key {i}") for i in range(3)],
+                  [(f"value {i}", "context") for i in range(3)]):  # fmt: skip
+        widths = [arrows(figure)[pair].get_linewidth() for pair in pairs]
+        assert widths == pytest.approx([0.7 + 3 * w for w in (0.72, 0.2, 0.08)])
+        for pair in pairs:
+            assert all(0 < distance < 5 for distance in ends(figure, *pair))
+    heights = [nodes(figure)[f"key {i}"].get_y() for i in range(3)]
+    assert heights == [nodes(figure)[f"value {i}"].get_y() for i in range(3)]
+
+
+@pytest.mark.parametrize("changed", ["keys", "values", "score"])
+def test_a_lookup_refuses_other_numbers(changed):
+    options = {changed: ["a"]} if changed != "score" else {"columns": {"score": ["a"]}}
+    with pytest.raises(ValueError, match=f"3 weights do not fit 1 {changed}"):
+        lookup(**options)
+
+
+def test_a_flow_has_a_line_for_each_large_weight():
+    weights = torch.tensor([[0.9, 0.1, 0.0], [0.02, 0.38, 0.6]])
+    figure = figures.attention_flow(weights, ["a", "b", "c"], ["d", "e"])
+    lines = {
+        (int(a[-1]), int(b[-1])): line.get_linewidth() for (a, b), line in arrows(figure).items()
+    }
+    assert set(lines) == {(0, 0), (1, 0), (1, 1), (2, 1)}
+    assert lines[0, 0] == pytest.approx(0.5 + 4 * 0.9)
+    assert sorted(texts(figure)) == ["a", "b", "c", "d", "e"]
+
+
+def test_a_flow_refuses_other_shapes():
+    with pytest.raises(ValueError, match=r"shape \(2, 2\) do not fit 1 target and 2 source"):
+        figures.attention_flow(torch.ones(2, 2), ["a", "b"], ["c"])
+
+
+def test_the_query_is_the_previous_state_or_the_current_one():
+    joined = {*arrows(figures.query_states())}
+    assert ("bahdanau old", "bahdanau scores") in joined
+    assert ("bahdanau context", "bahdanau new") in joined
+    assert ("luong new", "luong scores") in joined
+    assert ("luong context", "luong new") not in joined
+    dashed = [pair for pair, arrow in arrows(figures.query_states()).items()
+              if arrow.get_linestyle() != "-"]  # fmt: skip
+    assert dashed == [("luong fed", "luong new")]
+
+
+# --- recurrent networks, layers, trees ---
+
+
+def test_a_backward_rnn_starts_at_the_last_word_of_each_sentence():
+    figure = figures.bidirectional_batch([["a", "b"], ["c", "d", "e"]])
+    joined = {*arrows(figure)}
+    assert {("0: f0", "0: f1"), ("0: b1", "0: b0"), ("0: end", "0: b1"), ("1: end", "1: b2"),
+            ("0: start", "0: f0")} <= joined  # fmt: skip
+    assert not any("2" in name for pair in joined for name in pair if name.startswith("0: "))
+    assert texts(figure).count("<pad>") == 1
+    assert {"forward RNN", "backward RNN", "$h_{3}$"} <= {*texts(figure)}
+
+
+def test_an_unrolled_network_is_the_same_cell_at_every_word():
+    figure = figures.unrolled_network(["a", "b", "c"])
+    assert texts(figure).count("RNN") == 4
+    joined = {*arrows(figure)}
+    assert {
+        ("cell", "cell"),
+        ("cell 0", "cell 1"),
+        ("cell 1", "cell 2"),
+        ("x 2", "cell 2"),
+    } <= joined
+
+
+@pytest.mark.parametrize("words", [[], [[]]])
+def test_recurrent_networks_need_words(words):
+    draw = figures.bidirectional_batch if words else figures.unrolled_network
+    with pytest.raises(ValueError, match="word"):
+        draw(words)
+
+
+def test_a_gru_cell_is_its_equations():
+    joined = {*arrows(figures.gru_cell())}
+    for gate in ("reset", "update"):
+        assert {("x", gate), ("h", gate)} <= joined
+    assert {a for a, b in joined if b == "forgotten"} == {"reset", "h"}  # r * (U h)
+    assert {a for a, b in joined if b == "candidate"} == {"forgotten", "x"}
+    assert {a for a, b in joined if b == "kept"} == {"update", "h"}  # z * h
+    assert {a for a, b in joined if b == "mixed"} == {"update", "candidate"}  # (1 - z) * n
+    assert {a for a, b in joined if b == "sum"} == {"kept", "mixed"}
+
+
+def test_an_lstm_cell_is_its_equations():
+    joined = {*arrows(figures.lstm_cell())}
+    assert {a for a, b in joined if b == "kept"} == {"forget", "c"}  # f * c
+    assert {a for a, b in joined if b == "written"} == {"input", "candidate"}  # i * g
+    assert {a for a, b in joined if b == "sum"} == {"kept", "written"}
+    assert {a for a, b in joined if b == "read"} == {"output", "tanh"}  # o * tanh(c)
+    assert {("sum", "tanh"), ("sum", "memory"), ("read", "new")} <= joined
+
+
+def test_residual_connections_lead_around_sub_layers():
+    figure = figures.transformer_layers()
+    drawn_ = nodes(figure)
+    around = [pair for pair in arrows(figure) if "fork" in pair[0]]
+    assert len(around) == 2 + 2 + 3
+    for fork, plus in around:
+        line = arrows(figure)[fork, plus]._path_original.vertices
+        layer, _, name = plus.partition(": plus of ")
+        box, norm = drawn_[f"{layer}: {name}"], drawn_[f"{layer}: norm of {name}"]
+        assert line[0][1] < box.get_y() < box.get_y() + box.get_height() < line[-1][1]
+        if "pre" in layer:  # the norm is inside the residual connection, otherwise after it
+            assert line[0][1] < norm.get_y() < box.get_y()
+        else:
+            assert norm.get_y() > line[-1][1]
+    assert ("memory", "decoder,\npre-norm: cross-\nattention") in arrows(figure)
+
+
+def test_a_tree_has_a_line_for_each_leaf():
+    figure = laughter()
+    assert {*arrows(figure)} == {("0", "0.0"), ("0", "0.1"), ("0.0", "0.0.0"), ("0.0", "0.0.1")}
+    assert {"<start>", "0.6", "0.55", "0.33", "0.40"} <= {*texts(figure)}
+    heights = [nodes(figure)[name].get_y() for name in ("0.0.0", "0.0.1", "0.1")]
+    assert heights == sorted(heights, reverse=True)
+    thick = {pair for pair, arrow in arrows(figure).items() if arrow.get_linewidth() > 2}
+    assert thick == {("0", "0.0"), ("0.0", "0.0.0")}
+
+
+# --- heat maps ---
+
+
+def test_heat_maps_show_their_labels_and_values():
+    figure = maps()
+    assert [ax.get_title() for ax in figure.axes] == ["encoder", "decoder"]
+    assert {"0.00", "0.17", "0.83", "layer 0, head 1", "a\n(1)"} <= {*texts(figure)}
+    for ax in figure.axes:
+        (image,) = ax.get_images()
+        assert image.get_clim() == (0, 1)
+        colours = {text.get_text(): text.get_color() for text in ax.texts}
+        assert (colours["0.17"], colours["0.83"]) == ("black", "white")
+    own = maps(columns={"encoder": list("xyz"), "decoder": list("uvw")})
+    assert [ax.get_xticklabels()[0].get_text() for ax in own.axes] == ["x", "u"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"panels": {}}, "needs a matrix"),
+        ({"columns": ["a"]}, r"'encoder' of shape \(2, 3\) does not fit 2 row labels and 1 column"),
+    ],
+)
+def test_heat_maps_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        maps(**changed)

@@ -5,9 +5,39 @@ by `pyplot`, so ``plt.show()`` is not needed. Figures are narrow enough for thei
 pixels or more on a phone.
 """
 
-from attentively.analysis.figures.curves import seed_curves
-from attentively.analysis.figures.decoder_steps import attention_step
+from attentively.analysis.figures.curves import seed_curves, seed_dots
+from attentively.analysis.figures.decoder_steps import attention_step, query_states
 from attentively.analysis.figures.diagram import Edge, Node, diagram
+from attentively.analysis.figures.flow import attention_flow
+from attentively.analysis.figures.heat_maps import heat_maps
+from attentively.analysis.figures.lookups import attention_lookup
 from attentively.analysis.figures.paths import context_paths
+from attentively.analysis.figures.recurrent import (
+    bidirectional_batch,
+    gru_cell,
+    lstm_cell,
+    unrolled_network,
+)
+from attentively.analysis.figures.transformer_layers import transformer_layers
+from attentively.analysis.figures.trees import Branch, tree
 
-__all__ = ["Edge", "Node", "attention_step", "context_paths", "diagram", "seed_curves"]
+__all__ = [
+    "Branch",
+    "Edge",
+    "Node",
+    "attention_flow",
+    "attention_lookup",
+    "attention_step",
+    "bidirectional_batch",
+    "context_paths",
+    "diagram",
+    "gru_cell",
+    "heat_maps",
+    "lstm_cell",
+    "query_states",
+    "seed_curves",
+    "seed_dots",
+    "transformer_layers",
+    "tree",
+    "unrolled_network",
+]

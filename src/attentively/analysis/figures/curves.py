@@ -1,5 +1,6 @@
 """Curves over seeds, from the rows of a results file."""
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from typing import Any
@@ -23,6 +24,7 @@ def seed_curves(
     by: Key,
     each: str = "",
     names: Mapping[Any, str] | None = None,
+    panel: Key | None = None,
     xlabel: str = "",
     ylabel: str = "",
     seen: Key | None = None,
@@ -33,10 +35,11 @@ def seed_curves(
 ) -> Figure:
     """Draw a quantity against another: for each condition the mean of its seeds and their range.
 
-    The line is the mean, the band reaches from the worst seed to the best. `x`, `y` and `by` are
-    keys of the rows, or functions of a row; `each` names a key that holds a list of rows, as in
-    `tables.show`. `names` gives the label for each value of `by`, and their order; rows with other
-    values are left out.
+    The line is the mean, the geometric one where `yscale` is ``"log"``; the band reaches from the
+    lowest seed to the highest. `x`, `y` and `by` are keys of the rows, or functions of a row;
+    `each` names a key that holds a list of rows, as in `tables.show`. `names` gives the label for
+    each value of `by`, and their order; rows with other values are left out. Rows that differ in
+    `panel` are drawn in panels of their own, one below the other.
 
     `mark` is a value of x to the right of which `mark_text` holds. With `seen`, a key that is true
     of the rows whose x occurs in training, the mark is halfway between these and the others.
@@ -49,60 +52,151 @@ def seed_curves(
         raise ValueError("there are no rows to draw")
     read = {
         what: _values(given, Condition(key, what))
-        for what, key in (("x", x), ("y", y), ("by", by), ("seen", seen))
+        for what, key in (("x", x), ("y", y), ("by", by), ("seen", seen), ("panel", panel))
         if key is not None
     }
     if seen is not None:
         mark = _boundary(read["x"], read["seen"])
-    curves: dict[Any, dict[float, dict[Any, float]]] = {name: {} for name in names or ()}
-    for row, at, value, name in zip(given, read["x"], read["y"], read["by"], strict=True):
-        if names is not None and name not in names:
-            continue
+    panels = read.get("panel", [None] * len(given))
+    titles = list(dict.fromkeys(panels))
+    width, height = _SIZE
+    figure = Figure(figsize=(width, height * (0.2 + 0.8 * len(titles))), layout="constrained")
+    for title, ax in zip(titles, _stack(figure, len(titles)), strict=True):
+        points = [
+            (name, at, row.get("seed"), value)
+            for row, at, value, name, where in zip(
+                given, read["x"], read["y"], read["by"], panels, strict=True
+            )
+            if where == title and (names is None or name in names)
+        ]
+        ax.set(xscale=xscale, yscale=yscale, ylabel=ylabel)
+        for (name, curve), (role, marker, line) in zip(
+            _curves(points, names).items(), cycle(LINES), strict=False
+        ):
+            _draw_curve(ax, curve, COLOURS[role], marker, line, yscale == "log")
+            ax.get_lines()[-1].set_label(str(name) if names is None else names[name])
+        if yscale == "linear" and min(value for *_, value in points) >= 0:
+            ax.set_ylim(bottom=0)
+        if title is not None:
+            ax.set_title(title, loc="left")
+        if mark is not None:
+            _draw_mark(ax, mark, mark_text)
+    figure.axes[-1].set_xlabel(xlabel)
+    above = 1.25 * FONT_SIZE * (mark_text.count("\n") + 1) * (mark is not None)
+    above += 4 + 1.8 * FONT_SIZE * (titles != [None])
+    _add_legend(figure.axes[0], above)
+    return figure
+
+
+def seed_dots(
+    rows: Iterable[Row],
+    *,
+    x: Key,
+    by: Key,
+    each: str = "",
+    where: Mapping[str, Any] | None = None,
+    names: Mapping[Any, str] | None = None,
+    roles: Mapping[Any, str] | None = None,
+    xlabel: str = "",
+) -> Figure:
+    """Draw a line for each condition, with a dot for each seed and a bar at their mean.
+
+    `x` is the measured quantity; `by`, `each` and `names` are as in `seed_curves`. `where` chooses
+    the rows that have these values, and `roles` gives the colour of a condition by its value of
+    `by`. Raises `ValueError` where no row is left, and for an unknown role.
+    """
+    given = [
+        row
+        for row in _expanded(list(rows), each)
+        if all(row.get(key) == wanted for key, wanted in (where or {}).items())
+    ]
+    if not given:
+        raise ValueError(f"there are no rows to draw with {dict(where or {})}")
+    measured, conditions = (_values(given, Condition(key, "x")) for key in (x, by))
+    groups: dict[Any, list[float]] = {name: [] for name in names or ()}
+    for name, value in zip(conditions, measured, strict=True):
+        if names is None or name in names:
+            groups.setdefault(name, []).append(value)
+    if empty := [name for name, values in groups.items() if not values]:
+        raise ValueError(f"no row belongs to {empty[0]!r}; there are {set(conditions)}")
+    figure = Figure(figsize=(_SIZE[0], 0.8 + 0.3 * len(groups)), layout="constrained")
+    ax = figure.add_subplot()
+    for y, (name, values) in enumerate(groups.items()):
+        role = (roles or {}).get(name, "query")
+        if role not in COLOURS:
+            raise ValueError(f"role={role!r} is unknown: choose of {', '.join(COLOURS)}")
+        mean = sum(values) / len(values)
+        ax.plot([mean, mean], [y - 0.3, y + 0.3], color=COLOURS[role], linewidth=3, linestyle="-")
+        ax.plot(values, [y] * len(values), "o", color=COLOURS[role], linestyle="none")
+    labels = [str(name) if names is None else names[name] for name in groups]
+    ax.set_yticks(range(len(groups)), labels)
+    ax.invert_yaxis()
+    ax.set_xlabel(xlabel)
+    return figure
+
+
+def _stack(figure: Figure, number: int) -> list[Axes]:
+    """Return panels below one another, with one x axis."""
+    first = figure.add_subplot(number, 1, 1)
+    panels = [first]
+    panels += [figure.add_subplot(number, 1, i + 1, sharex=first) for i in range(1, number)]
+    for panel in panels[:-1]:
+        panel.tick_params(labelbottom=False)
+    return panels
+
+
+def _curves(
+    points: Sequence[tuple[Any, float | int, Any, float | int]], names: Mapping[Any, str] | None
+) -> dict[Any, dict[float | int, dict[Any, float | int]]]:
+    """Return for each condition, and each x, the value of each seed."""
+    curves: dict[Any, dict[float | int, dict[Any, float | int]]]
+    curves = {name: {} for name in names or ()}
+    for name, at, seed, value in points:
         seeds = curves.setdefault(name, {}).setdefault(at, {})
-        seed = row.get("seed")
         if seeds.setdefault(seed, value) != value:
             raise ValueError(
                 f"{name!r} has several values for seed {seed} at x={at}, such as {seeds[seed]} and "
                 f"{value}: choose rows, or another by="
             )
     if empty := [name for name, curve in curves.items() if not curve]:
-        raise ValueError(f"no row belongs to {empty[0]!r}; there are {set(read['by'])}")
+        there = {name for name, *_ in points}
+        raise ValueError(f"no row belongs to {empty[0]!r}; there are {there}")
+    return curves
 
-    figure = Figure(figsize=_SIZE, layout="constrained")
-    ax = figure.add_subplot()
-    ax.set(xscale=xscale, yscale=yscale, xlabel=xlabel, ylabel=ylabel)
-    for (name, curve), (role, marker, line) in zip(curves.items(), cycle(LINES)):
-        label = str(name) if names is None else names[name]
-        at = sorted(curve)
-        seeds_at = [list(curve[x].values()) for x in at]
-        ax.plot(
-            at,
-            [sum(seeds) / len(seeds) for seeds in seeds_at],
-            color=COLOURS[role],
-            marker=marker if len(at) <= 12 else None,
-            linestyle=line,
-            label=label,
-        )
-        low, high = [min(seeds) for seeds in seeds_at], [max(seeds) for seeds in seeds_at]
-        ax.fill_between(at, low, high, color=COLOURS[role], alpha=0.2, linewidth=0)
-    if yscale == "linear" and min(read["y"]) >= 0:
-        ax.set_ylim(bottom=0)
-    lines = 0
-    if mark is not None:
-        _draw_mark(ax, mark, mark_text)
-        lines = mark_text.count("\n") + 1
-    above = ScaledTranslation(0, (4 + lines * 1.25 * FONT_SIZE) / 72, figure.dpi_scale_trans)
+
+def _draw_curve(
+    ax: Axes,
+    curve: Mapping[float | int, Mapping[Any, float | int]],
+    colour: str,
+    marker: str,
+    line: str,
+    geometric: bool,
+) -> None:
+    """Draw the mean of the seeds, and the band from the lowest to the highest."""
+    at = sorted(curve)
+    seeds_at = [list(curve[x].values()) for x in at]
+    if geometric:
+        means = [statistics.geometric_mean(seeds) for seeds in seeds_at]
+    else:
+        means = [statistics.fmean(seeds) for seeds in seeds_at]
+    low, high = [min(seeds) for seeds in seeds_at], [max(seeds) for seeds in seeds_at]
+    ax.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0)
+    ax.plot(at, means, color=colour, marker=marker if len(at) <= 12 else None, linestyle=line)
+
+
+def _add_legend(ax: Axes, above: float) -> None:
+    """Name the lines above the first panel, so many points above its frame."""
+    shift = ScaledTranslation(0, above / 72, ax.figure.dpi_scale_trans)
     ax.legend(
         loc="lower left",
         bbox_to_anchor=(0, 1),
-        bbox_transform=ax.transAxes + above,
+        bbox_transform=ax.transAxes + shift,
         ncols=2,
         fontsize=FONT_SIZE,
         borderaxespad=0,
         handlelength=2.6,
         columnspacing=1.4,
     )
-    return figure
 
 
 def _boundary(at: Sequence[float | int], seen: Sequence[bool]) -> float:

@@ -1,4 +1,6 @@
-"""One step of a decoder with additive attention."""
+"""One step of a decoder with attention."""
+
+from dataclasses import replace
 
 from jaxtyping import Float
 from matplotlib.figure import Figure
@@ -70,3 +72,52 @@ def attention_step(weights: Float[Tensor, "src_len"]) -> Figure:
         bar.set(facecolor=COLOURS["key"], edgecolor="none")
         figure.axes[0].add_patch(bar)
     return figure
+
+
+def query_states() -> Figure:
+    """Draw which decoder state is the query: the previous one (Bahdanau) or the current (Luong).
+
+    Input feeding, which Luong's decoder may have, is dashed.
+    """
+    nodes: dict[str, Node] = {}
+    edges: list[Edge] = []
+    for top, paper, text in (
+        (190.0, "bahdanau", "Bahdanau: the previous state is the query"),
+        (0.0, "luong", "Luong: the current state is the query"),
+    ):
+        luong = paper == "luong"
+        found = {
+            "title": Node(text, (text_size(text, bold=True)[0] / 2, 156), None, "text", bold=True),
+            "old": Node("$s_{i-1}$", (24, 50), "decoder"),
+            "new": Node("$s_i$", (140, 50), "decoder"),
+            "word": Node("$E y_{i-1}$", (140, 0), "decoder"),
+            "scores": Node("score each $h_j$", (52, 116), "key"),
+            "context": Node("$c_i$", (140, 116), "value"),
+            "output": Node(r"$\tilde{h}_i$", (200, 83), "value")
+            if luong
+            else Node("tanh", (200, 83), "neutral"),
+            "logits": Node("logits", (260, 83), "neutral"),
+        }
+        arrows = [
+            Edge("old", "new", "decoder"),
+            Edge("word", "new", "decoder"),
+            Edge("scores", "context", "value"),
+            Edge("new" if luong else "old", "scores", "query", label="query"),
+            Edge("context", "output", "value"),
+            Edge("new", "output", "decoder"),
+            Edge("output", "logits"),
+        ]
+        if luong:
+            found["fed"] = Node(r"$\tilde{h}_{i-1}$", (24, 0), "value")
+            arrows.append(Edge("fed", "new", "value", label="feeding", dashed=True))
+        else:
+            arrows.append(Edge("context", "new", "value"))
+        nodes |= {
+            f"{paper} {name}": replace(node, at=(node.at[0], node.at[1] + top))
+            for name, node in found.items()
+        }
+        edges += [
+            replace(edge, start=f"{paper} {edge.start}", end=f"{paper} {edge.end}")
+            for edge in arrows
+        ]
+    return diagram(nodes, edges)

@@ -101,7 +101,8 @@ class Edge:
     """An arrow from one node to another, named by their keys.
 
     `bend` curves it: the middle is moved to the left of its direction by this share of its length.
-    `via` are points where it turns. `both` puts a head on each end. Raises `ValueError` for an
+    `via` are points where it turns. `both` puts a head on each end, ``head=False`` on none. `width`
+    is that of the line, in points. Raises `ValueError` for an
     unknown role, and where an arrow has both `bend` and `via`.
     """
 
@@ -114,6 +115,8 @@ class Edge:
     bold: bool = False
     dashed: bool = False
     both: bool = False
+    head: bool = True
+    width: float | None = None
 
     def __post_init__(self) -> None:
         _check_role(self.role)
@@ -248,10 +251,10 @@ def _draw_edge(ax: Axes, edge: Edge, line: Sequence[Point]) -> None:
     colour = INK if edge.role is None else COLOURS[edge.role]
     arrow = FancyArrowPatch(
         path=Path(line, [Path.MOVETO, Path.CURVE3, Path.CURVE3] if edge.bend else None),
-        arrowstyle="<|-|>" if edge.both else "-|>",
+        arrowstyle="<|-|>" if edge.both else "-|>" if edge.head else "-",
         mutation_scale=10 if edge.bold else 7,
         color=colour,
-        linewidth=_BOLD_LINE if edge.bold else _LINE,
+        linewidth=edge.width or (_BOLD_LINE if edge.bold else _LINE),
         linestyle=(0, (3, 2)) if edge.dashed else "-",
         fill=True,
         joinstyle="miter",
