@@ -218,10 +218,10 @@ def results_files(book: Path, text: str, codes: Iterable[str]) -> list[Path]:
     files = files_of(book / "results")
     named: set[str] = set()
     for code in codes:
-        names = _published_names(code)
-        if None in names:
-            return files
-        named |= {str(name) for name in names}
+        for name in _published_names(code):
+            if name is None:
+                return files
+            named.add(name)
     stems = {file: file.name.split(".")[0] for file in files}
     return [file for file in files if stems[file] in named or stems[file] in text]
 
@@ -238,7 +238,7 @@ def _published_names(code: str) -> set[str | None]:
         and node.attr == "load"
         and getattr(node.value, "id", "") == "published"
     ]
-    return {arg.value if isinstance(arg, ast.Constant) else None for arg in first}
+    return {str(arg.value) if isinstance(arg, ast.Constant) else None for arg in first}
 
 
 def included(page: Path) -> list[Path]:

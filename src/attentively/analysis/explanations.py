@@ -38,7 +38,9 @@ class LinearModel(NamedTuple):
 
 @torch.no_grad()
 def occlusion(
-    score: Score, places: Num[Tensor, "places *features"], blank: float | int | Tensor = 0.0
+    score: Score,
+    places: Num[Tensor, "places *features"],
+    blank: float | int | Tensor = 0.0,
 ) -> Float[Tensor, " places"]:
     r"""Return how far the score falls when each place in turn is made blank.
 
@@ -59,8 +61,8 @@ def gradient_times_input(
 
     .. math:: g_i = \sum_k x_{ik} \, \frac{\partial f(x)}{\partial x_{ik}}
 
-    That is what a straight line would lose without the place. Token ids have no slope: give
-    their embeddings.
+    That is what a straight line would lose without the place. Token ids have no slope:
+    give their embeddings.
     """
     inputs = places.detach().unsqueeze(0).requires_grad_()
     (slopes,) = torch.autograd.grad(score(inputs).sum(), inputs)
@@ -75,17 +77,17 @@ def lime(
     width: float = 0.25,
     seed: int = 0,
 ) -> LinearModel:
-    r"""Fit a linear model to the score where some places are blank; near ones count more.
+    r"""Fit a linear model to the score with some positions blank; near ones count more.
 
-    Each sample keeps a place with probability one half: :math:`z_i` is 1 where it is kept. The
-    model :math:`\ell(z) = w_0 + \sum_i w_i z_i` minimises
+    Each sample keeps a place with probability one half: :math:`z_i` is 1 where it is
+    kept. The model :math:`\ell(z) = w_0 + \sum_i w_i z_i` minimises
 
     .. math:: \sum_z \pi(z) \bigl(f(z) - \ell(z)\bigr)^2, \qquad
               \pi(z) = \exp\bigl(-D(z)^2 / \sigma^2\bigr),
 
-    with :math:`D` one less the cosine between `z` and ones, and :math:`\sigma` the `width`. The
-    whole input is the first sample. Ribeiro et al. (2016), section 3, keep a few places only;
-    here every place keeps its slope.
+    with :math:`D` one less the cosine between `z` and ones, and :math:`\sigma` the
+    `width`. The whole input is the first sample. Ribeiro et al. (2016), section 3, keep
+    a few places only; here every place keeps its slope.
     """
     check_at_least_one(samples=samples)
     generator = torch.Generator().manual_seed(seed)
@@ -108,12 +110,14 @@ def weighted_least_squares(
 ) -> LinearModel:
     r"""Return the linear model with the least weighted squared error.
 
-    Each row and its target is multiplied by the root of its weight: the rest is ordinary least
-    squares. Of several best models it is the one with the smallest numbers.
+    Each row and its target is multiplied by the root of its weight: the rest is
+    ordinary least squares. Of several best models it is the one with the smallest
+    numbers.
     """
     design = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
     root = weights.sqrt().unsqueeze(1)
-    solution = torch.linalg.pinv((root * design).double()) @ (root[:, 0] * targets).double()
+    inverse = torch.linalg.pinv((root * design).double())
+    solution = inverse @ (root[:, 0] * targets).double()
     *_, intercept = found = solution.to(features.dtype)
     return LinearModel(found[:-1], intercept)
 
@@ -129,9 +133,11 @@ def permuted_weights(
     """
     mask = _mask_of(weights, mask)
     chance = torch.rand(weights.shape, generator=generator).to(weights.device)
-    new_order = chance.masked_fill(~mask, 2).argsort(dim=-1)  # real places first, shuffled
+    # Real places first, shuffled
+    new_order = chance.masked_fill(~mask, 2).argsort(dim=-1)
     old_order = (~mask).long().argsort(dim=-1, stable=True)  # and as they stand
-    return torch.zeros_like(weights).scatter(-1, new_order, weights.gather(-1, old_order))
+    reordered = weights.gather(-1, old_order)
+    return torch.zeros_like(weights).scatter(-1, new_order, reordered)
 
 
 def adversarial_weights(
@@ -150,12 +156,14 @@ def adversarial_weights(
     `answer` turns weights into probabilities of the labels. Adam climbs
 
     .. math:: \operatorname{JSD}(\alpha, \hat\alpha)
-              - \lambda \max\bigl(0, \operatorname{TVD}(f(\alpha), f(\hat\alpha)) - \epsilon\bigr)
+              - \lambda \max\bigl(0,
+              \operatorname{TVD}(f(\alpha), f(\hat\alpha)) - \epsilon\bigr)
 
-    from a few random `starts`, with :math:`\epsilon` what is `allowed` and :math:`\lambda`
-    the `strictness`. Returned are, for each row, the farthest weights met on the way that keep
-    to :math:`\epsilon`; the weights given, where none did. Jain & Wallace (2019), section
-    4.2.2, search for several at once, far from each other too.
+    from a few random `starts`, with :math:`\epsilon` what is `allowed` and
+    :math:`\lambda` the `strictness`. Returned are, for each row, the farthest weights
+    met on the way that keep to :math:`\epsilon`; the weights given, where none did.
+    Jain & Wallace (2019), section 4.2.2, search for several at once, far from each
+    other too.
     """
     mask = _mask_of(weights, mask)
     weights = weights.detach()
@@ -164,7 +172,8 @@ def adversarial_weights(
     generator = torch.Generator().manual_seed(seed)
     best, farthest = weights, torch.zeros_like(weights[:, 0])
     for _ in range(starts):
-        scores = torch.randn(weights.shape, generator=generator).to(weights).requires_grad_()
+        scores = torch.randn(weights.shape, generator=generator).to(weights)
+        scores.requires_grad_()
         optimiser = torch.optim.Adam([scores], learning_rate)
         for _ in range(steps):
             tried = masked_softmax(scores, mask)
@@ -188,10 +197,13 @@ def forgery_loss(
 ) -> Float[Tensor, ""]:
     r"""Return how badly a model forges another: the same answers, other weights.
 
-    .. math:: \operatorname{TVD}(\hat y, y) - \lambda \operatorname{KL}(\hat\alpha \Vert \alpha)
+    .. math::
 
-    with :math:`\hat y, \hat\alpha` the forger's and :math:`\lambda` the `greed`: the mean over
-    the batch. Wiegreffe & Pinter (2019), section 4.
+        \operatorname{TVD}(\hat y, y)
+        - \lambda \operatorname{KL}(\hat\alpha \Vert \alpha)
+
+    with :math:`\hat y, \hat\alpha` the forger's and :math:`\lambda` the `greed`: the
+    mean over the batch. Wiegreffe & Pinter (2019), section 4.
     """
     same = total_variation(probabilities, true_probabilities)
     other = kullback_leibler(weights, true_weights)
@@ -201,7 +213,7 @@ def forgery_loss(
 def total_variation(
     first: Float[Tensor, "*batch outcomes"], second: Float[Tensor, "*batch outcomes"]
 ) -> Float[Tensor, "*batch"]:
-    r"""Return :math:`\frac{1}{2} \sum_i |p_i - q_i|`: from 0, equal, to 1, nothing in common."""
+    r"""Return :math:`\frac12 \sum_i |p_i - q_i|`: 0 if equal, 1 if none is shared."""
     return (first - second).abs().sum(dim=-1) / 2
 
 
@@ -220,10 +232,15 @@ def kullback_leibler(
 def jensen_shannon(
     first: Float[Tensor, "*batch outcomes"], second: Float[Tensor, "*batch outcomes"]
 ) -> Float[Tensor, "*batch"]:
-    r"""Return :math:`\frac12 \operatorname{KL}(p \Vert m) + \frac12 \operatorname{KL}(q \Vert m)`.
+    r"""Return the Jensen–Shannon divergence of two distributions.
 
-    :math:`m` is the mean of both. In nats: from 0, equal, to :math:`\log 2 = 0.693`, where one
-    is zero wherever the other is not.
+    .. math::
+
+        \tfrac12 \operatorname{KL}(p \Vert m)
+        + \tfrac12 \operatorname{KL}(q \Vert m)
+
+    :math:`m` is the mean of both. In nats: from 0, equal, to :math:`\log 2 = 0.693`,
+    where one is zero wherever the other is not.
     """
     mean = (first + second) / 2
     return (kullback_leibler(first, mean) + kullback_leibler(second, mean)) / 2

@@ -24,14 +24,18 @@ Said = dict[Head, Float[Tensor, "batch queries d_head"]]
 
 @contextmanager
 def recorded(model: nn.Module, heads: Iterable[Head]) -> Iterator[Said]:
-    """While the context lasts, keep what `heads` say, each in the last pass of the model.
+    """Record the outputs of `heads` in the last pass made while the context lasts.
 
-    The dictionary that it gives is empty before the first pass. A head that the model does not
-    have raises `ValueError`.
+    The dictionary that it gives is empty before the first pass. A head that the model
+    does not have raises `ValueError`.
     """
     said: Said = {}
 
-    def listen(attention: MultiHeadAttention, heads: list[Head], context: Tensor) -> Tensor:
+    def listen(
+        attention: MultiHeadAttention,
+        heads: list[Head],
+        context: Tensor,
+    ) -> Tensor:
         for head in heads:
             said[head] = context[..., _columns(attention, head)].detach().clone()
         return context
@@ -48,21 +52,28 @@ def transplanted(
 ) -> Iterator[None]:
     """While the context lasts, let heads say what they `said` elsewhere.
 
-    `at` is True at the queries whose answer is replaced; without it all are. Heads that the
-    model does not have, and answers of another shape than its own, raise `ValueError`.
+    `at` is True at the queries whose answer is replaced; without it all are. Heads that
+    the model does not have, and answers of another shape than its own, raise
+    `ValueError`.
     """
 
-    def replace(attention: MultiHeadAttention, heads: list[Head], context: Tensor) -> Tensor:
+    def replace(
+        attention: MultiHeadAttention,
+        heads: list[Head],
+        context: Tensor,
+    ) -> Tensor:
         context = context.clone()
         for head in heads:
             columns = _columns(attention, head)
             own, other = context[..., columns], said[head]
             if other.shape != own.shape:
                 raise ValueError(
-                    f"{head} says something of shape {tuple(own.shape)}, and what is to stand in "
-                    f"its place has {tuple(other.shape)}"
+                    f"{head} says something of shape {tuple(own.shape)}, and what is "
+                    f"to stand in its place has {tuple(other.shape)}"
                 )
-            context[..., columns] = other if at is None else other.where(at.unsqueeze(-1), own)
+            if at is not None:
+                other = other.where(at.unsqueeze(-1), own)
+            context[..., columns] = other
         return context
 
     with _between_heads_and_output(model, said, replace):

@@ -58,11 +58,12 @@ def by_attention(
 def silenced(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
     """While the context lasts, add nothing of what `heads` say.
 
-    Their columns of :math:`W^O` are zero and come back afterwards. A head that the model does
-    not have raises `ValueError`.
+    Their columns of :math:`W^O` are zero and come back afterwards. A head that the
+    model does not have raises `ValueError`.
     """
     attentions = by_attention(model, heads)
-    matrices = {name: module.output_projection.weight for name, (module, _) in attentions.items()}
+    modules = {name: module for name, (module, _) in attentions.items()}
+    matrices = {name: modules[name].output_projection.weight for name in modules}
     kept = {name: matrix.detach().clone() for name, matrix in matrices.items()}
     try:
         with torch.no_grad():

@@ -75,7 +75,8 @@ class _Blockwise(torch.autograd.Function):
             total = shrink * total + weights.sum(dim=-1, keepdim=True)
             context = shrink * context + weights @ value[..., block, :]
             largest = new_largest
-        total = total.clamp(min=1)  # the largest score alone gives 1: less means no key at all
+        # The largest score alone gives 1: less means no key at all
+        total = total.clamp(min=1)
         context = context / total
         ctx.save_for_backward(query, key, value, mask, context, largest + total.log())
         ctx.causal, ctx.block_size = causal, block_size
@@ -87,7 +88,8 @@ class _Blockwise(torch.autograd.Function):
         query, key, value, mask, context, log_total = ctx.saved_tensors
         (d_context,) = gradients
         d_query, d_key, d_value = map(torch.zeros_like, (query, key, value))
-        # Of a softmax: each score moves by its weight times how far its value is from the mean.
+        # Of a softmax: each score moves by its weight times the distance of its value
+        # from the mean.
         mean = (d_context * context).sum(dim=-1, keepdim=True)
         for block in _blocks(key.shape[-2], ctx.block_size):
             weights = torch.exp(_scores(query, key, mask, ctx.causal, block) - log_total)

@@ -34,14 +34,15 @@ def gaussian(u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 def boxcar(u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r"""Return 1 where :math:`|u| \le 1`, else 0: every key within reach counts the same."""
+    r"""Return 1 where :math:`|u| \le 1`, else 0: keys within reach count the same."""
     return (u.abs() <= 1).to(u.dtype)
 
 
 def epanechnikov(u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     r"""Return :math:`\max(0, 1 - u^2)`: less and less, and nothing beyond reach.
 
-    Some write 3/4 before it, so that its area is 1; among weights such a factor cancels.
+    Some write 3/4 before it, so that its area is 1; among weights such a factor
+    cancels.
     """
     return (1 - u.square()).clamp(min=0)
 
@@ -61,13 +62,14 @@ def kernel_weights(
 ) -> Float[Tensor, "*batch q k"]:
     r"""Turn distances into weights over the keys, :math:`K(u_i) / \sum_j K(u_j)`.
 
-    `mask` has as many axes as `u` and is True where a key takes part. A query that reaches no
-    key gets zeros. Raises `ValueError` for an unknown kernel and for a mask that does not fit.
+    `mask` has as many axes as `u` and is True where a key takes part. A query that
+    reaches no key gets zeros. Raises `ValueError` for an unknown kernel and for a mask
+    that does not fit.
     """
     _check_kernel(kernel)
     if kernel == "gaussian":
-        # The same numbers: a softmax of log K. Far from every key, each exp(-u²/2) alone would
-        # round to zero; a softmax goes by the differences, and finds the nearest.
+        # The same values: a softmax of log K. Far from every key, each exp(-u²/2) alone
+        # would round to zero; a softmax uses the differences, and finds the nearest.
         return masked_softmax(-u.square() / 2, mask)
     closeness = KERNELS[kernel](u)
     if mask is not None:

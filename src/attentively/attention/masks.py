@@ -10,8 +10,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
-def padding_mask(ids: Int[Tensor, "batch len"], pad_id: int) -> Bool[Tensor, "batch 1 len"]:
-    """Return True at real tokens and False at padding; the middle axis is the query's."""
+def padding_mask(
+    ids: Int[Tensor, "batch len"],
+    pad_id: int,
+) -> Bool[Tensor, "batch 1 len"]:
+    """Return True at real tokens, False at padding; the middle axis is the query's."""
     return (ids != pad_id).unsqueeze(1)
 
 

@@ -18,7 +18,7 @@ from attentively.attention.scaled_dot_product import fused_attention, scaled_dot
 
 @dataclass(frozen=True)
 class KeyValueCache:
-    """The keys and values of the positions read so far, so that none is projected twice.
+    """Keys and values of the positions read so far, so that none is projected twice.
 
     A cache does not change: what extends it or selects from it returns a new one.
     """
@@ -36,12 +36,13 @@ class KeyValueCache:
         keys: Float[Tensor, "batch kv_heads new d_head"],
         values: Float[Tensor, "batch kv_heads new d_head"],
     ) -> Self:
-        """Return a cache with further positions; another batch size raises `ValueError`."""
+        """Return a cache with more positions; raise `ValueError` for another batch."""
         if self.keys is None or self.values is None:
             return type(self)(keys, values)
         if len(keys) != len(self.keys):
             raise ValueError(
-                f"the cache holds keys of shape {tuple(self.keys.shape)}, and keys of shape "
+                f"the cache holds keys of shape {tuple(self.keys.shape)}, "
+                "and keys of shape "
                 f"{tuple(keys.shape)} come: their batch sizes differ"
             )
         return type(self)(
@@ -49,11 +50,12 @@ class KeyValueCache:
         )
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
-        """Return the cache of the chosen rows of the batch, in that order; a row may repeat."""
+        """Return the cache of the chosen rows of the batch; a row may repeat."""
         if self.keys is None or self.values is None:
             return self
         # Several times as fast as self.keys[rows].
-        return type(self)(self.keys.index_select(0, rows), self.values.index_select(0, rows))
+        keys, values = (each.index_select(0, rows) for each in (self.keys, self.values))
+        return type(self)(keys, values)
 
 
 class MultiHeadAttention(nn.Module):
@@ -91,13 +93,14 @@ class MultiHeadAttention(nn.Module):
             )
         if num_kv_heads < 1 or num_heads % num_kv_heads:
             raise ValueError(
-                f"num_heads={num_heads} do not split into num_kv_heads={num_kv_heads} equal groups"
+                f"{num_heads=} do not split into {num_kv_heads=} equal groups",
             )
         self.d_head = d_model // num_heads
         self.group_size = num_heads // num_kv_heads
         self.query_projection = nn.Linear(d_model, d_model)  # every W^Q_i
         self.key_projection = nn.Linear(d_model, num_kv_heads * self.d_head)  # every W^K_i
-        self.value_projection = nn.Linear(d_model, num_kv_heads * self.d_head)  # every W^V_i
+        # Every W^V_i
+        self.value_projection = nn.Linear(d_model, num_kv_heads * self.d_head)
         self.output_projection = nn.Linear(d_model, d_model)  # W^O
         self.dropout = dropout
         self.position = position
@@ -118,16 +121,16 @@ class MultiHeadAttention(nn.Module):
             KeyValueCache,
         ]
     ):
-        """Return the context of each query, and the weights of each head if they are wanted.
+        """Return the context of each query, and the weights of each head if wanted.
 
-        With a `cache`, `key` and `value` are those of the positions after the ones that it
-        holds. The queries look at all of them, and the new cache, which holds them all, is
-        returned too. Without `key` and `value` they look at what the cache holds; `remember`
-        fills one.
+        With a `cache`, `key` and `value` are those of the positions after the ones that
+        it holds. The queries look at all of them, and the new cache, which holds them
+        all, is returned too. Without `key` and `value` they look at what the cache
+        holds; `remember` fills one.
 
-        `mask` is True where a query may look, of shape (batch, q, keys), an axis of 1 serving
-        all; every head gets the same. Without weights the fused attention takes over. Shapes
-        that do not fit each other raise `ValueError`.
+        `mask` is True where a query may look, of shape (batch, q, keys), an axis of 1
+        serving all; every head gets the same. Without weights the fused attention takes
+        over. Shapes that do not fit each other raise `ValueError`.
         """
         held = KeyValueCache() if cache is None else cache
         first = held.length  # where the first query stands
@@ -140,7 +143,9 @@ class MultiHeadAttention(nn.Module):
         if key is not None and value is not None:
             held = self.remember(key, value, held)
         if held.keys is None or held.values is None:
-            raise ValueError("there is nothing to attend to: give key and value, or a filled cache")
+            raise ValueError(
+                "there is nothing to attend to: give key and value, or a filled cache",
+            )
         queries = self._split_heads(self.query_projection(query))
         bias = None
         if self.position is not None:

@@ -106,7 +106,8 @@ class LuongAttention(nn.Module):
                 )
             return self.position_scores(query)[:, :src_len]
         if self.score == "concat":
-            projected_query = self.query_projection(query).unsqueeze(1)  # one query, every key
+            # One query, every key
+            projected_query = self.query_projection(query).unsqueeze(1)
             return self.energy(torch.tanh(projected_query + projected_keys)).squeeze(-1)
         return torch.einsum("bd,bsd->bs", query, projected_keys)
 
@@ -201,7 +202,8 @@ class LocalAttention(nn.Module):
         weights = masked_softmax(self.content.scores(query, projected_keys), window)
         if self.kind == "local-p":
             sigma = self.window / 2
-            weights = weights * torch.exp(-distance.square() / (2 * sigma**2)).to(weights.dtype)
+            bell = torch.exp(-distance.square() / (2 * sigma**2))
+            weights = weights * bell.to(weights.dtype)
         context = torch.einsum("bs,bsd->bd", weights, keys)
         return context, weights
 

@@ -21,7 +21,7 @@ PRECOMPUTED = 1024
 def position_angles(
     length: int, size: int, first: int = 0, device: torch.device | None = None
 ) -> Float[Tensor, "length pairs"]:
-    r"""Return how far each of the `size` / 2 hands has turned at each position, in radians.
+    r"""Return the angle of each of the `size` / 2 hands at each position, in radians.
 
     .. math:: \text{angle}[p, i] = p / 10000^{2i/d}
 
@@ -38,11 +38,13 @@ def sinusoids(
 ) -> Float[Tensor, "length d_model"]:
     r"""Return the sinusoidal code of the positions from `first` on, one row each.
 
-    .. math:: P[p, 2i] = \sin(p / 10000^{2i/d}), \qquad P[p, 2i+1] = \cos(p / 10000^{2i/d})
+    .. math::
 
-    The code of position :math:`p + k` is that of :math:`p` with every pair (sine, cosine)
-    rotated by an angle that depends on :math:`k` alone. Where :math:`d` is odd, the last
-    sine has no cosine.
+        P[p, 2i] = \sin(p / 10000^{2i/d}), \qquad P[p, 2i+1] = \cos(p / 10000^{2i/d})
+
+    The code of position :math:`p + k` is that of :math:`p` with every pair (sine,
+    cosine) rotated by an angle that depends on :math:`k` alone. Where :math:`d` is odd,
+    the last sine has no cosine.
 
     Source: Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3.5.
     """
@@ -72,7 +74,9 @@ class SinusoidalPositionalEncoding(nn.Module):
     ) -> Float[Tensor, "batch len d_model"]:
         """Return `x` with each position's code added."""
         if x.shape[2] != self.d_model:
-            raise ValueError(f"vectors of {x.shape[2]} numbers came to d_model={self.d_model}")
+            raise ValueError(
+                f"vectors of {x.shape[2]} numbers came to d_model={self.d_model}",
+            )
         end = first + x.shape[1]
         if end <= len(self.table):
             codes = self.table[first:end]
@@ -170,7 +174,9 @@ class RotaryPositionalEmbedding(AttentionPosition):
     ) -> Float[Tensor, "batch heads len d_head"]:
         """Return each vector rotated by the angles of its position."""
         if x.shape[3] != self.d_head:
-            raise ValueError(f"vectors of {x.shape[3]} numbers came to d_head={self.d_head}")
+            raise ValueError(
+                f"vectors of {x.shape[3]} numbers came to d_head={self.d_head}",
+            )
         end = first + x.shape[2]
         if end <= len(self.cos):
             cos, sin = self.cos[first:end], self.sin[first:end]
@@ -212,10 +218,13 @@ class ALiBi(AttentionPosition):
     ) -> Float[Tensor, "1 heads q key_len"]:
         """Return minus slope times distance, for every head, query and key."""
         if query.shape[1] != len(self.slopes):
-            raise ValueError(f"queries of {query.shape[1]} heads came to {len(self.slopes)} slopes")
+            raise ValueError(
+                f"queries of {query.shape[1]} heads came to {len(self.slopes)} slopes",
+            )
         distances = steps_to_keys(query.shape[2], key_len, query.device).abs()
         biases = -self.slopes.view(-1, 1, 1) * distances
-        return biases.unsqueeze(0).to(query.dtype)  # the same for every sentence of the batch
+        # The same for every sentence of the batch
+        return biases.unsqueeze(0).to(query.dtype)
 
 
 def alibi_slopes(num_heads: int) -> list[float]:

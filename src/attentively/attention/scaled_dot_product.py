@@ -25,14 +25,15 @@ def scaled_dot_product_attention(
     .. math:: \operatorname{Attention}(Q, K, V) =
               \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d}}\right) V
 
-    The dot product of two vectors of :math:`d` independent numbers of mean 0 and variance 1
-    has variance :math:`d`; divided by :math:`\sqrt d` it has variance 1, whatever :math:`d`.
+    The dot product of two vectors of :math:`d` independent numbers of mean 0 and
+    variance 1 has variance :math:`d`; divided by :math:`\sqrt d` it has variance 1,
+    whatever :math:`d`.
 
-    `mask` has as many axes as the scores, (\*batch, q, k), and is True where a query may look;
-    a query with nothing to attend to gets zeros. `bias` is added to the scaled scores; it must be
-    finite for some key of each query. `dropout` is the share of the weights that do not reach the
-    values; those returned are all there, and sum to one. A mask of another shape, or keys without
-    their values, raise `ValueError`.
+    `mask` has as many axes as the scores, (\*batch, q, k), and is True where a query
+    may look; a query with nothing to attend to gets zeros. `bias` is added to the
+    scaled scores; it must be finite for some key of each query. `dropout` is the share
+    of the weights that do not reach the values; those returned are all there, and sum
+    to one. A mask of another shape, or keys without their values, raise `ValueError`.
     """
     check_shapes(query, key, value)
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])

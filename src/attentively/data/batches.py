@@ -111,12 +111,16 @@ def encode_scenes(scenes: Iterable[DigitScene], tokenizer: Tokenizer) -> list[Im
     ]
 
 
-def pad(sentences: Sequence[Sequence[int]], pad_id: int = PAD_ID) -> Int[Tensor, "batch longest"]:
+def pad(
+    sentences: Sequence[Sequence[int]],
+    pad_id: int = PAD_ID,
+) -> Int[Tensor, "batch longest"]:
     """Stack sentences of ids, filling the shorter ones at the end."""
     if not sentences:
         raise ValueError("there is no sentence to pad")
     longest = max(len(sentence) for sentence in sentences)
-    rows = [[*sentence, *[pad_id] * (longest - len(sentence))] for sentence in sentences]
+    missing = [longest - len(sentence) for sentence in sentences]
+    rows = [[*ids, *[pad_id] * n] for ids, n in zip(sentences, missing, strict=True)]
     return torch.tensor(rows, dtype=torch.long).reshape(len(sentences), longest)
 
 
@@ -140,12 +144,12 @@ def shuffled(
     batch_size: int,
     tokens_per_batch: int | None = None,
 ) -> list[list[int]]:
-    """Return one epoch: every index once, neighbours of similar size, batches in any order.
+    """Return one epoch: each index once, neighbours of similar size, batches shuffled.
 
-    A batch holds at most `batch_size` examples; or, with `tokens_per_batch`, as many as keep
-    its longer side, padding counted, within so many tokens. The order depends on the sizes,
-    `seed` and `epoch` alone, so that an interrupted run finds its place again. Raises
-    `ValueError` for an example that is larger than a batch may be.
+    A batch holds at most `batch_size` examples; or, with `tokens_per_batch`, as many as
+    keep its longer side, padding counted, within so many tokens. The order depends on
+    the sizes, `seed` and `epoch` alone, so that an interrupted run finds its place
+    again. Raises `ValueError` for an example that is larger than a batch may be.
     """
     _check(len(sizes), batch_size)
     per_batch = batch_size
@@ -160,14 +164,19 @@ def shuffled(
     for first in range(0, len(order), chunk):
         indices = sorted(order[first : first + chunk], key=lambda index: sizes[index])
         if tokens_per_batch is None:
-            batches += [indices[i : i + batch_size] for i in range(0, len(indices), batch_size)]
+            starts = range(0, len(indices), batch_size)
+            batches += [indices[start : start + batch_size] for start in starts]
         else:
             batches += _filled(indices, sizes, tokens_per_batch)
     generator.shuffle(batches)
     return batches
 
 
-def _filled(indices: Sequence[int], sizes: Sequence[Size], limit: int) -> list[list[int]]:
+def _filled(
+    indices: Sequence[int],
+    sizes: Sequence[Size],
+    limit: int,
+) -> list[list[int]]:
     """Cut `indices` into batches of at most `limit` tokens on their longer side."""
     batches: list[list[int]] = []
     longest = 0

@@ -69,7 +69,7 @@ def presence(pairs: Sequence[toy.ToyPair]) -> Float[Tensor, "pairs words"]:
 
 
 class LinearProbe(nn.Module):
-    """One linear score for each word, fitted by least squares: large where the word is there."""
+    """One linear score for each word, fitted by least squares: large if it is there."""
 
     def __init__(
         self, seen: Float[Tensor, "pairs dim"], present: Float[Tensor, "pairs words"]
@@ -77,10 +77,14 @@ class LinearProbe(nn.Module):
         super().__init__()
         self.mean, self.spread = seen.mean(dim=0), seen.std(dim=0) + 1e-6
         inputs = self._inputs(seen)
-        squares = inputs.T @ inputs + torch.eye(inputs.shape[1])  # the eye keeps it solvable
+        # The eye keeps it solvable
+        squares = inputs.T @ inputs + torch.eye(inputs.shape[1])
         self.weight = torch.linalg.solve(squares, inputs.T @ present.double())
 
-    def _inputs(self, seen: Float[Tensor, "pairs dim"]) -> Float[Tensor, "pairs dim_and_1"]:
+    def _inputs(
+        self,
+        seen: Float[Tensor, "pairs dim"],
+    ) -> Float[Tensor, "pairs dim_and_1"]:
         scaled = (seen - self.mean) / self.spread
         return torch.cat([scaled, torch.ones(len(seen), 1)], dim=1).double()
 

@@ -108,7 +108,8 @@ def multiplications(layer: Layer, length: int, d_model: int) -> int:
     r"""Return how many products of two numbers a layer takes for a sequence.
 
     Three pairs of matrices make :math:`6nd^2` of a GRU, a window of :math:`k` makes
-    :math:`knd^2`, four projections and twice every pair of positions :math:`4nd^2 + 2n^2d`.
+    :math:`knd^2`, four projections and twice every pair of positions
+    :math:`4nd^2 + 2n^2d`.
     """
     n, d = length, d_model
     if layer == "GRU":

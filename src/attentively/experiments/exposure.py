@@ -46,8 +46,12 @@ class FreeRun(NamedTuple):
     """The likeliest word of each step, which is read at the next."""
 
 
-def run_free(model: EncoderDecoder, src: Int[Tensor, "batch src_len"], steps: int) -> FreeRun:
-    """Write `steps` words, whatever they are: even after the end token the model goes on."""
+def run_free(
+    model: EncoderDecoder,
+    src: Int[Tensor, "batch src_len"],
+    steps: int,
+) -> FreeRun:
+    """Generate `steps` words, whatever they are, past the end token too."""
     state = model.start(model.encode(src))
     word = torch.full((len(src),), START_ID, device=src.device)
     logits, words = [], []

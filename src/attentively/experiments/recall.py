@@ -180,10 +180,10 @@ KINDS = {
 def reach(
     reader: Reader, items: Int[Tensor, "batch len 2"], generator: torch.Generator
 ) -> Float[Tensor, " len"]:
-    """Return how strongly the last output depends on each position, the last position first.
+    """Return how strongly the last output depends on each position, from the last.
 
-    That is the length of the gradient, by the vector of the position, of the output in a random
-    direction: its root mean square over the sequences.
+    That is the length of the gradient, by the vector of the position, of the output in
+    a random direction: its root mean square over the sequences.
     """
     vectors = reader.embed(items).detach().requires_grad_()
     last = reader.output(reader.layers(vectors))[:, -1]

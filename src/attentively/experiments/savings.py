@@ -96,7 +96,7 @@ class Attention(nn.Module):
 
 
 class Checkpointed(nn.Module):
-    """A layer of which the input alone is kept: the backward pass computes the rest again."""
+    """A layer that keeps its input alone: the backward pass computes the rest again."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()

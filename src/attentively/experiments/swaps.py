@@ -84,7 +84,10 @@ class Experts(nn.Module):
         self.experts = nn.ModuleList(FeedForward(d_model, d_ff) for _ in range(num_experts))
         self.imbalance: Tensor = torch.zeros(())
 
-    def forward(self, x: Float[Tensor, "batch len d_model"]) -> Float[Tensor, "batch len d_model"]:
+    def forward(
+        self,
+        x: Float[Tensor, "batch len d_model"],
+    ) -> Float[Tensor, "batch len d_model"]:
         """Return what each position's expert makes of it."""
         probabilities = self.router(x).softmax(dim=-1)
         best, chosen = probabilities.max(dim=-1)

@@ -65,8 +65,8 @@ def greedy_search(
 ) -> list[Hypothesis]:
     """Take the likeliest next token, again and again, until the end token.
 
-    The search gives up after `max_len` tokens, the end token counted. Returns one hypothesis
-    for each source; its score is its log-probability.
+    The search gives up after `max_len` tokens, the end token counted. Returns one
+    hypothesis for each source; its score is its log-probability.
     """
     check_at_least_one(max_len=max_len)
     with evaluating(model):
@@ -89,13 +89,15 @@ def _one_by_one(
     state, token = beginning
     texts: list[list[int]] = [[] for _ in range(len(token))]
     totals = [0.0] * len(token)
-    live = list(range(len(token)))  # the texts that go on, in the order of the state's rows
+    # The texts that go on, in the order of the state's rows
+    live = list(range(len(token)))
     for _ in range(max_len):
         logits, state = model.step(token, state)
         log_probabilities = next_log_probabilities(logits, forbidden_ids)
         token = choose(log_probabilities)
         chosen = log_probabilities.gather(1, token.unsqueeze(1)).squeeze(1)
-        for text, index, value in zip(live, token.tolist(), chosen.tolist(), strict=True):
+        steps = zip(live, token.tolist(), chosen.tolist(), strict=True)
+        for text, index, value in steps:
             texts[text].append(index)
             totals[text] += value
         going_on = [row for row, text in enumerate(live) if texts[text][-1] != END_ID]
@@ -121,14 +123,14 @@ LengthPenalty = Callable[[int], float]
 def power(alpha: float) -> LengthPenalty:
     r"""Divide by :math:`|y|^{\alpha}`.
 
-    :math:`\alpha = 0` ranks by probability, which favours short texts; :math:`\alpha = 1`
-    ranks by the mean log-probability of a token.
+    :math:`\alpha = 0` ranks by probability, which favours short texts;
+    :math:`\alpha = 1` ranks by the mean log-probability of a token.
     """
     return lambda length: length**alpha
 
 
 def gnmt(alpha: float) -> LengthPenalty:
-    r"""Divide by :math:`\left(\frac{5 + |y|}{5 + 1}\right)^{\alpha}`, which favours length less.
+    r"""Divide by :math:`\bigl(\frac{5+|y|}{5+1}\bigr)^{\alpha}`: length counts less.
 
     The length penalty of Wu et al. (2016), https://arxiv.org/abs/1609.08144, section 7,
     equation 14, without the coverage penalty that the paper adds.
@@ -165,17 +167,19 @@ def beam_search(
 
     .. math:: \operatorname{score}(y) = \frac{\log p(y)}{\operatorname{lp}(|y|)}
 
-    with :math:`|y|` the number of tokens, the end token counted, and :math:`\operatorname{lp}`
-    the `length_penalty`: `gnmt`, `power`, or a number, which stands for `power` of it.
+    with :math:`|y|` the number of tokens, the end token counted, and
+    :math:`\operatorname{lp}` the `length_penalty`: `gnmt`, `power`, or a number, which
+    stands for `power` of it.
 
-    At every step each sentence's beginnings are extended by every token. Of the `beam_size`
-    likeliest extensions those that end are set aside, and the `beam_size` likeliest of those
-    that do not end go on. Of the ones set aside, the `beam_size` with the best scores are kept.
-    A sentence is done when it has so many, and no beginning, scored at its present length,
-    beats the worst of them. This is exact where the penalty is 1; under one that grows with the
-    length it is a heuristic, as a beginning's score may still rise. Width 1 is `greedy_search`;
-    a width that is never filled is exhaustive search. Equally likely tokens are taken in no
-    particular order. The rules are those of Hugging Face's ``generate`` (``early_stopping=False``).
+    At every step each sentence's beginnings are extended by every token. Of the
+    `beam_size` likeliest extensions those that end are set aside, and the `beam_size`
+    likeliest of those that do not end go on. Of the ones set aside, the `beam_size`
+    with the best scores are kept. A sentence is done when it has so many, and no
+    beginning, scored at its present length, beats the worst of them. This is exact
+    where the penalty is 1; under one that grows with the length it is a heuristic, as a
+    beginning's score may still rise. Width 1 is `greedy_search`; a width that is never
+    filled is exhaustive search. Equally likely tokens are taken in no particular order.
+    The rules are those of Hugging Face's ``generate`` (``early_stopping=False``).
 
     Returns up to `beam_size` hypotheses for each source, the best first. Those given up
     after `max_len` tokens, the end token counted, stand after those that ended.
@@ -199,12 +203,13 @@ def _beam_search(
     penalty = length_penalty if callable(length_penalty) else power(length_penalty)
     state, token = beginning
     found: list[list[Hypothesis]] = [[] for _ in range(len(token))]
-    live = list(range(len(token)))  # the sentences still searched, in the order of the beam's rows
+    # The sentences still searched, in the order of the beam's rows
+    live = list(range(len(token)))
     beam = _empty_texts(len(token), token.device)
     for length in range(1, max_len + 1):
         logits, state = model.step(token, state)
         log_probabilities = next_log_probabilities(logits, forbidden_ids)
-        # At most beam_size of them end, one for each beginning, so enough are left to go on.
+        # At most beam_size of them end, one for each prefix, so enough are left.
         candidates = _extend(beam, log_probabilities, 2 * beam_size)
         for row, hypothesis in _ended(candidates, beam_size, penalty(length)):
             best = sorted([*found[live[row]], hypothesis], key=_score, reverse=True)
@@ -215,7 +220,11 @@ def _beam_search(
         searched = [
             row
             for row, sentence in enumerate(live)
-            if _may_improve(likeliest[row] / penalty(length), found[sentence], beam_size)
+            if _may_improve(
+                likeliest[row] / penalty(length),
+                found[sentence],
+                beam_size,
+            )
         ]
         live = [live[row] for row in searched]
         if not live:
@@ -243,7 +252,7 @@ def _empty_texts(sentences: int, device: torch.device) -> _Partials:
 def _extend(
     beam: _Partials, log_probabilities: Float[Tensor, "rows vocab"], count: int
 ) -> _Partials:
-    """Extend every beginning by every token; return each sentence's `count` likeliest."""
+    """Extend every prefix by every token; return each sentence's `count` best."""
     sentences, places, length = beam.ids.shape
     vocab = log_probabilities.shape[-1]
     following = log_probabilities.view(sentences, places, vocab)
@@ -301,37 +310,46 @@ def truncate(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Float[Tensor, "*batch vocab"]:
-    r"""Return the log-probabilities that `sample` draws from; what is cut off has none left.
+    r"""Return the log-probabilities that `sample` uses; what is cut off has none left.
 
     In this order: `temperature` :math:`t` makes :math:`p_i` into
-    :math:`p_i^{1/t} / \sum_j p_j^{1/t}`; `top_k` keeps the :math:`k` likeliest tokens (and
-    those as likely as the last of them); `top_p` keeps the smallest set of the likeliest tokens
-    whose probability reaches :math:`p` (Holtzman et al., 2020, https://arxiv.org/abs/1904.09751,
-    section 3.1, where it is called nucleus sampling). At least one token is always kept, and
-    those kept share out the probability of the others.
+    :math:`p_i^{1/t} / \sum_j p_j^{1/t}`; `top_k` keeps the :math:`k` likeliest tokens
+    (and those as likely as the last of them); `top_p` keeps the smallest set of the
+    likeliest tokens whose probability reaches :math:`p` (Holtzman et al., 2020,
+    https://arxiv.org/abs/1904.09751, section 3.1, where it is called nucleus sampling).
+    At least one token is always kept, and those kept share out the probability of the
+    others.
 
-    Raises `ValueError` for a `temperature` that is not positive and finite, a `top_k` that is
-    not positive, and a `top_p` that is not above 0 and at most 1.
+    Raises `ValueError` for a `temperature` that is not positive and finite, a `top_k`
+    that is not positive, and a `top_p` that is not above 0 and at most 1.
     """
     if not temperature > 0:
-        raise ValueError(f"temperature={temperature} must be above 0; its limit is greedy_search")
+        raise ValueError(
+            f"temperature={temperature} must be above 0; its limit is greedy_search",
+        )
     least = torch.finfo(torch.float32).tiny
     if not least <= temperature < math.inf:
-        raise ValueError(f"temperature={temperature} must be at least {least:.1e}, and finite")
+        raise ValueError(
+            f"temperature={temperature} must be at least {least:.1e}, and finite",
+        )
     if top_k is not None:
         check_at_least_one(top_k=top_k)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p={top_p} must be above 0 and at most 1")
-    # Beside the likeliest token: none is too large for its format, however low the temperature.
-    scores = (log_probabilities - log_probabilities.amax(dim=-1, keepdim=True)) / temperature
+    # Relative to the most probable token: none is too large for its format, however low
+    # the temperature.
+    largest = log_probabilities.amax(dim=-1, keepdim=True)
+    scores = (log_probabilities - largest) / temperature
     if top_k is not None:
         last_kept = scores.topk(min(top_k, scores.shape[-1])).values[..., -1:]
         scores = scores.masked_fill(scores < last_kept, -math.inf)
     if top_p is not None and top_p < 1:
         probabilities, order = scores.softmax(dim=-1).sort(dim=-1, descending=True)
-        likelier = probabilities.cumsum(dim=-1) - probabilities  # what comes before a token
+        # What comes before a token
+        likelier = probabilities.cumsum(dim=-1) - probabilities
         dropped = torch.zeros_like(likelier, dtype=torch.bool)
-        scores = scores.masked_fill(dropped.scatter(-1, order, likelier >= top_p), -math.inf)
+        dropped = dropped.scatter(-1, order, likelier >= top_p)
+        scores = scores.masked_fill(dropped, -math.inf)
     return scores.log_softmax(dim=-1)
 
 

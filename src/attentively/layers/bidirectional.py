@@ -20,18 +20,26 @@ class BidirectionalEncoder(nn.Module):
     def __init__(self, embedding_dim: int, encoder_dim: int) -> None:
         """`encoder_dim` is the size of one direction; outputs have twice that."""
         super().__init__()
-        self.gru = nn.GRU(embedding_dim, encoder_dim, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(
+            embedding_dim,
+            encoder_dim,
+            batch_first=True,
+            bidirectional=True,
+        )
 
     def forward(
         self,
         embedded: Float[Tensor, "batch src_len embedding_dim"],
         mask: Bool[Tensor, "batch src_len"],
-    ) -> tuple[Float[Tensor, "batch src_len key_dim"], Float[Tensor, "batch encoder_dim"]]:
-        """Return the annotations, zero at padding, and the backward reader's last state.
+    ) -> tuple[
+        Float[Tensor, "batch src_len key_dim"],
+        Float[Tensor, "batch encoder_dim"],
+    ]:
+        """Return the annotations, zero at padding, and the backward RNN's last state.
 
-        That state has read the whole sentence and stands at its first word. `mask` is True
-        at real tokens, which come first; a sentence without any, and a batch without sentences,
-        raise `ValueError`.
+        That state has read the whole sentence and stands at its first word. `mask` is
+        True at real tokens, which come first; a sentence without any, and a batch
+        without sentences, raise `ValueError`.
         """
         lengths = mask.sum(dim=1).cpu()
         if len(lengths) == 0:
@@ -39,7 +47,12 @@ class BidirectionalEncoder(nn.Module):
         if int(lengths.min()) == 0:
             empty = (lengths == 0).nonzero().flatten().tolist()
             raise ValueError(f"sentences {empty} of the batch hold no token to encode")
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(
+            embedded,
+            lengths,
+            batch_first=True,
+            enforce_sorted=False,
+        )
         packed_outputs, (_, backward_state) = self.gru(packed)
         outputs, _ = pad_packed_sequence(
             packed_outputs, batch_first=True, total_length=embedded.shape[1]

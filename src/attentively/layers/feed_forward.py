@@ -19,25 +19,35 @@ class FeedForward(nn.Module):
 
     .. math:: \operatorname{FFN}(x) = \max(0, x W_1 + b_1) W_2 + b_2
 
-    Every position meets the same weights, and none sees another: two convolutions with kernel
-    size 1. `activation` is the paper's ``relu`` or the ``gelu`` of Hendrycks & Gimpel (2016),
-    https://arxiv.org/abs/1606.08415. `dropout` acts between the two layers; the paper has none
-    there. An unknown activation raises `ValueError`.
+    Every position meets the same weights, and none sees another: two convolutions with
+    kernel size 1. `activation` is the paper's ``relu`` or the ``gelu`` of Hendrycks &
+    Gimpel (2016), https://arxiv.org/abs/1606.08415. `dropout` acts between the two
+    layers; the paper has none there. An unknown activation raises `ValueError`.
     """
 
     def __init__(
-        self, d_model: int, d_ff: int, dropout: float = 0.0, activation: Activation = "relu"
+        self,
+        d_model: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        activation: Activation = "relu",
     ) -> None:
         super().__init__()
         if activation not in get_args(Activation):
-            raise ValueError(f"activation={activation!r} is unknown: choose relu or gelu")
+            raise ValueError(
+                f"activation={activation!r} is unknown: choose relu or gelu",
+            )
         self.inner = nn.Linear(d_model, d_ff)  # W_1, b_1
         self.outer = nn.Linear(d_ff, d_model)  # W_2, b_2
-        # In place: what the ReLU overwrites is the largest tensor of a layer, and not needed again.
+        # In place: what the ReLU overwrites is the largest tensor of a layer, and not
+        # needed again.
         self.activation = torch.relu_ if activation == "relu" else F.gelu
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
+    def forward(
+        self,
+        x: Float[Tensor, "*shape d_model"],
+    ) -> Float[Tensor, "*shape d_model"]:
         """Return what the network makes of each position."""
         return self.outer(self.dropout(self.activation(self.inner(x))))
 
@@ -62,6 +72,9 @@ class GatedFeedForward(nn.Module):
         self.outer = nn.Linear(d_ff, d_model, bias=False)  # W_2
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
+    def forward(
+        self,
+        x: Float[Tensor, "*shape d_model"],
+    ) -> Float[Tensor, "*shape d_model"]:
         """Return what the network makes of each position."""
         return self.outer(self.dropout(F.silu(self.gate(x)) * self.inner(x)))

@@ -15,14 +15,15 @@ def layer_norm(
     shift: Float[Tensor, " d_model"],
     eps: float = 1e-5,
 ) -> Float[Tensor, "*shape d_model"]:
-    r"""Normalise every vector to mean 0 and variance 1, then scale and shift each component.
+    r"""Normalise each vector to mean 0 and variance 1, then scale and shift it.
 
     .. math:: y = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b, \qquad
-              \mu = \frac{1}{d} \sum_i x_i, \qquad \sigma^2 = \frac{1}{d} \sum_i (x_i - \mu)^2
+              \mu = \frac{1}{d} \sum_i x_i, \qquad
+              \sigma^2 = \frac{1}{d} \sum_i (x_i - \mu)^2
 
-    Batch normalisation takes :math:`\mu` and :math:`\sigma` over the batch. Here they belong to
-    one vector, so a sentence is treated alike in any company. :math:`\epsilon` keeps a vector of
-    equal components from being divided by zero.
+    Batch normalisation takes :math:`\mu` and :math:`\sigma` over the batch. Here they
+    belong to one vector, so a sentence is treated alike in any company.
+    :math:`\epsilon` keeps a vector of equal components from being divided by zero.
     """
     mean = x.mean(dim=-1, keepdim=True)
     variance = (x - mean).square().mean(dim=-1, keepdim=True)

@@ -73,7 +73,8 @@ class GRUCell(_Cell):
         h_t &= (1 - z_t) \odot n_t + z_t \odot h_{t-1}
 
     This is `torch.nn.GRUCell`. The paper's reset gate comes before the matrix,
-    :math:`U_n (r_t \odot h_{t-1})`, and it has no biases; its update gate is the same way round.
+    :math:`U_n (r_t \odot h_{t-1})`, and it has no biases; its update gate is the same
+    way round.
     """
 
     parts = 3
@@ -116,6 +117,8 @@ class LSTMCell(_Cell):
         hidden, memory = state
         from_input, from_state = self.project(x, hidden)
         parts = from_input + from_state
-        write, forget, candidate, read = parts.chunk(4, dim=-1)  # i, f, g, o before they are bent
-        memory = torch.sigmoid(forget) * memory + torch.sigmoid(write) * torch.tanh(candidate)
+        # i, f, g, o before they are bent
+        write, forget, candidate, read = parts.chunk(4, dim=-1)
+        kept = torch.sigmoid(forget) * memory
+        memory = kept + torch.sigmoid(write) * torch.tanh(candidate)
         return torch.sigmoid(read) * torch.tanh(memory), memory

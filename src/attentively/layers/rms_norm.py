@@ -10,15 +10,17 @@ from torch import Tensor, nn
 
 
 def rms_norm(
-    x: Float[Tensor, "*shape d_model"], gain: Float[Tensor, " d_model"], eps: float = 1e-5
+    x: Float[Tensor, "*shape d_model"],
+    gain: Float[Tensor, " d_model"],
+    eps: float = 1e-5,
 ) -> Float[Tensor, "*shape d_model"]:
     r"""Divide every vector by the size of its components, then scale each component.
 
     .. math:: y = g \odot \frac{x}{\sqrt{\frac{1}{d} \sum_i x_i^2 + \epsilon}}
 
-    Nothing is subtracted and nothing is added: before the gain, the direction of a vector stays
-    what it was. The paper writes no :math:`\epsilon`; it keeps a vector of zeros from being divided
-    by zero.
+    Nothing is subtracted and nothing is added: before the gain, the direction of a
+    vector stays what it was. The paper writes no :math:`\epsilon`; it keeps a vector of
+    zeros from being divided by zero.
     """
     mean_square = x.square().mean(dim=-1, keepdim=True)
     return gain * x / torch.sqrt(mean_square + eps)

@@ -22,10 +22,10 @@ class Residual(nn.Module):
         \text{post:}\quad y &= \operatorname{LayerNorm}(x + f(x)) \\
         \text{pre:}\quad y &= x + f(\operatorname{LayerNorm}(x))
 
-    The paper normalises after the sum. Normalised before the sub-layer, a signal goes from the
-    first layer to the last through sums alone, and training depends less on a warm-up, which
-    Xiong et al. leave out. Dropout acts on what the sub-layer says, before it is added (paper,
-    section 5.4).
+    The paper normalises after the sum. Normalised before the sub-layer, a signal goes
+    from the first layer to the last through sums alone, and training depends less on a
+    warm-up, which Xiong et al. leave out. Dropout acts on what the sub-layer says,
+    before it is added (paper, section 5.4).
     """
 
     def __init__(self, d_model: int, dropout: float = 0.0, norm: Norm = "pre") -> None:
@@ -36,14 +36,19 @@ class Residual(nn.Module):
         self.layer_norm = LayerNorm(d_model)
         self.dropout = nn.Dropout(dropout)
 
-    def enter(self, x: Float[Tensor, "batch len d_model"]) -> Float[Tensor, "batch len d_model"]:
+    def enter(
+        self,
+        x: Float[Tensor, "batch len d_model"],
+    ) -> Float[Tensor, "batch len d_model"]:
         """Return what the sub-layer reads."""
         return self.layer_norm(x) if self.norm == "pre" else x
 
     def leave(
-        self, x: Float[Tensor, "batch len d_model"], said: Float[Tensor, "batch len d_model"]
+        self,
+        x: Float[Tensor, "batch len d_model"],
+        said: Float[Tensor, "batch len d_model"],
     ) -> Float[Tensor, "batch len d_model"]:
-        """Return the sum of what went around the sub-layer and what the sub-layer said."""
+        """Return the sum of the residual connection and the sub-layer's output."""
         x = x + self.dropout(said)
         return x if self.norm == "pre" else self.layer_norm(x)
 
@@ -75,7 +80,10 @@ class EncoderLayer(nn.Module):
         cache: KeyValueCache | None = None,
         need_weights: bool = False,
     ) -> (
-        tuple[Float[Tensor, "batch len d_model"], Float[Tensor, "batch heads len keys"] | None]
+        tuple[
+            Float[Tensor, "batch len d_model"],
+            Float[Tensor, "batch heads len keys"] | None,
+        ]
         | tuple[
             Float[Tensor, "batch len d_model"],
             Float[Tensor, "batch heads len keys"] | None,
@@ -84,8 +92,8 @@ class EncoderLayer(nn.Module):
     ):
         """Return the new vector of each position, and where each looked if that is wanted.
 
-        With a `cache`, `x` are the positions after those that it holds, which are not read again,
-        and the new cache is returned too.
+        With a `cache`, `x` are the positions after those that it holds, which are not
+        read again, and the new cache is returned too.
         """
         h = self.around_attention.enter(x)
         attended, weights, *new_cache = self.self_attention(
@@ -107,7 +115,7 @@ class DecoderCache(NamedTuple):
     """Of the encoder's output: it stays."""
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
-        """Return the cache of the chosen rows of the batch, in that order; a row may repeat."""
+        """Return the cache of the chosen rows of the batch; a row may repeat."""
         return type(self)(self.target.select(rows), self.memory.select(rows))
 
 
@@ -152,11 +160,11 @@ class DecoderLayer(nn.Module):
             DecoderCache,
         ]
     ):
-        """Return the new vector of each position; its weights on the target and on the source.
+        """Return each position's new vector, its weights on the target and on the source.
 
-        Give `memory`, or a `cache` that `start` made of it: then `x` are the positions after
-        those that the cache holds, and the new cache is returned too. Both or neither raises
-        `ValueError`.
+        Give `memory`, or a `cache` that `start` made of it: then `x` are the positions
+        after those that the cache holds, and the new cache is returned too. Both or
+        neither raises `ValueError`.
         """
         if (memory is None) == (cache is None):
             raise ValueError("give either the memory or a cache that start made of it")
@@ -169,7 +177,12 @@ class DecoderLayer(nn.Module):
 
         h = self.around_cross_attention.enter(x)
         attended, cross_weights, *_ = self.cross_attention(
-            h, memory, memory, mask=memory_mask, cache=memory_cache, need_weights=need_weights
+            h,
+            memory,
+            memory,
+            mask=memory_mask,
+            cache=memory_cache,
+            need_weights=need_weights,
         )
         x = self.around_cross_attention.leave(x, attended)
 

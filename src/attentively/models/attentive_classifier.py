@@ -71,7 +71,7 @@ class AttentiveClassifier(nn.Module):
         embedded: Float[Tensor, "batch places embedding_dim"],
         mask: Bool[Tensor, "batch places"] | None = None,
     ) -> Answer:
-        """Answer for places that are embedded already, so that a gradient may stop there."""
+        """Classify positions that are embedded already: a gradient may stop there."""
         keys = self.read(embedded, mask)
         _, weights = self.attention(self.query.expand(len(keys), -1), keys, mask)
         return Answer(self.judge(keys, weights), weights)

@@ -87,7 +87,12 @@ class ImageEncoder(nn.Module):
     sees.
     """
 
-    def __init__(self, feature_dim: int, feature_map: tuple[int, int], mixing: int = 1) -> None:
+    def __init__(
+        self,
+        feature_dim: int,
+        feature_map: tuple[int, int],
+        mixing: int = 1,
+    ) -> None:
         super().__init__()
         hidden_dim = max(1, feature_dim // 4)
         self.look = nn.Sequential(
@@ -98,7 +103,12 @@ class ImageEncoder(nn.Module):
             nn.ReLU(),
             nn.MaxPool2d(STRIDE // 2),
         )
-        self.combine = nn.Conv2d(feature_dim, feature_dim, kernel_size=mixing, padding=mixing // 2)
+        self.combine = nn.Conv2d(
+            feature_dim,
+            feature_dim,
+            kernel_size=mixing,
+            padding=mixing // 2,
+        )
         self.norm = LayerNorm(feature_dim)
         rows, columns = feature_map
         self.place = nn.Parameter(0.5 * torch.randn(rows * columns, feature_dim))
@@ -173,15 +183,17 @@ class Captioner(RecurrentModel):
 
 
 def doubly_stochastic_penalty(
-    weights: Float[Tensor, "batch tgt_len places"], tgt_mask: Bool[Tensor, "batch tgt_len"]
+    weights: Float[Tensor, "batch tgt_len places"],
+    tgt_mask: Bool[Tensor, "batch tgt_len"],
 ) -> Float[Tensor, ""]:
     r"""Return how unequally the places were looked at over a whole caption.
 
     .. math:: \sum_i \Bigl(1 - \sum_t \alpha_{ti}\Bigr)^2
 
-    for each image, and the mean over the batch; padding of the targets, where `tgt_mask` is
-    False, looks at nothing. Added to the loss it asks that every place be looked at about
-    once (section 4.2.1). With fewer words than places it cannot be zero.
+    for each image, and the mean over the batch; padding of the targets, where
+    `tgt_mask` is False, looks at nothing. Added to the loss it asks that every place be
+    looked at about once (section 4.2.1). With fewer words than places it cannot be
+    zero.
     """
     looked_at = (weights * tgt_mask.unsqueeze(-1)).sum(dim=1)
     return (1 - looked_at).square().sum(dim=-1).mean()

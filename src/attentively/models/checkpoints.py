@@ -147,14 +147,17 @@ def load_with_extra(
 def mean_weights(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Return the mean of several states of one model, parameter by parameter.
 
-    The last checkpoints of a run stand around a point that is often better than each of them:
-    Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 6.1, average 5 or 20.
+    The last checkpoints of a run stand around a point that is often better than each of
+    them: Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 6.1, average
+    5 or 20.
     """
     if not weights:
         raise ValueError("there is no checkpoint to take the mean of")
     names = {frozenset(state) for state in weights}
     if len(names) > 1:
-        raise ValueError("only states of one model have a mean: these name other parameters")
+        raise ValueError(
+            "only states of one model have a mean: these name other parameters",
+        )
     return {
         name: torch.stack([state[name] for state in weights]).mean(dim=0)
         if value.is_floating_point()

@@ -51,8 +51,8 @@ class LanguageModel(DecoderOnly[LanguageModelState]):
 
     .. math:: p(w_1, \dots, w_n) = \prod_t p(w_t \mid w_1, \dots, w_{t-1})
 
-    The output layer is the embedding's own table: a token is likely where its vector points the
-    same way as what the layers have made of the text.
+    The output layer is the embedding's own table: a token is likely where its vector
+    points the same way as what the layers have made of the text.
     """
 
     config: LanguageModelConfig
@@ -66,11 +66,15 @@ class LanguageModel(DecoderOnly[LanguageModelState]):
         initialise(self)
         self.output.weight = embedding.table.weight
 
-    def forward(self, ids: Int[Tensor, "batch len"], need_weights: bool = False) -> DecoderOutput:
+    def forward(
+        self,
+        ids: Int[Tensor, "batch len"],
+        need_weights: bool = False,
+    ) -> DecoderOutput:
         """Predict, at every position of `ids`, the token after it.
 
-        Padding comes last, so the causal mask hides it. The weights are those on the text
-        itself, the mean of all layers and heads.
+        Padding comes last, so the causal mask hides it. The weights are those on the
+        text itself, the mean of all layers and heads.
         """
         mask = causal_mask(ids.shape[1], ids.device)
         outputs, maps = self.decoder(ids, mask, need_weights=need_weights)
@@ -80,8 +84,8 @@ class LanguageModel(DecoderOnly[LanguageModelState]):
     def start(self, prompt: Int[Tensor, "batch prompt_len"]) -> LanguageModelState:
         """Return the state after `prompt`, which may have no token.
 
-        What comes next is told by `step`: to go on with a text, start with all but its last
-        token and step with that one. The texts of a batch have the same length.
+        What comes next is told by `step`: to go on with a text, start with all but its
+        last token and step with that one. The texts of a batch have the same length.
         """
         nothing = [KeyValueCache() for _ in self.decoder.layers]
         mask = causal_mask(prompt.shape[1], prompt.device)

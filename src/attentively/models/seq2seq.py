@@ -190,7 +190,8 @@ class RecurrentDecoder(nn.Module, ABC):
         hidden = torch.tanh(self.bridge(memory.state))
         state = RecurrentState(hidden, memory.outputs, memory.mask.squeeze(1))
         if isinstance(self.attention, ProjectingAttention):
-            state = replace(state, projected_keys=self.attention.project_keys(memory.outputs))
+            keys = self.attention.project_keys(memory.outputs)
+            state = replace(state, projected_keys=keys)
         return state
 
     def attend(
@@ -213,9 +214,11 @@ class RecurrentDecoder(nn.Module, ABC):
     def advance(
         self, embedded: Float[Tensor, "batch embedding_dim"], state: RecurrentState
     ) -> tuple[
-        RecurrentState, Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"] | None
+        RecurrentState,
+        Float[Tensor, "batch key_dim"],
+        Float[Tensor, "batch src_len"] | None,
     ]:
-        """Read one embedded token; return the next state, the context and the weights."""
+        """Read one embedded token; return the next state, context and weights."""
 
     @abstractmethod
     def predict(
@@ -254,9 +257,11 @@ class AttentiveDecoder(RecurrentDecoder):
     def advance(
         self, embedded: Float[Tensor, "batch embedding_dim"], state: RecurrentState
     ) -> tuple[
-        RecurrentState, Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"] | None
+        RecurrentState,
+        Float[Tensor, "batch key_dim"],
+        Float[Tensor, "batch src_len"] | None,
     ]:
-        """Read one embedded token; return the next state, the context and the weights."""
+        """Read one embedded token; return the next state, context and weights."""
         context, weights = self.attend(state.hidden, state)
         hidden = self.cell(torch.cat([embedded, context], dim=-1), state.hidden)
         return replace(state, hidden=hidden), context, weights
@@ -312,9 +317,11 @@ class LuongDecoder(RecurrentDecoder):
     def advance(
         self, embedded: Float[Tensor, "batch embedding_dim"], state: RecurrentState
     ) -> tuple[
-        RecurrentState, Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"] | None
+        RecurrentState,
+        Float[Tensor, "batch key_dim"],
+        Float[Tensor, "batch src_len"] | None,
     ]:
-        """Read one embedded token; return the next state, the context and the weights."""
+        """Read one embedded token; return the next state, context and weights."""
         if state.attentional is not None:
             embedded = torch.cat([embedded, state.attentional], dim=-1)
         hidden = self.cell(embedded, state.hidden)
@@ -408,7 +415,7 @@ class Seq2Seq(RecurrentModel):
         src: Int[Tensor, "batch src_len"],
         src_mask: Bool[Tensor, "batch 1 src_len"] | None = None,
     ) -> Memory:
-        """Return an annotation per source token, and the backward reader's last state."""
+        """Return an annotation per source token, and the backward RNN's last state."""
         src_mask = self.source_mask(src) if src_mask is None else src_mask
         embedded = self.dropout(self.src_embedding(src))
         outputs, backward_state = self.encoder(embedded, src_mask.squeeze(1))

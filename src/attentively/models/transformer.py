@@ -183,8 +183,8 @@ class TokenEncoder(nn.Module):
     ):
         """Return one vector per token, and where each layer looked if that is wanted.
 
-        With `caches`, one per layer, `ids` are the tokens after those that they hold, and the
-        new caches are returned too.
+        With `caches`, one per layer, `ids` are the tokens after those that they hold,
+        and the new caches are returned too.
         """
         x = self.input(ids, first=caches[0].length if caches else 0)
         maps, new_caches = [], []
@@ -373,7 +373,7 @@ class Transformer(EncoderDecoder[TransformerState]):
         src: Int[Tensor, "batch src_len"],
         src_mask: Bool[Tensor, "batch 1 src_len"] | None = None,
     ) -> Memory:
-        """Return what each source token has become; a source without tokens raises `ValueError`."""
+        """Return the encoder's outputs; raise `ValueError` for an empty source."""
         src_mask = self.source_mask(src) if src_mask is None else src_mask
         refuse_empty(src_mask)
         outputs, _ = self.encoder(src, src_mask)
@@ -387,9 +387,9 @@ class Transformer(EncoderDecoder[TransformerState]):
     ) -> DecoderOutput:
         """Predict the token after each one of `tgt`, all at once.
 
-        The causal mask is mask enough: padding comes last, so no token sees it, and what
-        padding itself says is not asked for. The weights are those on the source, the mean of
-        all layers and heads; `attention_maps` has them one by one.
+        The causal mask is mask enough: padding comes last, so no token sees it, and
+        what padding itself says is not asked for. The weights are those on the source,
+        the mean of all layers and heads; `attention_maps` has them one by one.
         """
         tgt_mask = causal_mask(tgt.shape[1], tgt.device)
         outputs, _, cross_weights = self.decoder(
@@ -417,11 +417,15 @@ class Transformer(EncoderDecoder[TransformerState]):
     def attention_maps(
         self, src: Int[Tensor, "batch src_len"], tgt: Int[Tensor, "batch tgt_len"]
     ) -> AttentionMaps:
-        """Return where every head of every layer looks while it reads `src` and writes `tgt`."""
+        """Return the weights of every head of every layer, given `src` and `tgt`."""
         src_mask = self.source_mask(src)
         refuse_empty(src_mask)
         memory, encoder = self.encoder(src, src_mask, need_weights=True)
         _, decoder, cross = self.decoder(
-            tgt, memory, causal_mask(tgt.shape[1], tgt.device), src_mask, need_weights=True
+            tgt,
+            memory,
+            causal_mask(tgt.shape[1], tgt.device),
+            src_mask,
+            need_weights=True,
         )
         return AttentionMaps(encoder, decoder, cross)

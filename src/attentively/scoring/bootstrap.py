@@ -57,14 +57,15 @@ def resampled_scores(
     """Score each sample: add up the counts of its sentences, and score the sums."""
     if samples.shape[1] != len(counts):
         raise ValueError(
-            f"each sample holds {samples.shape[1]} sentences, but there are counts of {len(counts)}"
+            f"each sample holds {samples.shape[1]} sentences, "
+            f"but there are counts of {len(counts)} sentences"
         )
     sums = [counts[chosen].sum(dim=0).tolist() for chosen in samples]
     return torch.tensor([score(total) for total in sums], dtype=torch.float64)
 
 
 def interval(scores: Float[Tensor, " samples"], level: float = 0.95) -> Interval:
-    """Return the lowest and the highest score once an equal share is cut off at either end.
+    """Return the lowest and the highest score once both tails are cut off equally.
 
     Of 1,000 scores and a level of 0.95 the lowest 25 and the highest 25 go.
     """
@@ -82,14 +83,16 @@ def compare(
     samples: Int[Tensor, "samples drawn"],
     level: float = 0.95,
 ) -> Comparison:
-    """Compare two systems on the same draws: what a hard sample takes from one, it takes from both.
+    """Compare two systems on the same samples: a hard sample lowers both scores.
 
-    The p-value is sacreBLEU's: were there no true difference, the resampled ones would lie as they
-    do, but around zero. So it is the share of draws in which the size of the difference exceeds its
-    mean by as much as the one found; the test set itself counts as one draw more, so it is never
-    0. (Here ties count, and a system compared with itself gets 1.)
+    The p-value is sacreBLEU's: were there no true difference, the resampled ones would
+    lie as they do, but around zero. So it is the share of draws in which the size of
+    the difference exceeds its mean by as much as the one found; the test set itself
+    counts as one draw more, so it is never 0. (Here ties count, and a system compared
+    with itself gets 1.)
     """
-    ours, theirs = (resampled_scores(counts, score, samples) for counts in (first, second))
+    ours = resampled_scores(first, score, samples)
+    theirs = resampled_scores(second, score, samples)
     difference = score(first.sum(dim=0).tolist()) - score(second.sum(dim=0).tolist())
     sizes = (ours - theirs).abs()
     larger = int((sizes - sizes.mean() >= abs(difference)).sum())

@@ -104,11 +104,11 @@ def bleu_counts(
     given: str | Sequence[str],
     tokenize: Callable[[str], Sequence[str]] = tokenize_13a,
 ) -> list[int]:
-    """Return all that BLEU needs to know of one sentence: ten counts, added up over a corpus.
+    """Return what BLEU needs of one sentence: ten counts, added up over a corpus.
 
-    They are the lengths of the hypothesis and of its reference, the matches of 1, 2, 3 and 4
-    words, and the n-grams of the hypothesis likewise. The hypothesis has one reference, or
-    several.
+    They are the lengths of the hypothesis and of its reference, the matches of 1, 2, 3
+    and 4 words, and the n-grams of the hypothesis likewise. The hypothesis has one
+    reference, or several.
     """
     tokens = tokenize(hypothesis)
     references = [tokenize(reference) for reference in _alternatives(hypothesis, given)]
@@ -117,7 +117,8 @@ def bleu_counts(
         counts = count_ngrams(tokens, n)
         allowed: Counter[tuple[str, ...]] = Counter()
         for reference in references:
-            allowed |= count_ngrams(reference, n)  # the highest count in any one reference
+            # The highest count in any one reference
+            allowed |= count_ngrams(reference, n)
         clipped = counts & allowed  # the lower of both counts
         matches.append(clipped.total())
         totals.append(counts.total())

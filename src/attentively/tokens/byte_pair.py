@@ -14,14 +14,14 @@ Pair = tuple[str, str]
 
 
 def learn_merges(word_counts: Mapping[str, int], num_merges: int) -> list[Pair]:
-    """Return the pairs of neighbours to join, at each turn the most frequent that is left.
+    """Return the pairs of neighbours to join, at each turn the most frequent one left.
 
-    `word_counts` says how often each word occurs; a word starts as its characters, and no pair
-    reaches across words. Of pairs equally frequent the one is taken whose first piece, then
-    whose second, was listed earlier: characters are listed in the order of Unicode, joined
-    pieces after them as they are made. So does the `tokenizers` library. Fewer than `num_merges`
-    come back where every word is one piece before. Raises `ValueError` where there is no word,
-    an empty one, or a count below 1.
+    `word_counts` says how often each word occurs; a word starts as its characters, and
+    no pair reaches across words. Of pairs equally frequent the one is taken whose first
+    piece, then whose second, was listed earlier: characters are listed in the order of
+    Unicode, joined pieces after them as they are made. So does the `tokenizers`
+    library. Fewer than `num_merges` come back where every word is one piece before.
+    Raises `ValueError` where there is no word, an empty one, or a count below 1.
     """
     _check(word_counts, num_merges)
     words = [list(word) for word in word_counts]  # in pieces
@@ -29,7 +29,8 @@ def learn_merges(word_counts: Mapping[str, int], num_merges: int) -> list[Pair]:
     characters = sorted({character for word in words for character in word})
     place = {piece: index for index, piece in enumerate(characters)}
     pair_counts: Counter[Pair] = Counter()
-    found_in: defaultdict[Pair, set[int]] = defaultdict(set)  # so that few words are read again
+    # Where each pair occurs, so that few words are read again
+    found_in: defaultdict[Pair, set[int]] = defaultdict(set)
     for index, word in enumerate(words):
         for pair in pairwise(word):
             pair_counts[pair] += counts[index]
@@ -55,7 +56,7 @@ def learn_merges(word_counts: Mapping[str, int], num_merges: int) -> list[Pair]:
 
 
 def join(pieces: Iterable[str], pair: Pair) -> list[str]:
-    """Return `pieces` with every such `pair` of neighbours made one, from left to right."""
+    """Return `pieces` with each such `pair` joined, from left to right."""
     rest = list(pieces)
     joined = []
     while rest:
@@ -71,17 +72,18 @@ def merge_word(
     dropout: float = 0.0,
     generator: random.Random | None = None,
 ) -> list[str]:
-    """Return the pieces of `word`: of the pairs it holds the one learned first is joined, until
-    none is left.
+    """Return the pieces of `word`: the pair learned first is joined until none is left.
 
-    `merges` are as learned, or the rank of each pair, which saves time over many words. With
-    `dropout`, each pair is overlooked with that probability, anew before every join, so that a
-    word is cut in many ways: Provilkov, Emelianenko & Voita (2020),
+    `merges` are as learned, or the rank of each pair, which saves time over many words.
+    With `dropout`, each pair is overlooked with that probability, anew before every
+    join, so that a word is cut in many ways: Provilkov, Emelianenko & Voita (2020),
     https://arxiv.org/abs/1910.13267, section 3. The chance is drawn from `generator`.
     """
     if not 0 <= dropout <= 1:
         raise ValueError(f"dropout={dropout} must be from 0 to 1")
-    rank = merges if isinstance(merges, Mapping) else {p: place for place, p in enumerate(merges)}
+    rank = merges
+    if not isinstance(rank, Mapping):
+        rank = {pair: place for place, pair in enumerate(merges)}
     draw = (generator or random).random
     pieces = list(word)
     while known := [
@@ -95,12 +97,12 @@ def merge_word(
 
 
 def to_bytes(text: str) -> str:
-    """Return one character for each byte of `text` in UTF-8, so that 256 symbols spell anything."""
+    """Return a character for each UTF-8 byte of `text`: 256 symbols spell anything."""
     return text.encode("utf-8").decode("latin-1")
 
 
 def from_bytes(symbols: str) -> str:
-    """Return the text whose bytes are `symbols`; bytes that spell no character become ``�``.
+    """Return the text whose bytes are `symbols`; invalid bytes become ``�``.
 
     Raises `ValueError` for a symbol that is no byte.
     """

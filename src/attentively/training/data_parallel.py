@@ -50,7 +50,8 @@ class Processes:
         for parameter in parameters:
             if parameter.grad is None:  # a process whose share was empty
                 parameter.grad = torch.zeros_like(parameter)
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        found = (parameter.grad for parameter in parameters)
+        gradients = [gradient for gradient in found if gradient is not None]
         total = torch.cat([gradient.flatten() for gradient in gradients])
         dist.all_reduce(total)
         pieces = total.split([gradient.numel() for gradient in gradients])

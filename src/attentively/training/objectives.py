@@ -194,10 +194,11 @@ def take_out(
 ) -> tuple[Int[Tensor, "batch len"], Int[Tensor, "batch len"]]:
     """Return what a masked language model reads, and what it should say.
 
-    Of each row a `share` of the ordinary tokens is chosen, one at least. Four in five of them
-    become `mask_id`, one in ten some other token, and one in ten stays, so that the model
-    never knows which of the tokens that it reads are true. What it should say is padding
-    wherever nothing was chosen. A row without ordinary tokens raises `ValueError`.
+    Of each row a `share` of the ordinary tokens is chosen, one at least. Four in five
+    of them become `mask_id`, one in ten some other token, and one in ten stays, so that
+    the model never knows which of the tokens that it reads are true. What it should say
+    is padding wherever nothing was chosen. A row without ordinary tokens raises
+    `ValueError`.
     """
     ordinary = ids > END_ID
     available = ordinary.sum(dim=1)
@@ -208,7 +209,8 @@ def take_out(
     chosen = place < (share * available).round().clamp(min=1).unsqueeze(1)
     fate = torch.rand(ids.shape, generator=generator)
     others = torch.randint(END_ID + 1, mask_id, ids.shape, generator=generator)
-    read = ids.where(~chosen | (fate >= 0.9), others).where(~chosen | (fate >= 0.8), mask_id)
+    read = ids.where(~chosen | (fate >= 0.9), others)
+    read = read.where(~chosen | (fate >= 0.8), mask_id)
     return read, ids.where(chosen, PAD_ID)
 
 

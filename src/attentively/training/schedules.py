@@ -29,15 +29,15 @@ def one_cycle(step: int, steps: int, warm_up_steps: int) -> float:
 
 
 def inverse_square_root(step: int, steps: int, warm_up_steps: int) -> float:
-    r"""Rise in a line over `warm_up_steps`, then fall as one over the square root of the step.
+    r"""Rise linearly over `warm_up_steps`, then fall as one over the square root.
 
     .. math:: \text{share} = \min\!\left(\frac{n}{w}, \sqrt{\frac{w}{n}}\right)
 
-    with :math:`n` the number of the step, counted from 1, and :math:`w` the steps of the warm-up.
-    This is equation (3) of Vaswani et al. (2017), https://arxiv.org/abs/1706.03762,
-    section 5.3, divided by its highest value, which is `paper_learning_rate`. How long the
-    run is does not matter: a longer one begins with the same rates. Without a warm-up the first
-    step has the highest rate.
+    with :math:`n` the number of the step, counted from 1, and :math:`w` the steps of
+    the warm-up. This is equation (3) of Vaswani et al. (2017),
+    https://arxiv.org/abs/1706.03762, section 5.3, divided by its highest value, which
+    is `paper_learning_rate`. How long the run is does not matter: a longer one begins
+    with the same rates. Without a warm-up the first step has the highest rate.
     """
     _check(step, steps, warm_up_steps)
     number = step + 1  # the paper counts steps from 1
@@ -51,8 +51,9 @@ def paper_learning_rate(d_model: int, warm_up_steps: int) -> float:
     .. math:: \frac{1}{\sqrt{d_\text{model} \cdot \text{warm-up steps}}}
 
     It is what equation (3) gives at the last step of the warm-up; a share of it by
-    `inverse_square_root` gives every other step. The paper's base model, with a `d_model` of
-    512 and 4000 `warm_up_steps`, reaches about 0.0007. Raises `ValueError` for numbers below 1.
+    `inverse_square_root` gives every other step. The paper's base model, with a
+    `d_model` of 512 and 4000 `warm_up_steps`, reaches about 0.0007. Raises `ValueError`
+    for numbers below 1.
     """
     for name, value in (("d_model", d_model), ("warm_up_steps", warm_up_steps)):
         if value < 1:

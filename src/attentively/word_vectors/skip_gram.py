@@ -70,13 +70,16 @@ class SkipGram(nn.Module):
 def context_pairs(
     sentence: Sequence[int], window: int, chance: random.Random | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Yield every word of `sentence` with each of its neighbours, up to `window` steps away.
+    """Yield each word of `sentence` with each neighbour, up to `window` steps away.
 
-    With `chance`, the reach is drawn anew for every word, from 1 to `window`, so that near
-    neighbours are seen more often than far ones (paper of January 2013, section 3.2).
+    With `chance`, the reach is drawn anew for every word, from 1 to `window`, so that
+    near neighbours are seen more often than far ones (paper of January 2013, section
+    3.2).
     """
     if window < 1:
-        raise ValueError(f"window={window} must be positive: how many neighbours on each side")
+        raise ValueError(
+            f"window={window} must be positive: how many neighbours on each side",
+        )
     for place, centre in enumerate(sentence):
         reach = window if chance is None else chance.randint(1, window)
         before = sentence[max(0, place - reach) : place]

@@ -149,7 +149,8 @@ class WordVectors:
         With `exclude`, the three words of the question are no answers.
         """
         wanted = self._direction(b) - self._direction(a) + self._direction(c)
-        return self._nearest(F.normalize(wanted, dim=0), count, [a, b, c] if exclude else [])
+        excluded = [a, b, c] if exclude else []
+        return self._nearest(F.normalize(wanted, dim=0), count, excluded)
 
     def answers(
         self, questions: Sequence[Sequence[str]], exclude: bool = True, only_c: bool = False
@@ -252,10 +253,8 @@ class WordVectors:
         cosines[[self.ids[word] for word in left_out]] = -torch.inf
         count = min(count, len(self.words) - len(set(left_out)))
         best = cosines.topk(count)
-        return [
-            Neighbour(self.words[index], cosine)
-            for index, cosine in zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        ]
+        found = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        return [Neighbour(self.words[index], cosine) for index, cosine in found]
 
     def _best(
         self, ids: Int[Tensor, "questions 3"], exclude: bool, only_c: bool
