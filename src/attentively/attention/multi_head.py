@@ -97,10 +97,10 @@ class MultiHeadAttention(nn.Module):
             )
         self.d_head = d_model // num_heads
         self.group_size = num_heads // num_kv_heads
+        kv_dim = num_kv_heads * self.d_head
         self.query_projection = nn.Linear(d_model, d_model)  # every W^Q_i
-        self.key_projection = nn.Linear(d_model, num_kv_heads * self.d_head)  # every W^K_i
-        # Every W^V_i
-        self.value_projection = nn.Linear(d_model, num_kv_heads * self.d_head)
+        self.key_projection = nn.Linear(d_model, kv_dim)  # every W^K_i
+        self.value_projection = nn.Linear(d_model, kv_dim)  # every W^V_i
         self.output_projection = nn.Linear(d_model, d_model)  # W^O
         self.dropout = dropout
         self.position = position
