@@ -45,14 +45,18 @@ def attentively_data():
 def test_listing(attentively_data, folder):
     code, out, _ = attentively_data("list")
     assert code == 0
-    for said in ("tiny: two files", "CC0; nobody", "not here yet: attentively data get tiny (7 kB"):
+    for said in (
+        "tiny: two files",
+        "CC0; nobody",
+        "not downloaded: run `attentively data get tiny` (7 kB",
+    ):
         assert said in out
     (folder / "en.txt").write_text(TEXTS["tiny/en.txt"])
     _, out, _ = attentively_data("list")
-    assert f"1 of 2 files here, in {folder}, 4 kB; the others: attentively data get tiny" in out
+    assert f"1 of 2 files in {folder}, 4 kB; for the others run `attentively data get tiny`" in out
     (folder / "fr.txt.gz").write_bytes(gzip.compress(TEXTS["tiny/fr.txt"].encode()))
     _, out, _ = attentively_data("list")
-    assert f"here: 2 files in {folder}, 4 kB" in out
+    assert f"downloaded: 2 files in {folder}, 4 kB" in out
     assert "attentively data get" not in out
 
 
@@ -61,7 +65,7 @@ def test_listing_everything(attentively_data, monkeypatch):
     code, out, _ = attentively_data("list")
     assert code == 0
     for name, data_set in SETS.items():
-        assert f"attentively data get {name} (" in out
+        assert f"`attentively data get {name}` (" in out
         assert data_set.licence in out
         assert data_set.attribution in out
 
@@ -72,9 +76,9 @@ def test_getting(attentively_data, folder):
     code, out, _ = attentively_data("get", "tiny")
     assert code == 0
     for path in TEXTS:
-        assert f"{path}: 1,234 lines, checksum right, at {folder.parent / path}" in out
+        assert f"{path}: 1,234 lines, checksum correct, {folder.parent / path}" in out
     code, out, _ = attentively_data("get", "tiny/fr.txt")
-    assert (code, out.count("checksum right")) == (0, 1)
+    assert (code, out.count("checksum correct")) == (0, 1)
 
 
 def test_checking(attentively_data, folder):
@@ -89,14 +93,16 @@ def test_checking(attentively_data, folder):
         f"present  {folder / 'en.txt'}",
         f"damaged  {folder / 'fr.txt'}",
     ]
-    assert "damaged: tiny/fr.txt; take them away and get them again" in err
+    assert "damaged: tiny/fr.txt; delete the files, then run `attentively data get`" in err
     code, _, _ = attentively_data("check", "tiny/en.txt")
     assert code == 0
 
 
 @pytest.mark.parametrize("command", ["get", "check"])
 def test_an_unknown_name_lists_what_there_is(attentively_data, command):
-    with pytest.raises(DataError, match=r"no data set is called 'nope'; there are .*tatoeba-en"):
+    with pytest.raises(
+        DataError, match=r"no data set is called 'nope': choose one of .*tatoeba-en"
+    ):
         attentively_data(command, "nope")
 
 

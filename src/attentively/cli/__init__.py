@@ -1,7 +1,7 @@
 """The command line: ``attentively``, also ``python -m attentively``.
 
-A command's module is imported when the command is asked for: PyTorch takes seconds, and most
-of what one asks the command line does not need it.
+The module of a command is imported only when the command is called: importing PyTorch takes
+seconds, and most calls do not need it.
 """
 
 import importlib
@@ -33,7 +33,7 @@ COMMANDS = {
     "submit": "coursework",
     "grade": "coursework",
 }
-"""The commands, and the module of this package that each is in."""
+"""The commands, and the module of this package that implements each."""
 
 EPILOG = """Examples:
 
@@ -41,14 +41,14 @@ attentively train toy --model transformer --steps 1000 --output runs/toy
 
 attentively evaluate toy --model runs/toy/best.safetensors
 
-attentively COMMAND --help shows more of them.
+`attentively COMMAND --help` lists the options and examples of a command.
 
-Exit codes: 0 fine; 1 a mistake or bad data, said in one line; 2 a command that is not
-understood; 130 interrupted."""
+Exit codes: 0 success; 1 error, explained in one line; 2 unknown command or option; 130
+interrupted."""
 
 
 class Commands(TyperGroup):
-    """Knows every command's name and purpose, and imports the one that is asked for."""
+    """List every command with its summary, and import only the one that is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -59,24 +59,24 @@ class Commands(TyperGroup):
             self.add_command(TyperCommand(name, help=purpose[:1].upper() + purpose[1:]))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Import the command that `args` begin with."""
+        """Import the command that `args` start with."""
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and command is not None:
             command = load(name)
         return name, command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; what goes wrong is one line and exit code 1."""
+        """Run the command; report an error in one line, with exit code 1."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
-        except BrokenPipeError:  # who reads the output has read enough
+        except BrokenPipeError:  # the program that reads the output has stopped
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(0) from None
         except Exception as error:
             if isinstance(error, typer.Abort) or hasattr(error, "exit_code"):
-                raise  # typer's own, which it shows itself
+                raise  # typer's own errors, which typer reports
             if ctx.params["debug"]:
                 traceback.print_exc()
             print(f"error: {explained(error)}", file=sys.stderr)
@@ -88,14 +88,14 @@ def load(name: str) -> Any:
     command: Any = typer.main.get_command(
         importlib.import_module(f"attentively.cli.{COMMANDS[name]}").app
     )
-    if isinstance(command, TyperGroup):  # several commands in one module, or `data` itself
+    if isinstance(command, TyperGroup):  # several commands in one module, or a group itself
         command = command.commands.get(name, command)
     command.name = name
     return command
 
 
 def explained(error: Exception) -> str:
-    """Return what is the matter, in one line."""
+    """Return the error message in one line."""
     from attentively.data.download import DataError
 
     text = " ".join(str(error).split())
@@ -103,11 +103,11 @@ def explained(error: Exception) -> str:
         from attentively import device
 
         if isinstance(error, RuntimeError) and device.is_out_of_memory(error):
-            return f"out of memory: take a smaller model or shorter texts ({text})"
+            return f"out of memory: use a smaller model, smaller batches or shorter texts ({text})"
     expected = (ValueError, DataError, FloatingPointError, OSError, MemoryError)
     if isinstance(error, expected):
         return text or type(error).__name__
-    return f"{type(error).__name__}: {text} (attentively --debug … shows where)"
+    return f"{type(error).__name__}: {text} (`attentively --debug …` shows the traceback)"
 
 
 app = typer.Typer(
@@ -120,7 +120,7 @@ app = typer.Typer(
 
 
 def print_version(wanted: bool) -> None:
-    """Print the version of the package and exit, if that is `wanted`."""
+    """Print the version of the package and exit, if `wanted`."""
     if wanted:
         typer.echo(f"attentively {importlib.metadata.version('attentively')}")
         raise typer.Exit()
@@ -130,9 +130,7 @@ def print_version(wanted: bool) -> None:
 def before_any_command(
     debug: Annotated[
         bool,
-        typer.Option(
-            "--debug", envvar="ATTENTIVELY_DEBUG", help="Show where in the program an error arose."
-        ),
+        typer.Option("--debug", envvar="ATTENTIVELY_DEBUG", help="Show the traceback of an error."),
     ] = False,
     version: Annotated[
         bool,
@@ -144,7 +142,7 @@ def before_any_command(
         ),
     ] = False,
 ) -> None:
-    """Train, use and measure the models of the book."""
+    """Train, use and evaluate the models of the book."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""``attentively caption``: let a model say what stands where in a scene of digits."""
+"""``attentively caption``: describe scenes of handwritten digits."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,18 +28,18 @@ app = typer.Typer(add_completion=False)
 @app.command(epilog=EPILOG)
 def caption(
     model: models.Model,
-    scenes: Annotated[int, typer.Option(help="How many held-out scenes.")] = 3,
-    seed: Annotated[int, typer.Option(help="Settles which ones.")] = 0,
-    beam_size: Annotated[int, typer.Option(help="1 is greedy search.")] = 5,
+    scenes: Annotated[int, typer.Option(help="Number of test scenes.")] = 3,
+    seed: Annotated[int, typer.Option(help="Random seed of the scenes.")] = 0,
+    beam_size: Annotated[int, typer.Option(help="Beam size; 1 is greedy search.")] = 5,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw the scenes, and where the model looked at each word (.png)."),
+        typer.Option(help="Plot the scenes and the attention weights of each word (.png)."),
     ] = None,
 ) -> None:
-    """Describe scenes of handwritten digits: what is there, what the model says, if it is true."""
+    """Caption test scenes of handwritten digits, and check each caption against the scene."""
     check_at_least_one(scenes=scenes)
     if plot is not None and plot.suffix != ".png":
-        raise ValueError(f"--plot writes a .png picture, not {plot}")
+        raise ValueError(f"--plot writes a .png image, but the file is {plot}")
     if plot is not None:
         check_replaceable(plot)
     checkpoint = models.load(model)
@@ -47,20 +47,18 @@ def caption(
     images = torch.stack([scene.image for scene in given])
     found = generate.caption(checkpoint, images, beam_size, need_weights=plot is not None)
     for scene, said in zip(given, found, strict=True):
-        true = "true" if digits.is_faithful(scene, said.text.split()) else "not true"
-        print(f"{_rows(scene)}\n{said.text} ({true})\n")
+        verdict = "correct" if digits.is_faithful(scene, said.text.split()) else "incorrect"
+        print(f"{_rows(scene)}\n{said.text} ({verdict})\n")
     if plot is not None:
-        assert isinstance(checkpoint.model, Captioner)  # or `writing.caption` had refused it
+        assert isinstance(checkpoint.model, Captioner)  # else `generate.caption` had raised
         _draw(given, found, checkpoint.model.config.feature_map, plot)
-        print(f"plot in {plot}")
+        print(f"plot written to {plot}")
 
 
 def _rows(scene: DigitScene) -> str:
-    """Return what stands in the grid, a row a line; a dot is an empty place."""
-    places = ["." if cell is None else str(cell) for cell in scene.cells]
-    rows = (
-        places[first : first + digits.COLUMNS] for first in range(0, len(places), digits.COLUMNS)
-    )
+    """Return the grid of digits, one row per line; a dot is an empty cell."""
+    cells = ["." if cell is None else str(cell) for cell in scene.cells]
+    rows = (cells[first : first + digits.COLUMNS] for first in range(0, len(cells), digits.COLUMNS))
     return "\n".join("  ".join(row) for row in rows)
 
 
@@ -70,8 +68,8 @@ def _draw(
     feature_map: tuple[int, int],
     path: Path,
 ) -> None:
-    """Draw a row for each scene: the image, then where the model looked at each word."""
-    import matplotlib.pyplot as plt  # takes a second, so only where a picture is wanted
+    """Plot a row for each scene: the image, then the attention weights of each word."""
+    import matplotlib.pyplot as plt  # takes a second, so import it only when it is needed
 
     columns = 1 + max(len(caption.tgt_tokens) for caption in captions)
     figure, axes = plt.subplots(

@@ -1,4 +1,4 @@
-"""What the source says of itself, for ``--help``: read, not imported, and never said twice."""
+"""Read docstrings from source files for ``--help``, without importing the files."""
 
 import ast
 import dataclasses
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def of_file(path: Path, function: str) -> str:
-    """Return the docstring of a function in a file, or else the file's, without importing it."""
+    """Return the docstring of a function in a file, or of the file if it has no such function."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     found: ast.Module | ast.FunctionDef = module
     for statement in module.body:
@@ -20,7 +20,7 @@ def of_file(path: Path, function: str) -> str:
 
 
 def of_fields(config: type) -> dict[str, str]:
-    """Return what stands under each field of a dataclass, and of those it builds upon."""
+    """Return the docstring below each field of a dataclass and of its base classes."""
     found: dict[str, str] = {}
     for base in reversed(config.__mro__):
         if not dataclasses.is_dataclass(base):
@@ -38,6 +38,6 @@ def of_fields(config: type) -> dict[str, str]:
 
 
 def plain(text: str) -> str:
-    """Return a docstring as a terminal should show it: without the marks for a page."""
+    """Return a docstring without its markup, as a terminal should show it."""
     text = re.sub(r":\w+:`([^`]*)`", r"\1", text)
     return text.replace("`", "")

@@ -1,4 +1,4 @@
-"""``attentively evaluate``: how good a model is, on sentences or scenes that it has not seen."""
+"""``attentively evaluate``: evaluate a model on held-out sentences or scenes."""
 
 import json
 import sys
@@ -27,41 +27,48 @@ app = typer.Typer(add_completion=False)
 @app.command(epilog=EPILOG)
 def evaluate(
     data: Annotated[
-        str, typer.Argument(help="A corpus's name, or files of yours, as for `attentively train`.")
+        str,
+        typer.Argument(help="Name of a corpus, or your own files, as for `attentively train`."),
     ],
     model: models.Model,
-    split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
+    split: Annotated[
+        str, typer.Option(help="Split of the corpus: train, validation or test.")
+    ] = "test",
     beam_size: Annotated[
-        int, typer.Option(help="For translations and captions; 1 is greedy search.")
+        int, typer.Option(help="Beam size for translations and captions; 1 is greedy search.")
     ] = 5,
     length_penalty: Annotated[
-        float, typer.Option(help="For translations and captions; higher favours longer ones.")
+        float,
+        typer.Option(
+            help="Exponent of the length normalisation in beam search; higher values favour longer "
+            "outputs."
+        ),
     ] = 1.0,
     output: Annotated[
         Path | None,
         typer.Option(
-            help="Also write what the model said, a tab-separated line each: translations, labels "
-            "or captions. Language models, masked or not, say nothing."
+            help="Also write the outputs of the model (translations, labels or captions), one "
+            "tab-separated line each. Not for language models and masked language models."
         ),
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers as JSON.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the scores as JSON.")
     ] = None,
 ) -> None:
-    """Score a model on a split of a corpus, in the ways of its kind.
+    """Evaluate a model on a split of a corpus, with the metrics of its task.
 
-    Translations: BLEU and chrF with sacreBLEU's signatures, exact match, perplexity. Language
-    models: perplexity of a token and of a character. Classifiers: accuracy and confusions.
-    Masked language models: accuracy and surprise at what was taken out. Captioners: how many
-    captions are true.
+    Translation: BLEU and chrF with sacreBLEU's signatures, exact match, perplexity. Language
+    models: perplexity per token and per character. Classifiers: accuracy and confusion matrix.
+    Masked language models: accuracy and cross-entropy on the masked tokens. Captioners: share of
+    correct captions.
     """
     for path in (output, json_file):
-        if path is not None:  # tried before the work, not after it
+        if path is not None:  # before the evaluation, not after it
             check_replaceable(path)
     checkpoint = models.load(model)
     family = families.of(checkpoint.model)
     if output is not None and not family.says_texts:
-        raise ValueError(f"a {family.name} says nothing that --output could write: leave it out")
+        raise ValueError(f"a {family.name} has no outputs to write: leave out --output")
     corpus = corpora.find(data, family.kind)
     families.refuse_other_data(family, corpus)
     piece_length = checkpoint.provenance.get("piece_length", families.PIECE_LENGTH)
@@ -71,9 +78,9 @@ def evaluate(
     print(result.summary())
     if output is not None:
         result.write(output)
-        print(f"texts in {output}")
+        print(f"outputs written to {output}")
     if json_file is not None:
         numbers = {"model": model, "data": corpus.name, "split": split, **result.scores()}
         with replacing(json_file) as temporary:
             temporary.write_text(json.dumps(numbers, indent=2) + "\n", encoding="utf-8")
-        print(f"numbers in {json_file}")
+        print(f"scores written to {json_file}")

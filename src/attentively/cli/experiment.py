@@ -1,4 +1,4 @@
-"""``attentively experiment``: run a comparison of the book again."""
+"""``attentively experiment``: reproduce an experiment of the book."""
 
 import re
 from pathlib import Path
@@ -21,45 +21,52 @@ NAMES = ", ".join(sorted(experiments.EXPERIMENTS))
     "attentively experiment ladder --data multi30k-en-de --rungs additive,transformer --seeds 1"
 )
 def experiment(
-    name: Annotated[str, typer.Argument(help=f"One of: {NAMES}.")],
-    quick: Annotated[bool, typer.Option(help="A small form, to see that it runs.")] = False,
-    seeds: Annotated[int, typer.Option(help="How many seeds, from 0.")] = 3,
+    name: Annotated[str, typer.Argument(help=f"Name of the experiment: {NAMES}.")],
+    quick: Annotated[
+        bool, typer.Option(help="Run a small version, to check that it works.")
+    ] = False,
+    seeds: Annotated[int, typer.Option(help="Number of random seeds, counted from 0.")] = 3,
     output: Annotated[
         Path | None,
         typer.Option(
-            help="Results file; by default book/results/NAME.json, runs/NAME-quick.json if quick."
+            help="Results file; by default book/results/NAME.json, or runs/NAME-quick.json with "
+            "--quick."
         ),
     ] = None,
-    runs: Annotated[Path, typer.Option(help="Folder for checkpoints.")] = Path("runs"),
+    runs: Annotated[Path, typer.Option(help="Folder for the checkpoints.")] = Path("runs"),
     data: Annotated[
         str | None,
         typer.Option(
-            help="Of the ladder: sentence pairs to train on instead of the toy language, such as "
-            "multi30k-en-de, multi30k-de-en, tatoeba-en-fr, or files of yours."
+            help="For ladder only: sentence pairs that replace the toy language, such as "
+            "multi30k-en-de, multi30k-de-en, tatoeba-en-fr, or your own files."
         ),
     ] = None,
     rungs: Annotated[
         str | None,
-        typer.Option(help=f"Of the ladder on such data: some of {','.join(RUNGS)}."),
+        typer.Option(
+            help="For ladder with --data: models to compare, separated by commas; by default "
+            f"{','.join(RUNGS)}."
+        ),
     ] = None,
     change: Annotated[
         str | None,
         typer.Option(
-            help="Of the ladder on such data: what to change in how all are trained, such as "
+            help="For ladder with --data: hyperparameters to change for all models, such as "
             "steps=24000,dropout=0.1."
         ),
     ] = None,
     shipped: Annotated[
         bool,
         typer.Option(
-            "--shipped", help="Of the ladder on such data: score the shipped models, train none."
+            "--shipped",
+            help="For ladder with --data: evaluate the pretrained models instead of training.",
         ),
     ] = False,
 ) -> None:
-    """Run an experiment and write its results; one that was stopped goes on."""
+    """Run an experiment and write its results; an interrupted experiment resumes."""
     chosen = experiments.find(name, data, rungs and rungs.split(","), shipped, change)
     label = name
-    if data is not None:  # all of it, for two files of one name may lie in two folders
+    if data is not None:  # the whole path: files in two folders may have the same name
         label += "-" + re.sub(r"[^\w-]+", "-", data).strip("-")
     label += "-quick" * quick
     if output is None:
@@ -67,6 +74,6 @@ def experiment(
     check_replaceable(output)
     print(chosen.question)
     content = experiments.run(chosen, output, runs / label, seeds=seeds, quick=quick)
-    print(f"{len(content['rows'])} rows in {output}")
+    print(f"{len(content['rows'])} rows written to {output}")
     if data is not None:
         print(table(content["rows"]))

@@ -1,4 +1,4 @@
-"""The families of models that can be trained: from what, and how it becomes examples."""
+"""The families of models that can be trained: their data, tokenizers and training examples."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -37,29 +37,29 @@ from attentively.tokens.vocabulary import (
 
 TokenizerKind = Literal["word", "character", "bpe"]
 DEFAULT_SIZE = 5000
-"""Tokens of a vocabulary of pieces of words, unless it is said."""
+"""Default vocabulary size of byte-pair encoding."""
 PIECE_LENGTH = 128
-"""Tokens of a piece of running text, unless it is said."""
+"""Default length of a chunk of running text, in tokens."""
 FROM_DATA = {"src_vocab_size", "tgt_vocab_size", "vocab_size", "labels", "height", "width"}
-"""What the data settles, so that nobody need choose it."""
+"""Fields of a configuration that follow from the data, so that they are no options."""
 
 
 class Tokenizers(NamedTuple):
-    """Of what a model reads and of what it writes; None where that is no text."""
+    """The tokenizers of the source and of the target; None for a side that is no text."""
 
     src: Tokenizer | None
     tgt: Tokenizer | None
 
 
 class Texts(NamedTuple):
-    """What the tokenizers of a model must know."""
+    """The texts that the tokenizers of a model are trained on."""
 
     src: Sequence[str] | None
     tgt: Sequence[str] | None
 
 
 class Content(NamedTuple):
-    """What a split of a corpus holds, and how it is to be read."""
+    """The items of a split of a corpus, and their kind."""
 
     items: Any
     kind: Kind
@@ -67,30 +67,30 @@ class Content(NamedTuple):
 
 
 class Family(ABC):
-    """A kind of model: from what it learns, and how that becomes examples of its task."""
+    """A kind of model: its training data, and how the data becomes examples of its task."""
 
     name: str
-    """As ``--model`` has it."""
+    """Its name as a value of ``--model``."""
     model: type[Model]
     """The class of its models, one of `checkpoints.MODELS`."""
     kinds: tuple[Kind, ...]
-    """What corpora it learns from."""
+    """The kinds of corpora that it can be trained on."""
     says_texts = True
-    """Whether an evaluation lets its models write texts or say labels."""
+    """Whether an evaluation produces texts or labels that can be written to a file."""
 
     @property
     def kind(self) -> Kind | None:
-        """What its corpora hold, if that is one thing only."""
+        """The kind of its corpora; None if there are several."""
         return self.kinds[0] if len(self.kinds) == 1 else None
 
     @property
     def config(self) -> type[ModelConfig]:
-        """The class of their configurations."""
+        """The class of its models' configurations."""
         return checkpoints.MODELS[self.model.__name__][1]
 
     @abstractmethod
     def texts(self, content: Content) -> Texts:
-        """Return what the tokenizers must know."""
+        """Return the texts that the tokenizers are trained on."""
 
     @abstractmethod
     def examples(self, content: Content, tokenizers: Tokenizers, config: Any) -> Sequence[Any]:
@@ -100,18 +100,18 @@ class Family(ABC):
     def evaluate(
         self, checkpoint: Checkpoint, content: Content, how: Beam, progress: bool
     ) -> Report:
-        """Score a model on what it has not seen; what does not search needs no beam."""
+        """Evaluate a model on held-out data; the beam is for models that search."""
 
     def from_data(self, content: Content, tokenizers: Tokenizers) -> dict[str, Any]:
-        """Return the choices of the configuration that the data settles."""
+        """Return the fields of the configuration that follow from the data."""
         src, tgt = (one and len(one) for one in tokenizers)
         sizes = {"src_vocab_size": src, "tgt_vocab_size": tgt, "vocab_size": src or tgt}
         names = {field.name for field in fields(self.config)}
         return {name: size for name, size in sizes.items() if name in names}
 
 
-class Translating(Family):
-    """From a sentence to its translation."""
+class TranslationFamily(Family):
+    """Translate a sentence."""
 
     kinds = ("pairs",)
 
@@ -120,7 +120,7 @@ class Translating(Family):
         self.model = model
 
     def texts(self, content: Content) -> Texts:
-        """Return the sentences of either side."""
+        """Return the sentences of both sides."""
         return Texts([pair.src for pair in content.items], [pair.tgt for pair in content.items])
 
     def examples(self, content: Content, tokenizers: Tokenizers, config: Any) -> Sequence[Any]:
@@ -134,8 +134,8 @@ class Translating(Family):
         return evaluation.evaluate(checkpoint, content.items, *how, progress)
 
 
-class WritingOn(Family):
-    """From a text to what comes next."""
+class LanguageModelFamily(Family):
+    """Predict the next token of a text."""
 
     name = "language-model"
     model = LanguageModel
@@ -143,11 +143,11 @@ class WritingOn(Family):
     says_texts = False
 
     def texts(self, content: Content) -> Texts:
-        """Return the text, as one or line by line: it is the same to a tokenizer."""
+        """Return the lines of the text."""
         return Texts(None, content.items.splitlines(keepends=True))
 
     def examples(self, content: Content, tokenizers: Tokenizers, config: Any) -> Sequence[Any]:
-        """Return pieces of the text if it is read by characters, or else its lines."""
+        """Return chunks of the text for a character tokenizer, else its lines."""
         tokenizer = _known(tokenizers.tgt)
         if isinstance(tokenizer, CharacterTokenizer):
             return encode_running_text(content.items, tokenizer, content.piece_length)
@@ -162,8 +162,8 @@ class WritingOn(Family):
         )
 
 
-class FillingIn(Family):
-    """From a text with gaps to what is missing."""
+class MaskedLanguageModelFamily(Family):
+    """Predict the masked tokens of a text."""
 
     name = "masked-language-model"
     model = MaskedLanguageModel
@@ -177,7 +177,7 @@ class FillingIn(Family):
         return Texts([item[0] for item in content.items], None)
 
     def examples(self, content: Content, tokenizers: Tokenizers, config: Any) -> Sequence[Any]:
-        """Return the ids of every text that has a known token to take out."""
+        """Return the ids of every text that has a known token to mask."""
         tokenizer = _known(tokenizers.src)
         rows = [tokenizer.encode(text) for text in self.texts(content).src or ()]
         return [ids for ids in rows if max(ids) > END_ID]
@@ -185,13 +185,13 @@ class FillingIn(Family):
     def evaluate(
         self, checkpoint: Checkpoint, content: Content, how: Beam, progress: bool
     ) -> Report:
-        """Return the accuracy on what was taken out."""
+        """Return the accuracy on the masked tokens."""
         texts = self.texts(content).src or ()
         return evaluation.evaluate_masked_language_model(checkpoint, texts, progress)
 
 
-class Classifying(Family):
-    """From a sentence to its label."""
+class ClassifierFamily(Family):
+    """Predict the label of a sentence."""
 
     name = "classifier"
     model = Classifier
@@ -202,23 +202,23 @@ class Classifying(Family):
         return Texts([item.text for item in content.items], None)
 
     def examples(self, content: Content, tokenizers: Tokenizers, config: Any) -> Sequence[Any]:
-        """Return ids and the number of the label."""
+        """Return the ids of each sentence and the index of its label."""
         return encode_labelled(content.items, _known(tokenizers.src), config.labels)
 
     def evaluate(
         self, checkpoint: Checkpoint, content: Content, how: Beam, progress: bool
     ) -> Report:
-        """Return accuracy and confusions."""
+        """Return the accuracy and the confusion matrix."""
         return evaluation.evaluate_classifier(checkpoint, content.items, progress)
 
     def from_data(self, content: Content, tokenizers: Tokenizers) -> dict[str, Any]:
-        """Return the size of the vocabulary, and the labels in alphabetical order."""
+        """Return the vocabulary size, and the labels in alphabetical order."""
         labels = tuple(sorted({item.label for item in content.items}))
         return {**super().from_data(content, tokenizers), "labels": labels}
 
 
-class Captioning(Family):
-    """From an image to words."""
+class CaptionerFamily(Family):
+    """Describe an image."""
 
     name = "captioner"
     model = Captioner
@@ -235,38 +235,38 @@ class Captioning(Family):
     def evaluate(
         self, checkpoint: Checkpoint, content: Content, how: Beam, progress: bool
     ) -> Report:
-        """Return how many captions are true."""
+        """Return the share of correct captions."""
         return evaluation.evaluate_captioner(checkpoint, content.items, *how, progress)
 
     def from_data(self, content: Content, tokenizers: Tokenizers) -> dict[str, Any]:
-        """Return the size of the vocabulary and that of the images."""
+        """Return the vocabulary size and the size of the images."""
         height, width = content.items[0].image.shape[-2:]
         return {**super().from_data(content, tokenizers), "height": height, "width": width}
 
 
 def _known(tokenizer: Tokenizer | None) -> Tokenizer:
     if tokenizer is None:
-        raise ValueError("this model has no tokenizer on the side that the data needs one for")
+        raise ValueError("this model has no tokenizer for a side of the data that is text")
     return tokenizer
 
 
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in [
-        Translating("seq2seq", Seq2Seq),
-        Translating("transformer", Transformer),
-        WritingOn(),
-        Classifying(),
-        FillingIn(),
-        Captioning(),
+        TranslationFamily("seq2seq", Seq2Seq),
+        TranslationFamily("transformer", Transformer),
+        LanguageModelFamily(),
+        ClassifierFamily(),
+        MaskedLanguageModelFamily(),
+        CaptionerFamily(),
     ]
 }
 
 
 def find(name: str) -> Family:
-    """Return the family called `name`; an unknown name lists those there are."""
+    """Return the family called `name`; the error for an unknown name lists the families."""
     if name not in FAMILIES:
-        raise ValueError(f"model={name!r} is unknown: choose of {', '.join(FAMILIES)}")
+        raise ValueError(f"model={name!r} is unknown: choose one of {', '.join(FAMILIES)}")
     return FAMILIES[name]
 
 
@@ -276,24 +276,24 @@ def of(model: Model) -> Family:
 
 
 def usual(kind: Kind) -> Family:
-    """Return the family that learns from this kind of data, if nothing else is said."""
+    """Return the default family for this kind of data."""
     return next(family for family in FAMILIES.values() if family.kinds[0] == kind)
 
 
 def refuse_other_data(family: Family, corpus: Corpus) -> None:
-    """Raise `ValueError` for data that a model of this family does not learn from."""
+    """Raise `ValueError` for data that a model of this family cannot be trained on."""
     if corpus.kind not in family.kinds:
         raise ValueError(
-            f"{corpus.name} holds {KINDS[corpus.kind]}, but a {family.name} learns from "
+            f"{corpus.name} contains {KINDS[corpus.kind]}, but a {family.name} needs "
             f"{' or '.join(KINDS[kind] for kind in family.kinds)}"
         )
 
 
 def usual_tokenizer(corpus: Corpus) -> TokenizerKind:
-    """Return how a corpus is cut into tokens, if nothing else is said.
+    """Return the default tokenizer of a corpus.
 
-    What has few words is cut into words, running text into characters, other text into pieces
-    of words.
+    Corpora with a small vocabulary are split into words, running text into characters, other text
+    into subwords.
     """
     if corpus.name.startswith("toy") or corpus.kind in ("labels", "scenes"):
         return "word"
@@ -301,7 +301,7 @@ def usual_tokenizer(corpus: Corpus) -> TokenizerKind:
 
 
 def learn(kind: TokenizerKind, texts: Texts, size: int | None) -> Tokenizers:
-    """Make tokenizers that know `texts`; of bpe there is one for both sides."""
+    """Train the tokenizers on `texts`; with bpe, both sides share one."""
     if kind == "bpe":
         sides = [side for side in texts if side is not None]
         size = DEFAULT_SIZE if size is None else size
@@ -310,8 +310,8 @@ def learn(kind: TokenizerKind, texts: Texts, size: int | None) -> Tokenizers:
     if kind == "character":
         if size is not None:
             raise ValueError(
-                f"vocabulary_size={size} goes with words and pieces of words: "
-                "of characters all are listed"
+                f"vocabulary_size={size} is for word and bpe tokenizers: "
+                "a character tokenizer lists every character"
             )
         return Tokenizers(
             *(None if side is None else CharacterTokenizer.train(side) for side in texts)
@@ -320,17 +320,19 @@ def learn(kind: TokenizerKind, texts: Texts, size: int | None) -> Tokenizers:
 
 
 def _words(texts: Iterable[str], size: int | None) -> WordTokenizer:
-    """List every word, or the most frequent ones of `size` tokens in all."""
+    """List every word, or the most frequent words up to `size` tokens in total."""
     every = WordTokenizer.train(texts).vocabulary.tokens[len(SPECIAL_TOKENS) :]
     if size is None:
         return WordTokenizer(Vocabulary(every))
     if size <= len(SPECIAL_TOKENS):
-        raise ValueError(f"vocabulary_size={size} has no room for a word and the special tokens")
+        raise ValueError(
+            f"vocabulary_size={size} must exceed the {len(SPECIAL_TOKENS)} special tokens"
+        )
     return WordTokenizer(Vocabulary(every[: size - len(SPECIAL_TOKENS)]))
 
 
 def kind_of(tokenizer: Tokenizer) -> TokenizerKind:
-    """Return what ``--tokenizer`` made this one."""
+    """Return the value of ``--tokenizer`` for this tokenizer."""
     if isinstance(tokenizer, BPETokenizer):
         return "bpe"
     return "character" if isinstance(tokenizer, CharacterTokenizer) else "word"

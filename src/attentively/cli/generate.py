@@ -1,4 +1,4 @@
-"""``attentively generate``: let a language model go on with a text."""
+"""``attentively generate``: continue a text with a language model."""
 
 import sys
 from typing import Annotated
@@ -23,23 +23,25 @@ app = typer.Typer(add_completion=False)
 @app.command(epilog=EPILOG)
 def generate(
     model: models.Model,
-    prompt: Annotated[str, typer.Argument(help="How the text begins; nothing, by default.")] = "",
-    max_len: Annotated[int, typer.Option(help="The most tokens to write.")] = 100,
-    samples: Annotated[int, typer.Option(help="How many texts, a blank line between them.")] = 1,
+    prompt: Annotated[str, typer.Argument(help="Prompt to continue; empty by default.")] = "",
+    max_len: Annotated[int, typer.Option(help="Maximum number of generated tokens.")] = 100,
+    samples: Annotated[
+        int, typer.Option(help="Number of texts to sample, separated by blank lines.")
+    ] = 1,
     temperature: sampling.Temperature = 1.0,
     top_k: sampling.TopK = None,
     top_p: sampling.TopP = None,
     seed: sampling.Seed = 0,
     beam_size: Annotated[
-        int | None, typer.Option(help="Search for the likeliest text, rather than draw one.")
+        int | None, typer.Option(help="Use beam search with this beam size instead of sampling.")
     ] = None,
 ) -> None:
-    """Let a language model go on with a text: token by token, drawn or searched for."""
+    """Continue a text with a language model, by sampling or by beam search."""
     drawn = (samples, temperature, top_k, top_p, seed) != (1, 1.0, None, None, 0)
     if beam_size is not None and drawn:
         raise ValueError(
-            "--beam-size searches and draws nothing: it goes without --samples, --temperature, "
-            "--top-k, --top-p and --seed"
+            "--beam-size replaces sampling: it excludes --samples, --temperature, --top-k, "
+            "--top-p and --seed"
         )
     checkpoint = models.load(model)
     how: Sampling | Beam

@@ -1,4 +1,4 @@
-"""``attentively models``, and how every command finds the model that it is to use."""
+"""``attentively models``, and the lookup of a model that all commands share."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,8 @@ from attentively.word_vectors import vectors
 Model = Annotated[
     str,
     typer.Option(
-        help="A shipped model's name (see `attentively models`), a file, or a run's folder."
+        help="A pretrained model (`attentively models` lists them), a checkpoint file, or the "
+        "folder of a training run."
     ),
 ]
 
@@ -23,9 +24,9 @@ app = typer.Typer(add_completion=False)
 
 @app.command(epilog="Example:\n\nattentively models")
 def models() -> None:
-    """List the models that ship with the package, and what each was trained on.
+    """List the pretrained models of the package with their data, licence and scores.
 
-    Word vectors come last; attentively vectors asks and scores them.
+    Word vectors come last; `attentively vectors` uses and evaluates them.
     """
     said = ("command", "data", "attribution", "data_licence", "device")
     for name in checkpoints.pretrained_names():
@@ -43,15 +44,15 @@ def _print(title: str, provenance: Mapping[str, Any], keys: Sequence[str]) -> No
 
 
 def load(model: str) -> Checkpoint:
-    """Read the checkpoint that ``--model`` names, onto the device that is best."""
+    """Load the checkpoint that ``--model`` names onto the best available device."""
     if model in checkpoints.pretrained_names():
         return checkpoints.load_pretrained(model, device.best())
     path = file(Path(model))
     if path.is_file() or path.suffix == ".safetensors":
         return checkpoints.load(path, device.best())
-    return checkpoints.load_pretrained(model)  # which says what names there are
+    return checkpoints.load_pretrained(model)  # its error lists the known names
 
 
 def file(path: Path) -> Path:
-    """Return the checkpoint that a path means: of a run's folder, the best one."""
+    """Return the checkpoint at `path`; in the folder of a run, that is the best one."""
     return path / "best.safetensors" if path.is_dir() else path

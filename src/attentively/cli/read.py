@@ -1,4 +1,4 @@
-"""``attentively classify`` and ``attentively fill``: what a model says of a text."""
+"""``attentively classify`` and ``attentively fill``: predictions of encoder models."""
 
 import sys
 from collections.abc import Iterator
@@ -30,10 +30,10 @@ def classify(
     model: models.Model,
     texts: Annotated[
         list[str] | None,
-        typer.Argument(help="Texts; without any, one a line from stdin, in UTF-8."),
+        typer.Argument(help="Texts; by default one per line from standard input (UTF-8)."),
     ] = None,
 ) -> None:
-    """Say which label each text has: label, probability and text, with tabs between."""
+    """Predict the label of each text; print label, probability and text, separated by tabs."""
     given = [tidy(text) for text in texts or _stdin()]
     for text, judgement in zip(given, predict.classify(models.load(model), given), strict=True):
         print(f"{judgement.label}\t{judgement.probabilities[judgement.label]:.3f}\t{text}")
@@ -47,13 +47,15 @@ def fill(
     texts: Annotated[
         list[str] | None,
         typer.Argument(
-            help=f"Texts with {predict.GAP} for a word; without any, one a line from stdin, "
-            "in UTF-8."
+            help=f"Texts with {predict.GAP} in place of a masked word; by default one per line "
+            "from standard input (UTF-8)."
         ),
     ] = None,
-    guesses: Annotated[int, typer.Option(help="How many guesses to show of each gap.")] = 5,
+    guesses: Annotated[
+        int, typer.Option(help="Number of most probable tokens to show for each gap.")
+    ] = 5,
 ) -> None:
-    """Say what stands in the gaps of a text: the filled text, and the guesses below it."""
+    """Predict the masked words of a text; print the filled text and the most probable tokens."""
     checkpoint = models.load(model)
     for text in map(tidy, texts or _stdin()):
         if not text:

@@ -1,4 +1,4 @@
-"""The options of commands that draw a text from a model's probabilities."""
+"""The options of commands that sample a text from a model's probabilities."""
 
 from typing import Annotated
 
@@ -10,13 +10,22 @@ from attentively.generation.search import Sampling
 from attentively.models.checkpoints import Checkpoint
 
 Temperature = Annotated[
-    float, typer.Option(help="Below 1 the likely tokens get likelier; above 1, rarer.")
+    float,
+    typer.Option(
+        help="Sampling temperature: below 1, probable tokens become more probable; above 1, less."
+    ),
 ]
-TopK = Annotated[int | None, typer.Option(help="Draw among so many likeliest tokens only.")]
+TopK = Annotated[
+    int | None, typer.Option(help="Top-k sampling: sample from the k most probable tokens only.")
+]
 TopP = Annotated[
-    float | None, typer.Option(help="Draw among the likeliest tokens that make up this share.")
+    float | None,
+    typer.Option(
+        help="Nucleus sampling: sample from the smallest set of most probable tokens whose "
+        "probabilities sum to at least this value."
+    ),
 ]
-Seed = Annotated[int, typer.Option(help="Settles what is drawn.")]
+Seed = Annotated[int, typer.Option(help="Random seed of the sampling.")]
 
 
 def sampling(
@@ -27,7 +36,7 @@ def sampling(
     seed: int,
     samples: int = 1,
 ) -> Sampling:
-    """Return how to draw, from a generator on the model's own device."""
+    """Return the sampling settings, with a random generator on the model's device."""
     check_seed(seed)
     where = next(checkpoint.model.parameters()).device
     generator = torch.Generator(where).manual_seed(seed)

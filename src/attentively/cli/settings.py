@@ -1,6 +1,6 @@
-"""Choices that come from the command line, from a file, or by default.
+"""Options from the command line, from a TOML file, or by default.
 
-Every field of a configuration is an option of the same name, made from the dataclass itself.
+Every field of a configuration becomes an option of the same name, built from the dataclass.
 """
 
 import dataclasses
@@ -19,45 +19,45 @@ import typer
 from attentively.cli import docstrings
 
 NONE = "none"
-"""How the command line and a file say ``None``."""
+"""The spelling of ``None`` on the command line and in a file."""
 
 
 class Given(NamedTuple):
-    """A choice that somebody made."""
+    """A value that the user set."""
 
     value: Any
     where: str
-    """How to name it in a message: ``--steps``, or ``steps in recipe.toml``."""
+    """Its name in a message: ``--steps``, or ``steps in recipe.toml``."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """A field of one configuration or of several: what it may be, and what it is by default."""
+    """A field of one or several configurations: its type, allowed values and defaults."""
 
     name: str
     kind: type
-    """bool, int, float, str, or tuple for whole numbers between commas."""
+    """bool, int, float, str, or tuple for integers separated by commas."""
     optional: bool
     """Whether it may be None."""
     known: tuple[str, ...]
-    """The only values, where they can be listed."""
+    """The allowed values, where they can be listed."""
     defaults: Mapping[str, Any]
-    """What it is by default, for each that has it; `dataclasses.MISSING` where it must be given."""
+    """The default of each configuration; `dataclasses.MISSING` where a value is required."""
     helps: Mapping[str, str]
-    """What it is for, in the words of each that has it."""
+    """The help text of each configuration."""
 
     @property
     def flag(self) -> str:
-        """How the command line spells it."""
+        """Its name on the command line."""
         return "--" + self.name.replace("_", "-")
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """The names of the configurations that have it."""
+        """The names of the configurations that have this field."""
         return tuple(self.defaults)
 
     def parse(self, text: str) -> Any:
-        """Read what the command line says."""
+        """Parse a value from the command line."""
         if self.optional and text == NONE:
             return NONE
         if self.kind is tuple:
@@ -65,7 +65,7 @@ class Choice:
         return self.kind(text)
 
     def check(self, given: Given) -> Any:
-        """Return the value; raises `ValueError` where it is not of the right kind."""
+        """Return the value; raise `ValueError` for a wrong type or an unknown value."""
         value = given.value
         if self.optional and value == NONE:
             return None
@@ -79,25 +79,26 @@ class Choice:
             raise ValueError(f"{given.where} is {value!r}, but it must be {self.expected}")
         if self.known and value not in self.known:
             raise ValueError(
-                f"{given.where} is {value!r}, which is unknown: choose of {', '.join(self.known)}"
+                f"{given.where} is {value!r}, which is unknown: choose one of "
+                f"{', '.join(self.known)}"
             )
         return float(value) if self.kind is float else value
 
     @property
     def expected(self) -> str:
-        """What the value must be, in words."""
+        """The expected type, in words."""
         words = {
             bool: "true or false",
-            int: "a whole number",
+            int: "an integer",
             float: "a number",
             str: "text",
-            tuple: "whole numbers between commas",
+            tuple: "integers separated by commas",
         }[self.kind]
         return f"{words}, or {NONE!r}" if self.optional else words
 
 
 def choices(configs: Mapping[str, type], without: Collection[str] = ()) -> list[Choice]:
-    """Return the fields of several configurations, those of the same name as one choice."""
+    """Return the fields of several configurations; fields of the same name become one choice."""
     found: dict[str, Choice] = {}
     for owner, config in configs.items():
         texts = docstrings.of_fields(config)
@@ -117,7 +118,7 @@ def choices(configs: Mapping[str, type], without: Collection[str] = ()) -> list[
 
 
 def _kind(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
-    """Return the type behind an annotation, whether it may be None, and the values it lists."""
+    """Return the type of an annotation, whether it may be None, and the values it lists."""
     parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     [inner] = [part for part in parts if part is not type(None)]
     optional = len(parts) > 1
@@ -125,13 +126,15 @@ def _kind(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
         return str, optional, typing.get_args(inner)
     kind = typing.get_origin(inner) or inner
     if kind not in (bool, int, float, str, tuple):
-        raise TypeError(f"a field of type {hint} has no option")
+        raise TypeError(f"a field of type {hint} cannot become an option")
     return kind, optional, ()
 
 
 def _both(one: Choice, other: Choice) -> Choice:
     if one.kind is not other.kind:
-        raise TypeError(f"{one.name} is {one.kind} for {one.owners} but {other.kind} elsewhere")
+        raise TypeError(
+            f"{one.name} has type {one.kind} in {one.owners} but {other.kind} in {other.owners}"
+        )
     return Choice(
         one.name,
         one.kind,
@@ -143,7 +146,7 @@ def _both(one: Choice, other: Choice) -> Choice:
 
 
 def parameter(choice: Choice, panel: str) -> inspect.Parameter:
-    """Return the command's parameter that a choice is: not given, it is None."""
+    """Return the command-line parameter of a choice; its value is None if it is not given."""
     declared = choice.flag
     kind: Any = choice.kind
     parser: Callable[[str], Any] | None = None
@@ -172,7 +175,7 @@ def parameter(choice: Choice, panel: str) -> inspect.Parameter:
 
 
 def _help(choice: Choice) -> str:
-    """Say what a choice is for and what it is by default; where that differs, for whom."""
+    """Return help text and default; where configurations differ, those of each."""
     helps = _by_value({owner: text for owner, text in choice.helps.items() if text})
     if len(helps) > 1:
         text = " ".join(f"For {owners}: {text}" for text, owners in helps.items())
@@ -188,12 +191,12 @@ def _help(choice: Choice) -> str:
     if len(defaults) > 1:
         default = "; ".join(f"{value} for {owners}" for value, owners in defaults.items())
     else:
-        default = "".join(defaults) or "to be given"
-    return f"{text} [{default}]".strip()
+        default = "".join(defaults)
+    return f"{text} [{f'default: {default}' if default else 'required'}]".strip()
 
 
 def _by_value(values: Mapping[str, str]) -> dict[str, str]:
-    """Return, for each distinct value, those that have it."""
+    """Return the owners of each distinct value."""
     found: dict[str, list[str]] = {}
     for owner, value in values.items():
         found.setdefault(value, []).append(owner)
@@ -204,7 +207,7 @@ def _said(value: Any) -> str:
     if value is None:
         return NONE
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return "on" if value else "off"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -212,37 +215,36 @@ def _said(value: Any) -> str:
 
 
 def recipes() -> dict[str, Path]:
-    """Return the recipes that ship with the package, by name."""
+    """Return the paths of the recipes in the package, by name."""
     folder = Path(str(importlib.resources.files("attentively") / "recipes"))
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
 def read(name: str, tables: Mapping[str, Iterable[str]]) -> dict[str, Given]:
-    """Read a TOML file, or a shipped recipe by its name.
+    """Read a TOML file, or a recipe of the package by its name.
 
-    `tables` says what each table may hold; ``""`` stands for what comes before the first.
-    Raises `ValueError` for a file that is not there or no TOML, and for names that are unknown.
+    `tables` lists the keys of each table; ``""`` is the part before the first table. Raises
+    `ValueError` for a missing file, invalid TOML, and unknown tables or keys.
     """
     path = Path(name)
     if not path.is_file():
         shipped = recipes()
         if name not in shipped:
             raise ValueError(
-                f"there is no file {name}, and no recipe of that name; there are "
-                f"{', '.join(shipped)}"
+                f"{name} is neither a file nor a recipe; the recipes are {', '.join(shipped)}"
             )
         path = shipped[name]
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no TOML: {error}") from None
+        raise ValueError(f"{path} is not valid TOML: {error}") from None
     given: dict[str, Given] = {}
     top = {key: value for key, value in content.items() if not isinstance(value, dict)}
     named = {key: value for key, value in content.items() if isinstance(value, dict)}
     for table in named:
         if table not in tables or not table:
             raise ValueError(
-                f"{path} has a table [{table}], which is unknown: there are "
+                f"{path} has an unknown table [{table}]; the tables are "
                 f"{', '.join(f'[{known}]' for known in tables if known)}"
             )
     for table, values in {"": top, **named}.items():
@@ -251,7 +253,7 @@ def read(name: str, tables: Mapping[str, Iterable[str]]) -> dict[str, Given]:
             if key not in known:
                 where = f"in [{table}]" if table else "before the first table"
                 raise ValueError(
-                    f"{path} says {key} {where}, which is unknown: there are {', '.join(known)}"
+                    f"{path} has an unknown key {key} {where}; the keys are {', '.join(known)}"
                 )
             given[key] = Given(value, f"{key} in {path}")
     return given
@@ -260,7 +262,7 @@ def read(name: str, tables: Mapping[str, Iterable[str]]) -> dict[str, Given]:
 def with_options(
     function: Callable[..., None], parameters: Iterable[inspect.Parameter]
 ) -> Callable[..., None]:
-    """Return `function`, which ends in ``**options``, as one that lists them by name."""
+    """Return `function`, which takes ``**options``, with a signature that names each option."""
     signature = inspect.signature(function)
     own = [
         each

@@ -1,4 +1,4 @@
-"""``attentively train``: fit a model to a corpus, and be able to go on later."""
+"""``attentively train``: train a model on a corpus, and resume an interrupted run."""
 
 import hashlib
 import json
@@ -44,9 +44,9 @@ TOP = {
     "vocabulary_size": Choice("vocabulary_size", int, False, (), {}, {}),
     "piece_length": Choice("piece_length", int, False, (), {}, {}),
 }
-"""What stands in a file before the first table."""
+"""Keys of a TOML file before the first table."""
 OF_CAPTIONS = ("attention_penalty",)
-"""Choices of the training that only captioners have."""
+"""Training options that only captioners have."""
 EVERY_CHOICE = TOP | MODEL_CHOICES | TRAINING_CHOICES
 
 EPILOG = """Examples:
@@ -61,66 +61,71 @@ torchrun --nproc-per-node 2 -m attentively train toy --steps 1000 --output runs/
 
 
 def train(
-    output: Annotated[Path, typer.Option(help="Folder for checkpoints and the log.")],
+    output: Annotated[Path, typer.Option(help="Folder for the checkpoints and the log.")],
     data: Annotated[
         str | None,
         typer.Argument(
-            help=f"A corpus: {CORPORA}. Or files of yours: .tsv, a sentence, a tab and its "
-            "translation or label a line; .txt for text; two with a comma between, translations "
-            "line by line."
+            help=f"A corpus: {CORPORA}. Or your own files: FILE.tsv with a sentence, a tab, and "
+            "its translation or label on each line; FILE.txt with running text; or SOURCE,TARGET, "
+            "two files whose lines are translations of each other."
         ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help=f"One of: {', '.join(FAMILIES)}. By default what the data suggests.",
+            help=f"Kind of model: {', '.join(FAMILIES)}. By default the first that fits the data.",
         ),
     ] = None,
     config: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="A TOML file with these choices, or the name of a recipe: "
-            f"{', '.join(settings.recipes())}. The command line goes before it.",
+            help="A TOML file with values for these options, or the name of a recipe: "
+            f"{', '.join(settings.recipes())}. The command line overrides it.",
         ),
     ] = None,
     tokenizer: Annotated[
         str | None,
         typer.Option(
-            help="word, character, or bpe: pieces of words, one list for both sides. By default "
-            "word for toy and labelled sentences and for captions, character for other text, "
-            "bpe for other sentence pairs."
+            help="Tokenizer: word, character, or bpe (byte-pair encoding, one vocabulary for both "
+            "sides). By default word for the toy language, labelled sentences and captions, "
+            "character for other running text, bpe for other sentence pairs."
         ),
     ] = None,
     vocabulary_size: Annotated[
         int | None,
         typer.Option(
-            help="The most tokens of a vocabulary, the special ones counted. By default "
-            f"{families.DEFAULT_SIZE} for bpe and every word for word."
+            help="Maximum vocabulary size, special tokens included. By default "
+            f"{families.DEFAULT_SIZE} for bpe, and every word of the training data for word."
         ),
     ] = None,
     piece_length: Annotated[
         int | None,
         typer.Option(
-            help="Text that is read by characters is cut into pieces of so many; by default "
-            f"{families.PIECE_LENGTH}. By words or bpe it is read line by line."
+            help="Length in characters of a training example of running text with the character "
+            f"tokenizer; by default {families.PIECE_LENGTH}. With word or bpe, each line is an "
+            "example."
         ),
     ] = None,
     start_from: Annotated[
         Path | None,
         typer.Option(
-            help="Begin with the weights, sizes and tokenizers of this checkpoint, a file or a "
-            "run's folder."
+            help="Initialise from this checkpoint (a file or the folder of a run): its parameters, "
+            "dimensions and tokenizers."
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the output folder, as it was.")
+        bool,
+        typer.Option(
+            "--resume", help="Resume the interrupted run in the output folder, with its options."
+        ),
     ] = False,
     **options: Any,
 ) -> None:
-    """Train a model and keep the best by validation loss.
+    """Train a model and keep the checkpoint with the lowest validation loss.
 
-    The output folder gets best.safetensors, last.safetensors (to resume from) and log.jsonl.
+    Writes best.safetensors, last.safetensors (to resume from) and log.jsonl into the output
+    folder.
     """
     options |= {
         "data": data,
@@ -136,13 +141,13 @@ def train(
                 raise ValueError("--resume and --start-from exclude each other")
             trainer = _resumed(output, given, processes)
         else:
-            refuse_earlier_run(output)  # before the vocabulary is learnt, which takes a while
+            refuse_earlier_run(output)  # before the tokenizer is trained, which takes a while
             trainer = _new(output, given, start_from, processes)
         _fit(trainer, output, resume, processes)
 
 
 def _given(config: str | None, options: Mapping[str, Any]) -> dict[str, Given]:
-    """Return what was chosen, each value of the right kind: the command line before the file."""
+    """Return the values that the user set, checked; the command line overrides the file."""
     given: dict[str, Given] = {}
     if config is not None:
         tables = {"": TOP, "training": TRAINING_CHOICES}
@@ -160,7 +165,7 @@ def _given(config: str | None, options: Mapping[str, Any]) -> dict[str, Given]:
 def _new(
     output: Path, given: Mapping[str, Given], start_from: Path | None, processes: Processes
 ) -> Trainer:
-    """Prepare a run of its own."""
+    """Prepare a new run."""
     _need(given, "data", "DATA")
     start = None if start_from is None else checkpoints.load(models.file(start_from))
     named: Family | None = None
@@ -185,13 +190,13 @@ def _new(
         if _value(given, "share_embeddings", False) and tokenizers.src is not tokenizers.tgt:
             raise ValueError(
                 f"{given['share_embeddings'].where} needs one vocabulary for both sides: "
-                "choose the tokenizer bpe"
+                "use --tokenizer bpe"
             )
         settled = family.from_data(content, tokenizers)
         model = family.model(family.config(**settled, **_values(given, MODEL_CHOICES)))
         provenance |= {"vocabulary_size": size}
     else:
-        _refuse_contradiction(given, _of_model(start), f"{start_from} to start from")
+        _refuse_contradiction(given, _of_model(start), f"the checkpoint {start_from}")
         model = start.model
         tokenizers = Tokenizers(start.src_tokenizer, start.tgt_tokenizer)
         provenance |= {"started_from": start.provenance}
@@ -214,13 +219,14 @@ def _new(
 
 
 def _resumed(output: Path, given: Mapping[str, Given], processes: Processes) -> Trainer:
-    """Prepare to go on with the run in `output`; what was chosen may only repeat it."""
+    """Prepare to resume the run in `output`; options that were set must agree with it."""
     checkpoint = checkpoints.load(output / "last.safetensors")
     family = families.of(checkpoint.model)
     _refuse_strange(given, family)
     if "run" not in checkpoint.provenance:
         raise ValueError(
-            f"{output / 'last.safetensors'} is no run's last checkpoint: there is nothing to resume"
+            f"{output / 'last.safetensors'} was not written by a training run: there is nothing "
+            "to resume"
         )
     settled = checkpoint.provenance["run"]["config"]
     found = _of_model(checkpoint) | {"data": checkpoint.provenance["data"]} | settled
@@ -250,8 +256,8 @@ def _trainer(
     validation = family.examples(content, tokenizers, checkpoint.model.config)
     if processes.first:
         print(
-            f"{corpus.name}: {KINDS[corpus.kind]}, {len(examples):,} examples to train on and "
-            f"{len(validation):,} to validate with; {_described(tokenizers)}"
+            f"{corpus.name}: {KINDS[corpus.kind]}, {len(examples):,} training and "
+            f"{len(validation):,} validation examples; {_described(tokenizers)}"
         )
         print(
             f"{family.name}: {checkpoint.provenance['parameters']:,} parameters, on "
@@ -268,17 +274,17 @@ def _fit(trainer: Trainer, output: Path, resume: bool, processes: Processes) -> 
         records = trainer.fit(resume=resume)
     except KeyboardInterrupt:
         if processes.first:
-            saved = "nothing was saved yet: start again"
+            saved = "no checkpoint was written yet, so start again"
             if trainer.records:
                 step = trainer.records[-1]["step"]
-                saved = f"`attentively train --resume --output {output}` goes on from step {step}"
-            print(f"stopped at step {trainer.step}; {saved}")
+                saved = f"`attentively train --resume --output {output}` resumes at step {step}"
+            print(f"interrupted at step {trainer.step}; {saved}")
         raise typer.Exit(130) from None
     if processes.first:
         best = best_record(records)
         print(
-            f"best validation loss {best['validation_loss']:.4f} nats a target at step "
-            f"{best['step']:.0f}; {output / 'best.safetensors'}"
+            f"best validation loss: {best['validation_loss']:.4f} nats per target token at step "
+            f"{best['step']:.0f}, saved in {output / 'best.safetensors'}"
         )
 
 
@@ -289,7 +295,7 @@ def _piece_length(checkpoint: Checkpoint) -> int:
 
 def _need(given: Mapping[str, Given], name: str, label: str) -> None:
     if name not in given:
-        raise typer.BadParameter("it is needed, here or in --config", param_hint=label)
+        raise typer.BadParameter("required, here or in --config", param_hint=label)
 
 
 def _value(given: Mapping[str, Given], name: str, otherwise: Any) -> Any:
@@ -301,19 +307,20 @@ def _values(given: Mapping[str, Given], choices: Mapping[str, Choice]) -> dict[s
 
 
 def _refuse_strange(given: Mapping[str, Given], family: Family) -> None:
-    """Raise `ValueError` for a choice that only other families have."""
+    """Raise `ValueError` for an option that only other families have."""
     for name, one in given.items():
         choice = MODEL_CHOICES.get(name)
         if choice is not None and family.name not in choice.owners:
             raise ValueError(
-                f"{one.where} belongs to --model {' or '.join(choice.owners)}, not {family.name}"
+                f"{one.where} is an option of --model {' or '.join(choice.owners)}, not of "
+                f"{family.name}"
             )
         if name in OF_CAPTIONS and family.name != "captioner":
-            raise ValueError(f"{one.where} belongs to --model captioner, not {family.name}")
+            raise ValueError(f"{one.where} is an option of --model captioner, not of {family.name}")
 
 
 def _of_model(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return the choices that a checkpoint has settled, as the options name them."""
+    """Return the options that a checkpoint fixes, by their names."""
     [tokenizer, *_] = filter(None, (checkpoint.src_tokenizer, checkpoint.tgt_tokenizer))
     made = {"tokenizer": families.kind_of(tokenizer), "vocabulary_size": len(tokenizer)}
     said = checkpoint.provenance
@@ -322,29 +329,29 @@ def _of_model(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _refuse_contradiction(given: Mapping[str, Given], found: Mapping[str, Any], label: str) -> None:
-    """Raise `ValueError` for a choice that is not what the earlier run has settled."""
+    """Raise `ValueError` for an option that differs from the value of the earlier run."""
     for name, one in given.items():
         if name in found and one.value != found[name]:
             raise ValueError(f"{one.where} is {one.value!r}, but {label} has {found[name]!r}")
 
 
 def _refuse_other_examples(said: Mapping[str, Any], examples: Sequence[Any]) -> None:
-    """Raise `ValueError` for other examples than those that the run to resume began with."""
+    """Raise `ValueError` if the examples differ from those of the run to resume."""
     if said["training_examples"] != len(examples):
         raise ValueError(
-            f"{said['data']} has changed: the run to resume began with "
-            f"{said['training_examples']:,} examples, and now there are {len(examples):,}"
+            f"{said['data']} has changed: the run to resume started with "
+            f"{said['training_examples']:,} examples, but now there are {len(examples):,}"
         )
     now = _checksum(examples)
     if said.get("training_checksum", now) != now:  # a run begun by an older version kept none
         raise ValueError(
-            f"{said['data']} has changed: it still makes {len(examples):,} examples, but not "
-            "those that the run to resume began with"
+            f"{said['data']} has changed: there are still {len(examples):,} examples, but not "
+            "those that the run to resume started with"
         )
 
 
 def _checksum(examples: Sequence[Any]) -> str:
-    """Return what tells these examples from others."""
+    """Return a SHA-256 checksum of the examples."""
     total = hashlib.sha256()
     for example in examples:
         total.update(json.dumps(example, default=_numbers).encode())
@@ -356,7 +363,7 @@ def _numbers(image: torch.Tensor) -> str:
 
 
 def _shared(learn: Callable[[], Tokenizers], processes: Processes) -> Tokenizers:
-    """Let the first process learn the vocabulary, and hand it to the others."""
+    """Train the tokenizers in the first process, and broadcast them to the others."""
     if processes.count == 1:
         return learn()
     content = b""
@@ -374,9 +381,9 @@ def _shared(learn: Callable[[], Tokenizers], processes: Processes) -> Tokenizers
 def _described(tokenizers: Tokenizers) -> str:
     src, tgt = tokenizers
     if src is not None and tgt is not None and src is not tgt:
-        return f"{families.kind_of(src)} tokenizers of {len(src):,} and {len(tgt):,} tokens"
+        return f"{families.kind_of(src)} tokenizers with {len(src):,} and {len(tgt):,} tokens"
     [tokenizer, *_] = filter(None, tokenizers)
-    return f"{families.kind_of(tokenizer)} tokenizer of {len(tokenizer):,} tokens"
+    return f"{families.kind_of(tokenizer)} tokenizer with {len(tokenizer):,} tokens"
 
 
 def _panel(choice: Choice) -> str:

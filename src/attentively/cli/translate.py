@@ -1,4 +1,4 @@
-"""``attentively translate``: from arguments, a file or standard input."""
+"""``attentively translate``: translate arguments, a file or standard input."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import START_ID
 
 AT_ONCE = 64
-"""Sentences that are translated together."""
+"""Sentences in one batch."""
 EPILOG = """Examples:
 
 attentively translate --model tatoeba-en-fr-additive "I do not like milk."
@@ -40,14 +40,18 @@ def translate(
     model: models.Model,
     sentences: Annotated[
         list[str] | None,
-        typer.Argument(help="Sentences; without any, one a line from stdin, in UTF-8."),
+        typer.Argument(help="Sentences; by default one per line from standard input (UTF-8)."),
     ] = None,
     input: Annotated[
         Path | None,
-        typer.Option("--input", help="Read a sentence a line from this file, in UTF-8."),
+        typer.Option("--input", help="Read one sentence per line from this file (UTF-8)."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Write to this file, whole or not at all; not to stdout.")
+        Path | None,
+        typer.Option(
+            help="Write the translations to this file instead of standard output; an interrupted "
+            "run leaves it unchanged."
+        ),
     ] = None,
     attention: Annotated[
         list[Path] | None,
@@ -55,29 +59,35 @@ def translate(
             "--attention",
             "--plot",
             metavar="FILE",
-            help="Show where the model looked: all sentences in a page (.html), or the first in a "
-            "picture (.png); repeatable.",
+            help="Write the attention weights: an interactive page of all sentences (.html) or a "
+            "heat map of the first sentence (.png); repeatable.",
         ),
     ] = None,
-    beam_size: Annotated[int, typer.Option(help="1 is greedy search.")] = 5,
-    length_penalty: Annotated[float, typer.Option(help="Higher favours longer sentences.")] = 1.0,
+    beam_size: Annotated[int, typer.Option(help="Beam size; 1 is greedy search.")] = 5,
+    length_penalty: Annotated[
+        float,
+        typer.Option(
+            help="Exponent of the length normalisation in beam search; higher values favour longer "
+            "translations."
+        ),
+    ] = 1.0,
     sample: Annotated[
-        bool, typer.Option("--sample", help="Draw each translation, rather than search for it.")
+        bool, typer.Option("--sample", help="Sample each translation instead of beam search.")
     ] = False,
     temperature: sampling.Temperature = 1.0,
     top_k: sampling.TopK = None,
     top_p: sampling.TopP = None,
     seed: sampling.Seed = 0,
 ) -> None:
-    """Translate sentences, a line each. What to know about a translation goes to stderr."""
+    """Translate sentences, one per line; notes such as unknown words go to standard error."""
     pictures = attention or []
     _refuse_unwritable(pictures, output)
     if sentences and input is not None:
-        raise ValueError("sentences are given and --input too: which are to be translated?")
+        raise ValueError("give either sentences or --input, not both")
     if not sample and (temperature, top_k, top_p, seed) != (1.0, None, None, 0):
-        raise ValueError("--temperature, --top-k, --top-p and --seed go with --sample")
+        raise ValueError("--temperature, --top-k, --top-p and --seed need --sample")
     checkpoint = models.load(model)
-    checkpoint.translator()  # says so if it is none
+    checkpoint.translator()  # raises an error for other kinds of models
     how = sampling.sampling(checkpoint, temperature, top_k, top_p, seed) if sample else None
 
     def translated(texts: Sequence[str]) -> list[Translation]:
@@ -106,7 +116,7 @@ def translate(
             temporary.write_text("".join(lines), encoding="utf-8")
     for path in pictures:
         _show(checkpoint, kept, path)
-        print(f"attention in {path}", file=sys.stderr)
+        print(f"attention weights written to {path}", file=sys.stderr)
 
 
 def _sentences(given: Sequence[str] | None, file: Path | None) -> Iterator[str]:
@@ -114,7 +124,7 @@ def _sentences(given: Sequence[str] | None, file: Path | None) -> Iterator[str]:
     if given:
         yield from map(tidy, given)
     elif file is not None:
-        with file.open("rb") as stream:  # all of it, so that no work is lost to a bad line
+        with file.open("rb") as stream:  # all lines first: an invalid one must not waste work
             lines = list(lines_of(stream, str(file)))
         yield from map(tidy, lines)
     else:
@@ -122,36 +132,41 @@ def _sentences(given: Sequence[str] | None, file: Path | None) -> Iterator[str]:
 
 
 def _in_parts(sentences: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yield the sentences, `size` at a time: one by one from somebody who types them."""
+    """Yield the sentences in parts of `size`."""
     sentences = iter(sentences)
     while part := list(islice(sentences, size)):
         yield part
 
 
-# Where the model looked
+# Attention weights
 
 
 def _refuse_unwritable(pictures: Sequence[Path], output: Path | None) -> None:
     for path in pictures:
         if path.suffix not in (".html", ".png"):
-            raise ValueError(f"--attention writes a .html page or a .png picture, not {path}")
+            raise ValueError(
+                f"--attention writes an .html page or a .png heat map, but the file is {path}"
+            )
     for path in [*pictures, *([] if output is None else [output])]:
         check_replaceable(path)
 
 
 def _show(checkpoint: Checkpoint, kept: Sequence[tuple[str, Translation]], path: Path) -> None:
     if not any(translation.weights is not None for _, translation in kept):
-        raise ValueError("there are no weights to show: nothing was translated with attention")
+        raise ValueError(
+            "there are no attention weights to show: the sentences are empty or the model has no "
+            "attention"
+        )
     if path.suffix == ".html":
         texts = [
             Text(source, translation.text, _maps(checkpoint, source, translation), translation.note)
             for source, translation in kept
         ]
         with replacing(path) as temporary:
-            temporary.write_text(page("Where the model looked", texts), encoding="utf-8")
+            temporary.write_text(page("Attention weights", texts), encoding="utf-8")
         return
     weights, first = next((each.weights, each) for _, each in kept if each.weights is not None)
-    import matplotlib.pyplot as plt  # takes a second, so only where a picture is wanted
+    import matplotlib.pyplot as plt  # takes a second, so import it only when it is needed
 
     from attentively.analysis import plots
 
@@ -163,7 +178,7 @@ def _show(checkpoint: Checkpoint, kept: Sequence[tuple[str, Translation]], path:
 
 
 def _maps(checkpoint: Checkpoint, source: str, translation: Translation) -> list[Map]:
-    """Return the weights on the source, and of a Transformer those of each layer and head."""
+    """Return the weights on the source; for a Transformer, also those of each layer and head."""
     if translation.weights is None:
         return []
     model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
@@ -171,7 +186,7 @@ def _maps(checkpoint: Checkpoint, source: str, translation: Translation) -> list
     if not isinstance(model, Transformer):
         return [Map("Target to source", written, read, translation.weights)]
     number = {tgt_tokenizer.tokens([index])[0]: index for index in range(len(tgt_tokenizer))}
-    # What the decoder reads is what it wrote, one token later.
+    # The decoder's input is its output shifted by one position.
     before = [START_ID, *(number[token] for token in written[:-1])]
     where = next(model.parameters()).device
     src, tgt = (torch.tensor([ids], device=where) for ids in (src_tokenizer.encode(source), before))

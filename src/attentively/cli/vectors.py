@@ -1,4 +1,4 @@
-"""``attentively vectors``: train word vectors, ask which words are near, and score them."""
+"""``attentively vectors``: train word vectors, query nearest neighbours, and evaluate them."""
 
 import json
 import shlex
@@ -29,35 +29,36 @@ CHOICES = {choice.name: choice for choice in settings.choices({"vectors": Vector
 Vectors = Annotated[
     str,
     typer.Option(
-        help="Vectors that ship with the package "
+        help="Pretrained vectors of the package "
         f"({', '.join(word_vectors.pretrained_vector_names())}), or a file."
     ),
 ]
-Count = Annotated[int, typer.Option(min=1, help="How many words.")]
+Count = Annotated[int, typer.Option(min=1, help="Number of words to list.")]
 
 app = typer.Typer(
-    help="Train word vectors, ask which words are near, and score them.",
+    help="Train word vectors, query nearest neighbours, and evaluate them.",
     epilog="Examples:\n\nattentively vectors near cat\n\n"
-    "attentively vectors COMMAND --help shows more of them.",
+    "`attentively vectors COMMAND --help` lists the options and examples of a command.",
     no_args_is_help=True,
     add_completion=False,
 )
 
 
 def train(
-    output: Annotated[Path, typer.Option(help="The file to write, in the safetensors format.")],
+    output: Annotated[Path, typer.Option(help="Output file, in the safetensors format.")],
     text: Annotated[
-        str, typer.Argument(help=f"{TATOEBA}, or a .txt file of yours, a sentence a line.")
+        str, typer.Argument(help=f"{TATOEBA}, or your own .txt file with one sentence per line.")
     ] = TATOEBA,
     half_precision: Annotated[
-        bool, typer.Option("--half-precision", help="Store numbers in 16 bits, not 32.")
+        bool,
+        typer.Option("--half-precision", help="Store the vectors in 16 bits instead of 32."),
     ] = False,
     **options: Any,
 ) -> None:
-    """Train vectors for the words of a text by skip-gram with negative sampling.
+    """Train word vectors by skip-gram with negative sampling.
 
-    The file says how it was made, and what the vectors score where the questions are at hand
-    (`attentively data get analogies` and wordsim353).
+    The file records how it was made. It also records the scores of the vectors if the test sets
+    are present (`attentively data get analogies` and `attentively data get wordsim353`).
     """
     config = VectorConfig(
         **{
@@ -66,7 +67,7 @@ def train(
             if value is not None
         }
     )
-    # What can fail without the training is tried before it.
+    # Check what can fail before the training, not after it.
     check_replaceable(output)
     questions = (words.analogies(), words.similarities()) if _questions_at_hand() else None
     provenance: Row = {"command": shlex.join(["attentively", *sys.argv[1:]]), "data": text}
@@ -77,16 +78,16 @@ def train(
     elif Path(text).exists():
         sentences = [found for line in read_lines(text) if (found := words.split_words(line))]
     else:
-        raise FileNotFoundError(f"there is no file {text}; the text with a name is {TATOEBA}")
+        raise FileNotFoundError(f"{text} is not a file; the text that has a name is {TATOEBA}")
     size = sum(len(sentence) for sentence in sentences)
     print(f"{text}: {len(sentences):,} sentences, {size:,} words; {device.describe(device.best())}")
     try:
         trained = train_vectors(sentences, config)
     except KeyboardInterrupt:
-        print("stopped; nothing was written")
+        print("interrupted; nothing was written")
         raise typer.Exit(130) from None
     vectors = trained.vectors
-    if half_precision:  # what is scored is what is written
+    if half_precision:  # evaluate the vectors as they are stored
         vectors = WordVectors(vectors.words, vectors.vectors.half().float())
     provenance |= {
         "sentences": len(sentences),
@@ -102,8 +103,8 @@ def train(
         provenance["evaluation"] = scores(vectors, *questions)
     vectors.save(output, provenance, half_precision)
     print(
-        f"{len(vectors.words):,} vectors of {config.embedding_dim} numbers after "
-        f"{trained.seconds:.0f} seconds, loss {provenance['train_loss']}; {output}"
+        f"{len(vectors.words):,} vectors of dimension {config.embedding_dim} after "
+        f"{trained.seconds:.0f} seconds, loss {provenance['train_loss']}; saved in {output}"
     )
 
 
@@ -120,11 +121,11 @@ app.command(
     "attentively vectors near hot --count 5 --vectors mine.safetensors",
 )
 def near(
-    word: Annotated[str, typer.Argument(help="The word to look around.")],
+    word: Annotated[str, typer.Argument(help="The query word.")],
     count: Count = 10,
     vectors: Vectors = TATOEBA,
 ) -> None:
-    """List the words nearest to a word, with the cosine between them."""
+    """List the nearest neighbours of a word, with their cosine similarity."""
     asked = load(vectors)
     _print(asked.nearest(_as_written(asked, word), count))
 
@@ -135,17 +136,20 @@ def near(
     "attentively vectors analogy go went eat --include-query-words",
 )
 def analogy(
-    a: Annotated[str, typer.Argument(help="a is to b …")],
-    b: Annotated[str, typer.Argument(help="… as c is to what?")],
-    c: Annotated[str, typer.Argument(help="The word that what is sought belongs to.")],
+    a: Annotated[str, typer.Argument(help="First word of the given pair.")],
+    b: Annotated[str, typer.Argument(help="Second word of the given pair.")],
+    c: Annotated[str, typer.Argument(help="First word of the pair to complete.")],
     include_query_words: Annotated[
         bool,
-        typer.Option("--include-query-words", help="Let a, b and c be answers; by custom not."),
+        typer.Option(
+            "--include-query-words",
+            help="Allow a, b and c as answers; the usual protocol excludes them.",
+        ),
     ] = False,
     count: Count = 5,
     vectors: Vectors = TATOEBA,
 ) -> None:
-    """Answer "a is to b as c is to …": the words nearest to b - a + c."""
+    """Complete the analogy "a is to b as c is to …" with the words nearest to b - a + c."""
     asked = load(vectors)
     a, b, c = (_as_written(asked, word) for word in (a, b, c))
     _print(asked.analogy(a, b, c, count, exclude=not include_query_words))
@@ -159,52 +163,52 @@ def analogy(
 def score(
     vectors: Vectors = TATOEBA,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Also write the numbers as JSON.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the scores as JSON.")
     ] = None,
 ) -> None:
-    """Score vectors on the Google analogies, section by section, and on WordSim-353.
+    """Evaluate vectors on the Google analogies, by section, and on WordSim-353.
 
-    "right" leaves the question's own words out of the answers, as is the custom; "let in" does
-    not; "only c" takes the word nearest to c, whatever a and b are. Questions with a word that
-    has no vector are not asked.
+    Columns of accuracy: "excluded" excludes a, b and c from the answers (the usual protocol),
+    "included" allows them, and "only c" answers with the word nearest to c, whatever a and b are.
+    Questions with a word that has no vector are skipped; "used" counts the others.
     """
     if json_file is not None:
         check_replaceable(json_file)
     found = scores(load(vectors), words.analogies(), words.similarities())
-    print(f"{'analogies':30}{'asked':>6} {'of':>6}{'right':>9}{'let in':>9}{'only c':>9}")
+    print(f"{'analogies':30}{'used':>6} {'of':>6}{'excluded':>9}{'included':>9}{'only c':>9}")
     every = found["analogies"]
     for section, numbers in [*found["analogies_by_section"].items(), ("all", every)]:
         shares = "".join(_percent(numbers[name]) for name in ("excluding", "including", "only_c"))
         print(f"{section:30}{numbers['asked']:6} {numbers['questions']:6}{shares}")
     if every["asked"]:
         print(
-            f"Let in, {every['repeated']:.1%} of answers are a word of the question, "
-            f"{every['repeated_c']:.1%} c itself."
+            f"With a, b and c included, {every['repeated']:.1%} of the answers repeat a word of "
+            f"the question; {every['repeated_c']:.1%} repeat c."
         )
     similar = found["similarities"]
-    print(f"WordSim-353: {similar['asked']} of {similar['pairs']} pairs asked", end="")
+    print(f"WordSim-353: {similar['asked']} of {similar['pairs']} pairs used", end="")
     if similar["spearman"] is not None:
-        print(f"; Spearman's correlation with what people find {similar['spearman']:.3f}", end="")
+        print(f"; Spearman correlation with human ratings {similar['spearman']:.3f}", end="")
     print()
     if json_file is not None:
         with replacing(json_file) as temporary:
             text = json.dumps({"vectors": vectors, **found}, indent=2)
             temporary.write_text(text + "\n", encoding="utf-8")
-        print(f"numbers in {json_file}")
+        print(f"scores written to {json_file}")
 
 
 def load(vectors: str) -> WordVectors:
-    """Read the vectors that ``--vectors`` names."""
+    """Load the vectors that ``--vectors`` names."""
     path = Path(vectors)
     if vectors in word_vectors.pretrained_vector_names():
         return word_vectors.load_pretrained_vectors(vectors)
     if path.is_file() or path.suffix == ".safetensors":
         return WordVectors.load(path)
-    return word_vectors.load_pretrained_vectors(vectors)  # which says what names there are
+    return word_vectors.load_pretrained_vectors(vectors)  # its error lists the known names
 
 
 def _as_written(vectors: WordVectors, word: str) -> str:
-    """Return the word as the vectors have it, which may be in lower case."""
+    """Return the word as it is spelt in the vocabulary, which may be in lower case."""
     return word if word in vectors else word.lower()
 
 
