@@ -124,7 +124,7 @@ def test_the_decoder_starts_from_the_mean_annotation():
 @pytest.mark.parametrize("size", [(25, 36), (24, 48), (36, 24)])
 def test_images_of_another_size_are_refused_with_both_sizes(size):
     model, images = tiny_models.captioner(), torch.rand(2, 1, *size)
-    message = rf"images of {size[0]} × {size[1]} pixels do not fit a model for 24 × 36 pixels"
+    message = rf"images have {size[0]} × {size[1]} pixels, but the model expects 24 × 36"
     with pytest.raises(ValueError, match=message):
         model.source_mask(images)
     with pytest.raises(ValueError, match=message):

@@ -225,7 +225,7 @@ def test_gradients_reach_every_parameter(make, changes):
 def test_a_text_without_a_token_is_refused(make):
     ids = texts()
     ids[1] = PAD_ID
-    with pytest.raises(ValueError, match=r"sentences \[1\] of the batch hold no token"):
+    with pytest.raises(ValueError, match=r"sentences \[1\] of the batch have no token"):
         read(make(), ids)
 
 
@@ -283,7 +283,7 @@ def test_a_mean_of_real_tokens_by_hand():
 
 @pytest.mark.parametrize("labels", [(), ("one",), ("good", "bad", "good")])
 def test_labels_must_be_two_or_more_and_differ(labels):
-    with pytest.raises(ValueError, match="must be two or more, all different"):
+    with pytest.raises(ValueError, match="must contain at least two different labels"):
         ClassifierConfig(vocab_size=SRC_VOCAB, labels=labels)
 
 
@@ -291,7 +291,7 @@ def test_labels_may_come_in_a_list_as_json_has_them():
     config = ClassifierConfig(vocab_size=SRC_VOCAB, labels=LABELS)
     values = config.to_dict() | {"labels": list(LABELS)}
     assert ClassifierConfig.from_dict(values) == config
-    with pytest.raises(ValueError, match=r"needs \['labels'\]"):
+    with pytest.raises(ValueError, match=r"needs values for \['labels'\]"):
         ClassifierConfig.from_dict({"vocab_size": SRC_VOCAB})
 
 

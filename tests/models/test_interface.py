@@ -587,5 +587,5 @@ def test_the_shortest_sentences(make):
 def test_a_sentence_of_padding_alone_is_refused(make):
     model = make()
     src = torch.tensor([[4, END_ID], [PAD_ID, PAD_ID]])
-    with pytest.raises(ValueError, match=r"sentences \[1\] of the batch hold no token"):
+    with pytest.raises(ValueError, match=r"sentences \[1\] of the batch have no token"):
         model.encode(src, padding_mask(src, PAD_ID))

@@ -324,8 +324,8 @@ def test_one_table_needs_one_vocabulary():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"attention": "much"}, "attention='much' is unknown: choose of additive, fixed, dot"),
-        ({"decoder": "cho"}, "decoder='cho' is unknown: choose of bahdanau, luong"),
+        ({"attention": "much"}, "attention='much' is unknown: choose one of additive, fixed, dot"),
+        ({"decoder": "cho"}, "decoder='cho' is unknown: choose one of bahdanau, luong"),
         ({"input_feeding": True}, "input_feeding=True needs decoder='luong'"),
         ({"attention": "local-m"}, "attention='local-m' needs decoder='luong'"),
         ({"attention": "local-p"}, "attention='local-p' needs decoder='luong'"),

@@ -438,7 +438,7 @@ def test_initialise():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"positions": "cosine"}, "positions='cosine' is unknown: choose among sinusoidal, le"),
+        ({"positions": "cosine"}, "positions='cosine' is unknown: choose one of sinusoidal, le"),
         ({"norm": "between"}, "norm='between' is unknown: choose pre or post"),
         ({"activation": "swish"}, "activation='swish' is unknown: choose relu or gelu"),
         ({"num_heads": 5}, "d_model=12 does not split into num_heads=5 equal heads"),
@@ -446,7 +446,7 @@ def test_initialise():
             {"d_model": 2, "num_heads": 4, "positions": "relative"},
             "d_model=2 does not split into num_heads=4 equal heads",
         ),
-        ({"num_kv_heads": 2}, "num_heads=3 do not split into num_kv_heads=2 equal groups"),
+        ({"num_kv_heads": 2}, "num_heads=3 does not split into num_kv_heads=2 equal groups"),
         ({"num_heads": 4, "positions": "rotary"}, "d_head=3 does not split into pairs"),
         ({"num_layers": 0}, "num_layers=0 must be at least 1"),
         ({"num_heads": 0}, "num_heads=0 must be at least 1"),
@@ -482,7 +482,7 @@ def test_a_source_without_tokens_is_refused():
         lambda: model.encode(src),
         lambda: model.attention_maps(src, given.tgt),
     ):
-        with pytest.raises(ValueError, match=r"sentences \[0, 2\] of the batch hold no token"):
+        with pytest.raises(ValueError, match=r"sentences \[0, 2\] of the batch have no token"):
             read()
     refuse_empty(given.src_mask)  # says nothing
 
@@ -501,7 +501,9 @@ def test_a_state_of_another_batch_size_is_refused():
     model, given = transformer(), sentences()
     state = model.start(model.encode(given.src))
     _, state = model.step(given.tgt[:, 0], state)
-    with pytest.raises(ValueError, match=r"\(3, 3, 1, 4\).*\(2, 3, 1, 4\).*batch sizes differ"):
+    with pytest.raises(
+        ValueError, match=r"\(3, 3, 1, 4\).*\(2, 3, 1, 4\).*batch sizes .* must be equal"
+    ):
         model.step(given.tgt[:2, 1], state)
 
 

@@ -1,10 +1,10 @@
 r"""A classifier with one attention step: a learned query attends to the input, then one label.
 
-The places of an input (words, or squares of an image) become keys, additive attention weighs
-them, and a linear layer reads the context. The smallest model of which one can ask whether its
-weights explain its answer.
+The positions of an input (words, or squares of an image) become keys, additive attention weights
+them, and a linear layer classifies the context. It is the smallest model for the question whether
+attention weights explain a prediction.
 
-As in Jain & Wallace (2019), https://arxiv.org/abs/1902.10186, section 2, where the reader is a
+As in Jain & Wallace (2019), https://arxiv.org/abs/1902.10186, section 2, where the encoder is a
 bidirectional recurrent network.
 """
 
@@ -18,25 +18,25 @@ from attentively.attention.additive import AdditiveAttention
 
 
 class Answer(NamedTuple):
-    """What a classifier says, and where it looked."""
+    """The output of a classifier."""
 
     logits: Float[Tensor, "batch labels"]
-    """A score for each label."""
+    """Scores of the labels."""
     weights: Float[Tensor, "batch places"]
-    """One in sum over the places."""
+    """Attention weights, which sum to one over the positions."""
 
 
 class AttentiveClassifier(nn.Module):
-    r"""Tell which label an input deserves, from one look at its places.
+    r"""Classify an input with one attention step over its positions.
 
     .. math:: h_1, \dots, h_n = \text{reader}(x_1, \dots, x_n), \qquad
               \alpha = \operatorname{softmax}\bigl(v^\top \tanh(W q + U h_j)\bigr), \qquad
               \text{logits} = V \sum_j \alpha_j h_j + b
 
-    The query :math:`q` is a parameter, the same for every input. `embedding` makes a vector
-    :math:`x_j` of each place by itself. `reader` tells the places of each other:
-    `recurrent.BidirectionalEncoder`, or whatever is called as ``reader(embedded, mask)`` and
-    returns the keys first. Without one each place keeps to itself, :math:`h_j = x_j`.
+    The query :math:`q` is a parameter, the same for every input. `embedding` computes a vector
+    :math:`x_j` for each position by itself. `reader` is an encoder that contextualises them:
+    `recurrent.BidirectionalEncoder`, or any module that is called as ``reader(embedded, mask)``
+    and returns the keys first. Without an encoder, :math:`h_j = x_j`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class AttentiveClassifier(nn.Module):
         hidden_dim: int = 32,
         reader: nn.Module | None = None,
     ) -> None:
-        """`key_dim` is the size of the keys, of the query too; `hidden_dim` that of the score."""
+        """`key_dim` is the size of the keys and the query; `hidden_dim` that of the score."""
         super().__init__()
         self.embedding = embedding
         self.reader = reader
@@ -60,9 +60,9 @@ class AttentiveClassifier(nn.Module):
         inputs: Shaped[Tensor, "batch places *features"],
         mask: Bool[Tensor, "batch places"] | None = None,
     ) -> Answer:
-        """Answer for token ids (batch, len), or squares of images (batch, places, size, size).
+        """Classify token ids or the squares of images.
 
-        `mask` is False at padding, which is not looked at; a reader needs one.
+        `mask` is False at padding, which is not attended to; an encoder (`reader`) needs a mask.
         """
         return self.answer(self.embedding(inputs), mask)
 
@@ -71,7 +71,7 @@ class AttentiveClassifier(nn.Module):
         embedded: Float[Tensor, "batch places embedding_dim"],
         mask: Bool[Tensor, "batch places"] | None = None,
     ) -> Answer:
-        """Classify positions that are embedded already: a gradient may stop there."""
+        """Classify inputs that are already embedded, for gradients at the embeddings."""
         keys = self.read(embedded, mask)
         _, weights = self.attention(self.query.expand(len(keys), -1), keys, mask)
         return Answer(self.judge(keys, weights), weights)
@@ -81,7 +81,7 @@ class AttentiveClassifier(nn.Module):
         embedded: Float[Tensor, "batch places embedding_dim"],
         mask: Bool[Tensor, "batch places"] | None = None,
     ) -> Float[Tensor, "batch places key_dim"]:
-        """Return the keys, which are the values too."""
+        """Return the keys, which are also the values."""
         if self.reader is None:
             return embedded
         keys, *_ = self.reader(embedded, mask)
@@ -92,16 +92,16 @@ class AttentiveClassifier(nn.Module):
         keys: Float[Tensor, "batch places key_dim"],
         weights: Float[Tensor, "batch places"],
     ) -> Float[Tensor, "batch labels"]:
-        """Return the logits that these weights give: the model's own, or any others."""
+        """Return the logits for the given weights, the model's own or others."""
         context = torch.einsum("bp,bpd->bd", weights, keys)
         return self.output(context)
 
 
 class SquareEncoder(nn.Module):
-    """Turn each square of an image into a vector, by itself.
+    """Encode each square of an image as a vector, by itself.
 
-    A square is cut out before the network sees it. So its vector cannot know of another
-    square, and a weight on it is a weight on these pixels and no others.
+    A square is cut out before the network reads it. So its vector depends on no other square, and
+    a weight on it is a weight on exactly these pixels.
     """
 
     def __init__(self, feature_dim: int, hidden_dim: int = 8) -> None:
@@ -119,5 +119,5 @@ class SquareEncoder(nn.Module):
         self, squares: Float[Tensor, "batch places size size"]
     ) -> Float[Tensor, "batch places feature_dim"]:
         """Return one vector per square."""
-        each = squares.flatten(0, 1).unsqueeze(1)  # every square an image of its own
+        each = squares.flatten(0, 1).unsqueeze(1)  # every square is an image by itself
         return self.look(each).flatten(1).unflatten(0, squares.shape[:2])

@@ -17,30 +17,30 @@ from attentively.models.interface import Memory
 from attentively.models.seq2seq import AttentiveDecoder, RecurrentModel
 
 STRIDE = 12
-"""Pixels from one place of the feature map to the next, down and right."""
+"""Distance in pixels between neighbouring positions of the feature map, in both directions."""
 RECEPTIVE_FIELD = 18
-"""Pixels, down and right, that a place of the feature map sees where places are not mixed."""
+"""Size in pixels of the receptive field of a position, in both directions, without mixing."""
 
 
 @dataclass(frozen=True)
 class CaptionerConfig(ModelConfig):
-    """The sizes of a `Captioner`, and of the images that it describes."""
+    """The hyperparameters of a `Captioner`, and the size of its images."""
 
     tgt_vocab_size: int
     height: int = 24
     width: int = 36
     feature_dim: int = 64
-    """Numbers in the vector of a place."""
+    """Dimension of the feature vector of an image position."""
     embedding_dim: int = 32
-    """Numbers in the vector of a token."""
+    """Embedding dimension."""
     decoder_dim: int = 128
-    """Numbers in the state of the decoder."""
+    """Dimension of the decoder's hidden state."""
     attention_dim: int = 64
-    """The hidden layer of the additive score."""
+    """Dimension of the hidden layer of the additive score."""
     dropout: float = 0.0
-    """On embeddings, the vectors of places and what the output layer reads."""
+    """Dropout probability, on embeddings, image features and the input of the output layer."""
     mixing: int = 1
-    """Places, down and right, that the last convolution mixes; with 1 each keeps to its own."""
+    """Kernel size of the last convolution over image positions; 1 mixes none of them."""
 
     def __post_init__(self) -> None:
         if self.height < 1 or self.width < 1 or self.height % STRIDE or self.width % STRIDE:
@@ -48,7 +48,9 @@ class CaptionerConfig(ModelConfig):
                 f"height={self.height} and width={self.width} must be multiples of {STRIDE} pixels"
             )
         if self.mixing < 1 or self.mixing % 2 == 0:
-            raise ValueError(f"mixing={self.mixing} must be odd, so that a place has a middle")
+            raise ValueError(
+                f"mixing={self.mixing} must be odd and positive: it is a centred kernel size"
+            )
         check_at_least_one(
             feature_dim=self.feature_dim,
             embedding_dim=self.embedding_dim,
@@ -58,33 +60,32 @@ class CaptionerConfig(ModelConfig):
 
     @property
     def vocab_sizes(self) -> VocabSizes:
-        """What its target tokenizer must hold; it reads no text."""
+        """Vocabulary size of its one tokenizer, on the target side."""
         return VocabSizes(None, self.tgt_vocab_size)
 
     @property
     def feature_map(self) -> tuple[int, int]:
-        """How many places there are, down and right."""
+        """Rows and columns of the feature map."""
         return self.height // STRIDE, self.width // STRIDE
 
     @property
     def receptive_field(self) -> int:
-        """How many pixels a place sees, down and right, the border of the image left out."""
+        """Size in pixels of a position's receptive field, away from the border of the image."""
         return RECEPTIVE_FIELD + (self.mixing - 1) * STRIDE
 
 
 class ImageEncoder(nn.Module):
-    r"""Turn an image into a vector for each place of a coarse map.
+    r"""Encode an image as a feature map: one vector for each position of a coarse grid.
 
-    Two 3 × 3 convolutions, each followed by a maximum, make place :math:`i` see the pixels from
-    :math:`12i - 3` to :math:`12i + 14`, in either direction: `RECEPTIVE_FIELD` of them, and
-    `STRIDE` from one place to the next. So a weight on a place is a weight on that piece of the
-    image. The paper's network is deeper, is trained beforehand, and sees far more from each
-    place. With `mixing` above 1 so does ours: a last convolution mixes a place with its
-    neighbours, and a weight on a place no longer says what was seen.
+    Two 3 × 3 convolutions, each followed by max pooling, give position :math:`i` a receptive field
+    from pixel :math:`12i - 3` to :math:`12i + 14` in each direction: `RECEPTIVE_FIELD` pixels,
+    with `STRIDE` pixels from one position to the next. So an attention weight refers to this region
+    of the image. The paper's network is deeper and pretrained, and its receptive fields are far
+    larger. With `mixing` above 1, a last convolution mixes neighbouring positions, and a weight no
+    longer identifies the region that was used.
 
-    A place that sees so little hardly knows where it is, but for what the border of the image gives
-    away, and "left of" would be hard to learn. So each adds a learned vector of its own to what it
-    sees.
+    With so small a receptive field, the features hardly encode where a position is, and "left of"
+    would be hard to learn. Therefore a learned vector is added at each position.
     """
 
     def __init__(
@@ -116,18 +117,18 @@ class ImageEncoder(nn.Module):
     def forward(
         self, image: Float[Tensor, "batch 1 height width"]
     ) -> Float[Tensor, "batch places feature_dim"]:
-        """Return the annotations, row by row."""
+        """Return the annotation vectors, row by row."""
         seen = self.combine(self.look(image)).flatten(2).transpose(1, 2)
         return self.norm(seen) + self.place
 
 
 class Captioner(RecurrentModel):
-    r"""A small convolutional encoder, and the decoder that translates in a `Seq2Seq`.
+    r"""A small convolutional encoder and the recurrent decoder of a `Seq2Seq`.
 
-    The decoder starts from the mean annotation, :math:`s_0 = \tanh(W_s \frac{1}{L} \sum_i a_i)`
-    (section 3.1.2), and looks with `AdditiveAttention`, with the previous state as in the
-    paper. The paper's decoder is an LSTM with a gate on the context; ours is the GRU of
-    `AttentiveDecoder`, without one.
+    The initial state is computed from the mean annotation,
+    :math:`s_0 = \tanh(W_s \frac{1}{L} \sum_i a_i)` (section 3.1.2). The query of its
+    `AdditiveAttention` is the previous state, as in the paper. The paper's decoder is an LSTM with
+    a gate on the context; ours is the GRU of `AttentiveDecoder`, without such a gate.
     """
 
     config: CaptionerConfig
@@ -151,7 +152,7 @@ class Captioner(RecurrentModel):
     def source_mask(
         self, src: Float[Tensor, "batch 1 height width"]
     ) -> Bool[Tensor, "batch 1 places"]:
-        """True at every place: images have one size and no padding.
+        """Return True at every position: images have one size and no padding.
 
         Images of another size raise `ValueError`.
         """
@@ -164,7 +165,7 @@ class Captioner(RecurrentModel):
         src: Float[Tensor, "batch 1 height width"],
         src_mask: Bool[Tensor, "batch 1 places"] | None = None,
     ) -> Memory:
-        """Return an annotation per place, row by row, and their mean.
+        """Return one annotation per position, row by row, and their mean.
 
         Images of another size raise `ValueError`.
         """
@@ -177,8 +178,8 @@ class Captioner(RecurrentModel):
         height, width = src.shape[-2:]
         if (height, width) != (self.config.height, self.config.width):
             raise ValueError(
-                f"images of {height} × {width} pixels do not fit a model for "
-                f"{self.config.height} × {self.config.width} pixels"
+                f"the images have {height} × {width} pixels, but the model expects "
+                f"{self.config.height} × {self.config.width}"
             )
 
 
@@ -186,14 +187,13 @@ def doubly_stochastic_penalty(
     weights: Float[Tensor, "batch tgt_len places"],
     tgt_mask: Bool[Tensor, "batch tgt_len"],
 ) -> Float[Tensor, ""]:
-    r"""Return how unequally the places were looked at over a whole caption.
+    r"""Return the doubly stochastic penalty on the attention weights of a caption.
 
     .. math:: \sum_i \Bigl(1 - \sum_t \alpha_{ti}\Bigr)^2
 
-    for each image, and the mean over the batch; padding of the targets, where
-    `tgt_mask` is False, looks at nothing. Added to the loss it asks that every place be
-    looked at about once (section 4.2.1). With fewer words than places it cannot be
-    zero.
+    for each image, averaged over the batch; padding of the targets, where `tgt_mask` is
+    False, is ignored. Added to the loss, it encourages a total weight of about one at
+    every position (section 4.2.1). With fewer words than positions it cannot be zero.
     """
     looked_at = (weights * tgt_mask.unsqueeze(-1)).sum(dim=1)
     return (1 - looked_at).square().sum(dim=-1).mean()

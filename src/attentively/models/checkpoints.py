@@ -1,7 +1,7 @@
 """Checkpoints: a model, its tokenizers and its provenance in one file; pretrained models by name.
 
-The file is in the safetensors format: tensors, and JSON text beside them. Reading one
-runs no code. The shipped ones stand in the package, so `load_pretrained` needs no network.
+The file is in the safetensors format: tensors, and JSON text as metadata. Reading it executes no
+code. Pretrained models are part of the package, so `load_pretrained` needs no network.
 """
 
 import json
@@ -41,18 +41,18 @@ MODELS: dict[str, tuple[type[Model], type[ModelConfig]]] = {
         (MaskedLanguageModel, MaskedLanguageModelConfig),
     )
 }
-"""Every kind of model that can be saved: its class, and that of its configuration."""
+"""Every kind of model that can be saved: its class and the class of its configuration."""
 FORMAT = "attentively checkpoint 1"
 FIELDS = ("format", "model", "config", "src_tokenizer", "tgt_tokenizer", "provenance")
 _PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that is missing or damaged."""
+    """The checkpoint is missing or damaged."""
 
 
 class Translator(NamedTuple):
-    """A model from text to text, and its tokenizers."""
+    """A text-to-text model and its tokenizers."""
 
     model: EncoderDecoder
     src_tokenizer: Tokenizer
@@ -61,18 +61,18 @@ class Translator(NamedTuple):
 
 @dataclass
 class Checkpoint:
-    """A model ready for use, with all that is needed to feed it text."""
+    """A model with its tokenizers and its provenance."""
 
     model: Model
     src_tokenizer: Tokenizer | None
-    """Of what the model reads; None where that is no text."""
+    """Tokenizer of the input; None where the input is not text."""
     tgt_tokenizer: Tokenizer | None
-    """Of what the model writes; None where it writes no text."""
+    """Tokenizer of the output; None where the output is not text."""
     provenance: dict[str, Any] = field(default_factory=dict)
     """Command, seed, data, device, time and scores."""
 
     def translator(self) -> Translator:
-        """Return the parts of a model from text to text; another raises `ModelKindError`."""
+        """Return a text-to-text model with its tokenizers; others raise `ModelKindError`."""
         if (
             not isinstance(self.model, EncoderDecoder)
             or self.src_tokenizer is None
@@ -88,11 +88,11 @@ def save(
     half_precision: bool = False,
     extra: dict[str, Tensor] | None = None,
 ) -> None:
-    """Write `checkpoint` to `path`, whole or not at all.
+    """Write `checkpoint` to `path`, completely or not at all.
 
-    With `half_precision` the numbers are stored in 16 bits. `extra` tensors, such as an
-    optimizer's, stand beside the model's under their own names. Raises `OSError` where the
-    file cannot be written; what stood there before then still does.
+    With `half_precision` the parameters are stored in 16 bits. `extra` tensors, such as those of
+    an optimizer, are stored next to the model's under their own names. Raises `OSError` if the
+    file cannot be written; an earlier file is then unchanged.
     """
     model = checkpoint.model
     dtype = torch.float16 if half_precision else torch.float32
@@ -115,11 +115,11 @@ def save(
         try:
             save_file(tensors, temporary, metadata=content)
         except SafetensorError as error:
-            raise OSError(f"{path} could not be written: {error}") from None
+            raise OSError(f"cannot write {path}: {error}") from None
 
 
 def load(path: Path | str, device: torch.device | str = "cpu") -> Checkpoint:
-    """Read a checkpoint; the model comes in evaluation mode, in 32 bits.
+    """Read a checkpoint; the model is returned in evaluation mode, in 32 bits.
 
     Raises `CheckpointError`, which is a `ValueError`, for a file that is missing or damaged.
     """
@@ -129,11 +129,12 @@ def load(path: Path | str, device: torch.device | str = "cpu") -> Checkpoint:
 def load_with_extra(
     path: Path | str, device: torch.device | str = "cpu"
 ) -> tuple[Checkpoint, dict[str, Tensor]]:
-    """Read a checkpoint, and the `extra` tensors that `save` put beside the model's."""
+    """Read a checkpoint and the `extra` tensors that `save` stored with it."""
     content, tensors = read(path)
     if content["model"] not in MODELS:
         raise CheckpointError(
-            f"{path} holds a model of kind {content['model']!r}; known are {sorted(MODELS)}"
+            f"{path} contains a model of kind {content['model']!r}; known kinds are "
+            f"{sorted(MODELS)}"
         )
     try:
         checkpoint = _assemble(content, tensors)
@@ -145,18 +146,17 @@ def load_with_extra(
 
 
 def mean_weights(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the mean of several states of one model, parameter by parameter.
+    """Return the mean of several checkpoints of one model, parameter by parameter.
 
-    The last checkpoints of a run stand around a point that is often better than each of
-    them: Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 6.1, average
-    5 or 20.
+    The mean of the last checkpoints of a run is often better than each of them: Vaswani
+    et al. (2017), https://arxiv.org/abs/1706.03762, section 6.1, average 5 or 20.
     """
     if not weights:
-        raise ValueError("there is no checkpoint to take the mean of")
+        raise ValueError("cannot average checkpoints: none was given")
     names = {frozenset(state) for state in weights}
     if len(names) > 1:
         raise ValueError(
-            "only states of one model have a mean: these name other parameters",
+            "cannot average checkpoints of different models: their parameter names differ"
         )
     return {
         name: torch.stack([state[name] for state in weights]).mean(dim=0)
@@ -178,22 +178,24 @@ def _assemble(content: dict[str, str], tensors: dict[str, Tensor]) -> Checkpoint
     found = {name: value.shape for name, value in weights.items()}
     if expected != found:
         differing = sorted({name for name, _ in expected.items() ^ found.items()})
-        raise ValueError(f"its tensors do not fit its own configuration at {differing[:5]}")
+        raise ValueError(f"these tensors do not match the configuration: {differing[:5]}")
     model.load_state_dict(weights, strict=False)  # tied parameters are stored once
     src_tokenizer = _read_tokenizer(content["src_tokenizer"])
     joint = content["tgt_tokenizer"] == ""
     tgt_tokenizer = src_tokenizer if joint else _read_tokenizer(content["tgt_tokenizer"])
     sizes = tuple(None if given is None else len(given) for given in (src_tokenizer, tgt_tokenizer))
     if sizes != model.config.vocab_sizes:
-        raise ValueError(f"its tokenizers of {sizes} tokens do not fit {model.config}")
+        raise ValueError(
+            f"the tokenizers have {sizes} tokens, but the model needs {model.config.vocab_sizes}"
+        )
     provenance = json.loads(content["provenance"])
     return Checkpoint(model.eval(), src_tokenizer, tgt_tokenizer, provenance)
 
 
 def _stored(model: nn.Module) -> dict[str, Tensor]:
-    """Return what a checkpoint keeps of a model: parameters, and buffers that it cannot rebuild."""
-    tensors = model.state_dict()  # knows which buffers those are
-    # Not the state's own list: a tied parameter stands there twice, and safetensors refuses it.
+    """Return the tensors to store: parameters, and buffers that cannot be recomputed."""
+    tensors = model.state_dict()  # contains exactly those buffers
+    # Not the names of state_dict: it lists a tied parameter twice, which safetensors rejects.
     names = [name for name, _ in [*model.named_parameters(), *model.named_buffers()]]
     return {name: tensors[name] for name in names if name in tensors}
 
@@ -207,23 +209,23 @@ def _read_tokenizer(text: str) -> Tokenizer | None:
 
 
 def read(path: Path | str) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """Return the texts and the tensors of a checkpoint file, as they are."""
+    """Return the metadata and the tensors of a checkpoint file."""
     if not Path(path).is_file():
-        raise CheckpointError(f"there is no checkpoint at {path}")
+        raise CheckpointError(f"no checkpoint found at {path}")
     try:
         with safe_open(path, framework="pt") as file:
             content = dict(file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path} is damaged or no checkpoint: {error}") from None
+        raise CheckpointError(f"{path} is damaged or not a checkpoint: {error}") from None
     if content.get("format") != FORMAT:
         raise CheckpointError(
-            f"{path} is of format {content.get('format')!r}, not {FORMAT!r}: "
+            f"{path} has format {content.get('format')!r}, but expected {FORMAT!r}: "
             "was it written by another program or version?"
         )
     missing = [name for name in FIELDS if name not in content]
     if missing:
-        raise CheckpointError(f"{path} is damaged: {missing} is missing")
+        raise CheckpointError(f"{path} is damaged: its metadata lacks {missing}")
     return content, tensors
 
 
@@ -233,9 +235,9 @@ def pretrained_names() -> list[str]:
 
 
 def load_pretrained(name: str, device: torch.device | str = "cpu") -> Checkpoint:
-    """Read a checkpoint that ships with the package; an unknown name lists those there are."""
+    """Load a pretrained model of the package; the error for an unknown name lists the names."""
     if name not in pretrained_names():
         raise CheckpointError(
-            f"no pretrained model is called {name!r}; there are {', '.join(pretrained_names())}"
+            f"no pretrained model is called {name!r}: choose one of {', '.join(pretrained_names())}"
         )
     return load(_PRETRAINED / f"{name}.safetensors", device)

@@ -1,13 +1,13 @@
 r"""Output heads on a Transformer encoder: classification and masked language modelling.
 
-An encoder gives a vector for every token. What is set on top, its head, decides what the whole
-learns: one label for a text, or the tokens that have been hidden in it. A `MaskedLanguageModel`
-learns from text alone; its encoder can then begin where another head has few labels::
+An encoder computes a vector for every token. The output layer on top of it, the head, determines
+the task: one label for a text, or the tokens that were masked in it. A `MaskedLanguageModel` is
+trained on text alone (pre-training); its encoder then initialises a model with few labels::
 
     classifier.encoder.load_state_dict(masked.encoder.state_dict())
 
-Source: Devlin et al. (2019), https://arxiv.org/abs/1810.04805, section 3. There a text begins
-with a token whose vector is classified; here the vectors of all its tokens are averaged.
+Source: Devlin et al. (2019), https://arxiv.org/abs/1810.04805, section 3. BERT classifies the
+vector of a special first token; here the vectors of all tokens are averaged.
 """
 
 from dataclasses import dataclass
@@ -25,46 +25,46 @@ from attentively.models.transformer import StackConfig, TokenEncoder, initialise
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(StackConfig):
-    """The sizes of an encoder under a head."""
+    """The hyperparameters of an encoder with a head."""
 
     vocab_size: int
 
     @property
     def vocab_sizes(self) -> VocabSizes:
-        """It reads text and writes none."""
+        """Vocabulary size of its one tokenizer, on the source side."""
         return VocabSizes(self.vocab_size, None)
 
 
 def token_encoder(config: EncoderConfig) -> TokenEncoder:
-    """Return an encoder that knows every token and one more, the mask.
+    """Return an encoder with one more embedding than tokens, for the mask token.
 
-    The mask's row stands after the last token's. Every head has it, used or not, so that
-    what one has learned fits another.
+    The row of the mask token is the last. Every head has it, used or not, so that the parameters
+    of one encoder fit another.
     """
     return TokenEncoder(TokenEmbedding(config.vocab_size + 1, config.d_model), config)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierConfig(EncoderConfig):
-    """The sizes of a `Classifier`, and what it tells apart."""
+    """The hyperparameters of a `Classifier`, and its labels."""
 
     labels: tuple[str, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(set(self.labels)) < max(2, len(self.labels)):
-            raise ValueError(f"labels={self.labels} must be two or more, all different")
+            raise ValueError(f"labels={self.labels} must contain at least two different labels")
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Build from `values`, where the labels may stand in a list, as JSON has it."""
+        """Build from `values`, where the labels may be a list, as in JSON."""
         if "labels" in values:
             values = values | {"labels": tuple(values["labels"])}
         return super().from_dict(values)
 
 
 class Classifier(Model):
-    r"""Tell which label a text deserves, from the mean of its tokens' vectors.
+    r"""Classify a text from the mean of its token vectors.
 
     .. math:: \text{logits} = W \left( \frac{1}{n} \sum_{t=1}^{n} h_t \right) + b
     """
@@ -83,8 +83,8 @@ class Classifier(Model):
     ) -> Float[Tensor, "batch classes"]:
         """Return a score for each label, in the order of ``config.labels``.
 
-        `mask` is the padding mask: what is False is neither looked at nor averaged. A text
-        without a token raises `ValueError`.
+        `mask` is the padding mask: False positions are neither attended to nor
+        averaged. A text without a token raises `ValueError`.
         """
         refuse_empty(mask)
         outputs, _ = self.encoder(ids, mask)
@@ -95,14 +95,14 @@ class Classifier(Model):
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedLanguageModelConfig(EncoderConfig):
-    """The sizes of a `MaskedLanguageModel`."""
+    """The hyperparameters of a `MaskedLanguageModel`."""
 
 
 class MaskedLanguageModel(Model):
-    """Tell which tokens are hidden, from what stands before and after them.
+    """Predict masked tokens from the tokens before and after them.
 
-    A hidden token is replaced by `mask_id`, the one id that is read and never predicted. As in a
-    language model, a token is scored by its own row of the embedding's table.
+    A masked token is replaced by `mask_id`, the one id that is never predicted. As in a language
+    model, the output layer shares the embedding matrix.
     """
 
     config: MaskedLanguageModelConfig
@@ -119,7 +119,7 @@ class MaskedLanguageModel(Model):
     ) -> Float[Tensor, "batch len vocab"]:
         """Return, for every position, a score for each token of the vocabulary.
 
-        `mask` is the padding mask: what is False is not looked at. A text without a token
+        `mask` is the padding mask: False positions are not attended to. A text without a token
         raises `ValueError`.
         """
         refuse_empty(mask)

@@ -1,4 +1,4 @@
-"""The interface of all models, through which one trainer and one search serve every model."""
+"""The interface that all models share, so that one trainer and one search serve every model."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -15,28 +15,28 @@ from attentively.tokens.vocabulary import PAD_ID
 
 
 class Memory(NamedTuple):
-    """What the encoder hands over."""
+    """The output of the encoder."""
 
     outputs: Float[Tensor, "batch src_len memory_dim"]
     """One vector per source position."""
     mask: Bool[Tensor, "batch 1 src_len"]
     """True at the source positions that may be attended to."""
     state: Float[Tensor, "batch state_dim"] | None = None
-    """For recurrent models, what starts the decoder."""
+    """For recurrent models, the vector from which the decoder's initial state is computed."""
 
 
 class DecoderOutput(NamedTuple):
-    """What the decoder says of a whole target."""
+    """The output of the decoder for a whole target."""
 
     logits: Float[Tensor, "batch tgt_len vocab"]
     """Scores of the next token at every position."""
     weights: Float[Tensor, "batch tgt_len src_len"] | None = None
-    """Where each position looked; None where nobody asked or the model does not attend."""
+    """Attention weights of each position; None if not requested or without attention."""
 
 
 @runtime_checkable
 class DecoderState(Protocol):
-    """All that decoding one more token needs, for a batch of hypotheses."""
+    """Everything that decoding the next token needs, for a batch of hypotheses."""
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
         """Return the state of the chosen hypotheses, in that order; a row may repeat."""
@@ -46,34 +46,34 @@ State = TypeVar("State", bound=DecoderState)
 
 
 class Model(nn.Module):
-    """A network that says what it is made of."""
+    """A network with the configuration from which it was built."""
 
     config: ModelConfig
 
 
 class Autoregressive(Model, ABC, Generic[State]):
-    """A model that writes one token after the other."""
+    """A model that generates one token at a time."""
 
     @abstractmethod
     def step(
         self, token: Int[Tensor, " batch"], state: State
     ) -> tuple[Float[Tensor, "batch vocab"], State]:
-        """Read one token; return the scores of the next one, and the state after it.
+        """Read one token; return the logits of the next one, and the new state.
 
-        The state that was given stays as it was, so that another token may be tried.
+        The given state is not modified, so that other tokens can be tried from it.
         """
 
 
 class DecoderOnly(Autoregressive[State]):
-    """A model that continues a text, as a language model does."""
+    """A model that continues a text, such as a language model."""
 
     @abstractmethod
     def start(self, prompt: Int[Tensor, "batch prompt_len"]) -> State:
-        """Return the state after `prompt`, which may have no token."""
+        """Return the state after `prompt`, which may be empty."""
 
 
 class EncoderDecoder(Autoregressive[State]):
-    """A model that reads a source and writes a target."""
+    """A model that encodes a source and generates a target."""
 
     def forward(
         self, src: Shaped[Tensor, "batch ..."], tgt: Int[Tensor, "batch tgt_len"]
@@ -82,7 +82,7 @@ class EncoderDecoder(Autoregressive[State]):
         return self.decode(tgt, self.encode(src))
 
     def source_mask(self, src: Shaped[Tensor, "batch ..."]) -> Bool[Tensor, "batch 1 src_len"]:
-        """True where there is something to look at: at real tokens, not at padding."""
+        """Return True at the positions that may be attended to: real tokens, not padding."""
         return padding_mask(src, PAD_ID)
 
     @abstractmethod
@@ -91,10 +91,10 @@ class EncoderDecoder(Autoregressive[State]):
         src: Shaped[Tensor, "batch ..."],
         src_mask: Bool[Tensor, "batch 1 src_len"] | None = None,
     ) -> Memory:
-        """Encode the source: the ids of sentences, or whatever else the model reads.
+        """Encode the source: the ids of sentences, or another input such as images.
 
         `src_mask` is True at the positions that may be attended to, by default `source_mask`.
-        The memory carries it, so the decoder sees the same positions.
+        The memory contains it, so the decoder attends to the same positions.
         """
 
     @abstractmethod
@@ -112,16 +112,16 @@ class EncoderDecoder(Autoregressive[State]):
 
 
 class ModelKindError(ValueError):
-    """A model asked for what only models of another kind do."""
+    """The model does not support the requested task."""
 
     def __init__(self, model: nn.Module, does: str) -> None:
-        """`does` is what was asked for, as in "fill gaps"."""
-        super().__init__(f"a {type(model).__name__} does not {does}")
+        """`does` is the requested task, as in "fill gaps"."""
+        super().__init__(f"a {type(model).__name__} cannot {does}")
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch off dropout and gradients for a while; then every part is as it was."""
+    """Switch off dropout and gradients inside the block; restore the modes afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:

@@ -1,7 +1,7 @@
 r"""A decoder-only language model: predict the next token from all tokens before it.
 
-It is the decoder of a Transformer by itself. With no encoder there is nothing to attend to but
-the text so far, so what is left of a decoder layer is an encoder layer behind a causal mask.
+It is the decoder of a Transformer by itself. Without an encoder there is only the text so far to
+attend to, so a decoder layer without cross-attention is an encoder layer with a causal mask.
 
 Sources: Liu et al. (2018), https://arxiv.org/abs/1801.10198, section 4.2.3; Radford et al.
 (2018), https://cdn.openai.com/research-covers/language-unsupervised/language_understanding_paper.pdf,
@@ -25,19 +25,19 @@ from attentively.models.transformer import StackConfig, TokenEncoder, initialise
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModelConfig(StackConfig):
-    """The sizes of a `LanguageModel`."""
+    """The hyperparameters of a `LanguageModel`."""
 
     vocab_size: int
 
     @property
     def vocab_sizes(self) -> VocabSizes:
-        """It writes text and reads none but its own."""
+        """Vocabulary size of its one tokenizer, on the target side."""
         return VocabSizes(None, self.vocab_size)
 
 
 @dataclass(frozen=True)
 class LanguageModelState:
-    """The text so far, as every layer remembers it."""
+    """The cached keys and values of the text so far, one cache per layer."""
 
     caches: tuple[KeyValueCache, ...]
 
@@ -47,12 +47,12 @@ class LanguageModelState:
 
 
 class LanguageModel(DecoderOnly[LanguageModelState]):
-    r"""Give every token of the vocabulary a chance to be the next one.
+    r"""Predict the probability distribution of the next token.
 
     .. math:: p(w_1, \dots, w_n) = \prod_t p(w_t \mid w_1, \dots, w_{t-1})
 
-    The output layer is the embedding's own table: a token is likely where its vector
-    points the same way as what the layers have made of the text.
+    The output layer shares the embedding matrix (weight tying): the logit of a token is
+    the dot product of its embedding and the last hidden state.
     """
 
     config: LanguageModelConfig
@@ -73,8 +73,8 @@ class LanguageModel(DecoderOnly[LanguageModelState]):
     ) -> DecoderOutput:
         """Predict, at every position of `ids`, the token after it.
 
-        Padding comes last, so the causal mask hides it. The weights are those on the
-        text itself, the mean of all layers and heads.
+        Padding comes last, so the causal mask hides it. The weights are those of the
+        self-attention, averaged over layers and heads.
         """
         mask = causal_mask(ids.shape[1], ids.device)
         outputs, maps = self.decoder(ids, mask, need_weights=need_weights)
@@ -82,10 +82,10 @@ class LanguageModel(DecoderOnly[LanguageModelState]):
         return DecoderOutput(self.output(outputs), weights)
 
     def start(self, prompt: Int[Tensor, "batch prompt_len"]) -> LanguageModelState:
-        """Return the state after `prompt`, which may have no token.
+        """Return the state after `prompt`, which may be empty.
 
-        What comes next is told by `step`: to go on with a text, start with all but its
-        last token and step with that one. The texts of a batch have the same length.
+        `step` predicts the next token: to continue a text, start with all but its last
+        token and call `step` with that one. All texts of a batch have the same length.
         """
         nothing = [KeyValueCache() for _ in self.decoder.layers]
         mask = causal_mask(prompt.shape[1], prompt.device)
@@ -95,9 +95,9 @@ class LanguageModel(DecoderOnly[LanguageModelState]):
     def step(
         self, token: Int[Tensor, " batch"], state: LanguageModelState
     ) -> tuple[Float[Tensor, "batch vocab"], LanguageModelState]:
-        """Read one token; return the logits of the next one, and the state after it.
+        """Read one token; return the logits of the next one, and the new state.
 
-        One token needs no causal mask: everything in the cache stands before it.
+        One token needs no causal mask: everything in the cache precedes it.
         """
         outputs, _, caches = self.decoder(token.unsqueeze(1), caches=state.caches)
         return self.output(outputs.squeeze(1)), replace(state, caches=caches)

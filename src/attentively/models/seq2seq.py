@@ -31,39 +31,41 @@ DecoderKind = Literal["bahdanau", "luong"]
 
 @dataclass(frozen=True)
 class Seq2SeqConfig(ModelConfig):
-    """The sizes of a `Seq2Seq`, and how its decoder sees the source."""
+    """The hyperparameters of a `Seq2Seq`."""
 
     src_vocab_size: int
     tgt_vocab_size: int
     embedding_dim: int = 64
-    """Numbers in the vector of a token."""
+    """Embedding dimension."""
     encoder_dim: int = 64
-    """Numbers in the state of each of the encoder's two readers."""
+    """Dimension of the hidden state of the forward and of the backward encoder RNN."""
     decoder_dim: int = 128
-    """Numbers in the state of the decoder."""
+    """Dimension of the decoder's hidden state."""
     attention_dim: int = 64
-    """The hidden layer of the additive score, and of concat."""
+    """Dimension of the hidden layer of the additive and the concat score."""
     attention: AttentionKind = "additive"
-    """How the decoder sees the source; fixed is one vector for all of it, whatever the query."""
+    """Attention score; fixed means no attention: one context vector for all steps."""
     dropout: float = 0.0
-    """On embeddings, encoder outputs and what the output layer reads."""
+    """Dropout probability, on embeddings, encoder outputs and the input of the output layer."""
     share_embeddings: bool = False
-    """One table for source, target and output layer; needs one joint vocabulary."""
+    """Share one matrix between source embedding, target embedding and output layer; needs one
+    vocabulary for both sides."""
     decoder: DecoderKind = "bahdanau"
-    """Who asks the attention: the state before a token is read, or, with luong, after it."""
+    """Decoder that computes its attention query before (bahdanau) or after (luong) it reads a
+    token."""
     input_feeding: bool = False
-    """A luong decoder also reads what it said last, its attentional vector."""
+    """Input feeding: a luong decoder also reads its previous attentional vector."""
     max_len: int | None = None
-    """The longest source that location can score."""
+    """Maximum source length of the location score."""
     window: int = 3
-    """How far local-m and local-p look to either side."""
+    """Half-width D of the window of local-m and local-p, in positions."""
 
     def __post_init__(self) -> None:
         for name, known in (("attention", AttentionKind), ("decoder", DecoderKind)):
             if getattr(self, name) not in get_args(known):
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} is unknown: "
-                    f"choose of {', '.join(get_args(known))}"
+                    f"choose one of {', '.join(get_args(known))}"
                 )
         if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
             raise ValueError(
@@ -74,21 +76,21 @@ class Seq2SeqConfig(ModelConfig):
             if self.input_feeding:
                 raise ValueError(
                     "input_feeding=True needs decoder='luong': "
-                    "a bahdanau decoder reads its context already"
+                    "a bahdanau decoder already reads its context"
                 )
             if self.attention in get_args(LocalKind):
                 raise ValueError(
                     f"attention={self.attention!r} needs decoder='luong', whose newest state "
-                    "says where to look"
+                    "predicts the position of the window"
                 )
         if self.attention == "dot" and self.decoder_dim != 2 * self.encoder_dim:
             raise ValueError(
                 f"attention='dot' needs decoder_dim={self.decoder_dim} to be twice "
-                f"encoder_dim={self.encoder_dim}: the encoder reads both ways"
+                f"encoder_dim={self.encoder_dim}: the encoder is bidirectional"
             )
         if self.attention == "location" and not self.max_len:
             raise ValueError(
-                "attention='location' needs max_len, the longest source, "
+                "attention='location' needs max_len, the maximum source length, "
                 f"but max_len={self.max_len}"
             )
         check_at_least_one(
@@ -101,15 +103,15 @@ class Seq2SeqConfig(ModelConfig):
 
     @property
     def vocab_sizes(self) -> VocabSizes:
-        """What its source and its target tokenizer must hold."""
+        """Vocabulary sizes of the source and the target tokenizer."""
         return VocabSizes(self.src_vocab_size, self.tgt_vocab_size)
 
 
 class FixedContext(nn.Module):
-    """No attention: the same summary of the source at every step, whatever the query.
+    """No attention: the same context vector at every step, whatever the query.
 
-    The summary is the last state of each reader: the forward one's at the last word,
-    the backward one's at the first.
+    The context consists of the final states of both encoder RNNs: that of the forward RNN at the
+    last word, and that of the backward RNN at the first.
     """
 
     def forward(
@@ -118,7 +120,7 @@ class FixedContext(nn.Module):
         keys: Float[Tensor, "batch src_len key_dim"],
         mask: Bool[Tensor, "batch src_len"],
     ) -> tuple[Float[Tensor, "batch key_dim"], None]:
-        """Return the summary; there are no weights."""
+        """Return the context; there are no weights."""
         forwards, backwards = keys.chunk(2, dim=-1)
         last_word = mask.sum(dim=1) - 1
         rows = torch.arange(len(keys), device=keys.device)
@@ -126,22 +128,22 @@ class FixedContext(nn.Module):
 
 
 ProjectingAttention = AdditiveAttention | LuongAttention | LocalAttention
-"""The attentions that project the keys of a sentence once, before any query comes."""
+"""The attention modules that project the keys of a sentence once, for all queries."""
 
 
 @dataclass(frozen=True)
 class RecurrentState:
-    """Where a recurrent decoder stands, and what it looks at."""
+    """The hidden state of a recurrent decoder, and the encoder outputs that it attends to."""
 
     hidden: Float[Tensor, "batch decoder_dim"]
     encoder_outputs: Float[Tensor, "batch src_len key_dim"]
     src_mask: Bool[Tensor, "batch src_len"]
     projected_keys: Float[Tensor, "batch src_len hidden_dim"] | None = None
-    """What a `ProjectingAttention` made of the encoder outputs."""
+    """The keys that a `ProjectingAttention` computed from the encoder outputs."""
     step: int = 0
-    """How many tokens a `LuongDecoder` has read."""
+    """Number of tokens that a `LuongDecoder` has read."""
     attentional: Float[Tensor, "batch embedding_dim"] | None = None
-    """What a `LuongDecoder` with input feeding will read beside the next token."""
+    """The attentional vector that a `LuongDecoder` with input feeding reads at the next step."""
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
         """Return the state of the chosen hypotheses, in that order; a row may repeat."""
@@ -156,12 +158,12 @@ class RecurrentState:
 
 
 class RecurrentDecoder(nn.Module, ABC):
-    r"""Write the target token by token, asking the attention for a context at each.
+    r"""Generate the target token by token, with a context vector from the attention at each step.
 
-    The first state is :math:`s_0 = \tanh(W_s m)`, with :math:`m` the `state` of the memory.
+    The initial state is :math:`s_0 = \tanh(W_s m)`, with :math:`m` the `state` of the memory.
 
-    `attention` is called as ``attention(query, keys, mask)``, so any module that answers this
-    call will do; `attend` says what the package's own attentions get as well.
+    `attention` is any module that can be called as ``attention(query, keys, mask)``; `attend`
+    lists the further arguments of the package's own attention modules.
     """
 
     def __init__(
@@ -174,7 +176,7 @@ class RecurrentDecoder(nn.Module, ABC):
         decoder_dim: int,
         dropout: float = 0.0,
     ) -> None:
-        """`input_dim` is the size of what each step reads, `start_dim` that of the start."""
+        """`input_dim` is the input size of a step, `start_dim` the size of the memory's state."""
         super().__init__()
         vocab_size, embedding_dim = embedding.table.weight.shape
         self.embedding = embedding
@@ -186,7 +188,7 @@ class RecurrentDecoder(nn.Module, ABC):
         self.dropout = nn.Dropout(dropout)
 
     def start(self, memory: Memory) -> RecurrentState:
-        """Return :math:`s_0` and what to look at."""
+        """Return the initial state :math:`s_0`, with the encoder outputs."""
         hidden = torch.tanh(self.bridge(memory.state))
         state = RecurrentState(hidden, memory.outputs, memory.mask.squeeze(1))
         if isinstance(self.attention, ProjectingAttention):
@@ -197,10 +199,10 @@ class RecurrentDecoder(nn.Module, ABC):
     def attend(
         self, query: Float[Tensor, "batch decoder_dim"], state: RecurrentState
     ) -> tuple[Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"] | None]:
-        """Return the context and the weights of one query.
+        """Return the context and the attention weights of one query.
 
-        A `ProjectingAttention` gets back the keys that it projected, and a `LocalAttention` also
-        the step, which local-m goes by.
+        A `ProjectingAttention` also receives its projected keys, and a `LocalAttention` the step,
+        from which local-m computes its window.
         """
         more: list[Any] = []
         if isinstance(self.attention, ProjectingAttention):
@@ -218,7 +220,7 @@ class RecurrentDecoder(nn.Module, ABC):
         Float[Tensor, "batch key_dim"],
         Float[Tensor, "batch src_len"] | None,
     ]:
-        """Read one embedded token; return the next state, context and weights."""
+        """Read one embedded token; return the next state, the context, the weights."""
 
     @abstractmethod
     def predict(
@@ -230,16 +232,16 @@ class RecurrentDecoder(nn.Module, ABC):
 
 
 class AttentiveDecoder(RecurrentDecoder):
-    r"""Bahdanau's decoder: the state *before* a token is read asks what to look at.
+    r"""Bahdanau's decoder: the query is the state *before* a token is read.
 
     .. math::
         c_i &= \text{attention}(s_{i-1}, h) \\
         s_i &= \text{GRU}([E y_{i-1}; c_i], s_{i-1}) \\
         \text{logits}_i &= V \tanh(R [s_i; c_i])
 
-    In a `Seq2Seq` the first state is :math:`s_0 = \tanh(W_s \overleftarrow{h}_1)`, from the
-    backward reader's state at the first word, as in the paper. The paper's output layer is a
-    maxout over :math:`s_{i-1}`, :math:`y_{i-1}` and :math:`c_i`; ours is the simpler one above.
+    In a `Seq2Seq` the initial state is :math:`s_0 = \tanh(W_s \overleftarrow{h}_1)`, computed
+    from the backward RNN's state at the first word, as in the paper. The paper's output layer is
+    a maxout over :math:`s_{i-1}`, :math:`y_{i-1}` and :math:`c_i`; ours is simpler.
     """
 
     def __init__(
@@ -261,7 +263,7 @@ class AttentiveDecoder(RecurrentDecoder):
         Float[Tensor, "batch key_dim"],
         Float[Tensor, "batch src_len"] | None,
     ]:
-        """Read one embedded token; return the next state, context and weights."""
+        """Read one embedded token; return the next state, the context, the weights."""
         context, weights = self.attend(state.hidden, state)
         hidden = self.cell(torch.cat([embedded, context], dim=-1), state.hidden)
         return replace(state, hidden=hidden), context, weights
@@ -277,7 +279,7 @@ class AttentiveDecoder(RecurrentDecoder):
 
 
 class LuongDecoder(RecurrentDecoder):
-    r"""Luong's decoder: the state *after* a token is read asks what to look at.
+    r"""Luong's decoder: the query is the state *after* a token is read.
 
     .. math::
         s_t &= \text{GRU}(E y_{t-1}, s_{t-1}) \\
@@ -285,11 +287,11 @@ class LuongDecoder(RecurrentDecoder):
         \tilde{h}_t &= \tanh(W_c [c_t; s_t]) \\
         \text{logits}_t &= V \tilde{h}_t
 
-    (equations 5 and 6; in `readout` the columns of :math:`W_c` that meet the state come first).
-    The context makes the prediction and not the next state. With `input_feeding` (section 3.3)
-    the next step reads the attentional vector :math:`\tilde{h}_t` beside its token, so that it
-    knows what was looked at; the first step reads zeros. The paper has a stack of LSTMs where
-    ours is one GRU, the same as in `AttentiveDecoder`, and so is its start.
+    (equations 5 and 6; in `readout` the columns of :math:`W_c` that multiply the state come
+    first). The context enters the prediction but not the next state. With `input_feeding`
+    (section 3.3) the input of the next step is its token and the attentional vector
+    :math:`\tilde{h}_t`, which informs it about past alignments; the first step reads zeros. The
+    paper uses a stack of LSTMs; ours is one GRU with the initial state of `AttentiveDecoder`.
     """
 
     def __init__(
@@ -307,7 +309,7 @@ class LuongDecoder(RecurrentDecoder):
         self.input_feeding = input_feeding
 
     def start(self, memory: Memory) -> RecurrentState:
-        """Return :math:`s_0`, what to look at, and zeros for the first step to read."""
+        """Return the initial state; with input feeding, its attentional vector is zero."""
         state = super().start(memory)
         if not self.input_feeding:
             return state
@@ -321,7 +323,7 @@ class LuongDecoder(RecurrentDecoder):
         Float[Tensor, "batch key_dim"],
         Float[Tensor, "batch src_len"] | None,
     ]:
-        """Read one embedded token; return the next state, context and weights."""
+        """Read one embedded token; return the next state, the context, the weights."""
         if state.attentional is not None:
             embedded = torch.cat([embedded, state.attentional], dim=-1)
         hidden = self.cell(embedded, state.hidden)
@@ -349,7 +351,7 @@ class LuongDecoder(RecurrentDecoder):
 
 
 class RecurrentModel(EncoderDecoder[RecurrentState]):
-    """A model that writes with a `RecurrentDecoder`, whatever it reads."""
+    """A model that generates with a `RecurrentDecoder`, whatever its encoder."""
 
     decoder: RecurrentDecoder
     dropout: nn.Dropout
@@ -381,7 +383,7 @@ class RecurrentModel(EncoderDecoder[RecurrentState]):
     def step(
         self, token: Int[Tensor, " batch"], state: RecurrentState
     ) -> tuple[Float[Tensor, "batch vocab"], RecurrentState]:
-        """Read one token; return the logits of the next one, and the state after it."""
+        """Read one token; return the logits of the next one, and the new state."""
         embedded = self.dropout(self.decoder.embedding(token))
         state, context, _ = self.decoder.advance(embedded, state)
         return self.decoder.predict(state.hidden, context), state
@@ -404,7 +406,7 @@ class Seq2Seq(RecurrentModel):
         self.decoder = _decoder(config, tgt_embedding)
         if config.share_embeddings:
             table = tgt_embedding.table.weight
-            # As an output layer, rows of length 1: longer ones would make the first logits wild.
+            # Rows of length about 1: as an output layer, longer rows give very large first logits.
             nn.init.normal_(table, std=config.embedding_dim**-0.5)
             nn.init.zeros_(table[PAD_ID])
             self.decoder.output.weight = table
@@ -415,7 +417,7 @@ class Seq2Seq(RecurrentModel):
         src: Int[Tensor, "batch src_len"],
         src_mask: Bool[Tensor, "batch 1 src_len"] | None = None,
     ) -> Memory:
-        """Return an annotation per source token, and the backward RNN's last state."""
+        """Return one annotation per source token, and the last backward state."""
         src_mask = self.source_mask(src) if src_mask is None else src_mask
         embedded = self.dropout(self.src_embedding(src))
         outputs, backward_state = self.encoder(embedded, src_mask.squeeze(1))

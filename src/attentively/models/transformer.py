@@ -1,7 +1,7 @@
 r"""The Transformer: an encoder–decoder model built from attention.
 
-Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3. The parts below the
-`Transformer` itself also make encoders and decoders that stand alone.
+Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3. Encoder-only and decoder-only
+models use the same parts.
 """
 
 import math
@@ -35,40 +35,42 @@ from attentively.tokens.vocabulary import PAD_ID
 Positions = Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"]
 
 MAX_DISTANCE = 16
-"""Beyond so many steps, relative positions look alike: k of Shaw et al. (2018), section 4.1."""
+"""Maximum relative distance: k of Shaw et al. (2018), section 4.1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StackConfig(ModelConfig, ABC):
-    """The sizes of a stack of layers, and the choices within them."""
+    """The hyperparameters of a stack of Transformer layers."""
 
     d_model: int = 128
-    """Numbers in the vector of a token."""
+    """Model dimension: size of embeddings and hidden states."""
     num_heads: int = 4
-    """Attentions side by side in each layer; they share d_model out evenly."""
+    """Number of attention heads; it must divide d_model."""
     num_kv_heads: int | None = None
-    """How many heads have keys and values of their own; None for all of them."""
+    """Number of key and value heads (grouped-query attention); by default num_heads."""
     d_ff: int = 512
-    """Units inside the feed-forward network."""
+    """Dimension of the hidden layer of the feed-forward network."""
     num_layers: int = 3
-    """Layers of the encoder, and as many of the decoder, where there are both."""
+    """Number of layers, in the encoder and in the decoder each."""
     dropout: float = 0.1
-    """On the output of each sub-layer before it is added, and on the embeddings with their
-    positions: the places of the paper (section 5.4). `torch.nn.Transformer` also drops attention
-    weights and units inside the feed-forward network."""
+    """Dropout probability, on the output of each sub-layer before the residual addition and on
+    the sum of embeddings and positional encodings, as in section 5.4 of the Transformer paper.
+    `torch.nn.Transformer` also applies it to attention weights and inside the feed-forward
+    network."""
     norm: Norm = "pre"
-    """Where a layer normalises: before each sub-layer, or after it as in the paper."""
+    """Layer normalisation before each sub-layer (pre) or after it (post, as in the Transformer
+    paper)."""
     positions: Positions = "sinusoidal"
-    """How a token's place is told; the paper's are sinusoidal."""
+    """Positional encoding; sinusoidal in the Transformer paper."""
     activation: Activation = "relu"
-    """What the feed-forward network bends its signal with."""
+    """Activation function of the feed-forward network."""
     max_len: int = 512
-    """How many positions there are, where they are learned; the others reach any length."""
+    """Maximum length of learned positional embeddings; the other encodings have no limit."""
 
     def __post_init__(self) -> None:
         if self.positions not in get_args(Positions):
             known = ", ".join(get_args(Positions))
-            raise ValueError(f"positions={self.positions!r} is unknown: choose among {known}")
+            raise ValueError(f"positions={self.positions!r} is unknown: choose one of {known}")
         for name in ("d_model", "num_heads", "d_ff", "num_layers", "max_len"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
@@ -79,7 +81,7 @@ class StackConfig(ModelConfig, ABC):
 
 
 def self_attention(config: StackConfig) -> MultiHeadAttention:
-    """Return an attention of a sequence to itself."""
+    """Return a self-attention module, with the positional encoding of `config`."""
     d_head = config.d_model // config.num_heads
     position: AttentionPosition | None = None
     if config.positions == "relative":
@@ -94,22 +96,23 @@ def self_attention(config: StackConfig) -> MultiHeadAttention:
 
 
 def cross_attention(config: StackConfig) -> MultiHeadAttention:
-    """Return an attention to another sequence: how far away is no question there."""
+    """Return a cross-attention module; relative positions do not apply between two sequences."""
     return MultiHeadAttention(config.d_model, config.num_heads, num_kv_heads=config.num_kv_heads)
 
 
 def feed_forward(config: StackConfig) -> FeedForward:
-    """Return the network that follows the attention."""
+    """Return the feed-forward network of a layer."""
     return FeedForward(config.d_model, config.d_ff, activation=config.activation)
 
 
 class InputEmbedding(nn.Module):
-    r"""What the first layer reads: the token, and where it stands.
+    r"""Add positional encodings to the scaled token embeddings.
 
     .. math:: x_p = \sqrt{d_\text{model}} \, E_{w_p} + P_p
 
-    Components of :math:`E` start with variance :math:`1/d_\text{model}`, which suits a table that
-    is also an output layer; the factor makes a token about as loud as its position.
+    Entries of :math:`E` are initialised with variance :math:`1/d_\text{model}`, which suits a
+    matrix that is also the output layer; the factor brings embeddings to the scale of the
+    positional encodings.
 
     Source: Vaswani et al. (2017), section 3.4.
     """
@@ -128,7 +131,7 @@ class InputEmbedding(nn.Module):
     def forward(
         self, ids: Int[Tensor, "batch len"], first: int = 0
     ) -> Float[Tensor, "batch len d_model"]:
-        """Return one vector per token, the first of them at position `first`."""
+        """Return one vector per token; the first token is at position `first`."""
         x = self.scale * self.embedding(ids)
         if self.positions is not None:
             x = self.positions(x, first)
@@ -136,17 +139,17 @@ class InputEmbedding(nn.Module):
 
 
 def last_norm(config: StackConfig) -> nn.Module:
-    """Return what stands after the last layer.
+    """Return the normalisation after the last layer.
 
-    With pre-norm the last sum has not been normalised yet; with post-norm it has.
+    With pre-norm the last sum is not normalised yet; with post-norm it is.
     """
     return LayerNorm(config.d_model) if config.norm == "pre" else nn.Identity()
 
 
 class TokenEncoder(nn.Module):
-    """Read a sequence of tokens: an input embedding and a stack of encoder layers.
+    """An input embedding and a stack of encoder layers.
 
-    With a causal mask, and a cache per layer, it is the stack of a model that has no encoder.
+    With a causal mask and one cache per layer, it is also the stack of a decoder-only model.
     """
 
     def __init__(self, embedding: TokenEmbedding, config: StackConfig) -> None:
@@ -181,10 +184,10 @@ class TokenEncoder(nn.Module):
             tuple[KeyValueCache, ...],
         ]
     ):
-        """Return one vector per token, and where each layer looked if that is wanted.
+        """Return one vector per token, and the attention weights of each layer on request.
 
-        With `caches`, one per layer, `ids` are the tokens after those that they hold,
-        and the new caches are returned too.
+        With `caches`, one per layer, `ids` are the tokens after the cached ones, and
+        the new caches are returned as well.
         """
         x = self.input(ids, first=caches[0].length if caches else 0)
         maps, new_caches = [], []
@@ -198,7 +201,7 @@ class TokenEncoder(nn.Module):
 
 
 class TokenDecoder(nn.Module):
-    """Write a sequence of tokens: an input embedding and a stack of decoder layers."""
+    """An input embedding and a stack of decoder layers."""
 
     def __init__(self, embedding: TokenEmbedding, config: StackConfig) -> None:
         super().__init__()
@@ -239,8 +242,8 @@ class TokenDecoder(nn.Module):
     ):
         """Return one vector per token; the weights of each layer on the target and the source.
 
-        Give `memory`, or `caches` that `start` made of it: then `ids` are the tokens after
-        those that the caches hold, and the new caches are returned too.
+        Give either `memory`, or the `caches` that `start` computed from it: then `ids` are the
+        tokens after the cached ones, and the new caches are returned as well.
         """
         x = self.input(ids, first=caches[0].target.length if caches else 0)
         self_maps, cross_maps, new_caches = [], [], []
@@ -262,10 +265,11 @@ class TokenDecoder(nn.Module):
 
 
 def initialise(model: nn.Module) -> None:
-    """Draw the first weights: matrices as Glorot & Bengio (2010) advise, biases zero.
+    r"""Initialise the parameters: weights by Glorot & Bengio (2010), biases zero.
 
-    A matrix then neither swells a signal nor its gradient. Embeddings are drawn as
-    `InputEmbedding` says. The paper does not tell how its own weights began.
+    This keeps the variance of signals and gradients about the same from layer to layer. Embeddings
+    are sampled with variance :math:`1/d_\text{model}`. The Transformer paper does not state its
+    initialisation.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -279,21 +283,22 @@ def initialise(model: nn.Module) -> None:
 
 
 def refuse_empty(mask: Bool[Tensor, "batch 1 len"]) -> None:
-    """Raise `ValueError` if a sentence of the batch has no token, saying which."""
+    """Raise `ValueError` if a sentence of the batch has no token, with its index."""
     filled = mask.any(dim=2).squeeze(1)
     if not filled.all():
         empty = (~filled).nonzero().flatten().tolist()
-        raise ValueError(f"sentences {empty} of the batch hold no token to encode")
+        raise ValueError(f"sentences {empty} of the batch have no token to encode")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(StackConfig):
-    """The sizes of a `Transformer`; encoder and decoder have `num_layers` each."""
+    """The hyperparameters of a `Transformer`; encoder and decoder have `num_layers` each."""
 
     src_vocab_size: int
     tgt_vocab_size: int
     share_embeddings: bool = False
-    """One table for source, target and output layer; needs one joint vocabulary."""
+    """Share one matrix between source embedding, target embedding and output layer; needs one
+    vocabulary for both sides."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -305,12 +310,12 @@ class TransformerConfig(StackConfig):
 
     @property
     def vocab_sizes(self) -> VocabSizes:
-        """What its source and its target tokenizer must hold."""
+        """Vocabulary sizes of the source and the target tokenizer."""
         return VocabSizes(self.src_vocab_size, self.tgt_vocab_size)
 
     @classmethod
     def base(cls, src_vocab_size: int, tgt_vocab_size: int, share_embeddings: bool = True) -> Self:
-        """Return the paper's base model (table 3), which shares one vocabulary (section 3.4)."""
+        """Return the paper's base model (table 3), with shared embeddings (section 3.4)."""
         return cls(
             src_vocab_size=src_vocab_size,
             tgt_vocab_size=tgt_vocab_size,
@@ -326,7 +331,7 @@ class TransformerConfig(StackConfig):
 
 @dataclass(frozen=True)
 class TransformerState:
-    """What the decoder has read: the target so far, and the source."""
+    """The cached keys and values of the target prefix and of the source."""
 
     caches: tuple[DecoderCache, ...]
     src_mask: Bool[Tensor, "batch 1 src_len"]
@@ -338,18 +343,21 @@ class TransformerState:
 
 
 class AttentionMaps(NamedTuple):
-    """Where every head of every layer looks."""
+    """The attention weights of every head of every layer."""
 
     encoder: Float[Tensor, "layers batch heads src_len src_len"]
-    """From the source to the source."""
+    """Self-attention of the encoder: from source to source."""
     decoder: Float[Tensor, "layers batch heads tgt_len tgt_len"]
-    """From the target to the target so far."""
+    """Masked self-attention of the decoder: from target to the target prefix."""
     cross: Float[Tensor, "layers batch heads tgt_len src_len"]
-    """From the target to the source."""
+    """Cross-attention: from target to source."""
 
 
 class Transformer(EncoderDecoder[TransformerState]):
-    """Read the source all at once; write the target, looking at both."""
+    """Encode the source in parallel; generate the target with attention to both.
+
+    Source: Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, figure 1.
+    """
 
     config: TransformerConfig
 
@@ -373,7 +381,7 @@ class Transformer(EncoderDecoder[TransformerState]):
         src: Int[Tensor, "batch src_len"],
         src_mask: Bool[Tensor, "batch 1 src_len"] | None = None,
     ) -> Memory:
-        """Return the encoder's outputs; raise `ValueError` for an empty source."""
+        """Return one vector per source token; an empty source raises `ValueError`."""
         src_mask = self.source_mask(src) if src_mask is None else src_mask
         refuse_empty(src_mask)
         outputs, _ = self.encoder(src, src_mask)
@@ -385,11 +393,12 @@ class Transformer(EncoderDecoder[TransformerState]):
         memory: Memory,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        """Predict the token after each one of `tgt`, all at once.
+        """Predict the token after each token of `tgt`, all in parallel.
 
-        The causal mask is mask enough: padding comes last, so no token sees it, and
-        what padding itself says is not asked for. The weights are those on the source,
-        the mean of all layers and heads; `attention_maps` has them one by one.
+        The causal mask suffices: padding comes last, so no real token attends to it,
+        and the loss ignores the predictions at padding. The weights are those on the
+        source, averaged over layers and heads; `attention_maps` returns them
+        separately.
         """
         tgt_mask = causal_mask(tgt.shape[1], tgt.device)
         outputs, _, cross_weights = self.decoder(
@@ -405,9 +414,9 @@ class Transformer(EncoderDecoder[TransformerState]):
     def step(
         self, token: Int[Tensor, " batch"], state: TransformerState
     ) -> tuple[Float[Tensor, "batch vocab"], TransformerState]:
-        """Read one token; return the logits of the next one, and the state after it.
+        """Read one token; return the logits of the next one, and the new state.
 
-        One token needs no causal mask: everything in the cache stands before it.
+        One token needs no causal mask: everything in the cache precedes it.
         """
         outputs, _, _, caches = self.decoder(
             token.unsqueeze(1), memory_mask=state.src_mask, caches=state.caches
@@ -417,7 +426,7 @@ class Transformer(EncoderDecoder[TransformerState]):
     def attention_maps(
         self, src: Int[Tensor, "batch src_len"], tgt: Int[Tensor, "batch tgt_len"]
     ) -> AttentionMaps:
-        """Return the weights of every head of every layer, given `src` and `tgt`."""
+        """Return the attention weights of every head and layer for `src` and `tgt`."""
         src_mask = self.source_mask(src)
         refuse_empty(src_mask)
         memory, encoder = self.encoder(src, src_mask, need_weights=True)
