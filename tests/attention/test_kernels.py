@@ -311,7 +311,7 @@ def test_a_mask_of_another_shape_is_refused_with_both_shapes(kernel):
 @pytest.mark.usefixtures("unchecked")
 def test_a_mask_of_numbers_is_refused(kernel):
     added = torch.tensor([[0.0, 0.0, -torch.inf]])
-    with pytest.raises(TypeError, match=r"a mask is Bool, .* but this one is torch\.float32"):
+    with pytest.raises(TypeError, match=r"a mask must be Bool .*.* but this one is torch\.float32"):
         kernel_weights(torch.zeros(1, 3), kernel, added)
 
 

@@ -194,5 +194,5 @@ def test_a_mask_of_another_shape_is_refused(shape):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
 def test_a_mask_of_numbers_is_refused(dtype):
     scores, mask = scores_and_mask()
-    with pytest.raises(TypeError, match=f"a mask is Bool, .* but this one is {dtype}"):
+    with pytest.raises(TypeError, match=f"a mask must be Bool .*.* but this one is {dtype}"):
         masked_softmax(scores, mask.to(dtype))

@@ -282,18 +282,18 @@ def test_a_source_may_be_as_long_as_the_locations_but_no_longer():
     attention, query = luong("location"), torch.randn(BATCH, QUERY_DIM)
     _, weights = attention(query, torch.randn(BATCH, MAX_LEN, KEY_DIM))
     assert weights.shape == (BATCH, MAX_LEN)
-    with pytest.raises(ValueError, match=r"source of 18 positions is too long .*max_len=17"):
+    with pytest.raises(ValueError, match=r"source of 18 positions is longer than max_len=17"):
         attention(query, torch.randn(BATCH, MAX_LEN + 1, KEY_DIM))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("dot",), "query_dim=7 and key_dim=11: choose general"),
+        (("dot",), "query_dim=7 and key_dim=11: use score='general'"),
         (("concat",), "score='concat' needs hidden_dim of at least 1, but hidden_dim=None"),
         (("concat", 0), "hidden_dim=0"),
         (("location",), "score='location' needs max_len of at least 1, but max_len=None"),
-        (("cosine",), "score='cosine' is unknown: choose of dot, general, concat, location"),
+        (("cosine",), "score='cosine' is unknown: choose one of dot, general, concat, location"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")
@@ -433,7 +433,7 @@ def test_the_length_is_the_sentences_own(kind):
 def test_local_m_needs_the_step_and_local_p_does_not():
     given = random_input()
     local("local-p")(*given)
-    with pytest.raises(ValueError, match="local-m goes by the decoder's step"):
+    with pytest.raises(ValueError, match="local-m needs the decoder's step"):
         local("local-m")(*given)
 
 
@@ -496,7 +496,7 @@ def test_local_keys_projected_once_give_the_same(kind):
     [
         ({"window": 0}, "window=0 must be at least 1"),
         ({"kind": "local-q"}, "kind='local-q' is unknown: choose local-m or local-p"),
-        ({"score": "location"}, "score='location' does not look at the source"),
+        ({"score": "location"}, "score='location' does not depend on the source"),
         ({"score": "dot"}, "query_dim=7 and key_dim=11"),
         ({"score": "concat"}, "hidden_dim=None"),
     ],

@@ -346,7 +346,7 @@ def test_alibi_learns_and_stores_nothing():
 
 
 def test_alibi_refuses_other_heads():
-    with pytest.raises(ValueError, match="queries of 3 heads came to 5 slopes"):
+    with pytest.raises(ValueError, match="the queries have 3 heads, but expected num_heads=5"):
         ALiBi(5).bias(vectors(), LENGTH)
     with pytest.raises(ValueError, match="num_heads=0 must be positive"):
         ALiBi(0)
@@ -472,7 +472,9 @@ def test_an_attention_position_by_itself_changes_nothing():
 def test_steps_to_keys():
     assert steps_to_keys(2, 4).tolist() == [[-2, -1, 0, 1], [-3, -2, -1, 0]]
     assert steps_to_keys(0, 2).shape == (0, 2)
-    with pytest.raises(ValueError, match="5 queries cannot be the last of 4 positions"):
+    with pytest.raises(
+        ValueError, match="query_len=5 queries cannot be the last of key_len=4 positions"
+    ):
         steps_to_keys(5, 4)
 
 
@@ -493,11 +495,11 @@ def test_impossible_sizes_are_refused(make, message):
 @pytest.mark.parametrize(
     ("given_to", "numbers", "message"),
     [
-        (SinusoidalPositionalEncoding(1), 5, "vectors of 5 numbers came to d_model=1"),
-        (SinusoidalPositionalEncoding(5), 1, "vectors of 1 numbers came to d_model=5"),
-        (LearnedPositionalEmbedding(1, 7), 5, "vectors of 5 numbers came to d_model=1"),
-        (lambda x: RotaryPositionalEmbedding(2).turn(x.unsqueeze(1), 0), 6, "came to d_head=2"),
-        (lambda x: RotaryPositionalEmbedding(6).turn(x.unsqueeze(1), 0), 2, "came to d_head=6"),
+        (SinusoidalPositionalEncoding(1), 5, "the input has dimension 5, but expected d_model=1"),
+        (SinusoidalPositionalEncoding(5), 1, "the input has dimension 1, but expected d_model=5"),
+        (LearnedPositionalEmbedding(1, 7), 5, "the input has dimension 5, but expected d_model=1"),
+        (lambda x: RotaryPositionalEmbedding(2).turn(x.unsqueeze(1), 0), 6, "expected d_head=2"),
+        (lambda x: RotaryPositionalEmbedding(6).turn(x.unsqueeze(1), 0), 2, "expected d_head=6"),
     ],
 )
 def test_vectors_of_another_size_are_refused(given_to, numbers, message):

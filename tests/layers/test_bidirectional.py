@@ -114,11 +114,11 @@ def test_every_position_knows_what_stands_before_and_after():
 def test_a_sentence_without_words_is_refused():
     encoder, embedded, mask = encoder_and_input()
     mask[[0, 2]] = False
-    with pytest.raises(ValueError, match=r"sentences \[0, 2\] of the batch hold no token"):
+    with pytest.raises(ValueError, match=r"sentences \[0, 2\] of the batch have no token"):
         encoder(embedded, mask)
 
 
 def test_a_batch_without_sentences_is_refused():
     encoder, embedded, mask = encoder_and_input()
-    with pytest.raises(ValueError, match="the batch holds no sentence"):
+    with pytest.raises(ValueError, match="the batch is empty"):
         encoder(embedded[:0], mask[:0])

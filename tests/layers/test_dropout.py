@@ -38,7 +38,7 @@ def test_draws_whose_sign_is_always_plus_are_found_by_that_test(monkeypatch):
         whole = torch.empty((count + 3) // 4, dtype=torch.int64).random_()
         return whole.view(torch.int16)[:count]
 
-    monkeypatch.setattr(dropout, "_draws", draws)
+    monkeypatch.setattr(dropout, "_random_int16", draws)
     with pytest.raises(AssertionError):
         test_each_of_the_four_draws_of_a_number_is_as_probable(3)
 

@@ -323,7 +323,7 @@ def test_memory_and_a_cache_of_it_exclude_each_other():
     x, memory, *_ = given()
     layer = decoder_layer()
     for choices in ({}, {"memory": memory, "cache": layer.start(memory)}):
-        with pytest.raises(ValueError, match="either the memory or a cache that start made of it"):
+        with pytest.raises(ValueError, match="either the memory or a cache made by start"):
             layer(x, **choices)
 
 

@@ -1,9 +1,9 @@
 """Blockwise attention with the online softmax: the same context without the matrix of weights.
 
-A softmax can be taken while its scores come in (Milakov and Gimelshein 2018,
-https://arxiv.org/abs/1805.02867); attention likewise (Rabe and Staats 2021,
-https://arxiv.org/abs/2112.05682), with its gradient from scores computed anew (Dao and others
-2022, https://arxiv.org/abs/2205.14135, section 3.1 and appendix B).
+A softmax can be computed in one pass over its scores (Milakov and Gimelshein 2018,
+https://arxiv.org/abs/1805.02867), and so can attention (Rabe and Staats 2021,
+https://arxiv.org/abs/2112.05682). The backward pass recomputes the scores (Dao et al. 2022,
+https://arxiv.org/abs/2205.14135, section 3.1 and appendix B).
 """
 
 import math
@@ -27,26 +27,27 @@ def blockwise_attention(
     causal: bool = False,
     block_size: int = 128,
 ) -> Float[Tensor, "*batch q d_value"]:
-    r"""Return the context of `scaled_dot_product_attention`, holding one block of keys at a time.
+    r"""Return the context of `scaled_dot_product_attention`, computed block by block of keys.
 
-    After each block of scores :math:`s_j`, its largest so far is :math:`m`, and kept are
+    After each block of scores :math:`s_j`, with :math:`m` the maximum so far, it keeps
 
     .. math:: t = \sum_j e^{s_j - m}, \qquad c = \sum_j e^{s_j - m} v_j .
 
-    A new maximum :math:`m'` shrinks both by :math:`e^{m - m'}`; in the end the context is
-    :math:`c / t`. Forward and backward, memory grows with q + k and not with their product.
+    A new maximum :math:`m'` scales both by :math:`e^{m - m'}`; at the end the context is
+    :math:`c / t`. Forward and backward, memory grows with q + k, not with their product.
 
-    `mask` has as many axes as the scores, (\*batch, q, k), and is True where a query may look; a
-    query with nothing to attend to gets zeros. `causal` lets the i-th query look at the first i
-    keys, without a mask of all pairs. Inputs of 16 bits are summed in 32. A mask of another
-    shape, keys without their values, or a block of no keys raise `ValueError`.
+    `mask` has as many axes as the scores, (\*batch, q, k), and is True where a query may
+    attend; a query without any such key gets zeros. `causal` lets the i-th query attend to the
+    first i keys, without a mask of all pairs. Inputs of 16 bits are summed in 32 bits. A mask
+    of another shape, keys and values that do not match, or a `block_size` below 1 raise
+    `ValueError`.
     """
     check_shapes(query, key, value)
     if block_size < 1:
         raise ValueError(f"block_size={block_size} must be at least 1")
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], key.shape[-2]))
-    # 16 bits have no room for t and c, which are divided only in the end.
+    # t and c, which are divided only at the end, may overflow in 16 bits.
     dtype = torch.promote_types(query.dtype, torch.float32)
     inputs = (tensor.to(dtype) for tensor in (query, key, value))
     return _Blockwise.apply(*inputs, mask, causal, block_size).to(query.dtype)
@@ -75,8 +76,7 @@ class _Blockwise(torch.autograd.Function):
             total = shrink * total + weights.sum(dim=-1, keepdim=True)
             context = shrink * context + weights @ value[..., block, :]
             largest = new_largest
-        # The largest score alone gives 1: less means no key at all
-        total = total.clamp(min=1)
+        total = total.clamp(min=1)  # the largest score alone gives 1: less means no key
         context = context / total
         ctx.save_for_backward(query, key, value, mask, context, largest + total.log())
         ctx.causal, ctx.block_size = causal, block_size
@@ -88,8 +88,7 @@ class _Blockwise(torch.autograd.Function):
         query, key, value, mask, context, log_total = ctx.saved_tensors
         (d_context,) = gradients
         d_query, d_key, d_value = map(torch.zeros_like, (query, key, value))
-        # Of a softmax: each score moves by its weight times the distance of its value
-        # from the mean.
+        # Softmax gradient: weight times the deviation of d_weights from its mean.
         mean = (d_context * context).sum(dim=-1, keepdim=True)
         for block in _blocks(key.shape[-2], ctx.block_size):
             weights = torch.exp(_scores(query, key, mask, ctx.causal, block) - log_total)
@@ -107,7 +106,7 @@ def _blocks(keys: int, block_size: int) -> Iterator[slice]:
 
 
 def _scores(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, block: slice) -> Tensor:
-    """Return the scores of one block of keys, -inf where a query may not look."""
+    """Return the scores of one block of keys, -inf where a query may not attend."""
     scores = query @ key[..., block, :].transpose(-2, -1) / math.sqrt(query.shape[-1])
     if mask is not None:
         of_block = mask if mask.shape[-1] == 1 else mask[..., block]

@@ -1,15 +1,15 @@
 r"""Attention pooling: a weighted mean of the values, with weights from a kernel of the distance.
 
-Given pairs of keys and values, the answer to a query :math:`q` is the mean of the values,
-weighted by how close each key is:
+Given pairs of keys and values, the output for a query :math:`q` is the mean of the values,
+weighted by the distance of each key:
 
 .. math::
     f(q) = \sum_i \alpha(q, k_i) \, v_i, \qquad
     \alpha(q, k_i) = \frac{K(u_i)}{\sum_j K(u_j)}, \qquad
     u_i = \frac{\lVert q - k_i \rVert}{\text{width}}.
 
-The kernel :math:`K` says how closeness falls with distance. Nothing here depends on how many
-pairs there are: a database of ten and one of a million are asked by the same code.
+The kernel :math:`K` determines how the weight decreases with distance. The code is the same for
+any number of pairs.
 
 Sources: Nadaraya (1964), https://doi.org/10.1137/1109020; Watson (1964),
 https://www.jstor.org/stable/25049340.
@@ -29,20 +29,19 @@ KernelName = Literal["gaussian", "boxcar", "epanechnikov"]
 
 
 def gaussian(u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r"""Return :math:`\exp(-u^2 / 2)`: every key counts, far ones next to nothing."""
+    r"""Return :math:`\exp(-u^2 / 2)`: positive for every key, tiny for distant ones."""
     return torch.exp(-u.square() / 2)
 
 
 def boxcar(u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r"""Return 1 where :math:`|u| \le 1`, else 0: keys within reach count the same."""
+    r"""Return 1 where :math:`|u| \le 1`, else 0: equal weights within the width."""
     return (u.abs() <= 1).to(u.dtype)
 
 
 def epanechnikov(u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r"""Return :math:`\max(0, 1 - u^2)`: less and less, and nothing beyond reach.
+    r"""Return :math:`\max(0, 1 - u^2)`: decreasing, and zero beyond the width.
 
-    Some write 3/4 before it, so that its area is 1; among weights such a factor
-    cancels.
+    The usual factor 3/4, which makes the area 1, cancels in the weights.
     """
     return (1 - u.square()).clamp(min=0)
 
@@ -60,16 +59,16 @@ def kernel_weights(
     kernel: KernelName,
     mask: Bool[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*batch q k"]:
-    r"""Turn distances into weights over the keys, :math:`K(u_i) / \sum_j K(u_j)`.
+    r"""Convert distances into weights over the keys, :math:`K(u_i) / \sum_j K(u_j)`.
 
-    `mask` has as many axes as `u` and is True where a key takes part. A query that
-    reaches no key gets zeros. Raises `ValueError` for an unknown kernel and for a mask
-    that does not fit.
+    `mask` has as many axes as `u` and is True where a key may be attended to. A query
+    with no key within the width gets zeros. Raises `ValueError` for an unknown kernel
+    and for a mask that does not fit.
     """
     _check_kernel(kernel)
     if kernel == "gaussian":
-        # The same values: a softmax of log K. Far from every key, each exp(-u²/2) alone
-        # would round to zero; a softmax uses the differences, and finds the nearest.
+        # The same weights as a softmax of log K. Far from every key each exp(-u²/2)
+        # would round to zero; the softmax depends on differences only.
         return masked_softmax(-u.square() / 2, mask)
     closeness = KERNELS[kernel](u)
     if mask is not None:
@@ -85,10 +84,10 @@ def _check_kernel(kernel: KernelName) -> None:
 
 
 class KernelPooling(nn.Module):
-    """Answer a query by the values whose keys are near, with a width that can be learned.
+    """Predict by a kernel-weighted mean of the values, with a learnable width.
 
-    The width is the exponential of a parameter, so it stays positive. A boxcar's weights jump
-    from one width to the next and have no slope between: its width is set, not learned.
+    The width is the exponential of a parameter, so it stays positive. The gradient of a boxcar
+    kernel with respect to its width is zero: that width is chosen, not learned.
 
     Raises `ValueError` for an unknown kernel and for a width that is not positive.
     """
@@ -103,7 +102,7 @@ class KernelPooling(nn.Module):
 
     @property
     def width(self) -> Float[Tensor, ""]:
-        """How far a key reaches; for a Gaussian, its standard deviation."""
+        """The kernel width; for a Gaussian, its standard deviation."""
         return self.log_width.exp()
 
     def forward(
@@ -113,9 +112,9 @@ class KernelPooling(nn.Module):
         value: Float[Tensor, "*batch k value_dim"],
         mask: Bool[Tensor, "..."] | None = None,
     ) -> tuple[Float[Tensor, "*batch q value_dim"], Float[Tensor, "*batch q k"]]:
-        r"""Return the context of each query, and the weights that made it.
+        r"""Return the context of each query and the attention weights.
 
-        `mask`, of as many axes as the weights, is True where a query may look.
+        `mask`, with as many axes as the weights, is True where a query may attend.
         """
         steps = query.unsqueeze(-2) - key.unsqueeze(-3)  # from every key to every query
         distances = steps.norm(dim=-1)

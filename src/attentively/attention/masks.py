@@ -30,8 +30,8 @@ def masked_softmax(
 
     .. math:: \alpha_j = \frac{m_j \exp e_j}{\sum_k m_k \exp e_k}
 
-    A row in which the mask is False everywhere gets weights of zero, not NaN. `mask` has
-    as many axes as `scores`, each of the same size or 1; other shapes raise `ValueError`.
+    A row without a True entry gets zeros, not NaN. `mask` has as many axes as `scores`,
+    each of the same size or 1; anything else raises `ValueError`.
     """
     if mask is None:
         return torch.softmax(scores, dim=-1)

@@ -1,7 +1,8 @@
-"""Multi-head attention: several attentions in parallel, each in a subspace, with a key–value cache.
+"""Multi-head attention: attention in several subspaces in parallel, with a key–value cache.
 
-Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3.2.2. Heads in groups that
-share keys and values are from Ainslie et al. (2023), https://arxiv.org/abs/2305.13245.
+Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3.2.2. Grouped-query attention,
+in which groups of heads share keys and values, is by Ainslie et al. (2023),
+https://arxiv.org/abs/2305.13245.
 """
 
 from dataclasses import dataclass
@@ -18,9 +19,9 @@ from attentively.attention.scaled_dot_product import fused_attention, scaled_dot
 
 @dataclass(frozen=True)
 class KeyValueCache:
-    """Keys and values of the positions read so far, so that none is projected twice.
+    """The keys and values of earlier positions, so that none is projected twice.
 
-    A cache does not change: what extends it or selects from it returns a new one.
+    A cache is immutable: `extend` and `select` return a new one.
     """
 
     keys: Float[Tensor, "batch kv_heads len d_head"] | None = None
@@ -28,7 +29,7 @@ class KeyValueCache:
 
     @property
     def length(self) -> int:
-        """How many positions are held."""
+        """Number of cached positions."""
         return 0 if self.keys is None else self.keys.shape[2]
 
     def extend(
@@ -36,21 +37,21 @@ class KeyValueCache:
         keys: Float[Tensor, "batch kv_heads new d_head"],
         values: Float[Tensor, "batch kv_heads new d_head"],
     ) -> Self:
-        """Return a cache with more positions; raise `ValueError` for another batch."""
+        """Append positions to the cache; another batch size raises `ValueError`."""
         if self.keys is None or self.values is None:
             return type(self)(keys, values)
         if len(keys) != len(self.keys):
             raise ValueError(
-                f"the cache holds keys of shape {tuple(self.keys.shape)}, "
-                "and keys of shape "
-                f"{tuple(keys.shape)} come: their batch sizes differ"
+                f"the cache has keys of shape {tuple(self.keys.shape)}, "
+                f"the new keys have shape {tuple(keys.shape)}: "
+                "their batch sizes (axis 0) must be equal"
             )
         return type(self)(
             torch.cat([self.keys, keys], dim=2), torch.cat([self.values, values], dim=2)
         )
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
-        """Return the cache of the chosen rows of the batch; a row may repeat."""
+        """Return the cache of the chosen rows, in that order; a row may repeat."""
         if self.keys is None or self.values is None:
             return self
         # Several times as fast as self.keys[rows].
@@ -59,22 +60,23 @@ class KeyValueCache:
 
 
 class MultiHeadAttention(nn.Module):
-    r"""Let every query look at every key in `num_heads` ways at once.
+    r"""Attend in `num_heads` subspaces in parallel.
 
     .. math::
         \operatorname{head}_i &= \operatorname{Attention}(Q W^Q_i, K W^K_i, V W^V_i) \\
         \operatorname{MultiHead}(Q, K, V) &=
             [\operatorname{head}_1; \dots; \operatorname{head}_h] W^O
 
-    Each head sees the whole of a vector through projections of its own, to
-    :math:`d_\text{head} = d_\text{model} / h` numbers. The projections of all heads stand in one
-    matrix, so one product makes them all, and what is split into heads is its result.
+    Each head projects the whole vector to :math:`d_\text{head} = d_\text{model} / h` dimensions.
+    One matrix holds the projections of all heads, so one product computes them all, and its
+    result is split into heads.
 
-    With `num_kv_heads` below `num_heads`, neighbouring heads share keys and values, which
-    makes a cache smaller. `position` tells queries and keys where they stand; it is for
-    self-attention, where both are of one sequence. `dropout` acts on the weights.
+    With `num_kv_heads` below `num_heads`, neighbouring heads share keys and values
+    (grouped-query attention), which makes the cache smaller. `position` adds a positional
+    encoding inside the attention; it is for self-attention, where queries and keys belong to one
+    sequence. `dropout` acts on the weights.
 
-    Heads that do not divide evenly raise `ValueError`.
+    Numbers of heads that do not divide evenly raise `ValueError`.
     """
 
     def __init__(
@@ -93,7 +95,8 @@ class MultiHeadAttention(nn.Module):
             )
         if num_kv_heads < 1 or num_heads % num_kv_heads:
             raise ValueError(
-                f"{num_heads=} do not split into {num_kv_heads=} equal groups",
+                f"num_heads={num_heads} does not split into "
+                f"num_kv_heads={num_kv_heads} equal groups"
             )
         self.d_head = d_model // num_heads
         self.group_size = num_heads // num_kv_heads
@@ -121,31 +124,29 @@ class MultiHeadAttention(nn.Module):
             KeyValueCache,
         ]
     ):
-        """Return the context of each query, and the weights of each head if wanted.
+        """Return the context of each query, and the weights of each head on request.
 
-        With a `cache`, `key` and `value` are those of the positions after the ones that
-        it holds. The queries look at all of them, and the new cache, which holds them
-        all, is returned too. Without `key` and `value` they look at what the cache
-        holds; `remember` fills one.
+        With a `cache`, `key` and `value` belong to the positions after the cached ones.
+        The queries attend to all of them, and the new cache, which contains them all,
+        is returned as well. Without `key` and `value` they attend to the cache alone;
+        `remember` fills one.
 
-        `mask` is True where a query may look, of shape (batch, q, keys), an axis of 1
-        serving all; every head gets the same. Without weights the fused attention takes
-        over. Shapes that do not fit each other raise `ValueError`.
+        `mask` of shape (batch, q, keys) is True where a query may attend, the same for
+        every head; an axis of size 1 is broadcast. Without weights, the fused attention
+        is used. Shapes that do not match raise `ValueError`.
         """
         held = KeyValueCache() if cache is None else cache
-        first = held.length  # where the first query stands
+        first = held.length  # position of the first query
         if (key is None) != (value is None):
-            raise ValueError("every key needs its value: give key and value, or neither")
+            raise ValueError("give both key and value, or neither")
         if mask is not None:
             length = first + (0 if key is None else key.shape[1])
             check_mask(mask, (len(query), query.shape[1], length))
-            mask = mask.unsqueeze(1)  # every head gets the same
+            mask = mask.unsqueeze(1)  # the same for every head
         if key is not None and value is not None:
             held = self.remember(key, value, held)
         if held.keys is None or held.values is None:
-            raise ValueError(
-                "there is nothing to attend to: give key and value, or a filled cache",
-            )
+            raise ValueError("there are no keys: give key and value, or a filled cache")
         queries = self._split_heads(self.query_projection(query))
         bias = None
         if self.position is not None:
@@ -169,10 +170,10 @@ class MultiHeadAttention(nn.Module):
         value: Float[Tensor, "batch k d_model"],
         cache: KeyValueCache | None = None,
     ) -> KeyValueCache:
-        """Project `key` and `value`; return a cache of them, after what `cache` holds.
+        """Project `key` and `value`; return a cache with them appended to `cache`.
 
-        What stays the same from query to query, as the encoder's output does for a decoder, is
-        projected here once.
+        Keys and values that are the same for all queries, such as the encoder's output in
+        cross-attention, are projected here once.
         """
         cache = KeyValueCache() if cache is None else cache
         keys = self._split_heads(self.key_projection(key))

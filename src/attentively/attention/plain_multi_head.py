@@ -47,7 +47,7 @@ class MultiHeadAttention(nn.Module):
     ) -> tuple[Float[Tensor, "batch q d_model"], Float[Tensor, "batch heads q k"]]:
         """Return the context of each query, and the weights of each head.
 
-        `mask` is True where a query may attend; every head gets the same.
+        `mask` is True where a query may attend, the same for every head.
         """
         queries = self._split_heads(self.query_projection(query))  # (batch, heads, q, d_head)
         keys = self._split_heads(self.key_projection(key))  # (batch, heads, k, d_head)

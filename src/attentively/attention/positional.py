@@ -1,11 +1,12 @@
 r"""Positional encodings: sinusoidal, learned, relative, rotary (RoPE) and ALiBi.
 
-Some add a vector to each token before the first layer: :class:`SinusoidalPositionalEncoding`
-and :class:`LearnedPositionalEmbedding`. Others act inside every attention, where a query meets
-a key, so that what counts is how far apart the two are: an :class:`AttentionPosition`.
+Absolute encodings add a vector to each token before the first layer:
+:class:`SinusoidalPositionalEncoding` and :class:`LearnedPositionalEmbedding`. Relative encodings
+act on queries and keys inside every attention, so that scores depend on their distance: each is an
+:class:`AttentionPosition`.
 
-Positions count from 0. ``first`` is the position of the first token given: how many came before
-it, when a sequence is read piece by piece.
+Positions count from 0. ``first`` is the position of the first given token: the number of tokens
+before it when a sequence is read in parts.
 """
 
 import math
@@ -15,18 +16,18 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 PRECOMPUTED = 1024
-"""For so many positions, sines and cosines are computed once; for further ones when asked."""
+"""Number of positions whose sines and cosines are precomputed; further ones are computed on use."""
 
 
 def position_angles(
     length: int, size: int, first: int = 0, device: torch.device | None = None
 ) -> Float[Tensor, "length pairs"]:
-    r"""Return the angle of each of the `size` / 2 hands at each position, in radians.
+    r"""Return the angles of `size` / 2 frequencies at each position, in radians.
 
     .. math:: \text{angle}[p, i] = p / 10000^{2i/d}
 
-    The first hand turns by one radian a token, each further one more slowly. An odd
-    :math:`d` = `size` has one hand more than whole pairs.
+    The first angle grows by one radian per token, each further one more slowly. An odd
+    :math:`d` = `size` has one more frequency than complete pairs.
     """
     positions = torch.arange(first, first + length, device=device)
     exponents = torch.arange(0, size, 2, device=device) / size  # 2i / d
@@ -36,14 +37,12 @@ def position_angles(
 def sinusoids(
     length: int, d_model: int, first: int = 0, device: torch.device | None = None
 ) -> Float[Tensor, "length d_model"]:
-    r"""Return the sinusoidal code of the positions from `first` on, one row each.
+    r"""Return the sinusoidal encoding of the positions from `first` on, one row each.
 
     .. math::
 
-        P[p, 2i] = \sin(p / 10000^{2i/d}), \qquad P[p, 2i+1] = \cos(p / 10000^{2i/d})
-
-    The code of position :math:`p + k` is that of :math:`p` with every pair (sine,
-    cosine) rotated by an angle that depends on :math:`k` alone. Where :math:`d` is odd,
+    The encoding of position :math:`p + k` is that of :math:`p` with every pair (sine,
+    cosine) rotated by an angle that depends on :math:`k` alone. If :math:`d` is odd,
     the last sine has no cosine.
 
     Source: Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3.5.
@@ -54,10 +53,10 @@ def sinusoids(
 
 
 class SinusoidalPositionalEncoding(nn.Module):
-    """Add its `sinusoids` to every token: fixed, for any length, nothing to learn.
+    """Add the fixed encoding of `sinusoids` to every token, for any length.
 
     Source: Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3.5. Learned
-    positions do nearly as well there (table 3, row E).
+    positional embeddings reach nearly the same BLEU there (table 3, row E).
     """
 
     table: Float[Tensor, "positions d_model"]
@@ -72,10 +71,10 @@ class SinusoidalPositionalEncoding(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch len d_model"], first: int = 0
     ) -> Float[Tensor, "batch len d_model"]:
-        """Return `x` with each position's code added."""
+        """Return `x` with each position's encoding added."""
         if x.shape[2] != self.d_model:
             raise ValueError(
-                f"vectors of {x.shape[2]} numbers came to d_model={self.d_model}",
+                f"the input has dimension {x.shape[2]}, but expected d_model={self.d_model}"
             )
         end = first + x.shape[1]
         if end <= len(self.table):
@@ -88,10 +87,10 @@ class SinusoidalPositionalEncoding(nn.Module):
 class LearnedPositionalEmbedding(nn.Module):
     """Add one learned vector per position, up to `max_len` of them.
 
-    What stands beyond the longest sequence of the training was never learned, so more than
-    `max_len` positions raise `ValueError`.
+    The encoding does not extrapolate: more than `max_len` positions raise `ValueError`, and
+    vectors of positions beyond the training sequences stay at their initial values.
 
-    Sources: Gehring et al. (2017), https://arxiv.org/abs/1705.03122, section 3.1; so too in
+    Sources: Gehring et al. (2017), https://arxiv.org/abs/1705.03122, section 3.1; also used in
     BERT, Devlin et al. (2019), https://arxiv.org/abs/1810.04805, section 3.
     """
 
@@ -100,7 +99,7 @@ class LearnedPositionalEmbedding(nn.Module):
         if d_model < 1 or max_len < 1:
             raise ValueError(f"d_model={d_model} and max_len={max_len} must both be positive")
         self.table = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.table.weight, std=0.1)  # as Gehring et al. begin
+        nn.init.normal_(self.table.weight, std=0.1)  # as in Gehring et al.
 
     def forward(
         self, x: Float[Tensor, "batch len d_model"], first: int = 0
@@ -108,7 +107,9 @@ class LearnedPositionalEmbedding(nn.Module):
         """Return `x` with each position's vector added."""
         d_model = self.table.embedding_dim
         if x.shape[2] != d_model:
-            raise ValueError(f"vectors of {x.shape[2]} numbers came to d_model={d_model}")
+            raise ValueError(
+                f"the input has dimension {x.shape[2]}, but expected d_model={d_model}"
+            )
         end, max_len = first + x.shape[1], self.table.num_embeddings
         if end > max_len:
             raise ValueError(f"a sequence of {end} tokens is longer than max_len={max_len}")
@@ -116,28 +117,28 @@ class LearnedPositionalEmbedding(nn.Module):
 
 
 class AttentionPosition(nn.Module):
-    """What an attention asks of positions. This one changes nothing; the others override."""
+    """Base class of encodings that act inside an attention; this one changes nothing."""
 
     def turn(
         self, x: Float[Tensor, "batch heads len d_head"], first: int
     ) -> Float[Tensor, "batch heads len d_head"]:
-        """Return queries or keys as they are compared, the first of them at position `first`."""
+        """Return transformed queries or keys, the first of them at position `first`."""
         return x
 
     def bias(
         self, query: Float[Tensor, "batch heads q d_head"], key_len: int
     ) -> Float[Tensor, "#batch heads q key_len"] | None:
-        """Return what is added to the scaled scores; None for nothing.
+        """Return the bias that is added to the scaled scores, or None.
 
-        The queries stand at the last of the `key_len` positions.
+        The queries are at the last of the `key_len` positions.
         """
         return None
 
 
 class RotaryPositionalEmbedding(AttentionPosition):
-    r"""Turn queries and keys by an angle that grows with their position.
+    r"""Rotate queries and keys by an angle that is proportional to their position.
 
-    A pair of components is a point in the plane; at position :math:`p` the pair :math:`i` is
+    A pair of components is a point in the plane; at position :math:`p` pair :math:`i` becomes
 
     .. math::
         \begin{pmatrix} x'_{2i} \\ x'_{2i+1} \end{pmatrix} =
@@ -146,13 +147,12 @@ class RotaryPositionalEmbedding(AttentionPosition):
         \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix}, \qquad
         \theta_i = 10000^{-2i/d}.
 
-    The dot product of a query turned at :math:`m` and a key turned at :math:`n` then depends
-    on positions through :math:`m - n` alone. Lengths stay as they were, and values are not
-    turned.
+    The dot product of a query rotated at :math:`m` and a key rotated at :math:`n` then depends
+    on positions only through :math:`m - n`. Norms do not change, and values are not rotated.
 
-    Neighbouring components make a pair, as in the paper. GPT-NeoX and Llama pair component
+    Neighbouring components form a pair, as in the paper. GPT-NeoX and Llama pair component
     :math:`i` with :math:`i + d/2` instead: the same with the components in another order, so
-    weights pass from one to the other only with that reordering.
+    weights must be reordered to convert between the two.
 
     Source: Su et al. (2021), https://arxiv.org/abs/2104.09864, sections 3.2.2 and 3.4.2.
     """
@@ -175,7 +175,7 @@ class RotaryPositionalEmbedding(AttentionPosition):
         """Return each vector rotated by the angles of its position."""
         if x.shape[3] != self.d_head:
             raise ValueError(
-                f"vectors of {x.shape[3]} numbers came to d_head={self.d_head}",
+                f"the input has dimension {x.shape[3]}, but expected d_head={self.d_head}"
             )
         end = first + x.shape[2]
         if end <= len(self.cos):
@@ -186,7 +186,7 @@ class RotaryPositionalEmbedding(AttentionPosition):
         cos, sin = cos.to(x.dtype), sin.to(x.dtype)
         even, odd = x[..., 0::2], x[..., 1::2]
         turned = torch.stack([even * cos - odd * sin, even * sin + odd * cos], dim=-1)
-        return turned.flatten(start_dim=-2)  # the pairs side by side again
+        return turned.flatten(start_dim=-2)  # pairs in their original order
 
 
 class ALiBi(AttentionPosition):
@@ -194,13 +194,13 @@ class ALiBi(AttentionPosition):
 
     .. math:: e_{ij} = \frac{q_i \cdot k_j}{\sqrt{d}} - m \, |i - j|
 
-    with a slope :math:`m` for each head that is fixed, not learned: for :math:`n` heads
-    :math:`2^{-8/n}, 2^{-16/n}, \dots, 2^{-8}`. For a number of heads that is no power of two,
-    the authors' code takes the slopes of the power of two below it, and for the heads left over
-    every other slope of the power of two above it. The bias is not divided by :math:`\sqrt{d}`.
+    with a fixed slope :math:`m` for each head: for :math:`n` heads
+    :math:`2^{-8/n}, 2^{-16/n}, \dots, 2^{-8}`. If the number of heads is not a power of two,
+    the authors' code uses the slopes of the next lower power of two and, for the remaining heads,
+    every other slope of the next higher one. The bias is not divided by :math:`\sqrt{d}`.
 
-    The paper is about language models, which see keys at :math:`j \le i` only. Where attention
-    is not causal, ours falls off alike to both sides: direction is then not told apart.
+    The paper is about causal language models, where keys have :math:`j \le i`. Without a causal
+    mask, this bias is symmetric, so it does not encode the direction.
 
     Source: Press, Smith & Lewis (2022), https://arxiv.org/abs/2108.12409, section 3.
     """
@@ -219,16 +219,16 @@ class ALiBi(AttentionPosition):
         """Return minus slope times distance, for every head, query and key."""
         if query.shape[1] != len(self.slopes):
             raise ValueError(
-                f"queries of {query.shape[1]} heads came to {len(self.slopes)} slopes",
+                f"the queries have {query.shape[1]} heads, but expected "
+                f"num_heads={len(self.slopes)}"
             )
         distances = steps_to_keys(query.shape[2], key_len, query.device).abs()
         biases = -self.slopes.view(-1, 1, 1) * distances
-        # The same for every sentence of the batch
-        return biases.unsqueeze(0).to(query.dtype)
+        return biases.unsqueeze(0).to(query.dtype)  # the same for the whole batch
 
 
 def alibi_slopes(num_heads: int) -> list[float]:
-    """Return the slope of each head of an `ALiBi`."""
+    """Return the slope of each head for `ALiBi`."""
     below = 2 ** math.floor(math.log2(num_heads))  # the power of two at or below
     slopes = [2 ** (-8 * head / below) for head in range(1, below + 1)]
     between = [2 ** (-8 * head / (2 * below)) for head in range(1, 2 * below, 2)]
@@ -236,16 +236,16 @@ def alibi_slopes(num_heads: int) -> list[float]:
 
 
 class RelativePositionalEmbedding(AttentionPosition):
-    r"""A learned vector for every number of steps from query to key, beside the key.
+    r"""Add a learned vector for the relative position of query and key to each key.
 
     .. math::
         e_{ij} = \frac{q_i \cdot (k_j + a_{j-i})}{\sqrt{d}}, \qquad
         a_s = w_{\max(-k, \min(k, s))}
 
-    Beyond `max_distance` :math:`= k` steps all keys share a vector, so that any length will do.
-    One table serves all heads. In the paper's second form, with another table added to the
-    values, nothing is gained: with keys alone 25.8 BLEU, with both 25.8, with values alone
-    25.3, with neither 12.5 (table 3). So there are keys alone here.
+    Distances are clipped at `max_distance` :math:`= k`, so that any length is possible. All heads
+    share one table. The paper also adds such vectors to the values, which does not help: keys
+    alone reach 25.8 BLEU, both 25.8, values alone 25.3, neither 12.5 (table 3). So only keys have
+    them here.
 
     Source: Shaw, Uszkoreit & Vaswani (2018), https://arxiv.org/abs/1803.02155, sections 3.2,
     3.3 and 4.3.
@@ -267,7 +267,7 @@ class RelativePositionalEmbedding(AttentionPosition):
         r"""Return :math:`q_i \cdot a_{j-i} / \sqrt{d}` for every query and key."""
         steps = steps_to_keys(query.shape[2], key_len, query.device)
         rows = steps.clamp(-self.max_distance, self.max_distance) + self.max_distance
-        # One product with each of the 2k + 1 vectors; then every key picks its own.
+        # One product with each of the 2k + 1 vectors; then select one for every key.
         products = query @ self.table.weight.T / math.sqrt(query.shape[-1])
         return products.gather(-1, rows.expand(*query.shape[:2], -1, -1))
 
@@ -275,12 +275,14 @@ class RelativePositionalEmbedding(AttentionPosition):
 def steps_to_keys(
     query_len: int, key_len: int, device: torch.device | None = None
 ) -> Int[Tensor, "q key_len"]:
-    r"""Return :math:`j - i`: how many steps each key stands after each query.
+    r"""Return :math:`j - i`, the relative position of each key and query.
 
     The queries are the last `query_len` of `key_len` positions; fewer raise `ValueError`.
     """
     if query_len > key_len:
-        raise ValueError(f"{query_len} queries cannot be the last of {key_len} positions")
+        raise ValueError(
+            f"query_len={query_len} queries cannot be the last of key_len={key_len} positions"
+        )
     keys = torch.arange(key_len, device=device)
     queries = keys[key_len - query_len :]
     return keys - queries.unsqueeze(1)

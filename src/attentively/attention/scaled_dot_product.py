@@ -25,15 +25,16 @@ def scaled_dot_product_attention(
     .. math:: \operatorname{Attention}(Q, K, V) =
               \operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d}}\right) V
 
-    The dot product of two vectors of :math:`d` independent numbers of mean 0 and
-    variance 1 has variance :math:`d`; divided by :math:`\sqrt d` it has variance 1,
-    whatever :math:`d`.
+    The dot product of two vectors of :math:`d` independent components with mean 0 and
+    variance 1 has variance :math:`d`; divided by :math:`\sqrt d` it has variance 1 for
+    every :math:`d`.
 
     `mask` has as many axes as the scores, (\*batch, q, k), and is True where a query
-    may look; a query with nothing to attend to gets zeros. `bias` is added to the
-    scaled scores; it must be finite for some key of each query. `dropout` is the share
-    of the weights that do not reach the values; those returned are all there, and sum
-    to one. A mask of another shape, or keys without their values, raise `ValueError`.
+    may attend; a query without any such key gets zeros. `bias` is added to the scaled
+    scores; it must be finite for some key of each query. `dropout` is the probability
+    with which a weight is dropped before the sum over the values; the returned weights
+    are without dropout. A mask of another shape, or keys and values that do not match,
+    raise `ValueError`.
     """
     check_shapes(query, key, value)
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
@@ -52,27 +53,27 @@ def fused_attention(
     bias: Float[Tensor, "..."] | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "*batch q d_value"]:
-    """Return the context of `scaled_dot_product_attention`, sooner and in less memory.
+    """Return the context of `scaled_dot_product_attention`, faster and in less memory.
 
-    :func:`torch.nn.functional.scaled_dot_product_attention` does it all in one kernel, which
-    need not keep the weights, and so does not return them.
+    :func:`torch.nn.functional.scaled_dot_product_attention` computes it in one kernel, which
+    does not store the weights and therefore cannot return them.
     """
     check_shapes(query, key, value)
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], key.shape[-2]))
     allowed: Tensor | None = mask
-    if bias is not None:  # the kernel takes one or the other: a bias of -inf masks
+    if bias is not None:  # the kernel accepts a mask or a bias: -inf in the bias masks
         allowed = bias if mask is None else bias.masked_fill(~mask, -math.inf)
     return F.scaled_dot_product_attention(query, key, value, allowed, dropout)
 
 
 def check_shapes(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Raise `ValueError` where queries, keys and values do not fit, quoting their shapes."""
-    # PyTorch would stretch an axis of 1, silently.
+    """Raise `ValueError` if queries, keys and values do not match, quoting their shapes."""
+    # PyTorch would silently broadcast an axis of size 1.
     if query.shape[:-2] != key.shape[:-2] or query.shape[-1] != key.shape[-1]:
-        problem = "queries and keys may differ in their number alone"
+        problem = "queries and keys must agree on every axis except their number (axis -2)"
     elif key.shape[:-1] != value.shape[:-1]:
-        problem = "every key needs its value"
+        problem = "keys and values must agree on every axis except the last"
     else:
         return
     shapes = [tuple(tensor.shape) for tensor in (query, key, value)]

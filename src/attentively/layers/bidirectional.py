@@ -9,16 +9,17 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
 class BidirectionalEncoder(nn.Module):
-    r"""Give every position a summary of what stands before it and after it.
+    r"""Encode every position together with its left and right context.
 
-    One GRU reads forwards, :math:`\overrightarrow{h}_j`, another backwards,
-    :math:`\overleftarrow{h}_j`; the annotation of position :math:`j` is
+    The annotation of position :math:`j` joins the state of a forward GRU,
+    :math:`\overrightarrow{h}_j`, and the state of a backward GRU,
+    :math:`\overleftarrow{h}_j`:
     :math:`h_j = [\overrightarrow{h}_j; \overleftarrow{h}_j]`. Padding is never read:
-    the backward reader starts at each sentence's own last word.
+    the backward RNN starts at the last word of each sentence.
     """
 
     def __init__(self, embedding_dim: int, encoder_dim: int) -> None:
-        """`encoder_dim` is the size of one direction; outputs have twice that."""
+        """`encoder_dim` is the hidden size per direction; outputs have twice that."""
         super().__init__()
         self.gru = nn.GRU(
             embedding_dim,
@@ -31,28 +32,20 @@ class BidirectionalEncoder(nn.Module):
         self,
         embedded: Float[Tensor, "batch src_len embedding_dim"],
         mask: Bool[Tensor, "batch src_len"],
-    ) -> tuple[
-        Float[Tensor, "batch src_len key_dim"],
-        Float[Tensor, "batch encoder_dim"],
-    ]:
-        """Return the annotations, zero at padding, and the backward RNN's last state.
+    ) -> tuple[Float[Tensor, "batch src_len key_dim"], Float[Tensor, "batch encoder_dim"]]:
+        """Return the annotations, zero at padding, and the backward RNN's final state.
 
-        That state has read the whole sentence and stands at its first word. `mask` is
-        True at real tokens, which come first; a sentence without any, and a batch
-        without sentences, raise `ValueError`.
+        That state belongs to the first word, after the whole sentence. `mask` is True
+        at real tokens, which come first; a sentence without any, and a batch without
+        sentences, raise `ValueError`.
         """
         lengths = mask.sum(dim=1).cpu()
         if len(lengths) == 0:
-            raise ValueError("the batch holds no sentence to encode")
+            raise ValueError("the batch is empty: there is no sentence to encode")
         if int(lengths.min()) == 0:
             empty = (lengths == 0).nonzero().flatten().tolist()
-            raise ValueError(f"sentences {empty} of the batch hold no token to encode")
-        packed = pack_padded_sequence(
-            embedded,
-            lengths,
-            batch_first=True,
-            enforce_sorted=False,
-        )
+            raise ValueError(f"sentences {empty} of the batch have no token to encode")
+        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
         packed_outputs, (_, backward_state) = self.gru(packed)
         outputs, _ = pad_packed_sequence(
             packed_outputs, batch_first=True, total_length=embedded.shape[1]

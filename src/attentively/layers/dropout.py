@@ -1,7 +1,7 @@
 """Dropout with faster random numbers on a CPU.
 
-`torch.nn.Dropout` draws a number of its own for every element that it may silence, and a CPU draws
-them one after the other. Sixteen bits are enough to decide; each 64-bit number holds four draws.
+`torch.nn.Dropout` generates one random number per element, and a CPU generates them sequentially.
+Sixteen bits per element are enough, so one 64-bit number serves four elements.
 """
 
 import torch
@@ -9,42 +9,43 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 _LEVELS = 2**16
-"""How many shares of silenced elements 16 bits can tell apart."""
+"""Number of dropout probabilities that 16 bits distinguish."""
 
 
 class QuickDropout(nn.Dropout):
-    r"""Silence each element with probability :math:`p`, and scale the others by :math:`1/(1-p)`.
+    r"""Set each element to zero with probability :math:`p`, and scale the others by
+    :math:`1/(1-p)`.
 
-    The same as `torch.nn.Dropout` but for the draws, which have 16 bits each: :math:`p` is
-    rounded to a multiple of :math:`2^{-16}`. The draws come from PyTorch's random state. What
-    lies on another device than the CPU goes to `torch.nn.Dropout`, which is quick there, and so
-    does what `torch.compile` compiles, which has noise of its own.
+    Equals `torch.nn.Dropout` except for the random numbers, which have 16 bits each: :math:`p` is
+    rounded to a multiple of :math:`2^{-16}`. They are sampled from PyTorch's random state. On
+    other devices than the CPU, and under `torch.compile`, `torch.nn.Dropout` itself is used, which
+    is fast there.
 
     Srivastava et al. (2014), https://jmlr.org/papers/v15/srivastava14a.html
     """
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Return `x` as it is in evaluation, with silenced elements in training."""
+        """Return `x` unchanged in evaluation mode, with dropout in training mode."""
         elsewhere = x.device.type != "cpu" or torch.compiler.is_compiling()
         if not self.training or self.p == 0 or elsewhere:
             return super().forward(x)
         silenced = round(self.p * _LEVELS)
         if silenced == _LEVELS:
             return x * 0
-        kept = _draws(x.numel()) >= silenced - _LEVELS // 2
+        kept = _random_int16(x.numel()) >= silenced - _LEVELS // 2
         scale = _LEVELS / (_LEVELS - silenced)
         return x * (kept.view(x.shape).to(x) * scale)
 
 
-def _draws(count: int) -> Tensor:
-    """Return `count` whole numbers from -32,768 to 32,767, all alike probable."""
-    # Without a lower end, random_ leaves the sign's bit alone: one draw in four would be positive.
+def _random_int16(count: int) -> Tensor:
+    """Return `count` uniformly distributed integers from -32,768 to 32,767."""
+    # Without a lower bound, random_ never sets the sign bit of the 64-bit number.
     whole = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     return whole.view(torch.int16)[:count]
 
 
 def make_quick(model: nn.Module) -> None:
-    """Put a `QuickDropout` in the place of each `torch.nn.Dropout` inside `model`."""
+    """Replace each `torch.nn.Dropout` inside `model` by a `QuickDropout`."""
     for module in list(model.modules()):
         for name, child in module.named_children():
             if type(child) is nn.Dropout:

@@ -9,10 +9,10 @@ from attentively.tokens.vocabulary import PAD_ID
 class TokenEmbedding(nn.Module):
     r"""Look up one vector per token.
 
-    For a table :math:`E` of one row per token, :math:`x_t = E_{w_t}`. This equals the
-    one-hot vector of :math:`w_t` times :math:`E`, without the multiplications by zero.
-    The row of the padding token is zero, and stays zero unless the table is also an
-    output layer.
+    For a matrix :math:`E` with one row per token, :math:`x_t = E_{w_t}`. This equals
+    the one-hot vector of :math:`w_t` times :math:`E`, without the multiplications by
+    zero. The row of the padding token is zero, and stays zero unless :math:`E` is also
+    an output layer.
     """
 
     def __init__(self, vocab_size: int, embedding_dim: int) -> None:

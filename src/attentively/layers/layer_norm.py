@@ -1,4 +1,4 @@
-"""Layer normalisation: each vector gets mean 0 and standard deviation 1, then a scale and a shift.
+"""Layer normalisation: scale each vector to mean 0 and variance 1, then apply a gain and a shift.
 
 Ba, Kiros & Hinton (2016), https://arxiv.org/abs/1607.06450, section 3.
 """
@@ -15,15 +15,16 @@ def layer_norm(
     shift: Float[Tensor, " d_model"],
     eps: float = 1e-5,
 ) -> Float[Tensor, "*shape d_model"]:
-    r"""Normalise each vector to mean 0 and variance 1, then scale and shift it.
+    r"""Normalise every vector to mean 0 and variance 1, then apply gain and shift.
 
     .. math:: y = g \odot \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}} + b, \qquad
               \mu = \frac{1}{d} \sum_i x_i, \qquad
               \sigma^2 = \frac{1}{d} \sum_i (x_i - \mu)^2
 
-    Batch normalisation takes :math:`\mu` and :math:`\sigma` over the batch. Here they
-    belong to one vector, so a sentence is treated alike in any company.
-    :math:`\epsilon` keeps a vector of equal components from being divided by zero.
+    Batch normalisation computes :math:`\mu` and :math:`\sigma` over the batch in
+    training. Here they belong to one vector, so a sentence is normalised independently
+    of the others. :math:`\epsilon` prevents a division by zero for a vector of equal
+    components.
     """
     mean = x.mean(dim=-1, keepdim=True)
     variance = (x - mean).square().mean(dim=-1, keepdim=True)

@@ -1,11 +1,12 @@
 """Recurrent cells by hand: one time step of a plain RNN, a GRU and an LSTM.
 
-Elman (1990), https://doi.org/10.1207/s15516709cog1402_1, for the plain one; Cho et al. (2014),
+Elman (1990), https://doi.org/10.1207/s15516709cog1402_1, for the plain RNN; Cho et al. (2014),
 https://arxiv.org/abs/1406.1078, section 2.3, for the GRU; Hochreiter & Schmidhuber (1997),
 https://doi.org/10.1162/neco.1997.9.8.1735, with the forget gate of Gers et al. (2000) for the LSTM.
 
-Written to be read. The models of this book run `torch.nn.GRU`, which reads a whole sentence in
-one call. Parameters are named and stacked as in `torch.nn`, so weights load both ways.
+These cells are written for readability. The models of the book use `torch.nn.GRU`, which processes
+a whole sentence in one call. Parameters have the names and the layout of `torch.nn`, so weights can
+be copied in both directions.
 """
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 
 class _Cell(nn.Module):
-    """Hold the matrices and biases of a cell: a block of rows for each of its parts."""
+    """The weight matrices and biases of a cell, with one block of rows per gate or candidate."""
 
     parts: int
 
@@ -36,18 +37,18 @@ class _Cell(nn.Module):
         x: Float[Tensor, "batch input_dim"],
         hidden: Float[Tensor, "batch hidden_dim"],
     ) -> tuple[Float[Tensor, "batch rows"], Float[Tensor, "batch rows"]]:
-        """Return what the input says to every part of the cell, and what the old state says."""
+        """Return the projections of the input and of the previous state, for all gates at once."""
         from_input = F.linear(x, self.weight_ih, self.bias_ih)
         from_state = F.linear(hidden, self.weight_hh, self.bias_hh)
         return from_input, from_state
 
 
 class RNNCell(_Cell):
-    r"""Mix the input with the old state.
+    r"""A plain (Elman) RNN cell.
 
     .. math:: h_t = \tanh(W x_t + U h_{t-1} + b)
 
-    with :math:`b` in two summands, as in `torch.nn.RNNCell`: one for each matrix.
+    where :math:`b` is the sum of two biases, one per matrix, as in `torch.nn.RNNCell`.
     """
 
     parts = 1
@@ -63,7 +64,7 @@ class RNNCell(_Cell):
 
 
 class GRUCell(_Cell):
-    r"""Mix a candidate with the old state, number by number, as gates say.
+    r"""A gated recurrent unit (GRU): a gated mixture of candidate and previous state.
 
     .. math::
 
@@ -72,9 +73,10 @@ class GRUCell(_Cell):
         n_t &= \tanh(W_n x_t + b_n + r_t \odot (U_n h_{t-1} + b'_n)) \\
         h_t &= (1 - z_t) \odot n_t + z_t \odot h_{t-1}
 
-    This is `torch.nn.GRUCell`. The paper's reset gate comes before the matrix,
-    :math:`U_n (r_t \odot h_{t-1})`, and it has no biases; its update gate is the same
-    way round.
+    The reset gate :math:`r_t` controls how much of the previous state enters the
+    candidate :math:`n_t`; the update gate :math:`z_t` controls how much of it is kept.
+    This is `torch.nn.GRUCell`. In the paper the reset gate acts before the matrix,
+    :math:`U_n (r_t \odot h_{t-1})`, and there are no biases.
     """
 
     parts = 3
@@ -89,13 +91,13 @@ class GRUCell(_Cell):
         input_reset, input_update, input_candidate = from_input.chunk(3, dim=-1)
         state_reset, state_update, state_candidate = from_state.chunk(3, dim=-1)
         reset = torch.sigmoid(input_reset + state_reset)  # r
-        update = torch.sigmoid(input_update + state_update)  # z: how much stays
+        update = torch.sigmoid(input_update + state_update)  # z
         candidate = torch.tanh(input_candidate + reset * state_candidate)  # n
         return (1 - update) * candidate + update * hidden
 
 
 class LSTMCell(_Cell):
-    r"""Keep a memory apart from the state that the outside sees.
+    r"""A long short-term memory (LSTM) cell: a memory cell with three gates.
 
     .. math::
 
@@ -103,7 +105,10 @@ class LSTMCell(_Cell):
         g_t &= \tanh(W_g x_t + U_g h_{t-1} + b_g) \\
         c_t &= f_t \odot c_{t-1} + i_t \odot g_t, \qquad h_t = o_t \odot \tanh(c_t)
 
-    This is `torch.nn.LSTMCell`. In the paper of 1997 there is no forget gate: :math:`f_t = 1`.
+    The input gate :math:`i_t` controls what is written to the memory cell :math:`c_t`, the forget
+    gate :math:`f_t` what is kept, and the output gate :math:`o_t` what the hidden state
+    :math:`h_t` shows of it. This is `torch.nn.LSTMCell`. The paper of 1997 has no forget gate:
+    :math:`f_t = 1`.
     """
 
     parts = 4
@@ -113,12 +118,10 @@ class LSTMCell(_Cell):
         x: Float[Tensor, "batch input_dim"],
         state: tuple[Float[Tensor, "batch hidden_dim"], Float[Tensor, "batch hidden_dim"]],
     ) -> tuple[Float[Tensor, "batch hidden_dim"], Float[Tensor, "batch hidden_dim"]]:
-        """Return the new state: what is seen outside, and the memory."""
+        """Return the new hidden state and the new memory cell."""
         hidden, memory = state
         from_input, from_state = self.project(x, hidden)
         parts = from_input + from_state
-        # i, f, g, o before they are bent
-        write, forget, candidate, read = parts.chunk(4, dim=-1)
-        kept = torch.sigmoid(forget) * memory
-        memory = kept + torch.sigmoid(write) * torch.tanh(candidate)
+        write, forget, candidate, read = parts.chunk(4, dim=-1)  # i, f, g, o
+        memory = torch.sigmoid(forget) * memory + torch.sigmoid(write) * torch.tanh(candidate)
         return torch.sigmoid(read) * torch.tanh(memory), memory

@@ -14,13 +14,13 @@ def rms_norm(
     gain: Float[Tensor, " d_model"],
     eps: float = 1e-5,
 ) -> Float[Tensor, "*shape d_model"]:
-    r"""Divide every vector by the size of its components, then scale each component.
+    r"""Divide every vector by its root mean square, then apply the gain.
 
     .. math:: y = g \odot \frac{x}{\sqrt{\frac{1}{d} \sum_i x_i^2 + \epsilon}}
 
-    Nothing is subtracted and nothing is added: before the gain, the direction of a
-    vector stays what it was. The paper writes no :math:`\epsilon`; it keeps a vector of
-    zeros from being divided by zero.
+    There is no mean and no shift, so before the gain the direction of a vector is
+    unchanged. :math:`\epsilon`, which the paper does not write, prevents a division by
+    zero for a vector of zeros.
     """
     mean_square = x.square().mean(dim=-1, keepdim=True)
     return gain * x / torch.sqrt(mean_square + eps)

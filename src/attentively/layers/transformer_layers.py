@@ -1,7 +1,7 @@
 """Encoder and decoder layers: sub-layers with residual connections, in pre-norm or post-norm.
 
-Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, sections 3.1 and 5.4. Where to
-normalise is the question of Xiong et al. (2020), https://arxiv.org/abs/2002.04745.
+Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, sections 3.1 and 5.4. Pre-norm and
+post-norm are compared by Xiong et al. (2020), https://arxiv.org/abs/2002.04745.
 """
 
 from typing import Literal, NamedTuple, Self, cast, get_args
@@ -16,16 +16,16 @@ Norm = Literal["pre", "post"]
 
 
 class Residual(nn.Module):
-    r"""Lead a signal through a sub-layer and, at the same time, around it.
+    r"""A residual connection with layer normalisation around a sub-layer :math:`f`.
 
     .. math::
         \text{post:}\quad y &= \operatorname{LayerNorm}(x + f(x)) \\
         \text{pre:}\quad y &= x + f(\operatorname{LayerNorm}(x))
 
-    The paper normalises after the sum. Normalised before the sub-layer, a signal goes
-    from the first layer to the last through sums alone, and training depends less on a
-    warm-up, which Xiong et al. leave out. Dropout acts on what the sub-layer says,
-    before it is added (paper, section 5.4).
+    The paper uses post-norm. With pre-norm, residual connections alone link the first
+    layer to the last, and training depends less on a warm-up, which Xiong et al. omit.
+    Dropout acts on the output of the sub-layer before the addition (paper, section
+    5.4). An unknown `norm` raises `ValueError`.
     """
 
     def __init__(self, d_model: int, dropout: float = 0.0, norm: Norm = "pre") -> None:
@@ -40,7 +40,7 @@ class Residual(nn.Module):
         self,
         x: Float[Tensor, "batch len d_model"],
     ) -> Float[Tensor, "batch len d_model"]:
-        """Return what the sub-layer reads."""
+        """Return the input of the sub-layer."""
         return self.layer_norm(x) if self.norm == "pre" else x
 
     def leave(
@@ -48,15 +48,15 @@ class Residual(nn.Module):
         x: Float[Tensor, "batch len d_model"],
         said: Float[Tensor, "batch len d_model"],
     ) -> Float[Tensor, "batch len d_model"]:
-        """Return the sum of the residual connection and the sub-layer's output."""
+        """Return `x` plus the sub-layer's output, normalised for post-norm."""
         x = x + self.dropout(said)
         return x if self.norm == "pre" else self.layer_norm(x)
 
 
 class EncoderLayer(nn.Module):
-    """Look around, then think: self-attention and a feed-forward network.
+    """Self-attention, then a feed-forward network, each with a residual connection.
 
-    With a causal mask, this is also the layer of a decoder that has no encoder to look at.
+    With a causal mask, this is also a layer of a decoder-only model.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class EncoderLayer(nn.Module):
             KeyValueCache,
         ]
     ):
-        """Return the new vector of each position, and where each looked if that is wanted.
+        """Return the new vector of each position, and the attention weights on request.
 
-        With a `cache`, `x` are the positions after those that it holds, which are not
-        read again, and the new cache is returned too.
+        With a `cache`, `x` contains only the positions after the cached ones, and the
+        new cache is returned as well.
         """
         h = self.around_attention.enter(x)
         attended, weights, *new_cache = self.self_attention(
@@ -107,20 +107,23 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderCache(NamedTuple):
-    """What one decoder layer remembers while a target is written."""
+    """The caches of one decoder layer during generation."""
 
     target: KeyValueCache
-    """Of the target so far: it grows."""
+    """Keys and values of the target prefix, extended at every step."""
     memory: KeyValueCache
-    """Of the encoder's output: it stays."""
+    """Keys and values of the encoder's output, constant."""
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
-        """Return the cache of the chosen rows of the batch; a row may repeat."""
+        """Return the cache of the chosen rows, in that order; a row may repeat."""
         return type(self)(self.target.select(rows), self.memory.select(rows))
 
 
 class DecoderLayer(nn.Module):
-    """Look back at the target, look at the source, then think."""
+    """Masked self-attention, cross-attention, then a feed-forward network.
+
+    Each has a residual connection. Source: Vaswani et al. (2017), section 3.1.
+    """
 
     def __init__(
         self,
@@ -160,14 +163,14 @@ class DecoderLayer(nn.Module):
             DecoderCache,
         ]
     ):
-        """Return each position's new vector, its weights on the target and on the source.
+        """Return the new vector of each position; its weights on target and source.
 
-        Give `memory`, or a `cache` that `start` made of it: then `x` are the positions
-        after those that the cache holds, and the new cache is returned too. Both or
-        neither raises `ValueError`.
+        Give either `memory`, or a `cache` that `start` computed from it: then `x`
+        contains only the positions after the cached ones, and the new cache is returned
+        as well. Both or neither raises `ValueError`.
         """
         if (memory is None) == (cache is None):
-            raise ValueError("give either the memory or a cache that start made of it")
+            raise ValueError("give either the memory or a cache made by start")
         target_cache, memory_cache = (None, None) if cache is None else cache
         h = self.around_self_attention.enter(x)
         attended, self_weights, *target = self.self_attention(
@@ -194,5 +197,5 @@ class DecoderLayer(nn.Module):
 
     def start(self, memory: Float[Tensor, "batch src_len d_model"]) -> DecoderCache:
         """Return the cache before the first token: no target, and the memory projected once."""
-        attention = cast(MultiHeadAttention, self.cross_attention)  # or what stands in for it
+        attention = cast(MultiHeadAttention, self.cross_attention)  # or a replacement of it
         return DecoderCache(KeyValueCache(), attention.remember(memory, memory))
