@@ -168,9 +168,9 @@ def test_the_shipped_tokenizers_merges_give_its_pieces():
     ("word_counts", "num_merges", "message"),
     [
         ({}, 1, "is the corpus empty"),
-        ({"": 2}, 1, "'' is counted 2 times"),
-        ({"the": 0}, 1, "'the' is counted 0 times"),
-        ({"the": 1}, -1, "num_merges=-1 is below 0"),
+        ({"": 2}, 1, "word '' has count 2"),
+        ({"the": 0}, 1, "word 'the' has count 0"),
+        ({"the": 1}, -1, "num_merges=-1 must not be negative"),
     ],
 )
 def test_bad_input_is_refused(word_counts, num_merges, message):

@@ -72,13 +72,15 @@ def test_vocabulary_there_and_back():
 @pytest.mark.parametrize("tokens", [["le", "chat", "le"], ["le", "<unk>"]])
 def test_a_token_listed_twice_is_refused(tokens):
     repeated = next(token for token in ["<unk>", "le"] if token in tokens)
-    with pytest.raises(ValueError, match=f"each token once, but these repeat: .*{repeated}"):
+    with pytest.raises(ValueError, match=f"must be distinct, but these repeat: .*{repeated}"):
         Vocabulary(tokens)
 
 
 @pytest.mark.parametrize("index", [-1, 7, 10**6])
 def test_an_id_out_of_range_is_refused(index):
-    with pytest.raises(ValueError, match=f"id {index} is outside a vocabulary of 7 tokens"):
+    with pytest.raises(
+        ValueError, match=f"id {index} is out of range: the vocabulary has 7 tokens"
+    ):
         Vocabulary(["le", "chat", "noir"]).decode([4, index])
 
 
@@ -86,7 +88,7 @@ def test_an_id_out_of_range_is_refused(index):
 @pytest.mark.parametrize("index", [-1, 10**6])
 def test_tokenizers_refuse_an_id_out_of_range_too(tokenizers, kind, index):
     tokenizer = tokenizers[kind]
-    message = f"id {index} is outside a vocabulary of {len(tokenizer)} tokens"
+    message = f"id {index} is out of range: the vocabulary has {len(tokenizer)} tokens"
     with pytest.raises(ValueError, match=message):
         tokenizer.decode([4, index])
     with pytest.raises(ValueError, match=message):
@@ -239,20 +241,20 @@ def test_bpe_has_at_most_the_size_asked_for(size):
 
 
 def test_bpe_too_small_for_its_characters_is_refused():
-    with pytest.raises(ValueError, match=r"vocabulary_size=7 has no room for .* in all"):
+    with pytest.raises(ValueError, match=r"vocabulary_size=7 must be at least"):
         BPETokenizer.train(SENTENCES, 7)
 
 
 @pytest.mark.parametrize("size", [-1, 0, 4])
 def test_bpe_without_room_for_a_character_is_refused(size):
-    message = f"vocabulary_size={size} has no room for a character and the special tokens"
+    message = f"vocabulary_size={size} must exceed the 4 special tokens"
     with pytest.raises(ValueError, match=message):
         BPETokenizer.train(SENTENCES, size)
 
 
 @pytest.mark.parametrize("sentences", [[], ["", "  "]])
 def test_an_empty_corpus_is_refused(sentences):
-    with pytest.raises(ValueError, match="at least one sentence that is not empty"):
+    with pytest.raises(ValueError, match="at least one non-empty sentence"):
         BPETokenizer.train(sentences, 101)
     with pytest.raises(ValueError, match="is the corpus empty"):
         WordTokenizer.train(sentences)
@@ -261,7 +263,7 @@ def test_an_empty_corpus_is_refused(sentences):
 
 
 def test_a_min_count_beyond_every_word_is_refused():
-    with pytest.raises(ValueError, match="no word occurs 100 times or more"):
+    with pytest.raises(ValueError, match="no word occurs min_count=100 times"):
         WordTokenizer.train(SENTENCES, min_count=100)
 
 
@@ -350,7 +352,9 @@ def test_white_space_that_is_unknown_is_told():
 def test_an_id_out_of_range_is_refused_whatever_its_size(tokenizers, kind):
     size = len(tokenizers[kind])
     for index in (-1, size, 2**32, 2**40, 10**30):
-        with pytest.raises(ValueError, match=f"id {index} is outside a vocabulary of {size}"):
+        with pytest.raises(
+            ValueError, match=f"id {index} is out of range: the vocabulary has {size}"
+        ):
             tokenizers[kind].tokens([4, index])
 
 

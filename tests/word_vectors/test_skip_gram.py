@@ -205,7 +205,7 @@ def test_the_same_seed_draws_the_same_windows():
 
 
 def test_a_window_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="window=0 must be positive"):
+    with pytest.raises(ValueError, match="window=0 must be at least 1"):
         list(context_pairs([4, 5], 0))
 
 
@@ -246,7 +246,7 @@ def test_noise_by_hand():
         noise_distribution(COUNTS, power=0.0), torch.tensor([0, 0.25, 0.25, 0.25, 0.25])
     )
     torch.testing.assert_close(noise_distribution(COUNTS, power=1.0), torch.tensor(COUNTS) / 354)
-    with pytest.raises(ValueError, match="no word has been counted"):
+    with pytest.raises(ValueError, match="all counts are zero"):
         noise_distribution([0, 0])
 
 

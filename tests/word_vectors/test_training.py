@@ -305,13 +305,13 @@ def test_the_log_sums_up_every_step(monkeypatch):
     ],
 )
 def test_a_text_without_neighbours_is_refused(sentences, config):
-    with pytest.raises(ValueError, match=r"no word has another beside it: .* threshold="):
+    with pytest.raises(ValueError, match=r"no word has a neighbour: .* threshold="):
         train_vectors(sentences, config)
 
 
 def test_a_loss_that_is_no_number_is_named():
     config = replace(QUICK, epochs=30, batch_size=64, learning_rate=1e30)
-    with pytest.raises(FloatingPointError, match=r"by step \d+: try a learning rate below 1e\+30"):
+    with pytest.raises(FloatingPointError, match=r"at step \d+: use a learning rate below 1e\+30"):
         train_vectors(company(), config)
 
 

@@ -109,7 +109,7 @@ def test_a_score_counts_what_was_asked_and_what_was_not():
     score = royal().score_analogies(questions)
     assert score == AnalogyScore(correct=1, asked=2, skipped=1)
     assert score.accuracy == 1 / 2
-    with pytest.raises(ValueError, match="none of 1 questions could be asked"):
+    with pytest.raises(ValueError, match="all 1 questions contain a word without a vector"):
         _ = royal().score_analogies(questions[2:]).accuracy
 
 
@@ -117,14 +117,14 @@ def test_a_word_without_a_vector_is_named():
     assert "king" in royal()
     assert "duke" not in royal()
     for ask in (royal().nearest, lambda word: royal().similarity("king", word)):
-        with pytest.raises(ValueError, match="there is no vector for 'duke' among 5 words"):
+        with pytest.raises(ValueError, match="'duke' is not in the vocabulary of 5 words"):
             ask("duke")
 
 
 def test_words_and_vectors_must_fit():
-    with pytest.raises(ValueError, match="2 words, 2 of them distinct, came with 3 vectors"):
+    with pytest.raises(ValueError, match="3 vectors for 2 words, 2 of them distinct"):
         WordVectors(["a", "b"], torch.randn(3, 2))
-    with pytest.raises(ValueError, match="2 words, 1 of them distinct, came with 2 vectors"):
+    with pytest.raises(ValueError, match="2 vectors for 2 words, 1 of them distinct"):
         WordVectors(["a", "a"], torch.randn(2, 2))
 
 
@@ -169,7 +169,7 @@ def test_many_answers_are_those_of_the_loop(exclude):
 
 def test_no_questions_have_no_answers():
     assert clustered().answers([]) == []
-    with pytest.raises(ValueError, match="there is no vector for 'duke'"):
+    with pytest.raises(ValueError, match="'duke' is not in the vocabulary"):
         clustered().answers([("w1", "w2", "duke")])
 
 
@@ -199,7 +199,7 @@ def test_a_score_is_counted_from_the_answers():
 
 
 def test_no_questions_have_no_coverage():
-    with pytest.raises(ValueError, match="there were no questions"):
+    with pytest.raises(ValueError, match="the list of questions is empty"):
         _ = royal().score_analogies([]).coverage
 
 
@@ -236,9 +236,9 @@ def test_spearman_equals_scipy_ties_and_all():
 
 def test_spearman_refuses_what_has_no_order():
     for one, other in ([[1.0], [2.0]], [[], []], [[1.0, 2.0], [1.0]]):
-        with pytest.raises(ValueError, match="have no correlation"):
+        with pytest.raises(ValueError, match="a correlation needs two lists"):
             spearman(one, other)
-    with pytest.raises(ValueError, match="all equal"):
+    with pytest.raises(ValueError, match="are equal"):
         spearman([1.0, 2.0, 3.0], [5.0, 5.0, 5.0])
 
 
@@ -265,7 +265,7 @@ def test_of_too_few_pairs_there_is_no_correlation():
         assert score.asked + score.skipped == 1
     pairs = [("king", "queen", 8.0), ("king", "apple", 1.0)]
     assert royal().score_similarities(pairs).correlation == pytest.approx(1)  # two are enough
-    with pytest.raises(ValueError, match="there were no pairs"):
+    with pytest.raises(ValueError, match="the list of pairs is empty"):
         _ = royal().score_similarities([]).coverage
 
 
@@ -349,20 +349,20 @@ def test_a_full_disk_leaves_the_earlier_file(path, monkeypatch, kind):
 
 def test_a_missing_file_is_named(tmp_path):
     for nothing in (tmp_path / "nowhere.safetensors", tmp_path):
-        with pytest.raises(ValueError, match=f"there are no word vectors at {nothing}"):
+        with pytest.raises(ValueError, match=f"no word vectors found at {nothing}"):
             WordVectors.load(nothing)
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"king 0.3 0.7 0.4\n" * 100, bytes(999)])
 def test_a_file_of_another_kind_is_named(tmp_path, content):
     (tmp_path / "other.bin").write_bytes(content)
-    with pytest.raises(ValueError, match=r"other\.bin is damaged or holds no word vectors"):
+    with pytest.raises(ValueError, match=r"other\.bin is damaged or not a file of word vectors"):
         WordVectors.load(tmp_path / "other.bin")
 
 
 def test_tensors_of_another_program_are_refused(tmp_path):
     save_file({"vectors": torch.ones(3, 2)}, tmp_path / "other.safetensors")
-    with pytest.raises(ValueError, match=r"other\.safetensors is of format None, not"):
+    with pytest.raises(ValueError, match=r"other\.safetensors has format None, but expected"):
         WordVectors.load(tmp_path / "other.safetensors")
 
 
@@ -379,7 +379,7 @@ def test_a_truncated_file_is_refused(path):
     [
         ({"words": None}, "'words'"),
         ({"words": "["}, "Expecting"),
-        ({"words": '["a", "b"]'}, "2 words, 2 of them distinct, came with 5 vectors"),
+        ({"words": '["a", "b"]'}, "5 vectors for 2 words, 2 of them distinct"),
         ({"words": "[1, 2, 3, 4, 5]"}, "a list of words"),
         ({"words": "7"}, "not iterable"),
         ({"provenance": None}, "'provenance'"),
@@ -417,7 +417,7 @@ def test_an_unknown_name_lists_those_there_are(tmp_path, monkeypatch):
     assert pretrained_vector_names() == ["another", "one"]
     assert load_pretrained_vectors("one").words == royal().words
     for name in ("nope", "../one"):
-        with pytest.raises(ValueError, match=r"are called .*; there are another, one"):
+        with pytest.raises(ValueError, match=r"are called .*: choose one of another, one"):
             load_pretrained_vectors(name)
 
 

@@ -1,8 +1,8 @@
 """Byte-pair encoding by hand: learn merges of neighbouring symbols, and apply them to a word.
 
-Sennrich, Haddow & Birch (2016), https://arxiv.org/abs/1508.07909, section 3.2, after
-Gage (1994), who compressed data so. The models of the package use the fast form of the same,
-``vocabulary.BPETokenizer``.
+Sennrich, Haddow & Birch (2016), https://arxiv.org/abs/1508.07909, section 3.2, after the data
+compression of Gage (1994). The models of the package use the fast implementation of the same
+algorithm, ``vocabulary.BPETokenizer``.
 """
 
 import random
@@ -14,23 +14,22 @@ Pair = tuple[str, str]
 
 
 def learn_merges(word_counts: Mapping[str, int], num_merges: int) -> list[Pair]:
-    """Return the pairs of neighbours to join, at each turn the most frequent one left.
+    """Learn merges: at each step, of the most frequent pair of neighbouring symbols.
 
-    `word_counts` says how often each word occurs; a word starts as its characters, and
-    no pair reaches across words. Of pairs equally frequent the one is taken whose first
-    piece, then whose second, was listed earlier: characters are listed in the order of
-    Unicode, joined pieces after them as they are made. So does the `tokenizers`
-    library. Fewer than `num_merges` come back where every word is one piece before.
-    Raises `ValueError` where there is no word, an empty one, or a count below 1.
+    `word_counts` contains the frequency of each word. A word starts as a sequence of
+    characters, and no pair crosses a word boundary. Ties are broken as in the
+    `tokenizers` library: by the first symbol, then by the second, where characters are
+    in Unicode order and merged symbols follow in the order of their creation. Returns
+    fewer than `num_merges` merges if every word becomes a single symbol before. Raises
+    `ValueError` for no words, an empty word, or a count below 1.
     """
     _check(word_counts, num_merges)
-    words = [list(word) for word in word_counts]  # in pieces
+    words = [list(word) for word in word_counts]  # as lists of symbols
     counts = list(word_counts.values())
     characters = sorted({character for word in words for character in word})
     place = {piece: index for index, piece in enumerate(characters)}
     pair_counts: Counter[Pair] = Counter()
-    # Where each pair occurs, so that few words are read again
-    found_in: defaultdict[Pair, set[int]] = defaultdict(set)
+    found_in: defaultdict[Pair, set[int]] = defaultdict(set)  # words with the pair
     for index, word in enumerate(words):
         for pair in pairwise(word):
             pair_counts[pair] += counts[index]
@@ -56,7 +55,7 @@ def learn_merges(word_counts: Mapping[str, int], num_merges: int) -> list[Pair]:
 
 
 def join(pieces: Iterable[str], pair: Pair) -> list[str]:
-    """Return `pieces` with each such `pair` joined, from left to right."""
+    """Return `pieces` with every occurrence of `pair` merged, from left to right."""
     rest = list(pieces)
     joined = []
     while rest:
@@ -72,12 +71,14 @@ def merge_word(
     dropout: float = 0.0,
     generator: random.Random | None = None,
 ) -> list[str]:
-    """Return the pieces of `word`: the pair learned first is joined until none is left.
+    """Return the subwords of `word`: apply the earliest merge until none applies.
 
-    `merges` are as learned, or the rank of each pair, which saves time over many words.
-    With `dropout`, each pair is overlooked with that probability, anew before every
-    join, so that a word is cut in many ways: Provilkov, Emelianenko & Voita (2020),
-    https://arxiv.org/abs/1910.13267, section 3. The chance is drawn from `generator`.
+    `merges` is the list of `learn_merges`, or the rank of each pair, which saves time
+    for many words. With `dropout` (BPE-dropout), each possible merge is skipped with
+    this probability, sampled again before every merge, so that a word is segmented in
+    many ways: Provilkov, Emelianenko & Voita (2020), https://arxiv.org/abs/1910.13267,
+    section 3. `generator` is the source of randomness. Raises `ValueError` for a
+    `dropout` outside [0, 1].
     """
     if not 0 <= dropout <= 1:
         raise ValueError(f"dropout={dropout} must be from 0 to 1")
@@ -97,23 +98,26 @@ def merge_word(
 
 
 def to_bytes(text: str) -> str:
-    """Return a character for each UTF-8 byte of `text`: 256 symbols spell anything."""
+    """Return one character per UTF-8 byte of `text`: 256 symbols represent any text."""
     return text.encode("utf-8").decode("latin-1")
 
 
 def from_bytes(symbols: str) -> str:
-    """Return the text whose bytes are `symbols`; invalid bytes become ``�``.
+    """Return the text whose bytes are `symbols`; invalid UTF-8 becomes ``�``.
 
-    Raises `ValueError` for a symbol that is no byte.
+    Raises `ValueError` for a symbol that is not a byte.
     """
     return symbols.encode("latin-1").decode("utf-8", errors="replace")
 
 
 def _check(word_counts: Mapping[str, int], num_merges: int) -> None:
     if num_merges < 0:
-        raise ValueError(f"num_merges={num_merges} is below 0")
+        raise ValueError(f"num_merges={num_merges} must not be negative")
     if not word_counts:
-        raise ValueError("there is no word to learn from: is the corpus empty?")
+        raise ValueError("word_counts is empty, so there is nothing to learn: is the corpus empty?")
     for word, count in word_counts.items():
         if not word or count < 1:
-            raise ValueError(f"expected words that occur, but {word!r} is counted {count} times")
+            raise ValueError(
+                f"expected non-empty words with counts of at least 1, but word {word!r} has "
+                f"count {count}"
+            )

@@ -1,4 +1,4 @@
-"""Word vectors: skip-gram, its training, and what trained vectors are used for."""
+"""Word vectors: skip-gram, its training, and applications of trained vectors."""
 
 from attentively import exporter
 

@@ -1,8 +1,8 @@
 r"""Skip-gram with negative sampling: learn word vectors from the words around each word.
 
-A word's vector is to predict the words around it. Asking the right word to win against the
-whole vocabulary is dear; with *negative sampling* it has to win against a few drawn at random.
-What the vectors then say about words is asked in `attentively.word_vectors.vectors`.
+A word's vector is trained to predict the words around it. A softmax over the whole vocabulary is
+expensive; *negative sampling* only separates each context word from a few sampled words.
+`attentively.word_vectors.vectors` evaluates and applies the trained vectors.
 
 Sources: Mikolov, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1301.3781, section 3.2;
 Mikolov, Sutskever, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1310.4546, sections 2.2
@@ -21,20 +21,21 @@ from torch import Tensor, nn
 from attentively.layers.embedding import TokenEmbedding
 from attentively.tokens.vocabulary import PAD_ID
 
-# What is learned
+# The model
 
 
 class SkipGram(nn.Module):
-    r"""Tell the words around a word from words drawn at random.
+    r"""Distinguish the context words of a centre word from randomly sampled words.
 
-    Every word has two vectors: :math:`v_w` as the centre and :math:`u_w` as part of a context.
-    For a centre :math:`c`, a word :math:`o` seen near it and drawn words
+    Every word has two vectors: :math:`v_w` as the centre and :math:`u_w` as a context word.
+    For a centre :math:`c`, a context word :math:`o` and negative samples
     :math:`n_1, \dots, n_k`, the loss is
 
     .. math:: -\log \sigma(u_o \cdot v_c) - \sum_{i=1}^{k} \log \sigma(-u_{n_i} \cdot v_c)
 
-    (paper of October 2013, equation 4, with the sign of a loss). What is kept in the end are the
-    centre vectors. As in the authors' program these begin small and the context vectors at zero.
+    (paper of October 2013, equation 4, with the sign of a loss). After training, only the centre
+    vectors are kept. As in the authors' program, they are initialised with small random values
+    and the context vectors with zeros.
     """
 
     def __init__(self, vocab_size: int, embedding_dim: int) -> None:
@@ -42,7 +43,7 @@ class SkipGram(nn.Module):
         self.centre = TokenEmbedding(vocab_size, embedding_dim)  # v
         self.context = TokenEmbedding(vocab_size, embedding_dim)  # u
         nn.init.uniform_(self.centre.table.weight, -0.5 / embedding_dim, 0.5 / embedding_dim)
-        nn.init.zeros_(self.centre.table.weight[PAD_ID])  # padding means nothing
+        nn.init.zeros_(self.centre.table.weight[PAD_ID])
         nn.init.zeros_(self.context.table.weight)
 
     def forward(
@@ -64,22 +65,20 @@ class SkipGram(nn.Module):
         return self.centre.table.weight.detach()
 
 
-# What it is learned from
+# The training pairs
 
 
 def context_pairs(
     sentence: Sequence[int], window: int, chance: random.Random | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Yield each word of `sentence` with each neighbour, up to `window` steps away.
+    """Yield every word of `sentence` with each neighbour within `window` positions.
 
-    With `chance`, the reach is drawn anew for every word, from 1 to `window`, so that
-    near neighbours are seen more often than far ones (paper of January 2013, section
-    3.2).
+    With `chance`, the window size of every word is sampled uniformly from 1 to
+    `window`, so that near neighbours are seen more often than distant ones (paper of
+    January 2013, section 3.2).
     """
     if window < 1:
-        raise ValueError(
-            f"window={window} must be positive: how many neighbours on each side",
-        )
+        raise ValueError(f"{window=} must be at least 1 (neighbours on each side)")
     for place, centre in enumerate(sentence):
         reach = window if chance is None else chance.randint(1, window)
         before = sentence[max(0, place - reach) : place]
@@ -89,43 +88,42 @@ def context_pairs(
 
 
 def word_counts(sentences: Iterable[Sequence[int]], vocab_size: int) -> list[int]:
-    """Return how often each word of the vocabulary occurs."""
+    """Return the frequency of each word of the vocabulary."""
     counts = Counter(word for sentence in sentences for word in sentence)
     return [counts[word] for word in range(vocab_size)]
 
 
 def keep_probabilities(counts: Sequence[int], threshold: float = 1e-5) -> list[float]:
-    r"""Return how likely each word is to be kept when frequent ones are thinned out.
+    r"""Return the probability that each word is kept in the subsampling of frequent words.
 
     .. math:: P_\text{keep}(w) = \min\left(1, \sqrt{t / f(w)}\right)
 
-    for a word that makes up the share :math:`f(w)` of the text; the paper gives the rest,
+    for a word of relative frequency :math:`f(w)`; the paper states the complement,
     :math:`1 - \sqrt{t / f(w)}`, as the probability to be discarded (equation 5). Its threshold
-    :math:`t` of about 1e-5 is for billions of words: in a small text, where every word is a
-    larger share, it leaves little.
+    :math:`t` of about 1e-5 is for billions of words: in a small text, where every relative
+    frequency is larger, it discards almost everything.
     """
     total = sum(counts)
     return [min(1.0, (threshold * total / count) ** 0.5) if count else 1.0 for count in counts]
 
 
 def subsample(sentence: Sequence[int], keep: Sequence[float], chance: random.Random) -> list[int]:
-    """Return the words of `sentence` that stay, each with its probability to be kept."""
+    """Return a random subset of the words, each kept with its probability in `keep`."""
     return [word for word in sentence if chance.random() < keep[word]]
 
 
 def noise_distribution(counts: Sequence[int], power: float = 0.75) -> Float[Tensor, " vocab"]:
-    r"""Return how likely each word is to be drawn as a negative.
+    r"""Return the probability of each word as a negative sample.
 
     .. math:: P_n(w) = \frac{\text{count}(w)^{3/4}}{\sum_{w'} \text{count}(w')^{3/4}}
 
-    The power lies between 1, where words are drawn as often as they occur, and 0, where all are
-    drawn alike; 3/4 did best in the paper (section 2.2). Counts that are all zero raise
-    `ValueError`.
+    The power is between 1, the unigram distribution, and 0, the uniform distribution; 3/4 was best
+    in the paper (section 2.2). Counts that are all zero raise `ValueError`.
     """
     weights = torch.tensor(counts, dtype=torch.float).pow(power)
-    weights[torch.tensor(counts) == 0] = 0  # 0^0 is 1: a word that never occurs is not drawn
+    weights[torch.tensor(counts) == 0] = 0  # 0^0 is 1, but absent words are not sampled
     if weights.sum() == 0:
-        raise ValueError("no word has been counted, so there is none to draw")
+        raise ValueError("all counts are zero, so no word can be sampled")
     return weights / weights.sum()
 
 
@@ -135,9 +133,9 @@ def draw_negatives(
     negatives: int,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "pairs negatives"]:
-    """Return `negatives` words for each of `pairs`, drawn from `noise`.
+    """Return `negatives` words for each of `pairs`, sampled from `noise`.
 
-    The word that was seen may be among them, as in the paper; with many words it rarely is.
+    As in the paper, the context word itself may be among them; in a large vocabulary this is rare.
     """
     drawn = torch.multinomial(noise, pairs * negatives, replacement=True, generator=generator)
     return drawn.view(pairs, negatives)

@@ -1,7 +1,7 @@
 """Train word vectors by skip-gram on a whole text.
 
-The model is in `attentively.word_vectors.skip_gram`, which lists the pairs of one sentence at a
-time. This module finds the pairs of all sentences at once: the same pairs, several times as fast.
+The model is in `attentively.word_vectors.skip_gram`, which finds the pairs of one sentence at a
+time. This module finds the same pairs for all sentences at once, several times as fast.
 """
 
 import math
@@ -28,33 +28,33 @@ from attentively.word_vectors.skip_gram import (
 from attentively.word_vectors.vectors import WordVectors
 
 RECORDED_EVERY = 100
-"""Updates that a line of the log sums up."""
+"""Number of updates that one record summarises."""
 
 Record = dict[str, int | float]
 
 
 @dataclass(frozen=True)
 class VectorConfig(Config):
-    """How word vectors are trained."""
+    """The hyperparameters of skip-gram training."""
 
     embedding_dim: int = 100
-    """Numbers in a vector."""
+    """Dimension of the vectors."""
     window: int = 5
-    """Steps to the furthest neighbour; each word's reach is drawn from 1 to this."""
+    """Maximum window size: neighbours on each side; sampled from 1 to this value per word."""
     negatives: int = 5
-    """Words drawn at random for each neighbour seen."""
+    """Number of negative samples per pair of words."""
     threshold: float = 1e-4
-    """Words that make up more of the text than this share are thinned out."""
+    """Subsampling threshold: words of a higher relative frequency are randomly discarded."""
     min_count: int = 5
-    """Words that occur less often are left out of the text, and get no vector."""
+    """Minimum frequency of a word; rarer words are removed from the text and get no vector."""
     epochs: int = 20
-    """Times that the text is read."""
+    """Number of passes over the text."""
     batch_size: int = 4096
-    """Pairs of a word and a neighbour an update."""
+    """Pairs of words per update."""
     learning_rate: float = 5e-3
-    """Adam's in the beginning; it falls in a line to nothing."""
+    """Initial learning rate of Adam; it decays linearly to zero."""
     seed: int = 0
-    """Settles the first vectors and all that is drawn."""
+    """Random seed for initialisation and sampling."""
 
     def __post_init__(self) -> None:
         for name, value in self.to_dict().items():
@@ -68,31 +68,31 @@ class VectorConfig(Config):
 
 
 class TrainedVectors(NamedTuple):
-    """Word vectors, and how their training went."""
+    """Trained word vectors and the log of their training."""
 
     vectors: WordVectors
-    """One for each word that occurs often enough, the most frequent first."""
+    """One vector per word of sufficient frequency, the most frequent word first."""
     records: list[Record]
-    """Step, mean loss since the record before, learning rate, seconds."""
+    """Step, mean loss since the previous record, learning rate, seconds."""
     seconds: float
 
 
 class Text(NamedTuple):
-    """Sentences one after the other."""
+    """Sentences, concatenated."""
 
     words: Int[Tensor, " places"]
-    """Which word stands at each place."""
+    """Id of the word at each position."""
     sentences: Int[Tensor, " places"]
-    """In which sentence each place is."""
+    """Index of the sentence of each position."""
 
 
 class Batch(NamedTuple):
-    """What one update learns from."""
+    """The pairs of one update."""
 
     pairs: Int[Tensor, "pairs 2"]
-    """Words, each with a neighbour."""
+    """Words with a neighbour each."""
     done: float
-    """The share of the training that lies before it."""
+    """The fraction of the training before this batch."""
 
 
 def train_vectors(
@@ -102,9 +102,9 @@ def train_vectors(
 ) -> TrainedVectors:
     """Learn a vector for every word that occurs at least `config.min_count` times.
 
-    The same sentences, settings and device give the same vectors. A terminal shows how far it is
-    once it has taken two seconds, if `progress`. Raises `ValueError` where there is nothing to
-    learn from, and `FloatingPointError` where the loss is no longer a number.
+    The result is reproducible for the same sentences, configuration and device. With `progress`,
+    a terminal shows a progress bar after two seconds. Raises `ValueError` if no word occurs often
+    enough, and `FloatingPointError` if the loss is not finite.
     """
     config = config or VectorConfig()
     where = device.best()
@@ -143,20 +143,20 @@ def train_vectors(
 def frequent_words(sentences: Sequence[Sequence[str]], min_count: int) -> list[str]:
     """Return the words that occur at least `min_count` times, the most frequent first.
 
-    Raises `ValueError` where there is none.
+    Raises `ValueError` if there is none.
     """
     counts = Counter(word for sentence in sentences for word in sentence)
     words = [word for word, count in counts.items() if count >= min_count]
     if not words:
         raise ValueError(
             f"none of the {len(counts)} words of {len(sentences)} sentences occurs "
-            f"min_count={min_count} times: there is nothing to learn from"
+            f"min_count={min_count} times: use more text or a lower min_count"
         )
     return sorted(words, key=lambda word: (-counts[word], word))
 
 
 def as_text(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> Text:
-    """Number the words from the one after padding on; others are left out, and ranks close."""
+    """Concatenate the sentences as word ids (after the id of padding), without other words."""
     ids = {word: PAD_ID + 1 + index for index, word in enumerate(words)}
     found = [
         (ids[word], number)
@@ -170,9 +170,9 @@ def as_text(sentences: Sequence[Sequence[str]], words: Sequence[str]) -> Text:
 def batches(
     text: Text, keep: Float[Tensor, " vocab"], config: VectorConfig, generator: torch.Generator
 ) -> Iterator[Batch]:
-    """Yield the batches of every epoch: frequent words are thinned out anew for each.
+    """Yield the batches of every epoch, each with its own subsampling of frequent words.
 
-    Raises `ValueError` where no word has a neighbour.
+    Raises `ValueError` if no word has a neighbour.
     """
     for epoch in range(config.epochs):
         stays = _uniform(text.words, generator) < keep[text.words]
@@ -181,8 +181,8 @@ def batches(
         pairs = window_pairs(left, reach)
         if not len(pairs):
             raise ValueError(
-                "no word has another beside it: the sentences are one word long, or "
-                f"threshold={config.threshold} leaves too little of them"
+                "no word has a neighbour: every sentence has one word, or "
+                f"threshold={config.threshold} discards too many words"
             )
         order = torch.randperm(len(pairs), generator=generator, device=pairs.device)
         for start in range(0, len(pairs), config.batch_size):
@@ -191,14 +191,14 @@ def batches(
 
 
 def window_pairs(text: Text, reach: Int[Tensor, " places"]) -> Int[Tensor, "pairs 2"]:
-    """Return every word with each of its neighbours in its sentence, up to `reach` steps away.
+    """Return every word with each neighbour in its sentence, up to `reach` positions away.
 
     These are the pairs of `attentively.word_vectors.skip_gram.context_pairs`, in another order.
     """
     words, sentences = text
     found = [words.new_empty(0, 2)]
     for steps in range(1, int(reach.max()) + 1 if len(words) else 1):
-        before, after = slice(None, -steps), slice(steps, None)  # two places so many steps apart
+        before, after = slice(None, -steps), slice(steps, None)  # pairs `steps` positions apart
         together = sentences[before] == sentences[after]
         for centre, context in ((before, after), (after, before)):
             seen = together & (reach[centre] >= steps)
@@ -213,13 +213,13 @@ def _uniform(like: Tensor, generator: torch.Generator) -> Float[Tensor, " places
 def _record(
     losses: list[Tensor], optimizer: torch.optim.Optimizer, config: VectorConfig, started: float
 ) -> Record:
-    """Sum up the losses since the last record."""
+    """Return the mean loss since the last record."""
     recent = losses[(len(losses) - 1) // RECORDED_EVERY * RECORDED_EVERY :]
     mean = torch.stack(recent).mean().item()
     if not math.isfinite(mean):
         raise FloatingPointError(
-            f"the loss is no longer a number by step {len(losses)}: "
-            f"try a learning rate below {config.learning_rate}"
+            f"the loss is not finite (NaN or infinity) at step {len(losses)}: "
+            f"use a learning rate below {config.learning_rate}"
         )
     return {
         "step": len(losses),

@@ -1,6 +1,6 @@
-"""Word vectors in use: nearest neighbours, analogies, similarity scores, and their file.
+"""Applications of word vectors: nearest neighbours, analogies, and similarity scores.
 
-Which words are near, what completes an analogy, and whether people find the same words alike.
+Also the file format in which vectors are stored.
 """
 
 import json
@@ -27,72 +27,74 @@ _PRETRAINED = Path(__file__).parents[1] / "pretrained" / "vectors"
 
 
 class Neighbour(NamedTuple):
-    """A word, and the cosine of the angle between its vector and what was asked."""
+    """A word and the cosine similarity between its vector and the query."""
 
     word: str
     cosine: float
 
 
 class AnalogyScore(NamedTuple):
-    """How many analogies were answered right."""
+    """The number of analogies that were answered correctly."""
 
     correct: int
     asked: int
     skipped: int
-    """Questions with a word that has no vector: they are not asked."""
+    """Questions that contain a word without a vector."""
     repeated: int = 0
-    """Answers that were one of the question's own three words; none where these are excluded."""
+    """Answers that repeat one of the question's three words; 0 if these are excluded."""
     repeated_c: int = 0
-    """Of these, the answers that were c."""
+    """Answers that repeat c."""
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers among the questions asked."""
+        """The fraction of correct answers among the questions asked."""
         if self.asked == 0:
-            raise ValueError(f"none of {self.skipped} questions could be asked")
+            raise ValueError(
+                f"no accuracy: all {self.skipped} questions contain a word without a vector"
+            )
         return self.correct / self.asked
 
     @property
     def coverage(self) -> float:
-        """The share of the questions that could be asked."""
+        """The fraction of questions whose words all have vectors."""
         if self.asked + self.skipped == 0:
-            raise ValueError("there were no questions")
+            raise ValueError("no coverage: the list of questions is empty")
         return self.asked / (self.asked + self.skipped)
 
 
 class SimilarityScore(NamedTuple):
-    """How well cosines rank pairs of words as people do."""
+    """The agreement of cosine similarities with human ratings of word pairs."""
 
     correlation: float | None
-    """Spearman's: 1 where both rank alike, 0 where they have nothing in common. None where there
-    is nothing to rank: fewer than two pairs could be asked, or one side finds all alike."""
+    """Spearman's rank correlation: 1 for the same ranking, 0 for unrelated rankings. None if it is
+    undefined: fewer than two pairs, or all values of one side equal."""
     asked: int
     skipped: int
-    """Pairs with a word that has no vector: they are not asked."""
+    """Pairs that contain a word without a vector."""
 
     @property
     def coverage(self) -> float:
-        """The share of the pairs that could be asked."""
+        """The fraction of pairs whose words both have vectors."""
         if self.asked + self.skipped == 0:
-            raise ValueError("there were no pairs")
+            raise ValueError("no coverage: the list of pairs is empty")
         return self.asked / (self.asked + self.skipped)
 
 
 class WordVectors:
-    r"""Ask vectors about words.
+    r"""Word vectors with nearest neighbours, analogies and similarity scores.
 
-    Vectors are compared by the cosine of the angle between them,
-    :math:`x \cdot y / (\lVert x \rVert \lVert y \rVert)`, which does not see their lengths.
+    Vectors are compared by cosine similarity,
+    :math:`x \cdot y / (\lVert x \rVert \lVert y \rVert)`, which ignores their lengths.
 
     An analogy, :math:`a` is to :math:`b` as :math:`c` is to what?, is answered by
 
     .. math:: \operatorname*{argmax}_{d} \; \cos(d, \; b - a + c)
 
-    over vectors made of length 1 (Mikolov, Yih & Zweig 2013, https://aclanthology.org/N13-1090,
+    over normalised vectors (Mikolov, Yih & Zweig 2013, https://aclanthology.org/N13-1090,
     section 5; called 3CosAdd by Levy & Goldberg 2014, https://aclanthology.org/W14-1618).
-    By custom :math:`a`, :math:`b` and :math:`c` are no answers. Let in, :math:`c` itself was the
-    nearest in 93 cases of 100 (Linzen 2016, https://aclanthology.org/W16-2503, section 4), so a
-    score should say whether the custom was kept.
+    The usual protocol excludes :math:`a`, :math:`b` and :math:`c` as answers. If they are allowed,
+    :math:`c` itself is the nearest in 93 of 100 cases (Linzen 2016,
+    https://aclanthology.org/W16-2503, section 4), so a score should state the protocol.
     """
 
     def __init__(
@@ -101,13 +103,13 @@ class WordVectors:
         vectors: Float[Tensor, "words embedding_dim"],
         provenance: Mapping[str, Any] | None = None,
     ) -> None:
-        """Raise `ValueError` unless there is one vector for each word, and each word once."""
+        """Raise `ValueError` unless the words are distinct and have one vector each."""
         self.words = list(words)
         self.ids = {word: index for index, word in enumerate(self.words)}
         if len(self.words) != len(vectors) or len(self.ids) != len(self.words):
             raise ValueError(
-                f"{len(self.words)} words, {len(self.ids)} of them distinct, "
-                f"came with {len(vectors)} vectors"
+                f"expected one vector per distinct word, but got {len(vectors)} vectors for "
+                f"{len(self.words)} words, {len(self.ids)} of them distinct"
             )
         self.vectors = vectors.detach()
         self.directions = F.normalize(self.vectors, dim=-1)  # of length 1
@@ -119,17 +121,17 @@ class WordVectors:
     # Words
 
     def similarity(self, one: str, other: str) -> float:
-        """Return the cosine between two words; a word without a vector raises `ValueError`."""
+        """Return the cosine of two words; a word without a vector raises `ValueError`."""
         return float(self._direction(one) @ self._direction(other))
 
     def nearest(self, word: str, count: int = 10) -> list[Neighbour]:
-        """Return the words nearest to `word`, itself left out, the nearest first."""
+        """Return the nearest neighbours of `word`, without itself, the nearest first."""
         return self._nearest(self._direction(word), count, left_out=[word])
 
     def score_similarities(self, pairs: Iterable[tuple[str, str, float]]) -> SimilarityScore:
-        """Compare the cosines of pairs with how alike people find them.
+        """Compare the cosines of word pairs with human similarity ratings.
 
-        Pairs with a word without a vector are skipped.
+        Pairs that contain a word without a vector are skipped.
         """
         pairs = list(pairs)
         known = [pair for pair in pairs if pair[0] in self and pair[1] in self]
@@ -146,7 +148,7 @@ class WordVectors:
     ) -> list[Neighbour]:
         """Answer "`a` is to `b` as `c` is to …", the best answer first.
 
-        With `exclude`, the three words of the question are no answers.
+        With `exclude`, the three words of the question are excluded as answers.
         """
         wanted = self._direction(b) - self._direction(a) + self._direction(c)
         excluded = [a, b, c] if exclude else []
@@ -155,14 +157,14 @@ class WordVectors:
     def answers(
         self, questions: Sequence[Sequence[str]], exclude: bool = True, only_c: bool = False
     ) -> list[str]:
-        """Return the best answer to each question, of which a, b and c are read: `analogy` at once.
+        """Return the best answer to each question (a, b, c, ...): `analogy` for many questions.
 
-        With `only_c` it is the word nearest to c, whatever a and b are. It knows nothing of the
-        relation, so only what analogies answer beyond that speaks for them (Linzen 2016, who
-        writes a : a* = b : b* and calls it Only-b).
+        With `only_c` it is the word nearest to c, whatever a and b are: a baseline without the
+        relation, with which analogy scores should be compared (Linzen 2016, who writes
+        a : a* = b : b* and calls it Only-b).
         """
         for word in {word for question in questions for word in question[:3]}:
-            self._direction(word)  # refuses a word without a vector
+            self._direction(word)  # raises ValueError for a word without a vector
         found: list[str] = []
         for start in range(0, len(questions), AT_ONCE):
             chosen = questions[start : start + AT_ONCE]
@@ -174,7 +176,7 @@ class WordVectors:
     def score_analogies(
         self, questions: Iterable[Analogy], exclude: bool = True, only_c: bool = False
     ) -> AnalogyScore:
-        """Ask every question (a, b, c, d); right is what answers exactly d."""
+        """Answer every question (a, b, c, d); an answer is correct if it is exactly d."""
         questions = list(questions)
         known = [question for question in questions if all(word in self for word in question)]
         answers = self.answers(known, exclude, only_c)
@@ -190,15 +192,15 @@ class WordVectors:
             ),
         )
 
-    # Their file
+    # File format
 
     def save(
         self, path: Path | str, provenance: Mapping[str, Any], half_precision: bool = False
     ) -> None:
-        """Write words, vectors and where they come from to `path`, whole or not at all.
+        """Write words, vectors and provenance to `path`, completely or not at all.
 
-        With `half_precision` the numbers are stored in 16 bits. Raises `OSError` where the file
-        cannot be written; what stood there before then still does.
+        With `half_precision` the vectors are stored in 16 bits. Raises `OSError` if the file
+        cannot be written; an earlier file is then unchanged.
         """
         dtype = torch.float16 if half_precision else torch.float32
         content = {
@@ -211,38 +213,40 @@ class WordVectors:
             try:
                 save_file(tensors, temporary, metadata=content)
             except SafetensorError as error:
-                raise OSError(f"{path} could not be written: {error}") from None
+                raise OSError(f"cannot write {path}: {error}") from None
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read what `save` wrote, in 32 bits and with its provenance.
+        """Read a file that `save` wrote, in 32 bits and with its provenance.
 
         Raises `ValueError` for a file that is missing, damaged or of another kind.
         """
         if not Path(path).is_file():
-            raise ValueError(f"there are no word vectors at {path}")
+            raise ValueError(f"no word vectors found at {path}")
         try:
             with safe_open(path, framework="pt") as file:
                 content = file.metadata() or {}
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
-            raise ValueError(f"{path} is damaged or holds no word vectors: {error}") from None
+            raise ValueError(f"{path} is damaged or not a file of word vectors: {error}") from None
         if content.get("format") != FORMAT:
-            raise ValueError(f"{path} is of format {content.get('format')!r}, not {FORMAT!r}")
+            raise ValueError(
+                f"{path} has format {content.get('format')!r}, but expected {FORMAT!r}"
+            )
         try:
             words, provenance = (json.loads(content[name]) for name in ("words", "provenance"))
             vectors = tensors["vectors"].float()
             if not all(type(word) is str for word in words) or vectors.ndim != 2:
-                raise TypeError("it needs a list of words, and a table of vectors")
+                raise TypeError("expected a list of words and a matrix of vectors")
             return cls(words, vectors, dict(provenance))
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{path} is damaged: {error}") from None
 
-    # Inside
+    # Internals
 
     def _direction(self, word: str) -> Float[Tensor, " embedding_dim"]:
         if word not in self.ids:
-            raise ValueError(f"there is no vector for {word!r} among {len(self.words)} words")
+            raise ValueError(f"{word!r} is not in the vocabulary of {len(self.words)} words")
         return self.directions[self.ids[word]]
 
     def _nearest(
@@ -260,7 +264,7 @@ class WordVectors:
         self, ids: Int[Tensor, "questions 3"], exclude: bool, only_c: bool
     ) -> Int[Tensor, " questions"]:
         a, b, c = self.directions[ids].unbind(dim=1)
-        wanted = c if only_c else b - a + c  # its length changes no order
+        wanted = c if only_c else b - a + c  # its length does not change the ranking
         scores = wanted @ self.directions.T
         if exclude:
             scores.scatter_(1, ids, -torch.inf)
@@ -268,22 +272,25 @@ class WordVectors:
 
 
 def spearman(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return Spearman's rank correlation: Pearson's, of the ranks; equal values share a rank.
+    """Return Spearman's rank correlation: Pearson's correlation of the ranks, with ties averaged.
 
-    Raises `ValueError` for lists that differ in length or hold fewer than two values, and for one
-    whose values are all equal, which nothing can be correlated with.
+    Raises `ValueError` for lists of different lengths, of fewer than two values, or of equal values
+    only, for which the correlation is undefined.
     """
     if len(one) != len(other) or len(one) < 2:
-        raise ValueError(f"{len(one)} and {len(other)} values have no correlation")
+        raise ValueError(
+            "a correlation needs two lists of the same length with at least 2 values, but got "
+            f"{len(one)} and {len(other)} values"
+        )
     x, y = (_ranks(torch.tensor(values, dtype=torch.float64)) for values in (one, other))
     x, y = x - x.mean(), y - y.mean()
     if not x.any() or not y.any():
-        raise ValueError("values that are all equal are correlated with nothing")
+        raise ValueError("the correlation is undefined: all values of one list are equal")
     return float(x @ y / (x.norm() * y.norm()))
 
 
 def _ranks(values: Float[Tensor, " values"]) -> Float[Tensor, " values"]:
-    """Return the place of each value in their order, from 1; equal ones share a mean."""
+    """Return the rank of each value, from 1; equal values share their mean rank."""
     _, group, sizes = values.unique(return_inverse=True, return_counts=True)
     last = sizes.cumsum(dim=0)
     return (last - (sizes - 1) / 2).to(values.dtype)[group]
@@ -295,10 +302,10 @@ def pretrained_vector_names() -> list[str]:
 
 
 def load_pretrained_vectors(name: str) -> WordVectors:
-    """Read vectors that ship with the package; an unknown name lists those there are."""
+    """Load pretrained vectors of the package; the error for an unknown name lists the names."""
     if name not in pretrained_vector_names():
         raise ValueError(
-            f"no pretrained vectors are called {name!r}; there are "
+            f"no pretrained vectors are called {name!r}: choose one of "
             f"{', '.join(pretrained_vector_names())}"
         )
     return WordVectors.load(_PRETRAINED / f"{name}.safetensors")
