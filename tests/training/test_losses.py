@@ -133,7 +133,7 @@ def test_the_right_token_has_its_part_of_the_even_share():
 
 @pytest.mark.parametrize("label_smoothing", [-0.1, 1.0, 1.5, math.nan])
 def test_a_smoothing_that_is_no_share_is_refused(label_smoothing):
-    with pytest.raises(ValueError, match=f"label_smoothing={label_smoothing} must be from 0"):
+    with pytest.raises(ValueError, match=f"label_smoothing={label_smoothing} must be at least 0"):
         cross_entropy(*batch(), PAD_ID, label_smoothing)
 
 

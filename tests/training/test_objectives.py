@@ -202,7 +202,7 @@ def test_every_place_is_taken_out_now_and_then():
 
 
 def test_nothing_to_take_out_is_refused():
-    with pytest.raises(ValueError, match="none to take out"):
+    with pytest.raises(ValueError, match="no token to mask"):
         take_out(torch.tensor([[5, END_ID], [UNK_ID, END_ID]]), MASK_ID)
 
 
@@ -289,7 +289,7 @@ def test_the_settings_of_a_run_reach_its_task(name):
 
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_model_has_none():
-    with pytest.raises(TypeError, match="there is no task for a Linear"):
+    with pytest.raises(TypeError, match="no training objective is known for a Linear"):
         objectives.find(torch.nn.Linear(2, 3))
 
 

@@ -116,13 +116,13 @@ def test_every_share_lies_between_0_and_1(name, warm_up_steps):
 @pytest.mark.parametrize("name", sorted(SCHEDULES))
 @pytest.mark.parametrize("step", [-1, 21])
 def test_a_step_outside_is_refused(name, step):
-    with pytest.raises(ValueError, match=f"step={step} is not within the 20 steps"):
+    with pytest.raises(ValueError, match=f"step={step} must be from 0 to steps=20"):
         SCHEDULES[name](step, 20, 2)
 
 
 @pytest.mark.parametrize("name", sorted(SCHEDULES))
 def test_a_negative_warm_up_is_refused(name):
-    with pytest.raises(ValueError, match="warm_up_steps=-1 must be 0 or more"):
+    with pytest.raises(ValueError, match="warm_up_steps=-1 must not be negative"):
         SCHEDULES[name](3, 20, -1)
 
 

@@ -104,7 +104,7 @@ def test_validating_is_without_dropout_and_leaves_the_mode_as_it_was(mode):
 
 
 def test_nothing_to_validate_with_is_refused():
-    with pytest.raises(ValueError, match="there is no example to validate with"):
+    with pytest.raises(ValueError, match="there is no validation example"):
         validation_loss(fresh().model, [])
 
 
@@ -436,7 +436,7 @@ def test_a_run_in_sixteen_bits_learns_the_same_and_keeps_its_weights_in_thirty_t
 
 def test_a_device_without_sixteen_bits_is_named(monkeypatch):
     monkeypatch.setattr(device, "has_bfloat16", lambda _: False)
-    with pytest.raises(ValueError, match=r"cpu \(1 thread\) does not compute in bfloat16"):
+    with pytest.raises(ValueError, match=r"cpu \(1 thread\) does not support bfloat16"):
         trainer(precision="bfloat16")
 
 
@@ -504,9 +504,13 @@ def test_an_error_of_our_own_is_not_taken_for_a_compilers(monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "rows", "advice"),
     [
-        ({}, "7", "lower batch_size=7, or raise accumulate=1"),
-        ({"accumulate": 2}, "4", "lower batch_size=7, or raise accumulate=2"),  # the larger part
-        ({"tokens_per_batch": 31}, r"\d+", "lower tokens_per_batch=31"),
+        ({}, "7", "decrease batch_size=7, or increase accumulate=1"),
+        (
+            {"accumulate": 2},
+            "4",
+            "decrease batch_size=7, or increase accumulate=2",
+        ),  # the larger part
+        ({"tokens_per_batch": 31}, r"\d+", "decrease tokens_per_batch=31"),
     ],
 )
 def test_out_of_memory_says_what_to_lower(monkeypatch, changes, rows, advice):
@@ -865,7 +869,7 @@ def test_seconds_add_up(tmp_path, monkeypatch):
 def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
     trainer(tmp_path).fit()
     before = (tmp_path / "last.safetensors").read_bytes()
-    with pytest.raises(ValueError, match="already holds a run: resume it, or choose another"):
+    with pytest.raises(ValueError, match="already contains a run: resume it, or choose another"):
         trainer(tmp_path, seed=4).fit()
     assert (tmp_path / "last.safetensors").read_bytes() == before
 
@@ -873,7 +877,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path):
 @pytest.mark.parametrize("name", ["best.safetensors", "log.jsonl"])
 def test_what_is_left_of_a_run_is_not_overwritten(tmp_path, name):
     (tmp_path / name).write_text("precious")
-    with pytest.raises(ValueError, match=f"holds the {name} of a run, but no last.safetensors"):
+    with pytest.raises(ValueError, match=f"contains the {name} of a run, but no last.safetensors"):
         trainer(tmp_path).fit()
     assert (tmp_path / name).read_text() == "precious"
 
@@ -890,7 +894,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_at_once(tmp_path, monkeyp
 
         monkeypatch.setattr(atomic_files.tempfile, "TemporaryFile", denied)
     run = trainer(folder)
-    with pytest.raises(OSError, match=r"nothing can be written to .*run: (File|Permission)"):
+    with pytest.raises(OSError, match=r"cannot write to .*run: (File|Permission)"):
         run.fit()
     assert run.step == 0
 
@@ -914,7 +918,7 @@ def test_a_run_of_another_model_is_not_resumed(tmp_path, first, sizes):
     trainer(tmp_path).fit()
     before = (tmp_path / "last.safetensors").read_bytes()
     other = of_tokens([f"{first}{index}" for index in range(VOCAB - 4)], **sizes)
-    message = r"last\.safetensors holds a model of other sizes or other tokens, so it cannot"
+    message = r"last\.safetensors contains a model with another configuration or other tokenizers"
     with pytest.raises(ValueError, match=message):
         trainer(tmp_path, checkpoint=other).fit(resume=True)
     assert (tmp_path / "last.safetensors").read_bytes() == before
@@ -925,7 +929,7 @@ def test_a_run_of_another_model_is_not_resumed(tmp_path, first, sizes):
 def test_a_run_of_wider_states_is_not_resumed(tmp_path):
     trainer(tmp_path).fit()
     other = of_tokens([f"w{index}" for index in range(VOCAB - 4)], dropout=0.3, decoder_dim=29)
-    with pytest.raises(ValueError, match="of other sizes or other tokens"):
+    with pytest.raises(ValueError, match="another configuration or other tokenizers"):
         trainer(tmp_path, checkpoint=other).fit(resume=True)
 
 
@@ -938,9 +942,9 @@ def test_a_seed_that_pytorch_does_not_take_is_refused():
 
 
 def test_nothing_to_resume_from(tmp_path):
-    with pytest.raises(CheckpointError, match=r"there is no checkpoint at .*last\.safetensors"):
+    with pytest.raises(CheckpointError, match=r"no checkpoint found at .*last\.safetensors"):
         trainer(tmp_path).fit(resume=True)
-    with pytest.raises(ValueError, match="nothing to resume from without a directory"):
+    with pytest.raises(ValueError, match="cannot resume without a directory"):
         trainer().fit(resume=True)
 
 
@@ -964,7 +968,7 @@ def explode_at_step_8(monkeypatch, value):
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path, monkeypatch, value):
     explode_at_step_8(monkeypatch, value)
-    advice = r"at step 8: try a learning rate below 0\.02; .* keeps the model of step 6"
+    advice = r"at step 8: use a learning rate below 0\.02; .* contains the model of step 6"
     with pytest.raises(FloatingPointError, match=advice):
         trainer(tmp_path).fit()
     last = checkpoints.load(tmp_path / "last.safetensors")
@@ -982,7 +986,7 @@ def test_a_loss_that_is_no_number_is_seen_long_before_a_late_validation(monkeypa
 
 def test_a_validation_loss_that_is_no_number_stops_the_run(tmp_path, scripted):
     scripted([3.0, math.nan])
-    with pytest.raises(FloatingPointError, match=r"at step 6: .* keeps the model of step 3"):
+    with pytest.raises(FloatingPointError, match=r"at step 6: .* contains the model of step 3"):
         trainer(tmp_path).fit()
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
 
@@ -990,7 +994,7 @@ def test_a_validation_loss_that_is_no_number_stops_the_run(tmp_path, scripted):
 @pytest.mark.parametrize(("train", "validation"), [([], VALIDATION), (TRAIN, [])])
 def test_no_examples_are_refused(train, validation):
     with pytest.raises(
-        ValueError, match=f"there are {len(train)} to train on and {len(validation)} to"
+        ValueError, match=f"there are {len(train)} training and {len(validation)} validation"
     ):
         Trainer(fresh(), train, validation, CONFIG)
 

@@ -1,8 +1,7 @@
 """Data-parallel training: several processes, each with its share of every batch.
 
-``torchrun --nproc-per-node N -m attentively train …`` starts the processes and tells each its
-number. They add up their gradients, so all make the same step: the one that a single process
-would have made with the whole batch.
+``torchrun --nproc-per-node N -m attentively train …`` starts the processes and assigns the ranks.
+They sum their gradients, so all make the same update as a single process with the whole batch.
 """
 
 import os
@@ -19,11 +18,11 @@ Item = TypeVar("Item")
 
 
 class Processes:
-    """The processes that train one model together; by default there is only this one."""
+    """The processes that train one model together; by default only this one."""
 
     def __init__(self, rank: int = 0, count: int = 1) -> None:
         self.rank = rank
-        """This process's number, from 0."""
+        """The index of this process, from 0."""
         self.count = count
 
     @property
@@ -32,7 +31,7 @@ class Processes:
         return self.rank == 0
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Return this process's part of `items`; together the parts are the whole."""
+        """Return this process's part of `items`; the parts of all processes are disjoint."""
         return items[self.rank :: self.count]
 
     def sum(self, value: Tensor) -> Tensor:
@@ -43,12 +42,12 @@ class Processes:
         return value
 
     def sum_gradients(self, parameters: Iterable[Parameter]) -> None:
-        """Give every process the sum of all processes' gradients, in one exchange."""
+        """Replace the gradients of every process by their sum, in one all-reduce."""
         if self.count == 1:
             return
         parameters = list(parameters)
         for parameter in parameters:
-            if parameter.grad is None:  # a process whose share was empty
+            if parameter.grad is None:  # in a process whose share was empty
                 parameter.grad = torch.zeros_like(parameter)
         found = (parameter.grad for parameter in parameters)
         gradients = [gradient for gradient in found if gradient is not None]
@@ -59,7 +58,7 @@ class Processes:
             gradient.copy_(piece.view_as(gradient))
 
     def gather(self, value: Tensor) -> list[Tensor]:
-        """Return every process's `value`, in the order of their numbers."""
+        """Return every process's `value`, in the order of their ranks."""
         if self.count == 1:
             return [value]
         gathered = [torch.empty_like(value) for _ in range(self.count)]
@@ -67,22 +66,22 @@ class Processes:
         return gathered
 
     def share_out(self, tensors: Iterable[Tensor]) -> None:
-        """Overwrite each tensor with the first process's."""
+        """Overwrite each tensor with that of the first process (broadcast)."""
         if self.count > 1:
             for tensor in tensors:
                 dist.broadcast(tensor, src=0)
 
     def wait(self) -> None:
-        """Return when every process has come here."""
+        """Wait until every process has reached this call (barrier)."""
         if self.count > 1:
             dist.barrier()
 
 
 @contextmanager
 def processes() -> Iterator[Processes]:
-    """Join the processes that ``torchrun`` started; without it, be the only one.
+    """Join the processes that ``torchrun`` started; without it, yield a single process.
 
-    On a machine with GPUs each process takes one of its own.
+    On a machine with GPUs each process uses its own GPU.
     """
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:

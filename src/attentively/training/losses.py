@@ -10,35 +10,33 @@ def cross_entropy(
     pad_id: int,
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    r"""Return the mean negative log-likelihood of the targets, in nats per token.
+    r"""Return the mean cross-entropy of the targets, in nats per token.
 
     .. math:: L = -\frac{1}{N} \sum_{t \,:\, y_t \neq \text{pad}} \log p(y_t),
         \qquad p = \operatorname{softmax}(\text{logits})
 
-    over the :math:`N` real tokens of the batch; padding counts neither above nor below
-    the line. Label smoothing :math:`\varepsilon` asks for less certainty: the right
-    token is worth :math:`1 - \varepsilon`, and the rest is spread evenly over all
-    :math:`K` tokens of the vocabulary, so that :math:`\log p(y_t)` above becomes
+    over the :math:`N` real tokens of the batch; padding is excluded from the sum and
+    from :math:`N`. Label smoothing :math:`\varepsilon` replaces the one-hot target: the
+    true token has probability :math:`1 - \varepsilon`, and the rest is spread evenly
+    over all :math:`K` tokens of the vocabulary, so that :math:`\log p(y_t)` above
+    becomes
 
     .. math::
 
-        (1 - \varepsilon) \log p(y_t) + \frac{\varepsilon}{K} \sum_{k=1}^{K} \log p(k).
+    Szegedy et al. (2016), https://arxiv.org/abs/1512.00567, section 7; the Transformer
+    paper uses :math:`\varepsilon = 0.1` (https://arxiv.org/abs/1706.03762, section
+    5.4).
 
-    Szegedy et al. (2016), https://arxiv.org/abs/1512.00567, section 7; the
-    Transformer's paper takes :math:`\varepsilon = 0.1`
-    (https://arxiv.org/abs/1706.03762, section 5.4).
-
-    Raises `ValueError` where there is nothing but padding, and for a `label_smoothing`
-    that is not from 0 to below 1.
+    Raises `ValueError` if all targets are padding, and for a `label_smoothing` outside
+    [0, 1).
     """
     if not 0 <= label_smoothing < 1:
-        raise ValueError(f"label_smoothing={label_smoothing} must be from 0 to below 1")
+        raise ValueError(f"{label_smoothing=} must be at least 0 and below 1")
     real = targets != pad_id
     if not real.any():
         raise ValueError(f"all {targets.numel()} targets are padding (pad_id={pad_id})")
     log_probabilities = logits.log_softmax(dim=-1)
-    # At padding any token will do: it is left out in the end.
-    right = targets.where(real, 0)
+    right = targets.where(real, 0)  # at padding any id works: it is excluded below
     log_likelihoods = log_probabilities.gather(-1, right.unsqueeze(-1)).squeeze(-1)
     if label_smoothing > 0:
         evenly_spread = label_smoothing * log_probabilities.mean(dim=-1)

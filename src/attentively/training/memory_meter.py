@@ -1,4 +1,4 @@
-"""A memory meter: the shapes of all tensors that PyTorch allocates, and how many exist at once.
+"""A memory meter: the shapes of all tensors that PyTorch allocates, and the memory in use.
 
 `torch.utils._python_dispatch.TorchDispatchMode` is called with every operation, those of the
 backward pass among them.
@@ -15,27 +15,27 @@ from torch.utils._pytree import tree_leaves
 
 
 class MemoryMeter(TorchDispatchMode):
-    """Notes the tensors made while it is entered: ``with MemoryMeter() as meter:``.
+    """Record the tensors created in its context: ``with MemoryMeter() as meter:``.
 
-    What was there before does not count, and a view, which has no memory of its own, neither. It
-    sees what operations return, not what they need inside.
+    It counts neither tensors that existed before nor views, which have no memory of their own. It
+    records the results of operations, not their temporary memory.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.live = 0
-        """Bytes held now."""
+        """Bytes allocated now."""
         self.history: list[int] = []
-        """Bytes held after each operation."""
+        """Bytes allocated after each operation."""
         self.made: set[tuple[tuple[int, ...], torch.dtype]] = set()
-        """Shape and type of every tensor that was made."""
+        """Shape and type of every tensor that was created."""
         self.operations: set[str] = set()
-        """Names of what was called."""
+        """Names of the operations that were called."""
         self._known: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     @property
     def peak(self) -> int:
-        """The most bytes that were ever held."""
+        """The maximum number of bytes allocated at once."""
         return max(self.history, default=0)
 
     def __torch_dispatch__(
@@ -45,7 +45,7 @@ class MemoryMeter(TorchDispatchMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Run an operation, and note what it made."""
+        """Run an operation, and record the tensors it created."""
         for given in _tensors((args, kwargs)):
             self._is_new(given.untyped_storage())
         answer = func(*args, **(kwargs or {}))
@@ -60,7 +60,7 @@ class MemoryMeter(TorchDispatchMode):
         return answer
 
     def _is_new(self, storage: torch.UntypedStorage) -> bool:
-        """Say whether `storage` is seen for the first time; from now on it is known."""
+        """Return whether `storage` is new, and remember it."""
         known = self._known.get(id(storage))
         if known is not None and known() is storage:
             return False

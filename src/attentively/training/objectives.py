@@ -32,33 +32,33 @@ ExampleT = TypeVar("ExampleT")
 
 
 class Task(ABC, Generic[ModelT, ExampleT]):
-    """A way to learn from examples, for one kind of model."""
+    """A training objective for one kind of model."""
 
     @abstractmethod
     def size(self, example: ExampleT) -> Size:
-        """Return how many tokens the example has on each side."""
+        """Return the number of tokens of the example on each side."""
 
     @abstractmethod
     def collate(
         self, examples: Sequence[ExampleT], generator: torch.Generator | None = None
     ) -> Batch:
-        """Make a batch; what is left to chance comes from `generator`."""
+        """Make a batch; `generator` is the source of randomness."""
 
     @abstractmethod
     def loss(self, model: ModelT, batch: Batch) -> Float[Tensor, ""]:
-        """Return what is validated by: the mean loss per target (nats)."""
+        """Return the validation loss: the mean loss per target, in nats."""
 
     def training_loss(self, model: ModelT, batch: Batch) -> Float[Tensor, ""]:
-        """Return what training makes small; by default `loss`."""
+        """Return the training loss; by default `loss`."""
         return self.loss(model, batch)
 
     def count(self, batch: Batch) -> int:
-        """Return how many targets the loss is the mean of."""
+        """Return the number of targets that the loss is averaged over."""
         return int((batch.tgt != PAD_ID).sum())
 
 
 class Translation(Task[EncoderDecoder, Example]):
-    """Predict each token of the target from the source and the true tokens before it."""
+    """Predict each target token from the source and the true prefix (teacher forcing)."""
 
     def __init__(self, label_smoothing: float = 0.0) -> None:
         self.label_smoothing = label_smoothing
@@ -74,11 +74,11 @@ class Translation(Task[EncoderDecoder, Example]):
         return collate(examples)
 
     def loss(self, model: EncoderDecoder, batch: Batch) -> Float[Tensor, ""]:
-        """Return the mean surprise at the true next token."""
+        """Return the mean cross-entropy of the next token."""
         return teacher_forced_loss(model, batch)
 
     def training_loss(self, model: EncoderDecoder, batch: Batch) -> Float[Tensor, ""]:
-        """Return the same, towards the smoothed labels."""
+        """Return the mean cross-entropy with label smoothing."""
         return teacher_forced_loss(model, batch, self.label_smoothing)
 
     def count(self, batch: Batch) -> int:
@@ -87,14 +87,14 @@ class Translation(Task[EncoderDecoder, Example]):
 
 
 class Captioning(Task[Captioner, ImageExample]):
-    """Predict each word of the caption from the image and the true words before it."""
+    """Predict each word of the caption from the image and the true prefix (teacher forcing)."""
 
     def __init__(self, label_smoothing: float = 0.0, attention_penalty: float = 0.0) -> None:
         self.label_smoothing = label_smoothing
         self.attention_penalty = attention_penalty
 
     def size(self, example: ImageExample) -> Size:
-        """Return the length of the caption; images are all of one size."""
+        """Return the length of the caption; all images have the same size."""
         return (len(example.tgt),)
 
     def collate(
@@ -105,20 +105,20 @@ class Captioning(Task[Captioner, ImageExample]):
         return Batch(images, pad([example.tgt for example in examples]))
 
     def loss(self, model: Captioner, batch: Batch) -> Float[Tensor, ""]:
-        """Return the mean surprise at the true next word."""
+        """Return the mean cross-entropy of the next word."""
         return teacher_forced_loss(model, batch)
 
     def training_loss(self, model: Captioner, batch: Batch) -> Float[Tensor, ""]:
-        """Return the same, and what it costs to look unevenly at the places of the image."""
+        """Return the cross-entropy with label smoothing, plus the attention penalty."""
         if self.attention_penalty == 0:
             return teacher_forced_loss(model, batch, self.label_smoothing)
         memory = model.encode(batch.src)
         logits, weights = model.decode(batch.tgt[:, :-1], memory, need_weights=True)
         assert weights is not None  # a captioner attends
         targets = batch.tgt[:, 1:]
-        surprise = cross_entropy(logits.float(), targets, PAD_ID, self.label_smoothing)
+        loss = cross_entropy(logits.float(), targets, PAD_ID, self.label_smoothing)
         penalty = doubly_stochastic_penalty(weights, targets != PAD_ID)
-        return surprise + self.attention_penalty * penalty
+        return loss + self.attention_penalty * penalty
 
     def count(self, batch: Batch) -> int:
         """Return the number of predicted words."""
@@ -126,7 +126,7 @@ class Captioning(Task[Captioner, ImageExample]):
 
 
 class LanguageModelling(Task[LanguageModel, list[int]]):
-    """Predict each token of a text from those before it."""
+    """Predict each token of a text from its prefix."""
 
     def __init__(self, label_smoothing: float = 0.0) -> None:
         self.label_smoothing = label_smoothing
@@ -138,28 +138,28 @@ class LanguageModelling(Task[LanguageModel, list[int]]):
     def collate(
         self, examples: Sequence[list[int]], generator: torch.Generator | None = None
     ) -> Batch:
-        """Pad; what is read ends one token sooner than what is predicted."""
+        """Pad; the targets are the inputs shifted by one position."""
         ids = pad(examples)
         return Batch(ids[:, :-1], ids[:, 1:])
 
     def loss(self, model: LanguageModel, batch: Batch) -> Float[Tensor, ""]:
-        """Return the mean surprise at the true next token."""
+        """Return the mean cross-entropy of the next token."""
         return cross_entropy(model(batch.src).logits.float(), batch.tgt, PAD_ID)
 
     def training_loss(self, model: LanguageModel, batch: Batch) -> Float[Tensor, ""]:
-        """Return the same, towards the smoothed labels."""
+        """Return the mean cross-entropy with label smoothing."""
         logits = model(batch.src).logits.float()
         return cross_entropy(logits, batch.tgt, PAD_ID, self.label_smoothing)
 
 
 class MaskedLanguageModelling(Task[MaskedLanguageModel, list[int]]):
-    """Predict tokens that were taken out, from both sides.
+    """Predict masked tokens from their left and right context.
 
     Devlin et al. (2019), https://arxiv.org/abs/1810.04805, section 3.1, task 1.
     """
 
     def __init__(self, mask_id: int, label_smoothing: float = 0.0) -> None:
-        """`mask_id` is the model's, which comes after those of all tokens."""
+        """`mask_id` is that of the model, after the ids of all tokens."""
         self.mask_id = mask_id
         self.label_smoothing = label_smoothing
 
@@ -170,15 +170,15 @@ class MaskedLanguageModelling(Task[MaskedLanguageModel, list[int]]):
     def collate(
         self, examples: Sequence[list[int]], generator: torch.Generator | None = None
     ) -> Batch:
-        """Pad, and take tokens out."""
+        """Pad, and mask tokens."""
         return Batch(*take_out(pad(examples), self.mask_id, generator))
 
     def loss(self, model: MaskedLanguageModel, batch: Batch) -> Float[Tensor, ""]:
-        """Return the mean surprise at what was taken out."""
+        """Return the mean cross-entropy of the masked tokens."""
         return self._loss(model, batch, 0.0)
 
     def training_loss(self, model: MaskedLanguageModel, batch: Batch) -> Float[Tensor, ""]:
-        """Return the same, towards the smoothed labels."""
+        """Return the mean cross-entropy with label smoothing."""
         return self._loss(model, batch, self.label_smoothing)
 
     def _loss(self, model: MaskedLanguageModel, batch: Batch, label_smoothing: float) -> Tensor:
@@ -192,18 +192,17 @@ def take_out(
     generator: torch.Generator | None = None,
     share: float = 0.15,
 ) -> tuple[Int[Tensor, "batch len"], Int[Tensor, "batch len"]]:
-    """Return what a masked language model reads, and what it should say.
+    """Return the inputs and the targets of a masked language model.
 
-    Of each row a `share` of the ordinary tokens is chosen, one at least. Four in five
-    of them become `mask_id`, one in ten some other token, and one in ten stays, so that
-    the model never knows which of the tokens that it reads are true. What it should say
-    is padding wherever nothing was chosen. A row without ordinary tokens raises
-    `ValueError`.
+    In each row a `share` of the ordinary tokens is chosen, at least one. Of these, 80 %
+    are replaced by `mask_id`, 10 % by a random token, and 10 % are kept, so that the
+    model cannot tell which of its input tokens are original. The targets are padding at
+    all other positions. A row without ordinary tokens raises `ValueError`.
     """
     ordinary = ids > END_ID
     available = ordinary.sum(dim=1)
     if int(available.min()) == 0:
-        raise ValueError("a sentence without ordinary tokens has none to take out")
+        raise ValueError("a sentence without ordinary tokens has no token to mask")
     lottery = torch.rand(ids.shape, generator=generator).masked_fill(~ordinary, 2.0)
     place = lottery.argsort(dim=1).argsort(dim=1)
     chosen = place < (share * available).round().clamp(min=1).unsqueeze(1)
@@ -215,7 +214,7 @@ def take_out(
 
 
 class Classification(Task[Classifier, LabelledExample]):
-    """Say which label a sentence has."""
+    """Predict the label of a sentence."""
 
     def __init__(self, label_smoothing: float = 0.0) -> None:
         self.label_smoothing = label_smoothing
@@ -232,16 +231,16 @@ class Classification(Task[Classifier, LabelledExample]):
         return Batch(pad([example.ids for example in examples]), labels)
 
     def loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
-        """Return the mean surprise at the true label."""
+        """Return the mean cross-entropy of the true label."""
         return self._loss(model, batch, 0.0)
 
     def training_loss(self, model: Classifier, batch: Batch) -> Float[Tensor, ""]:
-        """Return the same, towards the smoothed labels."""
+        """Return the mean cross-entropy with label smoothing."""
         return self._loss(model, batch, self.label_smoothing)
 
     def _loss(self, model: Classifier, batch: Batch, label_smoothing: float) -> Tensor:
         logits = model(batch.src, padding_mask(batch.src, PAD_ID)).float()
-        # One label a sentence; none of them stands for padding.
+        # One label per sentence; no label means padding.
         return cross_entropy(logits.unsqueeze(1), batch.tgt.unsqueeze(1), NO_LABEL, label_smoothing)
 
     def count(self, batch: Batch) -> int:
@@ -252,7 +251,7 @@ class Classification(Task[Classifier, LabelledExample]):
 def teacher_forced_loss(
     model: EncoderDecoder, batch: Batch, label_smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """Return the mean loss per target token when every prefix is the true one (nats)."""
+    """Return the mean loss per target token with teacher forcing, in nats."""
     logits = model(batch.src, batch.tgt[:, :-1]).logits
     return cross_entropy(logits.float(), batch.tgt[:, 1:], PAD_ID, label_smoothing)
 
@@ -260,7 +259,7 @@ def teacher_forced_loss(
 def find(
     model: Model, label_smoothing: float = 0.0, attention_penalty: float = 0.0
 ) -> Task[Any, Any]:
-    """Return what a model of this kind is taught; raises `TypeError` for one not known."""
+    """Return the task of this kind of model; raises `TypeError` for an unknown kind."""
     match model:
         case Captioner():
             return Captioning(label_smoothing, attention_penalty)
@@ -272,4 +271,4 @@ def find(
             return MaskedLanguageModelling(model.mask_id, label_smoothing)
         case Classifier():
             return Classification(label_smoothing)
-    raise TypeError(f"there is no task for a {type(model).__name__}")
+    raise TypeError(f"no training objective is known for a {type(model).__name__}")

@@ -28,33 +28,33 @@ Record = dict[str, int | float]
 
 
 class Progress(NamedTuple):
-    """How far a training run has come."""
+    """The progress of a training run."""
 
     records: list[Record]
-    """One per validation so far."""
+    """One record per validation so far."""
     seconds: float
-    """The time spent on training."""
+    """Training time in seconds."""
 
 
 def best_record(records: Sequence[Record]) -> Record:
-    """Return the record of the lowest validation loss, the first if several are as low."""
+    """Return the record of the lowest validation loss, the first of several equal ones."""
     return min(records, key=lambda record: record["validation_loss"])
 
 
 def is_averaged(records: Sequence[Record]) -> bool:
-    """Return whether the last record is that of the mean of checkpoints, which ends a run."""
+    """Return whether the last record is that of the averaged checkpoints, which ends a run."""
     return bool(records) and "averaged" in records[-1]
 
 
 def refuse_earlier_run(directory: Path) -> None:
-    """Raise `ValueError` if `directory` holds a run, which a new one would overwrite."""
+    """Raise `ValueError` if `directory` contains a run, which a new run would overwrite."""
     if (directory / "last.safetensors").exists():
-        raise ValueError(f"{directory} already holds a run: resume it, or choose another folder")
+        raise ValueError(f"{directory} already contains a run: resume it, or choose another folder")
     for name in ("best.safetensors", "log.jsonl"):
         if (directory / name).exists():
             raise ValueError(
-                f"{directory} already holds the {name} of a run, but no last.safetensors to "
-                "resume from: move it away, or choose another folder"
+                f"{directory} already contains the {name} of a run, but no last.safetensors to "
+                "resume from: move the file away, or choose another folder"
             )
 
 
@@ -62,8 +62,9 @@ class RunFolder:
     """Save and resume the training of a `checkpoint`'s model.
 
     Without a `directory` nothing is written: the best and the last weights are kept in memory.
-    Of several `processes` the first one writes; all of them call each method. Files are replaced
-    whole, so a run that is killed at any moment after its first validation can be resumed.
+    With several `processes`, only the first one writes, but all of them call each method. Files are
+    replaced atomically, so a run that is killed at any moment after its first validation can be
+    resumed.
     """
 
     def __init__(
@@ -84,10 +85,10 @@ class RunFolder:
         self._recent: dict[int, dict[str, Tensor]] = {}
 
     def start(self) -> Progress:
-        """Return the progress of a new run: none.
+        """Return the initial progress of a new run.
 
-        Raises `ValueError` where the folder holds a run already, and `OSError` where nothing can
-        be written to it.
+        Raises `ValueError` if the folder already contains a run, and `OSError` if it is not
+        writable.
         """
         if self.directory is not None:
             refuse_earlier_run(self.directory)
@@ -97,11 +98,11 @@ class RunFolder:
     def resume(self) -> Progress:
         """Restore model, optimizer and random state from ``last.safetensors``.
 
-        Raises `ValueError` for a run of other settings, of another model or of another number of
-        processes, and `OSError` where nothing can be written to the folder.
+        Raises `ValueError` for a run with other hyperparameters, another model or another number
+        of processes, and `OSError` if the folder is not writable.
         """
         if self.directory is None:
-            raise ValueError("there is nothing to resume from without a directory")
+            raise ValueError("cannot resume without a directory")
         path = self.directory / "last.safetensors"
         restored, extra = checkpoints.load_with_extra(path)
         run: dict[str, Any] = restored.provenance.get("run", {})
@@ -110,15 +111,15 @@ class RunFolder:
         self.model.load_state_dict(restored.model.state_dict())
         self._restore_optimizer(extra)
         self._restore_recent(self.directory, run["records"])
-        self._restore_random_states(extra)  # last: making a model draws random numbers
+        self._restore_random_states(extra)  # last: creating a model uses random numbers
         return Progress(run["records"], restored.provenance["seconds"])
 
     def save(self, progress: Progress) -> None:
-        """Save the run after a validation, whose record is the last.
+        """Save the run after a validation, whose record is the last one.
 
         A checkpoint to be averaged is written before the ``last.safetensors`` that needs it, and
-        one that is no longer needed is deleted after it: so every ``last.safetensors`` finds its
-        own.
+        deleted only after a ``last.safetensors`` that no longer needs it. So the checkpoints of
+        every ``last.safetensors`` exist.
         """
         self._write_log(progress.records)
         if progress.records[-1] is best_record(progress.records):
@@ -131,7 +132,7 @@ class RunFolder:
         self._forget(progress.records)
 
     def average(self, progress: Progress, validate: Callable[[], float]) -> None:
-        """Add a record of the mean of the last checkpoints; keep the mean if it is the best."""
+        """Validate the mean of the last checkpoints, and keep it if it is the best."""
         trained = self._weights()
         self.model.load_state_dict(checkpoints.mean_weights(list(self._recent.values())))
         record = {
@@ -147,8 +148,8 @@ class RunFolder:
         self._save_last(progress)
 
     def load_best(self) -> None:
-        """Give the model its best weights, and put it into evaluation mode."""
-        self.processes.wait()  # for the first one to have written them
+        """Load the best weights into the model, and switch it to evaluation mode."""
+        self.processes.wait()  # until the first one has written them
         if self.directory is not None:
             best = checkpoints.load(self.directory / "best.safetensors")
             self._best = best.model.state_dict()
@@ -204,7 +205,7 @@ class RunFolder:
         checkpoints.save(checkpoint, self.directory / f"{name}.safetensors", extra=extra)
 
     def _forget(self, records: Sequence[Record]) -> None:
-        """Delete the checkpoints before those that are averaged."""
+        """Delete the checkpoints that are no longer needed for averaging."""
         if self.config.average_last == 1:
             return
         for record in records[: -self.config.average_last]:
@@ -214,7 +215,7 @@ class RunFolder:
                 (self.directory / f"{_recent_name(step)}.safetensors").unlink(missing_ok=True)
 
     def _random_states(self) -> dict[str, Tensor]:
-        """Return every process's random state, of the CPU and of the device."""
+        """Return the random states of every process, of the CPU and of the device."""
         states = {"cpu": torch.get_rng_state()} | device.random_state(self._device())
         return {
             f"random.{kind}.{rank}": value
@@ -237,7 +238,8 @@ class RunFolder:
             )
         if _sizes_and_tokens(restored) != _sizes_and_tokens(self.checkpoint):
             raise ValueError(
-                f"{path} holds a model of other sizes or other tokens, so it cannot be resumed here"
+                f"{path} contains a model with another configuration or other tokenizers, so it "
+                "cannot be resumed here"
             )
 
     def _restore_optimizer(self, extra: dict[str, Tensor]) -> None:

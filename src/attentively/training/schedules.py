@@ -1,7 +1,7 @@
 """Learning-rate schedules: constant, one cycle, and inverse square root with warm-up.
 
-A schedule is a function ``(step, steps, warm_up_steps)`` that returns the share of the highest
-learning rate to use at `step`, counted from 0, of a run of `steps`.
+A schedule is a function ``(step, steps, warm_up_steps)`` that returns the learning rate at `step`,
+counted from 0, of a run of `steps`, as a fraction of the peak learning rate.
 """
 
 import math
@@ -9,17 +9,16 @@ from collections.abc import Callable
 
 
 def constant(step: int, steps: int, warm_up_steps: int) -> float:
-    """Return 1: the learning rate as it is, from the first step, without a warm-up."""
+    """Return 1: a constant learning rate without a warm-up."""
     _check(step, steps, warm_up_steps)
     return 1.0
 
 
 def one_cycle(step: int, steps: int, warm_up_steps: int) -> float:
-    r"""Rise in a line over `warm_up_steps`, then fall along half a cosine to nothing.
+    r"""Rise linearly over `warm_up_steps`, then decay to zero along a half cosine.
 
-    Large steps where the loss is far from its floor, small ones to settle. After
-    Smith & Topin (2017), https://arxiv.org/abs/1708.07120, with a cosine for the way down.
-    Without a warm-up the first step has the highest rate.
+    After Smith & Topin (2017), https://arxiv.org/abs/1708.07120, with a cosine decay. Without
+    a warm-up the first step has the peak learning rate.
     """
     _check(step, steps, warm_up_steps)
     if step < warm_up_steps:
@@ -29,15 +28,15 @@ def one_cycle(step: int, steps: int, warm_up_steps: int) -> float:
 
 
 def inverse_square_root(step: int, steps: int, warm_up_steps: int) -> float:
-    r"""Rise linearly over `warm_up_steps`, then fall as one over the square root.
+    r"""Rise linearly over `warm_up_steps`, then decay with 1 over the square root.
 
-    .. math:: \text{share} = \min\!\left(\frac{n}{w}, \sqrt{\frac{w}{n}}\right)
+    .. math:: \text{fraction} = \min\!\left(\frac{n}{w}, \sqrt{\frac{w}{n}}\right)
 
-    with :math:`n` the number of the step, counted from 1, and :math:`w` the steps of
-    the warm-up. This is equation (3) of Vaswani et al. (2017),
-    https://arxiv.org/abs/1706.03762, section 5.3, divided by its highest value, which
-    is `paper_learning_rate`. How long the run is does not matter: a longer one begins
-    with the same rates. Without a warm-up the first step has the highest rate.
+    with :math:`n` the step, counted from 1, and :math:`w` the number of warm-up steps.
+    This is equation (3) of Vaswani et al. (2017), https://arxiv.org/abs/1706.03762,
+    section 5.3, divided by its maximum, which is `paper_learning_rate`. It does not
+    depend on the number of steps of the run. Without a warm-up the first step has the
+    peak learning rate.
     """
     _check(step, steps, warm_up_steps)
     number = step + 1  # the paper counts steps from 1
@@ -46,14 +45,14 @@ def inverse_square_root(step: int, steps: int, warm_up_steps: int) -> float:
 
 
 def paper_learning_rate(d_model: int, warm_up_steps: int) -> float:
-    r"""Return the highest learning rate of the Transformer's paper.
+    r"""Return the peak learning rate of the Transformer paper.
 
     .. math:: \frac{1}{\sqrt{d_\text{model} \cdot \text{warm-up steps}}}
 
-    It is what equation (3) gives at the last step of the warm-up; a share of it by
-    `inverse_square_root` gives every other step. The paper's base model, with a
-    `d_model` of 512 and 4000 `warm_up_steps`, reaches about 0.0007. Raises `ValueError`
-    for numbers below 1.
+    This is the value of equation (3) at the last step of the warm-up; multiplied by
+    `inverse_square_root` it is the learning rate of every other step. The paper's base
+    model, with a `d_model` of 512 and 4000 `warm_up_steps`, reaches about 0.0007.
+    Raises `ValueError` for values below 1.
     """
     for name, value in (("d_model", d_model), ("warm_up_steps", warm_up_steps)):
         if value < 1:
@@ -63,9 +62,9 @@ def paper_learning_rate(d_model: int, warm_up_steps: int) -> float:
 
 def _check(step: int, steps: int, warm_up_steps: int) -> None:
     if not 0 <= step <= steps:
-        raise ValueError(f"step={step} is not within the {steps} steps of the schedule")
+        raise ValueError(f"step={step} must be from 0 to steps={steps}")
     if warm_up_steps < 0:
-        raise ValueError(f"warm_up_steps={warm_up_steps} must be 0 or more")
+        raise ValueError(f"warm_up_steps={warm_up_steps} must not be negative")
 
 
 Schedule = Callable[[int, int, int], float]

@@ -1,4 +1,4 @@
-"""The trainer: the loop of updates and validations that fits a model of any kind to its task."""
+"""The trainer: the loop of updates and validations that trains a model of any kind."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ CHECKED_EVERY = 20
 
 
 class Trainer:
-    """Fit a model to examples of its task.
+    """Train a model on examples of its task.
 
     With a `directory`, each validation saves the run there (see `RunFolder`), so that it can be
     resumed.
@@ -49,18 +49,20 @@ class Trainer:
         progress: bool = True,
         processes: Processes | None = None,
     ) -> None:
-        """`train` and `validation` hold examples of the model's task (`training.objectives`)."""
+        """`train` and `validation` are examples of the model's task (`training.objectives`)."""
         if not train or not validation:
             raise ValueError(
-                f"training needs examples, but there are {len(train)} to train on and "
-                f"{len(validation)} to validate with"
+                f"there are {len(train)} training and {len(validation)} validation examples, but "
+                "both need at least 1"
             )
         self.train, self.validation, self.config = train, validation, config
         self.processes = processes or Processes()
         self.progress = progress and self.processes.first
         self.device = device.best()
         if config.precision == "bfloat16" and not device.has_bfloat16(self.device):
-            raise ValueError(f"{device.describe(self.device)} does not compute in bfloat16")
+            raise ValueError(
+                f"{device.describe(self.device)} does not support bfloat16: use precision='float32'"
+            )
         self.model = checkpoint.model.to(self.device)
         self.task = objectives.find(self.model, config.label_smoothing, config.attention_penalty)
         loss = self.task.training_loss
@@ -74,13 +76,12 @@ class Trainer:
         self.step, self.seconds = 0, 0.0
 
     def fit(self, resume: bool = False) -> list[Record]:
-        """Train, and return the log; the model is left with its best weights.
+        """Train, and return the log; the model then has its best weights.
 
-        With `resume`, continue from the directory's ``last.safetensors`` and end where an
-        uninterrupted run would have ended. Raises `ValueError` if a run of other settings or of
-        another model is there, `OSError` if nothing can be written there,
-        `FloatingPointError` where the loss is no longer a number, and `MemoryError` where a batch
-        is too large.
+        With `resume`, continue from ``last.safetensors`` in the directory, with the same result
+        as an uninterrupted run. Raises `ValueError` if the directory contains a run with other
+        hyperparameters or another model, `OSError` if it is not writable, `FloatingPointError`
+        if the loss is not finite, and `MemoryError` if a batch is too large.
         """
         torch.manual_seed(self.config.seed + self.processes.rank)
         self.records, self.seconds = self.folder.resume() if resume else self.folder.start()
@@ -112,7 +113,7 @@ class Trainer:
         return self.records
 
     def _parts(self, indices: Sequence[int]) -> list[Batch]:
-        """Return this process's share of a batch, in as many parts as are accumulated."""
+        """Return this process's share of a batch, in parts for gradient accumulation."""
         share = self.processes.share(indices)
         size = math.ceil(len(share) / self.config.accumulate)
         return [
@@ -121,9 +122,9 @@ class Trainer:
         ]
 
     def _update(self, parts: Sequence[Batch]) -> Tensor:
-        """Make one step on the mean loss over all targets of all parts of all processes.
+        """Update the parameters with the mean loss over all targets of all processes.
 
-        Returns this process's part of that mean.
+        Returns this process's contribution to that mean.
         """
         self.model.train()
         for group in self.optimizer.param_groups:
@@ -152,7 +153,7 @@ class Trainer:
         return self._training_loss(self.model, batch)
 
     def _validate(self, losses: Sequence[Tensor], started: float) -> None:
-        """Add a record: the validation loss, and the mean of the training losses since the last."""
+        """Add a record with the validation loss and the mean training loss since the last one."""
         self._check_finite(losses)
         self.seconds = time.monotonic() - started
         record: Record = {
@@ -167,7 +168,7 @@ class Trainer:
         self.records.append(record)
 
     def _check_finite(self, losses: Sequence[Tensor]) -> None:
-        """Raise `FloatingPointError` if one of the latest losses is not a number."""
+        """Raise `FloatingPointError` if one of the latest losses is not finite."""
         finite = self.processes.sum(torch.stack(list(losses))).isfinite().tolist()
         if not all(finite):
             first = self.step - len(losses) + 1 + finite.index(False)
@@ -178,14 +179,14 @@ class Trainer:
         if self.config.tokens_per_batch is not None:
             longest = max(max(self.task.size(example)) for example in self.validation)
             size = max(1, self.config.tokens_per_batch // longest)
-        # As many at a time as in training: what fits there fits here.
+        # The batch size of training, which is known to fit into memory.
         return validation_loss(self.model, self.validation, size, self.task, self.processes)
 
 
 def _batches(
     examples: Sequence[Any], task: Task[Any, Any], config: TrainingConfig, step: int
 ) -> Iterator[list[int]]:
-    """Yield the indices of batches from that of `step` on, epoch after epoch, without end."""
+    """Yield the indices of batches, starting at `step`, epoch after epoch, without end."""
     for epoch in itertools.count():
         if isinstance(examples, Renewable):
             examples.renew(f"{config.seed}/{epoch}")
@@ -196,7 +197,7 @@ def _batches(
 
 
 def _ended_early(records: Sequence[Record], patience: int | None) -> bool:
-    """Return whether `patience` validations passed without a new best, or all is averaged."""
+    """Return whether `patience` validations passed without a new best, or the run is averaged."""
     if is_averaged(records):
         return True
     if patience is None or not records:
@@ -205,7 +206,7 @@ def _ended_early(records: Sequence[Record], patience: int | None) -> bool:
 
 
 def _compiled(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Return `loss` compiled by `torch.compile`; without a working compiler it stays as it is."""
+    """Return `loss` compiled by `torch.compile`, or `loss` itself without a working compiler."""
     chosen = torch.compile(loss, dynamic=True)
 
     def compiled_loss(model: Model, batch: Batch) -> Tensor:
@@ -215,7 +216,7 @@ def _compiled(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
         except Exception as error:
             if not type(error).__module__.startswith("torch._"):
                 raise
-            # torch.compile wants a compiler for the device, which not every machine has.
+            # torch.compile needs a compiler for the device, which not every machine has.
             tqdm.write(f"continuing without torch.compile: {error}".split("\n")[0], sys.stderr)
             chosen = loss
             return loss(model, batch)
@@ -226,27 +227,27 @@ def _compiled(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _not_finite(
     step: int, config: TrainingConfig, directory: Path | None, records: Sequence[Record]
 ) -> FloatingPointError:
-    """Return the error for a loss that is infinite or not a number at `step`, with advice."""
+    """Return the error for a loss that is not finite at `step`, with advice."""
     saved = ""
     if directory is not None and records:
-        saved = f"; {directory} keeps the model of step {records[-1]['step']}"
+        saved = f"; {directory} contains the model of step {records[-1]['step']}"
     return FloatingPointError(
-        f"the loss is no longer a number at step {step}: "
-        f"try a learning rate below {config.learning_rate}{saved}"
+        f"the loss is not finite (NaN or infinity) at step {step}: "
+        f"use a learning rate below {config.learning_rate}{saved}"
     )
 
 
 def _out_of_memory(step: int, parts: Sequence[Batch], config: TrainingConfig) -> MemoryError:
-    """Return the error for a batch that is too large, with advice on what to lower."""
-    # Tokens stand in two axes: an image has more, and the label of a sentence one.
+    """Return the error for a batch that is too large, with advice."""
+    # Token ids have two axes: images have more, and the labels of sentences one.
     rows, longest = max(
         (len(part.tgt), max(side.size(1) for side in part if side.dim() == 2)) for part in parts
     )
     size = "batch_size" if config.tokens_per_batch is None else "tokens_per_batch"
     return MemoryError(
-        f"out of memory at step {step}, with {rows} examples of up to {longest} tokens at once: "
-        f"lower {size}={getattr(config, size)}, or raise accumulate={config.accumulate} for the "
-        "same update in smaller parts"
+        f"out of memory at step {step}, with {rows} examples of up to {longest} tokens in a batch: "
+        f"decrease {size}={getattr(config, size)}, or increase accumulate={config.accumulate} "
+        "(gradient accumulation) for the same update with less memory"
     )
 
 
@@ -257,19 +258,19 @@ def validation_loss(
     task: Task[Any, Any] | None = None,
     processes: Processes | None = None,
 ) -> float:
-    """Return the mean loss per target over `examples`, without dropout (nats).
+    """Return the mean loss per target over `examples` in nats, without dropout.
 
-    `task` is what the model is taught, by default what models of its kind are; where a task
-    leaves something to chance, such as what to mask, it is the same each time. Each of several
-    `processes` computes its share. Raises `ValueError` where there is no example.
+    `task` is by default the task of the model's kind. Random choices of a task, such as the
+    masked positions, are the same in every call. Each of several `processes` computes its share.
+    Raises `ValueError` if there is no example.
     """
     if not examples:
-        raise ValueError("there is no example to validate with")
+        raise ValueError("there is no validation example")
     task = task or objectives.find(model)
     processes = processes or Processes()
     where = next(model.parameters()).device
     generator = torch.Generator().manual_seed(0)
-    # Similar lengths side by side waste less on padding; the sum does not mind the order.
+    # Sorted by length for less padding; the sum does not depend on the order.
     examples = processes.share(sorted(examples, key=lambda example: task.size(example)[-1]))
     total = torch.zeros(2, dtype=torch.float64)  # loss and targets
     with evaluating(model):

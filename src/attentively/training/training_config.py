@@ -74,10 +74,13 @@ class TrainingConfig(Config):
         if not self.attention_penalty >= 0:
             raise ValueError(f"attention_penalty={self.attention_penalty} must not be negative")
         if self.schedule not in SCHEDULES:
-            raise ValueError(f"schedule={self.schedule!r} is unknown: choose of {list(SCHEDULES)}")
+            raise ValueError(
+                f"schedule={self.schedule!r} is unknown: choose one of {', '.join(SCHEDULES)}"
+            )
         if self.precision not in get_args(Precision):
             raise ValueError(
-                f"precision={self.precision!r} is unknown: choose of {get_args(Precision)}"
+                f"precision={self.precision!r} is unknown: choose one of "
+                f"{', '.join(get_args(Precision))}"
             )
 
     def learning_rate_at(self, step: int) -> float:
