@@ -149,7 +149,7 @@ def test_what_is_not_translated_says_why():
     assert translations[4].text  # translated all the same
 
     (too_long,) = translate(copier(), ["a b c a"], max_src_len=4)
-    assert too_long.note == "too long: 5 tokens, and at most 4 are translated"
+    assert too_long.note == "too long: 5 tokens, but at most 4 are translated"
     assert too_long.text == ""
 
 
@@ -158,9 +158,9 @@ def test_a_translation_that_does_not_end_says_so():
     assert translation.text == "a b c"
     assert translation.tgt_tokens == ["a", "b", "c"]
     assert translation.weights.shape == (3, 5)
-    assert translation.note == "given up after 3 tokens"
+    assert translation.note == "stopped after 3 tokens"
     (unknown,) = translate(copier(), ["a zebra c a"], beam_size=1, max_len=3)
-    assert unknown.note == "given up after 3 tokens; unknown words: zebra"
+    assert unknown.note == "stopped after 3 tokens; unknown words: zebra"
 
 
 def test_a_long_sentence_has_room_for_its_translation():
@@ -192,10 +192,10 @@ def test_nothing_to_translate():
             r"top_p=1\.5 must be above 0 and at most 1",
         ),
         (["a"], {"sampling": search.Sampling(samples=0)}, "samples=0 must be at least 1"),
-        (["a"], {"length_penalty": math.nan}, "length_penalty=nan divides .* by nan"),
-        (["a"], {"length_penalty": math.inf}, "length_penalty=inf divides .* by inf"),
-        (["a"], {"length_penalty": 2000.0}, r"length_penalty=2000\.0 divides .* by inf"),
-        (["a"], {"length_penalty": -2000.0}, r"length_penalty=-2000\.0 divides .* by 0\.0"),
+        (["a"], {"length_penalty": math.nan}, "length_penalty=nan would divide .* by nan"),
+        (["a"], {"length_penalty": math.inf}, "length_penalty=inf would divide .* by inf"),
+        (["a"], {"length_penalty": 2000.0}, r"length_penalty=2000\.0 would divide .* by inf"),
+        (["a"], {"length_penalty": -2000.0}, r"length_penalty=-2000\.0 would divide .* by 0\.0"),
     ],
 )
 def test_translate_refuses(sentences, choices, message):
@@ -246,7 +246,7 @@ def test_a_model_that_says_nothing_does_not_pass_for_one_that_refuses():
 def test_a_model_that_does_not_translate_is_refused():
     tokenizer = WordTokenizer(Vocabulary(["a", "b", "c"]))
     writer = MarkovText(random_markov(0).logits.detach())
-    with pytest.raises(ValueError, match="a MarkovText does not translate text"):
+    with pytest.raises(ValueError, match="a MarkovText cannot translate text"):
         translate(Checkpoint(writer, None, tokenizer), ["a"])
 
 
@@ -301,18 +301,20 @@ def test_every_image_gets_its_caption(batch_size):
 def test_captions_the_rest():
     assert generate.caption(captioner(), image(4, 3)[:0]) == []
     (short,) = generate.caption(captioner(), image(4, 5, 6, 3), 1, max_len=2, need_weights=False)
-    assert (short.text, short.note, short.weights) == ("a b", "given up after 2 tokens", None)
+    assert (short.text, short.note, short.weights) == ("a b", "stopped after 2 tokens", None)
     tokenizer = captioner().tgt_tokenizer
     for other in (
         copier(),
         captioner(src_tokenizer=tokenizer),
         captioner(MarkovText(torch.ones(1))),
     ):
-        with pytest.raises(ValueError, match=r"a (Copier|Painter|MarkovText) does not caption"):
+        with pytest.raises(ValueError, match=r"a (Copier|Painter|MarkovText) cannot caption"):
             generate.caption(other, image(4, 3))
     with pytest.raises(ValueError, match="batch_size=0 must be at least 1"):
         generate.caption(captioner(), image(4, 3), batch_size=0)
-    with pytest.raises(ValueError, match=r"length_penalty=2000\.0 divides .* of 64 tokens by inf"):
+    with pytest.raises(
+        ValueError, match=r"length_penalty=2000\.0 would divide .* of 64 tokens by inf"
+    ):
         generate.caption(captioner(), image(4, 3), length_penalty=2000.0)
 
 
@@ -393,7 +395,7 @@ def test_what_a_text_does_not_say_is_noted():
     assert text.src_tokens == ["a", "<unk>", "b"]
     assert text.note == "unknown words: zebra"
     ((text,),) = generate.continue_text(storyteller(), ["a"], 1, search.Beam(1))
-    assert (text.text, text.note) == ("a b", "given up after 1 tokens")
+    assert (text.text, text.note) == ("a b", "stopped after 1 tokens")
 
 
 def test_a_prompt_is_read_after_the_start_token(monkeypatch):
@@ -435,11 +437,11 @@ def go_on(how):
     ("call", "message"),
     [
         (lambda: generate.continue_text(storyteller(), "a b"), "expected a list of prompts"),
-        (lambda: generate.continue_text(copier(), ["a"]), "a Copier does not go on with a text"),
+        (lambda: generate.continue_text(copier(), ["a"]), "a Copier cannot continue a text"),
         (lambda: generate.continue_text(storyteller(), ["a"], 0), "max_len=0 must be at least 1"),
         (
             lambda: search.generate(Copier(), torch.ones(1, 2, dtype=int), 3),
-            "a Copier does not go",
+            "a Copier cannot continue",
         ),
         (
             lambda: search.generate(storyteller().model, torch.ones(2, 0, dtype=int), 3),
@@ -452,8 +454,8 @@ def go_on(how):
         (lambda: go_on(search.Sampling(0.0)), r"temperature=0\.0 must be above 0"),
         (lambda: go_on(search.Sampling(math.inf)), r"temperature=inf must be .* finite"),
         (lambda: go_on(search.Sampling(1e-40)), r"temperature=1e-40 must be at least"),
-        (lambda: go_on(search.Beam(2, 1e6)), r"length_penalty=1000000\.0 divides .* by inf"),
-        (lambda: go_on(search.Beam(2, -1e3)), r"length_penalty=-1000\.0 divides .* by 0\.0"),
+        (lambda: go_on(search.Beam(2, 1e6)), r"length_penalty=1000000\.0 would divide .* by inf"),
+        (lambda: go_on(search.Beam(2, -1e3)), r"length_penalty=-1000\.0 would divide .* by 0\.0"),
     ],
 )
 def test_going_on_refuses(call, message):

@@ -86,7 +86,7 @@ def test_what_cannot_be_done_is_refused(classifier, masked):
         fill(masked, "the dog")
     with pytest.raises(ValueError, match="guesses=0 must be at least 1"):
         fill(masked, "the ___", guesses=0)
-    with pytest.raises(ModelKindError, match="a Classifier does not fill gaps"):
+    with pytest.raises(ModelKindError, match="a Classifier cannot fill gaps"):
         fill(classifier, "the ___")
-    with pytest.raises(ModelKindError, match="a MaskedLanguageModel does not classify text"):
+    with pytest.raises(ModelKindError, match="a MaskedLanguageModel cannot classify text"):
         classify(masked, ["the dog"])

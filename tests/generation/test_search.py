@@ -585,7 +585,7 @@ def test_an_empty_translation_may_win():
     ],
 )
 def test_a_model_that_leaves_no_choice_is_refused(search, model):
-    with pytest.raises(ValueError, match="leaves no next token to choose"):
+    with pytest.raises(ValueError, match="no next token can be chosen"):
         search(model, source(), 5)
 
 

@@ -170,7 +170,7 @@ def words(row):
 def beams_agree(module, beam_size, length_penalty):
     """The same texts in the same order, with the same scores.
 
-    Texts given up after MAX_LEN tokens stand among the others in Transformers and after them in
+    Texts stopped after MAX_LEN tokens stand among the others in Transformers and after them in
     ours, so sentences with such texts are not compared.
     """
     compared = 0

@@ -270,8 +270,8 @@ def test_tokenize_is_the_callers_choice():
 @pytest.mark.parametrize(
     ("hypotheses", "references", "message"),
     [
-        ([], [], "an empty corpus has no score"),
-        (["a"], ["a", "b"], r"different lengths .*'hypotheses': 1, 'references': 2"),
+        ([], [], "the corpus is empty"),
+        (["a"], ["a", "b"], r"the same length.* got .*'hypotheses': 1, 'references': 2"),
         (["a", "b"], [["a", "b"]], r"'hypotheses': 2, 'references': 1"),  # sacreBLEU's layout
         ("a sentence", ["a sentence"], "hypotheses must be a list of sentences.*'a sentence'"),
         (["a"], "a", "references must be a list of sentences"),
@@ -434,8 +434,8 @@ def test_a_wrong_ending_costs_less_in_chrf_than_in_bleu():
 @pytest.mark.parametrize(
     ("hypotheses", "references", "message"),
     [
-        ([], [], "an empty corpus has no score"),
-        (["a"], ["a", "b"], r"different lengths .*'hypotheses': 1, 'references': 2"),
+        ([], [], "the corpus is empty"),
+        (["a"], ["a", "b"], r"the same length.* got .*'hypotheses': 1, 'references': 2"),
         ("a sentence", ["a sentence"], "hypotheses must be a list of sentences.*'a sentence'"),
         (["a"], [[]], "'a' has no reference"),
     ],
@@ -542,10 +542,10 @@ def test_word_error_rate_properties(corpus):
 @pytest.mark.parametrize(
     ("hypotheses", "references", "message"),
     [
-        ([], [], "an empty corpus has no score"),
+        ([], [], "the corpus is empty"),
         (["a"], ["a", "b"], r"'hypotheses': 1, 'references': 2"),
         ("a", ["a"], "hypotheses must be a list of sentences"),
-        (["a", ""], ["", " "], "every reference given is empty"),
+        (["a", ""], ["", " "], "all references are empty"),
     ],
 )
 def test_word_error_rate_refuses(hypotheses, references, message):
@@ -563,7 +563,7 @@ def test_exact_match():
 
 @pytest.mark.parametrize(("hypotheses", "references"), [([], []), (["a"], ["a", "b"]), ("a", "a")])
 def test_exact_match_refuses(hypotheses, references):
-    with pytest.raises(ValueError, match=r"empty corpus|different lengths|list of sentences"):
+    with pytest.raises(ValueError, match=r"corpus is empty|the same length|list of sentences"):
         exact_match(hypotheses, references)
 
 
@@ -659,11 +659,11 @@ def test_alignment_error_rate_properties(sure, possible, predicted):
 @pytest.mark.parametrize(
     ("predicted", "sure", "possible", "message"),
     [
-        ([], [], None, "an empty corpus"),
+        ([], [], None, "the corpus is empty"),
         ([set()], [set(), set()], None, r"'predicted': 1, 'sure': 2"),
         ([set()], [set()], [], r"'possible': 0"),
-        ([set()], [set()], None, "every set given is empty"),
-        ([set()], [set()], [{(0, 0)}], "every set given is empty"),
+        ([set()], [set()], None, "all sets of links are empty"),
+        ([set()], [set()], [{(0, 0)}], "all sets of links are empty"),
     ],
 )
 def test_alignment_error_rate_refuses(predicted, sure, possible, message):

@@ -1,6 +1,6 @@
 """Generate text with a trained model: translations, captions, and continuations of a prompt.
 
-`translate`, `caption` and `continue_text` put a tokenizer before and after the searches of
+`translate`, `caption` and `continue_text` combine tokenizers with the searches of
 `attentively.generation.search`.
 """
 
@@ -34,20 +34,20 @@ from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, Tokenizer, n
 
 
 class Translation(NamedTuple):
-    """A text that a model wrote, and what it looked at."""
+    """A generated text with its attention weights."""
 
     text: str
-    """The translation, caption or continued text; empty where there is none."""
+    """The translation, caption or continued text; empty if there is none."""
     src_tokens: list[str]
-    """What the model read, ``<end>`` included; none where that was an image."""
+    """The source tokens, ``<end>`` included; empty for an image."""
     tgt_tokens: list[str]
-    """What the model wrote, ``<end>`` included if it came so far."""
+    """The generated tokens, ``<end>`` included if it was generated."""
     score: float
-    """The score of its `Hypothesis`; minus infinity where there is none."""
+    """The score of its `Hypothesis`; minus infinity if there is none."""
     weights: Float[Tensor, "tgt_len src_len"] | None
-    """Where the model looked at each token that it wrote; None if it does not attend."""
+    """Attention weights of each generated token; None for a model without attention."""
     note: str = ""
-    """What a reader should know: an empty sentence, unknown words, ..."""
+    """A remark such as "empty sentence" or "unknown words: …"."""
 
 
 def translate(
@@ -61,16 +61,16 @@ def translate(
     need_weights: bool = True,
     batch_size: int = 64,
 ) -> list[Translation]:
-    """Translate text; the translations come in the order of the sentences.
+    """Translate sentences; return the translations in the same order.
 
-    They are the best of a `beam_search`, or, with `sampling`, one draw of `sample` each.
+    Each is the best hypothesis of `beam_search` or, with `sampling`, one sample.
 
-    A sentence that is empty, has more than `max_src_len` tokens or is refused by the model (as
-    too long for its positions) is not translated; its `note` says so. `max_len` is the number
-    of tokens after which the search gives up; by default it grows with the source. The weights
-    come from reading the finished translation once more. Raises `ModelKindError`, which is a
-    `ValueError`, for a model that does not translate text, and `ValueError` for a choice that
-    no text can be written with.
+    A sentence that is empty, has more than `max_src_len` tokens or is rejected by the model (for
+    example, as too long for its positions) is not translated; its `note` states the reason.
+    `max_len` is the maximum number of generated tokens; by default it grows with the source. The
+    weights are computed by decoding the finished translation once more. Raises `ModelKindError`,
+    which is a `ValueError`, for a model that cannot translate text, and `ValueError` for invalid
+    settings.
     """
     if isinstance(sentences, str):
         raise ValueError(f"expected a list of sentences, but got one string: {sentences[:40]!r}")
@@ -93,7 +93,7 @@ def translate(
         return max_len or _default_max_len(length(index))
 
     waiting = [index for index in range(len(sources)) if not refused[index]]
-    waiting.sort(key=length)  # neighbours of like length pad little
+    waiting.sort(key=length)  # similar lengths in a batch need less padding
     batches = [
         (limit, batch)
         for limit, group in groupby(waiting, key=give_up_after)
@@ -108,17 +108,17 @@ def translate(
             written.update(zip(batch, texts, strict=True))
         except NoChoiceError:
             raise
-        except ValueError as error:  # too long for the model's positions, say
+        except ValueError as error:  # for example, too long for the model's positions
             if len(batch) == 1:
                 refused[batch[0]] = str(error)
-            else:  # only the one at fault is to suffer
+            else:  # translate the others without the one that failed
                 batches += [(limit, [index]) for index in batch]
     translations = []
     for index, sentence in enumerate(sentences):
         nothing = Translation("", [], [], -math.inf, None, refused[index])
         found = written.get(index, nothing)
         src_tokens = src_tokenizer.tokens(sources[index])
-        # Without the padding's columns, and a copy, so that the batch's can be forgotten.
+        # Without the columns of padding; a copy, so that the memory of the batch is freed.
         weights = None if found.weights is None else found.weights[:, : len(src_tokens)].clone()
         note = _joined(found.note, note_unknown_words(src_tokenizer, sentence))
         translations.append(found._replace(src_tokens=src_tokens, weights=weights, note=note))
@@ -126,9 +126,9 @@ def translate(
 
 
 def _check(how: Beam | Sampling, longest: int) -> None:
-    """Raise `ValueError` for a choice that no text of up to `longest` tokens can be written with.
+    """Raise `ValueError` for settings that fail for texts of up to `longest` tokens.
 
-    Asked before any text is read, so that no text is blamed for it.
+    Called before any text is read, so that the error is not attributed to a text.
     """
     if isinstance(how, Sampling):
         check_at_least_one(samples=how.samples)
@@ -141,23 +141,23 @@ def _check(how: Beam | Sampling, longest: int) -> None:
         divisor = math.inf
     if not 0 < divisor < math.inf:
         raise ValueError(
-            f"length_penalty={how.length_penalty} divides the score of {longest} tokens by "
-            f"{divisor}: choose a number nearer to 0"
+            f"length_penalty={how.length_penalty} would divide the score of {longest} tokens by "
+            f"{divisor}: use a value nearer to 0"
         )
 
 
 def _why_not(ids: Sequence[int], max_src_len: int) -> str:
-    """Return why a source is not translated; nothing where it is."""
+    """Return the reason why a source cannot be translated; empty if it can."""
     if len(ids) == 1:  # nothing but the end token
         return "empty sentence"
     if len(ids) > max_src_len:
-        return f"too long: {len(ids)} tokens, and at most {max_src_len} are translated"
+        return f"too long: {len(ids)} tokens, but at most {max_src_len} are translated"
     return ""
 
 
 def _default_max_len(src_len: int) -> int:
-    # A function of this sentence alone: the company it is batched with must not change what
-    # it becomes. In steps of 8, so that a batch has room for neighbours in length.
+    # A function of this sentence alone: other sentences of a batch must not change the result.
+    # In steps of 8, so that a batch can contain sentences of similar lengths.
     return 10 + 2 * 8 * math.ceil(src_len / 8)
 
 
@@ -177,7 +177,7 @@ def _write(
     how: Beam | Sampling,
     need_weights: bool,
 ) -> list[Translation]:
-    """Search for a text for each source; what was read is left for the caller to say."""
+    """Generate a text for each source; the caller fills in the source tokens."""
     src = src.to(next(model.parameters()).device)
     if isinstance(how, Beam):
         found = beam_search(model, src, max_len, *how)
@@ -196,7 +196,7 @@ def _weights(
     src: Shaped[Tensor, "batch ..."],
     hypotheses: Sequence[Hypothesis],
 ) -> Float[Tensor, "batch tgt_len src_len"] | None:
-    """Return where the model looks as it writes each token of each hypothesis and its end."""
+    """Return the attention weights of each token of each hypothesis, the end token included."""
     tgt = pad([[START_ID, *hypothesis.ids] for hypothesis in hypotheses], PAD_ID).to(src.device)
     with evaluating(model):
         weights = model.decode(tgt, model.encode(src), need_weights=True).weights
@@ -215,7 +215,7 @@ def _translation(
         tokens,
         hypothesis.score,
         None if weights is None else weights[: len(tokens)],
-        "" if hypothesis.finished else f"given up after {len(tokens)} tokens",
+        "" if hypothesis.finished else f"stopped after {len(tokens)} tokens",
     )
 
 
@@ -228,11 +228,11 @@ def caption(
     need_weights: bool = True,
     batch_size: int = 64,
 ) -> list[Translation]:
-    """Describe each image by `beam_search`.
+    """Caption each image by `beam_search`.
 
-    The weights have a column for each place of the image that the model can look at. The rest
-    is as in `translate`. Raises `ModelKindError`, which is a `ValueError`, for a model that
-    does not caption images, and `ValueError` for a choice that no text can be written with.
+    The weights have one column per position of the feature map. Everything else is as in
+    `translate`. Raises `ModelKindError`, which is a `ValueError`, for a model that cannot caption
+    images, and `ValueError` for invalid settings.
     """
     check_at_least_one(beam_size=beam_size, max_len=max_len, batch_size=batch_size)
     how = Beam(beam_size, length_penalty)
@@ -258,12 +258,11 @@ def continue_text(
     how: Sampling | Beam = FREELY,
     batch_size: int = 64,
 ) -> list[list[Translation]]:
-    """Let a language model go on with each prompt, which may be empty, as `generate` does.
+    """Continue each prompt, which may be empty, with a language model.
 
-    Returns, for each prompt, the samples or the hypotheses of the beam. Their text is the
-    prompt and what the model wrote after it. Raises `ModelKindError`, which is a `ValueError`,
-    for a model that does not go on with a text, and `ValueError` for a choice that no text can be
-    written with.
+    Returns, for each prompt, the samples or the hypotheses of the beam. Their text is the prompt
+    and its continuation. Raises `ModelKindError`, which is a `ValueError`, for a model that cannot
+    continue a text, and `ValueError` for invalid settings.
     """
     if isinstance(prompts, str):
         raise ValueError(f"expected a list of prompts, but got one string: {prompts[:40]!r}")
@@ -271,9 +270,9 @@ def continue_text(
     _check(how, max_len)
     model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
     if not isinstance(model, DecoderOnly) or tokenizer is None:
-        raise ModelKindError(model, "go on with a text")
+        raise ModelKindError(model, "continue a text")
     device = next(model.parameters()).device
-    # A prompt begins with the start token, and has no end.
+    # A prompt starts with the start token, and has no end token.
     rows = [[START_ID, *tokenizer.encode(prompt)[:-1]] for prompt in prompts]
 
     def length(index: int) -> int:

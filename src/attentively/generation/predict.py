@@ -14,33 +14,33 @@ from attentively.models.interface import ModelKindError, evaluating
 from attentively.tokens.vocabulary import END_ID, PAD_ID, note_unknown_words
 
 GAP = "___"
-"""What stands for a missing token in a text."""
+"""The spelling of a masked token in a text."""
 
 
 class Judgement(NamedTuple):
-    """What a classifier says of a text."""
+    """The prediction of a classifier."""
 
     label: str
-    """The likeliest one."""
+    """The most probable label."""
     probabilities: dict[str, float]
     note: str = ""
-    """What a reader should know: an empty sentence, unknown words, ..."""
+    """A remark such as "empty sentence" or "unknown words: …"."""
 
 
 class Filled(NamedTuple):
-    """A text without its gaps."""
+    """A text with its gaps filled."""
 
     text: str
-    """With the likeliest token in every gap."""
+    """The text with the most probable token in every gap."""
     guesses: list[dict[str, float]]
-    """For each gap, the likeliest tokens with their probabilities."""
+    """For each gap, the most probable tokens with their probabilities."""
     note: str = ""
 
 
 def classify(checkpoint: Checkpoint, texts: Sequence[str], batch_size: int = 64) -> list[Judgement]:
-    """Return what a classifier says of each text.
+    """Return a classifier's prediction for each text.
 
-    Raises `ModelKindError`, which is a `ValueError`, for a model that does not classify.
+    Raises `ModelKindError`, which is a `ValueError`, for a model that cannot classify.
     """
     model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
     if not isinstance(model, Classifier) or tokenizer is None:
@@ -65,9 +65,9 @@ def classify(checkpoint: Checkpoint, texts: Sequence[str], batch_size: int = 64)
 
 
 def fill(checkpoint: Checkpoint, text: str, guesses: int = 5) -> Filled:
-    """Say what each gap of `text`, written ``___``, may be: one token of the vocabulary.
+    """Predict each gap of `text`, written ``___``, as one token of the vocabulary.
 
-    Raises `ModelKindError`, which is a `ValueError`, for a model that does not fill gaps, and
+    Raises `ModelKindError`, which is a `ValueError`, for a model that cannot fill gaps, and
     `ValueError` for a text without a gap.
     """
     model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
@@ -76,7 +76,7 @@ def fill(checkpoint: Checkpoint, text: str, guesses: int = 5) -> Filled:
     check_at_least_one(guesses=guesses)
     parts = text.split(GAP)
     if len(parts) == 1:
-        raise ValueError(f"{text!r} has no gap: write {GAP} where a word is missing")
+        raise ValueError(f"{text!r} has no gap: write {GAP} in place of the word to predict")
     ids = tokenizer.encode(parts[0])[:-1]
     gaps = []
     for part in parts[1:]:
@@ -85,7 +85,7 @@ def fill(checkpoint: Checkpoint, text: str, guesses: int = 5) -> Filled:
     src = torch.tensor([[*ids, END_ID]], device=next(model.parameters()).device)
     with evaluating(model):
         logits = model(src, padding_mask(src, PAD_ID)).float()[0, gaps]
-    logits[:, : END_ID + 1] = float("-inf")  # the special tokens are no words
+    logits[:, : END_ID + 1] = float("-inf")  # special tokens are not words
     best, tokens = logits.softmax(dim=-1).topk(min(guesses, logits.shape[1] - END_ID - 1))
     for gap, row in zip(gaps, tokens.tolist(), strict=True):
         ids[gap] = row[0]

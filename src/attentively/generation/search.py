@@ -1,9 +1,9 @@
 r"""Search: greedy search, beam search and sampling with any autoregressive model.
 
-`greedy_search` takes the most probable next token, `beam_search` keeps several hypotheses, and
-`sample` samples. Each uses only the interface that every model has
-(`attentively.models.interface`): the model's state holds all that one step hands to the next. So
-each search is one loop, for translation, for captions and for text that continues a prompt.
+`greedy_search` chooses the most probable next token, `beam_search` keeps several hypotheses, and
+`sample` samples. Each uses only the interface that all models share
+(`attentively.models.interface`): the model's state contains everything that a step needs. So each
+search is one loop, for translation, for captions and for the continuation of a prompt.
 """
 
 import math
@@ -24,35 +24,35 @@ from attentively.models.interface import (
 )
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID
 
-# No reader wants these in a sentence. <pad> and <start> are never a target in training, so
-# what a model says of them is noise; <unk> stands for every rare word at once.
+# Tokens that must not occur in an output. <pad> and <start> are never targets in training, so
+# their predicted probabilities are arbitrary; <unk> represents every rare word at once.
 FORBIDDEN_IDS = (PAD_ID, UNK_ID, START_ID)
 
 
 class Hypothesis(NamedTuple):
-    """A text that a search proposes."""
+    """A candidate output of a search."""
 
     ids: list[int]
-    """Its tokens, without start and end."""
+    """Token ids, without start and end."""
     log_probability: float
-    """Natural logarithm of the model's probability of these tokens and, if finished, the end."""
+    """Natural logarithm of the probability of these tokens and, if finished, of the end token."""
     score: float
-    """What hypotheses are ranked by."""
+    """The score by which hypotheses are ranked."""
     finished: bool
-    """False where the search gave up before the end token."""
+    """False if `max_len` was reached before the end token."""
 
 
 class _Beginning(NamedTuple):
-    """Where a search sets out."""
+    """The initial state of a search."""
 
     state: Any
-    """What the model remembers (a `DecoderState`)."""
+    """The state of the model (a `DecoderState`)."""
     token: Int[Tensor, " batch"]
-    """What it is to read next."""
+    """The token to read next."""
 
 
 def _begin(model: EncoderDecoder[Any], src: Shaped[Tensor, "batch ..."]) -> _Beginning:
-    """Read the sources, and stand before the first token."""
+    """Encode the sources; return the state before the first target token."""
     first = torch.full((len(src),), START_ID, device=src.device)
     return _Beginning(model.start(model.encode(src)), first)
 
@@ -63,10 +63,10 @@ def greedy_search(
     max_len: int,
     forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
 ) -> list[Hypothesis]:
-    """Take the likeliest next token, again and again, until the end token.
+    """Choose the most probable next token at every step, until the end token.
 
-    The search gives up after `max_len` tokens, the end token counted. Returns one
-    hypothesis for each source; its score is its log-probability.
+    The search stops after `max_len` tokens, the end token included. Returns one
+    hypothesis per source; its score is its log-probability.
     """
     check_at_least_one(max_len=max_len)
     with evaluating(model):
@@ -85,12 +85,11 @@ def _one_by_one(
     choose: Callable[[Tensor], Tensor],
     forbidden_ids: Sequence[int],
 ) -> list[Hypothesis]:
-    """Let `choose` settle each next token of each text, until all have ended."""
+    """Generate texts until all have ended; `choose` selects the next tokens."""
     state, token = beginning
     texts: list[list[int]] = [[] for _ in range(len(token))]
     totals = [0.0] * len(token)
-    # The texts that go on, in the order of the state's rows
-    live = list(range(len(token)))
+    live = list(range(len(token)))  # unfinished texts, in the order of the state's rows
     for _ in range(max_len):
         logits, state = model.step(token, state)
         log_probabilities = next_log_probabilities(logits, forbidden_ids)
@@ -117,39 +116,41 @@ def _without_end(ids: list[int], log_probability: float) -> Hypothesis:
 
 
 LengthPenalty = Callable[[int], float]
-"""What the log-probability of a text is divided by, given its length."""
+"""The divisor of a text's log-probability, as a function of its length."""
 
 
 def power(alpha: float) -> LengthPenalty:
     r"""Divide by :math:`|y|^{\alpha}`.
 
     :math:`\alpha = 0` ranks by probability, which favours short texts;
-    :math:`\alpha = 1` ranks by the mean log-probability of a token.
+    :math:`\alpha = 1` ranks by the mean log-probability per token.
     """
     return lambda length: length**alpha
 
 
 def gnmt(alpha: float) -> LengthPenalty:
-    r"""Divide by :math:`\bigl(\frac{5+|y|}{5+1}\bigr)^{\alpha}`: length counts less.
+    r"""Divide by a power of :math:`5 + |y|`, which is weaker than `power`.
+
+    .. math:: \operatorname{lp}(y) = \left(\frac{5 + |y|}{5 + 1}\right)^{\alpha}
 
     The length penalty of Wu et al. (2016), https://arxiv.org/abs/1609.08144, section 7,
-    equation 14, without the coverage penalty that the paper adds.
+    equation 14, without the paper's coverage penalty.
     """
     return lambda length: ((5 + length) / 6) ** alpha
 
 
 class _Partials(NamedTuple):
-    """Beginnings of texts: for each sentence several, the likeliest first."""
+    """Partial hypotheses: several for each sentence, the most probable first."""
 
     ids: Int[Tensor, "sentences places length"]
     log_probability: Float[Tensor, "sentences places"]
-    """Minus infinity at a place that nothing fills."""
+    """Minus infinity in an empty place of the beam."""
     parent: Int[Tensor, "sentences places"]
-    """The place, one token ago, of the same text without its last token."""
+    """The place in the previous beam of the same text without its last token."""
 
 
 class Beam(NamedTuple):
-    """How to search, for `generate`: the choices of `beam_search`."""
+    """The settings of `beam_search`, for `generate`."""
 
     beam_size: int
     length_penalty: float | LengthPenalty = 1.0
@@ -163,26 +164,27 @@ def beam_search(
     length_penalty: float | LengthPenalty = 1.0,
     forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
 ) -> list[list[Hypothesis]]:
-    r"""Follow the `beam_size` likeliest beginnings at once; rank whole texts by
+    r"""Keep the `beam_size` most probable prefixes at each step; rank complete texts by
 
     .. math:: \operatorname{score}(y) = \frac{\log p(y)}{\operatorname{lp}(|y|)}
 
-    with :math:`|y|` the number of tokens, the end token counted, and
-    :math:`\operatorname{lp}` the `length_penalty`: `gnmt`, `power`, or a number, which
-    stands for `power` of it.
+    with :math:`|y|` the number of tokens, the end token included, and
+    :math:`\operatorname{lp}` the `length_penalty`: `gnmt`, `power`, or a number
+    :math:`\alpha`, which means `power` of it.
 
-    At every step each sentence's beginnings are extended by every token. Of the
-    `beam_size` likeliest extensions those that end are set aside, and the `beam_size`
-    likeliest of those that do not end go on. Of the ones set aside, the `beam_size`
-    with the best scores are kept. A sentence is done when it has so many, and no
-    beginning, scored at its present length, beats the worst of them. This is exact
-    where the penalty is 1; under one that grows with the length it is a heuristic, as a
-    beginning's score may still rise. Width 1 is `greedy_search`; a width that is never
-    filled is exhaustive search. Equally likely tokens are taken in no particular order.
-    The rules are those of Hugging Face's ``generate`` (``early_stopping=False``).
+    At every step each prefix is extended by every token. Among the `beam_size` most
+    probable extensions, those that end become finished hypotheses; the `beam_size` most
+    probable ones that do not end are the next prefixes. Of the finished hypotheses, the
+    `beam_size` with the best scores are kept. The search of a sentence stops when it
+    has that many and no prefix, scored at its present length, is better than the worst
+    of them. This criterion is exact for a constant penalty; for one that grows with the
+    length it is a heuristic, because the score of a prefix may still rise. A beam of
+    size 1 is `greedy_search`; an unlimited beam is exhaustive search. Ties are broken
+    arbitrarily. The rules are those of Hugging Face's
+    ``generate`` with ``early_stopping=False``.
 
-    Returns up to `beam_size` hypotheses for each source, the best first. Those given up
-    after `max_len` tokens, the end token counted, stand after those that ended.
+    Returns up to `beam_size` hypotheses per source, the best first; those that reached
+    `max_len` tokens without an end token come after the finished ones.
     """
     check_at_least_one(max_len=max_len)
     with evaluating(model):
@@ -203,13 +205,12 @@ def _beam_search(
     penalty = length_penalty if callable(length_penalty) else power(length_penalty)
     state, token = beginning
     found: list[list[Hypothesis]] = [[] for _ in range(len(token))]
-    # The sentences still searched, in the order of the beam's rows
-    live = list(range(len(token)))
+    live = list(range(len(token)))  # unfinished sentences, in the beam's order
     beam = _empty_texts(len(token), token.device)
     for length in range(1, max_len + 1):
         logits, state = model.step(token, state)
         log_probabilities = next_log_probabilities(logits, forbidden_ids)
-        # At most beam_size of them end, one for each prefix, so enough are left.
+        # At most beam_size of them end, one per prefix, so at least beam_size continue.
         candidates = _extend(beam, log_probabilities, 2 * beam_size)
         for row, hypothesis in _ended(candidates, beam_size, penalty(length)):
             best = sorted([*found[live[row]], hypothesis], key=_score, reverse=True)
@@ -242,7 +243,7 @@ def _beam_search(
 
 
 def _empty_texts(sentences: int, device: torch.device) -> _Partials:
-    """Return one beginning for each sentence: nothing, of probability 1."""
+    """Return one empty prefix of probability 1 for each sentence."""
     first = torch.zeros(sentences, 1, dtype=torch.long, device=device)
     return _Partials(
         first.unsqueeze(-1)[:, :, :0], torch.zeros_like(first, dtype=torch.float), first
@@ -252,7 +253,7 @@ def _empty_texts(sentences: int, device: torch.device) -> _Partials:
 def _extend(
     beam: _Partials, log_probabilities: Float[Tensor, "rows vocab"], count: int
 ) -> _Partials:
-    """Extend every prefix by every token; return each sentence's `count` best."""
+    """Extend every prefix by every token; return the `count` best per sentence."""
     sentences, places, length = beam.ids.shape
     vocab = log_probabilities.shape[-1]
     following = log_probabilities.view(sentences, places, vocab)
@@ -266,7 +267,7 @@ def _extend(
 def _ended(
     candidates: _Partials, beam_size: int, divisor: float
 ) -> Iterator[tuple[int, Hypothesis]]:
-    """Yield, with its row, each text among the `beam_size` likeliest of its row that has ended."""
+    """Yield the finished hypotheses among the `beam_size` most probable, with their rows."""
     possible = candidates.log_probability > -math.inf
     ended = possible & (candidates.ids[:, :, -1] == END_ID)
     for row, place in ended[:, :beam_size].nonzero().tolist():
@@ -276,18 +277,18 @@ def _ended(
 
 
 def _going_on(candidates: _Partials, beam_size: int) -> _Partials:
-    """Return the `beam_size` likeliest that have not ended."""
+    """Return the `beam_size` most probable prefixes that have not ended."""
     ended = candidates.ids[:, :, -1] == END_ID
     live = candidates.log_probability.masked_fill(ended, -math.inf)
     best, place = live.topk(min(beam_size, live.shape[1]))
-    # A place that nothing fills repeats the first one, at probability 0.
+    # An empty place repeats the first one, with probability 0.
     place = place.where(best > -math.inf, place[:, :1])
     ids = candidates.ids.gather(1, place.unsqueeze(-1).expand(-1, -1, candidates.ids.shape[2]))
     return _Partials(ids, best, candidates.parent.gather(1, place))
 
 
 def _may_improve(best_live: float, found: Sequence[Hypothesis], beam_size: int) -> bool:
-    """Return whether the best beginning, as it is, would stand among those that ended."""
+    """Return whether the best prefix would rank among the finished hypotheses."""
     return best_live > -math.inf and (len(found) < beam_size or best_live > found[-1].score)
 
 
@@ -310,43 +311,35 @@ def truncate(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> Float[Tensor, "*batch vocab"]:
-    r"""Return the log-probabilities that `sample` uses; what is cut off has none left.
+    r"""Return the log-probabilities to sample from, minus infinity if removed.
 
-    In this order: `temperature` :math:`t` makes :math:`p_i` into
-    :math:`p_i^{1/t} / \sum_j p_j^{1/t}`; `top_k` keeps the :math:`k` likeliest tokens
-    (and those as likely as the last of them); `top_p` keeps the smallest set of the
-    likeliest tokens whose probability reaches :math:`p` (Holtzman et al., 2020,
-    https://arxiv.org/abs/1904.09751, section 3.1, where it is called nucleus sampling).
-    At least one token is always kept, and those kept share out the probability of the
-    others.
+    In this order: `temperature` :math:`t` changes :math:`p_i` to
+    :math:`p_i^{1/t} / \sum_j p_j^{1/t}`; `top_k` keeps the :math:`k` most probable
+    tokens (and ties with the last of them); `top_p` keeps the smallest set of most
+    probable tokens whose total probability reaches :math:`p` (nucleus sampling:
+    Holtzman et al., 2020, https://arxiv.org/abs/1904.09751, section 3.1). At least one
+    token is always kept, and the probabilities of the kept tokens are normalised.
 
     Raises `ValueError` for a `temperature` that is not positive and finite, a `top_k`
     that is not positive, and a `top_p` that is not above 0 and at most 1.
     """
     if not temperature > 0:
-        raise ValueError(
-            f"temperature={temperature} must be above 0; its limit is greedy_search",
-        )
+        raise ValueError(f"temperature={temperature} must be above 0; or use greedy_search")
     least = torch.finfo(torch.float32).tiny
     if not least <= temperature < math.inf:
-        raise ValueError(
-            f"temperature={temperature} must be at least {least:.1e}, and finite",
-        )
+        raise ValueError(f"temperature={temperature} must be finite, at least {least:.1e}")
     if top_k is not None:
         check_at_least_one(top_k=top_k)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p={top_p} must be above 0 and at most 1")
-    # Relative to the most probable token: none is too large for its format, however low
-    # the temperature.
-    largest = log_probabilities.amax(dim=-1, keepdim=True)
-    scores = (log_probabilities - largest) / temperature
+    # Relative to the most probable token: no overflow, however low the temperature.
+    scores = (log_probabilities - log_probabilities.amax(dim=-1, keepdim=True)) / temperature
     if top_k is not None:
         last_kept = scores.topk(min(top_k, scores.shape[-1])).values[..., -1:]
         scores = scores.masked_fill(scores < last_kept, -math.inf)
     if top_p is not None and top_p < 1:
         probabilities, order = scores.softmax(dim=-1).sort(dim=-1, descending=True)
-        # What comes before a token
-        likelier = probabilities.cumsum(dim=-1) - probabilities
+        likelier = probabilities.cumsum(dim=-1) - probabilities  # sum before a token
         dropped = torch.zeros_like(likelier, dtype=torch.bool)
         dropped = dropped.scatter(-1, order, likelier >= top_p)
         scores = scores.masked_fill(dropped, -math.inf)
@@ -354,7 +347,7 @@ def truncate(
 
 
 class Sampling(NamedTuple):
-    """How to draw, for `generate`: the choices of `sample`."""
+    """The settings of `sample`, for `generate`."""
 
     temperature: float = 1.0
     top_k: int | None = None
@@ -364,7 +357,7 @@ class Sampling(NamedTuple):
 
 
 FREELY = Sampling()
-"""Draw from the model's own probabilities, once."""
+"""Sample once from the model's own distribution."""
 
 
 def sample(
@@ -378,12 +371,11 @@ def sample(
     generator: torch.Generator | None = None,
     forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
 ) -> list[list[Hypothesis]]:
-    """Draw each next token from the model's probabilities, as `truncate` leaves them.
+    """Sample each next token from the model's distribution after `truncate`.
 
-    Returns `samples` hypotheses for each source, in the order drawn, which may repeat. Their
-    log-probability is under the model itself, whatever they were drawn from. A `generator`, on
-    the model's device, makes the draws repeatable: the same sources in the same order then
-    give the same texts.
+    Returns `samples` hypotheses per source, possibly with repetitions. Their log-probability is
+    that of the model, before truncation. A `generator` on the model's device makes the result
+    reproducible for the same sources in the same order.
     """
     check_at_least_one(max_len=max_len)
     how = Sampling(temperature, top_k, top_p, samples, generator)
@@ -421,15 +413,15 @@ def generate(
     how: Sampling | Beam = FREELY,
     forbidden_ids: Sequence[int] = FORBIDDEN_IDS,
 ) -> list[list[Hypothesis]]:
-    """Let a language model go on with each prompt, for up to `max_len` tokens.
+    """Continue each prompt with a language model, for up to `max_len` tokens.
 
-    The prompts of a batch have the same length and at least one token: a text from nothing has
-    the prompt ``START_ID``. Returns, for each prompt, hypotheses of what follows it: those of
-    `sample` or those of `beam_search`.
+    The prompts of a batch have the same length and at least one token; an empty prompt is
+    ``START_ID``. Returns hypotheses of the continuation of each prompt, from `sample` or
+    `beam_search`.
     """
     check_at_least_one(max_len=max_len, prompt_len=prompt.shape[1])
     if not isinstance(model, DecoderOnly):
-        raise ModelKindError(model, "go on with a text")
+        raise ModelKindError(model, "continue a text")
     with evaluating(model):
         beginning = _Beginning(model.start(prompt[:, :-1]), prompt[:, -1])
         if isinstance(how, Beam):
@@ -438,7 +430,7 @@ def generate(
 
 
 class NoChoiceError(ValueError):
-    """A model that leaves no token to write."""
+    """The model assigns a positive probability to no permitted token."""
 
 
 def next_log_probabilities(
@@ -446,15 +438,15 @@ def next_log_probabilities(
 ) -> Float[Tensor, "batch vocab"]:
     """Return the log-probability of every next token, minus infinity for a forbidden one.
 
-    The others keep the model's own probabilities: what is forbidden is not shared out among
-    them. Raises `NoChoiceError` where no token is left, as with logits that are not numbers.
+    The others keep the model's own probabilities, without renormalisation. Raises
+    `NoChoiceError` if no token is left, for example because the logits are NaN.
     """
     log_probabilities = logits.float().log_softmax(dim=-1)
     for forbidden in forbidden_ids:
         log_probabilities[:, forbidden] = -math.inf
     if not log_probabilities.amax(dim=-1).isfinite().all():
         raise NoChoiceError(
-            "the model leaves no next token to choose: its logits are not numbers, or every "
-            "token is impossible or forbidden"
+            "no next token can be chosen: the logits are not finite, or every token has "
+            "probability 0 or is forbidden"
         )
     return log_probabilities

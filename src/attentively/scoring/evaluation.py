@@ -44,57 +44,57 @@ from attentively.training.trainer import validation_loss
 
 
 class Report(ABC):
-    """Scores of a model, and what it wrote or said."""
+    """The scores of a model and its outputs."""
 
     @abstractmethod
     def scores(self) -> dict[str, Any]:
-        """Return the numbers, without the texts."""
+        """Return the scores, without the outputs."""
 
     @abstractmethod
     def rows(self) -> Iterable[Sequence[str]]:
-        """Return the texts, those that belong together in a row."""
+        """Return the outputs, one row per example."""
 
     def summary(self) -> str:
-        """Return the numbers, a line each."""
+        """Return the scores, one per line."""
         scores = self.scores()
         width = max(map(len, scores))
         return "\n".join(f"{name:{width}} {value}" for name, value in scores.items())
 
     def write(self, path: Path | str) -> None:
-        """Write the texts, tab-separated, a row a line; raises `ValueError` if there are none."""
+        """Write the outputs as tab-separated lines; raises `ValueError` if there are none."""
         lines = ["\t".join(row) + "\n" for row in self.rows()]
         if not lines:
-            raise ValueError(f"the model said nothing that {path} could hold")
+            raise ValueError(f"the model has no outputs to write to {path}")
         with replacing(path) as temporary:
             temporary.write_text("".join(lines), encoding="utf-8")
 
 
 @dataclass(frozen=True)
 class Evaluation(Report):
-    """Scores of a model's translations, and the translations themselves."""
+    """The scores of a model's translations, and the translations."""
 
     sentences: int
-    """Distinct source sentences."""
+    """Number of distinct source sentences."""
     bleu: float
-    """Ours, 0 to 100, against all references of a sentence."""
+    """BLEU of this package, 0 to 100, with all references of a sentence."""
     sacrebleu: float
-    """The same by sacreBLEU, with `signature`."""
+    """BLEU of sacreBLEU, with `signature`."""
     signature: str
     chrf: float
-    """Ours, 0 to 100; of a sentence's references the nearest counts."""
+    """chrF of this package, 0 to 100, with the best-scoring reference of a sentence."""
     sacrebleu_chrf: float
-    """The same by sacreBLEU, with `chrf_signature`."""
+    """chrF of sacreBLEU, with `chrf_signature`."""
     chrf_signature: str
     exact_match: float
-    """Share of translations that equal a reference."""
+    """Fraction of translations that equal a reference."""
     perplexity: float
-    """Of the references, per token of this model's own vocabulary, with teacher forcing."""
+    """Perplexity of the references per token of the model's vocabulary, with teacher forcing."""
     sources: list[str]
     translations: list[str]
     references: list[list[str]]
 
     def scores(self) -> dict[str, Any]:
-        """Return the numbers, without the sentences."""
+        """Return the scores, without the sentences."""
         return {
             "sentences": self.sentences,
             "bleu": round(self.bleu, 2),
@@ -108,15 +108,15 @@ class Evaluation(Report):
         }
 
     def rows(self) -> Iterable[Sequence[str]]:
-        """Return source, translation and references."""
+        """Return source, translation and references of each sentence."""
         rows = zip(self.sources, self.translations, self.references, strict=True)
         return ([source, text, *references] for source, text, references in rows)
 
 
 def in_columns(references: Sequence[Sequence[str]]) -> list[Any]:
-    """Return the first reference of every sentence, the second, and so on, as sacreBLEU asks.
+    """Return the first reference of every sentence, the second, and so on, as sacreBLEU expects.
 
-    None stands where a sentence has no more.
+    A missing reference is None.
     """
     most = max(len(row) for row in references)
     return [[row[i] if i < len(row) else None for row in references] for i in range(most)]
@@ -129,14 +129,14 @@ def evaluate(
     length_penalty: float | LengthPenalty = 1.0,
     progress: bool = False,
 ) -> Evaluation:
-    """Translate every distinct source of `pairs` and compare with all its references.
+    """Translate every distinct source of `pairs` and compare it with all its references.
 
-    Raises `ModelKindError`, which is a `ValueError`, for a model that does not translate text,
-    and `ValueError` where there is no pair.
+    Raises `ModelKindError`, which is a `ValueError`, for a model that cannot translate text, and
+    `ValueError` if `pairs` is empty.
     """
     model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
     if not pairs:
-        raise ValueError("there is no sentence pair to evaluate with")
+        raise ValueError("there are no sentence pairs to evaluate on")
     references = translations_by_source(pairs)
     sources = list(references)
     texts = []
@@ -168,10 +168,10 @@ def evaluate(
 def teacher_forced_weights(
     model: EncoderDecoder, examples: Sequence[Example], batch_size: int = 256
 ) -> list[Float[Tensor, "_tgt_len _src_len"]]:
-    """Return, for each example, where the model looks as it predicts each token after the first.
+    """Return the attention weights of each example with teacher forcing.
 
-    The two end tokens have a row and a column too. Raises `ValueError` for a model that does
-    not attend.
+    There is one row per predicted token and one column per source token, end tokens included.
+    Raises `ValueError` for a model without attention.
     """
     where = next(model.parameters()).device
     found: list[Tensor] = []
@@ -180,7 +180,9 @@ def teacher_forced_weights(
             src, tgt = collate([examples[index] for index in indices]).to(where)
             weights = model.decode(tgt[:, :-1], model.encode(src), need_weights=True).weights
             if weights is None:
-                raise ValueError(f"this {type(model).__name__} does not attend: it has no weights")
+                raise ValueError(
+                    f"this {type(model).__name__} has no attention, so there are no weights"
+                )
             found += weights.cpu().unbind()
     return [
         matrix[: len(example.tgt) - 1, : len(example.src)]
@@ -190,16 +192,16 @@ def teacher_forced_weights(
 
 @dataclass(frozen=True)
 class LanguageModelEvaluation(Report):
-    """How well a language model foresees a text."""
+    """The scores of a language model on a text."""
 
     tokens: int
-    """Predicted tokens: each of the text once and, where it is read line by line, line ends."""
+    """Number of predicted tokens; in line-by-line evaluation, line ends count as tokens."""
     characters: int
     loss: float
-    """Surprise at a token, in nats."""
+    """Cross-entropy, in nats per token."""
 
     def scores(self) -> dict[str, Any]:
-        """Return the numbers."""
+        """Return the scores."""
         per_character = self.loss * self.tokens / self.characters
         return {
             "tokens": self.tokens,
@@ -211,22 +213,22 @@ class LanguageModelEvaluation(Report):
         }
 
     def rows(self) -> Iterable[Sequence[str]]:
-        """It writes nothing."""
+        """Return nothing: there are no outputs."""
         return []
 
 
 def evaluate_language_model(
     checkpoint: Checkpoint, text: str, piece_length: int = 128, progress: bool = False
 ) -> LanguageModelEvaluation:
-    """Let a language model read a text, and see how likely it holds each token to be.
+    """Compute the cross-entropy of a language model on a text.
 
-    By characters the text is read in pieces that half overlap, so that each token but the
-    first few is judged once and after at least half a piece; otherwise line by line. Raises
-    `ValueError` where there is no text.
+    With a character tokenizer, the text is read in chunks that overlap by half, so that each token
+    except the first few is predicted once, from at least half a chunk of context; otherwise it is
+    read line by line. Raises `ValueError` for an empty text.
     """
     model, tokenizer = checkpoint.model, checkpoint.tgt_tokenizer
     if not isinstance(model, LanguageModel) or tokenizer is None:
-        raise ModelKindError(model, "foresee a text")
+        raise ModelKindError(model, "predict the next token of a text")
     if isinstance(tokenizer, CharacterTokenizer):
         rows = encode_running_text(text, tokenizer, piece_length)
         new = [0] + [piece_length // 2] * (len(rows) - 1)
@@ -237,7 +239,7 @@ def evaluate_language_model(
         new = [0] * len(rows)
         characters = sum(len(line) + 1 for line in lines)
     if not characters:
-        raise ValueError("there is no text to evaluate with")
+        raise ValueError("the text to evaluate on is empty")
     where = next(model.parameters()).device
     total, tokens = 0.0, 0
     for indices in tqdm(in_order(len(rows), 64), unit="batch", disable=not progress):
@@ -245,18 +247,18 @@ def evaluate_language_model(
         targets = ids[:, 1:]
         with evaluating(model):
             found = model(ids[:, :-1]).logits.float().log_softmax(dim=-1)
-        surprise = -found.gather(2, targets.unsqueeze(2)).squeeze(2)
+        losses = -found.gather(2, targets.unsqueeze(2)).squeeze(2)
         first = torch.tensor([new[index] for index in indices], device=where)
-        places = torch.arange(targets.shape[1], device=where)
-        judged = (targets != PAD_ID) & (places >= first.unsqueeze(1))
-        total += surprise[judged].double().sum().item()
-        tokens += int(judged.sum())
+        positions = torch.arange(targets.shape[1], device=where)
+        scored = (targets != PAD_ID) & (positions >= first.unsqueeze(1))
+        total += losses[scored].double().sum().item()
+        tokens += int(scored.sum())
     return LanguageModelEvaluation(tokens, characters, total / tokens)
 
 
 @dataclass(frozen=True)
 class ClassifierEvaluation(Report):
-    """Which labels a classifier gives, and which are right."""
+    """The predictions of a classifier and the true labels."""
 
     labels: Sequence[str]
     texts: list[str]
@@ -265,17 +267,17 @@ class ClassifierEvaluation(Report):
 
     @property
     def accuracy(self) -> float:
-        """Share of texts with the right label."""
+        """Fraction of texts with the correct label."""
         return sum(map(str.__eq__, self.true, self.said)) / len(self.true)
 
     @property
     def confusion(self) -> dict[str, dict[str, int]]:
-        """How often which label, the first, was taken for which."""
+        """Number of texts by true label, then by predicted label."""
         pairs = Counter(zip(self.true, self.said, strict=True))
         return {true: {said: pairs[true, said] for said in self.labels} for true in self.labels}
 
     def scores(self) -> dict[str, Any]:
-        """Return the numbers."""
+        """Return the scores."""
         return {
             "texts": len(self.texts),
             "accuracy": round(self.accuracy, 4),
@@ -283,7 +285,7 @@ class ClassifierEvaluation(Report):
         }
 
     def summary(self) -> str:
-        """Return the numbers, and the confusion as a table: a row for each true label."""
+        """Return the scores, and the confusion matrix with one row per true label."""
         width = max(len("true"), *map(len, self.labels))
         lines = [
             f"texts    {len(self.texts)}",
@@ -299,26 +301,27 @@ class ClassifierEvaluation(Report):
         return "\n".join(lines)
 
     def rows(self) -> Iterable[Sequence[str]]:
-        """Return text, the label that was said, and the true one."""
+        """Return text, predicted label and true label."""
         return zip(self.texts, self.said, self.true, strict=True)
 
 
 def evaluate_classifier(
     checkpoint: Checkpoint, items: Sequence[Labelled], progress: bool = False
 ) -> ClassifierEvaluation:
-    """Compare what a classifier says of each sentence with its label.
+    """Compare the predicted label of each sentence with the true one.
 
-    Raises `ValueError` where there is no sentence, and for labels that the model cannot say.
+    Raises `ValueError` if there is no sentence, and for labels that the model does not have.
     """
     if not items:
-        raise ValueError("there is no labelled sentence to evaluate with")
+        raise ValueError("there are no labelled sentences to evaluate on")
     texts, true = [item.text for item in items], [item.label for item in items]
-    labels = getattr(checkpoint.model.config, "labels", true)  # `classify` refuses other models
+    labels = getattr(checkpoint.model.config, "labels", true)  # `classify` rejects other models
     strange = sorted(set(true) - set(labels))
     if strange:
         raise ValueError(
-            f"the model cannot say the labels {', '.join(map(repr, strange[:5]))}: "
-            f"it knows {', '.join(map(repr, labels))}"
+            f"the data has labels that the model cannot predict: "
+            f"{', '.join(map(repr, strange[:5]))}; the model's labels are "
+            f"{', '.join(map(repr, labels))}"
         )
     said = []
     for indices in tqdm(in_order(len(items), 64), unit="batch", disable=not progress):
@@ -329,18 +332,18 @@ def evaluate_classifier(
 
 @dataclass(frozen=True)
 class MaskedEvaluation(Report):
-    """How well a masked language model tells what was taken out."""
+    """The scores of a masked language model."""
 
     texts: int
     masked: int
-    """Tokens that were chosen: 15 % of the ordinary ones, the same at each evaluation."""
+    """Number of chosen tokens: 15 % of the ordinary ones, the same in each evaluation."""
     accuracy: float
-    """Share of them that were said."""
+    """Fraction of them that were predicted correctly."""
     loss: float
-    """Surprise at one, in nats."""
+    """Cross-entropy, in nats per chosen token."""
 
     def scores(self) -> dict[str, Any]:
-        """Return the numbers."""
+        """Return the scores."""
         return {
             "texts": self.texts,
             "masked_tokens": self.masked,
@@ -350,20 +353,20 @@ class MaskedEvaluation(Report):
         }
 
     def rows(self) -> Iterable[Sequence[str]]:
-        """It writes nothing."""
+        """Return nothing: there are no outputs."""
         return []
 
 
 def evaluate_masked_language_model(
     checkpoint: Checkpoint, texts: Sequence[str], progress: bool = False
 ) -> MaskedEvaluation:
-    """Take tokens out of each text, as in training, and see whether the model knows them."""
+    """Mask tokens of each text, as in training, and score the model's predictions of them."""
     model, tokenizer = checkpoint.model, checkpoint.src_tokenizer
     if not isinstance(model, MaskedLanguageModel) or tokenizer is None:
         raise ModelKindError(model, "fill gaps")
     rows = [ids for text in texts if max(ids := tokenizer.encode(text)) > END_ID]
     if not rows:
-        raise ValueError("there is no text with a known token to evaluate with")
+        raise ValueError("there is no text with a known token to evaluate on")
     where = next(model.parameters()).device
     generator = torch.Generator().manual_seed(0)
     total, right, masked = 0.0, 0, 0
@@ -381,20 +384,20 @@ def evaluate_masked_language_model(
 
 @dataclass(frozen=True)
 class CaptionEvaluation(Report):
-    """How true a model's captions are."""
+    """The scores of a model's captions, and the captions."""
 
     scenes: int
     faithful: float
-    """Share of captions that are well-formed and true of their scene."""
+    """Fraction of captions that are well-formed and true of their scene."""
     exact_match: float
-    """Share that is the very caption of the scene, one true thing among several."""
+    """Fraction of captions that equal the reference, one of several true captions."""
     perplexity: float
-    """Of the scenes' own captions, per word."""
+    """Perplexity of the reference captions, per word."""
     captions: list[str]
     references: list[str]
 
     def scores(self) -> dict[str, Any]:
-        """Return the numbers."""
+        """Return the scores."""
         return {
             "scenes": self.scenes,
             "faithful": round(self.faithful, 4),
@@ -403,7 +406,7 @@ class CaptionEvaluation(Report):
         }
 
     def rows(self) -> Iterable[Sequence[str]]:
-        """Return caption and reference."""
+        """Return caption and reference of each scene."""
         return zip(self.captions, self.references, strict=True)
 
 
@@ -414,16 +417,16 @@ def evaluate_captioner(
     length_penalty: float | LengthPenalty = 1.0,
     progress: bool = False,
 ) -> CaptionEvaluation:
-    """Describe every scene, and see whether that is true."""
+    """Caption every scene, and check whether the caption is true."""
     if not scenes:
-        raise ValueError("there is no scene to evaluate with")
+        raise ValueError("there are no scenes to evaluate on")
     said = []
     for indices in tqdm(in_order(len(scenes), 64), unit="batch", disable=not progress):
         images = torch.stack([scenes[index].image for index in indices])
         found = caption(checkpoint, images, beam_size, length_penalty, need_weights=False)
         said += [one.text for one in found]
     tokenizer = checkpoint.tgt_tokenizer
-    assert tokenizer is not None  # `caption` has refused a model that writes no text
+    assert tokenizer is not None  # `caption` rejects a model without one
     references = [" ".join(scene.caption) for scene in scenes]
     true = [
         digits.is_faithful(scene, text.split()) for scene, text in zip(scenes, said, strict=True)

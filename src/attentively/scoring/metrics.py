@@ -12,32 +12,32 @@ from jaxtyping import Float
 from torch import Tensor
 
 MAX_ORDER = 4
-"""The longest n-gram that BLEU counts, in words."""
+"""Maximum n-gram order of BLEU, in words."""
 CHRF_ORDER = 6
-"""The longest n-gram that chrF counts, in characters."""
+"""Maximum n-gram order of chrF, in characters."""
 CHRF_BETA = 2
-"""How many times recall weighs as much as precision in chrF."""
+"""Weight of recall relative to precision in chrF."""
 
 Link = tuple[int, int]
-"""A word of the source and a word of the target that translate each other, counted from 0."""
+"""An alignment link: the indices of a source word and of a target word, counted from 0."""
 
 
 class BLEU(NamedTuple):
-    """A BLEU score and what it is made of."""
+    """A BLEU score and its components."""
 
     score: float
     """From 0 to 100."""
     precisions: list[float]
-    """Of n-grams of 1, 2, 3 and 4 words, from 0 to 100, after smoothing."""
+    """Precisions of n-grams of 1, 2, 3 and 4 words, from 0 to 100, after smoothing."""
     brevity_penalty: float
-    """From 0 to 1; 1 where the hypotheses are at least as long as the references."""
+    """From 0 to 1; 1 if the hypotheses are at least as long as the references."""
     hypothesis_length: int
-    """Tokens in all hypotheses together."""
+    """Number of tokens in all hypotheses."""
     reference_length: int
-    """Tokens in all references together; of several, the one nearest in length counts."""
+    """Number of tokens in all references; of several, the one nearest in length counts."""
 
 
-# Split off: every ASCII mark but the apostrophe, the comma, the hyphen and the full stop.
+# Split off: all ASCII punctuation except the apostrophe, the comma, the hyphen and the full stop.
 _MARK = re.compile("([" + re.escape("".join(set(string.punctuation) - set("',-."))) + "])")
 _MARK_AFTER_NON_DIGIT = re.compile(r"([^0-9])([.,])")
 _MARK_BEFORE_NON_DIGIT = re.compile(r"([.,])([^0-9])")
@@ -45,10 +45,10 @@ _DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
 
 
 def tokenize_13a(text: str) -> list[str]:
-    """Cut a sentence into words and marks as sacreBLEU does by default (``tok:13a``).
+    """Split a sentence into words and punctuation as sacreBLEU does by default (``tok:13a``).
 
-    Only ASCII marks are split off: ``l'animal`` and ``«oui»`` stay whole, ``3,14`` too.
-    The name is that of the NIST script whose rules these are, mteval-v13a.
+    Only ASCII punctuation is split off: ``l'animal``, ``«oui»`` and ``3,14`` stay whole. The
+    rules and the name are those of the NIST script mteval-v13a.
     """
     text = text.rstrip().replace("<skipped>", "")
     text = text.replace("-\n", "").replace("\n", " ")  # a word hyphenated at a line's end
@@ -62,7 +62,7 @@ def tokenize_13a(text: str) -> list[str]:
 
 
 def count_ngrams(tokens: Sequence[str], order: int) -> Counter[tuple[str, ...]]:
-    """Count every run of `order` neighbouring tokens; those of a text are its characters."""
+    """Count the n-grams of `order` tokens; the tokens of a string are its characters."""
     return Counter(tuple(tokens[i : i + order]) for i in range(len(tokens) - order + 1))
 
 
@@ -71,7 +71,7 @@ def corpus_bleu(
     references: Sequence[str | Sequence[str]],
     tokenize: Callable[[str], Sequence[str]] = tokenize_13a,
 ) -> BLEU:
-    r"""Score a corpus of translations against one reference, or several, for each.
+    r"""Return the corpus BLEU of translations with one or several references each.
 
     .. math::
 
@@ -81,15 +81,15 @@ def corpus_bleu(
             \text{count in reference})}{\sum_{\text{n-grams}} \text{count in hypothesis}}
 
     with :math:`c` tokens in the hypotheses and :math:`r` in the references. The sums run
-    over the whole corpus: the score is no mean of sentence scores. The first
-    :math:`p_n` without any match is replaced by half a match, the next by a quarter, and so
-    on. Papineni et al. (2002), https://aclanthology.org/P02-1040; the choices left open
-    there are those of sacreBLEU (Post 2018, https://aclanthology.org/W18-6319), with the
-    signature ``case:mixed|eff:no|tok:13a|smooth:exp``.
+    over the whole corpus: the score is not a mean of sentence scores. The first :math:`p_n`
+    without a match is replaced by half a match, the next by a quarter, and so on. Papineni et
+    al. (2002), https://aclanthology.org/P02-1040; details that the paper leaves open are those
+    of sacreBLEU (Post 2018, https://aclanthology.org/W18-6319), with the signature
+    ``case:mixed|eff:no|tok:13a|smooth:exp``.
 
-    `tokenize` turns a sentence into tokens; ``str.split`` is right for text whose tokens
-    stand between spaces already. Raises `ValueError` for an empty corpus and for
-    hypotheses and references that differ in number.
+    `tokenize` splits a sentence into tokens; use ``str.split`` for text that is already
+    tokenized. Raises `ValueError` for an empty corpus and for different numbers of hypotheses
+    and references.
     """
     _check_corpus(hypotheses=hypotheses, references=references)
     counted = [
@@ -104,11 +104,11 @@ def bleu_counts(
     given: str | Sequence[str],
     tokenize: Callable[[str], Sequence[str]] = tokenize_13a,
 ) -> list[int]:
-    """Return what BLEU needs of one sentence: ten counts, added up over a corpus.
+    """Return the statistics of one sentence for BLEU: ten counts to be summed.
 
-    They are the lengths of the hypothesis and of its reference, the matches of 1, 2, 3
-    and 4 words, and the n-grams of the hypothesis likewise. The hypothesis has one
-    reference, or several.
+    They are the lengths of the hypothesis and of its reference, the numbers of matching
+    n-grams of 1, 2, 3 and 4 words, and the numbers of n-grams of the hypothesis.
+    `given` is one reference or several.
     """
     tokens = tokenize(hypothesis)
     references = [tokenize(reference) for reference in _alternatives(hypothesis, given)]
@@ -117,8 +117,7 @@ def bleu_counts(
         counts = count_ngrams(tokens, n)
         allowed: Counter[tuple[str, ...]] = Counter()
         for reference in references:
-            # The highest count in any one reference
-            allowed |= count_ngrams(reference, n)
+            allowed |= count_ngrams(reference, n)  # the highest count in any reference
         clipped = counts & allowed  # the lower of both counts
         matches.append(clipped.total())
         totals.append(counts.total())
@@ -126,7 +125,7 @@ def bleu_counts(
 
 
 def bleu_from_counts(counts: Sequence[int]) -> BLEU:
-    """Return the score of a corpus from the sums of its sentences' `bleu_counts`."""
+    """Return the BLEU of a corpus from the sums of its sentences' `bleu_counts`."""
     hypothesis_length, reference_length, *ngrams = counts
     precisions = _smoothed_precisions(ngrams[:MAX_ORDER], ngrams[MAX_ORDER:])
     brevity_penalty = _brevity_penalty(hypothesis_length, reference_length)
@@ -167,7 +166,7 @@ def _geometric_mean(values: Sequence[float]) -> float:
 
 
 class _Overlap(NamedTuple):
-    """How many n-grams of one order two texts have, and share."""
+    """Numbers of n-grams of one order in two texts, and of those they share."""
 
     shared: int
     hypothesis: int
@@ -175,7 +174,7 @@ class _Overlap(NamedTuple):
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -> float:
-    r"""Score a corpus by the runs of characters that it shares with its references, 0 to 100.
+    r"""Return the corpus chrF, an F-score of character n-grams, from 0 to 100.
 
     .. math::
 
@@ -185,17 +184,17 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -
         R &= \frac{1}{6} \sum_{n=1}^{6} \frac{\text{shared n-grams}}
             {\text{n-grams of the references}}
 
-    with :math:`\beta = 2`: to leave something out costs more than to say too much. N-grams
-    are of characters, white space left out; each is counted over the whole corpus, and shared as
-    often as the text has it that has it less often. An ending that is wrong costs a few
-    n-grams and not the whole word, so chrF is milder than BLEU where words have many forms.
-    Popović (2015), https://aclanthology.org/W15-3049; the choices left open there are those of
-    sacreBLEU, with the signature ``case:mixed|eff:yes|nc:6|nw:0|space:no``: an order that all
-    hypotheses or all references are too short for does not count, and of several references the
-    one with the best score of its own does.
+    with :math:`\beta = 2`: recall counts more than precision, so omissions cost more than
+    additions. N-grams are of characters without white space, counted over the whole corpus, with
+    the lower count of the two texts as the shared count. A wrong ending costs only a few n-grams,
+    so chrF is less strict than BLEU for morphologically rich languages. Popović (2015),
+    https://aclanthology.org/W15-3049; details that the paper leaves open are those of sacreBLEU,
+    with the signature ``case:mixed|eff:yes|nc:6|nw:0|space:no``: orders longer than all
+    hypotheses or all references are ignored, and of several references the best-scoring one
+    counts.
 
-    Raises `ValueError` for an empty corpus and for hypotheses and references that differ in
-    number.
+    Raises `ValueError` for an empty corpus and for different numbers of hypotheses and
+    references.
     """
     _check_corpus(hypotheses=hypotheses, references=references)
     totals = [_Overlap(0, 0, 0)] * CHRF_ORDER
@@ -210,12 +209,12 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str | Sequence[str]]) -
 
 
 def _overlaps(hypothesis: str, reference: str) -> list[_Overlap]:
-    """Compare two texts by their n-grams of 1, 2, …, 6 characters."""
+    """Return the overlaps of two texts in n-grams of 1, 2, …, 6 characters."""
     ours, theirs = ("".join(text.split()) for text in (hypothesis, reference))
     overlaps = []
     for n in range(1, CHRF_ORDER + 1):
         counts, wanted = count_ngrams(ours, n), count_ngrams(theirs, n)
-        # A hypothesis is not blamed for n-grams longer than its reference.
+        # N-grams longer than the reference do not count against a hypothesis.
         total = counts.total() if wanted else 0
         overlaps.append(_Overlap((counts & wanted).total(), total, wanted.total()))
     return overlaps
@@ -232,14 +231,13 @@ def _f_score(overlaps: Sequence[_Overlap]) -> float:
 
 
 def edit_distance(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
-    """Return how few insertions, deletions and substitutions turn one sequence into the other.
+    """Return the Levenshtein distance: the minimum number of edits between two sequences.
 
-    The tokens of two lists are compared, or the characters of two strings. Row by row, each
-    cell of the table holds the distance between the first tokens of one and of the other, found
-    from its three neighbours: Levenshtein's distance, as Wagner & Fischer (1974) compute it,
+    Edits are insertions, deletions and substitutions of the tokens of a list or the characters of
+    a string. Dynamic programming over prefixes, row by row: Wagner & Fischer (1974),
     https://doi.org/10.1145/321796.321811.
     """
-    above = list(range(len(reference) + 1))  # from nothing: one insertion for every token
+    above = list(range(len(reference) + 1))  # from an empty sequence: one insertion per token
     for row, token in enumerate(hypothesis, start=1):
         current = [row]
         for column, wanted in enumerate(reference, start=1):
@@ -250,16 +248,16 @@ def edit_distance(hypothesis: Sequence[str], reference: Sequence[str]) -> int:
 
 
 def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    r"""Return how many words must be mended for each word of the references; 0 is perfect.
+    r"""Return the word error rate: edits per word of the references; 0 is perfect.
 
     .. math:: \mathrm{WER} = \frac{\text{substitutions} + \text{deletions} +
         \text{insertions}}{\text{words of the references}}
 
-    counted over the whole corpus, each sentence mended with the fewest edits possible
-    (`edit_distance`). It is the measure of speech recognition, where there is one right
-    answer; hypotheses that are too long can bring it above 1. Words stand between white space.
+    counted over the whole corpus, with the minimum number of edits of each sentence
+    (`edit_distance`). It is the standard metric of speech recognition, where there is one correct
+    output; hypotheses that are too long can raise it above 1. Words are separated by white space.
 
-    Raises `ValueError` for an empty corpus, for lists that differ in length, and for references
+    Raises `ValueError` for an empty corpus, for lists of different lengths, and for references
     without any word.
     """
     _check_corpus(hypotheses=hypotheses, references=references)
@@ -268,14 +266,14 @@ def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> flo
         edits += edit_distance(hypothesis.split(), reference.split())
         words += len(reference.split())
     if words == 0:
-        raise ValueError("the word error rate needs a word: every reference given is empty")
+        raise ValueError("the word error rate is undefined: all references are empty")
     return edits / words
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     """Return the fraction of hypotheses, from 0 to 1, that equal their reference.
 
-    Raises `ValueError` for an empty corpus and for lists that differ in length.
+    Raises `ValueError` for an empty corpus and for lists of different lengths.
     """
     _check_corpus(hypotheses=hypotheses, references=references)
     matches = [
@@ -287,12 +285,12 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 def perplexity(mean_loss: float) -> float:
     r"""Return :math:`e^L` for a mean cross-entropy :math:`L` in nats per token.
 
-    A model with perplexity 8 is as unsure as one that guesses among 8 equally likely
-    tokens. The loss is the teacher-forced one, and only models that cut text into the same
-    tokens compare. Raises `ValueError` for a loss that is negative or not a number.
+    A model with perplexity 8 is as uncertain as a uniform distribution over 8 tokens. The loss
+    is the teacher-forced one; only models with the same tokenization are comparable. Raises
+    `ValueError` for a loss that is negative or NaN.
     """
-    if not mean_loss >= 0:  # also true of NaN
-        raise ValueError(f"mean_loss={mean_loss}, but a cross-entropy is 0 nats or more")
+    if not mean_loss >= 0:  # also true for NaN
+        raise ValueError(f"mean_loss={mean_loss} must be a cross-entropy of at least 0 nats")
     try:
         return math.exp(mean_loss)
     except OverflowError:
@@ -300,11 +298,11 @@ def perplexity(mean_loss: float) -> float:
 
 
 def strongest_links(weights: Float[Tensor, "tgt_len src_len"]) -> set[Link]:
-    """Link each target word to the source word that has its largest weight.
+    """Link each target word to the source word with the largest attention weight.
 
-    The result is what `alignment_error_rate` compares: one link (source, target) for every row
-    of `weights`. Of equally large weights the first counts. Give it words only: cut off the
-    rows and columns of end tokens and padding, where those are not to be linked.
+    Returns one link (source, target) for every row of `weights`, as `alignment_error_rate`
+    expects. Of equal weights the first counts. Remove the rows and columns of end tokens and
+    padding first if they should not be linked.
     """
     return {(source, target) for target, source in enumerate(weights.argmax(dim=-1).tolist())}
 
@@ -314,18 +312,17 @@ def alignment_error_rate(
     sure: Sequence[AbstractSet[Link]],
     possible: Sequence[AbstractSet[Link]] | None = None,
 ) -> float:
-    r"""Compare predicted word links with gold ones; 0 is perfect, 1 is all wrong.
+    r"""Return the alignment error rate (AER); 0 is perfect, 1 means no agreement.
 
     .. math:: \mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}
 
     for predicted links :math:`A`, sure gold links :math:`S` and possible gold links
-    :math:`P \supseteq S`, counted over the whole corpus: one set of links a sentence pair.
-    Sure links are possible too, whether `possible` repeats them or not; without `possible`,
-    :math:`P = S` and the rate is one minus the F-score. Och & Ney (2003),
-    https://aclanthology.org/J03-1002.
+    :math:`P \supseteq S`, counted over the whole corpus, with one set of links per sentence
+    pair. Sure links always count as possible; without `possible`, :math:`P = S` and the rate is
+    one minus the F-score. Och & Ney (2003), https://aclanthology.org/J03-1002.
 
-    Raises `ValueError` for an empty corpus, for lists that differ in length, and where
-    there is no link at all, predicted or sure.
+    Raises `ValueError` for an empty corpus, for lists of different lengths, and if there is no
+    predicted and no sure link.
     """
     if possible is None:
         possible = sure
@@ -335,7 +332,7 @@ def alignment_error_rate(
         agreed += len(a & s) + len(a & (p | s))
         links += len(a) + len(s)
     if links == 0:
-        raise ValueError("the alignment error rate needs a link: every set given is empty")
+        raise ValueError("the alignment error rate is undefined: all sets of links are empty")
     return 1 - agreed / links
 
 
@@ -351,12 +348,12 @@ def _check_corpus(**lists: Sequence[object]) -> None:
     for name, given in lists.items():
         if isinstance(given, str):
             raise ValueError(
-                f"{name} must be a list of sentences, but is one string: {given[:40]!r}"
+                f"{name} must be a list of sentences, but it is one string: {given[:40]!r}"
             )
     lengths = {name: len(given) for name, given in lists.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(
-            f"lists of different lengths do not pair up sentence by sentence: {lengths}"
+            f"all lists must have the same length, one entry per sentence, but got {lengths}"
         )
     if not all(lengths.values()):
-        raise ValueError("an empty corpus has no score")
+        raise ValueError("the corpus is empty, so it has no score")
