@@ -78,7 +78,7 @@ def test_a_running_text_is_cut_into_pieces_that_overlap_by_half():
     pieces = encode_running_text("a b c d e f g", words, length=4)
     assert pieces == [[START_ID, 4, 5, 6, 7], [START_ID, 6, 7, 8, 9], [START_ID, 8, 9, 10]]
     assert encode_running_text("a b", words, length=4) == [[START_ID, 4, 5]]
-    with pytest.raises(ValueError, match="length=1 leaves no token to predict from"):
+    with pytest.raises(ValueError, match="length=1 must be at least 2"):
         encode_running_text("a b", words, length=1)
 
 
@@ -100,7 +100,9 @@ def test_labels_become_numbers_and_an_unknown_one_is_named():
         LabelledExample([4, 5, END_ID], 1),
         LabelledExample([5, END_ID], 0),
     ]
-    with pytest.raises(ValueError, match=r"the label 'yes' of 'a b' is none of \['no', 'maybe'\]"):
+    with pytest.raises(
+        ValueError, match=r"label 'yes' of 'a b' is unknown: expected one of \['no', 'maybe'\]"
+    ):
         encode_labelled(items, words, ("no", "maybe"))
 
 

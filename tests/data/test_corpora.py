@@ -50,7 +50,9 @@ def test_names_by_kind():
 
 
 def test_an_unknown_name_lists_those_there_are():
-    with pytest.raises(ValueError, match=r"no corpus is called 'klingon'; there are .*tatoeba-en"):
+    with pytest.raises(
+        ValueError, match=r"no corpus is called 'klingon': choose one of .*tatoeba-en"
+    ):
         corpora.find("klingon")
     with pytest.raises(ValueError) as refused:
         corpora.find("klingon", "text")
@@ -62,9 +64,13 @@ def test_an_unknown_name_lists_those_there_are():
 @pytest.mark.parametrize(
     ("name", "kind", "message"),
     [
-        ("toy", "text", "toy is no corpus of plain text, but of sentence pairs: choose of shake"),
-        ("sentiment", "pairs", "no corpus of sentence pairs, but of labelled .*multi30k-de-en"),
-        ("toy", "scenes", "no corpus of images with captions, but of .*: choose of digit-scenes"),
+        (
+            "toy",
+            "text",
+            "toy is a corpus of sentence pairs, but expected plain text: choose one of shake",
+        ),
+        ("sentiment", "pairs", "labelled sentences, but expected sentence pairs: .*multi30k-de-en"),
+        ("toy", "scenes", "but expected images with captions: choose one of digit-scenes"),
     ],
 )
 def test_a_corpus_of_another_kind_is_refused(name, kind, message):
@@ -183,13 +189,18 @@ def test_the_kind_says_how_a_file_is_read():
 @pytest.mark.parametrize(
     ("name", "kind", "error", "message"),
     [
-        ("a.en,b.fr", None, FileNotFoundError, r"there is no file b\.fr"),
-        ("b.tsv", None, FileNotFoundError, r"there is no file b\.tsv"),
-        ("b.txt", "text", FileNotFoundError, r"there is no file b\.txt"),
-        ("a.en,a.fr,a.de", None, ValueError, "names 3 files: a source and a target are two"),
-        ("a.en", None, ValueError, r"no corpus is called 'a\.en'.*a file of yours ends in"),
-        ("a.en,a.fr", "text", ValueError, "is no corpus of plain text, but of sentence pairs"),
-        ("story.txt", "scenes", ValueError, "images with captions are read from none"),
+        ("a.en,b.fr", None, FileNotFoundError, r"no such file: b\.fr"),
+        ("b.tsv", None, FileNotFoundError, r"no such file: b\.tsv"),
+        ("b.txt", "text", FileNotFoundError, r"no such file: b\.txt"),
+        ("a.en,a.fr,a.de", None, ValueError, "names 3 files, but expected two"),
+        (
+            "a.en",
+            None,
+            ValueError,
+            r"no corpus is called 'a\.en'.*your own files, one that ends in",
+        ),
+        ("a.en,a.fr", "text", ValueError, "is a corpus of sentence pairs, but expected plain text"),
+        ("story.txt", "scenes", ValueError, "images with captions cannot be read from a file"),
     ],
 )
 def test_what_no_file_is_for(name, kind, error, message):
@@ -202,7 +213,7 @@ def test_a_faulty_line_is_named_when_it_is_read(tmp_path):
     with pytest.raises(ValueError, match=r"line 1 of story\.txt has no tab"):
         corpora.find("story.txt", "pairs").load("train")
     (tmp_path / "a.fr").write_text("Va !\n")
-    with pytest.raises(ValueError, match=r"a\.en has 700 lines and a\.fr has 1"):
+    with pytest.raises(ValueError, match=r"a\.en has 700 lines but a\.fr has 1"):
         corpora.find("a.en,a.fr").load("train")
 
 
@@ -210,7 +221,9 @@ def test_too_few_examples_for_a_split_are_told(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("Go.\tVa !\nMilk.\tLait.\n")
     assert len(corpora.find(str(path)).load("train")) == 2
-    with pytest.raises(ValueError, match=r"pairs\.tsv: of 2 examples none falls into the test sp"):
+    with pytest.raises(
+        ValueError, match=r"pairs\.tsv: none of the 2 examples falls into the test sp"
+    ):
         corpora.find(str(path)).load("test")
 
 

@@ -184,7 +184,7 @@ def test_seeds_settle_the_scenes_and_fewer_are_the_first_of_more():
     ("arguments", "message"),
     [
         (("dev", 1), "split='dev' is unknown: choose train, validation or test"),
-        (("train", -1), "num_scenes=-1 is negative"),
+        (("train", -1), "num_scenes=-1 must not be negative"),
     ],
 )
 def test_bad_arguments_are_refused(arguments, message):

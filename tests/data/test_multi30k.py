@@ -30,7 +30,7 @@ def test_both_directions_and_tidy():
 @pytest.mark.usefixtures("_texts")
 def test_files_that_do_not_fit_are_told():
     with pytest.raises(
-        ValueError, match=r"multi30k/val\.en has 2 lines and multi30k/val\.fr has 1"
+        ValueError, match=r"multi30k/val\.en has 2 lines but multi30k/val\.fr has 1"
     ):
         multi30k.load("validation", "en", "fr")
     with pytest.raises(ValueError, match=r"line 1 of multi30k/test_2016_flickr\.fr is empty"):

@@ -44,7 +44,7 @@ def test_a_line_without_a_tab_is_named(tmp_path):
 
 @pytest.mark.parametrize(("line", "side"), [("\tVa !", "source"), ("Go. \t\u00a0\tx", "target")])
 def test_a_line_that_lacks_a_side_is_named(line, side):
-    with pytest.raises(ValueError, match=f"line 2 of phrases has a tab, but no {side}"):
+    with pytest.raises(ValueError, match=f"line 2 of phrases has an empty {side}"):
         parse_pairs(["Hi.\tSalut !", line], "phrases")
 
 
@@ -52,7 +52,7 @@ def test_a_line_that_lacks_a_side_is_named(line, side):
 def test_an_empty_file_is_refused(tmp_path, text):
     path = tmp_path / "pairs.tsv"
     path.write_text(text)
-    with pytest.raises(ValueError, match=r"pairs\.tsv holds no text"):
+    with pytest.raises(ValueError, match=r"pairs\.tsv is empty"):
         read_pairs(path)
 
 
@@ -87,7 +87,7 @@ def test_two_files_line_by_line(parallel):
 
 
 def test_two_files_of_different_length_are_refused_with_both(parallel):
-    with pytest.raises(ValueError, match=r"a\.en has 2 lines and \S*a\.fr has 3: the same line"):
+    with pytest.raises(ValueError, match=r"a\.en has 2 lines but \S*a\.fr has 3: line n of one"):
         parallel("Go.\nWho?\n", "Va !\nQui ?\nOù ?\n")
 
 
@@ -95,12 +95,12 @@ def test_two_files_of_different_length_are_refused_with_both(parallel):
     ("english", "french", "file"), [("Go.\n\n", "Va !\nQui ?\n", "en"), ("a\nb", "c\n \n", "fr")]
 )
 def test_an_empty_line_is_named(parallel, english, french, file):
-    with pytest.raises(ValueError, match=rf"line 2 of \S*a\.{file} is empty: take it out of both"):
+    with pytest.raises(ValueError, match=rf"line 2 of \S*a\.{file} is empty: remove it from both"):
         parallel(english, french)
 
 
 def test_an_empty_one_of_two_files_is_refused(parallel):
-    with pytest.raises(ValueError, match=r"a\.fr holds no text"):
+    with pytest.raises(ValueError, match=r"a\.fr is empty"):
         parallel("Go.\n", "")
 
 

@@ -21,11 +21,11 @@ def test_parsing():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("no tab 1", "line 3 of reviews has 1 columns, not a text, a tab and a label"),
+        ("no tab 1", "line 3 of reviews has 1 columns, but expected text<TAB>label"),
         ("two\ttabs\t1", "line 3 of reviews has 3 columns"),
-        ("\t1", "line 3 of reviews has a tab, but no text"),
-        ("Good. \t ", "line 3 of reviews has a tab, but no label"),
-        ("Good.\t2", "line 3 of reviews is labelled '2': expected 0 or 1"),
+        ("\t1", "line 3 of reviews has an empty text"),
+        ("Good. \t ", "line 3 of reviews has an empty label"),
+        ("Good.\t2", "line 3 of reviews has label '2', but expected 0 or 1"),
     ],
 )
 def test_a_malformed_line_is_named(line, message):
@@ -38,7 +38,7 @@ def test_reading_a_file(tmp_path):
     path.write_text("Bien !\tbon\r\nNul.\tmauvais\r\n", encoding="utf-8")
     assert read_labelled(path) == [Labelled("Bien !", "bon"), Labelled("Nul.", "mauvais")]
     path.write_text("")
-    with pytest.raises(ValueError, match=r"reviews\.tsv holds no text"):
+    with pytest.raises(ValueError, match=r"reviews\.tsv is empty"):
         read_labelled(path)
 
 

@@ -72,7 +72,7 @@ def test_similarities_have_their_judgement(made_up):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["paris france rome italy"], "line 1 of questions is no section"),
+        (["paris france rome italy"], "line 1 of questions must be ': section'"),
         ([": capitals", "", "paris france rome"], "line 3 of questions"),
         ([": capitals", "paris france rome italy berlin"], "line 2 of questions"),
     ],
@@ -84,7 +84,7 @@ def test_a_faulty_question_is_named(lines, message):
 
 @pytest.mark.parametrize("line", ["cat tiger 7.35", "cat\ttiger", "cat\ttiger\tvery", "a\tb\t1\t2"])
 def test_a_faulty_judgement_is_named(line):
-    with pytest.raises(ValueError, match="line 2 of judged is not two words and a number"):
+    with pytest.raises(ValueError, match="line 2 of judged must be two words and a number"):
         parse_similarities(["# a remark", line], "judged")
 
 

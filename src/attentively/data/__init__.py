@@ -1,1 +1,1 @@
-"""Where sentence pairs come from, and how they become batches."""
+"""Data: corpora, downloads, splits, and batches."""

@@ -1,4 +1,4 @@
-"""Scenes with a planted background: a three or an eight, in snow or in grass.
+"""Scenes with a spurious correlation: a three or an eight, in snow or in grass.
 
 .. code-block:: python
 
@@ -6,13 +6,13 @@
 
     scene = backgrounds.load("train", 1, agreement=0.95)[0]
     scene.squares.shape  # (6, 12, 12)
-    other = backgrounds.move(scene, "grass")  # the same digit, elsewhere
+    other = backgrounds.move(scene, "grass")  # the same digit, another background
 
-A scene is cut into two rows of three squares. One of them, at random, holds one of the images of
-:mod:`attentively.data.digits` on blank paper; the others are covered with snow (specks) or grass
-(upright blades). What is asked is the digit. In a share `agreement` of the scenes an eight stands
-in snow and a three in grass; in the others it is the other way round. So a model may learn the
-digit, or the weather.
+A scene consists of two rows of three squares. One of them, at random, shows an image of
+:mod:`attentively.data.digits` on a blank background; the others are covered with snow (specks) or
+grass (vertical blades). The label is the digit. In a fraction `agreement` of the scenes, eights are
+in snow and threes in grass; in the others it is the other way round. So a model can learn the digit
+or the background.
 """
 
 from collections.abc import Sequence
@@ -29,40 +29,39 @@ from attentively.data.splits import check_split
 LABELS = ("three", "eight")
 DIGITS = (3, 8)
 BACKGROUNDS = ("grass", "snow")
-"""The background that agrees with each label, in their order."""
+"""The background that agrees with each label, in the order of the labels."""
 
 
 @dataclass(frozen=True, eq=False)
 class BackgroundScene:
-    """A digit somewhere in a landscape."""
+    """A digit in one square, with a background in the others."""
 
     squares: Float[Tensor, "places size size"]
-    """Row by row, from 0, the paper, to 1, the ink."""
+    """Grey values, row by row, from 0 (paper) to 1 (ink)."""
     label: int
-    """Which of `LABELS` the digit is."""
+    """Index of the digit in `LABELS`."""
     place: int
-    """The square in which it stands."""
+    """Index of the square with the digit."""
     background: str
-    """What covers the other squares."""
+    """Background of the other squares."""
 
     @property
     def image(self) -> Float[Tensor, "height width"]:
-        """The squares put together, to be looked at."""
+        """The squares as one image, for display."""
         grid = self.squares.view(ROWS, COLUMNS, CELL_SIZE, CELL_SIZE)
         return grid.transpose(1, 2).reshape(ROWS * CELL_SIZE, COLUMNS * CELL_SIZE)
 
 
 def load(split: str, num_scenes: int, *, agreement: float, seed: int = 0) -> list[BackgroundScene]:
-    """Return that many scenes of a split; no two splits share an image of a digit.
+    """Return `num_scenes` scenes of a split; no two splits share an image of a digit.
 
-    With `agreement` 0.5 the background says nothing of the digit, with 0 it says the contrary
-    of what it says with 1. The same arguments give the same scenes everywhere; with another
-    agreement the same digits stand in the same squares. Raises `ValueError` for an argument out
-    of range.
+    With `agreement` 0.5, background and digit are independent; with 0, the correlation is reversed
+    compared with 1. The result is reproducible; another agreement changes the backgrounds, but not
+    the digits or their squares. Raises `ValueError` for an argument out of range.
     """
     check_split(split)
     if num_scenes < 0:
-        raise ValueError(f"num_scenes={num_scenes} is negative")
+        raise ValueError(f"num_scenes={num_scenes} must not be negative")
     if not 0 <= agreement <= 1:
         raise ValueError(f"agreement={agreement} must be from 0 to 1")
     random = Random(f"{split} {seed}")
@@ -70,12 +69,14 @@ def load(split: str, num_scenes: int, *, agreement: float, seed: int = 0) -> lis
 
 
 def move(scene: BackgroundScene, background: str, seed: int = 0) -> BackgroundScene:
-    """Return the scene with its digit as it was, and everything else covered anew.
+    """Return the scene with the same digit and a new background.
 
-    Raises `ValueError` for a background that is not known.
+    Raises `ValueError` for an unknown background.
     """
     if background not in BACKGROUNDS:
-        raise ValueError(f"background={background!r} is none of {', '.join(BACKGROUNDS)}")
+        raise ValueError(
+            f"background={background!r} is unknown: choose one of {', '.join(BACKGROUNDS)}"
+        )
     squares = _landscape(background, seed)
     squares[scene.place] = scene.squares[scene.place]
     return replace(scene, squares=squares, background=background)
@@ -106,7 +107,7 @@ def _scene(
 
 
 def _landscape(background: str, seed: int) -> Float[Tensor, "places size size"]:
-    """Return six squares of specks, or of blades three pixels apart and unevenly tall."""
+    """Return six squares of random specks, or of vertical blades three pixels apart."""
     generator = torch.Generator().manual_seed(seed)
     ink = torch.rand(ROWS * COLUMNS, CELL_SIZE, CELL_SIZE, generator=generator)
     if background == "snow":

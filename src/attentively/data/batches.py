@@ -1,4 +1,4 @@
-"""Batches: sentences of similar length side by side, padded to the longest."""
+"""Batches: sentences of similar length, padded to the longest."""
 
 import math
 import random
@@ -15,20 +15,18 @@ from attentively.data.sentiment import Labelled
 from attentively.tokens.vocabulary import PAD_ID, START_ID, Tokenizer, target_ids
 
 Size = tuple[int, ...]
-"""How many tokens an example has on each side that it has."""
+"""Number of tokens of an example on each of its sides."""
 
 
 class Example(NamedTuple):
-    """One sentence pair as ids, both ending in ``END_ID``, the target beginning with
-    ``START_ID``.
-    """
+    """One sentence pair as ids: both end with ``END_ID``, the target starts with ``START_ID``."""
 
     src: list[int]
     tgt: list[int]
 
 
 class LabelledExample(NamedTuple):
-    """A sentence as ids, and the number of its label."""
+    """A sentence as ids, and the index of its label."""
 
     ids: list[int]
     label: int
@@ -43,19 +41,19 @@ class ImageExample(NamedTuple):
 
 @runtime_checkable
 class Renewable(Protocol):
-    """Examples that are not the same in every epoch."""
+    """Examples that change from epoch to epoch."""
 
     def renew(self, seed: str) -> None:
-        """Change all examples, by chance that depends on `seed` alone."""
+        """Change all examples at random, depending on `seed` alone."""
 
 
 class Batch(NamedTuple):
     """Several examples, padded at the end."""
 
     src: Shaped[Tensor, "batch ..."]
-    """What the model reads."""
+    """The inputs of the model."""
     tgt: Int[Tensor, "batch ..."]
-    """What it should say."""
+    """The targets."""
 
     def to(self, device: torch.device | str) -> Self:
         """Return the batch on `device`."""
@@ -65,7 +63,7 @@ class Batch(NamedTuple):
 def encode_pairs(
     pairs: Sequence[Pair], src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer
 ) -> list[Example]:
-    """Turn the text of every pair into ids."""
+    """Encode both sides of every pair as ids."""
     return [
         Example(src_tokenizer.encode(src), target_ids(tgt_tokenizer, tgt)) for src, tgt in pairs
     ]
@@ -74,37 +72,39 @@ def encode_pairs(
 def encode_labelled(
     items: Iterable[Labelled], tokenizer: Tokenizer, labels: Sequence[str]
 ) -> list[LabelledExample]:
-    """Turn text into ids and labels into their numbers; an unknown one raises `ValueError`."""
+    """Encode texts as ids and labels as indices; an unknown label raises `ValueError`."""
     numbers = {label: number for number, label in enumerate(labels)}
     examples = []
     for text, label in items:
         if label not in numbers:
-            raise ValueError(f"the label {label!r} of {text!r} is none of {list(labels)}")
+            raise ValueError(
+                f"label {label!r} of {text!r} is unknown: expected one of {list(labels)}"
+            )
         examples.append(LabelledExample(tokenizer.encode(text), numbers[label]))
     return examples
 
 
 def encode_lines(lines: Iterable[str], tokenizer: Tokenizer) -> list[list[int]]:
-    """Turn every line that is not empty into ids from ``START_ID`` to ``END_ID``."""
+    """Encode every non-empty line as ids from ``START_ID`` to ``END_ID``."""
     return [target_ids(tokenizer, line) for line in lines if line.strip()]
 
 
 def encode_running_text(text: str, tokenizer: Tokenizer, length: int) -> list[list[int]]:
-    """Cut a text into pieces of `length` tokens, each after a ``START_ID``.
+    """Split a text into chunks of `length` tokens, each after a ``START_ID``.
 
-    Every piece begins where the one before it is half over, so that all tokens but the first
-    few are predicted from at least half a piece before them.
+    Consecutive chunks overlap by half, so that all tokens except the first few are predicted
+    from a context of at least half a chunk.
     """
     if length < 2:
-        raise ValueError(f"length={length} leaves no token to predict from: take 2 or more")
-    ids = tokenizer.encode(text)[:-1]  # the text goes on; only its pieces end
+        raise ValueError(f"length={length} must be at least 2: a chunk needs context and a target")
+    ids = tokenizer.encode(text)[:-1]  # without the end token: a chunk is not the end of a text
     overlap = length // 2
     starts = range(0, max(1, len(ids) - overlap), length - overlap)
     return [[START_ID, *ids[start : start + length]] for start in starts]
 
 
 def encode_scenes(scenes: Iterable[DigitScene], tokenizer: Tokenizer) -> list[ImageExample]:
-    """Turn the caption of every scene into ids."""
+    """Encode the caption of every scene as ids."""
     return [
         ImageExample(scene.image, target_ids(tokenizer, " ".join(scene.caption)))
         for scene in scenes
@@ -115,9 +115,9 @@ def pad(
     sentences: Sequence[Sequence[int]],
     pad_id: int = PAD_ID,
 ) -> Int[Tensor, "batch longest"]:
-    """Stack sentences of ids, filling the shorter ones at the end."""
+    """Stack sentences of ids, padding the shorter ones at the end."""
     if not sentences:
-        raise ValueError("there is no sentence to pad")
+        raise ValueError("the batch is empty: there is no sentence to pad")
     longest = max(len(sentence) for sentence in sentences)
     missing = [longest - len(sentence) for sentence in sentences]
     rows = [[*ids, *[pad_id] * n] for ids, n in zip(sentences, missing, strict=True)]
@@ -144,12 +144,12 @@ def shuffled(
     batch_size: int,
     tokens_per_batch: int | None = None,
 ) -> list[list[int]]:
-    """Return one epoch: each index once, neighbours of similar size, batches shuffled.
+    """Return the batches of one epoch: every index once, similar sizes together.
 
-    A batch holds at most `batch_size` examples; or, with `tokens_per_batch`, as many as
-    keep its longer side, padding counted, within so many tokens. The order depends on
-    the sizes, `seed` and `epoch` alone, so that an interrupted run finds its place
-    again. Raises `ValueError` for an example that is larger than a batch may be.
+    A batch contains at most `batch_size` examples or, with `tokens_per_batch`, at most
+    that many tokens on its longer side, padding included. The order depends only on the
+    sizes, `seed` and `epoch`, so that an interrupted run can be resumed. Raises
+    `ValueError` for an example that exceeds the limit of a batch.
     """
     _check(len(sizes), batch_size)
     per_batch = batch_size
@@ -177,7 +177,7 @@ def _filled(
     sizes: Sequence[Size],
     limit: int,
 ) -> list[list[int]]:
-    """Cut `indices` into batches of at most `limit` tokens on their longer side."""
+    """Split `indices` into batches of at most `limit` tokens on their longer side."""
     batches: list[list[int]] = []
     longest = 0
     for index in indices:
@@ -193,7 +193,7 @@ def _check(count: int, batch_size: int) -> None:
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size} must be at least 1")
     if count < 1:
-        raise ValueError("there is no example to make a batch of: is the corpus empty?")
+        raise ValueError("there are no examples for a batch: is the corpus empty?")
 
 
 def _check_fits(sizes: Sequence[Size], limit: int) -> None:

@@ -7,18 +7,18 @@ GITHUB = "https://raw.githubusercontent.com"
 
 @dataclass(frozen=True)
 class DataFile:
-    """One text file that can be had."""
+    """One text file that can be downloaded."""
 
     path: str
-    """Its name, and where it lies in a data folder; ``.gz`` beside it will do too."""
+    """Its name, and its path in a data folder, where it may also be compressed (``.gz``)."""
     sha256: str
-    """Checksum of the text itself, whatever archive it came in."""
+    """Checksum of the uncompressed text."""
     size: int
-    """Bytes of the text itself."""
+    """Size of the uncompressed text in bytes."""
     url: str
-    """The text, compressed or not, or a zip or tar archive with the text in it."""
+    """Address of the text, compressed or not, or of a zip or tar archive that contains it."""
     member: str = ""
-    """Its name inside the archive at `url`, where that is one."""
+    """Its name inside the archive, if `url` is an archive."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ SETS = {
         ),
         DataSet(
             name="sentiment",
-            about="sentences from reviews, each positive or negative, 3,000 in all",
+            about="sentences from reviews, each positive or negative, 3,000 sentences",
             files=tuple(
                 DataFile(f"sentiment/{name}", sha256, size, f"{_SENTIMENT}/{name}")
                 for name, sha256, size in [
@@ -163,12 +163,12 @@ SETS = {
                     ),
                 ]
             ),
-            licence="CC BY 4.0, as the UCI repository says of what it is given",
+            licence="CC BY 4.0 (as stated by the UCI repository)",
             attribution="Kotzias et al. (2015), https://archive.ics.uci.edu/dataset/331",
         ),
         DataSet(
             name="analogies",
-            about="questions such as Athens : Greece = Oslo : ?, 19,544 of them",
+            about="analogy questions such as Athens : Greece = Oslo : ?, 19,544 questions",
             files=(
                 DataFile(
                     path="word_eval/questions-words.txt",
@@ -183,7 +183,7 @@ SETS = {
         ),
         DataSet(
             name="wordsim353",
-            about="how alike people find two words, 353 pairs",
+            about="human similarity ratings of word pairs, 353 pairs",
             files=(
                 DataFile(
                     path="word_eval/wordsim353.tsv",
@@ -193,7 +193,7 @@ SETS = {
                     "gensim/test/test_data/wordsim353.tsv",
                 ),
             ),
-            licence="CC BY 4.0, as others who hand it on say",
+            licence="CC BY 4.0 (as stated by redistributors)",
             attribution="Finkelstein et al. (2002), "
             "https://gabrilovich.com/resources/data/wordsim353/wordsim353.html",
         ),

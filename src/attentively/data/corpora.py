@@ -22,7 +22,7 @@ KINDS: dict[Kind, str] = {
     "labels": "labelled sentences",
     "scenes": "images with captions",
 }
-"""What a corpus may hold, in words."""
+"""The kinds of corpora, in words."""
 
 _SUFFIXES: dict[str, Kind] = {".tsv": "pairs", ".txt": "text"}
 
@@ -33,9 +33,9 @@ class Corpus:
 
     name: str
     load: Callable[[str], Sequence[Any]]
-    """Returns ``train``, ``validation`` or ``test``: for sentence pairs a list of `Pair`, for
-    plain text one string, for labelled sentences a list of `Labelled`, for images with captions
-    a list of `DigitScene`.
+    """Return the split ``train``, ``validation`` or ``test``: a list of `Pair` for sentence pairs,
+    one string for plain text, a list of `Labelled` for labelled sentences, and a list of
+    `DigitScene` for images with captions.
     """
     licence: str
     attribution: str
@@ -126,28 +126,28 @@ CORPORA = {corpus.name: corpus for corpus in _built_in()}
 
 
 def find(name: str, kind: Kind | None = None) -> Corpus:
-    """Return the corpus called `name`, or the files of yours that it names.
+    """Return the corpus called `name`, or the corpus in your own files.
 
-    Two files with a comma between them, ``news.en,news.fr``, are sentence pairs line by line. One
-    file is what `kind` says: pairs as ``source<TAB>target`` lines, labelled sentences as
-    ``text<TAB>label`` lines, or plain text; without a `kind`, pairs where its name ends in
-    ``.tsv`` and text where it ends in ``.txt``. Of sentences, one in a hundred is to validate
-    with and one to test (of labelled ones ten each), chosen by the sentence itself; of a text
-    the last 5 % are to test and the 5 % before to validate.
+    Two file names separated by a comma, ``news.en,news.fr``, are parallel texts, line by line. The
+    content of a single file is given by `kind`: pairs as ``source<TAB>target`` lines, labelled
+    sentences as ``text<TAB>label`` lines, or plain text. Without a `kind`, ``.tsv`` files contain
+    pairs and ``.txt`` files text. The split of a sentence depends on its text: 1 % are for
+    validation and 1 % for testing (10 % each for labelled sentences). Of plain text, the last 5 %
+    are for testing and the 5 % before for validation.
 
-    Raises `ValueError` for an unknown name and for a corpus of another kind than `kind`, with
-    the names that there are; `FileNotFoundError` for a file that is not there.
+    Raises `ValueError` for an unknown name and for a corpus of another kind than `kind`, with the
+    list of names; `FileNotFoundError` for a missing file.
     """
     corpus = CORPORA.get(name) or _from_files(name, kind)
     if corpus is None:
         raise ValueError(
-            f"no corpus is called {name!r}; there are {_listed(kind)}; "
-            "a file of yours ends in .tsv or .txt, two have a comma between"
+            f"no corpus is called {name!r}: choose one of {_listed(kind)}; or name your own "
+            "files, one that ends in .tsv or .txt, or two separated by a comma"
         )
     if kind is not None and corpus.kind != kind:
         raise ValueError(
-            f"{name} is no corpus of {KINDS[kind]}, but of {KINDS[corpus.kind]}: choose of "
-            f"{', '.join(names(kind))}"
+            f"{name} is a corpus of {KINDS[corpus.kind]}, but expected {KINDS[kind]}: choose one "
+            f"of {', '.join(names(kind))}"
         )
     return corpus
 
@@ -158,16 +158,16 @@ def names(kind: Kind) -> list[str]:
 
 
 def _listed(kind: Kind | None) -> str:
-    """Return every name, after its kind; only those of one kind if that is given."""
+    """Return the names of all corpora by kind, or those of the given kind."""
     kinds = [one for one in KINDS if names(one) and kind in (None, one)]
     return ", ".join(f"{KINDS[one]} ({', '.join(names(one))})" for one in kinds)
 
 
 def _from_files(name: str, kind: Kind | None) -> Corpus | None:
-    """Return the corpus that lies in files of one's own, or None where `name` is no file's."""
+    """Return the corpus in the user's files, or None if `name` does not name files."""
     paths = [Path(part.strip()) for part in name.split(",")]
     if len(paths) > 2:
-        raise ValueError(f"{name} names {len(paths)} files: a source and a target are two")
+        raise ValueError(f"{name} names {len(paths)} files, but expected two: source,target")
     if len(paths) == 2:
         kind = "pairs"
     elif paths[0].suffix in _SUFFIXES or paths[0].is_file():
@@ -176,7 +176,7 @@ def _from_files(name: str, kind: Kind | None) -> Corpus | None:
         return None
     for path in paths:
         if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
+            raise FileNotFoundError(f"no such file: {path}")
     if kind is None:
         return None
     readers: dict[Kind, Callable[[Sequence[Path], str], Sequence[Any]]] = {
@@ -185,9 +185,9 @@ def _from_files(name: str, kind: Kind | None) -> Corpus | None:
         "labels": _labels,
     }
     if kind not in readers:
-        raise ValueError(f"{name} is a file, but {KINDS[kind]} are read from none")
+        raise ValueError(f"{name} is a file, but {KINDS[kind]} cannot be read from a file")
     load = partial(readers[kind], paths)
-    return Corpus(name, load, "that of your files", f"your files {name}", kind)
+    return Corpus(name, load, "that of your own files", f"your own files {name}", kind)
 
 
 def _pairs(paths: Sequence[Path], split: str) -> list[Pair]:
@@ -209,7 +209,7 @@ def _labels(paths: Sequence[Path], split: str) -> list[Labelled]:
 def _not_empty(chosen: list[T], number: int, split: str, paths: Sequence[Path]) -> list[T]:
     if not chosen:
         raise ValueError(
-            f"{', '.join(map(str, paths))}: of {number} examples none falls into the {split} "
-            "split: add some"
+            f"{', '.join(map(str, paths))}: none of the {number} examples falls into the {split} "
+            "split: add more examples"
         )
     return chosen

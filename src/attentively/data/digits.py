@@ -8,9 +8,9 @@
     scene.image.shape  # (1, 24, 36)
     " ".join(scene.caption)  # a zero left of an eight
 
-A scene is a grid of two rows and three columns. One to three of its places hold one of the
+A scene is a grid of two rows and three columns. One to three of its cells contain one of the
 8 × 8 images that come with scikit-learn, shifted at random; the others are empty. A caption
-says of two digits how they stand to each other, and leaves no digit out:
+states the spatial relations of the digits and mentions every digit:
 
 .. code-block:: text
 
@@ -20,9 +20,9 @@ says of two digits how they stand to each other, and leaves no digit out:
     relation  "above" | "below" | "left" "of" | "right" "of"
 
 "Above" means in a higher row, whatever the columns, and "left of" in a column further left. So
-several captions are true of a scene: digits may come in any order, and of two that stand
-aslant two relations hold. The captions of the data name the smaller digit first and take a
-relation at random; :func:`is_faithful` knows all that is true.
+several captions are true of a scene: digits may come in any order, and two relations hold for two
+digits in different rows and columns. The reference captions name the smaller digit first and choose
+a relation at random; :func:`is_faithful` accepts every true caption.
 """
 
 from collections.abc import Sequence
@@ -50,42 +50,42 @@ RELATIONS = {
     ("left", "of"): (0, 1),
     ("right", "of"): (0, -1),
 }
-"""From the words to the direction, down and right, in which the second digit lies."""
+"""The direction (down, right) from the first digit to the second, by the words of the relation."""
 
 Cells = tuple[int | None, ...]
-"""The digit in each place of the grid, row by row; None where it is empty."""
+"""The digit in each cell of the grid, row by row; None for an empty cell."""
 Focus = tuple[frozenset[int], ...]
-"""For each word, the places that it speaks of; none for "a", "an", "of" and "and"."""
+"""For each word, the cells that it refers to; none for "a", "an", "of" and "and"."""
 
 
 @dataclass(frozen=True, eq=False)
 class DigitScene:
-    """An image, and one true thing said of it."""
+    """An image and a true caption."""
 
     image: Float[Tensor, "1 height width"]
-    """From 0, the paper, to 1, the ink."""
+    """Grey values from 0 (paper) to 1 (ink)."""
     cells: Cells
     caption: tuple[str, ...]
     focus: Focus
-    """As :func:`ground` finds it."""
+    """The cells that each word refers to, as returned by :func:`ground`."""
 
 
 class Claim(NamedTuple):
-    """That a digit is there, or how two stand to each other."""
+    """A claim that a digit is present, or that a relation holds between two digits."""
 
     digits: tuple[int, ...]
     relation: tuple[str, ...]
 
 
 def load(split: str, num_scenes: int, *, seed: int = 0) -> list[DigitScene]:
-    """Return that many scenes of the "train", "validation" or "test" split.
+    """Return `num_scenes` scenes of the "train", "validation" or "test" split.
 
-    No two splits share an image of a digit. The same arguments give the same scenes everywhere,
-    and fewer scenes are the first of more. Raises `ValueError` for an argument out of range.
+    No two splits share an image of a digit. The result is reproducible, and a smaller `num_scenes`
+    returns a prefix of a larger one. Raises `ValueError` for an argument out of range.
     """
     check_split(split)
     if num_scenes < 0:
-        raise ValueError(f"num_scenes={num_scenes} is negative")
+        raise ValueError(f"num_scenes={num_scenes} must not be negative")
     random = Random(f"{split} {seed}")
     return [_scene(random, images()[split]) for _ in range(num_scenes)]
 
@@ -97,20 +97,20 @@ def words() -> list[str]:
 
 
 def is_well_formed(caption: Sequence[str]) -> bool:
-    """Whether the grammar makes this caption, of whatever scene."""
+    """Return whether the grammar generates this caption, for any scene."""
     return _claims(tuple(caption)) is not None
 
 
 def is_faithful(scene: DigitScene, caption: Sequence[str]) -> bool:
-    """Whether the caption is well-formed and true of the scene, even if it leaves a digit out."""
+    """Return whether the caption is well-formed and true; it need not mention every digit."""
     return ground(scene.cells, caption) is not None
 
 
 def ground(cells: Cells, caption: Sequence[str]) -> Focus | None:
-    """Return the places that each word speaks of, or None if the caption is not true.
+    """Return the cells that each word refers to, or None if the caption is not true.
 
-    Where a claim is true of several pairs of places, its words speak of them all. A relation
-    speaks of both its places.
+    If a claim is true of several pairs of cells, its words refer to all of them. A relation refers
+    to both of its cells.
     """
     claims = _claims(tuple(caption))
     if claims is None:
@@ -144,12 +144,12 @@ def _scene(random: Random, images: Sequence[Sequence[Tensor]]) -> DigitScene:
         image[0, top : top + DIGIT_SIZE, left : left + DIGIT_SIZE] = drawn
     caption = _caption(random, cells)
     focus = ground(cells, caption)
-    assert focus is not None  # what was said is true
+    assert focus is not None  # the caption is true by construction
     return DigitScene(image, cells, caption, focus)
 
 
 def _caption(random: Random, cells: Cells) -> tuple[str, ...]:
-    """Name a single digit; compare the smallest with the next, and that with a third."""
+    """Name a single digit; or relate the smallest to the next, and that to a third."""
     digit_at = {place: digit for place, digit in enumerate(cells) if digit is not None}
     places = sorted(digit_at, key=lambda place: (digit_at[place], place))
     if len(places) == 1:
@@ -169,7 +169,7 @@ def _say(digits: Sequence[int | None], relation: tuple[str, ...]) -> tuple[str, 
 
 
 def _claims(caption: tuple[str, ...]) -> list[Claim] | None:
-    """Read the caption, or return None if it is not well-formed."""
+    """Parse the caption, or return None if it is not well-formed."""
     claims: list[Claim] = []
     while True:
         cut = caption.index("and") if "and" in caption else len(caption)
@@ -184,7 +184,7 @@ def _claims(caption: tuple[str, ...]) -> list[Claim] | None:
 
 @cache
 def _every_claim() -> dict[tuple[str, ...], Claim]:
-    """Return all that can be claimed, by its words."""
+    """Return every possible claim by its words."""
     every = range(len(DIGITS))
     claims = [Claim((digit,), ()) for digit in every]
     claims += [
@@ -198,7 +198,7 @@ def _every_claim() -> dict[tuple[str, ...], Claim]:
 
 @cache
 def _groups(relation: tuple[str, ...]) -> list[tuple[int, ...]]:
-    """Return every pair of places that stand so to each other; without a relation, every place."""
+    """Return every pair of cells in this relation; without a relation, every single cell."""
     every = range(ROWS * COLUMNS)
     if not relation:
         return [(place,) for place in every]
@@ -218,8 +218,8 @@ def _digits_at(cells: Cells, group: Sequence[int]) -> tuple[int | None, ...]:
 
 @cache
 def images() -> dict[str, list[list[Tensor]]]:
-    """Return, by split and digit, the 8 × 8 images: of every 20 in a row, 14, 3 and 3."""
-    from sklearn.datasets import load_digits  # takes a second, so only where scenes are wanted
+    """Return the 8 × 8 images by split and digit: of every 20, 14 for train, 3 and 3."""
+    from sklearn.datasets import load_digits  # takes a second, so import it only when needed
 
     found = load_digits()
     images: dict[str, list[list[Tensor]]] = {split: [[] for _ in range(10)] for split in SPLITS}

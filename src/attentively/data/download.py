@@ -1,7 +1,7 @@
-"""Find data files by name: in a folder of your own, in the cache, or on the network.
+"""Find data files by name: in your own folder, in the cache, or on the network.
 
-Every file is checked against the SHA-256 of its text before it is used. A folder named in the
-environment variable ``ATTENTIVELY_DATA`` is looked at first; it must be there.
+The SHA-256 checksum of every text is verified before use. The folder named in the environment
+variable ``ATTENTIVELY_DATA`` is searched first; it must exist.
 """
 
 import gzip
@@ -23,15 +23,15 @@ from attentively.data.catalogue import FILES, SETS, DataFile
 
 VARIABLE = "ATTENTIVELY_DATA"
 
-pooch.get_logger().setLevel("WARNING")  # its notes on checksums are for programmers
+pooch.get_logger().setLevel("WARNING")  # without its notes on checksums
 
 
 class DataError(RuntimeError):
-    """Data that is not there, cannot be fetched, or is not what it should be."""
+    """Data is missing, cannot be downloaded, or is damaged."""
 
 
 class Found(NamedTuple):
-    """A file, where it lies on this machine, and whether it is what it should be."""
+    """A file, its path on this machine, and its state."""
 
     file: DataFile
     path: Path | None
@@ -44,17 +44,17 @@ def files_of(name: str) -> tuple[DataFile, ...]:
         return SETS[name].files
     if name in FILES:
         return (FILES[name],)
-    raise DataError(f"no data set is called {name!r}; there are {', '.join(sorted(SETS))}")
+    raise DataError(f"no data set is called {name!r}: choose one of {', '.join(sorted(SETS))}")
 
 
 def find(path: str) -> Path | None:
-    """Return where the file called `path` lies on this machine, or None."""
+    """Return the location of the file called `path` on this machine, or None."""
     file = _known(path)
     return _in_folder(_own_folder(), file) or _in_folder(cache_folder(), file)
 
 
 def check(name: str) -> list[Found]:
-    """Look for every file of the data set called `name`, and read what is there."""
+    """Find every file of the data set called `name`, and verify its checksum."""
     found = []
     for file in files_of(name):
         path = find(file.path)
@@ -67,9 +67,9 @@ def check(name: str) -> list[Found]:
 
 
 def read(path: str) -> str:
-    """Return the text of the file called `path`, fetching it if it is not at hand.
+    """Return the text of the file called `path`, downloading it if necessary.
 
-    A damaged copy in your own folder is refused, and left alone. Raises `DataError`.
+    A damaged copy in your own folder raises `DataError` and is not modified.
     """
     file = _known(path)
     own = _in_folder(_own_folder(), file)
@@ -77,15 +77,17 @@ def read(path: str) -> str:
         return fetch(path)
     text = _unpack(own, file)
     if text is None:
-        raise DataError(f"{own} is damaged: its text does not have the checksum of {path}")
+        raise DataError(
+            f"{own} is damaged: its checksum differs from that of {path}; replace the file"
+        )
     return text
 
 
 def fetch(path: str) -> str:
-    """Return the text of the file called `path` from the cache, after downloading it if need be.
+    """Return the text of the file called `path` from the cache, downloading it if necessary.
 
-    An interrupted download goes on where it stopped; a corrupted one is refused and fetched
-    once more from the beginning; a damaged copy in the cache is replaced. Raises `DataError`.
+    An interrupted download is resumed; a corrupted one is downloaded once more; a damaged copy in
+    the cache is replaced. Raises `DataError` if this fails.
     """
     file = _known(path)
     cache_folder().mkdir(parents=True, exist_ok=True)
@@ -106,7 +108,10 @@ def fetch(path: str) -> str:
                 with replacing(cache_folder() / f"{file.path}.gz") as temporary:
                     temporary.write_bytes(gzip.compress(text.encode(), mtime=0))
                 return text
-    raise DataError(f"{file.url} does not hold what it should: the checksum of {path} is wrong")
+    raise DataError(
+        f"the checksum of {path}, downloaded from {file.url}, is wrong: the file at this address "
+        "has changed"
+    )
 
 
 def cache_folder() -> Path:
@@ -116,14 +121,16 @@ def cache_folder() -> Path:
 
 def _known(path: str) -> DataFile:
     if path not in FILES:
-        raise DataError(f"no data file is called {path!r}; there are {', '.join(sorted(FILES))}")
+        raise DataError(
+            f"no data file is called {path!r}: choose one of {', '.join(sorted(FILES))}"
+        )
     return FILES[path]
 
 
 def _own_folder() -> Path | None:
     folder = os.environ.get(VARIABLE)
     if folder and not Path(folder).is_dir():
-        raise DataError(f"{VARIABLE}={folder} is no folder")
+        raise DataError(f"{VARIABLE}={folder} is not a folder")
     return Path(folder) if folder else None
 
 
@@ -135,7 +142,7 @@ def _in_folder(folder: Path | None, file: DataFile) -> Path | None:
 
 
 def _unpack(path: Path, file: DataFile) -> str | None:
-    """Return the text inside `path`, or None where it is damaged."""
+    """Return the text inside `path`, or None if it is damaged."""
     content = path.read_bytes()
     try:
         if path.suffix == ".zip":
@@ -146,7 +153,7 @@ def _unpack(path: Path, file: DataFile) -> str | None:
                 content = member.read() if member else b""
         elif path.suffix == ".gz":
             content = gzip.decompress(content)
-    except Exception:  # a damaged archive fails in any of a dozen ways
+    except Exception:  # a damaged archive can raise many kinds of errors
         return None
     if hashlib.sha256(content).hexdigest() != file.sha256:
         return None
@@ -154,7 +161,7 @@ def _unpack(path: Path, file: DataFile) -> str | None:
 
 
 def _key(url: str) -> str:
-    """Return a short name for what is on its way from `url`."""
+    """Return a short file name for a download from `url`."""
     return hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
@@ -163,28 +170,28 @@ def _download(file: DataFile) -> Path:
     try:
         archive = pooch.retrieve(
             file.url,
-            known_hash=None,  # the text inside is checked, not the archive around it
+            known_hash=None,  # the text inside is verified, not the archive
             fname=_key(file.url) + next(kinds, ".txt"),
             path=cache_folder(),
             downloader=_resuming_downloader,
         )
     except requests.RequestException as error:
         raise DataError(
-            f"{file.path} could not be fetched ({type(error).__name__}). Without a network, put "
-            f"{file.path} (from {file.url}) into a folder and name it in {VARIABLE}."
+            f"cannot download {file.path} ({type(error).__name__}). Without a network, copy "
+            f"{file.path} (from {file.url}) into a folder and set {VARIABLE} to that folder."
         ) from error
     return Path(archive)
 
 
 def _resuming_downloader(url: str, output_file: str, _: object) -> None:
-    """Download for pooch, going on from a part that an earlier attempt left behind."""
+    """Download for pooch, resuming from the part that an earlier attempt left."""
     part = cache_folder() / f"{_key(url)}.part"
     have = part.stat().st_size if part.exists() else 0
-    # "identity": a range counts the bytes of the file, not of a form compressed on the way.
+    # "identity": a range counts the bytes of the file, not of a compressed transfer.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     with requests.get(url, headers=headers, stream=True, timeout=30) as response:
         if have and response.status_code == requests.codes.requested_range_not_satisfiable:
-            part.unlink()  # it is no beginning of this file
+            part.unlink()  # it is not a part of this file
             return _resuming_downloader(url, output_file, _)
         response.raise_for_status()
         resumed = response.status_code == requests.codes.partial_content

@@ -1,7 +1,7 @@
 """Everyday sentences, each with a French reference of our own.
 
-They were taken from no corpus, so they may be printed and committed; that a corpus has one of the
-short ones too cannot be excluded. They are few: a score on them has a wide interval.
+They were not taken from a corpus, so they may be printed and committed, although a corpus may
+contain one of the short sentences too. They are few, so a score on them has a wide interval.
 """
 
 from attentively.data.pairs import Pair

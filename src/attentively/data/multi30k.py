@@ -1,8 +1,8 @@
 """Multi30k: captions of photographs in English, German and French.
 
 Elliott et al. (2016), https://aclanthology.org/W16-3210, and (2017),
-https://aclanthology.org/W17-4718. For research and education, not for trade, and not to be
-handed on: see ``attentively data list``.
+https://aclanthology.org/W17-4718. For non-commercial research and education only, without
+redistribution: see ``attentively data list``.
 """
 
 from attentively.data import download
@@ -16,7 +16,7 @@ FILES = {
     "test": "test_2016_flickr",
     "test_2017": "test_2017_flickr",
 }
-"""The file of each split, without its language."""
+"""The file name of each split, without the language suffix."""
 
 
 def load(split: str, src: str, tgt: str) -> list[Pair]:
@@ -24,7 +24,7 @@ def load(split: str, src: str, tgt: str) -> list[Pair]:
 
     There are 29,000 pairs in ``train``, 1,014 in ``validation``, 1,000 in ``test`` (that of
     2016, which papers report) and 1,000 in ``test_2017``. Raises `ValueError` for an unknown
-    split or language, and `DataError` where the data cannot be had.
+    split or language, and `DataError` if the data is not available.
     """
     check_split(split, FILES)
     for language in (src, tgt):

@@ -1,4 +1,4 @@
-"""A sentence and its translation, and files full of them."""
+"""Sentence pairs: a sentence and its translation, and the files that contain them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,16 +16,16 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: Path | str) -> list[Pair]:
-    """Read ``source<TAB>target`` lines; columns after the second are left aside.
+    """Read ``source<TAB>target`` lines; columns after the second are ignored.
 
-    Raises `ValueError` naming the line that has no tab or lacks a side, the byte that is not
-    UTF-8, or an empty file.
+    Raises `ValueError` for a line without a tab or with an empty side, a byte that is not UTF-8,
+    and an empty file, with the location.
     """
     return parse_pairs(read_lines(path), str(path))
 
 
 def parse_pairs(lines: Sequence[str], name: str) -> list[Pair]:
-    """Read pairs from lines of ``source<TAB>target``; `name` is for messages."""
+    """Parse lines of ``source<TAB>target``; `name` is for messages."""
     pairs = []
     for number, line in enumerate(when_slow(lines, name), start=1):
         if not line.strip():
@@ -36,27 +36,27 @@ def parse_pairs(lines: Sequence[str], name: str) -> list[Pair]:
         pair = Pair(tidy(columns[0]), tidy(columns[1]))
         for side, text in zip(("source", "target"), pair, strict=True):
             if not text:
-                raise ValueError(f"line {number} of {name} has a tab, but no {side}")
+                raise ValueError(f"line {number} of {name} has an empty {side}")
         pairs.append(pair)
     return pairs
 
 
 def read_parallel(src_path: Path | str, tgt_path: Path | str) -> list[Pair]:
-    """Read two files of which each line of one is the translation of that line of the other.
+    """Read two parallel files, whose lines are translations of each other.
 
-    Raises `ValueError` for files that differ in their number of lines, naming a line that is
-    empty, the byte that is not UTF-8, or an empty file.
+    Raises `ValueError` for different numbers of lines, an empty line, a byte that is not UTF-8,
+    and an empty file, with the location.
     """
     names = str(src_path), str(tgt_path)
     return pair_up(read_lines(src_path), read_lines(tgt_path), names)
 
 
 def pair_up(src: Sequence[str], tgt: Sequence[str], names: tuple[str, str]) -> list[Pair]:
-    """Make each line of `src` a pair with that line of `tgt`; `names` are for messages."""
+    """Pair the lines of `src` and `tgt`; `names` are for messages."""
     if len(src) != len(tgt):
         raise ValueError(
-            f"{names[0]} has {len(src)} lines and {names[1]} has {len(tgt)}: "
-            "the same line of both should hold one sentence and its translation"
+            f"{names[0]} has {len(src)} lines but {names[1]} has {len(tgt)}: "
+            "line n of one must be the translation of line n of the other"
         )
     pairs = []
     rows = when_slow(zip(src, tgt, strict=True), names[0], total=len(src))
@@ -64,13 +64,13 @@ def pair_up(src: Sequence[str], tgt: Sequence[str], names: tuple[str, str]) -> l
         pair = Pair(*map(tidy, lines))
         for name, text in zip(names, pair, strict=True):
             if not text:
-                raise ValueError(f"line {number} of {name} is empty: take it out of both files")
+                raise ValueError(f"line {number} of {name} is empty: remove it from both files")
         pairs.append(pair)
     return pairs
 
 
 def translations_by_source(pairs: Iterable[Pair]) -> dict[str, list[str]]:
-    """Return every translation of each source, both in the order in which they come."""
+    """Return all translations of each source, in their original order."""
     found: dict[str, list[str]] = {}
     for pair in pairs:
         found.setdefault(pair.src, []).append(pair.tgt)
@@ -78,5 +78,5 @@ def translations_by_source(pairs: Iterable[Pair]) -> dict[str, list[str]]:
 
 
 def tidy(text: str) -> str:
-    """Write every space as one plain space; French puts no-break ones before ``?`` and ``!``."""
+    """Replace all white space by single spaces, such as the no-break spaces of French."""
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""A progress bar for slow loops in a terminal; pages and files do not show it."""
+"""A progress bar for slow loops, shown in terminals only."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -9,5 +9,5 @@ T = TypeVar("T")
 
 
 def when_slow(items: Iterable[T], name: str, total: int | None = None) -> Iterable[T]:
-    """Yield every item; a terminal shows how far that is once it has taken two seconds."""
+    """Yield every item, with a progress bar in a terminal after two seconds."""
     return tqdm(items, desc=name, total=total, delay=2, leave=False, disable=None)

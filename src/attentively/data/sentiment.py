@@ -1,4 +1,4 @@
-"""Sentiment sentences: opinions on films, telephones and restaurants, positive or negative.
+"""Sentiment sentences: reviews of films, telephones and restaurants, positive or negative.
 
 Kotzias et al. (2015), https://doi.org/10.1145/2783258.2783380: 1,000 sentences each from
 imdb.com, amazon.com and yelp.com, half of them positive.
@@ -17,11 +17,11 @@ from attentively.data.text import read_lines
 NAME = "sentiment"
 LABELS = {"0": "negative", "1": "positive"}
 HELD_OUT_PERCENT = 10
-"""Of so few sentences more must be held out than of a large corpus."""
+"""A small corpus needs a larger held-out fraction than a large one."""
 
 
 class Labelled(NamedTuple):
-    """A sentence, and the name of the class that it belongs to."""
+    """A sentence and the name of its class."""
 
     text: str
     label: str
@@ -30,9 +30,9 @@ class Labelled(NamedTuple):
 def load(split: str) -> list[Labelled]:
     """Return the sentences of one split, labelled ``positive`` or ``negative``.
 
-    The text decides, capitals and punctuation aside, so a sentence that occurs twice is in
-    one split only: 80 % of sentences are to train on, 10 % to validate with, 10 % to test.
-    Raises `ValueError` for an unknown split, and `DataError` where the data cannot be had.
+    The split depends on the text, ignoring case and punctuation, so that repeated sentences are
+    in one split only: 80 % for training, 10 % for validation, 10 % for testing. Raises
+    `ValueError` for an unknown split, and `DataError` if the data is not available.
     """
     check_split(split)
     examples = []
@@ -42,9 +42,10 @@ def load(split: str) -> list[Labelled]:
 
 
 def read_labelled(path: Path | str) -> list[Labelled]:
-    """Read ``text<TAB>label`` lines; any word will do as a label.
+    """Read ``text<TAB>label`` lines; a label may be any word.
 
-    Raises `ValueError` naming the line that has no tab or more than one, or lacks text or label.
+    Raises `ValueError` for a line without exactly one tab, or with an empty text or label, with its
+    number.
     """
     return parse_labelled(read_lines(path), str(path))
 
@@ -52,9 +53,9 @@ def read_labelled(path: Path | str) -> list[Labelled]:
 def parse_labelled(
     lines: Sequence[str], name: str, meanings: Mapping[str, str] | None = None
 ) -> list[Labelled]:
-    """Read lines of ``text<TAB>label``; `name` is for messages.
+    """Parse lines of ``text<TAB>label``; `name` is for messages.
 
-    With `meanings`, a label is replaced by what it means, and others are refused.
+    With `meanings`, labels are replaced by their meanings, and other labels raise `ValueError`.
     """
     examples = []
     for number, line in enumerate(when_slow(lines, name), start=1):
@@ -63,17 +64,17 @@ def parse_labelled(
         columns = line.split("\t")
         if len(columns) != 2:
             raise ValueError(
-                f"line {number} of {name} has {len(columns)} columns, not a text, a tab and a label"
+                f"line {number} of {name} has {len(columns)} columns, but expected text<TAB>label"
             )
         example = Labelled(*map(tidy, columns))
         for part, content in example._asdict().items():
             if not content:
-                raise ValueError(f"line {number} of {name} has a tab, but no {part}")
+                raise ValueError(f"line {number} of {name} has an empty {part}")
         if meanings is not None:
             if example.label not in meanings:
                 raise ValueError(
-                    f"line {number} of {name} is labelled {example.label!r}: "
-                    f"expected {' or '.join(meanings)}"
+                    f"line {number} of {name} has label {example.label!r}, but expected "
+                    f"{' or '.join(meanings)}"
                 )
             example = example._replace(label=meanings[example.label])
         examples.append(example)
@@ -81,6 +82,6 @@ def parse_labelled(
 
 
 def part_of(examples: Sequence[Labelled], split: str) -> list[Labelled]:
-    """Return those examples whose text belongs to `split`."""
+    """Return the examples whose text belongs to `split`."""
     check_split(split)
     return [example for example in examples if split_of(example.text, HELD_OUT_PERCENT) == split]

@@ -9,10 +9,10 @@ SPLITS = get_args(Split)
 
 
 def split_of(text: str, percent: int = 1) -> Split:
-    """Return the split that a sentence belongs to, wherever it stands and however often.
+    """Return the split of a sentence, which depends only on its text.
 
-    Its letters and digits alone decide, capitals aside. `percent` of all sentences are to
-    validate with, as many to test, and the others to train on.
+    The split is a hash of its letters and digits, ignoring case. `percent` of all sentences are
+    for validation, as many for testing, and the others for training.
     """
     letters = "".join(character for character in text.casefold() if character.isalnum())
     share = int.from_bytes(hashlib.sha256(letters.encode()).digest()[:4]) % 100
@@ -20,7 +20,7 @@ def split_of(text: str, percent: int = 1) -> Split:
 
 
 def check_split(split: str, known: Iterable[str] = SPLITS) -> None:
-    """Raise `ValueError`, naming those there are, for a split that is not `known`."""
+    """Raise `ValueError` for a split that is not `known`, with the known ones."""
     known = list(known)
     if split not in known:
         raise ValueError(

@@ -1,8 +1,8 @@
 """Sentence pairs with BPE-dropout: words are split differently in each epoch.
 
-A model that always meets a word in the same pieces learns nothing of what they are made of.
-Provilkov, Emelianenko & Voita (2020), https://arxiv.org/abs/1910.13267, therefore overlook some
-of the merges in training, and none when they translate.
+A model that always sees the same segmentation of a word learns little about how its subwords are
+composed. Therefore Provilkov, Emelianenko & Voita (2020), https://arxiv.org/abs/1910.13267, skip
+some merges at random in training, and none in inference.
 """
 
 import random
@@ -15,9 +15,10 @@ from attentively.tokens.vocabulary import END_ID, START_ID, BPETokenizer
 
 
 class CutAnew(Sequence[Example]):
-    """Examples of translation: in the usual pieces at first, in others after each `renew`.
+    """Translation examples with a new random segmentation after each `renew`.
 
-    A trainer renews them before each epoch, and then plans its batches by their lengths.
+    The initial segmentation is that without dropout. The trainer calls `renew` before each epoch,
+    and then forms batches by length.
     """
 
     def __init__(
@@ -27,10 +28,10 @@ class CutAnew(Sequence[Example]):
         dropout: float,
         variety: int = 32,
     ) -> None:
-        """Overlook merges with the probability `dropout`.
+        """Skip merges with probability `dropout`.
 
-        Of each word `variety` cuts are drawn when it is first met, and one of these is taken
-        each time after: cutting by hand would otherwise take longer than learning.
+        For each word, `variety` segmentations are sampled once, and one of them is chosen at each
+        occurrence: segmentation in Python would otherwise take longer than training.
         """
         if not 0 < dropout < 1:
             raise ValueError(f"dropout={dropout} must be between 0 and 1")
@@ -45,7 +46,7 @@ class CutAnew(Sequence[Example]):
         self._examples = encode_pairs(pairs, tokenizer, tokenizer)
 
     def renew(self, seed: str) -> None:
-        """Cut every sentence anew; the cuts depend on the text and on `seed` alone."""
+        """Segment every sentence again; the result depends only on the text and `seed`."""
         generator = random.Random(seed)
         self._examples = [
             Example(
@@ -65,7 +66,7 @@ class CutAnew(Sequence[Example]):
         return [index for word in words for index in generator.choice(self._cuts_of(word))]
 
     def _cuts_of(self, word: str) -> list[list[int]]:
-        """Return the cuts of a word, which depend on the word alone."""
+        """Return the sampled segmentations of a word, which depend on the word alone."""
         if word not in self._cuts:
             generator = random.Random(word)
             self._cuts[word] = [

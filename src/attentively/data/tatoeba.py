@@ -1,4 +1,4 @@
-"""Real sentences from Tatoeba, short and everyday: English with French or with Spanish.
+"""Tatoeba: short everyday sentences in English with translations into French or Spanish.
 
 The sentences are by the contributors of tatoeba.org, collected by manythings.org/anki, and
 licensed CC BY 2.0.
@@ -14,12 +14,11 @@ NAME = "tatoeba-en-fr"
 
 
 def load(split: str, name: str = NAME) -> list[Pair]:
-    """Return the pairs of one split: 98 % to train on, 1 % to validate with, 1 % to test.
+    """Return one split: 98 % of the pairs for training, 1 % for validation, 1 % for testing.
 
-    `name` is ``tatoeba-en-fr`` or ``tatoeba-en-es``; the source is English. The English side
-    decides which split, capitals and punctuation aside, so no English sentence of
-    one split occurs in another, however often it is translated. Raises `ValueError` for an
-    unknown split, and `DataError` where the data cannot be had.
+    `name` is ``tatoeba-en-fr`` or ``tatoeba-en-es``; the source is English. The split depends on
+    the English sentence, ignoring case and punctuation, so that no English sentence occurs in two
+    splits. Raises `ValueError` for an unknown split, and `DataError` if the data is not available.
     """
     check_split(split)
     return list(_by_split(name)[split])

@@ -10,26 +10,26 @@ SHAKESPEARE = "shakespeare"
 
 
 def shakespeare(split: str) -> str:
-    """Return 90 % of the plays to train on, or 5 % to validate with or to test, by `part_of`.
+    """Return one split of the plays: 90 % for training, 5 % for validation, 5 % for testing.
 
-    Raises `ValueError` for an unknown split, and `DataError` where the data cannot be had.
+    Raises `ValueError` for an unknown split, and `DataError` if the data is not available.
     """
-    check_split(split)  # before anything is fetched
+    check_split(split)  # before anything is downloaded
     (file,) = download.files_of(SHAKESPEARE)
     return part_of(download.read(file.path), split, SHAKESPEARE)
 
 
 def part_of(text: str, split: str, name: str) -> str:
-    """Return the first 90 % of a text as ``train``, the next 5 % as ``validation``, the rest.
+    """Return the first 90 % of a text as ``train``, the next 5 % as ``validation``, the rest as
+    ``test``.
 
-    A text is cut in two places and never shuffled, since a model of language reads on and on.
-    `name` is for messages. Raises `ValueError` for an unknown split and for a text too short
-    to be cut.
+    The text is not shuffled, because a language model needs long contexts. `name` is for messages.
+    Raises `ValueError` for an unknown split and for a text that is too short.
     """
     check_split(split)
     first, second = len(text) * 90 // 100, len(text) * 95 // 100
     if not 0 < first < second < len(text):
-        raise ValueError(f"{name} has {len(text)} characters: too few to cut into three parts")
+        raise ValueError(f"{name} has {len(text)} characters, too few to split into three parts")
     parts = {"train": text[:first], "validation": text[first:second], "test": text[second:]}
     return parts[split]
 
@@ -39,7 +39,7 @@ def read_text(path: Path | str) -> str:
 
     Carriage returns, alone or before a line feed, are line ends and become line feeds.
 
-    Raises `ValueError` naming the first byte that is not UTF-8, or an empty file.
+    Raises `ValueError` for a byte that is not UTF-8, with its location, and for an empty file.
     """
     content = Path(path).read_bytes()
     try:
@@ -52,19 +52,19 @@ def read_text(path: Path | str) -> str:
         ) from None
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     if not text.strip():
-        raise ValueError(f"{path} holds no text: it is empty")
+        raise ValueError(f"{path} is empty")
     return text
 
 
 def read_lines(path: Path | str) -> list[str]:
-    """Return the lines of a UTF-8 file, which line feeds end. Reads and raises as `read_text`."""
+    """Return the lines of a UTF-8 file; reads and raises as `read_text`."""
     return read_text(path).removesuffix("\n").split("\n")
 
 
 def lines_of(stream: Iterable[bytes], name: str) -> Iterator[str]:
-    """Yield the lines of an open UTF-8 file as they come, without a byte-order mark.
+    """Yield the lines of an open UTF-8 file as they arrive, without a byte-order mark.
 
-    `name` is for messages. Raises `ValueError` naming the first byte that is not UTF-8.
+    `name` is for messages. Raises `ValueError` for a byte that is not UTF-8, with its location.
     """
     for number, line in enumerate(stream, start=1):
         try:

@@ -1,8 +1,8 @@
-"""English text for training word vectors, and the questions that evaluate them.
+"""English text for training word vectors, and the test sets for their evaluation.
 
 The sentences are by the contributors of tatoeba.org (CC BY 2.0); the analogies are those of
-Mikolov, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1301.3781, section 4.1; the judged
-pairs those of Finkelstein et al. (2002), https://doi.org/10.1145/503104.503110.
+Mikolov, Chen, Corrado & Dean (2013), https://arxiv.org/abs/1301.3781, section 4.1; the rated
+pairs are those of Finkelstein et al. (2002), https://doi.org/10.1145/503104.503110.
 """
 
 import re
@@ -22,10 +22,10 @@ def split_words(text: str) -> list[str]:
 
 
 def tatoeba_english() -> list[list[str]]:
-    """Return the words of every English sentence of Tatoeba that we have, each sentence once.
+    """Return the words of every distinct English sentence of the two Tatoeba corpora.
 
-    Sentences are the same if their words are, whatever the punctuation and however often they
-    are translated, to French or to Spanish. Raises `DataError` where the data cannot be had.
+    Sentences that differ only in case and punctuation count once. Raises `DataError` if the data
+    is not available.
     """
     found: dict[tuple[str, ...], None] = {}
     for name in ("tatoeba-en-fr", "tatoeba-en-es"):
@@ -36,16 +36,16 @@ def tatoeba_english() -> list[list[str]]:
 
 
 def analogies() -> dict[str, list[Analogy]]:
-    """Return the questions a : b = c : d of the Google set by section, in lower case.
+    """Return the questions a : b = c : d of the Google analogies by section, in lower case.
 
-    Raises `DataError` where the data cannot be had.
+    Raises `DataError` if the data is not available.
     """
     (file,) = download.files_of("analogies")
     return parse_analogies(download.read(file.path).split("\n"), file.path)
 
 
 def parse_analogies(lines: Iterable[str], name: str) -> dict[str, list[Analogy]]:
-    """Read lines of four words, under lines ``: section``; `name` is for messages."""
+    """Parse lines of four words under headings ``: section``; `name` is for messages."""
     sections: dict[str, list[Analogy]] = {}
     section = None
     for number, line in enumerate(lines, start=1):
@@ -54,23 +54,25 @@ def parse_analogies(lines: Iterable[str], name: str) -> dict[str, list[Analogy]]
             section = sections.setdefault(line[1:].strip(), [])
         elif words:
             if section is None or len(words) != 4:
-                raise ValueError(f"line {number} of {name} is no section and no four words in one")
+                raise ValueError(
+                    f"line {number} of {name} must be ': section' or four words below a section"
+                )
             a, b, c, d = words
             section.append((a, b, c, d))
     return sections
 
 
 def similarities() -> list[tuple[str, str, float]]:
-    """Return the pairs of WordSim-353, in lower case, with how alike people find them (0 to 10).
+    """Return the pairs of WordSim-353, in lower case, with human similarity ratings (0 to 10).
 
-    Raises `DataError` where the data cannot be had.
+    Raises `DataError` if the data is not available.
     """
     (file,) = download.files_of("wordsim353")
     return parse_similarities(download.read(file.path).split("\n"), file.path)
 
 
 def parse_similarities(lines: Iterable[str], name: str) -> list[tuple[str, str, float]]:
-    """Read lines of two words and a number between tabs; ``#`` begins a remark."""
+    """Parse tab-separated lines of two words and a number; ``#`` starts a comment line."""
     pairs = []
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):
@@ -79,5 +81,7 @@ def parse_similarities(lines: Iterable[str], name: str) -> list[tuple[str, str, 
             one, other, judged = line.lower().split("\t")
             pairs.append((one.strip(), other.strip(), float(judged)))
         except ValueError:
-            raise ValueError(f"line {number} of {name} is not two words and a number") from None
+            raise ValueError(
+                f"line {number} of {name} must be two words and a number, separated by tabs"
+            ) from None
     return pairs

@@ -1,4 +1,4 @@
-"""The toy language: an endless supply of English sentences with their French and the alignment.
+"""The toy language: generated English sentences with French translations and gold alignments.
 
 .. code-block:: python
 
@@ -8,15 +8,15 @@
     pair = toy.translate("the animal did not cross the street because it was too wide")
     pair.tgt_text  # l' animal n' a pas traversé la rue parce qu' elle était trop large
 
-About 200 English words and 270 French ones make sentences of 3 to 60 words. To translate them, one
-has to put most adjectives after the noun but some before it; to make articles, adjectives and a
-few participles agree in gender and number; to elide (*l'*, *n'*, *qu'*, tokens of their own); to
-put *ne … pas* around the verb; and to see what "it" stands for, which only the end of the
-sentence may tell.
+About 200 English words and 270 French words form sentences of 3 to 60 words. A translation has to
+place most adjectives after the noun but some before it; to make articles, adjectives and some
+participles agree in gender and number; to elide (*l'*, *n'*, *qu'*, separate tokens); to put *ne …
+pas* around the verb; and to resolve what "it" refers to, which sometimes only the end of the
+sentence reveals.
 
-A sentence has one translation. Its words are aligned as follows.
+Each sentence has one translation. Its words are aligned as follows.
 
-.. list-table:: What aligns with what
+.. list-table:: Word alignment
    :header-rows: 1
 
    * - English
@@ -27,19 +27,19 @@ A sentence has one translation. Its words are aligned as follows.
      - the–l', animal–animal: an elided article is an article
    * - a small blue ball
      - une petite balle bleue
-     - word by word; *petite* stays before the noun, *bleue* goes after it
+     - word by word; *petite* precedes the noun, *bleue* follows it
    * - drank
      - a bu
      - drank–a, drank–bu
    * - sits, sat
      - est assis, était assis
-     - both French words say the one English word
+     - both French words align with the one English word
    * - does not drink
      - ne boit pas
      - not–ne, not–pas; does–boit, drink–boit
    * - did not drink
      - n' a pas bu
-     - not–n', not–pas; did–a, drink–bu: "do" is the word that carries the tense
+     - not–n', not–pas; did–a, drink–bu: "do" carries the tense
    * - is not wide
      - n' est pas large
      - is–est, not–n', not–pas, wide–large
@@ -56,10 +56,10 @@ A sentence has one translation. Its words are aligned as follows.
      - bleue et tenue par le garçon
      - word by word
 
-The French past is the *passé composé* with *avoir*, but the *imparfait* for "was" and "sat". A
-relative clause with *que* is in the present, since after *que* a past participle would agree with
-what comes before it. "It", "he", "she" and "they" stand for the one noun of their clause that
-their adjective can be said of.
+The French past tense is the *passé composé* with *avoir*, but the *imparfait* for "was" and "sat".
+A relative clause with *que* is in the present tense, since after *que* a past participle would
+agree with the preceding object. "It", "he", "she" and "they" refer to the one noun of their clause
+that their adjective can describe.
 """
 
 from attentively.data.toy.corpus import detokenize, generate, load, pronoun_pairs, words

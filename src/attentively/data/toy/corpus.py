@@ -1,4 +1,4 @@
-"""Pairs by the thousand: distinct, seeded, and never in two splits at once."""
+"""Sentence pairs of the toy language: distinct, reproducible, and in disjoint splits."""
 
 from collections.abc import Collection, Hashable, Iterator
 from random import Random
@@ -21,7 +21,7 @@ from attentively.data.toy.splits import SPLITS, is_novel, split_by_words
 T = TypeVar("T", bound=Hashable)
 
 SHORTEST, LONGEST = 3, 60  # English words
-PATIENCE = 20_000  # draws in a row that bring nothing new
+PATIENCE = 20_000  # consecutive samples without a new pair
 
 
 def generate(
@@ -31,13 +31,13 @@ def generate(
     clauses: Collection[int] = (1, 2, 3),
     lengths: tuple[int, int] = (SHORTEST, LONGEST),
 ) -> list[ToyPair]:
-    """Return that many distinct pairs, whatever split they belong to.
+    """Return `num_pairs` distinct pairs of any split.
 
-    `clauses` lists how many clauses a sentence may have, subordinate ones counted; `lengths` is
-    the fewest and the most English words. The same arguments give the same pairs everywhere, and
-    fewer pairs are the first of more.
+    `clauses` lists the permitted numbers of clauses, subordinate clauses included; `lengths` is the
+    minimum and the maximum number of English words. The result is reproducible, and a smaller
+    `num_pairs` returns a prefix of a larger one.
 
-    Raises ValueError for an argument out of range, or if so many distinct pairs cannot be found.
+    Raises `ValueError` for an argument out of range, or if there are not enough distinct pairs.
     """
     return _distinct(num_pairs, _pairs(None, seed, clauses, lengths))
 
@@ -50,13 +50,13 @@ def load(
     clauses: Collection[int] = (1, 2, 3),
     lengths: tuple[int, int] = (SHORTEST, LONGEST),
 ) -> list[ToyPair]:
-    """Return that many distinct pairs of the "train", "validation", "test" or "novel" split.
+    """Return `num_pairs` distinct pairs of the "train", "validation", "test" or "novel" split.
 
-    No two splits share an English sentence, whatever the sizes and the seeds. Every "novel"
-    sentence has a combination of :data:`HELD_OUT`, which no other split has. The other arguments
+    No two splits share an English sentence, for all sizes and seeds. Every "novel" sentence
+    contains a combination of :data:`HELD_OUT`, which no other split contains. The other arguments
     are those of :func:`generate`.
 
-    Raises ValueError for an argument out of range, or if so many distinct pairs cannot be found.
+    Raises `ValueError` for an argument out of range, or if there are not enough distinct pairs.
     """
     _check_split(split)
     return _distinct(num_pairs, _pairs(split, seed, clauses, lengths))
@@ -65,12 +65,12 @@ def load(
 def pronoun_pairs(
     num_pairs: int, *, split: str = "test", seed: int = 0
 ) -> list[tuple[ToyPair, ToyPair]]:
-    """Return twins that differ in English by their last word only, and so by what "it" is.
+    """Return minimal pairs of sentences whose last word determines what "it" refers to.
 
     "The animal did not cross the street because it was too tired" has *il* in French; with "wide"
-    for "tired" it has *elle*.
+    instead of "tired" it has *elle*.
 
-    Raises ValueError for an unknown split, or if so many distinct twins cannot be found.
+    Raises `ValueError` for an unknown split, or if there are not enough distinct minimal pairs.
     """
     _check_split(split)
     return _distinct(num_pairs, _twins(split, seed))
@@ -79,14 +79,15 @@ def pronoun_pairs(
 def _pairs(
     split: str | None, seed: int, clauses: Collection[int], lengths: tuple[int, int]
 ) -> Iterator[ToyPair | None]:
-    """Check the arguments and return the draws; one that is not wanted comes as None."""
+    """Check the arguments and return an iterator of samples; a rejected sample is None."""
     sizes = tuple(clauses)
     if not sizes or min(sizes) < 1:
-        raise ValueError(f"clauses={clauses!r} should list numbers of clauses from 1 up")
+        raise ValueError(f"clauses={clauses!r} must list numbers of clauses of at least 1")
     fewest, most = lengths
     if fewest > most or most < SHORTEST:
         raise ValueError(
-            f"lengths={lengths!r} should be (fewest, most), of {SHORTEST} words or more"
+            f"lengths={lengths!r} must be (minimum, maximum), with a maximum of at least "
+            f"{SHORTEST} words"
         )
 
     def draw() -> Iterator[ToyPair | None]:
@@ -118,7 +119,7 @@ def _twins(split: str, seed: int) -> Iterator[tuple[ToyPair, ToyPair] | None]:
 
 def _distinct(number: int, draws: Iterator[T | None]) -> list[T]:
     if number < 0:
-        raise ValueError(f"num_pairs={number} is negative")
+        raise ValueError(f"num_pairs={number} must not be negative")
     found: dict[T, None] = {}
     idle = 0
     while len(found) < number:
@@ -130,15 +131,15 @@ def _distinct(number: int, draws: Iterator[T | None]) -> list[T]:
             idle = 0
         if idle == PATIENCE:
             raise ValueError(
-                f"num_pairs={number} is more than there are: {len(found)} distinct ones were "
-                f"found, then {PATIENCE} draws in a row brought no other"
+                f"num_pairs={number} is too large: {len(found)} distinct pairs were found, then "
+                f"none in {PATIENCE} further samples"
             )
     return list(found)
 
 
 def _check_split(split: str) -> None:
     if split not in SPLITS:
-        raise ValueError(f"split={split!r} is none of {', '.join(SPLITS)}")
+        raise ValueError(f"split={split!r} is unknown: choose one of {', '.join(SPLITS)}")
 
 
 def words(side: Literal["src", "tgt"]) -> list[str]:
@@ -158,10 +159,10 @@ def words(side: Literal["src", "tgt"]) -> list[str]:
         grammar += [french for table in translated for french in table.values()]
         grammar.append("est sont était étaient a ont pas parce par qui il elle ils elles")
     else:
-        raise ValueError(f"side={side!r} is neither 'src' nor 'tgt'")
+        raise ValueError(f"side={side!r} is unknown: choose 'src' or 'tgt'")
     return sorted({word for entry in (*content, *grammar) for word in entry.split()})
 
 
 def detokenize(tokens: Collection[str]) -> str:
-    """Return French tokens as text, with elided words joined to the next: "l'animal"."""
+    """Return French tokens as text, with elided words joined to the next word: "l'animal"."""
     return " ".join(tokens).replace("' ", "'")

@@ -1,7 +1,7 @@
-"""A sentence of the toy language as a tree, said in English and in French at once.
+"""A sentence of the toy language as a tree, which generates English and French together.
 
-Every French word remembers the English words that it says, so the gold alignment is not guessed
-afterwards: it is how the translation was made.
+Every French word stores the English words that it translates, so the gold alignment follows from
+the generation itself.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,9 +24,9 @@ from attentively.data.toy.lexicon import (
 
 
 class ToyPair(NamedTuple):
-    """An English sentence, its French translation, and which word says which.
+    """An English sentence, its French translation, and their word alignment.
 
-    A link (i, j) says that French word j stands for English word i, both counted from 0.
+    A link (i, j) means that French word j translates English word i, both counted from 0.
     """
 
     src: tuple[str, ...]
@@ -62,7 +62,7 @@ class NounPhrase:
 
 @dataclass(frozen=True)
 class Pronoun:
-    """It, he, she or they: French takes the gender of what it stands for."""
+    """It, he, she or they; in French it has the gender of its antecedent."""
 
     antecedent: NounPhrase
 
@@ -101,7 +101,7 @@ class Action:
 
 @dataclass(frozen=True)
 class Description:
-    """What something is: "blue", "too tired", "blue and held by the boy"."""
+    """A predicate with "be": "blue", "too tired", "blue and held by the boy"."""
 
     adjective: Adjective
     degree: str = ""
@@ -110,7 +110,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Statement:
-    """What is said of a subject: a predicate in a tense, or its negation."""
+    """A predicate in a tense, or its negation."""
 
     predicate: Action | Description
     past: bool = False
@@ -119,7 +119,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Relative:
-    """What follows "that": "drinks the milk" or, with a subject of its own, "the cat drinks"."""
+    """The clause after "that": "drinks the milk" or, with its own subject, "the cat drinks"."""
 
     statement: Statement
     subject: NounPhrase | None = None
@@ -127,7 +127,7 @@ class Relative:
 
 @dataclass(frozen=True)
 class Clause:
-    """A subject, what is said of it, and perhaps why."""
+    """A subject, a statement about it, and perhaps a because-clause."""
 
     subject: Subject
     statement: Statement
@@ -136,7 +136,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Sentence:
-    """Clauses, each after the first with the conjunction that joins it on."""
+    """Clauses, joined by conjunctions."""
 
     first: Clause
     more: tuple[tuple[str, Clause], ...] = ()
@@ -147,7 +147,7 @@ class Sentence:
 
 
 def mentions(clause: Clause) -> Iterator[NounPhrase]:
-    """Yield the noun phrases of a clause and of its relative clauses, but not of its reason."""
+    """Yield the noun phrases of a clause and its relative clauses, without its because-clause."""
     if isinstance(clause.subject, NounPhrase):
         yield from _with_relatives(clause.subject)
     yield from _mentions_of(clause.statement)
@@ -173,7 +173,7 @@ def _mentions_of(statement: Statement) -> Iterator[NounPhrase]:
 
 
 def antecedents(pronoun: str, adjective: Adjective, clause: Clause) -> list[NounPhrase]:
-    """Return what the pronoun could stand for in "`clause` because `pronoun` is `adjective`"."""
+    """Return the possible antecedents in "`clause` because `pronoun` is `adjective`"."""
     return [
         phrase
         for phrase in mentions(clause)
@@ -182,32 +182,32 @@ def antecedents(pronoun: str, adjective: Adjective, clause: Clause) -> list[Noun
     ]
 
 
-# Saying it in both languages
+# Generation in both languages
 
 
 @dataclass(frozen=True, eq=False)
 class English:
-    """One English word of one sentence: "the" and another "the" are two."""
+    """One occurrence of an English word: two occurrences of "the" are different objects."""
 
     text: str
 
 
 class French(NamedTuple):
-    """A French word and the English words it says."""
+    """A French word and the English words it translates."""
 
     text: str
     says: tuple[English, ...]
 
 
 class Phrase(NamedTuple):
-    """The same thing in both languages, each in its own order."""
+    """A phrase in both languages, each in its own word order."""
 
     english: list[English]
     french: list[French]
 
 
 def gloss(english: str, *french: str) -> Phrase:
-    """Return one English word and the French words that all say it."""
+    """Return one English word and the French words that all translate it."""
     word = English(english)
     return Phrase([word], [French(text, (word,)) for text in french])
 
@@ -223,7 +223,7 @@ def join(phrases: Iterable[Phrase]) -> Phrase:
 
 
 def say(sentence: Sentence) -> ToyPair:
-    """Say the sentence in both languages."""
+    """Generate the sentence in both languages, with the word alignment."""
     english, french = join(_sentence(sentence))
     position = {word: i for i, word in enumerate(english)}
     return ToyPair(
@@ -259,7 +259,7 @@ def _subject(subject: Subject) -> Phrase:
 
 
 def _noun_phrase(phrase: NounPhrase, negated: bool = False) -> Phrase:
-    """Say a noun phrase; for "a", the object of a negated verb has *de*."""
+    """Generate a noun phrase; in the object of a negated verb, "a" becomes *de*."""
     noun = English(phrase.noun.english.split()[phrase.plural])
     adjectives = [English(adjective.english) for adjective in phrase.adjectives]
     determiner = English(_determiner(phrase, following=[*adjectives, noun][0].text))
@@ -335,7 +335,7 @@ def _action(action: Action, statement: Statement, subject: Subject) -> Phrase:
 
 
 def _verb(verb: Verb, statement: Statement, subject: Subject) -> Phrase:
-    """Say a verb; when it is negated "do" carries the tense."""
+    """Generate a verb; if it is negated, "do" carries the tense."""
     base, singular, past = verb.english.split()
     finite, *participle = _conjugate(verb, statement.past, subject)
     if statement.negative:

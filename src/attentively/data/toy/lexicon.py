@@ -1,8 +1,8 @@
 """The words of the toy language, each with every form it takes in English and in French.
 
-A word goes with another when their *kinds* meet: what is drunk is a ``drink``, and only a
-``person`` or an ``animal`` is ever tired. That is how the last word of a sentence can decide
-what "it" stood for.
+Two words can be combined if their *kinds* match: the object of "drink" is a ``drink``, and only a
+``person`` or an ``animal`` can be tired. So the last word of a sentence can determine what "it"
+refers to.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from functools import cache
 
 @dataclass(frozen=True, eq=False)
 class Noun:
-    """A noun, singular and plural; what cannot be counted has no plural."""
+    """A noun, singular and plural; uncountable nouns have no plural."""
 
     english: str
     french: str
@@ -33,11 +33,11 @@ class Noun:
 
 @dataclass(frozen=True, eq=False)
 class Adjective:
-    """An adjective, its four French forms, what it tells, and the kinds of noun it describes.
+    """An adjective, its four French forms, its aspect (`tells`), and the kinds of noun it fits.
 
-    Most stand after the noun in French. `before_vowel` is the masculine singular of those that
-    change before a vowel: *un bel animal*. A `selective` one can be said of nothing but its kinds:
-    a street is never tired, but might well be old.
+    Most French adjectives follow the noun. `before_vowel` is the masculine singular of those that
+    change before a vowel: *un bel animal*. A `selective` adjective describes only its kinds: a
+    street is never tired, but may be old.
     """
 
     english: str
@@ -53,8 +53,8 @@ class Adjective:
 class Verb:
     """A verb, with the kinds of its subject and of its object; without objects it is intransitive.
 
-    English gives the base, the third person and the past, French the two persons of the present.
-    The participle has four forms where the grammar makes it agree, else one.
+    The English forms are base, third person and past; the French forms are the third person
+    singular and plural of the present. The participle has four forms if it agrees, else one.
     """
 
     english: str
@@ -69,12 +69,12 @@ class Verb:
 
     @property
     def is_posture(self) -> bool:
-        """Whether French says it with *être* and a participle: "sits", *est assise*."""
+        """Whether French uses *être* and a participle: "sits", *est assise*."""
         return not self.french
 
     @property
     def has_passive(self) -> bool:
-        """Whether it may follow "is": "held by the boy"."""
+        """Whether it has a passive: "held by the boy"."""
         return " " in self.participle and not self.is_posture
 
 
@@ -219,7 +219,7 @@ BEFORE_VOWEL = {
 
 
 def starts_with_vowel(french: str) -> bool:
-    """Whether a French word takes elision; every *h* of the toy language is mute."""
+    """Return whether a French word causes elision; every *h* of the toy language is mute."""
     return french[0] in "aeiouhéœ"
 
 
@@ -230,7 +230,7 @@ def agree(forms: str, feminine: bool, plural: bool) -> str:
 
 @cache
 def fits(noun: Noun, kinds: str) -> bool:
-    """Whether the noun is of one of those kinds."""
+    """Return whether the noun is of one of those kinds."""
     return not set(noun.kinds.split()).isdisjoint(kinds.split())
 
 

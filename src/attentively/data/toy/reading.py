@@ -1,7 +1,7 @@
-"""Read a sentence of the toy language, in English or in French, back into its tree.
+"""Parse a sentence of the toy language, in English or in French, into its tree.
 
-The readers are lenient: they look past agreement, elision and the place of adjectives. Whether a
-sentence was right shows when its tree is said again, for only a right one comes back unchanged.
+The parsers are lenient: they ignore agreement, elision and the position of adjectives. A sentence
+is correct if its tree generates the same sentence again.
 """
 
 from abc import ABC, abstractmethod
@@ -40,19 +40,21 @@ T = TypeVar("T")
 
 
 def translate(text: str) -> ToyPair:
-    """Return the pair of an English sentence; a capital and a full stop are forgiven.
+    """Return the pair of an English sentence; case and a final full stop are ignored.
 
-    Raises ValueError, and says why, if the sentence does not belong to the toy language.
+    Raises `ValueError` with the reason if the sentence does not belong to the toy language.
     """
     words = text.lower().rstrip(" .").split()
     pair = say(_EnglishReader(words).sentence())
     if list(pair.src) != words:
-        raise ValueError(f"{text!r} is not right; did you mean {pair.src_text!r}?")
+        raise ValueError(
+            f"{text!r} is not a sentence of the toy language; did you mean {pair.src_text!r}?"
+        )
     return pair
 
 
 def is_well_formed(tgt: Sequence[str]) -> bool:
-    """Whether the tokens are a French sentence of the toy language, whatever it may say."""
+    """Return whether the tokens are a French sentence of the toy language."""
     try:
         return list(say(_FrenchReader(tgt).sentence()).tgt) == list(tgt)
     except ValueError:
@@ -61,7 +63,7 @@ def is_well_formed(tgt: Sequence[str]) -> bool:
 
 @dataclass(frozen=True)
 class _Words:
-    """What each word of a language is, by the forms it takes."""
+    """The lexicon of a language, by word form."""
 
     determiners: Mapping[str, str]
     plural_determiners: Collection[str]
@@ -102,7 +104,7 @@ _FRENCH = _Words(
     | {"l'": "the", "de": "a", "d'": "a", "cet": "this"},
     plural_determiners=("les", "mes", "ces", "deux"),
     nouns={form: noun for noun in NOUNS for form in noun.french.split()},
-    plural_nouns=(),  # the determiner tells
+    plural_nouns=(),  # the determiner marks the plural
     adjectives={
         form: adjective
         for adjective in ADJECTIVES
@@ -121,7 +123,7 @@ _FRENCH = _Words(
 
 
 class _Reader(ABC):
-    """Reads from left to right what both languages have in common, which is nearly all."""
+    """A recursive-descent parser of the grammar that both languages share."""
 
     language: _Words
 
@@ -151,11 +153,12 @@ class _Reader(ABC):
         pronoun = self.next()
         statement = self.statement()
         if not isinstance(statement.predicate, Description):
-            raise ValueError(f"{pronoun!r} needs an adjective to tell what it stands for")
+            raise ValueError(f"{pronoun!r} needs an adjective that determines what it refers to")
         phrases = self.antecedents(pronoun, statement.predicate.adjective, clause)
         if len({phrase.feminine for phrase in phrases}) != 1:
-            names = " or ".join(phrase.noun.name for phrase in phrases) or "nothing"
-            raise ValueError(f"{pronoun!r} could stand for {names}")
+            names = " or ".join(phrase.noun.name for phrase in phrases)
+            problem = f"is ambiguous: {names}" if names else "has no antecedent"
+            raise ValueError(f"{pronoun!r} {problem}")
         return Clause(Pronoun(phrases[0]), statement)
 
     def noun_phrase(self) -> NounPhrase:
@@ -165,7 +168,7 @@ class _Reader(ABC):
         plural = plural or self.peek() in self.language.plural_nouns
         noun = self.take(self.language.nouns, "a noun")
         if (determiner == "a" and plural) or (not noun.countable and (plural or determiner == "a")):
-            raise ValueError(f"{determiner!r} does not go with {self.peek(-1)!r}")
+            raise ValueError(f"{determiner!r} cannot be combined with {self.peek(-1)!r}")
         adjectives += self.adjectives()
         return NounPhrase(determiner, noun, plural, tuple(adjectives), self.relative())
 
@@ -210,11 +213,11 @@ class _Reader(ABC):
 
     @abstractmethod
     def verb(self) -> tuple[Verb | None, bool, bool]:
-        """Read a verb, or None for "is"; return it, whether it is past and whether negated."""
+        """Parse a verb (None for "is"); return it, whether it is past, and whether negated."""
 
     @abstractmethod
     def antecedents(self, pronoun: str, adjective: Adjective, clause: Clause) -> list[NounPhrase]:
-        """Return what the pronoun could stand for."""
+        """Return the possible antecedents of the pronoun."""
 
     def peek(self, ahead: int = 0) -> str:
         position = self.position + ahead
@@ -231,14 +234,15 @@ class _Reader(ABC):
         if word not in table:
             found = repr(word) if word else "the end"
             before = " ".join(self.words[: self.position - 1])
-            raise ValueError(f"{found} stands where {expected} should, after {before!r}")
+            where = f"after {before!r}" if before else "at the start of the sentence"
+            raise ValueError(f"expected {expected} {where}, but found {found}")
         return table[word]
 
     def skip(self, word: str) -> None:
         self.take({word: word}, repr(word))
 
     def skips(self, word: str) -> bool:
-        """Skip the word if it is there, and tell whether it was."""
+        """Skip the word if it comes next; return whether it did."""
         found = self.peek() == word
         self.position += found
         return found

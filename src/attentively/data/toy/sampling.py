@@ -1,4 +1,4 @@
-"""Make up sentences of the toy language: random trees with a given number of clauses."""
+"""Sample sentences of the toy language: random trees with a given number of clauses."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ _PASSIVE = tuple(verb for verb in VERBS if verb.has_passive)
 
 
 class Speaker:
-    """Makes up sentences: one tense in each, and no noun twice in a clause while others fit."""
+    """Sample sentences with one tense each, and without repeated nouns in a clause if possible."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -50,7 +50,7 @@ class Speaker:
         self.used: set[Noun] = set()
 
     def sentence(self, clauses: int) -> Sentence:
-        """Return a sentence with that many clauses, the subordinate ones counted."""
+        """Return a sentence with that many clauses, subordinate clauses included."""
         self.past = self._happens(0.5)
         sizes: list[int] = []
         while sum(sizes) < clauses:
@@ -59,9 +59,10 @@ class Speaker:
         return Sentence(first, tuple((self._choose(("and", "but")), other) for other in others))
 
     def twins(self) -> tuple[Sentence, Sentence] | None:
-        """Return two sentences whose last word alone tells what "it" is, if one draw finds them.
+        """Return two sentences whose last word alone determines what "it" refers to, or None.
 
-        In French the two antecedents differ in gender.
+        In French the two antecedents differ in gender. None means that the sampled clause has no
+        such pair.
         """
         self.used = set()
         self.past = self._happens(0.5)
@@ -90,7 +91,7 @@ class Speaker:
         return self.random.random() < probability
 
     def _clause(self, size: int) -> Clause:
-        """Return a main clause with `size` - 1 subordinate ones."""
+        """Return a main clause with `size` - 1 subordinate clauses."""
         self.used = set()
         if size == 1:
             return self._simple_clause()
@@ -101,7 +102,7 @@ class Speaker:
             subject = self._with_relative(subject)
         if "object" in additions and action.object:
             phrase = self._with_relative(action.object)
-            if negative and phrase.determiner == "a":  # "pas de" wants no relative clause after it
+            if negative and phrase.determiner == "a":  # no relative clause after "pas de"
                 phrase = replace(phrase, determiner="the")
             action = replace(action, object=phrase)
         clause = Clause(subject, Statement(action, self.past, negative))
@@ -117,14 +118,14 @@ class Speaker:
         return Clause(subject, Statement(action, self.past, negative=self._happens(0.25)))
 
     def _event(self, transitive: bool = False) -> tuple[NounPhrase, Action]:
-        """Return who does it, and what."""
+        """Return a subject and an action."""
         transitive = transitive or self._happens(0.75)
         verb = self._choose(_TRANSITIVE if transitive else _INTRANSITIVE)
         subject = self._noun_phrase(verb.subjects)
         return subject, self._complete(verb)
 
     def _complete(self, verb: Verb) -> Action:
-        """Give the verb an object if it takes one, else perhaps a place."""
+        """Add an object to a transitive verb, and perhaps a place to an intransitive one."""
         if verb.objects:
             return Action(verb, self._noun_phrase(verb.objects))
         if self._happens(0.6):
@@ -156,7 +157,7 @@ class Speaker:
         return phrase
 
     def _modifiers(self, phrase: NounPhrase) -> tuple[Adjective, ...]:
-        """Return one adjective or, one on each side of the French noun, two."""
+        """Return one adjective, or two on different sides of the French noun."""
         first = self._choose(_adjectives(phrase))
         others = [adjective for adjective in _adjectives(phrase) if not adjective.before_noun]
         if first.before_noun and others and self._happens(0.4):
@@ -164,7 +165,7 @@ class Speaker:
         return (first,)
 
     def _with_relative(self, phrase: NounPhrase) -> NounPhrase:
-        """Add a relative clause, in which the noun is now the subject and now the object."""
+        """Add a relative clause, with the noun as its subject or its object."""
         acting, undergoing = _verbs_with_subject(phrase.noun), _verbs_with_object(phrase.noun)
         way = self._choose(("acts", "undergoes", "is") if acting else ("undergoes", "is"))
         if way == "is":
@@ -178,7 +179,7 @@ class Speaker:
         return replace(phrase, relative=Relative(Statement(Action(verb), False, negative), subject))
 
     def _reason(self, clause: Clause) -> Clause:
-        """Return why: something else that happened, or what "it" is, if that tells what "it" is."""
+        """Return a because-clause: another event, or a description that resolves the pronoun."""
         readings = _pronoun_readings(clause)
         if not readings or self._happens(0.2):
             return self._simple_clause()
@@ -190,7 +191,7 @@ class Speaker:
 
 
 def _pronoun_readings(clause: Clause) -> dict[NounPhrase, list[Adjective]]:
-    """Return the subject and the object, each with the adjectives that single it out."""
+    """Return the subject and the object, each with the adjectives that identify it uniquely."""
     action = clause.statement.predicate
     arguments = (clause.subject, action.object if isinstance(action, Action) else None)
     readings = {
@@ -211,7 +212,7 @@ def _adjectives_for(noun: Noun) -> tuple[Adjective, ...]:
 
 
 def _adjectives(phrase: NounPhrase) -> list[Adjective]:
-    """Return the adjectives that fit the noun and tell what is not said of it yet."""
+    """Return the adjectives that fit the noun and describe an aspect not yet described."""
     said = {adjective.tells for adjective in phrase.adjectives}
     if phrase.relative and isinstance(phrase.relative.statement.predicate, Description):
         said.add(phrase.relative.statement.predicate.adjective.tells)

@@ -1,9 +1,8 @@
-"""Which sentences train a model and which only test it.
+"""The splits of the toy language.
 
-The split of a sentence follows from the sentence alone, so that two splits never share one,
-however many are asked for. A sentence with a combination that is held out is "novel"; of the
-others, all words but the last decide, so that sentences which only differ there, such as those
-whose last word tells what "it" was, stay together.
+The split depends only on the sentence, so that two splits never share one. A sentence with a
+held-out combination is "novel". The split of the others depends on all words except the last, so
+that minimal pairs, whose last word determines what "it" refers to, are in the same split.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ SPLITS = ("train", "validation", "test", "novel")
 
 HELD_OUT = frozenset(
     {
-        # an adjective said of a noun
+        # an adjective and the noun it describes
         ("small", "bird"),
         ("big", "dog"),
         ("old", "king"),
@@ -64,7 +63,7 @@ HELD_OUT = frozenset(
 
 
 def is_novel(sentence: Sentence) -> bool:
-    """Whether the sentence has a combination that is held out."""
+    """Return whether the sentence contains a held-out combination."""
     return not HELD_OUT.isdisjoint(combinations(sentence))
 
 
