@@ -246,7 +246,9 @@ def agreement_within_a_seed(module):
     with pytest.raises(ValueError, match=r"the text 'Word' differs between seeds .*: le, la"):
         table_of(module, [("word", "Word", {})], rows)
     rows = [{"kind": "a", "seed": seed, "x": x} for seed, x in enumerate([1.0, None])]
-    with pytest.raises(ValueError, match=r"'X' of Score='a' has no value for seed 1, but has"):
+    with pytest.raises(
+        ValueError, match=r"'X' of Score='a' has no value for seed 1, but values for others"
+    ):
         table_of(module, [("x", "X", {})], rows)
 
 
@@ -307,29 +309,32 @@ def test_a_mistake_is_caught(check, right, wrong, monkeypatch):
     ("changes", "message"),
     [
         ({"rows": []}, "there are no rows"),
-        ({"by": []}, r"by=\[\] names no condition"),
-        ({"columns": [Column("los", "X")]}, r"no row has the key 'los'; there are kind, seed, e"),
+        ({"by": []}, r"by=\[\] contains no condition"),
+        (
+            {"columns": [Column("los", "X")]},
+            r"no row has the key 'los'; the keys are kind, seed, e",
+        ),
         ({"columns": [Column("deep.no", "X")]}, r"no row has the key 'deep\.no'"),
         ({"columns": [Column("los", "X", optional=True)]}, r"no row has the key 'los'"),
-        ({"by": [Condition("kinds", "X")]}, r"no row has the key 'kinds'; there are kind"),
+        ({"by": [Condition("kinds", "X")]}, r"no row has the key 'kinds'; the keys are kind"),
         (
             {"rows": [*ROWS, {"kind": "new", "seed": 0}]},
             r"1 of 6 rows lack the key 'loss', the first of them with kind='new', seed=0",
         ),
         (
             {"columns": [Column(lambda row: row["los"], "Twice")]},
-            r"function for 'Twice' reads the key 'los', .* there are kind, seed",
+            r"function for 'Twice' reads the key 'los', .* the keys are kind, seed",
         ),
         (
             {"columns": [Column("loss", "X", where={"kind": "no"})]},
-            r"'X': no row has kind='no'; there are 'dot', 'location'",
+            r"'X': no row has kind='no'; its values are 'dot', 'location'",
         ),
         ({"columns": [Column("loss", "X", where={"kinds": 1})]}, r"no row has the key 'kinds'"),
-        ({"order": ["seed"]}, r"order: 'seed' is not a condition; there are kind"),
-        ({"each": "loss"}, r"each='loss' must hold lists of rows, not 0\.25"),
+        ({"order": ["seed"]}, r"order: 'seed' is not a condition; the conditions are kind"),
+        ({"each": "loss"}, r"each='loss' must contain lists of rows, not 0\.25"),
         (
             {"by": [Condition("kind", "Score", names={"dot": "Dot"})]},
-            r"the names of 'Score' lack 'location'; there are 'dot'",
+            r"the names of 'Score' lack 'location'; they are 'dot'",
         ),
     ],
 )
@@ -341,7 +346,7 @@ def test_errors_say_what_there_is(changes, message):
 
 @pytest.mark.usefixtures("unchecked")
 def test_unknown_options_are_refused():
-    with pytest.raises(ValueError, match=r"best='highest' is unknown: choose of max, min"):
+    with pytest.raises(ValueError, match=r"best='highest' is unknown: choose one of max, min"):
         Column("loss", "Loss", best="highest")
     with pytest.raises(ValueError, match=r"spread='std' is unknown: choose of range, sd, none"):
         tables.show(ROWS, [], by=[Condition("kind", "Score")], caption="", spread="std")

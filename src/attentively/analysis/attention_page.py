@@ -1,8 +1,8 @@
 """An interactive page of attention weights: one HTML file that works without a network.
 
-Each map is a table with headers, so it can be read without seeing its colours; where there are
-several maps of a text, a list chooses among them. The page follows the reader's light or dark
-setting, or that of a page that it is shown in, and loads nothing.
+Each map is a table with headers, so it can be read without colours; if a text has several maps, a
+list selects one of them. The page follows the user's light or dark setting, or that of the
+surrounding page, and loads no other files.
 """
 
 import html
@@ -15,18 +15,18 @@ from torch import Tensor
 
 
 class Map(NamedTuple):
-    """Where a model looked."""
+    """A matrix of attention weights."""
 
     name: str
     rows: Sequence[str]
-    """What was written, or read, a token each."""
+    """Tokens of the queries."""
     columns: Sequence[str]
-    """What was looked at, a token each."""
+    """Tokens of the keys."""
     weights: Float[Tensor, "rows columns"]
 
 
 class Text(NamedTuple):
-    """A text that a model wrote, and the maps of it, the first of which is shown first."""
+    """A generated text with its maps; the first map is shown first."""
 
     source: str
     target: str
@@ -41,7 +41,7 @@ def page(title: str, texts: Sequence[Text]) -> str:
 
 
 def frame(whole_page: str, title: str, height: str = "40rem") -> str:
-    """Return an HTML element that shows a `page` inside another; the title is for who hears it."""
+    """Return an HTML element that embeds a `page`; the title is for screen readers."""
     return (
         f'<iframe title="{html.escape(title)}" srcdoc="{html.escape(whole_page)}" '
         f'style="border: 0; height: {height}; width: 100%"></iframe>'
@@ -57,7 +57,7 @@ def _section(number: int, text: Text) -> str:
     if text.note:
         parts.append(f"<p>Note: {html.escape(text.note)}</p>")
     if not text.maps:
-        return "\n".join([*parts, "<p>There are no weights to show.</p>", "</section>"])
+        return "\n".join([*parts, "<p>There are no attention weights.</p>", "</section>"])
     if len(text.maps) > 1:
         options = "".join(
             f'<option value="{index}">{html.escape(each.name)}</option>'
@@ -95,7 +95,7 @@ def _table(number: int, one: Map) -> str:
         f'<div class="map" role="region" tabindex="0" aria-labelledby="name-{number}">'
         f'<table id="table-{number}"><caption id="name-{number}" aria-live="polite">'
         f"{html.escape(one.name)}</caption>\n"
-        f'<thead><tr><td class="corner">token ↓ looks at →</td>{head}</tr></thead>\n'
+        f'<thead><tr><td class="corner">query ↓ key →</td>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table></div>"
     )
 
@@ -175,8 +175,8 @@ _PAGE = """<!DOCTYPE html>
 <body>
 <main>
 <h1>{title}</h1>
-<p>Each row is a token, as the model wrote or read it; the numbers say, in percent, how much it
-looked at the token of each column meanwhile. The largest of a row is bold and underlined.</p>
+<p>Each row contains the attention weights of one token (the query) on the tokens of the columns
+(the keys), in percent. The largest weight of a row is bold and underlined.</p>
 {sections}
 </main>
 <script>{script}</script>

@@ -1,12 +1,12 @@
 r"""Explanations of a prediction, and tests of them: occlusion, gradient × input, LIME, permutation.
 
-An explanation gives a number to every place of an input: its weight, what happens when it is made
-blank (`occlusion`), how the answer would move with it (`gradient_times_input`), or its slope
-in a linear model fitted near by (`lime`). They ask different questions and need not agree.
+An explanation assigns a number to every position of an input: its attention weight, the effect of
+removing it (`occlusion`), the sensitivity of the prediction (`gradient_times_input`), or its
+coefficient in a local linear model (`lime`). They answer different questions and need not agree.
 
-The others change the weights and leave the rest: `permuted_weights`, and `adversarial_weights`,
-which are as different as can be while the answer stays; and `forgery_loss` trains a second model
-to answer alike and show other weights.
+The tests change only the weights: `permuted_weights`, and `adversarial_weights`, which are as
+different as possible for the same prediction; and `forgery_loss` trains a second model with the
+same predictions and other weights.
 
 Sources: Jain & Wallace (2019), https://arxiv.org/abs/1902.10186; Wiegreffe & Pinter (2019),
 https://arxiv.org/abs/1908.04626; Ribeiro, Singh & Guestrin (2016),
@@ -24,16 +24,16 @@ from attentively.attention.masks import check_mask, masked_softmax
 from attentively.config import check_at_least_one
 
 Score = Callable[[Tensor], Tensor]
-"""From a batch of inputs to one number each: the probability of a label, say."""
+"""A function from a batch of inputs to one number each, such as the probability of a label."""
 
 
 class LinearModel(NamedTuple):
-    """A straight line through the answers near an input."""
+    """A linear model of the predictions near an input."""
 
     slopes: Float[Tensor, " places"]
-    """How much each place adds to the answer by being there."""
+    """Contribution of each position to the prediction."""
     intercept: Float[Tensor, ""]
-    """The answer where no place is."""
+    """Prediction without any position."""
 
 
 @torch.no_grad()
@@ -42,14 +42,15 @@ def occlusion(
     places: Num[Tensor, "places *features"],
     blank: float | int | Tensor = 0.0,
 ) -> Float[Tensor, " places"]:
-    r"""Return how far the score falls when each place in turn is made blank.
+    r"""Return the decrease of the score if each position in turn is made `blank`.
 
     .. math:: o_i = f(x) - f(x_1, \dots, x_{i-1}, \text{blank}, x_{i+1}, \dots, x_n)
 
-    Below zero where the score rises. `blank` is a number, or a place of its own.
+    It is negative where the score rises. `blank` is a number, or the features of a
+    position.
     """
     everywhere = torch.arange(len(places), device=places.device)
-    changed = places.repeat(len(places), *[1] * places.dim())  # a copy for each place
+    changed = places.repeat(len(places), *[1] * places.dim())  # a copy per position
     changed[everywhere, everywhere] = torch.as_tensor(blank).to(places)
     return score(places.unsqueeze(0)) - score(changed)
 
@@ -57,12 +58,12 @@ def occlusion(
 def gradient_times_input(
     score: Score, places: Float[Tensor, "places *features"]
 ) -> Float[Tensor, " places"]:
-    r"""Return, for each place, its features times the slopes of the score, summed.
+    r"""Return, for each position, the dot product of its features and the gradient.
 
     .. math:: g_i = \sum_k x_{ik} \, \frac{\partial f(x)}{\partial x_{ik}}
 
-    That is what a straight line would lose without the place. Token ids have no slope:
-    give their embeddings.
+    It is the decrease of a linear approximation of the score without the position.
+    Token ids have no gradient: use their embeddings.
     """
     inputs = places.detach().unsqueeze(0).requires_grad_()
     (slopes,) = torch.autograd.grad(score(inputs).sum(), inputs)
@@ -77,17 +78,17 @@ def lime(
     width: float = 0.25,
     seed: int = 0,
 ) -> LinearModel:
-    r"""Fit a linear model to the score with some positions blank; near ones count more.
+    r"""Fit a local linear model to the score of inputs with some positions blank.
 
-    Each sample keeps a place with probability one half: :math:`z_i` is 1 where it is
+    Each sample keeps a position with probability one half: :math:`z_i` is 1 where it is
     kept. The model :math:`\ell(z) = w_0 + \sum_i w_i z_i` minimises
 
     .. math:: \sum_z \pi(z) \bigl(f(z) - \ell(z)\bigr)^2, \qquad
               \pi(z) = \exp\bigl(-D(z)^2 / \sigma^2\bigr),
 
-    with :math:`D` one less the cosine between `z` and ones, and :math:`\sigma` the
-    `width`. The whole input is the first sample. Ribeiro et al. (2016), section 3, keep
-    a few places only; here every place keeps its slope.
+    with :math:`D` one minus the cosine of `z` and a vector of ones, and :math:`\sigma`
+    the `width`. The whole input is the first sample. Ribeiro et al. (2016), section 3,
+    keep only a few coefficients; here every position has one.
     """
     check_at_least_one(samples=samples)
     generator = torch.Generator().manual_seed(seed)
@@ -98,7 +99,7 @@ def lime(
     blanks = torch.as_tensor(blank).to(places)
     with torch.no_grad():
         answers = score(torch.where(kept.view(shape), places, blanks))
-    cosine = kept.float().mean(dim=1).sqrt()  # of zeros and ones, with ones
+    cosine = kept.float().mean(dim=1).sqrt()  # of z and a vector of ones
     nearness = torch.exp(-((1 - cosine) ** 2) / width**2)
     return weighted_least_squares(kept.float(), answers, nearness)
 
@@ -110,9 +111,9 @@ def weighted_least_squares(
 ) -> LinearModel:
     r"""Return the linear model with the least weighted squared error.
 
-    Each row and its target is multiplied by the root of its weight: the rest is
-    ordinary least squares. Of several best models it is the one with the smallest
-    numbers.
+    Each row and its target are multiplied by the square root of its weight, which
+    reduces the problem to ordinary least squares. Of several solutions, that of minimum
+    norm is returned.
     """
     design = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
     root = weights.sqrt().unsqueeze(1)
@@ -127,17 +128,16 @@ def permuted_weights(
     mask: Bool[Tensor, "batch places"] | None = None,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "batch places"]:
-    """Return the weights of each row dealt anew among its real places, at random.
+    """Return a random permutation of the weights of each row among its real positions.
 
-    `mask` is False at padding, which keeps its zeros.
+    `mask` is False at padding, which keeps weights of zero.
     """
     mask = _mask_of(weights, mask)
     chance = torch.rand(weights.shape, generator=generator).to(weights.device)
-    # Real places first, shuffled
+    # Real positions first: shuffled, and in their order.
     new_order = chance.masked_fill(~mask, 2).argsort(dim=-1)
-    old_order = (~mask).long().argsort(dim=-1, stable=True)  # and as they stand
-    reordered = weights.gather(-1, old_order)
-    return torch.zeros_like(weights).scatter(-1, new_order, reordered)
+    old_order = (~mask).long().argsort(dim=-1, stable=True)
+    return torch.zeros_like(weights).scatter(-1, new_order, weights.gather(-1, old_order))
 
 
 def adversarial_weights(
@@ -151,19 +151,19 @@ def adversarial_weights(
     strictness: float = 10.0,
     seed: int = 0,
 ) -> Float[Tensor, "batch places"]:
-    r"""Search for weights far from those given that leave the answer as it is.
+    r"""Search for weights far from the given ones that leave the prediction unchanged.
 
-    `answer` turns weights into probabilities of the labels. Adam climbs
+    `answer` maps weights to probabilities of the labels. Adam maximises
 
     .. math:: \operatorname{JSD}(\alpha, \hat\alpha)
               - \lambda \max\bigl(0,
               \operatorname{TVD}(f(\alpha), f(\hat\alpha)) - \epsilon\bigr)
 
-    from a few random `starts`, with :math:`\epsilon` what is `allowed` and
-    :math:`\lambda` the `strictness`. Returned are, for each row, the farthest weights
-    met on the way that keep to :math:`\epsilon`; the weights given, where none did.
-    Jain & Wallace (2019), section 4.2.2, search for several at once, far from each
-    other too.
+    from a few random `starts`, with :math:`\epsilon` the `allowed` change and
+    :math:`\lambda` the `strictness`. Returns, for each row, the most distant weights
+    found within :math:`\epsilon`, or the given weights if there are none. Jain &
+    Wallace (2019), section 4.2.2, search for several weights at once, which are also
+    far from each other.
     """
     mask = _mask_of(weights, mask)
     weights = weights.detach()
@@ -195,15 +195,13 @@ def forgery_loss(
     true_weights: Float[Tensor, "batch places"],
     greed: float,
 ) -> Float[Tensor, ""]:
-    r"""Return how badly a model forges another: the same answers, other weights.
+    r"""Return the loss of a model trained to predict as another with other weights.
 
     .. math::
 
-        \operatorname{TVD}(\hat y, y)
-        - \lambda \operatorname{KL}(\hat\alpha \Vert \alpha)
-
-    with :math:`\hat y, \hat\alpha` the forger's and :math:`\lambda` the `greed`: the
-    mean over the batch. Wiegreffe & Pinter (2019), section 4.
+    averaged over the batch, with :math:`\hat y, \hat\alpha` the predictions and weights
+    of the trained model and :math:`\lambda` the `greed`. Wiegreffe & Pinter (2019),
+    section 4.
     """
     same = total_variation(probabilities, true_probabilities)
     other = kullback_leibler(weights, true_weights)
@@ -213,7 +211,7 @@ def forgery_loss(
 def total_variation(
     first: Float[Tensor, "*batch outcomes"], second: Float[Tensor, "*batch outcomes"]
 ) -> Float[Tensor, "*batch"]:
-    r"""Return :math:`\frac12 \sum_i |p_i - q_i|`: 0 if equal, 1 if none is shared."""
+    r"""Return :math:`\frac12 \sum_i |p_i - q_i|`: from 0 (equal) to 1 (disjoint)."""
     return (first - second).abs().sum(dim=-1) / 2
 
 
@@ -222,7 +220,7 @@ def kullback_leibler(
 ) -> Float[Tensor, "*batch"]:
     r"""Return :math:`\sum_i p_i \log (p_i / q_i)` in nats; 0 log 0 is 0.
 
-    Where the second has next to nothing its logarithm is cut off, so that the sum stays finite.
+    Probabilities are clamped at the smallest normal number, so that the sum stays finite.
     """
     smallest = torch.finfo(first.dtype).tiny
     logs = first.clamp(min=smallest).log() - second.clamp(min=smallest).log()
@@ -232,15 +230,12 @@ def kullback_leibler(
 def jensen_shannon(
     first: Float[Tensor, "*batch outcomes"], second: Float[Tensor, "*batch outcomes"]
 ) -> Float[Tensor, "*batch"]:
-    r"""Return the Jensen–Shannon divergence of two distributions.
+    r"""Return the Jensen–Shannon divergence.
 
-    .. math::
+    .. math:: \frac12 \operatorname{KL}(p \Vert m) + \frac12 \operatorname{KL}(q \Vert m)
 
-        \tfrac12 \operatorname{KL}(p \Vert m)
-        + \tfrac12 \operatorname{KL}(q \Vert m)
-
-    :math:`m` is the mean of both. In nats: from 0, equal, to :math:`\log 2 = 0.693`,
-    where one is zero wherever the other is not.
+    :math:`m` is the mean of both. In nats, from 0 (equal) to :math:`\log 2 = 0.693`
+    (disjoint supports).
     """
     mean = (first + second) / 2
     return (kullback_leibler(first, mean) + kullback_leibler(second, mean)) / 2

@@ -1,10 +1,10 @@
-r"""Interventions: attention knockout and activation patching, to measure what a head causes.
+r"""Interventions: attention knockout and activation patching, to measure causal effects of heads.
 
-Where a head looks says what it could have used. What it did use shows when the edge along which
-it looked is cut, or when it is made to say what it said of another sentence. Both are among the
-interventions that Vig et al. (2020), https://arxiv.org/abs/2004.12265, and Geva et al. (2023),
-https://arxiv.org/abs/2304.14767, read causes from. `attentively.analysis.pruning` takes heads out
-altogether.
+Attention weights show which positions a head could have used. Interventions show which it did use:
+attention knockout blocks the edge from a query to a key, and activation patching replaces the
+output of a head by its output for another sentence. See Vig et al. (2020),
+https://arxiv.org/abs/2004.12265, and Geva et al. (2023), https://arxiv.org/abs/2304.14767.
+`attentively.analysis.pruning` removes whole heads.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,15 +19,15 @@ from attentively.attention.multi_head import MultiHeadAttention
 from attentively.attention.positional import AttentionPosition
 
 Said = dict[Head, Float[Tensor, "batch queries d_head"]]
-"""What heads say: the context of each query, before :math:`W^O`."""
+"""The outputs of heads: the context of each query, before :math:`W^O`."""
 
 
 @contextmanager
 def recorded(model: nn.Module, heads: Iterable[Head]) -> Iterator[Said]:
-    """Record the outputs of `heads` in the last pass made while the context lasts.
+    """Record the outputs of `heads` in the last forward pass inside the ``with`` block.
 
-    The dictionary that it gives is empty before the first pass. A head that the model
-    does not have raises `ValueError`.
+    The returned dictionary is empty before the first pass. A head that the model does
+    not have raises `ValueError`.
     """
     said: Said = {}
 
@@ -50,11 +50,11 @@ def transplanted(
     said: Mapping[Head, Float[Tensor, "batch queries d_head"]],
     at: Bool[Tensor, "batch queries"] | None = None,
 ) -> Iterator[None]:
-    """While the context lasts, let heads say what they `said` elsewhere.
+    """Replace the outputs of heads by recorded ones inside the ``with`` block.
 
-    `at` is True at the queries whose answer is replaced; without it all are. Heads that
-    the model does not have, and answers of another shape than its own, raise
-    `ValueError`.
+    This is activation patching. `at` is True at the queries whose output is replaced,
+    by default at all. Heads that the model does not have, and outputs of another shape
+    than the model's own, raise `ValueError`.
     """
 
     def replace(
@@ -68,8 +68,8 @@ def transplanted(
             own, other = context[..., columns], said[head]
             if other.shape != own.shape:
                 raise ValueError(
-                    f"{head} says something of shape {tuple(own.shape)}, and what is "
-                    f"to stand in its place has {tuple(other.shape)}"
+                    f"the output of {head} has shape {tuple(own.shape)}, "
+                    f"but its replacement has shape {tuple(other.shape)}"
                 )
             if at is not None:
                 other = other.where(at.unsqueeze(-1), own)
@@ -86,14 +86,15 @@ def cut(
     heads: Iterable[Head],
     edges: Bool[Tensor, "batch queries keys"],
 ) -> Iterator[None]:
-    """While the context lasts, let no query of `heads` look along the `edges` that are True.
+    """Block the attention `edges` that are True in `heads` inside the ``with`` block.
 
-    The weight that an edge had goes to the other keys of its query; where a mask hides all of
-    these, the query gets zeros. Edges to every key of a query, another shape than that of the
-    heads' weights, and heads that the model does not have raise `ValueError`.
+    This is attention knockout. The weight of a blocked edge is redistributed over the other
+    keys of its query; if a mask hides all of these, the query gets zeros. Blocking every key of
+    a query, edges of another shape than the heads' weights, and heads that the model does not
+    have raise `ValueError`.
     """
     if edges.all(dim=-1).any():
-        raise ValueError("edges leave a query nothing to look at: silence the head instead")
+        raise ValueError("edges block every key of a query: use pruning.silenced instead")
     attentions = by_attention(model, heads)
     kept = {name: attention.position for name, (attention, _) in attentions.items()}
     try:
@@ -106,7 +107,7 @@ def cut(
 
 
 class _Cut(AttentionPosition):
-    """Add minus infinity to the scores of some edges, and whatever `position` does."""
+    """Add minus infinity to the scores of some edges, and apply `position`."""
 
     def __init__(
         self,
@@ -130,8 +131,8 @@ class _Cut(AttentionPosition):
         batch, heads, queries, _ = query.shape
         if self.edges.shape != (batch, queries, key_len):
             raise ValueError(
-                f"edges of shape {tuple(self.edges.shape)} do not fit weights of "
-                f"{batch} sentences, {queries} queries and {key_len} keys"
+                f"edges have shape {tuple(self.edges.shape)}, "
+                f"but expected (batch, queries, keys) = {(batch, queries, key_len)}"
             )
         bias = query.new_zeros(batch, heads, queries, key_len)
         bias[:, self.numbers] = bias[:, self.numbers].masked_fill(
@@ -151,7 +152,7 @@ def _between_heads_and_output(
     heads: Iterable[Head],
     change: Callable[[MultiHeadAttention, list[Head], Tensor], Tensor],
 ) -> Iterator[None]:
-    """Let `change` see, and return anew, what each attention's heads say side by side."""
+    """Apply `change` to the concatenated head outputs of each attention, before :math:`W^O`."""
     with ExitStack() as hooks:
         for attention, of_it in by_attention(model, heads).values():
 

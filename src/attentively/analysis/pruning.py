@@ -1,7 +1,7 @@
-r"""Pruning: remove attention heads, and measure what each contributed.
+r"""Pruning: remove attention heads, and measure their contributions.
 
-What the heads say is concatenated and multiplied by :math:`W^O`, so the output is a sum with
-a term for each head, and a head can be left out of it (Michel, Levy & Neubig 2019,
+The outputs of the heads are concatenated and multiplied by :math:`W^O`, so the output is a sum
+with one term per head, and a head can be removed from it (Michel, Levy & Neubig 2019,
 https://arxiv.org/abs/1905.10650, section 2).
 """
 
@@ -19,13 +19,13 @@ class Head(NamedTuple):
     """One head of a model."""
 
     attention: str
-    """The name of its attention among the model's modules."""
+    """The module name of its attention."""
     number: int
-    """Its place in that attention, from 0."""
+    """The index of the head in that attention, from 0."""
 
 
 def find_heads(model: nn.Module) -> list[Head]:
-    """Return every head of every multi-head attention in `model`, in their order."""
+    """Return every head of every multi-head attention in `model`, in order."""
     return [
         Head(name, number)
         for name, module in model.named_modules()
@@ -37,14 +37,16 @@ def find_heads(model: nn.Module) -> list[Head]:
 def by_attention(
     model: nn.Module, heads: Iterable[Head]
 ) -> dict[str, tuple[MultiHeadAttention, list[Head]]]:
-    """Return, by its name, each attention that has some of the heads, and those.
+    """Return the attentions of the given heads by module name, each with its heads.
 
     A head that the model does not have raises `ValueError`.
     """
     heads = list(heads)
     unknown = set(heads) - set(find_heads(model))
     if unknown:
-        raise ValueError(f"the model has no {', '.join(map(str, sorted(unknown)))}")
+        raise ValueError(
+            f"the model does not have these heads: {', '.join(map(str, sorted(unknown)))}"
+        )
     return {
         name: (
             cast(MultiHeadAttention, model.get_submodule(name)),
@@ -56,10 +58,10 @@ def by_attention(
 
 @contextmanager
 def silenced(model: nn.Module, heads: Iterable[Head]) -> Iterator[None]:
-    """While the context lasts, add nothing of what `heads` say.
+    """Remove the outputs of `heads` inside the ``with`` block.
 
-    Their columns of :math:`W^O` are zero and come back afterwards. A head that the
-    model does not have raises `ValueError`.
+    Their columns of :math:`W^O` are set to zero and restored afterwards. A head that
+    the model does not have raises `ValueError`.
     """
     attentions = by_attention(model, heads)
     modules = {name: module for name, (module, _) in attentions.items()}

@@ -1,8 +1,7 @@
 r"""Tables of results: HTML on a page and in JupyterLab, aligned text in a terminal.
 
-`show` takes the rows of a results file (``book/results/*.json``) as they are. Conditions say what
-a row of the table stands for, columns say what is shown of it, and the seeds of one condition are
-averaged::
+`show` accepts the rows of a results file (``book/results/*.json``). Conditions define the rows of
+the table, columns define the displayed values, and the seeds of one condition are averaged::
 
     tables.show(
         results["rows"],
@@ -35,7 +34,7 @@ Best = Literal["max", "min"]
 Spread = Literal["range", "sd", "none"]
 
 MISSING = "–"
-"""What a cell without a value shows."""
+"""The text of a cell without a value."""
 
 _FIGURE_SPACE = "\u2007"  # as wide as a digit, and kept by browsers
 _HIDDEN = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)"
@@ -46,10 +45,10 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Condition:
-    """What distinguishes one row of a table from another, such as the model or the number of steps.
+    """A condition that distinguishes the rows of a table, such as the model or the number of steps.
 
     `key` is a key of the rows (``"alive.tokens"`` reads a nested one) or a function of a row.
-    `names` gives the text for each value, and with `order` the order of the values.
+    `names` contains the text for each value and, with `order`, determines the order of the values.
     """
 
     key: Key
@@ -65,9 +64,9 @@ class Column:
     `key` is a key of the rows (``"alive.gold.loss"`` reads a nested one) or a function of a row.
     Numbers are multiplied by `scale`, so that ``unit="%", scale=100`` shows percentages, and
     rounded to `digits` decimals; by default none where all numbers are whole, otherwise two.
-    `best` marks the highest (``"max"``) or the lowest (``"min"``) mean, and all that look the same
-    when rounded. `where` takes the values from those rows alone that have these values. With
-    `optional`, rows may lack the key; like a value of None they are shown as "–".
+    `best` marks the highest (``"max"``) or the lowest (``"min"``) mean, and all that equal it after
+    rounding. `where` selects the rows with these values. With `optional`, rows may lack the key;
+    like a value of None they are shown as "–".
 
     Raises `ValueError` for an unknown `best`.
     """
@@ -84,7 +83,7 @@ class Column:
     def __post_init__(self) -> None:
         if self.best not in (None, *get_args(Best)):
             raise ValueError(
-                f"best={self.best!r} is unknown: choose of {', '.join(get_args(Best))}"
+                f"best={self.best!r} is unknown: choose one of {', '.join(get_args(Best))}"
             )
 
 
@@ -111,12 +110,12 @@ class Table:
     columns: Sequence[_Shown]
     notes: Sequence[str]
     legend: str
-    """What is marked as best; empty where nothing is."""
+    """Description of the marked cells; empty if none is marked."""
 
     def _repr_html_(self) -> str:
-        """Return the table as HTML; what rows and columns hold is escaped."""
+        """Return the table as HTML, with escaped texts."""
         frame = ElementTree.Element("div", {"class": "results-table"})
-        # The keyboard scrolls what has the focus; the label says what it is.
+        # The keyboard scrolls the element with the focus; the label names it.
         box = _add(frame, "div", tabindex="0", role="region")
         box.set("aria-label", self.caption)
         # The book's theme shows HTML in dark colours where it finds a table of this class.
@@ -168,32 +167,33 @@ def show(
     `by` are the conditions; their values are the first columns and the headers of the rows. The
     key ``seed`` distinguishes the rows of a condition. A cell shows their mean, followed by the
     lowest and highest value (`spread` ``"range"``), by the sample standard deviation
-    (``"sd"``), or by nothing (``"none"``); a note says which.
+    (``"sd"``), or by nothing (``"none"``); a note states which.
 
-    `each` names a key that holds a list of rows, such as ``"by_clauses"``: each of its entries
-    then counts as a row, with the keys of the row around it. The entry's own value is taken where
-    both have a key.
+    `each` names a key whose value is a list of rows, such as ``"by_clauses"``: each of its entries
+    then counts as a row, together with the keys of the surrounding row. If both have a key, the
+    value of the entry is used.
 
-    Conditions come in the order in which the rows have them first, or are sorted by the keys in
-    `order` (by the header of a condition whose key is a function): by the place in its `names`, or
-    by value.
+    Conditions appear in the order of the rows, or are sorted by the keys in `order` (by the header
+    of a condition whose key is a function): by their position in `names`, or by value.
 
-    Raises `ValueError` where there are no rows, no row has a key, some rows lack it, `where` fits
+    Raises `ValueError` if there are no rows, a key is missing in some or all rows, `where` matches
     no row, or one seed has several values of a column under one condition.
     """
     if spread not in get_args(Spread):
-        raise ValueError(f"spread={spread!r} is unknown: choose of {', '.join(get_args(Spread))}")
+        raise ValueError(
+            f"spread={spread!r} is unknown: choose one of {', '.join(get_args(Spread))}"
+        )
     given = _expanded(list(rows), each)
     if not given:
         raise ValueError("there are no rows to show")
     if not by:
-        raise ValueError("by=[] names no condition: the rows of a table need headers")
+        raise ValueError("by=[] contains no condition: the rows of a table need headers")
 
     for one in by:
         for value in _values(given, one):
             if one.names is not None and value not in one.names:
                 there = ", ".join(map(repr, one.names))
-                raise ValueError(f"the names of {one.header!r} lack {value!r}; there are {there}")
+                raise ValueError(f"the names of {one.header!r} lack {value!r}; they are {there}")
     values = zip(*(_values(given, one) for one in by), strict=True)
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for value, row in zip(values, given, strict=True):
@@ -215,7 +215,7 @@ def _expanded(rows: list[Row], each: str) -> list[Row]:
     lists = _lookup(rows, each)
     for entries in lists:
         if not isinstance(entries, list) or not all(isinstance(one, Mapping) for one in entries):
-            raise ValueError(f"each={each!r} must hold lists of rows, not {entries!r:.60}")
+            raise ValueError(f"each={each!r} must contain lists of rows, not {entries!r:.60}")
     return [
         {**{key: value for key, value in row.items() if key != each}, **entry}
         for row, entries in zip(rows, lists, strict=True)
@@ -224,16 +224,16 @@ def _expanded(rows: list[Row], each: str) -> list[Row]:
 
 
 def _lookup(rows: Sequence[Row], key: str, optional: bool = False) -> list[Any]:
-    """Return the value of each row; None where it is missing and may be."""
+    """Return the value of each row; None where an optional value is missing."""
     found = [_nested(row, key) for row in rows]
     missing = [row for row, value in zip(rows, found, strict=True) if value is _ABSENT]
     if len(missing) == len(rows):
-        raise ValueError(f"no row has the key {key!r}; there are {_keys(rows)}")
+        raise ValueError(f"no row has the key {key!r}; the keys are {_keys(rows)}")
     if missing and not optional:
         start = ", ".join(f"{name}={value!r:.30}" for name, value in [*missing[0].items()][:4])
         raise ValueError(
             f"{len(missing)} of {len(rows)} rows lack the key {key!r}, the first of them with "
-            f"{start}: choose rows, or give a column optional=True"
+            f"{start}: select rows, or use optional=True for the column"
         )
     return [None if value is _ABSENT else value for value in found]
 
@@ -252,7 +252,7 @@ def _keys(rows: Iterable[Row]) -> str:
 
 
 def _values(rows: Sequence[Row], one: Condition | Column) -> list[Any]:
-    """Return what a condition or a column reads in each row."""
+    """Return the value of a condition or a column in each row."""
     if isinstance(one.key, str):
         return _lookup(rows, one.key, isinstance(one, Column) and one.optional)
     try:
@@ -260,7 +260,7 @@ def _values(rows: Sequence[Row], one: Condition | Column) -> list[Any]:
     except KeyError as error:
         raise ValueError(
             f"the function for {one.header!r} reads the key {error}, which a row lacks; "
-            f"there are {_keys(rows)}"
+            f"the keys are {_keys(rows)}"
         ) from error
 
 
@@ -271,7 +271,9 @@ def _sorted(
     known = [one.key if isinstance(one.key, str) else one.header for one in by]
     for key in order:
         if key not in known:
-            raise ValueError(f"order: {key!r} is not a condition; there are {', '.join(known)}")
+            raise ValueError(
+                f"order: {key!r} is not a condition; the conditions are {', '.join(known)}"
+            )
     places = [known.index(key) for key in order]
 
     def rank(value: Any, names: Mapping[Any, str] | None) -> Any:
@@ -284,9 +286,9 @@ def _sorted(
 
 
 def _conditions(one: Condition, values: Sequence[Any]) -> _Shown:
-    """Return the column of row headers that a condition gives."""
+    """Return the column of row headers of a condition."""
     numeric = one.names is None and all(_is_number(value) for value in values)
-    if numeric:  # as many decimals as the value that has most: 0.95, 0.90
+    if numeric:  # as many decimals as the value with the most: 0.95, 0.90
         digits = max(-int(Decimal(str(value)).as_tuple().exponent) for value in values)
         texts = [_number(float(value), max(0, digits)) for value in values]
     elif one.names is None:
@@ -309,7 +311,9 @@ def _measure(
         chosen = [row for row, value in zip(chosen, values, strict=True) if value == wanted]
         if not chosen:
             there = ", ".join(dict.fromkeys(map(repr, values)))
-            raise ValueError(f"{column.header!r}: no row has {key}={wanted!r}; there are {there}")
+            raise ValueError(
+                f"{column.header!r}: no row has {key}={wanted!r}; its values are {there}"
+            )
     value_of = dict(zip(map(id, chosen), _values(chosen, column), strict=True))
     measured = []
     for condition, group in groups.items():
@@ -327,21 +331,21 @@ def _measure(
             elif by_seed[seed] is not value and by_seed[seed] != value:
                 raise ValueError(
                     f"{column.header!r} has several values for seed {seed} of {here}, such as "
-                    f"{by_seed[seed]!r:.30} and {value!r:.30}: name another condition in by= or "
+                    f"{by_seed[seed]!r:.30} and {value!r:.30}: add a condition to by= or "
                     f"where=, for example {_differences(first[seed], row)}"
                 )
         missing = [seed for seed, value in by_seed.items() if value is None]
         if 0 < len(missing) < len(by_seed):
             raise ValueError(
-                f"{column.header!r} of {here} has no value for seed {missing[0]}, but has others: "
-                "give a function as key that says what a missing value counts as"
+                f"{column.header!r} of {here} has no value for seed {missing[0]}, but values for "
+                "others: use a function as key that replaces missing values"
             )
         measured.append([value for value in by_seed.values() if value is not None])
     return measured
 
 
 def _differences(one: Row, other: Row) -> str:
-    """Name the keys by which two rows could be distinguished: not those of measured numbers."""
+    """Return the keys that distinguish two rows, without those of measured numbers."""
     keys = [
         key
         for key in one
@@ -395,7 +399,7 @@ def _best(means: Sequence[float | None], texts: Sequence[str], best: Best | None
 
 
 def _spread(values: Sequence[float], digits: int, spread: Spread) -> str:
-    """Return what follows the mean of several values; nothing after a single one."""
+    """Return the text after the mean of several values; empty for a single one."""
     if len(values) < 2 or not all(map(math.isfinite, values)):
         return ""
     if spread == "sd":
@@ -406,7 +410,7 @@ def _spread(values: Sequence[float], digits: int, spread: Spread) -> str:
 def _seeds_note(
     seeds: Set[Any], measured: Sequence[Sequence[list[Any]]], spread: Spread
 ) -> list[str]:
-    """Say how many seeds a mean is of, and what stands after it."""
+    """Return a note with the number of seeds and the meaning of the text after a mean."""
     groups = [runs for values in measured for runs in values if runs and all(map(_is_number, runs))]
     counts = sorted({len(runs) for runs in groups})
     if not seeds or not counts:
@@ -420,7 +424,7 @@ def _seeds_note(
 
 
 def _legend(columns: Sequence[Column], shown: Sequence[_Shown]) -> str:
-    """Say what is marked as best, and in which direction."""
+    """Return a description of the marked cells, with the direction."""
     parts = []
     for best, word in (("max", "highest"), ("min", "lowest")):
         marked = [
@@ -455,7 +459,7 @@ def _header(one: Condition | Column) -> str:
 
 
 def _as_text(column: _Shown) -> list[str]:
-    """Return the cells of a column as text that ends in marks and spreads of one width."""
+    """Return the cells of a column as text, with marks and spreads of equal width."""
     if not column.numeric:
         return [cell.text for cell in column.cells]
     spread = max(len(cell.spread) for cell in column.cells)
@@ -477,7 +481,7 @@ def _add(
 
 
 def _add_cell(line: ElementTree.Element, column: _Shown, cell: _Cell) -> None:
-    """Add a cell, its mean above the other means of the column whatever the width of its spread."""
+    """Add a cell, with its mean aligned to the other means of the column."""
     style = _NUMBERS if column.numeric else _WORDS
     added = (
         _add(line, "th", scope="row", style=style)

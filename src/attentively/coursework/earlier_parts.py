@@ -10,10 +10,9 @@
         "12_self_attention", self_attention.attention, scaled_dot_product_attention
     )
 
-The student's answer is read from the file next to the notebook that `attentively submit` packs. If
-there is no such file, it is read from the notebook of that assignment, in the neighbouring folder.
-If the answer passes its check, it is returned; otherwise the reference is returned. One printed
-line says which of the two it is, and why.
+The student's code is read from the file that `attentively submit` packs next to the notebook or,
+without it, from the notebook of that assignment in the neighbouring folder. It is used if its check
+passes; otherwise the reference is used. One printed line states which.
 """
 
 import ast
@@ -30,27 +29,31 @@ from attentively.checks import Part
 from attentively_grader.course import notebooks
 
 FILE = "earlier_parts.json"
-"""Part of a submission: maps each earlier assignment to the code of its cells."""
+"""File in a submission with the code cells of each earlier assignment."""
 
 
 def take(
     assignment: str, part: Part, *references: Any, using: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return the student's answer to `part` of an earlier assignment, or the references.
+    """Return the student's solution of `part` of an earlier assignment, or the references.
 
-    Pass one reference for each of the part's names. The result has the same order; for a part with
-    one name, it is the object itself. `using` maps names in the student's code to objects that
-    replace what the code imported, so that one earlier part can be used inside another.
+    There is one reference for each of the part's names, and the result has the same order; for a
+    single name it is the object itself. `using` replaces names in the student's code by other
+    objects, so that a part that was taken before can be used inside this one. Raises `ValueError`
+    for another number of references.
     """
     if len(references) != len(part.names):
-        raise ValueError(f"got {len(references)} references for {', '.join(part.names)}")
+        raise ValueError(
+            f"expected {len(part.names)} references, for {', '.join(part.names)}, but got "
+            f"{len(references)}"
+        )
     names = " and ".join(part.names)
     found, why = _found(assignment, part, using or {})
     if why:
         print(f"{names}: using the reference, because {why}")
         found = references
     else:
-        print(f"{names}: using your answer from {assignment}{_with(using)}")
+        print(f"{names}: using your own, from {assignment}{_with(using)}")
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -74,30 +77,30 @@ def _found(assignment: str, part: Part, using: Mapping[str, Any]) -> tuple[Seque
     if state == "solved":
         return candidates, ""
     if state == "not yet":
-        return [], f"your answer in {assignment} is not implemented yet"
-    return [], f"your answer in {assignment} is {state}"
+        return [], f"your version in {assignment} is not written yet"
+    return [], f"your version in {assignment} is {state}"
 
 
 def _cells(assignment: str) -> list[str]:
-    """Return the code cells of an earlier assignment; raise `ValueError` if there are none."""
+    """Return the code of an earlier assignment; raise `ValueError` with the reason if missing."""
     packed = Path(FILE)
     if packed.exists():
         try:
             parts = json.loads(packed.read_text(encoding="utf-8"))
             cells = parts.get(assignment)
             if cells is None:
-                raise ValueError(f"this submission does not contain {assignment}")
+                raise ValueError(f"{assignment} was not submitted with this notebook")
             return [str(cell) for cell in cells]
         except (OSError, AttributeError, TypeError, UnicodeError, json.JSONDecodeError):
             raise ValueError(f"{FILE} cannot be read; pack the submission again") from None
     path = Path("..", assignment, f"{assignment}.ipynb")
     if not path.exists():
-        raise ValueError(f"{path} does not exist")
+        raise ValueError(f"there is no folder {assignment} next to this folder")
     return own_code(notebooks.read(path))
 
 
 def own_code(notebook: NotebookNode) -> list[str]:
-    """Return the code of the cells without points."""
+    """Return the code cells of a notebook without points."""
     return [
         cell.source
         for cell in notebook.cells
@@ -114,16 +117,16 @@ def packed(work: Path, notebook: NotebookNode) -> Mapping[str, list[str]]:
     for path in named:
         try:
             parts[path.stem] = own_code(notebooks.read(path))
-        except ValueError:  # the reference is used instead
+        except ValueError:  # the reference will be used
             continue
     return parts
 
 
 def run_definitions(assignment: str, cells: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """Run only imports and definitions of the cells; return the names and a text of all errors.
+    """Run only the imports and definitions of the cells; return the names and the errors.
 
-    Other statements, such as plots and training runs, are skipped, so this is fast. An assignment
-    of a literal, such as ``EPSILON = 1e-5``, counts as a definition.
+    Plots, training and other statements are skipped, so this is fast. Constants are kept if their
+    value is a literal, as in ``EPSILON = 1e-5``.
     """
     namespace: dict[str, Any] = {"__name__": assignment}
     errors = ""
@@ -134,8 +137,8 @@ def run_definitions(assignment: str, cells: Sequence[str]) -> tuple[dict[str, An
             kept = list(_definitions(ast.parse(source, name)))
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             exec(compile(ast.Module(kept, type_ignores=[]), name, "exec"), namespace)
-        except Exception as error:  # as in a notebook, the next cell still runs
-            errors += f"; code cell {number} raises {type(error).__name__}: {error}"
+        except Exception as error:  # as in the notebook, the next cell is still run
+            errors += f"; its code cell {number} raises {type(error).__name__}: {error}"
     return namespace, errors
 
 
