@@ -46,7 +46,7 @@ def test_rungs_are_of_one_size_and_share_all_but_the_model(data):
     assert {name: model.config.attention for name, model in models.items()} == {
         name: name for name in RUNGS if name != "transformer"
     }
-    with pytest.raises(ValueError, match="'lstm' is unknown: choose of fixed"):
+    with pytest.raises(ValueError, match="'lstm' is unknown: choose one of fixed"):
         real_ladder.new_model("lstm", 10, 0.1, 0)
 
 

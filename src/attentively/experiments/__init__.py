@@ -1,4 +1,4 @@
-"""Comparisons too long for a page: each runs by name, resumes, and writes one results file."""
+"""Experiments: comparisons too long for a page; each has a name, resumes, and writes one file."""
 
 from collections.abc import Sequence
 
@@ -67,25 +67,26 @@ def find(
     shipped: bool = False,
     changes: str | None = None,
 ) -> Experiment:
-    """Return the experiment called `name`; an unknown name lists those there are.
+    """Return the experiment called `name`; the error for an unknown name lists the experiments.
 
-    The ladder also runs on the `data` of a corpus, with some of its `rungs`, with `changes` of
-    its plan, or with the `shipped` models; another experiment with any of these raises
-    `ValueError`.
+    The ladder also runs on the sentence pairs of a corpus (`data`), with some of its models
+    (`rungs`), with `changes` of the hyperparameters, or with the pretrained models (`shipped`).
+    Other experiments with any of these raise `ValueError`.
     """
     if name not in EXPERIMENTS:
         raise ValueError(
-            f"no experiment is called {name!r}; there are {', '.join(sorted(EXPERIMENTS))}"
+            f"no experiment is called {name!r}: choose one of {', '.join(sorted(EXPERIMENTS))}"
         )
     if data is None and not (rungs or shipped or changes):
         return EXPERIMENTS[name]
     if name != "ladder":
         raise ValueError(
-            f"data, rungs, shipped and changes go with the experiment ladder, not {name}"
+            f"--data, --rungs, --shipped and --change are options of the experiment ladder, not of "
+            f"{name}"
         )
     if data is None:
         raise ValueError(
-            "rungs, shipped and changes go with --data: the toy language's ladder has none of them"
+            "--rungs, --shipped and --change need --data: they do not apply to the toy language"
         )
     return real_ladder.experiment(data, rungs or ladder.RUNGS, shipped, changes)
 

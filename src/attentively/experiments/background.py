@@ -1,8 +1,8 @@
-"""Background: a classifier that learned the weather, how one finds out, and what cures it.
+"""Background: a classifier that learned a spurious correlation, its diagnosis, and remedies.
 
-Every condition asks for the same digits in the same squares. What differs is how often the
-background of the training scenes agrees with the digit, and whether the squares are told of each
-other before attention weighs them.
+All conditions have the same digits in the same squares. They differ in how often the background of
+the training scenes agrees with the digit, and in whether an RNN contextualises the squares before
+the attention.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ LEARNING_RATE = 1e-2
 TRAIN_SCENES = 1_000
 FEATURE_DIM = 32
 PLANTED = 0.95
-"""How often the background agrees with the digit, where nobody has looked at the data."""
+"""Fraction of scenes whose background agrees with the digit in the biased data."""
 
 
 def new_classifier(seed: int, reader: bool = False) -> AttentiveClassifier:
-    """Return an untrained classifier of scenes; with a reader its squares know of each other."""
+    """Return an untrained scene classifier; with `reader`, an RNN contextualises the squares."""
     torch.manual_seed(seed)
     return AttentiveClassifier(
         SquareEncoder(FEATURE_DIM),
@@ -45,7 +45,7 @@ def train(
     seed: int,
     steps: int = STEPS,
 ) -> float:
-    """Train on random batches of the scenes; return the mean loss of the last tenth."""
+    """Train on random batches of the scenes; return the mean loss of the last 10 % of the steps."""
     squares, labels = backgrounds.collate(scenes)
     optimiser = torch.optim.Adam(classifier.parameters(), LEARNING_RATE)
     generator = torch.Generator().manual_seed(seed)
@@ -71,14 +71,14 @@ def everywhere(squares: Tensor) -> Tensor:
 def look(
     classifier: AttentiveClassifier, scenes: Sequence[BackgroundScene]
 ) -> tuple[Float[Tensor, "scenes labels"], Float[Tensor, "scenes places"]]:
-    """Return the probabilities that it gives, and its weights."""
+    """Return the predicted probabilities and the attention weights."""
     squares, _ = backgrounds.collate(scenes)
     logits, weights = classifier(squares, everywhere(squares))
     return logits.softmax(dim=-1), weights
 
 
 def accuracy(classifier: AttentiveClassifier, scenes: Sequence[BackgroundScene]) -> float:
-    """Return the share of scenes whose digit it names."""
+    """Return the fraction of scenes whose digit is predicted correctly."""
     _, labels = backgrounds.collate(scenes)
     probabilities, _ = look(classifier, scenes)
     return (probabilities.argmax(dim=-1) == labels).float().mean().item()
@@ -87,7 +87,7 @@ def accuracy(classifier: AttentiveClassifier, scenes: Sequence[BackgroundScene])
 def weight_on_background(
     classifier: AttentiveClassifier, scenes: Sequence[BackgroundScene]
 ) -> float:
-    """Return the mean sum of the weights on squares without the digit."""
+    """Return the mean total weight on squares without the digit."""
     _, weights = look(classifier, scenes)
     places = torch.tensor([scene.place for scene in scenes])
     return (1 - weights.gather(1, places.unsqueeze(1))).mean().item()
@@ -107,13 +107,13 @@ def flipped(
     scenes: Sequence[BackgroundScene],
     changed: Sequence[BackgroundScene],
 ) -> float:
-    """Return the share of scenes whose answer changes with the scene."""
+    """Return the fraction of scenes whose prediction changes with the change of the scene."""
     before, after = (look(classifier, given)[0].argmax(dim=-1) for given in (scenes, changed))
     return (before != after).float().mean().item()
 
 
 def measure(agreement: float, reader: bool, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one classifier; see what it answers, where it looks, and what changes its mind."""
+    """Train one classifier; return its accuracy, its weights, and the effect of the background."""
     torch.set_num_threads(1)
     classifier = new_classifier(seed, reader)
     number = 50 if quick else TRAIN_SCENES
@@ -140,7 +140,7 @@ def measure(agreement: float, reader: bool, seed: int, quick: bool, directory: P
 
 EXPERIMENT = Experiment(
     name="background",
-    question="Did it learn the digit or the weather, and who says so?",
+    question="Did the classifier learn the digit or the background, and which method shows it?",
     conditions=[
         {"agreement": agreement, "reader": reader}
         for reader in (False, True)

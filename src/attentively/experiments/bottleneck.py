@@ -1,7 +1,7 @@
-"""The bottleneck: what length does to a translator with and without attention.
+"""The bottleneck: translation quality by sentence length, with and without attention.
 
-Both models have the same encoder and the same decoder; only what the decoder sees of the
-source differs. They learn from sentences of one to three clauses and are tried on longer ones.
+Both models have the same encoder and the same decoder; only the context vector differs. They are
+trained on sentences of one to three clauses and also evaluated on longer ones.
 """
 
 from pathlib import Path
@@ -23,13 +23,13 @@ from attentively.training.training_config import TrainingConfig
 
 CLAUSES = (1, 2, 3, 4, 5, 6)
 BUDGETS = (600, 2000)
-"""Steps of training."""
+"""Training steps."""
 
 
 def train_model(
     attention: AttentionKind, steps: int, seed: int, quick: bool, directory: Path
 ) -> tuple[Checkpoint, Trainer]:
-    """Train one model of the comparison, or go on if the directory holds its training."""
+    """Train one model of the comparison, or resume its run if the directory contains one."""
     steps = 20 if quick else steps
     checkpoint = new_checkpoint(attention, seed, origin("bottleneck", seed))
     config = TrainingConfig(
@@ -40,7 +40,7 @@ def train_model(
 
 
 def measure(attention: AttentionKind, steps: int, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model, and score it by the number of clauses."""
+    """Train one model, and evaluate it by the number of clauses."""
     checkpoint, trainer = train_model(attention, steps, seed, quick, directory)
     test_sentences = 10 if quick else 200
     tests = {n: toy.load("test", test_sentences, clauses=(n,)) for n in CLAUSES}

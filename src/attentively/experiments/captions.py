@@ -1,8 +1,7 @@
-"""Captions: what the penalty on uneven looking, and a larger receptive field, do to the focus.
+"""Captions: the effect of the doubly stochastic penalty and of the receptive field on attention.
 
-Every condition describes the same scenes of digits, with the same decoder and number of steps.
-What differs is the doubly stochastic penalty, and how much of the image a place of the feature
-map sees.
+All conditions caption the same scenes of digits, with the same decoder and number of steps. They
+differ in the doubly stochastic penalty, and in the receptive field of the feature map.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,22 +35,22 @@ class Naming(NamedTuple):
 
     scene: int
     step: int
-    """The place of the word in the caption, from 0."""
+    """The index of the word in the caption, from 0."""
     named: frozenset[int]
-    """The places where that digit stands."""
+    """The cells that contain this digit."""
 
 
 def count_digits(scene: DigitScene) -> int:
-    """Return how many places of the scene hold a digit."""
+    """Return the number of cells of the scene with a digit."""
     return sum(cell is not None for cell in scene.cells)
 
 
 def new_checkpoint(
     seed: int, provenance: dict[str, Any] | None = None, **settings: Any
 ) -> Checkpoint:
-    """Return an untrained captioner that knows every word of the captions.
+    """Return an untrained captioner whose vocabulary contains every word of the captions.
 
-    `settings` are those of `CaptionerConfig`, where they are not its defaults.
+    `settings` are the fields of `CaptionerConfig` that differ from the defaults.
     """
     tokenizer = WordTokenizer(Vocabulary(digits.words()))
     torch.manual_seed(seed)
@@ -67,7 +66,7 @@ def train(
     directory: Path | None = None,
     train_scenes: int = 10_000,
 ) -> Trainer:
-    """Train on scenes of the training split; go on if `directory` holds a run."""
+    """Train on scenes of the training split; resume a run in `directory`."""
     assert checkpoint.tgt_tokenizer is not None  # a captioner writes
     config = TrainingConfig(
         steps=steps,
@@ -88,7 +87,7 @@ def train(
 
 
 def measure(attention_penalty: float, mixing: int, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one captioner; see if what it says is true, and if it looks at what it names."""
+    """Train one captioner; score the truth of its captions and the focus of its attention."""
     provenance = {
         "command": "attentively experiment captions",
         "data": "digit-scenes",
@@ -123,17 +122,17 @@ def measure(attention_penalty: float, mixing: int, seed: int, quick: bool, direc
 
 
 def truth(checkpoint: Checkpoint, scenes: Sequence[DigitScene]) -> float:
-    """Return the share of captions, by greedy search, that are true."""
+    """Return the fraction of true captions, by greedy search."""
     return round(evaluate_captioner(checkpoint, scenes, beam_size=1).faithful, 4)
 
 
 def focus(checkpoint: Checkpoint, scenes: Sequence[DigitScene]) -> Row:
-    """Return where the model looks as it names a digit, given the true words before.
+    """Return the attention scores at the words that name a digit, with teacher forcing.
 
-    ``names_right`` is how often it would say the right name. ``probability`` is what it gives
-    that name, and ``probability_hidden`` what it gives it when the place that it looks at most
-    is made blank. ``unevenness`` is the doubly stochastic penalty, over whole captions. The
-    rest is that of `score_looks`.
+    ``names_right`` is the accuracy at these words. ``probability`` is the mean probability of the
+    correct name, and ``probability_hidden`` the same after the cell with the largest weight is
+    made blank. ``unevenness`` is the doubly stochastic penalty over whole captions. The others
+    are those of `score_looks`.
     """
     assert checkpoint.tgt_tokenizer is not None  # a captioner writes
     assert isinstance(checkpoint.model, Captioner)
@@ -170,12 +169,12 @@ def score_looks(
     namings: Sequence[Naming],
     looks: Float[Tensor, "namings places"],
 ) -> dict[str, float]:
-    """Return how the weights at each naming word lie to the digit that is named.
+    """Return how well the attention weights at each naming word match the named digit.
 
-    ``pointing`` is how often the largest weight lies on a place that the word names, ``chance``
-    what a place taken at random would get, and ``chance_on_ink`` what a random one of those
-    with a digit would. ``weight_on_named`` is the sum of the weights there, ``weight_on_ink``
-    that on all digits, and ``entropy`` says in nats how spread the weights are.
+    ``pointing`` is the fraction of words whose largest weight is on a cell with the named digit,
+    ``chance`` the expected value for a random cell, and ``chance_on_ink`` for a random cell with a
+    digit. ``weight_on_named`` is the total weight on the named cells, ``weight_on_ink`` that on
+    all digits, and ``entropy`` the entropy of the weights in nats.
     """
     named, ink = torch.zeros_like(looks), torch.zeros_like(looks)
     for row, naming in enumerate(namings):
@@ -202,7 +201,7 @@ def find_namings(scenes: Sequence[DigitScene]) -> Iterator[Naming]:
 
 
 def hide(image: Float[Tensor, "1 height width"], place: int) -> Float[Tensor, "1 height width"]:
-    """Return the image with blank paper in that place of the grid."""
+    """Return the image with that cell of the grid made blank."""
     row, column = divmod(place, COLUMNS)
     top, left = row * CELL_SIZE, column * CELL_SIZE
     blank = image.clone()
@@ -213,7 +212,7 @@ def hide(image: Float[Tensor, "1 height width"], place: int) -> Float[Tensor, "1
 def read(
     model: Captioner, examples: Sequence[ImageExample]
 ) -> tuple[Float[Tensor, "batch tgt_len vocab"], Float[Tensor, "batch tgt_len places"]]:
-    """Return what the model predicts at each word, and where it looks, given the true words."""
+    """Return the predictions and the attention weights at each word, with teacher forcing."""
     images, tgt = Captioning().collate(examples)
     where = next(model.parameters()).device
     probabilities, weights = [], []
@@ -229,7 +228,7 @@ def read(
 
 EXPERIMENT = Experiment(
     name="captions",
-    question="What do a penalty on uneven looking, and a large receptive field, do to the focus?",
+    question="How do the doubly stochastic penalty and the receptive field affect attention?",
     conditions=[
         {"attention_penalty": 0.0, "mixing": 1},
         {"attention_penalty": 0.1, "mixing": 1},

@@ -1,4 +1,4 @@
-"""Small language models of characters, as the experiments of chapter 21 train them."""
+"""Small character-level language models, for the experiments of chapter 21."""
 
 import functools
 from collections.abc import Callable
@@ -14,17 +14,17 @@ from attentively.tokens.vocabulary import CharacterTokenizer
 from attentively.training.schedules import one_cycle
 
 LENGTH = 64
-"""Characters that a model reads at once in training."""
+"""Length of a training example in characters."""
 
 
 @functools.cache
 def characters(split: str, quick: bool) -> Int[Tensor, " characters"]:
-    """Return the ids of the characters of Shakespeare; in the quick form, of the toy's English."""
+    """Return the character ids of Shakespeare or, in the quick form, of toy English."""
     return torch.tensor(_tokenizer(quick).encode(_text(split, quick))[:-1])  # without <end>
 
 
 def vocab_size(quick: bool) -> int:
-    """Return how many characters there are, with the special tokens."""
+    """Return the vocabulary size, special tokens included."""
     return len(_tokenizer(quick))
 
 
@@ -42,13 +42,13 @@ def _text(split: str, quick: bool) -> str:
 def windows(
     ids: Int[Tensor, " characters"], count: int, length: int, generator: torch.Generator
 ) -> Int[Tensor, "count said"]:
-    """Return pieces of the text from places drawn at random, with one character more to say."""
+    """Return random chunks of the text, each with one more character to predict."""
     starts = torch.randint(len(ids) - length, (count, 1), generator=generator)
     return ids[starts + torch.arange(length + 1)]
 
 
 def surprise(model: nn.Module, pieces: Int[Tensor, "count length"]) -> Float[Tensor, "count said"]:
-    """Return the surprise at each character after the first, in nats."""
+    """Return the negative log-likelihood of each character after the first, in nats."""
     logits = model(pieces[:, :-1]).logits
     return nn.functional.cross_entropy(logits.transpose(1, 2), pieces[:, 1:], reduction="none")
 
@@ -56,7 +56,7 @@ def surprise(model: nn.Module, pieces: Int[Tensor, "count length"]) -> Float[Ten
 def fit(
     model: nn.Module, loss: Callable[[], Float[Tensor, ""]], steps: int, learning_rate: float
 ) -> None:
-    """Make so many updates on what `loss` returns; it draws a new batch each time."""
+    """Train for `steps` updates on `loss`, which samples a new batch in each call."""
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.98))
     model.train()
     for step in range(steps):
@@ -78,7 +78,7 @@ def fit_to_text(
     quick: bool,
     also: Callable[[], Tensor] | None = None,
 ) -> None:
-    """Make so many updates, each on new pieces of the text; `also` returns what to add."""
+    """Train for `steps` updates on random chunks of the text; `also` is added to the loss."""
     where = device.best()
     model.to(where)
     generator = torch.Generator().manual_seed(seed)
@@ -93,7 +93,7 @@ def fit_to_text(
 
 
 def held_out_loss(model: nn.Module, length: int, quick: bool) -> Float[Tensor, " length"]:
-    """Return the mean surprise at each place of pieces of the validation text, side by side."""
+    """Return the mean loss at each position of consecutive chunks of the validation text."""
     ids = characters("validation", quick)
     count = min(32_768 // length, len(ids) // (length + 1))
     pieces = ids[: count * (length + 1)].view(count, length + 1).to(next(model.parameters()).device)

@@ -1,10 +1,10 @@
-"""What a context vector still holds: a probe for every content word.
+"""What a context vector encodes: a probe for every content word.
 
-A probe is a small model that reads a vector made by another model and says what went into it:
-here, which of the source's content words. It is trained on contexts of one set of sentences and
-tried on others. Beside the trained encoder: an untrained one, which shows what a network of this
-shape keeps without having learned anything, and a sum of random word vectors of the same size,
-which loses no word, and so shows what the probe can find where there is something to be found.
+A probe is a small model that predicts, from a vector of another model, properties of its input:
+here, which content words the source contains. It is trained on the contexts of one set of sentences
+and evaluated on others. There are two controls: an untrained encoder, which shows what the
+architecture alone preserves, and a sum of random word vectors of the same dimension, which loses no
+word and so shows what the probe can find.
 """
 
 from collections.abc import Sequence
@@ -31,20 +31,20 @@ _COMMON = (
     "too two under very was were who"
 )
 FUNCTION_WORDS = frozenset(_COMMON.split())
-"""Half of the words of a sentence, and so few to choose from that they are easily guessed."""
+"""Function words: half of the words of a sentence, and so few that they are easily guessed."""
 
 CONTENT_WORDS = tuple(word for word in toy.words("src") if word not in FUNCTION_WORDS)
-"""Nouns, verbs and adjectives, in all their forms: one probe each."""
+"""Nouns, verbs and adjectives, in all their forms; each has its own probe."""
 
 COLUMN = {word: column for column, word in enumerate(CONTENT_WORDS)}
 
 CONTEXT_DIM = 128
 PARTS = 5
-"""A sentence is cut into so many parts, to tell its beginning from its middle and its end."""
+"""Number of parts of a sentence: beginning, middle and end are scored separately."""
 
 
 def contexts(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> Float[Tensor, "pairs dim"]:
-    """Return the context vector of each source, as the decoder of a fixed context gets it."""
+    """Return the fixed context vector of each source, as the decoder receives it."""
     model, *tokenizers = checkpoint.translator()
     assert isinstance(model, RecurrentModel)
     examples = encode_pairs(as_text(pairs), *tokenizers)
@@ -61,7 +61,7 @@ def contexts(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> Float[Tens
 
 
 def presence(pairs: Sequence[toy.ToyPair]) -> Float[Tensor, "pairs words"]:
-    """Return 1 for each content word that a source has, else 0."""
+    """Return 1 for each content word that a source contains, else 0."""
     present = torch.zeros(len(pairs), len(CONTENT_WORDS))
     for row, pair in zip(present, pairs, strict=True):
         row[[COLUMN[word] for word in pair.src if word in COLUMN]] = 1
@@ -69,7 +69,7 @@ def presence(pairs: Sequence[toy.ToyPair]) -> Float[Tensor, "pairs words"]:
 
 
 class LinearProbe(nn.Module):
-    """One linear score for each word, fitted by least squares: large if it is there."""
+    """A linear probe, fitted by least squares: one score per word."""
 
     def __init__(
         self, seen: Float[Tensor, "pairs dim"], present: Float[Tensor, "pairs words"]
@@ -77,8 +77,7 @@ class LinearProbe(nn.Module):
         super().__init__()
         self.mean, self.spread = seen.mean(dim=0), seen.std(dim=0) + 1e-6
         inputs = self._inputs(seen)
-        # The eye keeps it solvable
-        squares = inputs.T @ inputs + torch.eye(inputs.shape[1])
+        squares = inputs.T @ inputs + torch.eye(inputs.shape[1])  # invertible
         self.weight = torch.linalg.solve(squares, inputs.T @ present.double())
 
     def _inputs(
@@ -96,7 +95,7 @@ class LinearProbe(nn.Module):
 def hidden_layer_probe(
     seen: Float[Tensor, "pairs dim"], present: Float[Tensor, "pairs words"], passes: int = 30
 ) -> nn.Module:
-    """Return a probe with a hidden layer, trained with cross-entropy: it can find more."""
+    """Return a nonlinear probe with a hidden layer, trained with cross-entropy."""
     mean, spread = seen.mean(dim=0), seen.std(dim=0) + 1e-6
     first = nn.Linear(seen.shape[1], 256)
     probe = nn.Sequential(first, nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, present.shape[1]))
@@ -119,20 +118,20 @@ def hidden_layer_probe(
 def found_words(
     scores: Float[Tensor, "pairs words"], present: Float[Tensor, "pairs words"]
 ) -> Bool[Tensor, "pairs words"]:
-    """Name as many words a sentence as it has: those of the highest scores."""
+    """Return the words with the highest scores, as many per sentence as it contains."""
     rank = scores.argsort(dim=1, descending=True).argsort(dim=1)
     return rank < present.sum(dim=1, keepdim=True)
 
 
 def recall(found: Bool[Tensor, "pairs words"], present: Float[Tensor, "pairs words"]) -> float:
-    """Return the share of the sentences' content words that were found."""
+    """Return the fraction of the sentences' content words that were found (recall)."""
     return round(((found & (present > 0)).sum() / present.sum()).item(), 4)
 
 
 def recall_by_part(
     found: Bool[Tensor, "pairs words"], pairs: Sequence[toy.ToyPair], parts: int = PARTS
 ) -> list[float]:
-    """Return that share for each part of the sentences, from their beginning to their end."""
+    """Return the recall for each part of the sentences, from beginning to end."""
     hits, words = [0] * parts, [0] * parts
     for row, pair in zip(found, pairs, strict=True):
         for place, word in enumerate(pair.src):
@@ -146,7 +145,7 @@ def recall_by_part(
 def said(
     checkpoint: Checkpoint, found: Bool[Tensor, "pairs words"], pairs: Sequence[toy.ToyPair]
 ) -> Row:
-    """Return how often the French of a word is written, if the probe finds it and if not."""
+    """Return how often a word is translated, if the probe finds it and if not."""
     texts = [made.text for made in translate(checkpoint, [p.src_text for p in pairs], beam_size=1)]
     counted = {True: [0, 0], False: [0, 0]}
     for row, pair, text in zip(found, pairs, texts, strict=True):
@@ -165,7 +164,7 @@ def said(
 
 @cache
 def _sentences(clauses: int, quick: bool) -> tuple[list[toy.ToyPair], list[toy.ToyPair]]:
-    """Return sentences to train the probe on, and others to try it on."""
+    """Return training and test sentences for the probe."""
     return (
         toy.load("train", 60 if quick else 6000, clauses=(clauses,)),
         toy.load("test", 20 if quick else 400, clauses=(clauses,)),
@@ -215,7 +214,7 @@ def measure(context: str, steps: int, seed: int, quick: bool, directory: Path) -
 
 EXPERIMENT = Experiment(
     name="context-probe",
-    question="Which of the source's words can be read off the context vector?",
+    question="Which of the source's words can be decoded from the context vector?",
     conditions=[
         {"context": "trained", "steps": 2000},
         {"context": "trained", "steps": 600},

@@ -1,8 +1,8 @@
-"""Costs: what one layer takes in time and memory, as the sequence grows.
+"""Costs: time and memory of one layer as functions of the sequence length.
 
-A layer of each kind reads sequences of many lengths. Beside the time stands what can be counted
-on any machine: multiplications, and the numbers kept for the backward pass. Of a reader that
-goes on, token by token, the same is asked for one token more.
+A layer of each kind processes sequences of many lengths. In addition to the time, the experiment
+counts what does not depend on the machine: multiplications, and values stored for the backward
+pass. The same is measured for one more token in token-by-token generation.
 """
 
 import time
@@ -21,16 +21,16 @@ from attentively.experiments.runner import Experiment, Row
 Layer = Literal["GRU", "convolution", "attention", "fused attention"]
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 SIZES = (64, 256)
-"""Numbers in a vector: d."""
+"""Model dimension d."""
 WIDTH = 3
-"""Positions in the convolution's window: k."""
+"""Kernel size k of the convolution."""
 NUM_HEADS = 4
 REPEATS, LONG, LONG_REPEATS = 7, 512, 2
-"""Longer sequences are run fewer times."""
+"""Number of runs; longer sequences are run fewer times."""
 
 
 def new_layer(layer: str, d_model: int) -> "Recurrent | Window | Attention":
-    """Return a layer that turns (1, len, d_model) into the same shape."""
+    """Return a layer that maps (1, len, d_model) to the same shape."""
     match layer:
         case "GRU":
             return Recurrent(d_model)
@@ -38,53 +38,55 @@ def new_layer(layer: str, d_model: int) -> "Recurrent | Window | Attention":
             return Window(d_model)
         case "attention" | "fused attention":
             return Attention(d_model, fused=layer == "fused attention")
-    raise ValueError(f"layer={layer!r} is unknown: choose GRU, convolution, (fused) attention")
+    raise ValueError(
+        f"layer={layer!r} is unknown: choose GRU, convolution, attention or fused attention"
+    )
 
 
 class Recurrent(nn.Module):
-    """A GRU, whose memory is one vector."""
+    """A GRU; its memory for generation is one vector."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.gru = nn.GRU(d_model, d_model, batch_first=True)
 
     def forward(self, x: Float[Tensor, "1 len d_model"]) -> Float[Tensor, "1 len d_model"]:
-        """Read a whole sequence."""
+        """Process a whole sequence."""
         return self.gru(x)[0]
 
     def after(self, x: Float[Tensor, "1 len d_model"]) -> Tensor:
-        """Return what is kept of a sequence, to go on."""
+        """Return the memory after a sequence, for generation."""
         return self.gru(x)[1]
 
     def go_on(self, token: Float[Tensor, "1 1 d_model"], kept: Any) -> Tensor:
-        """Read one token more."""
+        """Process one more token."""
         return self.gru(token, kept)[0]
 
 
 class Window(nn.Module):
-    """A convolution, whose memory is the rest of its window."""
+    """A causal convolution; its memory for generation is the rest of its window."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.convolution = nn.Conv1d(d_model, d_model, WIDTH)
 
     def forward(self, x: Float[Tensor, "1 len d_model"]) -> Float[Tensor, "1 len d_model"]:
-        """Read a whole sequence; each window ends at its position."""
+        """Process a whole sequence; each window ends at its position."""
         return self.convolution(nn.functional.pad(x.transpose(1, 2), (WIDTH - 1, 0))).transpose(
             1, 2
         )
 
     def after(self, x: Float[Tensor, "1 len d_model"]) -> Tensor:
-        """Return what is kept of a sequence, to go on."""
+        """Return the memory after a sequence, for generation."""
         return x[:, -(WIDTH - 1) :].clone()
 
     def go_on(self, token: Float[Tensor, "1 1 d_model"], kept: Any) -> Tensor:
-        """Read one token more."""
+        """Process one more token."""
         return self.convolution(torch.cat([kept, token], dim=1).transpose(1, 2))
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention, whose memory is every key and value so far."""
+    """Multi-head self-attention; its memory for generation is every key and value so far."""
 
     def __init__(self, d_model: int, fused: bool) -> None:
         super().__init__()
@@ -92,24 +94,24 @@ class Attention(nn.Module):
         self.need_weights = not fused
 
     def forward(self, x: Float[Tensor, "1 len d_model"]) -> Float[Tensor, "1 len d_model"]:
-        """Read a whole sequence, each position looking at all, as in an encoder."""
+        """Process a whole sequence; each position attends to all, as in an encoder."""
         return self.attention(x, x, x, need_weights=self.need_weights)[0]
 
     def after(self, x: Float[Tensor, "1 len d_model"]) -> KeyValueCache:
-        """Return what is kept of a sequence, to go on."""
+        """Return the memory after a sequence, for generation."""
         return self.attention.remember(x, x)
 
     def go_on(self, token: Float[Tensor, "1 1 d_model"], kept: Any) -> Tensor:
-        """Read one token more."""
+        """Process one more token."""
         return self.attention(token, token, token, cache=kept, need_weights=self.need_weights)[0]
 
 
 def multiplications(layer: Layer, length: int, d_model: int) -> int:
-    r"""Return how many products of two numbers a layer takes for a sequence.
+    r"""Return the number of multiplications of a layer for :math:`n` positions.
 
-    Three pairs of matrices make :math:`6nd^2` of a GRU, a window of :math:`k` makes
-    :math:`knd^2`, four projections and twice every pair of positions
-    :math:`4nd^2 + 2n^2d`.
+    A GRU has three pairs of matrices, :math:`6nd^2`; a convolution of kernel size
+    :math:`k` has :math:`knd^2`; attention has four projections and two products for all
+    pairs of positions, :math:`4nd^2 + 2n^2d`.
     """
     n, d = length, d_model
     if layer == "GRU":
@@ -120,7 +122,7 @@ def multiplications(layer: Layer, length: int, d_model: int) -> int:
 
 
 def numbers_kept(layer: nn.Module, x: Float[Tensor, "1 len d_model"]) -> int:
-    """Return how many numbers a forward pass keeps for the backward pass, weights left out."""
+    """Return the number of values stored for the backward pass, without the parameters."""
     weights = {parameter.untyped_storage().data_ptr() for parameter in layer.parameters()}
     kept: dict[int, Tensor] = {}
 
@@ -139,17 +141,16 @@ def numbers_kept(layer: nn.Module, x: Float[Tensor, "1 len d_model"]) -> int:
 
 
 def numbers_remembered(kept: Tensor | KeyValueCache) -> int:
-    """Return how many numbers a layer needs of what it has read, to go on."""
+    """Return the number of values in a layer's memory for generation."""
     if isinstance(kept, Tensor):
         return kept.numel()
     return sum(tensor.numel() for tensor in (kept.keys, kept.values) if tensor is not None)
 
 
 def shortest(work: Callable[[], Any], repeats: int) -> float:
-    """Return the seconds of the quickest of some runs, after one that does not count.
+    """Return the seconds of the fastest of several runs, after a warm-up run.
 
-    On a processor its own time counts, which it spends on nothing else; on an accelerator, the
-    time that passes.
+    On a CPU this is the CPU time of the process; on a GPU, the elapsed time.
     """
     clock = time.process_time if device.best().type == "cpu" else time.perf_counter
     work()
@@ -162,7 +163,7 @@ def shortest(work: Callable[[], Any], repeats: int) -> float:
 
 
 def measure(layer: Layer, d_model: int, seed: int, quick: bool, directory: Path) -> Row:
-    """Return the costs of one layer by length, of a batch of one."""
+    """Return the costs of one layer by sequence length, for a batch of one."""
     del directory
     where = device.best()
     torch.manual_seed(seed)
@@ -204,14 +205,14 @@ def measure(layer: Layer, d_model: int, seed: int, quick: bool, directory: Path)
 
 
 def _wait(tensor: Tensor | None) -> None:
-    """Let an accelerator finish, which is told what to do and does it later."""
+    """Wait until a GPU, which runs asynchronously, has finished."""
     if tensor is not None and tensor.is_cuda:
         torch.cuda.synchronize()
 
 
 EXPERIMENT = Experiment(
     name="costs",
-    question="What does a layer cost, in time and memory, as the sequence grows?",
+    question="How do the time and the memory of a layer grow with the sequence length?",
     conditions=[
         {"layer": layer, "d_model": d_model}
         for d_model in SIZES

@@ -1,9 +1,10 @@
-"""Decoding: what ever wider beams find, and whether it is better.
+"""Decoding: the outputs of wider and wider beams, and their quality.
 
-Likelier sentences need not be better ones: Koehn & Knowles (2017),
-https://arxiv.org/abs/1706.03872, section 3.6, saw quality fall with wide beams; Stahlberg & Byrne
-(2019), https://arxiv.org/abs/1908.10090, found that the likeliest output of all is often empty.
-Here the shipped models are searched at widths from 1 to 100, under four length penalties.
+More probable sentences need not be better: Koehn & Knowles (2017),
+https://arxiv.org/abs/1706.03872, section 3.6, observed that quality falls with wide beams;
+Stahlberg & Byrne (2019), https://arxiv.org/abs/1908.10090, found that the most probable output is
+often empty. Here the pretrained models are decoded with beam sizes from 1 to 100, under four length
+penalties.
 """
 
 import math
@@ -32,20 +33,20 @@ PENALTIES: dict[str, LengthPenalty] = {
     "length squared": power(2.0),
 }
 ROOM = 1e-3
-"""Log-probabilities nearer than this are equal: batches differ in the last digits."""
+"""Tolerance for equal log-probabilities: batches differ in the last digits."""
 
 
 class Item(NamedTuple):
-    """A source, and every translation of it that people gave."""
+    """A source with all its reference translations."""
 
     src: str
     references: list[str]
 
 
 def measure(model: str, seed: int, quick: bool, directory: Path, clauses: int | None = None) -> Row:
-    """Search with every width and penalty; each seed takes other test sentences.
+    """Decode with every beam size and penalty; each seed uses other test sentences.
 
-    With `clauses` the sentences are of the toy language, else of Tatoeba.
+    With `clauses` the sentences are from the toy language, else from Tatoeba.
     """
     del directory  # a search leaves nothing behind
     checkpoint = load_pretrained(model, device.best())
@@ -108,7 +109,7 @@ def best_of_beam(
     penalty: LengthPenalty,
     batch_size: int = 10,
 ) -> list[Hypothesis]:
-    """Return the best hypothesis for each source; at a width of 100 a batch has 1,000 rows."""
+    """Return the best hypothesis for each source; a beam of 100 makes batches of 1,000 rows."""
     where = next(model.parameters()).device
     best: list[Hypothesis] = []
     for indices in in_order(len(sources), batch_size):
@@ -126,11 +127,11 @@ def _beside(
     likeliest: Sequence[float],
     widest: int,
 ) -> Row:
-    """Return what the model thinks of the reference and of saying nothing, beside what was found.
+    """Compare the probabilities of the reference, of the empty output, and of the hypotheses.
 
-    The likeliest sentence found is *proven* to be the likeliest of all where its probability is
-    at least one over the width: sentences and beginnings of one length exclude each other, so
-    no more than so many can be as likely, and the beam has room for them.
+    The most probable hypothesis found is *proven* to be the most probable sentence if its
+    probability is at least one over the beam size: sentences and prefixes of one length are
+    disjoint events, so at most that many can be as probable, and the beam contains them all.
     """
     pairs = [Pair(item.src, item.references[0]) for item in items]
     reference = target_log_probabilities(model, pairs, src_tokenizer, tgt_tokenizer)
@@ -155,7 +156,7 @@ def target_log_probabilities(
     src_tokenizer: Tokenizer,
     tgt_tokenizer: Tokenizer,
 ) -> list[float]:
-    """Return the log-probability of each whole target, its end token included."""
+    """Return the log-probability of each complete target, its end token included."""
     where = next(model.parameters()).device
     totals: list[float] = []
     examples = encode_pairs(pairs, src_tokenizer, tgt_tokenizer)
@@ -184,7 +185,7 @@ def _mean(values: Sequence[float]) -> float:
 
 EXPERIMENT = Experiment(
     name="decoding",
-    question="What do ever wider beams find, and is it better?",
+    question="Which outputs do wider beams find, and are they better?",
     conditions=[
         {"model": "toy-additive", "clauses": 3},
         *({"model": "toy-fixed", "clauses": clauses} for clauses in (1, 3, 5)),

@@ -1,8 +1,9 @@
-"""Encodings: six ways to tell a small language model its positions, on texts longer than its own.
+"""Encodings: six positional encodings of a small language model, on texts longer than in training.
 
-`delay`: at every letter of a random string, say which one stood so many steps back. `language`:
-say the next character of a play. Both are trained on short pieces and tried on long ones, as by
-Press, Smith & Lewis (2022), https://arxiv.org/abs/2108.12409.
+`delay`: at every letter of a random string, predict the letter a fixed number of positions before.
+`language`: predict the next character of a play. Both are trained on short texts and evaluated on
+longer ones (length extrapolation), as by Press, Smith & Lewis (2022),
+https://arxiv.org/abs/2108.12409.
 """
 
 import itertools
@@ -40,13 +41,13 @@ STEPS = 300
 LEARNING_RATE = 4e-3
 LETTERS = 26
 DELAY = 5
-"""How many steps back the letter stands that is asked for."""
+"""Distance, in positions, of the letter to predict."""
 DELAY_LENGTH = 32
 TRAINED = {"delay": DELAY_LENGTH, "language": LENGTH}
-"""Length of the pieces in training."""
+"""Length of the texts in training."""
 TESTED = {"delay": 256, "language": 512}
 PLACES = (1, 17, 33, 65, 129, 257, 513)
-"""Where a group of places begins and the one before ends."""
+"""First positions of consecutive groups of positions."""
 
 
 def strings(count: int, length: int, generator: torch.Generator) -> Int[Tensor, "count length"]:
@@ -58,12 +59,12 @@ def strings(count: int, length: int, generator: torch.Generator) -> Int[Tensor, 
 def delayed(
     model: nn.Module, ids: Int[Tensor, "count length"]
 ) -> Float[Tensor, "count letters asked"]:
-    """Return the logits at every place that has a letter `DELAY` steps back."""
+    """Return the logits at every position with a letter `DELAY` positions before."""
     return model(ids).logits[:, DELAY:].transpose(1, 2)
 
 
 def new_model(task: Task, positions: Positions, seed: int, quick: bool) -> LanguageModel:
-    """Return an untrained model; learned positions have a vector for every tested place."""
+    """Return an untrained model; learned embeddings cover every evaluated position."""
     torch.manual_seed(seed)
     size = len(SPECIAL_TOKENS) + LETTERS if task == "delay" else vocab_size(quick)
     config = LanguageModelConfig(
@@ -73,7 +74,7 @@ def new_model(task: Task, positions: Positions, seed: int, quick: bool) -> Langu
 
 
 def train(model: LanguageModel, task: Task, steps: int, seed: int, quick: bool) -> None:
-    """Make so many updates on short pieces."""
+    """Train on short texts for `steps` updates."""
     if task == "language":
         fit_to_text(model, steps, 16, LEARNING_RATE, seed, quick)
         return
@@ -87,8 +88,8 @@ def train(model: LanguageModel, task: Task, steps: int, seed: int, quick: bool) 
 
 
 def measure(task: Task, positions: Positions, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model; return what it says at each group of places."""
-    del directory  # short enough to begin anew
+    """Train one model; return its scores by groups of positions."""
+    del directory  # short enough to restart
     steps = 5 if quick else STEPS
     model = new_model(task, positions, seed, quick)
     started = time.process_time()
@@ -123,7 +124,7 @@ def measure(task: Task, positions: Positions, seed: int, quick: bool, directory:
 
 EXPERIMENT = Experiment(
     name="encodings",
-    question="What do six ways to tell positions give on longer texts than those of training?",
+    question="How well do six positional encodings extrapolate to texts longer than in training?",
     conditions=[
         {"task": task, "positions": positions}
         for task in get_args(Task)

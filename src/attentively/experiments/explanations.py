@@ -1,10 +1,10 @@
-"""Explanations: what becomes of an answer when the weights are not those that were learned.
+"""Explanations: predictions under attention weights that differ from the learned ones.
 
-Opinions in one sentence are sorted into good and bad by a classifier that looks once. Its weights
-are permuted, made as different as can be, and forged; they are held beside those of a rival, the
-same model from another seed, and beside other accounts of the same answers. The weights of the
-shipped translator are permuted too. The sentences need the data set (``attentively data get
-sentiment``).
+A classifier with one attention step predicts the sentiment of sentences. Its weights are permuted,
+replaced by adversarial weights, and imitated by a model with other weights; they are compared with
+those of the same model from another seed, and with other explanations of the same predictions. The
+weights of the pretrained translator are permuted as well. The sentences need the data set
+(``attentively data get sentiment``).
 
 Jain & Wallace (2019), https://arxiv.org/abs/1902.10186, sections 4.1 and 4.2; Wiegreffe & Pinter
 (2019), https://arxiv.org/abs/1908.04626, sections 3.1 and 4; Vashishth et al. (2019),
@@ -44,7 +44,7 @@ STEPS = 300
 BATCH_SIZE = 32
 LEARNING_RATE = 3e-3
 GREED = 0.01
-"""What other weights are worth to the forger, beside the same answers."""
+"""Values of lambda: the weight of the difference of attention weights in the loss."""
 PERMUTATIONS = 20
 CLAUSES = (1, 2, 3)
 
@@ -52,7 +52,7 @@ Loss = Callable[[AttentiveClassifier, Int[Tensor, " batch"]], Tensor]
 
 
 class Sentences(NamedTuple):
-    """Token ids, padded, and what the sentences are worth."""
+    """Padded token ids, and the labels of the sentences."""
 
     ids: Int[Tensor, "sentences longest"]
     labels: Int[Tensor, " sentences"]
@@ -63,26 +63,26 @@ class Sentences(NamedTuple):
         return self.ids != PAD_ID
 
     def only(self, batch: Int[Tensor, " batch"]) -> "Sentences":
-        """Return some of the sentences, with no more padding than they need."""
+        """Return a subset of the sentences, without unnecessary padding."""
         longest = int(self.mask[batch].sum(dim=1).max())
         return Sentences(self.ids[batch, :longest], self.labels[batch])
 
 
 def tidied(examples: Sequence[Labelled]) -> list[Labelled]:
-    """Return the words of each text between spaces, in lower case; texts without one go."""
+    """Return each text in lower case with words separated by spaces, without empty texts."""
     texts = ((" ".join(split_words(text)), label) for text, label in examples)
     return [Labelled(text, label) for text, label in texts if text]
 
 
 def encode(examples: Sequence[Labelled], tokenizer: WordTokenizer) -> Sentences:
-    """Return the ids of tidied sentences, without end tokens."""
+    """Return the ids of normalised sentences, without end tokens."""
     ids = [tokenizer.encode(example.text)[:-1] for example in examples]
     labels = [int(example.label == "positive") for example in examples]
     return Sentences(pad(ids), torch.tensor(labels))
 
 
 def new_classifier(vocab_size: int, seed: int, reader: bool) -> AttentiveClassifier:
-    """Return an untrained classifier of sentences; with a reader its words know of each other."""
+    """Return an untrained classifier; with `reader`, an RNN contextualises the words."""
     torch.manual_seed(seed)
     return AttentiveClassifier(
         TokenEmbedding(vocab_size, EMBEDDING_DIM),
@@ -95,7 +95,7 @@ def new_classifier(vocab_size: int, seed: int, reader: bool) -> AttentiveClassif
 def train(
     classifier: AttentiveClassifier, sentences: Sentences, loss_of: Loss, steps: int, seed: int
 ) -> None:
-    """Lower a loss on random batches; parameters that need no gradient stay as they are."""
+    """Minimise a loss on random batches, without parameters that need no gradient."""
     learned = [parameter for parameter in classifier.parameters() if parameter.requires_grad]
     optimiser = torch.optim.Adam(learned, LEARNING_RATE)
     generator = torch.Generator().manual_seed(seed)
@@ -108,7 +108,7 @@ def train(
 
 
 def true_labels(sentences: Sentences) -> Loss:
-    """Return the loss of one who learns the task."""
+    """Return the loss of the task."""
 
     def loss(classifier: AttentiveClassifier, batch: Int[Tensor, " batch"]) -> Tensor:
         some = sentences.only(batch)
@@ -118,7 +118,7 @@ def true_labels(sentences: Sentences) -> Loss:
 
 
 def forgery(original: AttentiveClassifier, sentences: Sentences) -> Loss:
-    """Return the loss of one who learns to answer as the original does, and to look elsewhere."""
+    """Return the loss for the original's predictions with other attention weights."""
 
     def loss(forger: AttentiveClassifier, batch: Int[Tensor, " batch"]) -> Tensor:
         some = sentences.only(batch)
@@ -133,14 +133,14 @@ def forgery(original: AttentiveClassifier, sentences: Sentences) -> Loss:
 
 
 def uniform(mask: Bool[Tensor, "sentences longest"]) -> Float[Tensor, "sentences longest"]:
-    """Return equal weights on all that is not padding."""
+    """Return uniform weights on all real positions."""
     return mask / mask.sum(dim=1, keepdim=True)
 
 
 def kendall(first: Float[Tensor, " places"], second: Float[Tensor, " places"]) -> float:
-    """Return by how much more pairs are in the same order than in the other: from -1 to 1.
+    """Return Kendall's tau-a, from -1 to 1: concordant minus discordant pairs, as a fraction.
 
-    This is Kendall's tau-a: a pair that ties in either counts for neither.
+    A pair that is tied in either ranking counts as neither.
     """
     one, other = ((x.unsqueeze(0) - x.unsqueeze(1)).sign() for x in (first, second))
     places = len(first)
@@ -148,7 +148,7 @@ def kendall(first: Float[Tensor, " places"], second: Float[Tensor, " places"]) -
 
 
 def measure(kind: str, seed: int, quick: bool, directory: Path) -> Row:
-    """Explain and mislead one classifier, or permute the weights of the translator."""
+    """Run the tests on one classifier, or permute the weights of the translator."""
     torch.set_num_threads(1)
     if kind == "translation":
         found = _translation(seed, quick)
@@ -229,10 +229,10 @@ def _sentiment(reader: bool, seed: int, quick: bool) -> Row:
 
 
 def correlations(classifier: AttentiveClassifier, tests: Sentences) -> dict[str, float]:
-    """Return how alike attention, occlusion and gradient rank the words: Kendall's tau.
+    """Return Kendall's tau between the rankings by attention, occlusion and gradient.
 
-    Of the probability of the label that the classifier chooses, and by size, whatever the sign.
-    Sentences of fewer than three words are left out.
+    The explanations are those of the probability of the predicted label, ranked by absolute value.
+    Sentences of fewer than three words are excluded.
     """
     taus: list[tuple[float, float, float]] = []
     for ids, mask in zip(tests.ids, tests.mask, strict=True):
@@ -266,14 +266,14 @@ def correlations(classifier: AttentiveClassifier, tests: Sentences) -> dict[str,
 
 
 class OtherWeights(nn.Module):
-    """An attention whose weights are replaced before they are used."""
+    """An attention whose weights are replaced before the weighted sum."""
 
     def __init__(
         self,
         attention: nn.Module,
         change: Callable[[Tensor, Tensor], Tensor],
     ) -> None:
-        """`change` gets weights and mask, and returns the weights to use."""
+        """`change` receives weights and mask, and returns the weights to use."""
         super().__init__()
         self.attention = attention
         self.change = change
@@ -284,7 +284,7 @@ class OtherWeights(nn.Module):
         keys: Float[Tensor, "batch src_len key_dim"],
         mask: Bool[Tensor, "batch src_len"],
     ) -> tuple[Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"]]:
-        """Return the context that the other weights make, and them."""
+        """Return the context for the changed weights, and these weights."""
         _, weights = self.attention(query, keys, mask)
         other = self.change(weights, mask)
         return torch.einsum("bs,bsd->bd", other, keys), other
@@ -318,7 +318,7 @@ def _mean_words(pairs: Sequence[toy.ToyPair]) -> float:
 
 
 def _translator_numbers(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> Row:
-    """Return exact match and BLEU, and the word chosen after each true beginning."""
+    """Return exact match and BLEU, and the predicted word after each true prefix."""
     model, *tokenizers = checkpoint.translator()
     src, tgt = collate(encode_pairs(as_text(pairs), *tokenizers))
     with evaluating(model):
@@ -330,7 +330,7 @@ def _translator_numbers(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) ->
 
 
 def _opinions(split: str, quick: bool) -> list[Labelled]:
-    """Return real sentences; in quick form a handful of our own, so that it runs offline."""
+    """Return real sentences or, in the quick form, a few of our own, so that it runs offline."""
     if not quick:
         return sentiment.load(split)
     good, bad = ("good", "positive"), ("bad", "negative")
@@ -343,7 +343,7 @@ def _opinions(split: str, quick: bool) -> list[Labelled]:
 
 EXPERIMENT = Experiment(
     name="explanations",
-    question="What becomes of an answer when the weights are not those that were learned?",
+    question="How do predictions change with attention weights that differ from the learned ones?",
     conditions=[{"kind": kind} for kind in ("recurrent", "embedding", "translation")],
     measure=measure,
 )

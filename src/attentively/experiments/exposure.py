@@ -1,8 +1,8 @@
-"""Exposure: what a decoder says after the true words, and what it says after its own.
+"""Exposure bias: predictions of a decoder after the true prefix and after its own prefix.
 
-In training it reads true words (teacher forcing); at work it reads what it said itself (free
-running). `compare` measures one model both ways. Beside it: training on its own words, and the
-source read forwards or reversed, as by Sutskever, Vinyals & Le (2014),
+In training it reads the true words (teacher forcing); in inference it reads its own predictions
+(free running). `compare` evaluates one model in both modes. The experiment also trains a model on
+its own predictions, and models on forward and reversed sources, as Sutskever, Vinyals & Le (2014),
 https://arxiv.org/abs/1409.3215, section 3.3.
 """
 
@@ -32,18 +32,18 @@ from attentively.training.trainer import Trainer
 from attentively.training.training_config import TrainingConfig
 
 SHIPPED = "tatoeba-en-fr-additive"
-"""A model of real data, trained for long; its tokenizer serves the short trainings too."""
+"""A pretrained model of real data; the short training runs use its tokenizer."""
 
 LONGEST_DISTANCE = 8
-"""So many words after the first slip are told apart."""
+"""Maximum number of words after the first error that are distinguished."""
 
 
 class FreeRun(NamedTuple):
-    """What a model says when it reads its own words."""
+    """The predictions of a model in free-running mode."""
 
     logits: Float[Tensor, "batch steps vocab"]
     words: Int[Tensor, "batch steps"]
-    """The likeliest word of each step, which is read at the next."""
+    """The most probable word of each step, which is the input of the next."""
 
 
 def run_free(
@@ -51,7 +51,7 @@ def run_free(
     src: Int[Tensor, "batch src_len"],
     steps: int,
 ) -> FreeRun:
-    """Generate `steps` words, whatever they are, past the end token too."""
+    """Generate exactly `steps` words; generation continues after the end token."""
     state = model.start(model.encode(src))
     word = torch.full((len(src),), START_ID, device=src.device)
     logits, words = [], []
@@ -64,7 +64,7 @@ def run_free(
 
 
 class FreeRunningTrainer(Trainer):
-    """Train as the model will be used: every word is predicted from the model's own words."""
+    """Train without teacher forcing: every word is predicted from the model's own prefix."""
 
     def _loss(self, batch: Batch) -> Tensor:
         targets = batch.tgt[:, 1:]
@@ -73,26 +73,26 @@ class FreeRunningTrainer(Trainer):
 
 
 class Positions(NamedTuple):
-    """One number for each target token: of a batch, or, flattened, of a corpus."""
+    """Values for each target token of a batch or, flattened, of a corpus."""
 
     real: Bool[Tensor, "*shape"]
     alive: Bool[Tensor, "*shape"]
-    """Real, and the model's own sentence has not ended before."""
+    """True at real tokens, if the model's own sentence has not ended before."""
     slipped: Bool[Tensor, "*shape"]
-    """Alive, and one of the model's own words before is not the true one."""
+    """True where `alive`, if one of the model's own previous words differs from the true one."""
     distance: Int[Tensor, "*shape"]
-    """How many words ago the first such word was said."""
+    """Number of words since the first such error."""
     losses: dict[str, Float[Tensor, "*shape"]]
-    """The surprise at the true token (nats), by what was read before it."""
+    """Negative log-likelihood of the true token in nats, by kind of prefix."""
     right: dict[str, Bool[Tensor, "*shape"]]
-    """Whether the true token is the likeliest, likewise."""
+    """Whether the true token is the most probable one, by kind of prefix."""
 
 
 def look(model: EncoderDecoder, batch: Batch) -> Positions:
-    """Predict every token of the targets three times.
+    """Predict every token of the targets after three kinds of prefix.
 
-    ``gold``: after the true words. ``own``: after the model's own. ``slip``: after the true
-    words, but for the first of the model's own that is wrong.
+    ``gold``: the true prefix. ``own``: the model's own prefix. ``slip``: the true prefix, but with
+    the model's first error.
     """
     src, tgt = batch
     words, targets = tgt[:, :-1], tgt[:, 1:]
@@ -126,21 +126,21 @@ def look(model: EncoderDecoder, batch: Batch) -> Positions:
 def surprise(
     logits: Float[Tensor, "batch tgt_len vocab"], targets: Int[Tensor, "batch tgt_len"]
 ) -> Float[Tensor, "batch tgt_len"]:
-    """Return how surprised the model is at each target, in nats."""
+    """Return the negative log-likelihood of each target, in nats."""
     chosen = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))
     return -chosen.squeeze(-1)
 
 
 def _before(happened: Bool[Tensor, "batch steps"]) -> Bool[Tensor, "batch steps"]:
-    """Whether something has happened before each step."""
+    """Return whether an event has occurred before each step."""
     return (happened.cumsum(dim=1) - happened.long()) > 0
 
 
 def compare(model: EncoderDecoder, examples: Sequence[Example], batch_size: int = 256) -> Row:
-    """Return losses and accuracies after true and after own words.
+    """Return losses and accuracies after true and after own prefixes.
 
-    Where the model's own sentence has ended there is nothing to compare the loss of; for its
-    accuracy every token missing there is wrong.
+    After the end of the model's own sentence there is no loss to compare; for the accuracy, every
+    missing token counts as wrong.
     """
     where = next(model.parameters()).device
     ordered = sorted(examples, key=lambda example: len(example.tgt))
@@ -168,7 +168,7 @@ def compare(model: EncoderDecoder, examples: Sequence[Example], batch_size: int 
 
 
 def _joined(batches: Sequence[Positions]) -> Positions:
-    """Return the real positions of all batches in one row."""
+    """Return the real positions of all batches, concatenated."""
 
     def join(parts: Iterable[Tensor]) -> Tensor:
         return torch.cat(
@@ -186,7 +186,7 @@ def _joined(batches: Sequence[Positions]) -> Positions:
 
 
 def _summary(at: Positions, chosen: Bool[Tensor, " tokens"]) -> Row:
-    """Return how many tokens are chosen, and loss and accuracy there, by what was read."""
+    """Return the number of chosen tokens, and their loss and accuracy by kind of prefix."""
     row: Row = {"tokens": int(chosen.sum())}
     if row["tokens"]:
         for name in at.losses:
@@ -202,10 +202,10 @@ def _mean(values: Tensor) -> float:
 
 
 def after_another_person(model: EncoderDecoder, examples: Sequence[tuple[Example, Example]]) -> Row:
-    """Return the loss of one person's translation after another's words.
+    """Return the loss of one reference translation after the prefix of another.
 
-    Each item holds two translations of one source. Counted is what comes after the first word
-    that they do not share, until the other one ends: there nothing read is a model's mistake.
+    Each item contains two translations of one source. Only words after the first difference count,
+    up to the end of the other translation: such prefixes contain no model error.
     """
     where = next(model.parameters()).device
     with evaluating(model):
@@ -227,7 +227,7 @@ def after_another_person(model: EncoderDecoder, examples: Sequence[tuple[Example
 
 
 class LastState(nn.Module):
-    """A fixed context: the state at each source's last token."""
+    """A fixed context: the encoder state at the last token of each source."""
 
     def forward(
         self,
@@ -235,15 +235,15 @@ class LastState(nn.Module):
         keys: Float[Tensor, "batch src_len key_dim"],
         mask: Bool[Tensor, "batch src_len"],
     ) -> tuple[Float[Tensor, "batch key_dim"], None]:
-        """Return that state; there are no weights."""
+        """Return this state; there are no weights."""
         last_word = mask.sum(dim=1) - 1
         return keys[torch.arange(len(keys), device=keys.device), last_word], None
 
 
 class OneWaySeq2Seq(RecurrentModel):
-    """`Seq2Seq` with a fixed context, and one reader in the place of two, of their joint size.
+    """A `Seq2Seq` with a fixed context and a unidirectional encoder of the same total size.
 
-    Only with one reader does the order of the source matter: of two, each reads one way.
+    The order of the source matters only for a unidirectional encoder.
     """
 
     config: Seq2SeqConfig
@@ -266,7 +266,7 @@ class OneWaySeq2Seq(RecurrentModel):
         src: Int[Tensor, "batch src_len"],
         src_mask: Bool[Tensor, "batch 1 src_len"] | None = None,
     ) -> Memory:
-        """Return the states; padding comes after the last token, so no state has read it."""
+        """Return the encoder states; padding comes last, so no state of a token depends on it."""
         src_mask = self.source_mask(src) if src_mask is None else src_mask
         outputs, _ = self.reader(self.dropout(self.src_embedding(src)))
         last, _ = self.last_state(outputs[:, 0], outputs, src_mask.squeeze(1))
@@ -274,15 +274,16 @@ class OneWaySeq2Seq(RecurrentModel):
 
 
 def reversed_source(example: Example) -> Example:
-    """Return the example with the words of its source in reverse; the end token stays last."""
+    """Return the example with a reversed source; the end token stays last."""
     return Example([*example.src[-2::-1], example.src[-1]], example.tgt)
 
 
 def measure(kind: str, steps: int, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model for so many steps, and compare what it says after true and own words.
+    """Train one model, and compare its predictions after true and own prefixes.
 
-    ``toy`` and ``tatoeba`` learn from true words, ``toy-own-words`` from its own; ``shipped``
-    is trained already. ``forwards`` and ``reversed`` are two ways to read the same sources.
+    ``toy`` and ``tatoeba`` are trained with teacher forcing, ``toy-own-words`` on its own
+    predictions; ``shipped`` is pretrained. ``forwards`` and ``reversed`` differ in the order of the
+    source.
     """
     del directory  # a training takes two minutes at most, and each row is written at once
     steps = min(steps, 10) if quick else steps
@@ -315,7 +316,7 @@ def _train(
     seed: int,
     kind: type[Trainer] = Trainer,
 ) -> float:
-    """Train; return the seconds it took."""
+    """Train; return the training time in seconds."""
     config = TrainingConfig(
         steps=steps, learning_rate=learning_rate, validate_every=steps, seed=seed
     )
@@ -365,7 +366,7 @@ def _real_pairs(split: str, quick: bool) -> list[Pair]:
 
 
 def two_translations(pairs: Sequence[Pair]) -> list[tuple[Pair, Pair]]:
-    """Return the first two translations of every source that has two."""
+    """Return the first two translations of every source with at least two."""
     return [
         (Pair(src, several[0]), Pair(src, several[1]))
         for src, several in translations_by_source(pairs).items()
@@ -403,7 +404,7 @@ def _in_order(kind: str, steps: int, seed: int, quick: bool) -> Row:
 
 
 def loss_by_third(model: EncoderDecoder, examples: Sequence[Example]) -> list[float]:
-    """Return the loss after true words in the first, the middle and the last third of a target."""
+    """Return the teacher-forced loss in the first, the middle and the last third of a target."""
     where = next(model.parameters()).device
     thirds: list[list[Tensor]] = [[], [], []]
     with evaluating(model):
@@ -419,7 +420,7 @@ def loss_by_third(model: EncoderDecoder, examples: Sequence[Example]) -> list[fl
 
 EXPERIMENT = Experiment(
     name="exposure",
-    question="What does a decoder say after the true words, and what after its own?",
+    question="How do predictions after the model's own prefix differ from teacher forcing?",
     conditions=[
         *({"kind": "toy", "steps": steps} for steps in (100, 200, 400, 800, 1600)),
         {"kind": "toy-own-words", "steps": 800},

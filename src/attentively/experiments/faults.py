@@ -1,8 +1,8 @@
-"""Faults: mistakes in the training of a Transformer that raise no error, told by their curves.
+"""Faults: bugs in the training of a Transformer that raise no error, and their learning curves.
 
-Every run has one fault, or none, and is otherwise the same: first weights, batches, dropout. What
-it reports of itself is computed by its own faulty code, as it would be where nobody knows of the
-fault. What it can do is measured afterwards, when it writes by itself.
+Every run has one fault, or none, and is otherwise the same: initialisation, batches, dropout. Its
+reported losses are computed by its own faulty code, as for an unknown bug. Its actual performance
+is measured afterwards, in free-running generation.
 """
 
 from collections.abc import Sequence
@@ -45,12 +45,12 @@ BATCH_SIZE = 32
 LEARNING_RATE = 5e-3
 TOO_HIGH = 10 * LEARNING_RATE
 POINTS = 15
-"""How often a run looks at itself."""
+"""Steps between two evaluations of a run."""
 MAX_LEN = 40
 
 
 class Unmasked(Transformer):
-    """A Transformer whose decoder sees the whole target, later words too."""
+    """A Transformer whose decoder attends to the whole target, including later words."""
 
     def decode(
         self,
@@ -58,7 +58,7 @@ class Unmasked(Transformer):
         memory: Memory,
         need_weights: bool = False,
     ) -> DecoderOutput:
-        """Predict the token after each one of `tgt` from all of them; padding is no token."""
+        """Predict the token after each token of `tgt` from all of them, without padding."""
         outputs, _, _ = self.decoder(
             tgt, memory.outputs, padding_mask(tgt, PAD_ID), memory.mask, need_weights=False
         )
@@ -66,18 +66,18 @@ class Unmasked(Transformer):
 
 
 class Foresight(NamedTuple):
-    """How well a model says the next word, given the true ones."""
+    """Scores of next-word prediction with teacher forcing."""
 
     loss: float
-    """Mean surprise at a word, in nats."""
+    """Cross-entropy, in nats per word."""
     accuracy: float
-    """Share of words that were the likeliest."""
+    """Fraction of words with the highest probability."""
     confidence: float
-    """Mean probability of the likeliest."""
+    """Mean probability of the most probable word."""
 
 
 def new_model(fault: str, seed: int) -> Checkpoint:
-    """Return an untrained toy Transformer, with the fault if it is one of the model's."""
+    """Return an untrained toy Transformer, with the fault if it concerns the model."""
     settings: dict[str, Any] = {"positions": "none"} if fault == "no positions" else {}
     checkpoint = new_transformer(seed, **settings)
     if fault != "no mask":
@@ -91,7 +91,7 @@ def new_model(fault: str, seed: int) -> Checkpoint:
 def predict(
     model: Transformer, batch: Batch, fault: str = "none"
 ) -> tuple[Float[Tensor, "batch tgt_len vocab"], Int[Tensor, "batch tgt_len"]]:
-    """Return the logits at every place of the target, and the tokens that they are to foretell."""
+    """Return the logits at every position of the target, and the tokens to predict."""
     given, wanted = batch.tgt[:, :-1], batch.tgt[:, 1:]
     if fault == "no shift":
         wanted = given
@@ -99,7 +99,7 @@ def predict(
 
 
 def loss_of(model: Transformer, batch: Batch, fault: str = "none") -> Float[Tensor, ""]:
-    """Return what is made small."""
+    """Return the training loss."""
     logits, wanted = predict(model, batch, fault)
     no_padding = -1 if fault == "padding counted" else PAD_ID  # no token has the number -1
     return cross_entropy(logits, wanted, no_padding)
@@ -108,7 +108,7 @@ def loss_of(model: Transformer, batch: Batch, fault: str = "none") -> Float[Tens
 def foresight(
     model: Transformer, examples: Sequence[Example], fault: str = "none", batch_size: int = 128
 ) -> Foresight:
-    """Return how well the model foretells the next word, as code with this fault reports it."""
+    """Return the scores of next-word prediction, as reported by code with this fault."""
     totals = torch.zeros(4, dtype=torch.float64)
     with evaluating(model):
         if fault == "dropout left on":
@@ -133,7 +133,7 @@ def train(
     seed: int,
     fault: str = "none",
 ) -> list[Record]:
-    """Train, and return what the run says of itself on its way."""
+    """Train, and return the learning curve that the run reports."""
     torch.manual_seed(seed)
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     highest = TOO_HIGH if fault == "rate too high" else LEARNING_RATE
@@ -171,9 +171,9 @@ def train(
 def write(
     model: Transformer, sources: Sequence[list[int]], max_len: int = MAX_LEN
 ) -> list[list[int]]:
-    """Write a translation of each source, always the likeliest next word.
+    """Translate each source greedily.
 
-    For each word the whole beginning is read again, so that this works without a mask too.
+    Each step encodes the whole prefix again, so that it also works without a causal mask.
     """
     src = collate([Example(source, [START_ID]) for source in sources]).src
     tgt = torch.full((len(sources), 1), START_ID)
@@ -191,7 +191,7 @@ def write(
 
 
 def judge(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> Row:
-    """Return what the model writes by itself: shares of right, well-formed and empty sentences."""
+    """Return the fractions of correct, well-formed and empty generated sentences."""
     _, src_tokenizer, tgt_tokenizer = checkpoint.translator()
     model = cast(Transformer, checkpoint.model)
     written = write(model, [src_tokenizer.encode(pair.src_text) for pair in pairs])
@@ -210,7 +210,7 @@ def judge(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> Row:
 
 
 def measure(fault: str, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model with the fault; return its curve, and what it can do."""
+    """Train one model with the fault; return its learning curve and its actual scores."""
     checkpoint = new_model(fault, seed)
     _, *tokenizers = checkpoint.translator()
     examples, validation = (
@@ -230,7 +230,7 @@ def measure(fault: str, seed: int, quick: bool, directory: Path) -> Row:
 
 EXPERIMENT = Experiment(
     name="faults",
-    question="By what does one know a mistake in training that raises no error?",
+    question="How can a training bug that raises no error be recognised?",
     conditions=[{"fault": fault} for fault in FAULTS],
     measure=measure,
 )

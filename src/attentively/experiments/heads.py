@@ -1,8 +1,8 @@
-"""Heads: the same width shared out among one, two, four or eight attentions side by side.
+"""Heads: the same model dimension split into one, two, four or eight attention heads.
 
-Every condition has the same number of weights, data and number of steps. What differs is in
-how many heads each attention of the Transformer looks. Then the heads are silenced one by one,
-and where each of them looks is counted against chance.
+All conditions have the same number of parameters, data and steps. They differ in the number of
+heads of each attention. Then the heads are pruned one by one, and the attention of each head is
+compared with chance.
 """
 
 from collections import defaultdict
@@ -37,34 +37,34 @@ TRAINED_CLAUSES = (1, 2)
 CLAUSES = (1, 2, 3, 4)
 NUM_HEADS = (1, 2, 4, 8)
 YARDSTICK = 4
-"""The number of heads whose time is measured beside each other one's."""
+"""The number of heads relative to which time is measured."""
 STEPS = 600
 LEARNING_RATE = 3e-3
 
 
 class Reading(NamedTuple):
-    """How well a model foresees sentences, given the true words before each word."""
+    """Scores of next-word prediction with teacher forcing."""
 
     loss: float
-    """Surprise at a word, in nats."""
+    """Cross-entropy, in nats per word."""
     exact_match: float
-    """Share of sentences whose every next word is the likeliest: what greedy search gets right."""
+    """Fraction of sentences in which every word is the most probable: greedy exact match."""
 
 
 class Look(NamedTuple):
-    """How often a head looks at places of one kind."""
+    """How often a head attends to positions of one kind."""
 
     pointing: float
-    """Share of queries whose largest weight lies on such a place."""
+    """Fraction of queries whose largest weight is on such a position."""
     weight: float
-    """Mean of the weights there, summed for each query."""
+    """Mean total weight on such positions per query."""
     chance: float
-    """The pointing of a place taken at random from those that the query may see."""
+    """Expected pointing of a random position among those that the query may attend to."""
     queries: int
 
 
 def measure(num_heads: int, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model; score it, and see what each of its heads is worth and looks at."""
+    """Train one model; return its scores, and the importance and attention of each head."""
     steps = 10 if quick else STEPS
     test_sentences = 10 if quick else 100
     checkpoint = new_transformer(seed, origin("heads", seed), num_heads=num_heads, dropout=0.0)
@@ -114,7 +114,7 @@ def measure(num_heads: int, seed: int, quick: bool, directory: Path) -> Row:
 
 
 def by_attention(heads: Sequence[Head]) -> dict[str, list[Head]]:
-    """Return the heads of each attention, by its name."""
+    """Return the heads of each attention, by module name."""
     found = defaultdict(list)
     for head in heads:
         found[head.attention].append(head)
@@ -122,10 +122,10 @@ def by_attention(heads: Sequence[Head]) -> dict[str, list[Head]]:
 
 
 def read(model: EncoderDecoder, batch: Batch) -> Reading:
-    """Let a model read the true translations, and see what it foresees.
+    """Evaluate next-word prediction on the true translations.
 
-    Greedy search writes the reference exactly where each word of it is the likeliest after
-    the true ones before it, so one reading tells its exact match too.
+    Greedy search generates the reference exactly if each of its words is the most probable after
+    the true prefix, so one forward pass also determines the exact match.
     """
     src, tgt = batch.to(next(model.parameters()).device)
     with evaluating(model):
@@ -137,7 +137,7 @@ def read(model: EncoderDecoder, batch: Batch) -> Reading:
 
 
 def without(model: EncoderDecoder, batch: Batch, heads: Sequence[Head]) -> dict[str, float]:
-    """Return how well the model reads without those heads."""
+    """Return the scores of the model without those heads."""
     with silenced(model, heads):
         found = read(model, batch)
     return {
@@ -149,10 +149,10 @@ def without(model: EncoderDecoder, batch: Batch, heads: Sequence[Head]) -> dict[
 def remove_one_by_one(
     model: EncoderDecoder, batch: Batch, limit: int | None = None
 ) -> Iterator[tuple[Head, Reading]]:
-    """Yield the head that is missed least, with what is left without it; then the next, ….
+    """Yield heads in the order of greedy pruning, each with the scores after its removal.
 
-    At each turn every head that is left is tried, so `n` heads take :math:`n (n + 1) / 2`
-    readings. It ends after `limit` heads, or with the last one.
+    Each step evaluates the removal of every remaining head, so `n` heads take
+    :math:`n (n + 1) / 2` evaluations. It ends after `limit` heads, or with the last one.
     """
     gone: list[Head] = []
     left = find_heads(model)
@@ -175,11 +175,10 @@ def kind_of(attention: str) -> str:
 
 
 def wanted_places(pair: toy.ToyPair, kind: str) -> dict[str, Bool[Tensor, "queries keys"]]:
-    """Return, for each thing that a head may look for, where it is: True at its places.
+    """Return, for each kind of position that a head may attend to, a mask of these positions.
 
-    A query whose row has no True cannot find it and is not counted. The source ends in the end
-    token; the target that the decoder reads begins with the start token, so that row `i`
-    predicts word `i`.
+    A query whose row has no True is not counted. The source ends with the end token; the
+    decoder's input starts with the start token, so that row `i` predicts word `i`.
     """
     src_len, tgt_len = len(pair.src) + 1, len(pair.tgt) + 1
     if kind == "cross":
@@ -201,7 +200,7 @@ def wanted_places(pair: toy.ToyPair, kind: str) -> dict[str, Bool[Tensor, "queri
 
 
 def find_looks(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> dict[Head, dict[str, Look]]:
-    """Count, for every head of a Transformer, how often it looks at what `wanted_places` names."""
+    """Return how often every head attends to each kind of position of `wanted_places`."""
     model, *tokenizers = checkpoint.translator()
     assert isinstance(model, Transformer)
     sums: dict[tuple[str, str], list[Tensor]] = defaultdict(list)
@@ -226,7 +225,7 @@ def count_looks(
     places: Bool[Tensor, "queries keys"],
     may_see: Float[Tensor, "queries keys"],
 ) -> Float[Tensor, "heads numbers"]:
-    """Return, for each head, the sums over the queries of what a `Look` is the mean of."""
+    """Return, for each head, the sums over the queries of the values that `Look` averages."""
     counted = places.any(dim=1)
     largest = weights.argmax(dim=-1, keepdim=True)
     pointed = places.expand_as(weights).gather(2, largest).squeeze(2)
@@ -237,10 +236,10 @@ def count_looks(
 
 
 def maps_of(model: Transformer, example: Example) -> dict[str, Float[Tensor, "heads _ _"]]:
-    """Return where every head looks as the model reads one sentence and its translation.
+    """Return the attention maps of every head for one sentence and its translation.
 
-    By the name of the attention; a map has a row for each query, which is a source token, or a
-    token of the target but its last.
+    They are indexed by the name of the attention; a map has one row per query, which is a source
+    token, or a token of the target except the last.
     """
     where = next(model.parameters()).device
     src, tgt = (pad([ids]).to(where) for ids in (example.src, example.tgt[:-1]))
@@ -260,7 +259,7 @@ def maps_of(model: Transformer, example: Example) -> dict[str, Float[Tensor, "he
 
 EXPERIMENT = Experiment(
     name="heads",
-    question="What is it worth to share the same width out among several heads?",
+    question="What is the benefit of splitting the same model dimension into several heads?",
     conditions=[{"num_heads": num_heads} for num_heads in NUM_HEADS],
     measure=measure,
 )

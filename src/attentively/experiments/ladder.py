@@ -1,8 +1,8 @@
-"""The ladder: from a fixed context to the Transformer, on the same sentences.
+"""The ladder: a comparison of models from a fixed context to the Transformer.
 
-Every rung sees the same pairs in the same batches for the same number of updates. What differs
-is the model, and its learning rate: the Transformer has that of the experiments of chapters 13
-and 14, the others that of chapter 09's.
+Every model (rung) is trained on the same pairs in the same batches for the same number of updates.
+The models differ in their architecture and their learning rate: the Transformer has that of the
+experiments of chapters 13 and 14, the others that of chapter 09.
 """
 
 from collections.abc import Sequence
@@ -33,11 +33,11 @@ BATCH_SIZE = 64
 BEAM_SIZES = {"greedy": 1, "beam 5": 5}
 RUNGS = ("fixed", "additive", "dot", "general", "concat", "transformer")
 LEARNING_RATES = {rung: 3e-3 if rung == "transformer" else 1e-2 for rung in RUNGS}
-"""The highest of each rung's schedule."""
+"""Peak learning rate of each model."""
 
 
 def new_model(rung: str, seed: int) -> Checkpoint:
-    """Return the untrained model of a rung."""
+    """Return the untrained model of a rung; an unknown rung raises `ValueError`."""
     provenance = origin("ladder", seed)
     match rung:
         case "transformer":
@@ -46,11 +46,11 @@ def new_model(rung: str, seed: int) -> Checkpoint:
             return new_checkpoint(rung, seed, provenance)
         case "dot" | "general" | "concat":
             return new_checkpoint(rung, seed, provenance, decoder="luong")
-    raise ValueError(f"rung={rung!r} is unknown: choose of {', '.join(RUNGS)}")
+    raise ValueError(f"rung={rung!r} is unknown: choose one of {', '.join(RUNGS)}")
 
 
 def measure(rung: str, data: str, decoding: str, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model, or take it as it was trained for the other decoding; score it."""
+    """Train one model, or reuse it if the other decoding has trained it; evaluate it."""
     steps = 10 if quick else STEPS
     checkpoint = new_model(rung, seed)
     model, *tokenizers = checkpoint.translator()
@@ -110,10 +110,10 @@ def _scores(found: Evaluation) -> Row:
 def _alignment(
     rung: str, checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair], validation_pairs: int
 ) -> Row:
-    """Return how far the strongest weights are from the gold links.
+    """Return the alignment error rates of the largest attention weights.
 
-    A Transformer's weights are the mean of all its heads; beside it stands the head that is best
-    on validation sentences.
+    A Transformer's weights are averaged over all heads; the head that is best on validation
+    sentences is reported as well.
     """
     found: Row = {"alignment_error_rate": None, "best_head": None}
     if rung != "fixed":
@@ -132,7 +132,7 @@ def _alignment(
 
 EXPERIMENT = Experiment(
     name="ladder",
-    question="What does each step from a fixed context to the Transformer bring?",
+    question="What does each step from a fixed context to the Transformer improve?",
     conditions=[
         {"rung": rung, "data": "toy", "decoding": decoding}
         for rung in RUNGS

@@ -1,8 +1,8 @@
-"""Norms: the same deep Transformer normalised before or after each sub-layer, begun fast or slowly.
+"""Norms: pre-norm and post-norm in a deep Transformer, with and without a warm-up.
 
-Four kinds of training differ in two things: where the layers normalise, and in how many steps
-the learning rate rises to its highest. Everything else is the same, the first weights too, but
-for the last norm that only pre-norm has.
+The four conditions differ in two factors: the position of layer normalisation, and the number of
+warm-up steps. Everything else is the same, including the initialisation, except for the last
+normalisation, which only pre-norm has.
 """
 
 from pathlib import Path
@@ -15,15 +15,15 @@ from attentively.training.training_config import TrainingConfig
 
 TRAINED_CLAUSES = (1,)
 SHAPE = {"num_layers": 6, "d_ff": 128}
-"""Six layers on each side, as in the paper, and narrow: what is asked is a matter of depth."""
+"""Six layers on each side, as in the paper, but narrow: the question concerns depth."""
 STEPS = 500
 WARM_UP = (1, 100)
-"""Steps of the warm-up; with one, the second step already has the highest rate."""
+"""Warm-up steps; with one, the second step already has the peak learning rate."""
 LEARNING_RATE = 1e-3
 
 
 def measure(norm: Norm, warm_up_steps: int, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model; return how its loss fell and what it translates right."""
+    """Train one model; return its loss curve and the scores of its translations."""
     steps = 10 if quick else STEPS
     checkpoint = new_transformer(seed, origin("norms", seed), norm=norm, dropout=0.0, **SHAPE)
     config = TrainingConfig(

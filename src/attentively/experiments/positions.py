@@ -1,9 +1,9 @@
-"""Positions: what a Transformer makes of word order, and of places it has not seen in training.
+"""Positions: word order and extrapolation in Transformers with different positional encodings.
 
-Three models differ in one thing, how a token is told its place: by sinusoids, by learned vectors,
-or not at all. They are trained on sentences of one and two clauses, and tried in two ways: on
-longer sentences, and on sentences no longer than those of the training whose places are counted
-from a later one: those of the source alone, or those of source and target alike.
+Three models differ only in their positional encoding: sinusoidal, learned, or none. They are
+trained on sentences of one and two clauses, and evaluated in two ways: on longer sentences, and on
+sentences of the training lengths whose positions are shifted, in the source only or in source and
+target.
 """
 
 import copy
@@ -30,17 +30,17 @@ TRAINED_CLAUSES = (1, 2)
 CLAUSES = (1, 2, 3, 4)
 STEPS = 800
 MAX_LEN = 128
-"""Positions that have a vector of their own where vectors are learned: more than any test has."""
+"""Number of learned positional embeddings: more than any test sentence needs."""
 LENGTHS = ((3, 6), (7, 9), (10, 12), (13, 15), (16, 18), (19, 22), (23, 26), (27, 33))
-"""Words of the source, from and to: the groups in which sentences are scored by length."""
+"""Groups of source lengths in words, from and to, for the scores by length."""
 SHIFTS = (0, 1, 2, 5, 10, 20)
-"""Places by which a sentence is moved."""
+"""Numbers of positions by which a sentence is shifted."""
 SIDES: dict[str, tuple[str, ...]] = {"source": ("encoder",), "both": ("encoder", "decoder")}
-"""What is moved, and which parts of the model are then told other places."""
+"""The shifted sides, and the parts of the model whose positions are shifted."""
 
 
 class Shifted(nn.Module):
-    """Positions that count from `shift`: the first token is told that place, and so on."""
+    """A positional encoding whose positions start at `shift` instead of 0."""
 
     def __init__(self, positions: nn.Module, shift: int) -> None:
         super().__init__()
@@ -50,12 +50,12 @@ class Shifted(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch len d_model"], first: int = 0
     ) -> Float[Tensor, "batch len d_model"]:
-        """Return `x`, told places that are further on by the shift."""
+        """Return `x` with the encoding of the shifted positions."""
         return self.positions(x, first + self.shift)
 
 
 def measure(positions: Positions, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model; score it by clauses, by length and by the place where a sentence begins."""
+    """Train one model; evaluate it by clauses, by length and by the shift of positions."""
     steps = 10 if quick else STEPS
     checkpoint = new_transformer(
         seed, origin("positions", seed), positions=positions, max_len=MAX_LEN, dropout=0.0
@@ -102,7 +102,7 @@ def measure(positions: Positions, seed: int, quick: bool, directory: Path) -> Ro
 
 
 def shifted(checkpoint: Checkpoint, shift: int, parts: Sequence[str]) -> Checkpoint:
-    """Return a copy in which those parts, of encoder and decoder, are told places further on."""
+    """Return a copy with shifted positions in the given parts (encoder, decoder)."""
     model = copy.deepcopy(checkpoint.model)
     assert isinstance(model, Transformer)
     for part in parts:
@@ -119,9 +119,9 @@ def written(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> list[str]:
 
 
 def scores(pairs: Sequence[toy.ToyPair], texts: Sequence[str]) -> dict[str, Any]:
-    """Return how many there are and the scores of `texts`, which were written for the pairs.
+    """Return the number of pairs and the scores of `texts`, the translations of the pairs.
 
-    `same_words` is the share of texts that hold the words of their reference, in any order.
+    `same_words` is the fraction of texts with the words of their reference, in any order.
     """
     references = [pair.tgt_text for pair in pairs]
     bags = [sorted(text.split()) for text in texts]
@@ -142,7 +142,7 @@ def loss(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) -> float:
 
 EXPERIMENT = Experiment(
     name="positions",
-    question="What does a Transformer lose that is not told where its words stand?",
+    question="What does a Transformer lose without positional encodings?",
     conditions=[{"positions": "sinusoidal"}, {"positions": "learned"}, {"positions": "none"}],
     measure=measure,
 )

@@ -1,12 +1,12 @@
-"""Pre-training: does an encoder that has learned to fill gaps need fewer labels?
+"""Pre-training: does an encoder pre-trained as a masked language model need fewer labels?
 
-Every classifier is the same encoder with the same head, taught the same labelled sentences for
-the same number of updates (one from scratch, beside them, for as many as pre-training and
-fine-tuning have together). What differs is where its encoder begins: at random, or with what it
-learned as a masked language model of text without labels. There are two tasks. One asks of real
-sentences, opinions on films, telephones and restaurants, whether they are good or bad; the text
-is that of the opinions and everyday English. The other asks of toy sentences whether two words
-have changed places; the text is toy sentences as they should be.
+Every classifier is the same encoder with the same head, trained on the same labelled sentences for
+the same number of updates (one more is trained from scratch for as many updates as pre-training and
+fine-tuning together). Only the initialisation of the encoder differs: random, or pre-trained as a
+masked language model on unlabelled text. There are two tasks. One is the sentiment of real
+sentences, reviews of films, telephones and restaurants; its text consists of the reviews and
+everyday English. The other is to detect whether two neighbouring words of a toy sentence are
+swapped; its text consists of correct toy sentences.
 """
 
 import random
@@ -37,13 +37,13 @@ from attentively.training.training_config import TrainingConfig
 DATA = ("opinions", "toy")
 BEGINNINGS = ("scratch", "pre-trained")
 LONGER = "scratch, longer"
-"""From scratch, for as many updates as a pre-trained classifier has had in all."""
+"""From scratch, for as many updates as a pre-trained classifier has in total."""
 LABELS = (50, 200, 800, 2386)
-"""How many labelled sentences there are to learn from; the last is all opinions."""
+"""Numbers of labelled training sentences; the last is all reviews."""
 VOCABULARY_SIZE = 2000
 EVERYDAY = 60_000
 OWN_TIMES = 5
-"""How often the opinions themselves stand among the everyday sentences, which are many more."""
+"""Repetitions of the reviews in the pre-training text, which has far more everyday sentences."""
 TOY_LINES = 8000
 SHAPE: dict[str, Any] = {
     "d_model": 64,
@@ -55,24 +55,24 @@ SHAPE: dict[str, Any] = {
 PRETRAINING_STEPS = 600
 FINE_TUNING_STEPS = 100
 LEARNING_RATES = (1e-3, 3e-3)
-"""Each classifier is trained with both, and the one that validates better is tested."""
+"""Each classifier is trained with both; the one with the better validation loss is tested."""
 
 
 class Sentences(NamedTuple):
-    """What there is to learn from, and to be tested on."""
+    """The data of a task."""
 
     train: list[Labelled]
     validation: list[Labelled]
     test: list[Labelled]
     texts: list[str]
-    """Without labels, to pre-train on."""
+    """Unlabelled text for pre-training."""
     tokenizer: Tokenizer
     labels: tuple[str, ...]
 
 
 @cache
 def sentences(data: str, quick: bool) -> Sentences:
-    """Return the sentences of a task; no tokenizer has seen a held-out one."""
+    """Return the sentences of a task; the tokenizers are not trained on held-out ones."""
     if data == "toy":
         numbers = (60, 20, 20) if quick else (max(LABELS), 300, 500)
         train, validation, test = map(_in_and_out_of_order, SPLITS, numbers)
@@ -100,13 +100,13 @@ def _small(items: list[Labelled]) -> list[Labelled]:
 
 
 def _toy_opinions(split: str) -> list[Labelled]:
-    """Return sentences of the toy language; the one that denies something is called negative."""
+    """Return sentences of the toy language; those with a negation are labelled negative."""
     texts = [pair.src_text for pair in toy.load(split, 40)]
     return [Labelled(text, "negative" if " not " in text else "positive") for text in texts]
 
 
 def _in_and_out_of_order(split: str, number: int) -> list[Labelled]:
-    """Return toy sentences, two neighbours of every second one having changed places."""
+    """Return toy sentences; in every second one, two neighbouring words are swapped."""
     found = []
     draws = random.Random(split)
     for index, pair in enumerate(toy.load(split, number, seed=1, clauses=(1,))):
@@ -120,12 +120,12 @@ def _in_and_out_of_order(split: str, number: int) -> list[Labelled]:
 
 
 def fewer(items: list[Labelled], number: int, seed: int) -> list[Labelled]:
-    """Return so many of the sentences, as the seed has it; the fewer are among the more."""
+    """Return a random subset of the sentences; for one seed, smaller subsets are nested."""
     return random.Random(seed).sample(items, len(items))[:number]
 
 
 def pretrained(data: str, seed: int, quick: bool, directory: Path) -> Checkpoint:
-    """Return the masked language model, trained once for all numbers of labels."""
+    """Return the masked language model, which is trained once for all numbers of labels."""
     found = sentences(data, quick)
     held_out = [text for text, _ in found.validation]
     train, validation = (
@@ -146,7 +146,7 @@ def pretrained(data: str, seed: int, quick: bool, directory: Path) -> Checkpoint
 def classifier(
     seed: int, tokenizer: Tokenizer, labels: tuple[str, ...], beginning: Checkpoint | None
 ) -> Checkpoint:
-    """Return an untrained classifier; with a `beginning`, over the encoder of that model."""
+    """Return an untrained classifier; with a `beginning`, its encoder is that of this model."""
     torch.manual_seed(seed)
     model = Classifier(ClassifierConfig(vocab_size=len(tokenizer), labels=labels, **SHAPE))
     if beginning is not None and isinstance(beginning.model, MaskedLanguageModel):
@@ -155,7 +155,7 @@ def classifier(
 
 
 def measure(data: str, beginning: str, labels: int, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one classifier with each learning rate; test the one that validates better."""
+    """Train one classifier per learning rate; test the one with the better validation loss."""
     found = sentences(data, quick)
     updates = FINE_TUNING_STEPS + (PRETRAINING_STEPS if beginning == LONGER else 0)
     filler = None
@@ -200,14 +200,14 @@ def measure(data: str, beginning: str, labels: int, seed: int, quick: bool, dire
 
 
 def filling(filler: Checkpoint, items: list[Labelled]) -> Row:
-    """Return how well gaps of these sentences are filled after the pre-training."""
+    """Return the scores of the masked language model on these sentences after pre-training."""
     found = evaluate_masked_language_model(filler, [text for text, _ in items])
     return {"loss": round(found.loss, 4), "accuracy": round(found.accuracy, 4)}
 
 
 EXPERIMENT = Experiment(
     name="pretraining",
-    question="Does an encoder that has learned to fill gaps need fewer labels?",
+    question="Does a classifier with a pre-trained encoder need fewer labels?",
     conditions=[
         {"data": data, "beginning": beginning, "labels": labels}
         for data in DATA

@@ -1,9 +1,9 @@
-"""The ladder on real sentences: the same rungs, trained alike on a corpus of sentence pairs.
+"""The ladder on real sentences: the same models, trained alike on a corpus of sentence pairs.
 
-Every rung gets the same subwords, the same batches, the same number of updates, the same optimizer
-and the same learning rate; it has one table of vectors for source, target and output, and about
-as many numbers as the others. The test split is read once, at the end: which checkpoint to take
-and how to weigh length is settled on the validation split.
+All models (rungs) have the same subwords, batches, number of updates, optimizer and learning rate;
+each shares one embedding matrix between source, target and output, and they have similar numbers of
+parameters. The test split is used once, at the end: the checkpoint and the length penalty are
+selected on the validation split.
 """
 
 import json
@@ -43,23 +43,23 @@ from attentively.training.trainer import Trainer
 from attentively.training.training_config import TrainingConfig
 
 LENGTH_PENALTIES = (0.6, 1.0, 1.4)
-"""Tried on the validation split with the beam."""
+"""Length penalties to select from on the validation split."""
 SHAPE = {"d_model": 128, "num_heads": 4, "d_ff": 256, "num_layers": 4}
 """Of the Transformer."""
 PREFIX = "ladder"
 SHIPPED = {rung: f"{PREFIX}-{rung}" for rung in RUNGS} | {
     "transformer": "tatoeba-en-fr-transformer"
 }
-"""The shipped checkpoint of each rung, of `SHIPPED_DATA`."""
+"""The pretrained checkpoint of each model, trained on `SHIPPED_DATA`."""
 SHIPPED_DATA = "tatoeba-en-fr"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What all rungs have in common on one corpus."""
+    """The hyperparameters that all models share on one corpus."""
 
     vocabulary_size: int = 5_000
-    """Subwords, joint for both sides."""
+    """Size of the subword vocabulary, shared by both sides."""
     steps: int = 7_000
     tokens_per_batch: int = 2_048
     learning_rate: float = 3e-3
@@ -68,15 +68,15 @@ class Plan:
     label_smoothing: float = 0.1
     dropout: float = 0.1
     subword_dropout: float = 0.0
-    """Share of the merges that are overlooked in training."""
+    """BPE-dropout: probability of skipping a merge in training."""
     quick_dropout: bool = False
-    """Whether dropout draws 16 bits for each number, which takes a CPU less time."""
+    """Whether dropout uses 16 random bits per element, which is faster on a CPU."""
     validate_every: int = 250
     lengths: tuple[int, ...] = (4, 6, 8, 11)
-    """The most source words of each group of sentences but the last."""
+    """Maximum number of source words of each group of sentences except the last."""
 
     def training(self, seed: int, quick: bool) -> TrainingConfig:
-        """Return how every rung is trained."""
+        """Return the training configuration of every model."""
         return TrainingConfig(
             steps=10 if quick else self.steps,
             tokens_per_batch=512 if quick else self.tokens_per_batch,
@@ -101,7 +101,7 @@ _CAPTIONS = Plan(
     lengths=(8, 11, 14, 18),
 )
 PLANS = {"multi30k-en-de": _CAPTIONS, "multi30k-de-en": _CAPTIONS}
-"""The plans of corpora that have one of their own; the others get a `Plan` as it is."""
+"""The plans of some corpora; other corpora use the defaults of `Plan`."""
 _READERS: dict[type, Callable[[str], Any]] = {
     bool: {"true": True, "false": False}.__getitem__,
     int: int,
@@ -111,25 +111,28 @@ _READERS: dict[type, Callable[[str], Any]] = {
 
 
 def plan_for(data: str, changes: str | None = None) -> Plan:
-    """Return what all rungs have in common on a corpus, with `changes` such as
-    ``steps=24000,dropout=0.1``; any that the plan does not have raises `ValueError`.
+    """Return the plan of a corpus, with `changes` such as ``steps=24000,dropout=0.1``.
+
+    An unknown name raises `ValueError`.
     """
     plan = PLANS.get(data, Plan())
     return replace(plan, **_read_changes(changes, plan)) if changes else plan
 
 
 def _read_changes(changes: str, plan: Plan) -> dict[str, Any]:
-    """Return the value of each ``name=value``, of the kind that the plan has under that name."""
+    """Return the value of each ``name=value``, with the type of this field of the plan."""
     now = {name: value for name, value in asdict(plan).items() if type(value) in _READERS}
     read = {}
     for change in changes.split(","):
         name, _, value = change.partition("=")
         if name not in now:
-            raise ValueError(f"the plan has no {name!r} to change: choose of {', '.join(now)}")
+            raise ValueError(f"{name!r} cannot be changed: choose one of {', '.join(now)}")
         try:
             read[name] = _READERS[type(now[name])](value)
         except (KeyError, ValueError):
-            raise ValueError(f"{change!r} is no change of {name}={now[name]!r}") from None
+            raise ValueError(
+                f"{change!r} is not a valid value: {name} is now {now[name]!r}"
+            ) from None
     return read
 
 
@@ -150,7 +153,7 @@ def _tokenizer(data: str, vocabulary_size: int, quick: bool) -> BPETokenizer:
 def new_model(rung: str, vocabulary_size: int, dropout: float, seed: int) -> EncoderDecoder:
     """Return the untrained model of a rung; an unknown rung raises `ValueError`.
 
-    A Luong decoder reads no context, which saves it numbers: so it gets wider states.
+    A Luong decoder does not read the context, which saves parameters, so it has wider states.
     """
     torch.manual_seed(seed)
     common: dict[str, Any] = {
@@ -183,9 +186,9 @@ def train(
     changes: str | None = None,
     progress: bool = True,
 ) -> Checkpoint:
-    """Return a rung's best model, its numbers rounded to 16 bits as a shipped one's are.
+    """Return a rung's best model, with parameters rounded to 16 bits as in pretrained models.
 
-    A run that `directory` holds goes on, or is taken as it is if it has ended.
+    A run in `directory` is resumed, or used as it is if it has ended.
     """
     plan = plan_for(data, changes)
     tokenizer = _tokenizer(data, plan.vocabulary_size, quick)
@@ -239,7 +242,7 @@ def measure(
     changes: str | None = None,
     shipped: bool = False,
 ) -> Row:
-    """Train a rung, or take it as it was trained or as it ships; score it on the test split."""
+    """Train a model, or reuse a trained or pretrained one; evaluate it on the test split."""
     log = None  # a shipped model's stands beside it
     if shipped:
         checkpoint = checkpoints.load_pretrained(SHIPPED[rung])
@@ -281,7 +284,7 @@ def measure(
 def bleu_by_penalty(
     checkpoint: Checkpoint, pairs: Sequence[Pair], beam_size: int
 ) -> dict[float, float]:
-    """Return the BLEU of a beam search of `pairs` with each length penalty that is tried."""
+    """Return the BLEU of beam search on `pairs` for each length penalty."""
     return {
         penalty: evaluate(checkpoint, pairs, beam_size, penalty).sacrebleu
         for penalty in LENGTH_PENALTIES
@@ -289,7 +292,7 @@ def bleu_by_penalty(
 
 
 def read_log(directory: Path) -> list[Row]:
-    """Return the losses that a run's log tells, in nats per token."""
+    """Return the losses in the log of a run, in nats per token."""
     records = map(json.loads, (directory / "log.jsonl").read_text(encoding="utf-8").splitlines())
     return [
         {
@@ -302,11 +305,11 @@ def read_log(directory: Path) -> list[Row]:
 
 
 def scores(translations: Sequence[str], references: Sequence[Sequence[str]], language: str) -> Row:
-    """Return BLEU in three ways and chrF, by sacreBLEU, each with its signature.
+    """Return three variants of BLEU and chrF, by sacreBLEU, each with its signature.
 
-    Cased on plain text; lowercased on plain text; and lowercased on text that was cut into words
-    before, by Moses' rules for `language`, as papers on Multi30k report it. ``bleu_interval`` is
-    where the cased score lies in 95 % of a thousand draws of the sentences.
+    BLEU is cased on plain text, lowercased on plain text, and lowercased on text tokenized by
+    Moses' rules for `language`, as papers on Multi30k report it. ``bleu_interval`` is the 95 %
+    bootstrap interval of the cased score, from 1,000 samples.
     """
     columns = in_columns(references)
     cased, lowercased = sacrebleu.BLEU(), sacrebleu.BLEU(lowercase=True)
@@ -341,7 +344,7 @@ def _interval(translations: Sequence[str], references: Sequence[Sequence[str]]) 
 
 
 def _tokenised(text: str, language: str) -> str:
-    """Lowercase, and put spaces between words and marks by Moses' rules."""
+    """Lowercase the text and tokenize it by Moses' rules."""
     normalise, cut = _moses(language if language in ("de", "en", "es", "fr") else "en")
     return str(cut.tokenize(normalise.normalize(text.lower()), return_str=True, escape=False))
 
@@ -358,8 +361,9 @@ def _moses(language: str) -> tuple[Any, Any]:
 
 
 def by_length(found: Evaluation, lengths: Sequence[int]) -> list[Row]:
-    """Return the scores of sentences of similar length; `lengths` are the most source words of
-    each group but the last. A group without a sentence is left out.
+    """Return the scores by source length, without empty groups.
+
+    `lengths` are the maximum numbers of source words of all groups except the last.
     """
     groups: list[list[int]] = [[] for _ in [*lengths, math.inf]]
     words = [len(source.split()) for source in found.sources]
@@ -386,7 +390,7 @@ def by_length(found: Evaluation, lengths: Sequence[int]) -> list[Row]:
 
 
 def costs(rung: str, data: str, changes: str | None, quick: bool) -> Row:
-    """Return what a step of training takes in time, beside *dot*'s, and what memory."""
+    """Return the time of a training step, also that of *dot*, and its memory."""
     plan = plan_for(data, changes)
     tokenizer = _tokenizer(data, plan.vocabulary_size, quick)
     examples = encode_pairs(_pairs(data, "train", quick), tokenizer, tokenizer)
@@ -406,7 +410,7 @@ def costs(rung: str, data: str, changes: str | None, quick: bool) -> Row:
 
 
 def _peak_memory(model: EncoderDecoder, batch: Batch) -> int | None:
-    """Return the most memory that the process held in two updates."""
+    """Return the peak memory of the process in two updates."""
     where = device.best()
     model.to(where).train()
     optimizer = torch.optim.Adam(model.parameters())
@@ -420,7 +424,7 @@ def _peak_memory(model: EncoderDecoder, batch: Batch) -> int | None:
 
 @cache
 def _costs_apart(rung: str, data: str, changes: str | None, quick: bool) -> Row:
-    """Return the costs as a process of its own finds them, which held nothing before."""
+    """Return the costs as measured in a separate process."""
     if quick:
         return costs(rung, data, changes, quick)
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
@@ -437,25 +441,25 @@ def experiment(
     shipped: bool = False,
     changes: str | None = None,
 ) -> Experiment:
-    """Return the ladder on a corpus of sentence pairs; `shipped` scores the shipped models.
+    """Return the ladder on a corpus of sentence pairs; `shipped` evaluates the pretrained models.
 
-    `changes` such as ``steps=24000,dropout=0.1`` make another plan of the corpus's. Raises
-    `ValueError` for an unknown corpus, rung or change, and for `shipped` with another corpus
-    than theirs or with changes, and where sacremoses is missing, which scores in the end.
+    `changes` such as ``steps=24000,dropout=0.1`` modify the plan of the corpus. Raises
+    `ValueError` for an unknown corpus, rung or change, for `shipped` with another corpus or with
+    changes, and if sacremoses, which the scores need, is missing.
     """
     _moses("en")
     corpora.find(data, "pairs")
     plan_for(data, changes).training(seed=0, quick=False)  # raises what is wrong with it
     for rung in rungs:
         if rung not in RUNGS:
-            raise ValueError(f"rung={rung!r} is unknown: choose of {', '.join(RUNGS)}")
+            raise ValueError(f"rung={rung!r} is unknown: choose one of {', '.join(RUNGS)}")
     if shipped and data != SHIPPED_DATA:
-        raise ValueError(f"the shipped models are of {SHIPPED_DATA}, not of {data}")
+        raise ValueError(f"the pretrained models were trained on {SHIPPED_DATA}, not on {data}")
     if shipped and changes:
-        raise ValueError("the shipped models are trained: nothing of their plan can be changed")
+        raise ValueError("--change needs training, but --shipped evaluates pretrained models")
     return Experiment(
         name="ladder",
-        question=f"What does each rung bring on the sentences of {data}?",
+        question=f"What does each model of the ladder improve on {data}?",
         conditions=[
             {"rung": rung, "decoding": decoding, "changes": changes}
             for rung in rungs
@@ -469,7 +473,7 @@ def experiment(
 
 
 def _options(data: str, rungs: Sequence[str], changes: str | None) -> str:
-    """Return what the command says besides the experiment's name."""
+    """Return the options of the command after the experiment's name."""
     options = [f"--data {data}"]
     if tuple(rungs) != tuple(RUNGS):
         options.append(f"--rungs {','.join(rungs)}")
@@ -477,9 +481,9 @@ def _options(data: str, rungs: Sequence[str], changes: str | None) -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the main numbers, a line each: means over the seeds."""
+    """Return a table of the main results, averaged over the seeds."""
     lines = [
-        f"{'':12}{'':8}{'parameters':>12}{'perplexity':>12}{'BLEU':>7}{'lowercased':>12}{'chrF':>7}"
+        f"{'model':12}{'decoding':10}{'parameters':>12}{'perplexity':>12}{'BLEU':>7}{'lowercased':>12}{'chrF':>7}"
         f"{'minutes':>9}{'step':>7}{'MiB':>7}"
     ]
     keys = ("changes", "rung", "decoding")
@@ -489,18 +493,23 @@ def table(rows: Sequence[Row]) -> str:
     heading = None
     for (changes, rung, decoding), of_all in groups.items():
         if changes != heading:
-            lines.append(f"with {changes}" if changes else "as planned")
+            lines.append(f"with {changes}" if changes else "default hyperparameters")
             heading = changes
         mean = partial(_mean, of_all)
         memory = of_all[0]["peak_memory_mib"]
         lines.append(
-            f"{rung:12}{decoding:8}{of_all[0]['parameters']:12,}{mean('perplexity'):12.3f}"
+            f"{rung:12}{decoding:10}{of_all[0]['parameters']:12,}{mean('perplexity'):12.3f}"
             f"{mean('bleu'):7.2f}{mean('bleu_lowercased'):12.2f}{mean('chrf'):7.2f}"
             f"{mean('training_seconds') / 60:9.1f}"
             f"{mean('seconds_per_step') / mean('seconds_per_step_of_dot'):7.2f}"
             f"{'-' if memory is None else memory:>7}"
         )
-    return "\n".join([*lines, "step: time of a step of training, in dot's"])
+    return "\n".join(
+        [
+            *lines,
+            "lowercased: BLEU of lowercased text; step: time of a training step relative to dot",
+        ]
+    )
 
 
 def _mean(rows: Sequence[Row], name: str) -> float:

@@ -1,8 +1,8 @@
-"""Recall: what kinds of layers still know, and still learn, of what stood far back.
+"""Recall: what different layers remember, and learn, about distant positions.
 
-Five small readers, and three tasks made by chance. Each reader sees at every position that
-position and those before it; they differ in how one position hears of another. All have vectors
-of one size and the same training.
+Five small causal models and three synthetic tasks. At every position, each model has access to that
+position and the preceding ones; the models differ in the layer that connects positions. All have
+the same dimension and the same training.
 """
 
 import time
@@ -31,32 +31,32 @@ QUESTIONS = 8
 D_MODEL = 64
 STEPS, BATCH_SIZE, LEARNING_RATE = 250, 32, 3e-3
 LENGTH = 48
-"""Items before the questions."""
+"""Number of items before the questions."""
 PARITY_LENGTH, PARITY_TESTED = 16, (8, 16, 24, 32, 64)
 REACHES = (0, 1, 2, 4, 8, 9, 16, 32, 48)
-"""Steps back, at which the gradients are kept."""
+"""Distances, in positions, at which gradients are recorded."""
 DISTANCES = (8, 16, 32, LENGTH + QUESTIONS)
-"""Answers are counted by how many steps before the question their item stood, up to these."""
+"""Upper bounds of groups of distances, in positions, between item and question."""
 
 
 class Sequences(NamedTuple):
-    """What a reader reads, and what it should say."""
+    """The inputs and the targets of a model."""
 
     items: Int[Tensor, "batch len 2"]
-    """At each position the id of a key and that of a value; either may be missing."""
+    """The ids of a key and of a value at each position; either may be missing."""
     answers: Int[Tensor, "batch len"]
-    """The value to say after each position, or ``NOT_ASKED``."""
+    """The value to predict after each position, or ``NOT_ASKED``."""
     places: Int[Tensor, "batch len"]
-    """Where the item stands that is asked for, or -1."""
+    """The position of the requested item, or -1."""
 
 
 def sequences(task: Task, length: int, size: int, generator: torch.Generator) -> Sequences:
     """Return sequences of a task.
 
     ``first``: `length` values, then a question; the answer is the first value. ``lookup``:
-    `length` pairs of a key and a value, no key twice, then a few of the keys again; the answer to
-    each is its value. ``parity``: `length` zeros and ones; the answer, at each of them, is
-    whether there were an odd number of ones so far.
+    `length` pairs of a key and a value, with distinct keys, then some of the keys again; the
+    answer to each is its value. ``parity``: `length` zeros and ones; the answer at each position
+    is the parity of the number of ones so far.
     """
     check_at_least_one(length=length, size=size)
     values = torch.randint(VALUES, (size, length), generator=generator)
@@ -94,20 +94,20 @@ class Recurrence(nn.Module):
 
 
 class SelfAttention(nn.Module):
-    """One head that looks at all positions so far; what it finds is added."""
+    """One head of causal self-attention with a residual connection."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.attention = MultiHeadAttention(d_model, num_heads=1)
 
     def forward(self, x: Float[Tensor, "batch len d_model"]) -> Float[Tensor, "batch len d_model"]:
-        """Return every vector with what it found."""
+        """Return every vector plus its context."""
         mask = causal_mask(x.shape[1]).to(x.device)
         return x + self.attention(x, x, x, mask=mask, need_weights=False)[0]
 
 
 class Convolution(nn.Module):
-    """A window of three positions, `dilation` apart, that ends at each position."""
+    """A causal convolution with kernel size 3 and the given dilation."""
 
     def __init__(self, d_model: int, dilation: int) -> None:
         super().__init__()
@@ -116,13 +116,13 @@ class Convolution(nn.Module):
         self.window = nn.Conv1d(d_model, d_model, kernel_size=3, dilation=dilation)
 
     def forward(self, x: Float[Tensor, "batch len d_model"]) -> Float[Tensor, "batch len d_model"]:
-        """Return every vector with what its window says added."""
+        """Return every vector plus the output of its window."""
         before = nn.functional.pad(self.layer_norm(x).transpose(1, 2), (self.back, 0))
         return x + torch.relu(self.window(before)).transpose(1, 2)
 
 
 class TransformerLayers(nn.Module):
-    """Positions, and two layers of the decoder's kind."""
+    """Sinusoidal positions and two causal Transformer layers."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class TransformerLayers(nn.Module):
         self.last_norm = LayerNorm(d_model)
 
     def forward(self, x: Float[Tensor, "batch len d_model"]) -> Float[Tensor, "batch len d_model"]:
-        """Return what the last layer makes of each position."""
+        """Return the output of the last layer at each position."""
         x = self.position(x)
         mask = causal_mask(x.shape[1]).to(x.device)
         for layer in self.layers:
@@ -151,14 +151,14 @@ class Reader(nn.Module):
         """`kind` is a key of `KINDS`; an unknown one raises `ValueError`."""
         super().__init__()
         if kind not in KINDS:
-            raise ValueError(f"kind={kind!r} is unknown: choose of {', '.join(KINDS)}")
+            raise ValueError(f"kind={kind!r} is unknown: choose one of {', '.join(KINDS)}")
         self.key_table = nn.Embedding(KEYS + 1, d_model)
         self.value_table = nn.Embedding(VALUES + 1, d_model)
         self.layers = KINDS[kind](d_model)
         self.output = nn.Linear(d_model, VALUES)
 
     def embed(self, items: Int[Tensor, "batch len 2"]) -> Float[Tensor, "batch len d_model"]:
-        """Return the sum of the rows of key and value."""
+        """Return the sum of the embeddings of key and value."""
         return self.key_table(items[..., 0]) + self.value_table(items[..., 1])
 
     def forward(self, items: Int[Tensor, "batch len 2"]) -> Float[Tensor, "batch len values"]:
@@ -173,17 +173,17 @@ KINDS = {
     "dilated": lambda d: nn.Sequential(*(Convolution(d, 3**i) for i in range(4))),
     "Transformer": TransformerLayers,
 }
-"""How a position hears of another. Four windows of three see 8 steps back; with dilations of 1, 3,
-9 and 27 they see 80."""
+"""The layers that connect positions. The receptive field of four windows of three reaches 8
+positions back; with dilations of 1, 3, 9 and 27 it reaches 80."""
 
 
 def reach(
     reader: Reader, items: Int[Tensor, "batch len 2"], generator: torch.Generator
 ) -> Float[Tensor, " len"]:
-    """Return how strongly the last output depends on each position, from the last.
+    """Return the gradient norm of the last output at each position, the last first.
 
-    That is the length of the gradient, by the vector of the position, of the output in
-    a random direction: its root mean square over the sequences.
+    It is the norm of the gradient of the output, projected on a random direction, with
+    respect to the vector of the position: its root mean square over the sequences.
     """
     vectors = reader.embed(items).detach().requires_grad_()
     last = reader.output(reader.layers(vectors))[:, -1]
@@ -194,13 +194,13 @@ def reach(
 
 @torch.no_grad()
 def right(reader: nn.Module, given: Sequences) -> Bool[Tensor, "batch len"]:
-    """Return where the likeliest answer is the right one."""
+    """Return where the most probable answer is correct."""
     where = next(reader.parameters()).device
     return reader(given.items.to(where)).argmax(dim=-1).cpu() == given.answers
 
 
 def by_distance(reader: nn.Module, given: Sequences) -> list[Row]:
-    """Return the share of right answers by how far back the item stood."""
+    """Return the accuracy by the distance of the item."""
     correct = right(reader, given)
     back = torch.arange(given.items.shape[1]) - given.places
     rows, nearest = [], 1
@@ -214,7 +214,7 @@ def by_distance(reader: nn.Module, given: Sequences) -> list[Row]:
 
 
 def train(reader: Reader, task: Task, length: int, steps: int, seed: int) -> None:
-    """Make so many updates, each on new sequences."""
+    """Train for `steps` updates, each on new sequences."""
     where = device.best()
     reader.to(where)
     generator = torch.Generator().manual_seed(seed)
@@ -232,8 +232,8 @@ def train(reader: Reader, task: Task, length: int, steps: int, seed: int) -> Non
 
 
 def measure(task: Task, reader: str, length: int, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one reader; return what it answers, and how far back its gradients reach."""
-    del directory  # short enough to begin anew
+    """Train one model; return its accuracy, and the reach of its gradients."""
+    del directory  # short enough to restart
     torch.manual_seed(seed)
     model = Reader(reader).to(device.best())
     steps = 5 if quick else STEPS
@@ -279,7 +279,7 @@ def _kept(found: Float[Tensor, " len"]) -> list[Row]:
 
 EXPERIMENT = Experiment(
     name="recall",
-    question="What do recurrence, convolution and attention still know of what stood far back?",
+    question="What do recurrence, convolution and attention remember about distant positions?",
     conditions=[
         {"task": task, "reader": kind, "length": length}
         for task, length in (

@@ -1,7 +1,8 @@
-"""The recipe: the Transformer's way of training, and the same with one thing left out or changed.
+"""The recipe: ablations of the Transformer's training recipe.
 
-The base is that of the paper's section 5 in small: batches by tokens, Adam with its numbers, a
-warm-up, label smoothing. Gradients are shortened too, which the paper does not mention.
+The base is a small version of the paper's section 5: batches by tokens, Adam with the paper's
+hyperparameters, a warm-up, label smoothing. Gradient clipping is added, which the paper does not
+mention.
 """
 
 import math
@@ -44,12 +45,12 @@ CHANGES: dict[str, dict[str, Any]] = {
     "one cycle": {"schedule": "one_cycle"},
     "one cycle, no warm-up": {"schedule": "one_cycle", "warm_up_steps": 1},
 }
-"""What each run has other than the base. The paper's schedule without its warm-up would also be
-much lower from the first step on, so the warm-up is taken from a schedule that stays high."""
+"""The changes of each condition. Without its warm-up, the paper's schedule would also be much lower
+from the first step on, so the warm-up is removed from another schedule."""
 
 
 def measure(change: str, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model; return what it foretells and what it translates right."""
+    """Train one model; return its predictive scores and the scores of its translations."""
     steps = 4 if quick else STEPS
     checkpoint = new_transformer(seed, origin("recipe", seed))
     settings = {**BASE, **CHANGES[change]}

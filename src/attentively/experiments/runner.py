@@ -1,4 +1,4 @@
-"""Run an experiment: every condition with every seed, one row of numbers each."""
+"""Run an experiment: every condition with every seed, one row of results each."""
 
 import json
 import time
@@ -20,20 +20,20 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question, the conditions compared to answer it, and how one of them is measured."""
+    """A question, the conditions to compare, and a function that measures one condition."""
 
     name: str
     question: str
     conditions: Sequence[Row]
     measure: Callable[..., Row]
     """Called as ``measure(**condition, seed=..., quick=..., directory=...)``; returns the
-    numbers. In the directory a training may leave its checkpoints, to go on if it is stopped."""
+    results. The directory is for the checkpoints of a training run, so that it can be resumed."""
     options: str = ""
-    """What the command says besides the name, such as ``--data multi30k-en-de``."""
+    """Further options of the command, such as ``--data multi30k-en-de``."""
     listed: bool = False
-    """Whether the file is a plain list of rows, each of which says how it was made."""
+    """Whether the file is a plain list of rows, each with its own provenance."""
     said: Row = field(default_factory=dict)
-    """What every row of a plain list must say besides, such as of which data it is."""
+    """Further values that every row of a plain list must have, such as the name of the data."""
 
 
 def run(
@@ -44,14 +44,14 @@ def run(
     quick: bool = False,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Run what `output` does not hold yet, writing each row as it is known; return the content.
+    """Run what `output` does not contain yet, writing each row at once; return the content.
 
-    Each run has a folder of its own in `runs` for its checkpoints.
+    Each run has its own folder in `runs` for checkpoints.
 
-    The file holds the rows (condition, seed, seconds, numbers), the command that makes it, the
-    versions and the device; where the experiment is `listed`, each row does. A run that was
-    stopped goes on where it was. Raises `ValueError` if `output` is of another experiment, of the
-    other of quick and full, of other versions or of other data.
+    The file contains the rows (condition, seed, seconds, results), the command that produces it,
+    the versions and the device; if the experiment is `listed`, each row contains these. An
+    interrupted experiment resumes. Raises `ValueError` if `output` belongs to another experiment,
+    to the other of the quick and the full form, to other versions or to other data.
     """
     check_at_least_one(seeds=seeds)
     output = Path(output)
@@ -92,12 +92,12 @@ def run(
 
 
 def _is_of(row: Row, condition: Row) -> bool:
-    """Return whether a row is of a condition; what it does not name is None."""
+    """Return whether a row belongs to a condition; missing keys of the row count as None."""
     return all(row.get(key) == value for key, value in condition.items())
 
 
 def _of_each_row(heading: Row) -> Row:
-    """Return what a row of a plain list says of how it was made."""
+    """Return the provenance that each row of a plain list contains."""
     return {key: heading[key] for key in ("experiment", "command", "quick", "versions", "device")}
 
 
@@ -117,14 +117,14 @@ def _finished_rows(output: Path, runs: Path, heading: Row, experiment: Experimen
         raise ValueError(f"{output} is not a results file: {error}") from None
     parts = content if isinstance(content, list) else [content]
     if isinstance(content, list) != listed or not all(isinstance(part, dict) for part in parts):
-        raise ValueError(f"{output} is no results file of {experiment.name!r}")
+        raise ValueError(f"{output} is not a results file of {experiment.name!r}")
     wanted = {key: heading[key] for key in ("experiment", "quick", "versions")} | experiment.said
     for part in parts:
         for key, value in wanted.items():
             if part.get(key) != value:
                 raise ValueError(
-                    f"{output} holds rows of {key} {part.get(key)!r}, not {value!r}: "
-                    f"move it away, and {runs}/ with its trainings too, to start anew"
+                    f"{output} contains rows with {key}={part.get(key)!r}, but this run has "
+                    f"{key}={value!r}: to start again, move the file and the folder {runs}/ away"
                 )
     rows: list[Row] = content if listed else content["rows"]
     return rows

@@ -1,8 +1,8 @@
-"""Savings: what each way to train sooner, or in less memory, does to one step of training.
+"""Savings: the effect of techniques for faster or smaller training on one training step.
 
-A small language model makes the same step in every way: from the same weights, on the same text.
-Each way is measured in a process of its own, so that none finds what another left behind. What
-cannot be had on a machine (a compiler, a second GPU) is written down as such.
+A small language model makes the same update with every technique: from the same parameters, on the
+same data. Each technique is measured in its own process, so that measurements do not affect each
+other. What a machine does not have (a compiler, a second GPU) is recorded as unavailable.
 """
 
 import ctypes
@@ -46,26 +46,26 @@ Saving = Literal[
 ]
 SAVINGS: tuple[Saving, ...] = get_args(Saving)
 PARTS = 2
-"""Parts of an accumulated batch, and processes that share one."""
+"""Parts of a batch in gradient accumulation, and processes in data parallelism."""
 REPEATS = 3
 
 
 class Text(NamedTuple):
-    """How many rows of how many tokens a step reads."""
+    """Rows and tokens per row of a batch."""
 
     rows: int
     length: int
 
 
 TEXTS = {"short": Text(16, 64), "long": Text(2, 512)}
-"""As many tokens in the one as in the other."""
+"""Both have the same number of tokens."""
 QUICK = {"short": Text(4, 8), "long": Text(2, 16)}
 CONFIG = LanguageModelConfig(vocab_size=1000, num_layers=4, dropout=0.0, activation="gelu")
-"""Without a kink: a ReLU whose input is nearly 0 would make much of a rounding error."""
+"""Smooth: a ReLU with an input near 0 would amplify rounding errors."""
 
 
 class Attention(nn.Module):
-    """A causal self-attention with the projections of another, and a middle of its own."""
+    """Causal self-attention with the projections of another module and another kernel."""
 
     def __init__(self, whole: MultiHeadAttention, saving: str) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Attention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **unused: Any
     ) -> tuple[Tensor, None]:
-        """Return the context alone, as `MultiHeadAttention` does without weights."""
+        """Return the context, without weights."""
         whole = self.whole
         queries, keys, values = (
             projection(x).unflatten(2, (-1, whole.d_head)).transpose(1, 2)
@@ -96,19 +96,19 @@ class Attention(nn.Module):
 
 
 class Checkpointed(nn.Module):
-    """A layer that keeps its input alone: the backward pass computes the rest again."""
+    """Activation checkpointing: store only the layer's input, recompute the rest."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
         self.layer = layer
 
     def forward(self, *arguments: Any) -> Any:
-        """Return what the layer returns."""
+        """Return the output of the layer."""
         return checkpoint(self.layer, *arguments, use_reentrant=False)
 
 
 def new_model(saving: str, seed: int, config: LanguageModelConfig = CONFIG) -> LanguageModel:
-    """Return the model with its saving, and the same weights whatever the saving is."""
+    """Return the model with its technique; the parameters are the same for all of them."""
     torch.manual_seed(seed)
     model = LanguageModel(config)
     layers = model.decoder.layers
@@ -121,13 +121,13 @@ def new_model(saving: str, seed: int, config: LanguageModelConfig = CONFIG) -> L
 
 
 def loss(model: LanguageModel, ids: Int[Tensor, "rows len"]) -> Float[Tensor, ""]:
-    """Return the sum over all tokens but the first of each row, in nats."""
+    """Return the summed loss over all tokens except the first of each row, in nats."""
     logits = model(ids[:, :-1]).logits
     return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="sum")
 
 
 class Step:
-    """One update of the weights, in one of the ways."""
+    """One parameter update with one of the techniques."""
 
     def __init__(
         self, model: LanguageModel, saving: str, processes: Processes | None = None
@@ -139,7 +139,7 @@ class Step:
         self.loss: Callable[..., Tensor] = loss
 
     def gradients(self, ids: Int[Tensor, "rows len"]) -> None:
-        """Put the gradient of the mean loss per token beside every weight."""
+        """Compute the gradient of the mean loss per token for every parameter."""
         targets = ids[:, 1:].numel()
         for part in self.parts(ids):
             with self.precision(ids):
@@ -148,7 +148,7 @@ class Step:
         self.processes.sum_gradients(self.model.parameters())
 
     def __call__(self, ids: Int[Tensor, "rows len"]) -> None:
-        """Make the whole step, and leave no gradient behind."""
+        """Make a complete update, and reset the gradients."""
         self.gradients(ids)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -156,25 +156,25 @@ class Step:
             torch.cuda.synchronize()
 
     def parts(self, ids: Int[Tensor, "rows len"]) -> Sequence[Tensor]:
-        """Return the rows of this process, cut into what is read at once."""
+        """Return the rows of this process, split into the parts of gradient accumulation."""
         if self.saving == "accumulation":
             return ids.chunk(PARTS)
         return [ids[self.processes.rank :: self.processes.count]]
 
     def precision(self, ids: Tensor) -> torch.autocast:
-        """Return the context in which the forward pass is made."""
+        """Return the context manager for the forward pass."""
         return torch.autocast(ids.device.type, torch.bfloat16, enabled=self.saving == "bfloat16")
 
 
 def random_text(text: Text, seed: int) -> Int[Tensor, "rows len"]:
-    """Return rows of random tokens: what they say makes no difference to the costs."""
+    """Return rows of random tokens: their content does not affect the costs."""
     generator = torch.Generator().manual_seed(seed)
     shape = (text.rows, text.length + 1)
     return torch.randint(4, CONFIG.vocab_size, shape, generator=generator).to(device.best())
 
 
 def away(saving: str, ids: Tensor, seed: int, found: Step) -> float:
-    """Return how far a saving's gradient is from the plain one, as a share of its length."""
+    """Return the relative error of a technique's gradient, compared with the plain one."""
     plain = Step(new_model("none", seed), "none")
     plain.gradients(ids)
     found.gradients(ids)
@@ -190,7 +190,7 @@ def away(saving: str, ids: Tensor, seed: int, found: Step) -> float:
 
 
 def take(saving: str, text: Text, seed: int, repeats: int, processes: Processes) -> Row:
-    """Measure one way here; every process of several returns the same, but for its rank."""
+    """Measure one technique in this process; several processes differ only in their rank."""
     torch.set_num_threads(1)
     ids = random_text(text, seed)
     step = Step(new_model(saving, seed), saving, processes)
@@ -223,7 +223,7 @@ def take(saving: str, text: Text, seed: int, repeats: int, processes: Processes)
 
 
 def alive(saving: str, step: Step, ids: Tensor) -> Row:
-    """Return the bytes kept between the passes, and at the worst moment, as far as can be seen."""
+    """Return the bytes stored between the passes, and the peak, where they can be measured."""
     if saving == "compiled":  # what runs is no longer one operation after the other
         return {"kept_bytes": None, "alive_bytes": None}
     with MemoryMeter() as forward, step.precision(ids):
@@ -236,11 +236,10 @@ def alive(saving: str, step: Step, ids: Tensor) -> Row:
 
 
 def bytes_needed(step: Callable[[Tensor], None], ids: Tensor) -> int | None:
-    """Return what the process needed more at the worst moment of a step than before it.
+    """Return the peak memory of a step minus the memory before it.
 
-    A GPU counts for itself; otherwise Linux tells, and elsewhere nobody: None. What Linux tells
-    holds memory that the C library keeps of earlier work, more of it in some ways than in others:
-    to compare them, take what `alive` counts.
+    It is measured on a GPU, or by Linux; elsewhere it is None. The value of Linux includes memory
+    that the C library keeps from earlier work, to different degrees: for comparisons use `alive`.
     """
     if ids.is_cuda:
         before = torch.cuda.memory_allocated()
@@ -270,7 +269,7 @@ def _kilobytes(status: Path, name: str) -> int:
 
 
 def measure(saving: Saving, text: str, seed: int, quick: bool, directory: Path) -> Row:
-    """Return what a step takes in one of the ways; the quick form stays in this process."""
+    """Return the costs of a step with one technique; the quick form stays in this process."""
     if quick:
         return {"missing": None} | take(
             saving if saving != "compiled" else "none", QUICK[text], seed, 1, Processes()
@@ -302,7 +301,7 @@ def _start(count: int) -> list[str]:
 
 
 def main(wanted: str, output: str) -> None:
-    """Measure what `measure` asks a process of its own for."""
+    """Run the measurement of `measure` in a separate process."""
     given = json.loads(wanted)
     with data_parallel.processes() as processes:
         row = take(given["saving"], TEXTS[given["text"]], given["seed"], REPEATS, processes)
@@ -312,7 +311,7 @@ def main(wanted: str, output: str) -> None:
 
 EXPERIMENT = Experiment(
     name="savings",
-    question="What does each saving do to the time and the memory of one step of training?",
+    question="How does each technique affect the time and the memory of one training step?",
     conditions=[{"text": text, "saving": saving} for text in TEXTS for saving in SAVINGS],
     measure=measure,
 )

@@ -1,9 +1,9 @@
-"""Scaling: what more weights and more text bring to small language models of characters.
+"""Scaling: the effect of more parameters and more text on small character-level language models.
 
-Every size meets every amount of text, each in a training of its own, so that the learning rate
-falls to nothing at the end of each (Hoffmann et al. 2022, https://arxiv.org/abs/2203.15556). What
-the models say is scored in two ways: character by character, and as whole strings (Schaeffer,
-Miranda & Koyejo 2023, https://arxiv.org/abs/2304.15004).
+Every size is combined with every amount of text in a separate training run, so that the learning
+rate decays to zero at the end of each (Hoffmann et al. 2022, https://arxiv.org/abs/2203.15556). The
+predictions are scored in two ways: by character, and as whole strings (Schaeffer, Miranda & Koyejo
+2023, https://arxiv.org/abs/2304.15004).
 """
 
 import time
@@ -25,13 +25,13 @@ from attentively.models.interface import evaluating
 from attentively.models.language_model import LanguageModel, LanguageModelConfig
 
 SIZES = (8, 16, 32, 64, 128)
-"""Numbers in a vector; the weights of the layers grow with the square."""
+"""Model dimensions; the number of parameters of the layers grows with the square."""
 STEPS = (50, 100, 200, 400)
 BATCH_SIZE = 16
 STRINGS = (1, 2, 4, 6, 8, 12, 16)
-"""Characters in a row that have to be right."""
+"""Lengths of strings, in characters, that must be completely correct."""
 TRIED = 50_000
-"""Characters of the validation text that are said."""
+"""Number of characters of the validation text to predict."""
 
 
 def new_model(d_model: int, seed: int, quick: bool) -> LanguageModel:
@@ -50,15 +50,15 @@ def new_model(d_model: int, seed: int, quick: bool) -> LanguageModel:
 
 
 def learning_rate(d_model: int) -> float:
-    """Return the highest rate: lower for wider models, and tuned for none."""
+    """Return the peak learning rate: lower for wider models, not tuned for any."""
     return 0.02 / d_model**0.5
 
 
 def in_a_row(model: nn.Module, quick: bool) -> list[Row]:
-    """Return how often so many characters in a row are right, all of the same sayings.
+    """Return the accuracy on strings of several lengths, all from the same predictions.
 
-    Each character is said after the true ones before it. A string is right where all its
-    characters are; so it is too where the model reads its own, as these are then the true ones.
+    Each character is predicted from the true prefix. A string is correct if all its characters
+    are; then free-running generation gives the same string, as all its inputs are the true ones.
     """
     ids = characters("validation", quick)[: 500 if quick else TRIED]
     count = len(ids) // (LENGTH + 1)
@@ -73,8 +73,8 @@ def in_a_row(model: nn.Module, quick: bool) -> list[Row]:
 
 
 def measure(d_model: int, steps: int, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model; return its loss, and what it says right."""
-    del directory  # short enough to begin anew
+    """Train one model; return its loss and its accuracy."""
+    del directory  # short enough to restart
     steps = min(steps, 3) if quick else steps
     model = new_model(d_model, seed, quick)
     started = time.process_time()
@@ -95,7 +95,7 @@ def measure(d_model: int, steps: int, seed: int, quick: bool, directory: Path) -
 
 EXPERIMENT = Experiment(
     name="scaling",
-    question="How does the loss fall with the size of a model and with what it reads?",
+    question="How does the loss fall with the size of a model and the amount of text?",
     conditions=[{"d_model": d_model, "steps": steps} for d_model in SIZES for steps in STEPS],
     measure=measure,
 )

@@ -1,8 +1,7 @@
-"""Scores: what changes when the decoder compares its state with the source in another way.
+"""Scores: a comparison of attention scores and decoders in translation.
 
-Every condition has the same encoder, data and number of steps. What differs is the score, who
-asks it (the decoder's newest state, or the one before), and whether the decoder reads again
-what it said last.
+All conditions have the same encoder, data and number of steps. They differ in the score, in the
+query (the decoder's newest state or the previous one), and in input feeding.
 """
 
 import statistics
@@ -33,11 +32,11 @@ CLAUSES = (1, 2, 3, 4)
 STEPS = 500
 WINDOW = 2
 MAX_LEN = 60
-"""Positions that location can score: more than any sentence here has."""
+"""Maximum source length of the location score: more than any sentence here has."""
 SENTENCE = "the animal did not cross the street because it was too tired"
-"""Where each model looks in its translation is kept: a line of weights for each French word."""
+"""The sentence whose attention weights are recorded: one line for each French word."""
 YARDSTICK: AttentionKind = "dot"
-"""The score whose time is measured beside each other one's."""
+"""The score relative to which time is measured."""
 
 
 def measure(
@@ -48,7 +47,7 @@ def measure(
     quick: bool,
     directory: Path,
 ) -> Row:
-    """Train one model; score it by the number of clauses, and time it."""
+    """Train one model; evaluate it by the number of clauses, and time it."""
     steps = 10 if quick else STEPS
     test_sentences = 10 if quick else 200
     settings = {
@@ -94,10 +93,10 @@ def measure(
 
 
 def seconds_per_step(models: Sequence[EncoderDecoder], batch: Batch, repeats: int) -> list[float]:
-    """Return, for each model, the processor's time for loss and gradients of one batch.
+    """Return, for each model, the CPU time in seconds for loss and gradients of one batch.
 
-    The models take turns, so that whatever else the machine does slows all of them; the
-    median counts. The gradients are thrown away.
+    The models take turns, so that other load of the machine affects all of them; the median is
+    returned. The gradients are discarded.
     """
     where = device.best()
     times: list[list[float]] = [[] for _ in models]
@@ -119,7 +118,7 @@ def _condition(
 
 EXPERIMENT = Experiment(
     name="scores",
-    question="What do the scores of attention differ in, once they are trained?",
+    question="How do attention scores differ in translation quality, alignment and speed?",
     conditions=[
         _condition("fixed", "bahdanau"),
         _condition("additive", "bahdanau"),

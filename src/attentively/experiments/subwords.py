@@ -1,7 +1,7 @@
-"""Subwords: what the size and the kind of a vocabulary do to sentences, counted on real text.
+"""Subwords: the effect of the kind and the size of a vocabulary, measured on real text.
 
-Each seed leaves another tenth of the training sentences away; what is counted of sentences is
-counted on the validation split. The sides of a pair are ``src``, English, and ``tgt``, French.
+Each seed omits another tenth of the training sentences; sentence statistics are computed on the
+validation split. The sides of a pair are ``src``, English, and ``tgt``, French.
 """
 
 import random
@@ -23,24 +23,24 @@ KINDS = ("corpus", "characters", "words", "joint", "separate")
 SIZES = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
 SIDES = ("src", "tgt")
 RARE = 10
-"""A piece seen less often than this in training is called rare."""
+"""A subword with a lower training frequency is called rare."""
 
 OWN_MERGES = 5_000
-"""So many merges are learned by `byte_pair.learn_merges` as well, and compared."""
+"""Number of merges that are compared with those of `byte_pair.learn_merges`."""
 
 
 class Vocabulary(NamedTuple):
-    """The pieces that are listed, and how a word is cut into them."""
+    """The subwords of a vocabulary, and the segmentation of words into them."""
 
     pieces: frozenset[str]
     cut: Callable[[str], list[str]]
 
 
 def measure(kind: str, size: int, seed: int, quick: bool, directory: Path) -> Row:
-    """Count tokens, unknown ones and rare ones with one vocabulary, or with one a language.
+    """Count tokens, unknown tokens and rare tokens with a joint or with separate vocabularies.
 
-    `size` is that of all lists together, special tokens included; characters are as many as
-    there are. The kind ``corpus`` counts the words themselves.
+    `size` is the total size of all vocabularies, special tokens included; character vocabularies
+    contain every character. The kind ``corpus`` counts the words themselves.
     """
     del directory  # nothing is trained that would be gone on with
     if kind == "corpus":
@@ -106,7 +106,7 @@ def _vocabularies(kind: str, size: int, seed: int, quick: bool) -> dict[str, Voc
         frequent = frozenset(word for word, _ in both.most_common(size - len(SPECIAL_TOKENS)))
         listed = Vocabulary(frequent, lambda word: [word if word in frequent else UNK])
     else:
-        raise ValueError(f"kind={kind!r} is unknown: choose from {', '.join(KINDS)}")
+        raise ValueError(f"kind={kind!r} is unknown: choose one of {', '.join(KINDS)}")
     return dict.fromkeys(SIDES, listed)
 
 
@@ -120,7 +120,7 @@ def _subwords(counts: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> V
 
 
 def _merges(size: int, tokenizer: BPETokenizer) -> list[tuple[str, str]]:
-    """Return the merges that a vocabulary of `size` has room for: the first ones."""
+    """Return the first merges, as many as a vocabulary of `size` contains."""
     room = size - (len(tokenizer) - len({a + b for a, b in tokenizer.merges}))
     made: set[str] = set()
     kept = []
@@ -133,7 +133,7 @@ def _merges(size: int, tokenizer: BPETokenizer) -> list[tuple[str, str]]:
 
 
 def _pieces(counts: Mapping[str, int], vocabulary: Vocabulary) -> Counter[str]:
-    """Return how often each piece occurs in words that occur so often."""
+    """Return the frequency of each subword, from the frequencies of the words."""
     seen: Counter[str] = Counter()
     for word, count in counts.items():
         for piece in vocabulary.cut(word):
@@ -144,7 +144,7 @@ def _pieces(counts: Mapping[str, int], vocabulary: Vocabulary) -> Counter[str]:
 def _names_cut_alike(
     pairs: Sequence[Mapping[str, list[str]]], vocabularies: Mapping[str, Vocabulary]
 ) -> float:
-    """Return how many names and numbers, equal in both languages, have equal pieces there."""
+    """Return how many names and numbers, equal in both languages, have equal segmentations."""
     alike = [
         vocabularies["src"].cut(word) == vocabularies["tgt"].cut(word)
         for pair in pairs
@@ -172,7 +172,7 @@ def _words_of(seed: int, quick: bool) -> Row:
 
 
 def _unknown_after(side: str, seed: int, quick: bool) -> list[tuple[int, float]]:
-    """Return, after so many training sentences, the share of validation words not yet met."""
+    """Return the fraction of unseen validation words by the number of training sentences."""
     tokenizer = _tokenizer("both", seed, quick)
     asked = [word for pair in _validation_words(seed, quick) for word in pair[side]]
     met: set[str] = set()
@@ -188,14 +188,14 @@ def _unknown_after(side: str, seed: int, quick: bool) -> list[tuple[int, float]]
 
 @cache
 def _train_pairs(seed: int, quick: bool) -> list[Pair]:
-    """Return nine tenths of the training pairs, in the order of chance."""
+    """Return nine tenths of the training pairs, in random order."""
     pairs = as_text(toy.load("train", 300)) if quick else tatoeba.load("train")
     return random.Random(seed).sample(pairs, len(pairs) * 9 // 10)
 
 
 @cache
 def _tokenizer(side: str, seed: int, quick: bool) -> BPETokenizer:
-    """Return the largest: the merges of a smaller one are the first of a larger one's."""
+    """Return the largest vocabulary: the merges of a smaller one are a prefix of its merges."""
     pairs = _train_pairs(seed, quick)
     sides = SIDES if side == "both" else (side,)
     sentences = (getattr(pair, name) for pair in pairs for name in sides)
@@ -227,7 +227,7 @@ def _own_merges(seed: int, quick: bool) -> list[tuple[str, str]]:
 
 EXPERIMENT = Experiment(
     name="subwords",
-    question="What do the kind and the size of a vocabulary do to sentences?",
+    question="How do the kind and the size of a vocabulary affect sentences?",
     conditions=[
         {"kind": "corpus", "size": 0},
         {"kind": "characters", "size": 0},

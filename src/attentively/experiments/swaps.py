@@ -1,8 +1,8 @@
-"""Swaps: the layer of 2017, and each of its parts exchanged for what came after.
+"""Swaps: the Transformer layer of 2017, with each part replaced by a later one.
 
-Small language models of characters that differ in one part, trained on the same pieces of text
-for the same number of updates. One more has all the exchanges that are in common use now, and two
-have more weights: several feed-forward networks of which each position takes one, or a wide one.
+Small character-level language models that differ in one part, trained on the same text for the same
+number of updates. One more model has all replacements in common use, and two have more parameters:
+a mixture of experts, and a wide feed-forward network.
 """
 
 import time
@@ -52,28 +52,28 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "4 experts": {"norm": "post"},
     "4 times the units": {"norm": "post", "d_ff": 4 * 192},
 }
-"""What is set when a model is made; `new_model` exchanges what has no setting."""
+"""Settings of each model; `new_model` replaces the parts that have no setting."""
 STEPS = 300
 BATCH_SIZE = 16
 LEARNING_RATE = 3e-3
 EXPERTS = 4
 BALANCE = 0.01
-"""Weight of the experts' imbalance in the loss: alpha of Fedus et al., section 2.2."""
+"""Weight of the load-balancing loss: alpha of Fedus et al., section 2.2."""
 WRITTEN = 512
-"""Characters that are remembered where the time of one more is taken."""
+"""Context length at which the time of one more character is measured."""
 
 
 class Experts(nn.Module):
-    r"""Several feed-forward networks; each position is sent to one of them.
+    r"""A mixture of experts: a router sends each position to one of several networks.
 
     .. math:: y = p_k(x) \operatorname{FFN}_k(x), \qquad k = \arg\max_i p_i(x), \qquad
               p(x) = \operatorname{softmax}(x W_r)
 
-    The factor :math:`p_k(x)` lets a gradient reach the router's :math:`W_r`. After a call
-    `imbalance` is :math:`n \sum_i f_i P_i`, with the share :math:`f_i` of positions that expert
-    :math:`i` got and the mean :math:`P_i` of its probabilities: 1 where all is even, up to
-    :math:`n` where one expert gets everything. It waits on the module, since a layer asks its
-    network for nothing but vectors.
+    Through the factor :math:`p_k(x)` a gradient reaches the router's :math:`W_r`. After a call,
+    `imbalance` is :math:`n \sum_i f_i P_i`, with the fraction :math:`f_i` of positions sent to
+    expert :math:`i` and the mean :math:`P_i` of its probabilities: 1 for an even load, up to
+    :math:`n` if one expert gets every position. It is stored on the module, because a layer
+    expects its network to return vectors only.
 
     Source: Fedus, Zoph & Shazeer (2022), https://arxiv.org/abs/2101.03961, sections 2.1 and 2.2.
     """
@@ -88,7 +88,7 @@ class Experts(nn.Module):
         self,
         x: Float[Tensor, "batch len d_model"],
     ) -> Float[Tensor, "batch len d_model"]:
-        """Return what each position's expert makes of it."""
+        """Return the output of each position's expert."""
         probabilities = self.router(x).softmax(dim=-1)
         best, chosen = probabilities.max(dim=-1)
         y = torch.zeros_like(x)
@@ -101,7 +101,7 @@ class Experts(nn.Module):
 
 
 def new_model(swap: str, seed: int, quick: bool) -> LanguageModel:
-    """Return the untrained model with that part exchanged; the name is a key of `SETTINGS`."""
+    """Return the untrained model with that part replaced; the name is a key of `SETTINGS`."""
     torch.manual_seed(seed)
     config = LanguageModelConfig(vocab_size=vocab_size(quick), **{**SHAPE, **SETTINGS[swap]})
     model = LanguageModel(config)
@@ -116,7 +116,7 @@ def new_model(swap: str, seed: int, quick: bool) -> LanguageModel:
 
 
 def exchange_norms(model: nn.Module) -> None:
-    """Put an `RMSNorm` in the place of every `LayerNorm`."""
+    """Replace every `LayerNorm` by an `RMSNorm`."""
     for module in list(model.modules()):
         for name, part in module.named_children():
             if isinstance(part, LayerNorm):
@@ -124,21 +124,21 @@ def exchange_norms(model: nn.Module) -> None:
 
 
 def exchange_networks(model: LanguageModel, new_network: Callable[[], nn.Module]) -> None:
-    """Put a new network in the place of every layer's feed-forward network."""
+    """Replace the feed-forward network of every layer by a new network."""
     for layer in model.decoder.layers:
         layer.feed_forward = new_network()
         initialise(layer.feed_forward)
 
 
 def imbalance(model: nn.Module) -> Tensor:
-    """Return the mean imbalance of the model's experts; 0 where it has none."""
+    """Return the mean imbalance of the model's experts; 0 without experts."""
     found = [module.imbalance for module in model.modules() if isinstance(module, Experts)]
     return torch.stack(found).mean() if found else torch.zeros(())
 
 
 def measure(swap: str, seed: int, quick: bool, directory: Path) -> Row:
-    """Train one model; return its loss, its size, and its times beside those of 2017."""
-    del directory  # short enough to begin anew
+    """Train one model; return its loss and size, and its times compared with the model of 2017."""
+    del directory  # short enough to restart
     steps = 5 if quick else STEPS
     model = new_model(swap, seed, quick)
     plain = new_model("2017", seed, quick)
@@ -169,7 +169,7 @@ def measure(swap: str, seed: int, quick: bool, directory: Path) -> Row:
 
 
 def _time_of_a_step(model: LanguageModel, quick: bool) -> float:
-    """Return the processor seconds of one forward and backward pass."""
+    """Return the CPU time in seconds of one forward and backward pass."""
     generator = torch.Generator().manual_seed(0)
     pieces = windows(characters("train", quick), BATCH_SIZE, LENGTH, generator)
     pieces = pieces.to(device.best())
@@ -179,7 +179,7 @@ def _time_of_a_step(model: LanguageModel, quick: bool) -> float:
 
 
 def _time_of_a_token(model: LanguageModel, written: int, repeats: int) -> float:
-    """Return the least processor seconds for one character more after so many."""
+    """Return the minimum CPU time in seconds for one more character after a long context."""
     ids = torch.full((BATCH_SIZE, written), 5, device=device.best())
     times = []
     with evaluating(model):
@@ -193,7 +193,7 @@ def _time_of_a_token(model: LanguageModel, written: int, repeats: int) -> float:
 
 EXPERIMENT = Experiment(
     name="swaps",
-    question="What does each part that was exchanged since 2017 change in a small model?",
+    question="What does each later replacement of a part of 2017 change in a small model?",
     conditions=[{"swap": swap} for swap in SETTINGS],
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""The toy translation task as the experiments and the shipped toy models use it."""
+"""The toy translation task of the experiments and of the pretrained toy models."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -32,16 +32,16 @@ from attentively.training.training_config import TrainingConfig
 
 TRAINED_CLAUSES = (1, 2, 3)
 TRANSFORMER_SHAPE = {"d_model": 64, "num_heads": 4, "d_ff": 256, "num_layers": 2}
-"""Of the shipped ``toy-transformer``, and of the models that chapters compare with it."""
+"""Shape of the pretrained ``toy-transformer`` and of the models that are compared with it."""
 
 
 def as_text(pairs: Sequence[toy.ToyPair]) -> list[Pair]:
-    """Return the pairs as text, words between spaces."""
+    """Return the pairs as text, with words separated by spaces."""
     return [Pair(pair.src_text, pair.tgt_text) for pair in pairs]
 
 
 def origin(experiment: str, seed: int) -> dict[str, Any]:
-    """Return what a model trained by an experiment on the toy language says of its origin."""
+    """Return the provenance of a model that an experiment trained on the toy language."""
     return {
         "command": f"attentively experiment {experiment}",
         "data": "toy",
@@ -58,9 +58,9 @@ def new_checkpoint(
     provenance: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Checkpoint:
-    """Return an untrained model that knows every word of the toy language.
+    """Return an untrained model whose vocabularies contain every word of the toy language.
 
-    `settings` are those of `Seq2SeqConfig`, where they are not its defaults.
+    `settings` are the fields of `Seq2SeqConfig` that differ from the defaults.
     """
     src_tokenizer, tgt_tokenizer = _tokenizers()
     torch.manual_seed(seed)
@@ -72,9 +72,9 @@ def new_checkpoint(
 def new_transformer(
     seed: int, provenance: dict[str, Any] | None = None, **settings: Any
 ) -> Checkpoint:
-    """Return an untrained Transformer that knows every word of the toy language.
+    """Return an untrained Transformer whose vocabularies contain every word of the toy language.
 
-    It has the shape of the shipped ``toy-transformer``; `settings` are those of
+    It has the shape of the pretrained ``toy-transformer``; `settings` are the fields of
     `TransformerConfig` that differ.
     """
     src_tokenizer, tgt_tokenizer = _tokenizers()
@@ -100,7 +100,7 @@ def train(
     clauses: Sequence[int] = TRAINED_CLAUSES,
     progress: bool = False,
 ) -> Trainer:
-    """Train on sentences of the given numbers of clauses; go on if `directory` holds a run."""
+    """Train on sentences of the given numbers of clauses; resume a run in `directory`."""
     _, *tokenizers = checkpoint.translator()
     examples, validation = (
         encode_pairs(as_text(toy.load(split, number, clauses=clauses)), *tokenizers)
@@ -128,7 +128,7 @@ def scores_by_clauses(
     tests: Mapping[int, Sequence[toy.ToyPair]],
     trained_clauses: Sequence[int],
 ) -> list[dict[str, Any]]:
-    """Return the scores of each test, named by its number of clauses, with its mean length."""
+    """Return the scores and the mean length of each test set, by number of clauses."""
     return [
         {
             "clauses": clauses,
@@ -143,9 +143,10 @@ def scores_by_clauses(
 def word_weights(
     checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair], reading: bool = False
 ) -> list[Float[Tensor, "_tgt_len _src_len"]]:
-    """Return where the model looks at each reference word; end tokens are left out.
+    """Return the attention weights of each reference word, without end tokens.
 
-    That is the step that predicts the word or, with `reading`, the one after, which reads it.
+    They are those of the step that predicts the word or, with `reading`, of the next step, which
+    reads it.
     """
     model, *tokenizers = checkpoint.translator()
     weights = teacher_forced_weights(model, encode_pairs(as_text(pairs), *tokenizers))
@@ -158,9 +159,9 @@ def word_weights(
 def alignment_errors(
     checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair], reading: bool = False
 ) -> float:
-    """Return the alignment error rate of the strongest weight of each reference word.
+    """Return the alignment error rate of the largest weight of each reference word.
 
-    `reading` takes the weights of the step that reads the word, as `word_weights` does.
+    `reading` uses the weights of the step that reads the word, as in `word_weights`.
     """
     predicted = [strongest_links(matrix) for matrix in word_weights(checkpoint, pairs, reading)]
     return alignment_error_rate(predicted, [set(pair.alignment) for pair in pairs])
@@ -171,12 +172,12 @@ def head_alignment_errors(
 ) -> dict[tuple[int, int], float]:
     """Return the alignment error rate of each head of a Transformer's cross-attention.
 
-    Heads are named by layer and place in it, from 0. Raises `ValueError` for a model of another
+    Heads are identified by layer and index, both from 0. Raises `ValueError` for a model of another
     kind.
     """
     model, *tokenizers = checkpoint.translator()
     if not isinstance(model, Transformer):
-        raise ValueError(f"a {type(model).__name__} has no heads: give a Transformer")
+        raise ValueError(f"a {type(model).__name__} has no attention heads: use a Transformer")
     predicted: dict[tuple[int, int], list[set[Link]]] = defaultdict(list)
     with evaluating(model):
         for pair, example in zip(pairs, encode_pairs(as_text(pairs), *tokenizers), strict=True):

@@ -1,4 +1,4 @@
-"""Word vectors: how what they know grows with the text that they were learned from."""
+"""Word vectors: their quality as a function of the amount of training text."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ from attentively.word_vectors.training import VectorConfig, frequent_words, trai
 from attentively.word_vectors.vectors import Analogy, WordVectors
 
 SHARES = (0.125, 0.25, 0.5, 1.0)
-"""Of the sentences; of one seed, each holds those before it."""
+"""Fractions of the sentences; for one seed, each is a subset of the next."""
 QUICK: dict[str, Any] = {"embedding_dim": 13, "epochs": 1, "min_count": 2, "threshold": 1e-2}
 
 
 def measure(share: float, seed: int, quick: bool, directory: Path) -> Row:
-    """Train on a share of the sentences, and score the vectors."""
+    """Train on a fraction of the sentences, and evaluate the vectors."""
     sentences = toy_sentences() if quick else words.tatoeba_english()
     sections = TOY_ANALOGIES if quick else words.analogies()
     judged = TOY_SIMILARITIES if quick else words.similarities()
@@ -53,7 +53,7 @@ def scores(
     sections: Mapping[str, Sequence[Analogy]],
     judged: Sequence[tuple[str, str, float]],
 ) -> Row:
-    """Return what `attentively vectors score` prints, and the experiment keeps."""
+    """Return the scores that `attentively vectors score` prints and the experiment records."""
     every = [question for questions in sections.values() for question in questions]
     similarity = vectors.score_similarities(judged)
     return {
@@ -71,10 +71,11 @@ def scores(
 
 
 def analogy_numbers(vectors: WordVectors, questions: Sequence[Analogy]) -> Row:
-    """Return the shares of right answers by both customs and by the word nearest to c alone.
+    """Return the accuracies with the question's words excluded, included, and for the word nearest
+    to c.
 
-    With the words of the question let in, also how often the answer is one of them, and how often
-    c itself. Where no question can be asked the shares are None.
+    With these words included, also return how often the answer repeats one of them, and how often
+    it repeats c. Without any question whose words all have vectors, the values are None.
     """
     excluding, including, only_c = (
         vectors.score_analogies(questions, **custom)
@@ -96,7 +97,7 @@ def analogy_numbers(vectors: WordVectors, questions: Sequence[Analogy]) -> Row:
     }
 
 
-# The quick form needs no download: it is about the toy language.
+# The quick form needs no download: it uses the toy language.
 
 
 def toy_sentences() -> list[list[str]]:
@@ -123,7 +124,7 @@ TOY_SIMILARITIES = [
 
 EXPERIMENT = Experiment(
     name="word-vectors",
-    question="How does what word vectors know grow with the text they were learned from?",
+    question="How does the quality of word vectors grow with the amount of training text?",
     conditions=[{"share": share} for share in SHARES],
     measure=measure,
 )
