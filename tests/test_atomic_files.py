@@ -88,7 +88,7 @@ def test_what_is_no_file_stays(tmp_path, make):
     make(tmp_path / "note.txt")
     kind = stat.S_IFMT((tmp_path / "note.txt").stat().st_mode)
     with (
-        pytest.raises(OSError, match=r"note\.txt is no file that another could replace"),
+        pytest.raises(OSError, match=r"note\.txt is not a regular file"),
         replacing(tmp_path / "note.txt") as temporary,
     ):
         temporary.write_text("new")
@@ -102,7 +102,7 @@ def test_it_is_known_beforehand_whether_a_file_can_be_written(tmp_path):
     assert (tmp_path / "note.txt").read_text() == "old"
     check_replaceable(tmp_path / "deep" / "down" / "note.txt")
     assert list((tmp_path / "deep" / "down").iterdir()) == []
-    with pytest.raises(OSError, match="is no file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         check_replaceable(tmp_path / "deep")
-    with pytest.raises(OSError, match=r"nothing can be written to .*note\.txt: (File|Not a)"):
+    with pytest.raises(OSError, match=r"cannot write to .*note\.txt: (File|Not a)"):
         check_replaceable(tmp_path / "note.txt" / "inside.txt")

@@ -28,12 +28,16 @@ def test_defaults_may_be_left_out():
 
 
 def test_an_unknown_name_is_refused_with_those_known():
-    with pytest.raises(ValueError, match=r"Recipe has no \['sugar'\]; it has \['flour', 'rising'"):
+    with pytest.raises(
+        ValueError, match=r"Recipe has no field \['sugar'\]; its fields are \['flour', 'rising'"
+    ):
         Recipe.from_dict({"flour": 3, "salt": 0.5, "sugar": 7})
 
 
 def test_missing_names_are_listed():
-    with pytest.raises(ValueError, match=r"Recipe needs \['flour', 'salt'\], which are missing"):
+    with pytest.raises(
+        ValueError, match=r"Recipe needs values for \['flour', 'salt'\], which are missing"
+    ):
         Recipe.from_dict({"rising": "hope"})
 
 

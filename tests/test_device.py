@@ -45,7 +45,7 @@ def test_an_empty_variable_says_nothing(machine, monkeypatch):
 def test_an_unknown_device_is_refused(machine, monkeypatch, name):
     machine(cuda=1)
     monkeypatch.setenv(device.VARIABLE, name)
-    with pytest.raises(ValueError, match=f"{name}.*is no device: try cpu, cuda or mps"):
+    with pytest.raises(ValueError, match=f"{name}.*is not a device: try cpu, cuda or mps"):
         device.best()
 
 
@@ -55,7 +55,7 @@ def test_an_unknown_device_is_refused(machine, monkeypatch, name):
 def test_a_device_that_is_not_there_is_refused(machine, monkeypatch, name, cuda):
     machine(cuda=cuda)
     monkeypatch.setenv(device.VARIABLE, name)
-    with pytest.raises(ValueError, match=f"{name}.*this machine offers no such device"):
+    with pytest.raises(ValueError, match=f"{name}.*this machine has no such device"):
         device.best()
 
 

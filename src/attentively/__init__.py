@@ -72,7 +72,7 @@ SHORT_NAMES = {
 
 
 class _ShortNames(MetaPathFinder, Loader):
-    """Imports a module by its short name; both names then give the same module object."""
+    """Import a module by its short name; both names refer to the same module object."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -89,14 +89,14 @@ class _ShortNames(MetaPathFinder, Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module back the spec of its own name, which the import system has replaced."""
+        """Restore the spec of the module's own name, which the import system has replaced."""
         spec = module.__spec__
         assert spec is not None
         module.__spec__, module.__loader__ = spec.loader_state, spec.loader_state.loader
 
 
 def exporter(folder: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return a folder's ``__getattr__``, which imports a module when one of its names is asked for.
+    """Return a folder's ``__getattr__``, which imports a module when one of its names is used.
 
     `names` lists, for each module of the folder, the names that the folder exports.
     """

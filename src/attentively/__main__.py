@@ -1,4 +1,4 @@
-"""``python -m attentively`` is the command line."""
+"""Run the command line with ``python -m attentively``."""
 
 from attentively.cli import main
 

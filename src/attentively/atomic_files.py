@@ -1,4 +1,4 @@
-"""Atomic files: a file is replaced whole or not at all."""
+"""Atomic files: a file is replaced completely or not at all."""
 
 import os
 import secrets
@@ -10,27 +10,27 @@ from pathlib import Path
 
 
 def check_replaceable(path: Path | str) -> None:
-    """Make the folder of `path`; raise `OSError` where `replacing` could not write.
+    """Create the folder of `path`; raise `OSError` if `replacing` could not write there.
 
-    Long work asks this first, so that it is not lost in the end.
+    A long computation calls this first, so that its result is not lost at the end.
     """
     path = Path(path)
     if path.exists() and not path.is_file():
-        raise OSError(f"{path} is no file that another could replace")
+        raise OSError(f"{path} is not a regular file, so it cannot be replaced")
     path = _target(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
     except OSError as error:
-        raise OSError(f"nothing can be written to {path.parent}: {error.strerror}") from error
+        raise OSError(f"cannot write to {path.parent}: {error.strerror}") from error
 
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
-    """Give a temporary file to write, which takes the place of `path` if all went well.
+    """Yield a temporary file to write, which replaces `path` if no error occurred.
 
-    A full disk, an error or an interrupt leaves what stood at `path` before. Who may read and
-    write the file stays as it was; a link stays one, and what it leads to is replaced.
+    A full disk, an error or an interrupt leaves the earlier file unchanged. Its permissions are
+    kept; a symbolic link is kept, and its target is replaced.
     """
     check_replaceable(path)
     path = _target(path)
@@ -38,7 +38,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
     temporary.touch(exist_ok=False)
     try:
         mode = stat.S_IMODE((path if path.exists() else temporary).stat().st_mode)
-        temporary.chmod(0o600)  # until it is whole, nobody else need read it
+        temporary.chmod(0o600)  # private until it is complete
         yield temporary
         temporary.chmod(mode)
         temporary.replace(path)
@@ -48,5 +48,5 @@ def replacing(path: Path | str) -> Iterator[Path]:
 
 
 def _target(path: Path | str) -> Path:
-    """Return the file itself, where `path` may be a link to it."""
+    """Return the file itself if `path` is a link to it."""
     return Path(os.path.realpath(path))

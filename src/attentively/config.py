@@ -1,4 +1,4 @@
-"""Frozen configurations that refuse unknown and invalid values."""
+"""Frozen configurations that reject unknown and invalid values."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -7,15 +7,17 @@ from typing import Any, NamedTuple, Self
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A set of named choices, written to and read from a checkpoint."""
+    """A set of hyperparameters, written to and read from a checkpoint."""
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Build from `values`; a name that is not known raises `ValueError`."""
+        """Build from `values`; an unknown or missing name raises `ValueError`."""
         known = {field.name for field in dataclasses.fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:
-            raise ValueError(f"{cls.__name__} has no {unknown}; it has {sorted(known)}")
+            raise ValueError(
+                f"{cls.__name__} has no field {unknown}; its fields are {sorted(known)}"
+            )
         missing = sorted(
             field.name
             for field in dataclasses.fields(cls)
@@ -24,16 +26,16 @@ class Config:
             and field.default_factory is dataclasses.MISSING
         )
         if missing:
-            raise ValueError(f"{cls.__name__} needs {missing}, which are missing")
+            raise ValueError(f"{cls.__name__} needs values for {missing}, which are missing")
         return cls(**values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every choice by its name."""
+        """Return the value of every field by its name."""
         return dataclasses.asdict(self)
 
 
 class VocabSizes(NamedTuple):
-    """How many tokens a model reads and writes; None where it has no such side."""
+    """Sizes of a model's source and target vocabularies; None where it has no such side."""
 
     src: int | None
     tgt: int | None
@@ -41,22 +43,22 @@ class VocabSizes(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig(Config, ABC):
-    """The choices that make a model."""
+    """The hyperparameters of a model."""
 
     @property
     @abstractmethod
     def vocab_sizes(self) -> VocabSizes:
-        """What its source and its target tokenizer must hold."""
+        """Vocabulary sizes of the source and the target tokenizer."""
 
 
 def check_at_least_one(**numbers: int) -> None:
-    """Raise `ValueError` for a number below 1, naming it."""
+    """Raise `ValueError` for a value below 1, naming it."""
     for name, number in numbers.items():
         if number < 1:
             raise ValueError(f"{name}={number} must be at least 1")
 
 
 def check_seed(seed: int) -> None:
-    """Raise `ValueError` for a seed of more than 64 bits, which PyTorch cannot begin with."""
+    """Raise `ValueError` for a seed of more than 64 bits, which PyTorch does not accept."""
     if not -(2**63) <= seed < 2**63:
         raise ValueError(f"seed={seed} must be from -2**63 to 2**63 - 1")

@@ -12,10 +12,10 @@ _RESET, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 
 def best() -> torch.device:
-    """Return CUDA where there is a GPU, else Apple's MPS, else the CPU.
+    """Return CUDA if there is a GPU, else Apple's MPS, else the CPU.
 
     The environment variable ``ATTENTIVELY_DEVICE`` (``cpu``, ``cuda``, ``cuda:1``, ``mps``)
-    overrides. Raises `ValueError` for a device that is unknown or not there.
+    overrides this choice. Raises `ValueError` for an unknown or unavailable device.
     """
     wanted = os.environ.get(VARIABLE, "").strip()
     if wanted:
@@ -28,7 +28,7 @@ def best() -> torch.device:
 
 
 def describe(device: torch.device) -> str:
-    """Return the device's name for a log or a page, such as ``cpu (2 threads)``."""
+    """Return the name of the device for a log or a page, such as ``cpu (2 threads)``."""
     if device.type == "cuda":
         return f"cuda ({torch.cuda.get_device_name(device)})"
     if device.type == "cpu":
@@ -43,26 +43,27 @@ def has_bfloat16(device: torch.device) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether a device, or the machine, had no room left."""
-    # The CPU and MPS raise a plain RuntimeError; only the text tells.
+    """Return whether `error` reports that the memory of a device or of the machine is full."""
+    # The CPU and MPS raise a plain RuntimeError; only its text identifies it.
     return isinstance(error, torch.OutOfMemoryError) or any(
         words in str(error) for words in ("can't allocate memory", "out of memory")
     )
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Let `peak_memory_mib` count from now on, where the system can."""
+    """Restart the measurement of `peak_memory_mib`, where the system supports it."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     elif _RESET.exists():
-        with contextlib.suppress(OSError):  # a system may forbid it: then the peak is of all time
+        with contextlib.suppress(OSError):  # a system may forbid it: then nothing is reset
             _RESET.write_text("5")
 
 
 def peak_memory_mib(device: torch.device) -> int | None:
-    """Return the most memory held since `reset_peak_memory`, in MiB; None where nobody counts.
+    """Return the peak memory since `reset_peak_memory` in MiB; None where it is not measured.
 
-    Of a GPU what PyTorch took there; of a CPU what the whole process held, on Linux.
+    On a GPU this is the memory that PyTorch allocated; on the CPU it is the memory of the whole
+    process, measured on Linux only.
     """
     if device.type == "cuda":
         return round(torch.cuda.max_memory_allocated(device) / 2**20)
@@ -73,7 +74,7 @@ def peak_memory_mib(device: torch.device) -> int | None:
 
 
 def random_state(device: torch.device) -> dict[str, torch.Tensor]:
-    """Return the state of the device's own random numbers, by its type; the CPU's apart."""
+    """Return the state of the device's random number generator by its type; none for the CPU."""
     if device.type == "cuda":
         return {"cuda": torch.cuda.get_rng_state(device)}
     if device.type == "mps":
@@ -82,7 +83,7 @@ def random_state(device: torch.device) -> dict[str, torch.Tensor]:
 
 
 def set_random_state(device: torch.device, state: torch.Tensor) -> None:
-    """Go on from what `random_state` returned."""
+    """Restore a state that `random_state` returned."""
     if device.type == "cuda":
         torch.cuda.set_rng_state(state, device)
     elif device.type == "mps":
@@ -93,12 +94,12 @@ def _checked(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"{VARIABLE}={name!r} is no device: try cpu, cuda or mps") from None
+        raise ValueError(f"{VARIABLE}={name!r} is not a device: try cpu, cuda or mps") from None
     present = {
         "cpu": True,
         "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
         "mps": torch.backends.mps.is_available(),
     }
     if not present.get(device.type, False):
-        raise ValueError(f"{VARIABLE}={name!r}, but this machine offers no such device")
+        raise ValueError(f"{VARIABLE}={name!r}, but this machine has no such device")
     return device
