@@ -151,10 +151,10 @@ def named_paths(root, code):
         if not parts or not any(map(_is_of_the_repository, ast.walk(node))):
             continue
         place = root
-        for part in [name for part in parts for name in _written(part).split("/") if name]:
-            if "\0" in part or part in MADE or not (place / part).exists():
+        for name in [name for part in parts for name in _written(part).split("/") if name]:
+            if "\0" in name or name in MADE or not (place / name).exists():
                 break
-            place /= part
+            place /= name
         if place != root:
             yield place
 

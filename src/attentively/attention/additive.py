@@ -36,14 +36,16 @@ class AdditiveAttention(nn.Module):
     ) -> tuple[Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"]]:
         """Return the context vector and the attention weights.
 
-        `mask` is True where a source position may be attended to; a row without any
-        such position gets weights of zero. `projected_keys` is the output of
-        `project_keys`.
+        `mask` is True where a source position may be attended to. If it is False at all
+        positions of a sentence, its weights and its context are zero. `projected_keys`
+        is the output of `project_keys`.
         """
         if projected_keys is None:
             projected_keys = self.project_keys(keys)
-        projected_query = self.query_projection(query).unsqueeze(1)  # for every key
-        scores = self.energy(torch.tanh(projected_query + projected_keys)).squeeze(-1)
+        # one query for all keys: (batch, 1, hidden_dim) + (batch, src_len, hidden_dim)
+        projected_query = self.query_projection(query).unsqueeze(1)
+        hidden = torch.tanh(projected_query + projected_keys)
+        scores = self.energy(hidden).squeeze(-1)  # (batch, src_len)
         weights = masked_softmax(scores, mask)
         context = torch.einsum("bs,bsd->bd", weights, keys)  # weighted sum over src_len
         return context, weights
@@ -51,5 +53,5 @@ class AdditiveAttention(nn.Module):
     def project_keys(
         self, keys: Float[Tensor, "batch src_len key_dim"]
     ) -> Float[Tensor, "batch src_len hidden_dim"]:
-        """Return :math:`U h_j`, which is the same for all queries of a sentence."""
+        """Return :math:`U h_j`, which does not depend on the query."""
         return self.key_projection(keys)
