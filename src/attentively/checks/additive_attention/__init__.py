@@ -967,10 +967,10 @@ def _one_query_at_a_time(inputs: Inputs) -> tuple[Tensor, Tensor]:
 
 def _examine_sums(candidate: object, inputs: Inputs) -> None:
     _, weights = _ask(candidate, inputs)
-    sums = {axis: weights.sum(dim=axis) for axis in (2, 1, 0)}
+    sums = {dim: weights.sum(dim=dim) for dim in (2, 1, 0)}
     one = {
-        axis: torch.allclose(total, torch.ones_like(total), atol=1e-4)
-        for axis, total in sums.items()
+        dim: torch.allclose(total, torch.ones_like(total), atol=1e-4)
+        for dim, total in sums.items()
     }
     if one[2]:
         return
@@ -981,10 +981,10 @@ def _examine_sums(candidate: object, inputs: Inputs) -> None:
         )
     normalised = {1: "target positions", 0: "sentences of the batch"}
     over = "".join(
-        f" They sum to 1 over the {what} (dim={axis}): softmax is applied along the wrong "
+        f" They sum to 1 over the {what} (dim={dim}): softmax is applied along the wrong "
         "dimension."
-        for axis, what in normalised.items()
-        if one[axis]
+        for dim, what in normalised.items()
+        if one[dim]
     )
     raise CheckFailed(
         "  The weights of a target position do not sum to 1 over the source positions, although no "
