@@ -969,8 +969,7 @@ def _examine_sums(candidate: object, inputs: Inputs) -> None:
     _, weights = _ask(candidate, inputs)
     sums = {dim: weights.sum(dim=dim) for dim in (2, 1, 0)}
     one = {
-        dim: torch.allclose(total, torch.ones_like(total), atol=1e-4)
-        for dim, total in sums.items()
+        dim: torch.allclose(total, torch.ones_like(total), atol=1e-4) for dim, total in sums.items()
     }
     if one[2]:
         return
@@ -981,8 +980,7 @@ def _examine_sums(candidate: object, inputs: Inputs) -> None:
         )
     normalised = {1: "target positions", 0: "sentences of the batch"}
     over = "".join(
-        f" They sum to 1 over the {what} (dim={dim}): softmax is applied along the wrong "
-        "dimension."
+        f" They sum to 1 over the {what} (dim={dim}): softmax is applied along the wrong dimension."
         for dim, what in normalised.items()
         if one[dim]
     )
