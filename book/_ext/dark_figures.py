@@ -3,8 +3,9 @@
 The dark version has the same geometry. Each role of `plots.COLOURS` has a lighter colour here. Any
 other colour is mixed with the page or with its text until it has the contrast with the dark page
 that it had with white paper: what was legible stays so, and a pale grid stays pale. White becomes
-the colour of the page, so that a figure has no border. Images inside a figure (heat maps) keep their
-colours, as a caption may say that dark cells are large weights; so does all that is drawn on them.
+the colour of the page, so that a figure has no border. Images inside a figure (heat maps) keep
+their colours, because a caption may say that dark cells are large weights; so does all that is
+drawn on them.
 
 The theme shows one of the two by its classes `only-light` and `only-dark`, and hides the other
 from screen readers too; the hidden version of a light page is not loaded. A figure that is wider

@@ -469,7 +469,7 @@ def test_keys_values_and_caches_that_do_not_fit_are_refused():
 @pytest.mark.parametrize("cache", [None, KeyValueCache()])
 def test_nothing_to_attend_to_is_refused(cache):
     attention, query, _, _ = attention_and_input()
-    with pytest.raises(ValueError, match="there are no keys: give key and value, or a c"):
+    with pytest.raises(ValueError, match="there are no keys: give key and value, or"):
         attention(query, cache=cache)
 
 

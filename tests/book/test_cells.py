@@ -16,8 +16,6 @@ INCLUDED = re.compile(r"^(`{3,}|:{3,})\{literalinclude\} (\S+)\n(.*?)^\1", re.M 
 OPTIONS = re.compile(r"\A(?:---\n.*?^---\n|(?::[^\n]*\n)+)", re.M | re.S)
 DRAWS = re.compile(r"\bplt\.|\bax\.")
 """What a cell with drawing code holds. Such code moves into the package; then this goes."""
-REWRITTEN = {"08_additive_attention"}
-"""Pages that are being written anew, which come up to this when they arrive."""
 
 
 def cells(text):
@@ -44,8 +42,6 @@ def too_wide(code):
 
 @pytest.fixture(params=PAGES, ids=lambda page: page.stem)
 def page(request):
-    if request.param.stem in REWRITTEN:
-        request.applymarker(pytest.mark.xfail(reason="is being written anew", strict=False))
     return request.param
 
 

@@ -137,7 +137,8 @@ def permuted_weights(
     # Real positions first: shuffled, and in their order.
     new_order = chance.masked_fill(~mask, 2).argsort(dim=-1)
     old_order = (~mask).long().argsort(dim=-1, stable=True)
-    return torch.zeros_like(weights).scatter(-1, new_order, weights.gather(-1, old_order))
+    moved = weights.gather(-1, old_order)
+    return torch.zeros_like(weights).scatter(-1, new_order, moved)
 
 
 def adversarial_weights(
@@ -232,7 +233,8 @@ def jensen_shannon(
 ) -> Float[Tensor, "*batch"]:
     r"""Return the Jensen–Shannon divergence.
 
-    .. math:: \frac12 \operatorname{KL}(p \Vert m) + \frac12 \operatorname{KL}(q \Vert m)
+    .. math:: \frac12 \operatorname{KL}(p \Vert m)
+              + \frac12 \operatorname{KL}(q \Vert m)
 
     :math:`m` is the mean of both. In nats, from 0 (equal) to :math:`\log 2 = 0.693`
     (disjoint supports).

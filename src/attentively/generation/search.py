@@ -324,16 +324,21 @@ def truncate(
     that is not positive, and a `top_p` that is not above 0 and at most 1.
     """
     if not temperature > 0:
-        raise ValueError(f"temperature={temperature} must be above 0; or use greedy_search")
+        raise ValueError(
+            f"temperature={temperature} must be above 0; for 0 use greedy_search instead"
+        )
     least = torch.finfo(torch.float32).tiny
     if not least <= temperature < math.inf:
-        raise ValueError(f"temperature={temperature} must be finite, at least {least:.1e}")
+        raise ValueError(
+            f"temperature={temperature} must be a finite number of at least {least:.1e}"
+        )
     if top_k is not None:
         check_at_least_one(top_k=top_k)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"top_p={top_p} must be above 0 and at most 1")
     # Relative to the most probable token: no overflow, however low the temperature.
-    scores = (log_probabilities - log_probabilities.amax(dim=-1, keepdim=True)) / temperature
+    largest = log_probabilities.amax(dim=-1, keepdim=True)
+    scores = (log_probabilities - largest) / temperature
     if top_k is not None:
         last_kept = scores.topk(min(top_k, scores.shape[-1])).values[..., -1:]
         scores = scores.masked_fill(scores < last_kept, -math.inf)

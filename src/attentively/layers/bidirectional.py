@@ -32,7 +32,10 @@ class BidirectionalEncoder(nn.Module):
         self,
         embedded: Float[Tensor, "batch src_len embedding_dim"],
         mask: Bool[Tensor, "batch src_len"],
-    ) -> tuple[Float[Tensor, "batch src_len key_dim"], Float[Tensor, "batch encoder_dim"]]:
+    ) -> tuple[
+        Float[Tensor, "batch src_len key_dim"],
+        Float[Tensor, "batch encoder_dim"],
+    ]:
         """Return the annotations, zero at padding, and the backward RNN's final state.
 
         That state belongs to the first word, after the whole sentence. `mask` is True
@@ -45,7 +48,12 @@ class BidirectionalEncoder(nn.Module):
         if int(lengths.min()) == 0:
             empty = (lengths == 0).nonzero().flatten().tolist()
             raise ValueError(f"sentences {empty} of the batch have no token to encode")
-        packed = pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(
+            embedded,
+            lengths,
+            batch_first=True,
+            enforce_sorted=False,
+        )
         packed_outputs, (_, backward_state) = self.gru(packed)
         outputs, _ = pad_packed_sequence(
             packed_outputs, batch_first=True, total_length=embedded.shape[1]

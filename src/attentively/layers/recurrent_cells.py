@@ -123,5 +123,6 @@ class LSTMCell(_Cell):
         from_input, from_state = self.project(x, hidden)
         parts = from_input + from_state
         write, forget, candidate, read = parts.chunk(4, dim=-1)  # i, f, g, o
-        memory = torch.sigmoid(forget) * memory + torch.sigmoid(write) * torch.tanh(candidate)
+        kept = torch.sigmoid(forget) * memory
+        memory = kept + torch.sigmoid(write) * torch.tanh(candidate)
         return torch.sigmoid(read) * torch.tanh(memory), memory
