@@ -155,9 +155,7 @@ def mean_weights(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         raise ValueError("cannot average checkpoints: none was given")
     names = {frozenset(state) for state in weights}
     if len(names) > 1:
-        raise ValueError(
-            "cannot average checkpoints of different models: their parameter names differ"
-        )
+        raise ValueError("cannot average checkpoints: their parameter names differ")
     return {
         name: torch.stack([state[name] for state in weights]).mean(dim=0)
         if value.is_floating_point()

@@ -57,9 +57,7 @@ def resampled_scores(
 ) -> Float[Tensor, " samples"]:
     """Return the score of each bootstrap sample, from the sums of its counts."""
     if samples.shape[1] != len(counts):
-        raise ValueError(
-            f"each sample has {samples.shape[1]} sentences, but there are counts of {len(counts)}"
-        )
+        raise ValueError(f"samples of {samples.shape[1]} sentences, but {len(counts)} counts")
     sums = [counts[chosen].sum(dim=0).tolist() for chosen in samples]
     return torch.tensor([score(total) for total in sums], dtype=torch.float64)
 
