@@ -324,7 +324,8 @@ def truncate(
     that is not positive, and a `top_p` that is not above 0 and at most 1.
     """
     if not temperature > 0:
-        raise ValueError(f"temperature={temperature} must be > 0; or use greedy_search")
+        expected = "must be above 0; for 0 use greedy_search"
+        raise ValueError(f"temperature={temperature} {expected}")
     least = torch.finfo(torch.float32).tiny
     if not least <= temperature < math.inf:
         raise ValueError(

@@ -57,7 +57,8 @@ def resampled_scores(
 ) -> Float[Tensor, " samples"]:
     """Return the score of each bootstrap sample, from the sums of its counts."""
     if samples.shape[1] != len(counts):
-        raise ValueError(f"samples of {samples.shape[1]} sentences, but {len(counts)} counts")
+        sizes = f"{samples.shape[1]} sentences, but counts has {len(counts)}"
+        raise ValueError(f"each sample has {sizes}")
     sums = [counts[chosen].sum(dim=0).tolist() for chosen in samples]
     return torch.tensor([score(total) for total in sums], dtype=torch.float64)
 
