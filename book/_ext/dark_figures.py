@@ -12,6 +12,7 @@ from screen readers too; the hidden version of a light page is not loaded. A fig
 than the page scrolls inside its box, and is never made so small that its text is hard to read.
 """
 
+import hashlib
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -182,10 +183,13 @@ def add_twins(app: Sphinx, doctree: nodes.document) -> None:
         for image in list(container.findall(nodes.image)):
             light = _file(app, image["uri"])
             svg = light.read_text(encoding="utf-8")
-            twin = light.with_name(f"{light.stem}-dark.svg")
-            twin.write_text(dark_svg(svg), encoding="utf-8")
+            dark = dark_svg(svg)
+            # Named by its content, as the light one is: Sphinx warns where a file changes.
+            digest = hashlib.sha256(dark.encode()).hexdigest()[:8]
+            twin = light.with_name(f"{light.stem}-dark-{digest}.svg")
+            twin.write_text(dark, encoding="utf-8")
             other = image.deepcopy()
-            other["uri"] = image["uri"].removesuffix(".svg") + "-dark.svg"
+            other["uri"] = image["uri"].replace(light.name, twin.name)
             other["loading"] = "lazy"
             image["classes"].append("only-light")
             other["classes"].append("only-dark")

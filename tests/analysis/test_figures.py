@@ -42,10 +42,18 @@ def texts(figure):
 def boxes(figure):
     """Return the extent of every visible text with its words."""
     FigureCanvasAgg(figure).draw()
+    outside = {
+        label
+        for ax in figure.axes
+        for axis in (ax.xaxis, ax.yaxis)
+        for tick in axis.get_major_ticks()
+        for label in (tick.label1, tick.label2)
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    }
     return [
         (text.get_text(), text.get_window_extent())
         for text in figure.findobj(mpl.text.Text)
-        if text.get_text() and text.get_visible()
+        if text.get_text() and text.get_visible() and text not in outside
     ]
 
 
@@ -171,6 +179,7 @@ DIAGRAMS = {
 }
 EXAMPLES = DIAGRAMS | {
     "seed_curves": curves,
+    "marked panels": lambda: curves(panel="seed"),
     "panels": lambda: curves(panel="model", by="seed", names=None),
     "seed_dots": dots,
     "heat_maps": maps,

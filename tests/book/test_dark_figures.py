@@ -183,15 +183,28 @@ def test_a_figure_gets_a_twin_with_the_same_description(tmp_path):
     dark_figures.add_twins(App(tmp_path), doctree)
     (box,) = doctree.findall(dark_figures.figure_box)
     light, dark = box.findall(nodes.image)
-    assert (light["uri"], dark["uri"]) == ("/out/one.svg", "/out/one-dark.svg")
+    assert light["uri"] == "/out/one.svg"
+    assert re.fullmatch(r"/out/one-dark-[0-9a-f]{8}\.svg", dark["uri"])
     assert (light["classes"], dark["classes"]) == (["only-light"], ["only-dark"])
     assert light["alt"] == dark["alt"] == "A box"
     assert dark["loading"] == "lazy"  # and so not loaded by a light page
-    assert dark_figures.dark(COLOURS["query"]) in (tmp_path / "out" / "one-dark.svg").read_text()
+    assert dark_figures.dark(COLOURS["query"]) in (tmp_path / dark["uri"][1:]).read_text()
     # The theme hides captions that follow a hidden image; the box is between them.
     (figure,) = doctree.findall(nodes.figure)
     assert figure["names"] == ["fig-one"]
     assert not any(isinstance(child, nodes.image) for child in figure.children)
+
+
+def test_a_twin_of_other_colours_is_another_file(tmp_path, monkeypatch):
+    """Sphinx warns, and the build fails, where an image changes under one name."""
+    doctrees = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        doctrees.append(page(tmp_path / name))
+        dark_figures.add_twins(App(tmp_path / name), doctrees[-1])
+        monkeypatch.setattr(dark_figures, "dark", lambda colour: INK)
+    first, second = ([*tree.findall(nodes.image)][1]["uri"] for tree in doctrees)
+    assert first != second
 
 
 def test_only_svg_outputs_on_web_pages_get_twins(tmp_path):

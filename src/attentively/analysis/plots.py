@@ -1,7 +1,7 @@
 """Plots: attention heat maps, learning curves, and scores by source length.
 
-Figures are drawn on white, and a page in dark mode shows them so, as on a card: a colour means
-the same everywhere. Nothing is said by colour alone.
+Figures are drawn on white; the build of the book makes a dark version of each, in which a role has
+the same hue. Nothing is said by colour alone.
 """
 
 import math

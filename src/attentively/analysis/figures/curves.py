@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
-from attentively.analysis.figures.diagram import FONT_SIZE
+from attentively.analysis.figures.diagram import FONT_SIZE, text_size
 from attentively.analysis.plots import COLOURS, LINES
 from attentively.analysis.tables import Condition, Key, Row, _expanded, _values
 
@@ -77,14 +77,17 @@ def seed_curves(
             ax.get_lines()[-1].set_label(str(name) if names is None else names[name])
         if yscale == "linear" and min(value for *_, value in points) >= 0:
             ax.set_ylim(bottom=0)
+        first = ax is figure.axes[0]
+        said = mark_text if first and mark is not None else ""
+        above = 4 + 1.25 * FONT_SIZE * (said.count("\n") + 1 if said else 0)
         if title is not None:
-            ax.set_title(title, loc="left")
+            ax.set_title(title, loc="left", pad=above)
+            above += 1.8 * FONT_SIZE
         if mark is not None:
-            _draw_mark(ax, mark, mark_text)
+            _draw_mark(ax, mark, said)
+        if first:
+            _add_legend(ax, above)
     figure.axes[-1].set_xlabel(xlabel)
-    above = 1.25 * FONT_SIZE * (mark_text.count("\n") + 1) * (mark is not None)
-    above += 4 + 1.8 * FONT_SIZE * (titles != [None])
-    _add_legend(figure.axes[0], above)
     return figure
 
 
@@ -186,16 +189,17 @@ def _draw_curve(
 
 def _add_legend(ax: Axes, above: float) -> None:
     """Name the lines above the first panel, so many points above its frame."""
+    entry = max(text_size(str(line.get_label()))[0] for line in ax.get_lines()) + 40
     shift = ScaledTranslation(0, above / 72, ax.figure.dpi_scale_trans)
     ax.legend(
         loc="lower left",
         bbox_to_anchor=(0, 1),
         bbox_transform=ax.transAxes + shift,
-        ncols=2,
+        ncols=max(1, min(4, int(250 // entry))),
         fontsize=FONT_SIZE,
         borderaxespad=0,
         handlelength=2.6,
-        columnspacing=1.4,
+        columnspacing=1.2,
     )
 
 

@@ -4,12 +4,14 @@ Positions and sizes are in points (1/72 inch), as font sizes are, so the geometr
 known before it is drawn: nodes do not overlap, and an arrow ends at the border of its node.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -126,7 +128,12 @@ class Edge:
 
 def text_size(text: str, size: float = FONT_SIZE, bold: bool = False) -> Point:
     """Return the width and height of a text of one or more lines, in points."""
-    font = FontProperties(size=size, weight="bold" if bold else "normal")
+    return _text_size(text, size, bold, tuple(mpl.rcParams["font.family"]))
+
+
+@functools.cache
+def _text_size(text: str, size: float, bold: bool, family: tuple[str, ...]) -> Point:
+    font = FontProperties(family=list(family), size=size, weight="bold" if bold else "normal")
     lines = text.split("\n")
     drawn = [TextPath((0, 0), line, prop=font).get_extents() for line in lines if line]
     heights = [max(1.2 * size, extent.height + 0.2 * size) for extent in drawn]

@@ -29,7 +29,7 @@ def tree(root: Branch) -> Figure:
     _measure(root, 0, widths, labels)
     lefts = {0: 0.0}
     for depth in sorted(widths)[1:]:
-        gap = 26.0 + labels.get(depth, 0.0)
+        gap = 24.0 + labels.get(depth, 0.0)
         lefts[depth] = lefts[depth - 1] + widths[depth - 1] + gap
     nodes: dict[str, Node] = {}
     edges: list[Edge] = []
