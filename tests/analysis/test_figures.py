@@ -179,6 +179,7 @@ DIAGRAMS = {
 }
 EXAMPLES = DIAGRAMS | {
     "seed_curves": curves,
+    "long names": lambda: curves(names={"additive": "with skip connections", "fixed": "attention"}),
     "marked panels": lambda: curves(panel="seed"),
     "panels": lambda: curves(panel="model", by="seed", names=None),
     "seed_dots": dots,
