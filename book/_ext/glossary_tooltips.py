@@ -30,7 +30,6 @@ OTHER_FORMS = {
     "extrapolation": ["extrapolate", "extrapolates"],
     "fine-tuning": ["fine-tune", "fine-tuned"],
     "generalise": ["generalisation", "generalised", "generalising"],
-    "hypothesis": ["hypotheses"],
     "initialisation": ["initialise", "initialised", "initialises"],
     "logits": ["logit"],
     "memorise": ["memorised", "memorising", "memorisation"],
@@ -47,8 +46,8 @@ OTHER_FORMS = {
     "unrolling": ["unroll", "unrolled"],
 }
 AMBIGUOUS = {
-    *("bridge", "faithfulness", "frequency", "merge", "parallel", "reference"),
-    *("sampling", "score", "stack", "value"),
+    *("bridge", "faithfulness", "frequency", "hypothesis", "merge", "parallel"),
+    *("reference", "sampling", "score", "stack", "value"),
 }
 """Terms with another meaning in the book, which their first occurrence may have. Not marked."""
 

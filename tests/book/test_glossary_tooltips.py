@@ -46,8 +46,8 @@ attention weight
 residual connection
   The sum of input and output. *In older chapters of this book:* way around. [03](03_chapter.md)
 
-hypothesis
-  An output that is evaluated & compared. [03](03_chapter.md)
+memorise
+  To store examples & not a rule. [03](03_chapter.md)
 
 GRU
   A gated recurrent unit. [03](03_chapter.md)
@@ -93,7 +93,7 @@ Is it so?
 
 There is cross-attention here, and one attention weight. **Attention** comes later; then attention
 is plain. A gru is an animal, a GRU is not. Residual
-connections add. Two hypotheses; another hypothesis.
+connections add. It memorised them; they memorise.
 """
 
 
@@ -124,7 +124,7 @@ def article(page: Path) -> str:
 
 EXPECTED = [
     *("cross-attention", "attention weight", "Attention"),
-    *("GRU", "Residual connections", "hypotheses"),
+    *("GRU", "Residual connections", "memorised"),
 ]
 LINK = re.compile(r'<a class="glossary-term"([^>]*)>(.*?)</a>', re.S)
 
@@ -153,7 +153,7 @@ def test_the_link_has_definition_and_entry(folder):
     by_word = {" ".join(words.split()): attributes for attributes, words in LINK.findall(text)}
     assert 'title="A weighted average of values, one for each query."' in by_word["Attention"]
     assert 'title="The sum of input and output."' in by_word["Residual connections"]
-    assert "evaluated &amp; compared" in by_word["hypotheses"]
+    assert "examples &amp; not a rule" in by_word["memorised"]
     for attributes in by_word.values():
         assert 'data-bs-toggle="tooltip"' in attributes
         page, anchor = re.search(r'href="(.+?)#(.+?)"', attributes).groups()
