@@ -1,10 +1,11 @@
 """Give each executed page as a Jupyter notebook that stands alone: "Open as notebook".
 
-MyST-NB already writes the notebook that it executed. Here it is copied into the site, with what a
-notebook cannot show replaced by what it stands for: included code, quizzes, maps, boxes, captions,
-the numbers of equations and figures, citations. The cited works are listed at the end. References
-to other pages become links where ``html.baseurl`` in `_config.yml` states the address of the
-published book, and plain text otherwise. Labels, which only a book links to, go.
+MyST-NB already writes each page as a notebook, though without the outputs that it takes from its
+cache. Here the notebook is copied into the site with its outputs, and with what a notebook cannot
+show replaced by what it stands for: included code, quizzes, maps, boxes, captions, the numbers of
+equations and figures, citations. The cited works are listed at the end. References to other pages
+become links where ``html.baseurl`` in `_config.yml` states the address of the published book, and
+plain text otherwise. Labels, which only a book links to, go.
 """
 
 import re
@@ -18,6 +19,7 @@ import nbformat
 import quiz
 import transformer_map
 from docutils import nodes
+from jupyter_cache import get_cache
 from nbformat.v4 import new_markdown_cell
 from pybtex.plugin import find_plugin
 from sphinx.addnodes import pending_xref
@@ -138,9 +140,21 @@ def plain_markdown(text: str, page: Path, app: Sphinx, references: References) -
     return ROLE.sub(lambda match: references.role(*match.groups()), EQUATION.sub(number, text))
 
 
+def with_outputs(source: Path, app: Sphinx) -> nbformat.NotebookNode:
+    """Return the notebook that MyST-NB wrote of a page, with the outputs of its execution."""
+    notebook = nbformat.read(source, as_version=4)
+    config = app.env.mystnb_config
+    if config.execution_mode == "cache":
+        _, executed = get_cache(config.execution_cache_path).merge_match_into_notebook(notebook)
+        for cell, ran in zip(notebook.cells, executed.cells, strict=True):
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = ran.outputs, ran.execution_count
+    return notebook
+
+
 def as_notebook(source: Path, app: Sphinx, page: str) -> nbformat.NotebookNode:
     """Return an executed page as a notebook that needs no more than the package."""
-    notebook = nbformat.read(source, as_version=4)
+    notebook = with_outputs(source, app)
     notebook.metadata.pop("source_map", None)
     references = References(app, page)
     place = Path(app.env.doc2path(page))

@@ -164,6 +164,7 @@ def offered(tmp_path_factory):
 
     def build(address):
         (root / "_config.yml").write_text(config.replace('baseurl: ""', f'baseurl: "{address}"'))
+        shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)  # then all is read again
         command = [Path(sys.executable).with_name("jupyter-book"), "build", ".", "-W"]
         built = subprocess.run(command, cwd=root, capture_output=True, text=True)
         assert built.returncode == 0, built.stdout + built.stderr
@@ -193,6 +194,8 @@ def test_what_a_page_refers_to_is_in_its_notebook(offered):
     # A figure's caption follows its cell, whose code is folded.
     [code] = [n for n, cell in enumerate(cells) if cell.cell_type == "code"]
     assert cells[code].metadata["jupyter"] == {"source_hidden": True}
+    assert cells[code].execution_count == 1
+    assert "image/svg+xml" in cells[code].outputs[0].data
     assert cells[code + 1].source == "*Fig. 2. A dot, as in Vaswani et al. (2017).*"
 
     listed = cells[-1].source.split("\n- ")
@@ -204,7 +207,10 @@ def test_what_a_page_refers_to_is_in_its_notebook(offered):
 @pytest.mark.notebook
 @pytest.mark.timeout(300)
 def test_with_an_address_references_are_links_to_pages_that_exist(offered):
+    offered("")
     cells, root = offered(ADDRESS)
+    [code] = [cell for cell in cells if cell.cell_type == "code"]
+    assert code.outputs, "what Sphinx takes from its cache is there as well"
     text = "\n\n".join(cell.source for cell in cells[:-1] if cell.cell_type == "markdown")
     links = dict(re.findall(rf"\[([^\[\]]+)\]\({re.escape(ADDRESS)}/([^)]+)\)", text))
     assert set(links) == {"Attentively", "the notes", "(2)", "The second", "the *second*"}
