@@ -2,9 +2,10 @@
 
 The time is counted when the page is read by Sphinx: 100 words a minute and five lines of code a
 minute. Words are those of the prose, with quizzes and captions; code is that of visible cells and
-of the package. Outputs and folded cells do not count: the slow rates leave time for them, and for
-equations and figures. docs/decisions/0020-reading-time.md gives the reasons. Times are rounded to
-five minutes, because they are no more exact than that.
+of the package, without blank lines and those of brackets alone. Outputs and folded cells do not
+count: the slow rates leave time for them, and for equations and figures. The reasons are in
+docs/decisions/0020-reading-time.md. Times are rounded to five minutes, because they are no more
+exact than that.
 
 On a chapter, the time of its assignment follows: the minutes of all parts, from the notebook in
 solutions/. A page with `reading_time: false` in its front matter states no time.
@@ -39,7 +40,7 @@ def minutes_to_read(document: nodes.document) -> float:
     words = lines = 0
     for piece in pieces(document):
         if isinstance(piece, nodes.literal_block):
-            lines += sum(bool(line.strip()) for line in piece.astext().splitlines())
+            lines += sum(any(map(str.isalnum, line)) for line in piece.astext().splitlines())
         else:
             words += len(piece.astext().split())
     return words / WORDS_A_MINUTE + lines / LINES_A_MINUTE

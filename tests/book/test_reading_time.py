@@ -63,7 +63,7 @@ def stated(tmp_path_factory):
 
 def page(words=0, lines=0, tag="", options=""):
     prose = "word " * words
-    code = "x = 1\n\n" * lines
+    code = "print(\n    1\n)\n\n" * (lines // 2)
     return PAGE.format(prose=prose, code=code, tag=tag, options=options)
 
 
