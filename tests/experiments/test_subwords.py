@@ -166,5 +166,5 @@ def test_new_words_become_fewer_the_more_is_read():
 
 
 def test_an_unknown_kind_is_refused():
-    with pytest.raises(ValueError, match="kind='syllables' is unknown: choose from corpus"):
+    with pytest.raises(ValueError, match="kind='syllables' is unknown: choose one of corpus"):
         subwords.measure("syllables", 500, 0, quick=True, directory=Path())

@@ -154,5 +154,5 @@ def test_heads_are_told_apart_by_layer_and_place(pairs, monkeypatch):
 
 
 def test_a_model_without_heads_has_no_errors_of_heads(pairs):
-    with pytest.raises(ValueError, match="a Seq2Seq has no heads"):
+    with pytest.raises(ValueError, match="a Seq2Seq has no attention heads"):
         toy_translation.head_alignment_errors(toy_translation.new_checkpoint("dot", 0), pairs)

@@ -127,7 +127,7 @@ def numbers_kept(layer: nn.Module, x: Float[Tensor, "1 len d_model"]) -> int:
     kept: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no place is used twice
+        kept[tensor.untyped_storage().data_ptr()] = tensor  # a reference keeps its address unique
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):

@@ -48,7 +48,7 @@ def measure(model: str, seed: int, quick: bool, directory: Path, clauses: int | 
 
     With `clauses` the sentences are from the toy language, else from Tatoeba.
     """
-    del directory  # a search leaves nothing behind
+    del directory  # a search writes no checkpoints
     checkpoint = load_pretrained(model, device.best())
     translator, src_tokenizer, tgt_tokenizer = checkpoint.translator()
     tokenize = tokenize_13a if clauses is None else str.split

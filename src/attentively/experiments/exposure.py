@@ -285,7 +285,7 @@ def measure(kind: str, steps: int, seed: int, quick: bool, directory: Path) -> R
     predictions; ``shipped`` is pretrained. ``forwards`` and ``reversed`` differ in the order of the
     source.
     """
-    del directory  # a training takes two minutes at most, and each row is written at once
+    del directory  # a training run takes at most two minutes, so it is restarted
     steps = min(steps, 10) if quick else steps
     if kind in ("tatoeba", "shipped"):
         return _on_real_data(kind, steps, seed, quick)

@@ -174,7 +174,7 @@ def new_model(rung: str, vocabulary_size: int, dropout: float, seed: int) -> Enc
             return Seq2Seq(
                 recurrent(decoder="luong", encoder_dim=192, decoder_dim=384, attention_dim=192)
             )
-    raise ValueError(f"rung={rung!r} is unknown: choose of {', '.join(RUNGS)}")
+    raise ValueError(f"rung={rung!r} is unknown: choose one of {', '.join(RUNGS)}")
 
 
 def train(
@@ -243,7 +243,7 @@ def measure(
     shipped: bool = False,
 ) -> Row:
     """Train a model, or reuse a trained or pretrained one; evaluate it on the test split."""
-    log = None  # a shipped model's stands beside it
+    log = None  # the log of a pretrained model is stored next to it
     if shipped:
         checkpoint = checkpoints.load_pretrained(SHIPPED[rung])
     else:
@@ -449,7 +449,7 @@ def experiment(
     """
     _moses("en")
     corpora.find(data, "pairs")
-    plan_for(data, changes).training(seed=0, quick=False)  # raises what is wrong with it
+    plan_for(data, changes).training(seed=0, quick=False)  # raises ValueError for invalid changes
     for rung in rungs:
         if rung not in RUNGS:
             raise ValueError(f"rung={rung!r} is unknown: choose one of {', '.join(RUNGS)}")

@@ -251,13 +251,13 @@ def bytes_needed(step: Callable[[Tensor], None], ids: Tensor) -> int | None:
     if not (status.exists() and forget.exists()):
         return None
     library = ctypes.CDLL(None)
-    try:  # the C library would keep some of what is freed, and it would not be seen again
-        library.mallopt(-3, 1 << 16)  # large tensors are given back at once
+    try:  # otherwise the C library keeps freed memory, which would not be counted again
+        library.mallopt(-3, 1 << 16)  # memory of large tensors is released at once
         step(ids)
         library.malloc_trim(0)
     except AttributeError:
         return None  # another C library
-    forget.write_text("5")  # the highest so far is forgotten
+    forget.write_text("5")  # reset the peak
     before = _kilobytes(status, "VmRSS")
     step(ids)
     return 1024 * (_kilobytes(status, "VmHWM") - before)

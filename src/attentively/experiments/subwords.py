@@ -42,7 +42,7 @@ def measure(kind: str, size: int, seed: int, quick: bool, directory: Path) -> Ro
     `size` is the total size of all vocabularies, special tokens included; character vocabularies
     contain every character. The kind ``corpus`` counts the words themselves.
     """
-    del directory  # nothing is trained that would be gone on with
+    del directory  # no training run to resume
     if kind == "corpus":
         return _words_of(seed, quick)
     counts = _train_counts(seed, quick)
