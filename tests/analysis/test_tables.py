@@ -348,7 +348,7 @@ def test_errors_say_what_there_is(changes, message):
 def test_unknown_options_are_refused():
     with pytest.raises(ValueError, match=r"best='highest' is unknown: choose one of max, min"):
         Column("loss", "Loss", best="highest")
-    with pytest.raises(ValueError, match=r"spread='std' is unknown: choose of range, sd, none"):
+    with pytest.raises(ValueError, match=r"spread='std' is unknown: choose one of range, sd, none"):
         tables.show(ROWS, [], by=[Condition("kind", "Score")], caption="", spread="std")
 
 

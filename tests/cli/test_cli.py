@@ -1209,7 +1209,7 @@ def test_unknown_data_lists_what_there_is(refuses):
 
 
 def test_an_unknown_experiment_lists_what_there_is(refuses):
-    refuses("'nope'.*there are .*bottleneck", "experiment", "nope")
+    refuses("'nope'.*choose one of .*bottleneck", "experiment", "nope")
 
 
 def test_the_help_of_an_experiment_says_where_its_results_go(attentively, monkeypatch):

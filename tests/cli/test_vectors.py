@@ -148,11 +148,17 @@ def test_a_file_that_holds_no_vectors_is_named(refuses, tmp_path):
     path = tmp_path / "no.safetensors"
     refuses(r"no word vectors found at \S*no\.safetensors", "near", "cat", "--vectors", path)
     path.write_text("cat 0.1 0.2")
-    refuses(r"no\.safetensors is damaged or holds no", "near", "cat", "--vectors", path)
+    refuses(
+        r"no\.safetensors is damaged or not a file of word vectors",
+        "near",
+        "cat",
+        "--vectors",
+        path,
+    )
     path = path.rename(tmp_path / "cat.txt")
-    refuses(r"cat\.txt is damaged or holds no", "near", "cat", "--vectors", path)
+    refuses(r"cat\.txt is damaged or not a file of word vectors", "near", "cat", "--vectors", path)
     save_file({"a": torch.ones(1)}, path, metadata={"format": "attentively checkpoint 1"})
-    refuses("of format 'attentively checkpoint 1', not", "near", "cat", "--vectors", path)
+    refuses("has format 'attentively checkpoint 1', but expected", "near", "cat", "--vectors", path)
 
 
 def test_vectors_are_found_by_the_name_they_were_given(attentively, story, tmp_path):

@@ -201,7 +201,7 @@ def test_a_confusion_says_what_was_taken_for_what(checkpoint, monkeypatch):
     assert result.accuracy == pytest.approx(1 / 3)
     assert result.confusion == {"good": {"good": 1, "bad": 1}, "bad": {"good": 1, "bad": 0}}
     assert list(result.rows())[1] == ("two", "bad", "good")
-    assert "said good" in result.summary()
+    assert "predicted good" in result.summary()
 
 
 def test_what_was_taken_out_is_known_or_not(monkeypatch):

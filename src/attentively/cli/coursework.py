@@ -102,7 +102,7 @@ def grade(
         typer.Option(
             min=1,
             metavar="S",
-            help="Time limit of a notebook in seconds [default: 600]. The limit of a cell is "
+            help="Time limit of a notebook in seconds; by default 600. The limit of a cell is "
             "c.Execute.timeout if it is set, else a fifth of this; with a limit below 600 it is "
             "never more than a fifth.",
         ),
@@ -110,7 +110,7 @@ def grade(
     memory: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="MIB", help="Memory limit of a notebook in MiB [default: 4096]."
+            min=1, metavar="MIB", help="Memory limit of a notebook in MiB; by default 4096."
         ),
     ] = None,
     unsafe_no_sandbox: Annotated[

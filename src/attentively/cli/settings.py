@@ -192,7 +192,9 @@ def _help(choice: Choice) -> str:
         default = "; ".join(f"{value} for {owners}" for value, owners in defaults.items())
     else:
         default = "".join(defaults)
-    return f"{text} [{f'default: {default}' if default else 'required'}]".strip()
+    return (
+        f"{text} [{f'default: {default}' if default else 'required, here or in --config'}]".strip()
+    )
 
 
 def _by_value(values: Mapping[str, str]) -> dict[str, str]:

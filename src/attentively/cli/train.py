@@ -343,7 +343,7 @@ def _refuse_other_examples(said: Mapping[str, Any], examples: Sequence[Any]) -> 
             f"{said['training_examples']:,} examples, but now there are {len(examples):,}"
         )
     now = _checksum(examples)
-    if said.get("training_checksum", now) != now:  # a run begun by an older version kept none
+    if said.get("training_checksum", now) != now:  # older versions did not store it
         raise ValueError(
             f"{said['data']} has changed: there are still {len(examples):,} examples, but not "
             "those that the run to resume started with"

@@ -1,4 +1,4 @@
-"""Scenes of handwritten digits in a grid, with captions that state what is where.
+"""Scenes of handwritten digits in a grid, with captions that state their spatial relations.
 
 .. code-block:: python
 

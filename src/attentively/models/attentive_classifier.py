@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 class AttentiveClassifier(nn.Module):
     r"""Classify an input with one attention step over its positions.
 
-    .. math:: h_1, \dots, h_n = \text{reader}(x_1, \dots, x_n), \qquad
+    .. math:: h_1, \dots, h_n = \text{encoder}(x_1, \dots, x_n), \qquad
               \alpha = \operatorname{softmax}\bigl(v^\top \tanh(W q + U h_j)\bigr), \qquad
               \text{logits} = V \sum_j \alpha_j h_j + b
 

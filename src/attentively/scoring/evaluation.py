@@ -291,12 +291,15 @@ class ClassifierEvaluation(Report):
             f"texts    {len(self.texts)}",
             f"accuracy {self.accuracy:.4f}",
             "  ".join(
-                [f"{'true':{width}}", *(f"{f'said {one}':>{width + 5}}" for one in self.labels)]
+                [
+                    f"{'true':{width}}",
+                    *(f"{f'predicted {one}':>{width + 10}}" for one in self.labels),
+                ]
             ),
         ]
         for true, row in self.confusion.items():
             lines.append(
-                "  ".join([f"{true:{width}}", *(f"{n:{width + 5}}" for n in row.values())])
+                "  ".join([f"{true:{width}}", *(f"{n:{width + 10}}" for n in row.values())])
             )
         return "\n".join(lines)
 
