@@ -1,15 +1,16 @@
-"""Build the book into _build/html, so that old outputs never stand beside new code.
+"""Build the book into _build/html without stale outputs.
 
-Jupyter Book executes a chapter again when its own cells change; it does not notice that the
-package which those cells import has changed, and Sphinx does not read an unchanged page twice.
-So fingerprints are kept in _build. When one changes that is
+Jupyter Book executes a chapter again when its own cells change. It does not notice a change in the
+package that those cells import, and Sphinx does not read an unchanged page again. Therefore
+fingerprints (hashes) are stored in _build:
 
-- of all that a page's outputs can depend on: this page is executed again, and no other;
-- of all that it shows: it is read again, with the outputs that it had;
-- of how all pages look: all are read again. Whatever changes, all are written anew.
+- If the inputs of a page's outputs have changed, this page is executed again.
+- If only what a page shows has changed, it is read again with its stored outputs.
+- If a file that affects the look of all pages has changed, all pages are read again.
+- After any change, all HTML files are written again.
 
-What a page needs is read from its text, without running it; where that cannot be told, all of
-src counts.
+The inputs of a page are determined from its text, without running it. If that is not possible, all
+files in src count as inputs.
 """
 
 import ast
@@ -37,18 +38,18 @@ OPTIONS = re.compile(r"\A(---\n.*?^---$|(:[^\n]*\n)+)", re.M | re.S)
 DOCSTRINGS = re.compile(r"^\.\. auto", re.M)
 EXERCISES = re.compile(r"^`{3,}\{exercise-", re.M)
 INCLUDED = re.compile(r"\{literalinclude\}[ \t]*(\S+)")
-COMPUTED = re.compile(r"import_module|__import__")
-"""Where this is used, what is needed cannot be read from the text."""
-PROGRAMS = re.compile(r"subprocess|os\.system|get_ipython")
-"""Likewise, but in a page alone: a module that starts a program starts itself."""
+COMPUTED = re.compile(r"import_module|__import__|get_ipython")
+"""If code matches, its imports cannot be determined from the text."""
+PROGRAMS = re.compile(r"subprocess|os\.system")
+"""Likewise, but only in a page; a module that starts a program starts itself."""
 SHORT_NAMES = "SHORT_NAMES"
-"""The table by which the package imports modules by short names; this tool resolves them too."""
+"""The package's table of short module names, which this tool resolves too."""
 LOOKED_AT = re.compile(r"raises-exception|\btraceback\b|\binspect\b|getsource|__doc__|\bhelp\(")
-"""Where this is used, comments, docstrings and the numbers of lines can reach the outputs."""
+"""If code matches, comments, docstrings and line numbers can affect the outputs."""
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return a folder's files, or the file itself; caches do not count."""
+    """Return the files in a folder, or the file itself, without caches."""
     if folder.is_file():
         return [folder]
     return [
@@ -59,7 +60,7 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def fingerprint(root: Path, files: Iterable[Path], *facts: str) -> str:
-    """Return one hash of every file's name and content, and of further facts."""
+    """Return one hash of the names and contents of the files, and of further facts."""
     digest = hashlib.sha256()
     for fact in [sys.version, version("torch"), *facts]:
         digest.update(f"{fact}\0".encode())
@@ -69,17 +70,17 @@ def fingerprint(root: Path, files: Iterable[Path], *facts: str) -> str:
     return digest.hexdigest()
 
 
-# What a page needs
+# Inputs of a page
 
 
 def cells(text: str) -> str:
-    """Return the code of a page's cells, less their options."""
+    """Return the code of a page's cells without their options."""
     return "\n".join(OPTIONS.sub("", match[2]) for match in CELL.finditer(text))
 
 
 @functools.cache
 def imported(code: str) -> list[str]:
-    """Return each module, or name in a module, that the code imports, inside functions too."""
+    """Return each module, or name in a module, that the code imports, also inside functions."""
     found: list[str] = []
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
@@ -92,14 +93,14 @@ def imported(code: str) -> list[str]:
 
 @functools.cache
 def short_names(src: Path) -> dict[str, str]:
-    """Return the modules for which the package's table of short names stands."""
+    """Return the package's table of short names: short name to module."""
     file = src / "attentively" / "__init__.py"
     return _table(file.read_text(encoding="utf-8"), SHORT_NAMES) if file.is_file() else {}
 
 
 @functools.cache
 def exported_names(file: Path) -> dict[str, str]:
-    """Return, by name, the module from which a folder's ``__init__`` exports it when asked."""
+    """Map each name that a folder's ``__init__`` exports lazily to its module."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "exporter":
@@ -117,7 +118,7 @@ def _table(text: str, name: str) -> dict[str, str]:
 
 
 def full_name(src: Path, name: str) -> str:
-    """Return what an import brings in, with the short names of modules and folders resolved."""
+    """Return the full name of an import, with short names of modules and folders resolved."""
     parts = name.split(".")
     if parts[0] != "attentively" or len(parts) < 2:
         return name
@@ -130,11 +131,11 @@ def full_name(src: Path, name: str) -> str:
 
 
 def modules(src: Path, code: str) -> dict[Path, str]:
-    """Return the files in `src` that the code imports, and what these import, with their text.
+    """Return the files in `src` that the code imports, directly or not, with their text.
 
-    Raises `SyntaxError` for code that is more than Python, and `LookupError` where imports are
-    computed or relative, or where the code itself starts programs: then what is needed cannot be
-    told. A module that starts one starts itself, which is counted already.
+    Raises `SyntaxError` for code that is not plain Python, and `LookupError` if imports are
+    computed or relative, or the code itself starts programs, because the imports are then unknown.
+    A module that starts a program starts itself, which is already included.
     """
     found: dict[Path, str] = {}
     seen: set[str] = set()
@@ -144,12 +145,12 @@ def modules(src: Path, code: str) -> dict[Path, str]:
         # The package's own finder of short names is known: `full_name` does what it does.
         computed = COMPUTED.search(text) and text != found.get(src / "attentively" / "__init__.py")
         if computed or (text is code and PROGRAMS.search(text)):
-            raise LookupError("what is imported is known only when it runs")
+            raise LookupError("the imports are known only at run time")
         for name in imported(text):
             if name.startswith("."):
                 raise LookupError(f"{name} is a relative import")
             parts = full_name(src, name).split(".")
-            for length in range(1, len(parts) + 1):  # a package's __init__ runs too
+            for length in range(1, len(parts) + 1):  # the __init__ of a package runs too
                 if (prefix := ".".join(parts[:length])) in seen:
                     continue
                 seen.add(prefix)
@@ -163,7 +164,7 @@ def modules(src: Path, code: str) -> dict[Path, str]:
 
 @functools.cache
 def meaning(text: str) -> str:
-    """Return what Python code does, whatever its comments, docstrings and layout."""
+    """Return Python code without comments, docstrings and layout, as a dump of its syntax tree."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         for field in ("body", "orelse", "finalbody"):
@@ -184,7 +185,7 @@ def _says_only(statement: ast.stmt) -> bool:
 def data_files(src: Path, texts: Iterable[str]) -> Iterator[Path]:
     """Yield the data files in `src` that code may read: its text names the file or its folder.
 
-    Of the checkpoints those that are named, where each call of `load_pretrained` holds a name.
+    Only named checkpoints count if every call of `load_pretrained` has a literal name.
     """
     everything = "\n".join(texts)
     names_known = all(_loads_by_name(text) for text in texts)
@@ -213,8 +214,8 @@ def _loads_by_name(code: str) -> bool:
     )
 
 
-def results_files(book: Path, text: str, codes: Iterable[str]) -> list[Path]:
-    """Return the results that a page, or code that it needs, names; all if a name is computed."""
+def results_files(book: Path, text: str, code: str) -> list[Path]:
+    """Return the results files that a page names; all if it computes a name."""
     files = files_of(book / "results")
     named: set[str] = set()
     for code in codes:
@@ -242,21 +243,21 @@ def _published_names(code: str) -> set[str | None]:
 
 
 def included(page: Path) -> list[Path]:
-    """Return the files that a page shows parts of."""
+    """Return the files of which a page includes parts."""
     names = INCLUDED.findall(page.read_text(encoding="utf-8"))
     files = [(page.parent / name).resolve() for name in names]
     return [file for file in files if file.is_file()]
 
 
 def outputs_of(root: Path, page: Path) -> str:
-    """Return a hash of all that the outputs of a page can depend on; nothing if it has none."""
+    """Return a hash of all inputs of a page's outputs; an empty text if it has no cells."""
     src, book = root / "src", root / "book"
     text = page.read_text(encoding="utf-8")
     if not (code := cells(text)):
         return ""
     facts = [code]
-    files = [root / path for path in EVERY_PAGE]
-    files += [  # whatever else lies beside the pages
+    files = [root / path for path in EVERY_PAGE] + results_files(book, text, code)
+    files += [  # all other files next to the pages
         file
         for file in files_of(book)
         if file.suffix not in (".md", ".bib")
@@ -278,7 +279,7 @@ def outputs_of(root: Path, page: Path) -> str:
 
 
 def shown_by(root: Path, page: Path) -> str:
-    """Return a hash of what a page shows beside its outputs."""
+    """Return a hash of what a page shows besides its outputs."""
     files = [page, *included(page)]
     text = page.read_text(encoding="utf-8")
     if EXERCISES.search(text):
@@ -291,11 +292,11 @@ def shown_by(root: Path, page: Path) -> str:
     return fingerprint(root, files)
 
 
-# What is stale
+# Stale pages
 
 
 def fingerprints(root: Path) -> dict[str, list[str]]:
-    """Return those of each page, outputs first, and under an empty name that of how all look."""
+    """Return the fingerprints of each page (inputs, content), and under "" that of the look."""
     look = fingerprint(root, [file for path in LOOK for file in files_of(root / path)])
     pages = [file for file in files_of(root / "book") if file.suffix == ".md"]
     return {"": [look]} | {
@@ -305,9 +306,9 @@ def fingerprints(root: Path) -> dict[str, list[str]]:
 
 
 def drop_stale(root: Path, build: Path) -> str:
-    """Remove what no longer matches the sources from `build`; return why, or nothing.
+    """Remove from `build` what no longer matches the sources; return a note, or an empty text.
 
-    What is left is consistent at once, so an interrupted build needs no repair.
+    The remaining files are consistent, so an interrupted build needs no repair.
     """
     stamp = build / STAMP
     new = fingerprints(root)
@@ -330,11 +331,13 @@ def drop_stale(root: Path, build: Path) -> str:
             (build / ".doctrees" / name).with_suffix(".doctree").unlink(missing_ok=True)
     build.mkdir(exist_ok=True)
     stamp.write_text(json.dumps(new, indent=1) + "\n")
-    return f"executed anew, for what they need has changed: {', '.join(executed) or 'no page'}"
+    return (
+        f"pages to execute again because their inputs have changed: {', '.join(executed) or 'none'}"
+    )
 
 
 def forget_executions(folder: Path, kept: set[Path]) -> None:
-    """Drop every execution from Jupyter Book's cache that is not of one of the `kept` pages."""
+    """Remove all executions from Jupyter Book's cache except those of the `kept` pages."""
     if not kept:
         shutil.rmtree(folder, ignore_errors=True)
     elif folder.exists():
@@ -345,9 +348,9 @@ def forget_executions(folder: Path, kept: set[Path]) -> None:
 
 
 def own_kernel_settings(build: Path) -> Path:
-    """Write the settings under which every chapter runs, instead of the reader's own; say where.
+    """Write the kernel settings of the book, independent of the user's own; return their folder.
 
-    Figures are SVG, sharp at any size. The kernel's remarks about itself are left out.
+    Figures are SVG, which is sharp at any size. Log messages of the kernel are suppressed.
     """
     profile = build / "ipython" / "profile_default"
     profile.mkdir(parents=True, exist_ok=True)
@@ -358,14 +361,14 @@ def own_kernel_settings(build: Path) -> Path:
 
 
 def build_book(root: Path) -> int:
-    """Execute what is stale, run Jupyter Book with warnings as errors; return the exit status."""
+    """Execute stale pages, run Jupyter Book with warnings as errors; return the exit status."""
     started = time.monotonic()
     build = root / "_build"
     if reason := drop_stale(root, build):
         print(f"Note: {reason}.", flush=True)
     environment = os.environ | {
         "IPYTHONDIR": str(own_kernel_settings(build)),
-        "JUPYTER_PREFER_ENV_PATH": "1",  # this environment's kernel, not the user's own
+        "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not the user's own
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
@@ -379,15 +382,15 @@ def build_book(root: Path) -> int:
         status = subprocess.run(command, cwd=root, env=environment).returncode
     stamp = build / STAMP
     if json.loads(stamp.read_text()) != fingerprints(root):
-        stamp.unlink()  # what was edited meanwhile may be seen by some pages only
+        stamp.unlink()  # a file was edited during the build; some pages may not include it
     seconds = time.monotonic() - started
     if not executed:
-        print(f"\nThe book was not built: see the failing cells above ({seconds:.0f} s).")
+        print(f"\nThe book was not built. See the failing cells above ({seconds:.0f} s).")
         return 1
     if status:
-        # A page once read is not read again, and then its warning would not come back.
+        # Sphinx would not read an unchanged page again, so its warning would not appear again.
         shutil.rmtree(build / ".doctrees", ignore_errors=True)
-        print(f"\nThe book was not built: see the warnings above ({seconds:.0f} s).")
+        print(f"\nThe book was not built. See the warnings above ({seconds:.0f} s).")
         return 1
     index = build / "html" / "index.html"
     print(f"\nThe book is built ({seconds:.0f} s). Open {index.relative_to(root)}")

@@ -30,7 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model = checkpoints.load_pretrained("toy-additive")
     [translation] = generate.translate(model, [SENTENCE], beam_size=1)
     if translation.weights is None:
-        raise TypeError("toy-additive has no attention weights to draw")
+        raise TypeError(
+            "toy-additive returned no attention weights; expected a model with attention"
+        )
     drawn = io.StringIO()
     with mpl.rc_context():
         plots.use_book_style()

@@ -1,7 +1,7 @@
-"""Execute the pages of the book whose outputs are not cached, several at once.
+"""Execute the pages of the book whose outputs are not cached, in parallel.
 
-Jupyter Book would execute them one after the other, each on one core. What is executed here lies in
-its cache, where it finds each page by the code of its cells.
+Jupyter Book would execute them one after the other on one core. The outputs are stored in its
+cache, where it finds each page by the code of its cells.
 """
 
 import os
@@ -26,7 +26,7 @@ from nbformat import NotebookNode
 from sphinx_external_toc.parsing import parse_toc_yaml
 
 MOST = 4
-"""Pages at once: each needs a core, and about a gigabyte of memory."""
+"""Pages that run in parallel; each needs a core and about 1 GiB of memory."""
 
 
 def pages_of(root: Path) -> Iterator[tuple[Path, NotebookNode]]:
@@ -41,7 +41,7 @@ def pages_of(root: Path) -> Iterator[tuple[Path, NotebookNode]]:
 
 
 class Execution:
-    """One page, and how far it is."""
+    """The execution of one page."""
 
     def __init__(self, name: str, page: NotebookNode) -> None:
         self.name = name
@@ -49,7 +49,7 @@ class Execution:
         self.cell = 0
 
     def run(self, folder: Path, timeout: int) -> ExecutionResult:
-        """Execute the page in a kernel of its own."""
+        """Execute the page in its own kernel."""
         print(f"{self.name}: executing", flush=True)
         return single_nb_execution(
             self.page, str(folder), timeout, allow_errors=False, on_cell_start=self._start
@@ -59,14 +59,14 @@ class Execution:
         self.cell = cell_index
 
     def place(self) -> str:
-        """Say which cell began last."""
+        """Return the location of the cell that started last."""
         code = [n for n, cell in enumerate(self.page.cells) if cell.cell_type == "code"]
         line = self.page.metadata.source_map[self.cell]
         return f"{self.name}, line {line}, code cell {code.index(self.cell) + 1} of {len(code)}"
 
 
 def execute_pages(root: Path, folder: Path) -> int:
-    """Execute what the cache in `folder` lacks; return how many pages failed."""
+    """Execute the pages that the cache in `folder` lacks; return the number of failures."""
     timeout = yaml.safe_load((root / "_config.yml").read_text())["execute"]["timeout"]
     cache = get_cache(folder)
     failed = 0
@@ -86,7 +86,7 @@ def execute_pages(root: Path, folder: Path) -> int:
                 result = future.result()
                 if result.err is not None:
                     raise result.err
-            except Exception as error:  # of a cell, or of its kernel: the others go on
+            except Exception as error:  # of a cell or its kernel; the other pages continue
                 failed += 1
                 print(f"{said}: FAILED\n\n{execution.place()}:\n{error}", flush=True)
                 continue

@@ -1,4 +1,4 @@
-"""Copy the exercises to work/ without touching what is there, and open JupyterLab on them."""
+"""Copy new exercises to work/, without changing existing files, and open JupyterLab there."""
 
 import shutil
 import subprocess
@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def copy_new(source: Path, target: Path) -> tuple[list[Path], list[Path]]:
-    """Copy each file of `source` that `target` lacks; return (copied, kept), relative."""
+    """Copy each file of `source` that `target` lacks; return the copied and the kept ones."""
     copied, kept = [], []
     for file in sorted(source.rglob("*")):
         relative = file.relative_to(source)
@@ -25,15 +25,15 @@ def copy_new(source: Path, target: Path) -> tuple[list[Path], list[Path]]:
 
 
 def main() -> int:
-    """Fill work/, say what was done, and hand over to JupyterLab."""
+    """Copy new exercises, print one line per file, and open JupyterLab."""
     copied, kept = copy_new(ROOT / "exercises", ROOT / "work")
     (ROOT / "work").mkdir(exist_ok=True)
     for file in copied:
         print(f"copied  work/{file}")
     for file in kept:
-        print(f"kept    work/{file} (yours)")
+        print(f"kept    work/{file} (already there)")
     if not copied and not kept:
-        print("There are no exercises yet: exercises/ is empty.")
+        print("No exercises to copy: exercises/ is empty. To generate them, run `make release`.")
     return subprocess.run([sys.executable, "-m", "jupyterlab", ROOT / "work"]).returncode
 
 

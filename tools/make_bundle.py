@@ -1,11 +1,11 @@
-"""Pack what a class is handed: the released exercises, the package, one set-up command.
+"""Pack the archive for a class: released exercises, the package and one set-up command.
 
     python tools/make_bundle.py                     every assignment
     python tools/make_bundle.py 07_queries_keys_and_values 08_additive_attention
 
-It holds no solution, no hidden test and nothing that grades: of each assignment goes in what the
-release gives, which refuses to hand out a line of a solution. Where exercises/ holds anything else,
-nothing is packed: run `make release` first.
+The archive contains no solutions, no hidden tests and no grader. Each assignment is released again,
+which fails if a line of a solution would remain. If exercises/ differs from the release, nothing is
+packed: run `make release` first.
 """
 
 import argparse
@@ -21,14 +21,14 @@ from attentively_grader.course.release import release
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "attentively-class"
 SAME_TIME = (1980, 1, 1, 0, 0, 0)
-"""The time of every file, so that the same content is the same archive."""
+"""The time of every file, so that the same content gives the same archive."""
 FILES = ("pyproject.toml", "constraints.txt", "LICENSE", "LICENSE-TEXT")
 GRADER = ("__init__.py", "course/__init__.py", "course/notebooks.py")
-"""Of the grader's package, what reads a student's own notebook."""
+"""The modules of the grader that read a student's own notebook."""
 
 
 def contents(root: Path, assignments: Sequence[str]) -> dict[str, bytes]:
-    """Return every file of the bundle by its name; raises `CourseError` for a stale exercise."""
+    """Return every file of the archive by name; raise `CourseError` for a stale exercise."""
     config = course.load_config(root)
     names = list(assignments) or course.assignments(root, config)
     found: dict[str, bytes] = {}
@@ -42,7 +42,9 @@ def contents(root: Path, assignments: Sequence[str]) -> dict[str, bytes]:
             if path.is_file() and ".ipynb_checkpoints" not in path.parts
         }
         if there != files:
-            raise CourseError(f"exercises/{name} is not up to date: run make release")
+            raise CourseError(
+                f"exercises/{name} differs from the release of solutions/{name}. Run `make release`"
+            )
         found |= {f"exercises/{name}/{file}": content for file, content in files.items()}
     found |= {name: (root / name).read_bytes() for name in FILES}
     found |= {path.name: path.read_bytes() for path in _files(root / "tools" / "bundle")}
@@ -63,7 +65,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def pack(found: dict[str, bytes], target: Path) -> None:
-    """Write the archive, whole or not at all; the same files always give the same bytes."""
+    """Write the archive atomically; the same files always give the same bytes."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.writing")
     try:
@@ -79,9 +81,11 @@ def pack(found: dict[str, bytes], target: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Pack, and say what is inside."""
+    """Pack the archive and print its content."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="an assignment; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="one or more assignments; all by default"
+    )
     parser.add_argument(
         "--output", type=Path, default=root / "dist" / f"{NAME}.zip", help="the archive to write"
     )
@@ -91,8 +95,8 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     exercises = sorted({name.split("/")[1] for name in found if name.startswith("exercises/")})
     size = options.output.stat().st_size / 2**20
     print(f"{options.output}: {len(found)} files, {size:.1f} MiB")
-    print(f"exercises: {', '.join(exercises)}")
-    print("A student unpacks it and runs: python3 start.py")
+    print(f"Exercises: {', '.join(exercises)}")
+    print("Students unpack it and run: python3 start.py")
     return 0
 
 

@@ -1,9 +1,10 @@
-"""Record the runs that assignment 19 compares: recorded_comparison.json beside its checks.
+"""Record the training runs that assignment 19 compares (recorded_comparison.json).
 
-A small encoder learns from 8,000 sentences of the toy language in which tokens are hidden. Then a
-classifier learns from few labels to tell whether the first verb of a sentence is in the past, its
-encoder once from there and once with random weights, with the same five seeds, two learning rates
-and four looks at the validation set. About five minutes on one thread.
+A small encoder is pre-trained as a masked language model on 8,000 sentences of the toy language.
+Then a classifier is trained on few labels to predict whether the first verb of a sentence is in the
+past tense, with a pre-trained and with a randomly initialised encoder. Both use the same five
+seeds, two learning rates and four evaluations on the validation set. The runs take about five
+minutes on one thread.
 """
 
 import json
@@ -46,7 +47,7 @@ PRESENT |= {form for verb in VERBS for form in verb.english.split()[:2]} - PAST
 
 
 def examples(split: str, number: int, seed: int, tokenizer: WordTokenizer) -> tuple[Tensor, Tensor]:
-    """Return sentences of two clauses as ids, and whether each one's first verb is past."""
+    """Return sentences of two clauses as ids; label 1 if the first verb is in the past tense."""
     ids, labels = [], []
     for pair in toy.load(split, number, clauses=(2,), seed=seed):
         first = next(word for word in pair.src if word in PAST | PRESENT)

@@ -1,7 +1,7 @@
-"""Record the profiles that assignment 20 reads: one training step each, on one thread.
+"""Record the profiles for assignment 20, each of one training step on one thread.
 
-python tools/record_profiles.py                  every profile anew: a minute
-python tools/record_profiles.py --target FILE    likewise, into another file
+python tools/record_profiles.py                  record all profiles (one minute)
+python tools/record_profiles.py --target FILE    write them into another file
 
 The default target is `src/attentively/checks/faster/recorded_profiles.json`.
 """
@@ -29,16 +29,16 @@ SETTINGS: dict[str, dict[str, int]] = {
     "B": {"words": 12, "rows": 2, "vocab_size": 20_000, "d_model": 64, "num_layers": 1},
     "C": {"words": 12, "rows": 8, "vocab_size": 50, "d_model": 32, "num_layers": 1, "wait": 20},
 }
-"""Long sentences; a large vocabulary; batches that come late, by so many milliseconds."""
-WARM_UP = 3  # steps before the one that is recorded
+"""A: long sentences. B: a large vocabulary. C: batches that arrive `wait` milliseconds late."""
+WARM_UP = 3  # steps before the recorded one
 TAKES = 12
-SHORTEST = 10  # microseconds; what is shorter counts to what it runs in
+SHORTEST = 10  # microseconds; shorter events are merged into the enclosing one
 
 
 def steps(
     words: int, rows: int, vocab_size: int, d_model: int, num_layers: int, wait: int = 0
 ) -> Callable[[], None]:
-    """Return a function that makes one training step, and then awaits the next batch."""
+    """Return a function that performs one training step and waits for the next batch."""
     torch.manual_seed(0)
     config = TransformerConfig(
         src_vocab_size=vocab_size, tgt_vocab_size=vocab_size, d_model=d_model, num_heads=4,
@@ -59,7 +59,7 @@ def steps(
 
 
 def borders(step: Callable[[], None]) -> list[tuple[float, str]]:
-    """Return when what begins, by its name, and when the innermost ends, by no name."""
+    """Profile a step; return the times of all starts (with names) and ends (with "") in order."""
     with profile(activities=[ProfilerActivity.CPU]) as profiler:
         step()
     found: list[tuple[float, str]] = []
@@ -73,9 +73,9 @@ def borders(step: Callable[[], None]) -> list[tuple[float, str]]:
 
 
 def recorded(step: Callable[[], None]) -> list[list[Any]]:
-    """Return names with begin and end, in tenths of microseconds.
+    """Return events as name, start and end, in tenths of microseconds.
 
-    The same happens in every take; from one border to the next it lasts as long as in the quickest.
+    All takes have the same events. The time between two borders is the shortest of all takes.
     """
     for _ in range(WARM_UP):
         step()
@@ -91,14 +91,14 @@ def recorded(step: Callable[[], None]) -> list[list[Any]]:
             around.append((name, now))
             continue
         inner, begin = around.pop()
-        if now - begin >= SHORTEST:  # of two that cannot be told apart the inner one stays
+        if now - begin >= SHORTEST:  # of two events with equal times, the inner one is kept
             spans.setdefault((round(10 * begin), round(10 * now)), inner)
-    print(f"{len(alike)} of {TAKES} takes are alike", file=sys.stderr)
+    print(f"{len(alike)} of {TAKES} takes have the same events", file=sys.stderr)
     return [[name, *span] for span, name in sorted(spans.items())]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Record, and write the file."""
+    """Record the profiles and write the file; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--target", type=Path, default=TARGET)
     target = parser.parse_args(arguments).target

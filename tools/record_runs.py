@@ -1,7 +1,7 @@
-"""Record the runs that assignment 16 asks to diagnose: short trainings, most with a fault.
+"""Record the training runs that assignment 16 asks to diagnose; most have a planted fault.
 
-python tools/record_runs.py            every run anew: some minutes on one core
-python tools/record_runs.py --quick --target FILE    two updates, of the first setting alone
+python tools/record_runs.py                          record all runs (some minutes on one core)
+python tools/record_runs.py --quick --target FILE    two updates, with the first setting only
 
 The default target is `src/attentively/checks/training_the_transformer/recorded_runs.json`.
 """
@@ -44,17 +44,17 @@ SETTINGS: list[dict[str, Any]] = [
     {"seed": 2, "clauses": (1,), "smoothing": 0.0, "steps": 300, "d_model": 48},
     {"seed": 4, "clauses": (1,), "smoothing": 0.0, "steps": 450, "d_model": 24},
 ]
-"""Padding is counted without smoothing, which would hide it in a log."""
+"""The fault "padding counted" always runs without label smoothing, which would hide it."""
 
 
 def everything_seen(length: int, *_: Any, **__: Any) -> Tensor:
-    """Return a mask that hides nothing, in the place of the causal one."""
+    """Return a mask that hides nothing, in place of the causal mask."""
     return torch.ones(1, length, length, dtype=torch.bool)
 
 
 @contextmanager
 def spoiled(fault: str) -> Iterator[None]:
-    """Take the causal mask away, if that is the fault."""
+    """Remove the causal mask if that is the fault."""
     if fault == "future seen":
         with mock.patch.object(transformer, "causal_mask", everything_seen):
             yield
@@ -63,7 +63,7 @@ def spoiled(fault: str) -> Iterator[None]:
 
 
 def training_loss(model: Any, batch: Batch, fault: str, smoothing: float) -> Tensor:
-    """Return the loss that a step says, with its fault."""
+    """Return the loss of a step, with its fault."""
     src, tgt = batch
     labels = tgt[:, 1:]
     inputs = labels if fault == "answer read" else tgt[:, :-1]
@@ -74,7 +74,7 @@ def training_loss(model: Any, batch: Batch, fault: str, smoothing: float) -> Ten
 
 
 def accuracy(model: Any, batch: Batch) -> float:
-    """Return the share of the labels that come out first where the true words are read."""
+    """Return the token accuracy with teacher forcing."""
     with evaluating(model):
         logits = model(batch.src, batch.tgt[:, :-1]).logits
     labels = batch.tgt[:, 1:]
@@ -83,7 +83,7 @@ def accuracy(model: Any, batch: Batch) -> float:
 
 
 def exact(model: Any, batch: Batch) -> float:
-    """Return the share of the sentences that come out whole where the model reads its own words."""
+    """Return the exact-match rate of greedy translations."""
     with evaluating(model):
         found = greedy_search(model, batch.src, batch.tgt.size(1) + 5)
     true = [[i for i in row[1:] if i not in (PAD_ID, END_ID)] for row in batch.tgt.tolist()]
@@ -102,7 +102,7 @@ def examples(
 def record(
     fault: str, seed: int, clauses: tuple[int, ...], smoothing: float, steps: int, d_model: int
 ) -> list[dict[str, int | float]]:
-    """Train a small Transformer with a fault; return its log, a row after each tenth of it."""
+    """Train a small Transformer with a fault; return its log, one row per tenth of the run."""
     checkpoint = new_transformer(
         seed, d_model=d_model, num_heads=4, d_ff=2 * d_model, num_layers=1, dropout=0.0
     )
@@ -145,10 +145,10 @@ def record(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Record; return the exit status."""
+    """Record the runs; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--quick", action="store_true", help="two updates, of the first setting alone"
+        "--quick", action="store_true", help="two updates, with the first setting only"
     )
     parser.add_argument("--target", type=Path, default=TARGET, help="the file to write")
     options = parser.parse_args(arguments)

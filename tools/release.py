@@ -1,9 +1,9 @@
-"""Make exercises/ from solutions/, and keep both tidy.
+"""Generate exercises/ from solutions/, and check both.
 
 python tools/release.py            release every assignment
-python tools/release.py NAME ...   release these
-python tools/release.py --check    change nothing; say what is not up to date
-python tools/release.py --tidy     take outputs, counts and random ids out of solutions/
+python tools/release.py NAME ...   release these assignments
+python tools/release.py --check    change nothing; report what is not up to date
+python tools/release.py --tidy     remove outputs, counts and random ids from solutions/
 """
 
 import argparse
@@ -24,11 +24,11 @@ HEADING = re.compile(
     r"^## Part (\d+) · .+ \((\d+) points, about (\d+) minutes, (easy|medium|hard)\)$", re.M
 )
 ORIGINAL = "original"
-"""The tag of a check whose part has its answer neither in the book nor in the package."""
+"""The tag of the check of an original part, whose answer is not in the book or the package."""
 
 
 def problems(notebook: NotebookNode) -> list[str]:
-    """Return what keeps a source notebook from being an assignment of this course."""
+    """Return the violations of the rules for source notebooks."""
     found = []
     points = original = 0
     waiting = ""  # the solution that has no check yet
@@ -44,15 +44,17 @@ def problems(notebook: NotebookNode) -> list[str]:
             prose += cell.source + "\n"
         if flags.get("solution"):
             if waiting:
-                found.append(f"the solution {waiting!r} has no check before {name!r}")
+                found.append(f"solution {waiting!r}: there is no check between it and {name!r}")
             waiting = name
             if cell.source.count("### BEGIN SOLUTION") < 1 or cell.source.count(
                 "### BEGIN SOLUTION"
             ) != cell.source.count("### END SOLUTION"):
-                found.append(f"{name!r} needs ### BEGIN SOLUTION and ### END SOLUTION")
+                found.append(
+                    f"solution {name!r}: ### BEGIN SOLUTION and ### END SOLUTION do not match"
+                )
         elif flags.get("grade"):
             if not waiting:
-                found.append(f"the check {name!r} has no solution before it")
+                found.append(f"check {name!r}: there is no solution before it")
             waiting = ""
             points += flags.get("points", 0)
             original += flags.get("points", 0) * (ORIGINAL in cell.metadata.get("tags", []))
@@ -60,18 +62,22 @@ def problems(notebook: NotebookNode) -> list[str]:
             prose = ""
             found += _problems_of_check(name, cell)
         elif "### BEGIN" in cell.source:
-            found.append(f"{name!r} holds a marked region, but is neither solution nor check")
+            found.append(
+                f"cell {name!r} has a ### BEGIN line, but is neither a solution nor a check"
+            )
     if waiting:
-        found.append(f"the solution {waiting!r} has no check")
-    found += [f"two cells are called {name!r}" for name in sorted(set(ids)) if ids.count(name) > 1]
+        found.append(f"solution {waiting!r}: there is no check after it")
+    found += [
+        f"several cells have the id {name!r}" for name in sorted(set(ids)) if ids.count(name) > 1
+    ]
     for number, (text, worth) in enumerate(parts, start=1):
         found += _problems_of_prose(number, text, worth)
     if points != 100:
-        found.append(f"the points sum to {points}, not to 100")
+        found.append(f"the points sum to {points}, expected 100")
     if original < 40:
         found.append(
-            f"{original} points are for parts whose answer stands nowhere (tag {ORIGINAL!r}); at "
-            "least 40 are needed"
+            f"{original} points are for original parts, whose answer is not given in the book or "
+            f"the package (tag {ORIGINAL!r}); expected at least 40"
         )
     return found
 
@@ -80,13 +86,15 @@ def _problems_of_check(name: str, cell: NotebookNode) -> list[str]:
     found = []
     before, begin, rest = cell.source.partition("### BEGIN HIDDEN TESTS")
     if not before.strip():
-        found.append(f"the check {name!r} has no visible test")
+        found.append(f"check {name!r}: there is no visible test")
     if not begin or "### END HIDDEN TESTS" not in rest:
-        found.append(f"the check {name!r} has no hidden tests")
+        found.append(f"check {name!r}: there are no hidden tests")
     if "raises-exception" not in cell.metadata.get("tags", []):
-        found.append(f"the check {name!r} lacks the tag raises-exception, so Run All stops there")
+        found.append(
+            f"check {name!r}: the tag raises-exception is missing, so Run All would stop there"
+        )
     if not cell.metadata.nbgrader.get("locked"):
-        found.append(f"the check {name!r} is not locked")
+        found.append(f"check {name!r}: it is not locked")
     return found
 
 
@@ -94,22 +102,22 @@ def _problems_of_prose(number: int, text: str, worth: int) -> list[str]:
     headings = HEADING.findall(text)
     if len(headings) != 1:
         return [
-            f"part {number} needs one heading like "
+            f"part {number}: found {len(headings)} headings, expected one such as "
             f"“## Part {number} · Name ({worth} points, about 10 minutes, easy)”"
         ]
     found = []
     if headings[0][:2] != (str(number), str(worth)):
         found.append(
-            f"the heading of part {number} says part {headings[0][0]} and {headings[0][1]} points; "
-            f"its check is worth {worth}"
+            f"part {number}: the heading says part {headings[0][0]} and {headings[0][1]} points, "
+            f"expected part {number} and {worth} points"
         )
     if text.count("<details>") != 3:
-        found.append(f"part {number} has {text.count('<details>')} hints; three steps are wanted")
+        found.append(f"part {number}: found {text.count('<details>')} hints, expected 3")
     return found
 
 
 def write(files: dict[str, bytes], target: Path) -> None:
-    """Make `target` hold these files and no others."""
+    """Replace the content of `target` by these files."""
     fresh = target.with_name(f".{target.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     for name, content in files.items():
@@ -120,7 +128,7 @@ def write(files: dict[str, bytes], target: Path) -> None:
 
 
 def differs(files: dict[str, bytes], target: Path) -> bool:
-    """Tell whether `target` holds other files than these."""
+    """Return whether the content of `target` differs from these files."""
     there = {
         path.relative_to(target).as_posix(): path.read_bytes()
         for path in target.rglob("*")
@@ -132,15 +140,17 @@ def differs(files: dict[str, bytes], target: Path) -> bool:
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Release, check or tidy; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help="an assignment; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="one or more assignments; all by default"
+    )
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--check", action="store_true", help="change nothing, complain")
-    mode.add_argument("--tidy", action="store_true", help="tidy the sources, release nothing")
+    mode.add_argument("--check", action="store_true", help="change nothing; report problems")
+    mode.add_argument("--tidy", action="store_true", help="tidy the sources; release nothing")
     options = parser.parse_args(arguments)
     config = course.load_config(root)
     names = options.names or course.assignments(root, config)
     if not names:
-        raise CourseError(f"{config.CourseDirectory.source_directory}/ holds no assignment")
+        raise CourseError(f"no assignment in {config.CourseDirectory.source_directory}/")
     bad = 0
     for name in names:
         course.check_assignment(root, config, name)
@@ -149,7 +159,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
 
 
 def _one(root: Path, config: object, name: str, options: argparse.Namespace) -> bool:
-    """Treat one assignment; return whether all is well."""
+    """Release, check or tidy one assignment; return whether there was no problem."""
     folder = root / str(config.CourseDirectory.source_directory) / name  # type: ignore[attr-defined]
     found = []
     for path in sorted(folder.glob("*.ipynb")):
@@ -157,7 +167,7 @@ def _one(root: Path, config: object, name: str, options: argparse.Namespace) -> 
         text = notebooks.tidy(notebook)
         if text != path.read_text(encoding="utf-8"):
             if options.check:
-                found.append(f"{path.name} is not tidy: run tools/release.py --tidy")
+                found.append(f"{path.name} is not tidy. Run `python tools/release.py --tidy`")
             elif options.tidy:
                 path.write_text(text, encoding="utf-8")
                 print(f"{name}: {path.name} tidied")
@@ -170,7 +180,7 @@ def _one(root: Path, config: object, name: str, options: argparse.Namespace) -> 
         if not differs(files, target):
             print(f"{name}: up to date")
         elif options.check:
-            found.append(f"{target.relative_to(root)} is not up to date: run make release")
+            found.append(f"{target.relative_to(root)} is not up to date. Run `make release`")
         else:
             write(files, target)
             print(f"{name}: released to {target.relative_to(root)}/ ({', '.join(files)})")

@@ -1,8 +1,8 @@
-"""Put a trained model into the package: half precision, with what it scores on the test split.
+"""Add a trained model to the package, in half precision, with its scores on the test split.
 
     python tools/ship_checkpoint.py runs/NAME/best.safetensors NAME
 
-The name then works with `load_pretrained`, and the page that uses the model reads its scores.
+Afterwards, `load_pretrained` loads the model by its name, and a page can read its scores.
 """
 
 import json
@@ -21,10 +21,10 @@ PRETRAINED = Path(checkpoints.__file__).parents[1] / "pretrained"
 
 
 def ship(
-    run: Annotated[Path, typer.Argument(help="A best.safetensors that training left.")],
-    name: Annotated[str, typer.Argument(help="The name for load_pretrained.")],
+    run: Annotated[Path, typer.Argument(help="Checkpoint of a training run: best.safetensors.")],
+    name: Annotated[str, typer.Argument(help="Name for load_pretrained.")],
 ) -> None:
-    """Round the weights to 16 bits, score them so, and write them with their provenance."""
+    """Round the weights to 16 bits, evaluate them, and write them with their provenance."""
     target = PRETRAINED / f"{name}.safetensors"
     checkpoints.save(checkpoints.load(run), target, half_precision=True)
     rounded = checkpoints.load(target)
@@ -36,7 +36,7 @@ def ship(
     rounded.provenance["evaluation"] = found.scores()
     checkpoints.save(rounded, target, half_precision=True)
     log = run.parent / "log.jsonl"
-    if log.exists():  # the training log stands beside the model
+    if log.exists():  # the training log is shipped next to the model
         (PRETRAINED / f"{name}.log.jsonl").write_bytes(log.read_bytes())
     print(f"{target}: {target.stat().st_size / 2**20:.1f} MiB")
     print(json.dumps(rounded.provenance, indent=1, ensure_ascii=False))

@@ -129,7 +129,7 @@ def test_a_change_in_src_is_seen_and_a_failure_stays_one(project, capfd):
     write_value(project, "19")
     status, html, said, executed = build()
     assert status == 0
-    assert "executed anew, for what they need has changed: book/page.md" in said
+    assert "pages to execute again because their inputs have changed: book/page.md" in said
     assert executed == ["page"]
     assert "The value is 19." in html
     assert "The value is 17." not in html

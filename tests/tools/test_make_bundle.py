@@ -108,7 +108,7 @@ def test_what_it_has_not_is_said(unpacked, tmp_path):
         ran.stderr.splitlines(),
         [
             "this archive does not contain the grader. Grade in a clone of the project",
-            "in a class's bundle: `python3 start.py`",
+            "in a class archive: `python3 start.py`",
         ],
         strict=True,
     ):
@@ -129,7 +129,9 @@ def test_an_exercise_that_is_not_the_release_is_refused(tmp_path):
     path.write_bytes(release(tmp_path, "small")["small.ipynb"])
     leaking = with_source(notebooks.read(path), "part-1", "def part_1():\n    return 41")
     write(leaking, path)
-    with pytest.raises(CourseError, match="exercises/small is not up to date: run make release"):
+    with pytest.raises(
+        CourseError, match="exercises/small differs from the release of solutions/small"
+    ):
         tool.contents(tmp_path, ["small"])
 
 

@@ -54,26 +54,29 @@ def drop(cell_id):
 
 FAULTS = [
     (change("check-1", points=59), "the points sum to 99"),
-    (change("check-1", points=59), "says part 1 and 60 points; its check is worth 59"),
+    (change("check-1", points=59), "says part 1 and 60 points, expected part 1 and 59 points"),
     (change("check-1", tags=["raises-exception"]), None),
-    (change("check-1", tags=["original"]), "lacks the tag raises-exception"),
-    (change("check-1", locked=False), "is not locked"),
-    (change("check-2", grade_id="check-1"), "two cells are called 'check-1'"),
-    (drop("check-1"), "the solution 'part-1' has no check before 'part-2'"),
-    (drop("check-2"), "the solution 'part-2' has no check"),
-    (drop("part-2"), "the check 'check-2' has no solution before it"),
-    (drop("text-2"), "part 2 needs one heading"),
+    (change("check-1", tags=["original"]), "the tag raises-exception is missing"),
+    (change("check-1", locked=False), "it is not locked"),
+    (change("check-2", grade_id="check-1"), "several cells have the id 'check-1'"),
+    (drop("check-1"), "solution 'part-1': there is no check between it and 'part-2'"),
+    (drop("check-2"), "solution 'part-2': there is no check after it"),
+    (drop("part-2"), "check 'check-2': there is no solution before it"),
+    (drop("text-2"), "part 2: found 0 headings, expected one such as"),
     (
         change("text-1", source=lambda text: text.replace("<details>", "", 1)),
-        "part 1 has 2 hints",
+        "part 1: found 2 hints, expected 3",
     ),
     (
         change("check-1", source=lambda text: text[text.index("###") :]),
-        "has no visible test",
+        "there is no visible test",
     ),
-    (change("check-1", source=lambda text: text.split("###")[0]), "has no hidden tests"),
-    (change("part-1", source=lambda text: text.replace("###", "#")), "needs ### BEGIN SOLUTION"),
-    (change("title", source=lambda text: "### BEGIN SOLUTION"), "neither solution nor check"),
+    (change("check-1", source=lambda text: text.split("###")[0]), "there are no hidden tests"),
+    (
+        change("part-1", source=lambda text: text.replace("###", "#")),
+        "### BEGIN SOLUTION and ### END SOLUTION do not match",
+    ),
+    (change("title", source=lambda text: "### BEGIN SOLUTION"), "neither a solution nor a check"),
 ]
 
 
@@ -155,7 +158,7 @@ def test_a_release_says_what_it_did_and_is_checked_afterwards(course, capsys):
     stray = course / "exercises" / "small" / "stray.txt"
     stray.write_text("edited by hand")
     assert tool.main(["--check"], course) == 1
-    assert "is not up to date: run make release" in capsys.readouterr().err
+    assert "is not up to date. Run `make release`" in capsys.readouterr().err
     assert tool.main([], course) == 0
     assert not stray.exists()
     assert not (course / "gradebook.db").exists()
@@ -165,7 +168,7 @@ def test_an_assignment_with_faults_is_not_released(course, capsys):
     path = course / "solutions" / "small" / "small.ipynb"
     write(change("check-1", points=59)(notebooks.read(path)), path)
     assert tool.main([], course) == 1
-    assert "the points sum to 99, not to 100" in capsys.readouterr().err
+    assert "the points sum to 99, expected 100" in capsys.readouterr().err
     assert not (course / "exercises").exists()
 
 

@@ -1,10 +1,10 @@
-"""Set up this folder, once, and open JupyterLab on your copy of the exercises.
+"""Set up this folder once, and open JupyterLab on your copy of the exercises.
 
-    python3 start.py              everything; a second time only JupyterLab is opened
-    python3 start.py --only-set-up
+    python3 start.py                  set up if needed, then open JupyterLab
+    python3 start.py --only-set-up    set up only
 
-Needs Python 3.11 or later and, the first time, the network: PyTorch alone is a large download.
-Your answers lie in work/ and are never overwritten.
+Needs Python 3.11 or later. The first run needs a network connection, because PyTorch is a large
+download. Your answers are in work/ and are never overwritten.
 """
 
 import argparse
@@ -22,14 +22,17 @@ OLDEST = (3, 11)
 
 
 def python() -> Path:
-    """Return the environment's own Python."""
+    """Return the Python of the virtual environment."""
     folder = "Scripts" if os.name == "nt" else "bin"
     return ENVIRONMENT / folder / ("python.exe" if os.name == "nt" else "python")
 
 
 def set_up(index: str | None) -> None:
-    """Make .venv and install what the exercises need; the stamp is written last."""
-    print("Setting up .venv, once: this takes minutes, most of them for PyTorch.", flush=True)
+    """Create .venv and install the packages; the stamp is written last."""
+    print(
+        "Setting up .venv. This happens once and takes several minutes, mostly for PyTorch.",
+        flush=True,
+    )
     venv.create(ENVIRONMENT, with_pip=True, clear=True)
     command: list[str | Path] = [
         python(),
@@ -46,25 +49,27 @@ def set_up(index: str | None) -> None:
 
 
 def main() -> int:
-    """Set up if need be, then hand over to JupyterLab; return the exit status."""
+    """Set up if needed, then open JupyterLab; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only-set-up", action="store_true", help="do not open JupyterLab")
+    parser.add_argument(
+        "--only-set-up", action="store_true", help="set up, but do not open JupyterLab"
+    )
     parser.add_argument(
         "--torch-index",
         metavar="URL",
-        help="a further package index to look for torch in, such as that of builds without a GPU",
+        help="additional package index for torch, for example that of builds without GPU support",
     )
     options = parser.parse_args()
     if sys.version_info < OLDEST:
-        print("This needs Python 3.11 or later; it runs on", sys.version.split()[0])
+        print(f"Python 3.11 or later is needed, but this is Python {sys.version.split()[0]}.")
         return 2
     if not READY.exists():
         try:
             set_up(options.torch_index)
         except (OSError, subprocess.CalledProcessError) as error:
             shutil.rmtree(ENVIRONMENT, ignore_errors=True)
-            print(f"\nCould not set up: {error}", file=sys.stderr)
-            print("Is there a network? On Debian and Ubuntu also: apt install python3-venv")
+            print(f"\nThe set-up failed: {error}", file=sys.stderr)
+            print("Check the network connection. On Debian and Ubuntu: apt install python3-venv")
             return 1
     if options.only_set_up:
         print("Ready.")

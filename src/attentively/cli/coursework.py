@@ -179,6 +179,6 @@ def _missing(error: ModuleNotFoundError) -> str:
     if (error.name or "").startswith("attentively_grader"):
         return "this copy does not contain the grader: grade in a clone of the project"
     return (
-        f"this command needs the package {error.name}: run `make setup` in the project's folder, "
-        "or `pip install -e '.[dev]'` there; in the bundle of a class, run `python3 start.py`"
+        f"the package {error.name} is not installed. Run `make setup` in the project's folder, or "
+        "`pip install -e '.[dev]'` there. In a class archive, run `python3 start.py`"
     )

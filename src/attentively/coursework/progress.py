@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from attentively_grader.course import notebooks
 
 SECONDS_A_CELL = 120
-_OPEN = "`make lab` (in the archive of a class: `python3 start.py`)"
+_OPEN = "`make lab` (in a class archive: `python3 start.py`)"
 """The command that copies the exercises to work/."""
 
 

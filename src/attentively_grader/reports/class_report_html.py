@@ -28,9 +28,12 @@ table { border-collapse: collapse; display: block; overflow-x: auto; }
 th, td { padding: .2rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
 caption { text-align: left; padding-bottom: .4rem; }
 th:first-child { text-align: left; }
+tbody th { font-weight: normal; white-space: nowrap; }
+h1 { font-size: clamp(1.3rem, 5vw, 2rem); }
+h1, li { overflow-wrap: anywhere; }
 .charts { display: flex; flex-wrap: wrap; gap: 1rem; }
-figure { margin: 0; } figcaption { font-size: .9rem; max-width: 15rem; }
-rect { fill: var(--bar); } text { fill: currentColor; font-size: 9px; }
+figure { margin: 0; } figcaption { font-size: .9rem; } figcaption strong { display: block; }
+rect { fill: var(--bar); } text { fill: currentColor; font-size: 11px; }
 """
 
 
@@ -59,11 +62,11 @@ def _lines(
     most = max((sum(row.maximum.values()) for row in scores.values()), default=0.0)
     mean = f" Mean: {sum(totals) / len(totals):.1f} of {most:g} points." if totals else ""
     yield f"<p>Submissions graded: {len(scores)}.{mean}</p>"
+    yield "<h2>Submissions that need attention</h2>"
+    yield from _list([(escape(name), escape(why)) for name, why in needs], "None.")
     if scores:
         yield from _charts(scores)
         yield from _table(scores)
-    yield "<h2>Submissions that need attention</h2>"
-    yield from _list([(escape(name), escape(why)) for name, why in needs], "None.")
     yield "<h2>Similar answers</h2>"
     yield "<p>Treat a group as a hint, not as a verdict.</p>"
     yield "<ul>"
@@ -105,7 +108,7 @@ def _charts(scores: Mapping[str, Scores]) -> Iterator[str]:
     yield "<h2>Points by part</h2>"
     yield (
         "<p>Each chart shows one part: the number of students, by the share of the part's points "
-        "that they received.</p>"
+        "that they received. Answers that wait for manual grading are not counted.</p>"
     )
     yield '<div class="charts">'
     for part, most in _parts(scores).items():
@@ -138,15 +141,15 @@ def histogram(shares: Sequence[float], name: str) -> str:
         if number
     )
     bars = "".join(
-        f'<rect x="{4 + 38 * i}" y="{78 - 66 * number / tallest:.1f}" width="32" '
+        f'<rect x="{5 + 46 * i}" y="{80 - 66 * number / tallest:.1f}" width="38" '
         f'height="{66 * number / tallest:.1f}"/>'
-        f'<text x="{20 + 38 * i}" y="{74 - 66 * number / tallest:.1f}" text-anchor="middle">'
+        f'<text x="{24 + 46 * i}" y="{77 - 66 * number / tallest:.1f}" text-anchor="middle">'
         f"{number or ''}</text>"
-        f'<text x="{20 + 38 * i}" y="90" text-anchor="middle">{escape(label)}</text>'
+        f'<text x="{24 + 46 * i}" y="94" text-anchor="middle">{escape(label)}</text>'
         for i, (number, (_, label)) in enumerate(zip(found, BINS, strict=True))
     )
     return (
-        f'<svg role="img" width="236" height="96" viewBox="0 0 236 96">'
+        f'<svg role="img" width="280" height="98" viewBox="0 0 280 98">'
         f"<title>{escape(name)}, number of students: {escape(summary)}</title>{bars}</svg>"
     )
 
@@ -157,7 +160,7 @@ def _table(scores: Mapping[str, Scores]) -> Iterator[str]:
     columns = [*map(escape, parts), *["late penalty"] * late, "total"]
     worth = (f"{most:g}" for most in parts.values())
     most = [*worth, *[""] * late, f"{sum(parts.values()):g}"]
-    yield "<h2>Points by student</h2>\n<table>\n<caption>Points</caption>"
+    yield "<h2>Points by student</h2>\n<table>\n<caption>Points of each student, by part</caption>"
     yield '<thead><tr><th scope="col">student</th>'
     yield "".join(f'<th scope="col">{column}</th>' for column in columns) + "</tr>"
     cells = "".join(f"<td>{cell}</td>" for cell in most)

@@ -1,1 +1,1 @@
-"""The wire between the examiner's process and the student's: messages, values, proxies."""
+"""Communication of the examiner process and the student process: messages, values, proxies."""

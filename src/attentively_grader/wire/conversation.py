@@ -1,4 +1,4 @@
-"""The interface of an endpoint that proxies, gradients and object codecs use."""
+"""The interface of an endpoint, as proxies, gradients and object codecs use it."""
 
 from typing import Any, Protocol
 
@@ -7,16 +7,16 @@ from attentively_grader.wire.shared_objects import Table
 
 
 class Conversation(Protocol):
-    """One end of the conversation between the examiner's process and the student's."""
+    """One end of the connection between the examiner process and the student process."""
 
     trusted: bool
     """Whether this is the examiner's end."""
     table: Table
     """The objects that both ends know."""
     known_packages: frozenset[str]
-    """The packages whose classes may be named by the other end."""
+    """The packages whose classes the other end may refer to by name."""
     decoder: Decoder
     """The decoder of the message that arrived last."""
 
     def ask(self, operation: str, *arguments: Any) -> Any:
-        """Let the other end perform an operation; return its result or raise its error."""
+        """Request an operation of the other end; return its result or raise its error."""

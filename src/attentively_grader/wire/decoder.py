@@ -1,4 +1,4 @@
-"""From plain data back to values."""
+"""Decode plain data into values."""
 
 import collections
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ _SEQUENCES: dict[str, Callable[..., Any]] = {"t": tuple, "f": frozenset, "size":
 
 
 class Decoder:
-    """Turns the plain data of one message back; anything unexpected gives a `WireError`."""
+    """Decodes the plain data of one message; raises `WireError` for anything unexpected."""
 
     def __init__(
         self,
@@ -32,27 +32,27 @@ class Decoder:
         self.known = known
         self.objects: list[Any] = []
         self.computed: Sequence[Tensor] = []
-        """What stands for those tensors that are the outcome of a computation."""
+        """The local tensors for those tensors that have a computation graph at the other end."""
         self.leaves: dict[int, tuple[Tensor, int]] = {}
         self.question: "Encoder | None" = None
         self.modes: list[Any] = []
         self.made: list[Any] = []
-        """New objects, held until the message is taken in whole."""
+        """New objects, kept alive until the whole message is decoded."""
         self._left = MANY
 
     def decode(self, node: Node) -> Any:
-        """Return the value that a plain form stands for."""
+        """Return the value of an encoded node."""
         try:
             return self._decode(node)
         except WireError:
             raise
         except (RecursionError, MemoryError, *_MALFORMED) as error:
-            raise WireError(f"what came is malformed ({type(error).__name__})") from None
+            raise WireError(f"a message is malformed ({type(error).__name__})") from None
 
     def _decode(self, node: Node) -> Any:
         if not isinstance(node, list):
             if isinstance(node, dict):
-                raise WireError("what came is malformed")
+                raise WireError("a message is malformed")
             return node
         self._left -= 1
         if self._left < 0:
@@ -61,22 +61,22 @@ class Decoder:
         if decode is not None:
             return decode(self, node)
         if self.other is None:
-            raise WireError(f"what came has an unknown tag {node[0]!r:.20}")
+            raise WireError(f"a message has the unknown tag {node[0]!r:.20}")
         return self.other(self, node)
 
     def scope(self) -> "Decoder":
-        """Return a decoder for the same message with numbers of its own."""
+        """Return a decoder for the same message with a separate numbering of objects."""
         scope = Decoder(self.buffers, self.other)
         scope.computed = self.computed
         return scope
 
     def add(self, value: Any) -> Any:
-        """Number an object as the encoder did."""
+        """Add an object to the numbering, in the same order as the encoder."""
         self.objects.append(value)
         return value
 
     def fill(self, value: Any, content: list[Node]) -> None:
-        """Put decoded content into an empty container."""
+        """Decode content into an empty container."""
         if isinstance(value, list):
             value.extend(map(self._decode, content))
         elif isinstance(value, dict):
@@ -87,14 +87,14 @@ class Decoder:
             value.update(map(self._decode, content))
 
     def array(self, dtype: str, shape: list[int], place: int) -> np.ndarray:
-        """Return an array of its own."""
+        """Decode an array."""
         kind = np.dtype(dtype)
         if kind.kind not in KINDS or kind.hasobject:
-            raise WireError("an array of objects")
+            raise WireError("an array of Python objects is not plain data")
         return np.frombuffer(self._buffer(place), kind).reshape(_shape(shape)).copy()
 
     def tensor(self, dtype: Any, shape: list[int], place: Any) -> Tensor:
-        """Return a tensor of its own."""
+        """Decode a tensor."""
         if dtype == "sparse":
             indices, values = self.tensor(*place[:3]), self.tensor(*place[3:])
             size = _shape(shape)
@@ -107,13 +107,13 @@ class Decoder:
 
     def _buffer(self, place: int) -> bytes | bytearray:
         if type(place) is not int or place < 0:
-            raise WireError("what came is malformed")
+            raise WireError("a message is malformed")
         return self.buffers[place]
 
     def _back(self, node: list[Node]) -> Any:
         values: Sequence[Any] = self.objects if node[0] == "=" else self.known
         if type(node[1]) is not int or node[1] < 0:
-            raise WireError("what came is malformed")
+            raise WireError("a message is malformed")
         return values[node[1]]
 
     def _container(self, node: list[Node]) -> Any:
@@ -132,7 +132,7 @@ class Decoder:
 
 def _shape(shape: Any) -> tuple[int, ...]:
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-        raise WireError("what came is malformed")
+        raise WireError("a message is malformed")
     return tuple(shape)
 
 
@@ -182,5 +182,5 @@ _MALFORMED = (
 def _number_type(name: str) -> np.dtype:
     kind = np.dtype(name)
     if kind.type not in SCALARS:
-        raise WireError("what came is malformed")
+        raise WireError("a message is malformed")
     return kind

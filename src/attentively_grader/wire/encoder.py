@@ -1,4 +1,4 @@
-"""From values to plain data."""
+"""Encode values as plain data."""
 
 import collections
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ _SMALL = 2**53
 
 
 class Encoder:
-    """Turns the values of one message into plain data; `buffers` go beside it."""
+    """Encodes the values of one message as plain data and raw `buffers`."""
 
     def __init__(
         self,
@@ -26,21 +26,21 @@ class Encoder:
     ) -> None:
         self.other = other
         self.known = known or {}
-        """By `id`, the numbers of the objects of the question."""
+        """The numbers of the objects in the request, by `id`."""
         self.objects: list[Any] = []
         self.buffers: list[bytes | memoryview] = []
         self.computed: list[Tensor] = []
-        """list[Tensor] of the message that are the outcome of a computation to differentiate."""
+        """Tensors of the message that have a computation graph."""
         self.computed_nodes: list[Node] = []
         self.definitions: list[Node] = []
-        """Objects that the other end does not know yet."""
+        """Definitions of objects that the other end does not know yet."""
         self._numbers: dict[int, int] = {}
         self._open: set[int] = set()
         self._left = MANY
         self._bytes_left = most_bytes
 
     def encode(self, value: Any, depth: int = 0) -> Node:
-        """Return the plain form of a value; `WireError` says why there is none."""
+        """Return the encoded value; raise `WireError` if it cannot be encoded."""
         kind = type(value)
         if value is None or kind is bool or kind is float:
             return value
@@ -51,7 +51,7 @@ class Encoder:
             return value if -_SMALL < value < _SMALL else ["i", hex(value)]
         self._left -= 1
         if depth > _DEEP:
-            raise WireError(f"a value is nested more than {_DEEP} deep")
+            raise WireError(f"a value is nested more than {_DEEP} levels deep")
         if self._left < 0 or self._bytes_left < 0:
             raise WireError("a value is too large")
         encode = _ENCODERS.get(kind)
@@ -60,14 +60,14 @@ class Encoder:
         return encode(self, value, depth)
 
     def scope(self) -> "Encoder":
-        """Return an encoder for the same message with numbers of its own."""
+        """Return an encoder for the same message with a separate numbering of objects."""
         scope = Encoder(self.other, most_bytes=self._bytes_left)
         scope.buffers, scope.definitions = self.buffers, self.definitions
         scope.computed, scope.computed_nodes = self.computed, self.computed_nodes
         return scope
 
     def number(self, value: Any) -> Node | None:
-        """Return a reference to an object that was met before, or number it and return None."""
+        """Return a reference to an object encoded before; else number it and return None."""
         name = id(value)
         if name in self._open:
             raise WireError("a value contains itself")
@@ -80,18 +80,18 @@ class Encoder:
         return None
 
     def items(self, values: Any, depth: int) -> list[Node]:
-        """Return the plain forms of several values."""
+        """Return several encoded values."""
         return [self.encode(each, depth + 1) for each in values]
 
     def content(self, value: Any, depth: int = 0) -> list[Node]:
-        """Return what a container holds."""
+        """Return the encoded content of a container."""
         if isinstance(value, dict):
             pairs = value.items()
             return [[self.encode(k, depth + 1), self.encode(v, depth + 1)] for k, v in pairs]
         return self.items(value, depth)
 
     def buffer(self, content: bytes | memoryview) -> int:
-        """Add raw numbers, return their place."""
+        """Add a buffer of raw bytes and return its index."""
         self._bytes_left -= len(content)
         if self._bytes_left < 0:
             raise WireError("a value is too large")
@@ -102,7 +102,7 @@ class Encoder:
         if type(value) in SCALARS:
             return ["n", value.dtype.str, value.tobytes().hex()]
         if self.other is None:
-            raise WireError(f"an object of the class {type(value).__name__} is no plain data")
+            raise WireError(f"an object of the class {type(value).__name__} is not plain data")
         return self.other(self, value, depth)
 
     def _container(self, value: Any, depth: int) -> Node:
@@ -115,7 +115,7 @@ class Encoder:
         return node
 
     def dictionary(self, value: Any, depth: int) -> Node:
-        """Return the plain form of a dict of a class of its own."""
+        """Encode an instance of a subclass of dict."""
         return self._container(value, depth)
 
     def _sequence(self, value: Any, depth: int) -> Node:
@@ -128,13 +128,13 @@ class Encoder:
         return seen or ["a", *self.array_content(value)]
 
     def array_content(self, value: np.ndarray) -> list[Node]:
-        """Return the plain form of an array's numbers."""
+        """Encode the values of an array."""
         if value.nbytes > self._bytes_left:
             raise WireError("an array is too large")
         return [value.dtype.str, list(value.shape), self.buffer(value.tobytes())]
 
     def tensor(self, value: Tensor, depth: int) -> Node:
-        """Return the plain form of a tensor, whoever else may know it."""
+        """Encode a tensor by value."""
         seen = self.number(value)
         if seen is not None:
             return seen
@@ -143,20 +143,22 @@ class Encoder:
         return self.computed_tensor(value)
 
     def computed_tensor(self, value: Tensor) -> Node:
-        """Return the plain form of the outcome of a computation to differentiate."""
+        """Encode a tensor that has a computation graph."""
         self.computed.append(value)
         self.computed_nodes.append(self.tensor_content(value))
         return ["G", len(self.computed) - 1]
 
     def tensor_content(self, value: Tensor) -> list[Node]:
-        """Return the plain form of a tensor's numbers."""
+        """Encode the values of a tensor."""
         value = value.detach()
         if value.layout == torch.sparse_coo:
             value = value.coalesce()
             parts = [*self.tensor_content(value.indices()), *self.tensor_content(value.values())]
             return ["sparse", list(value.shape), parts]
         if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
-            raise WireError(f"a tensor of layout {value.layout} on {value.device} is not plain")
+            raise WireError(
+                f"a tensor of layout {value.layout} on {value.device} is not plain data"
+            )
         if value.numel() * value.element_size() > self._bytes_left:
             raise WireError("a tensor is too large")
         shape = list(value.shape)

@@ -1,12 +1,12 @@
-"""Calls between the examiner's process and the student's, in both directions.
+"""Calls between the examiner process and the student process, in both directions.
 
-The two ends take turns: one asks and waits; while it waits it answers what the other asks of it.
-With each message travel the objects that are mentioned, what changed in those that both know (see
-`sharing`), the random state, and what was printed. What a call changes in place in the lists,
-arrays and tensors that it was given is changed for the caller too.
+The two ends take turns: one sends a request and waits; while it waits, it serves requests of the
+other end. Each message contains the objects that it refers to, changes of the objects that both
+ends know (see `shared_objects`), the random state, and printed text. If a call changes its
+arguments (lists, arrays, tensors) in place, they also change at the caller's end.
 
-From the student's process nothing but plain data is taken. Of the examiner's, the student's code
-can only call what it was given, and read its public attributes.
+The examiner accepts only plain data from the student process. The student's code can only call the
+examiner's objects that it was given, and read their public attributes.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ _MOST_NESTED = 100
 
 
 class Endpoint:
-    """One end of the conversation."""
+    """One end of the connection."""
 
     def __init__(self, wire: Wire, trusted: bool, known_packages: frozenset[str]) -> None:
         self.wire = wire
@@ -46,19 +46,19 @@ class Endpoint:
         self.random = global_state.RandomState(trusted)
         self.operations: dict[str, Operation] = {}
         self.printed: list[tuple[str, str]] = []
-        """What the code at this end printed since the last message."""
+        """Text that the code at this end has printed since the last message."""
         self.show: Callable[[str, str], None] = lambda name, text: None
         self.hidden: tuple[str, ...] = ()
-        """Frames of files that begin so are no part of a traceback that is sent."""
+        """Path prefixes of files whose frames are removed from tracebacks."""
         self._raised: dict[int, BaseException] = {}
         self._nested = 0
         self.seconds: float | None = None
-        """How long a cell's calls may take, from its start."""
+        """Time limit for the calls of a cell, from its start."""
 
-    # Asking
+    # Requests
 
     def ask(self, operation: str, *arguments: Any) -> Any:
-        """Let the other end do something; return or raise what comes of it."""
+        """Request an operation of the other end; return its result or raise its error."""
         encoder = Encoder(self.outgoing.encode, most_bytes=self.wire.most_bytes)
         message = self._message(encoder, {"do": operation}, arguments)
         self._send(message, encoder)
@@ -79,7 +79,7 @@ class Endpoint:
             raise self.wire._end(WireError("an answer is malformed")) from None
 
     def _message(self, encoder: Encoder, message: Node, value: Any) -> Node:
-        """Return a message with all that travels along."""
+        """Complete a message with changes, definitions, random state and printed text."""
         unused = self.table.unused()
         if unused:
             message["drop"] = unused
@@ -106,12 +106,12 @@ class Endpoint:
         self.wire.send(message, encoder.buffers)
 
     def _receive(self, question: Encoder | None) -> tuple[Node, Decoder]:
-        """Return the next message; all but its value is taken over already."""
+        """Return the next message; everything but its value is already applied."""
         message, buffers = self.wire.receive()
         decoder = Decoder(buffers, self.incoming.decode)
         try:
             if not isinstance(message, dict):
-                raise WireError("what came over the wire is no message")
+                raise WireError("the received data is not a message")
             for name, text in message.get("printed", ()):
                 self.show(str(name), str(text))
             self.table.drop(message.get("drop", []))
@@ -144,15 +144,15 @@ class Endpoint:
             return decoder.question.computed[node[1]]
         value = decoder.decode(node)
         if not isinstance(value, Tensor):
-            raise WireError("a gradient for what is no tensor")
+            raise WireError("a leaf of a gradient is not a tensor")
         return value
 
     def _restore(self, changes: Node, decoder: Decoder) -> None:
-        """Do to what was given away what the other end did to it."""
+        """Apply the changes that the other end made to its arguments in place."""
         for number, node in changes:
             value = decoder.known[number]
             if isinstance(value, Tensor) and node[0] == "G":
-                with torch.enable_grad():  # written over by a computation to differentiate
+                with torch.enable_grad():  # overwritten by a tensor with a computation graph
                     value.copy_(decoder.computed[node[1]])
             elif isinstance(value, Tensor):
                 new = decoder.tensor(*node)
@@ -178,14 +178,14 @@ class Endpoint:
             return self._raised[origin]
         return revive(described)
 
-    # Answering
+    # Answers
 
     def serve(self) -> None:
-        """Answer until the other end is gone."""
+        """Serve requests until the other end closes the connection."""
         while True:
             message, decoder = self._receive(None)
             if "do" not in message:
-                raise self.wire._end(WireError("an answer to no question"))
+                raise self.wire._end(WireError("an answer without a request"))
             self._serve(message, decoder)
 
     def _serve(self, message: Node, decoder: Decoder) -> None:
@@ -196,7 +196,7 @@ class Endpoint:
         self._nested += 1
         try:
             if operation is None or self._nested > _MOST_NESTED:
-                raise WireError(f"{message['do']!r:.40} cannot be asked")
+                raise WireError(f"the request {message['do']!r:.40} is not allowed")
             arguments = decoder.decode(message["value"])
             given = [(each, _content(each)) for each in decoder.objects]
             with global_state.around(message.get("grad", True), decoder.modes):
@@ -252,7 +252,7 @@ class Endpoint:
 
     @contextlib.contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Give what is asked inside so long, and no longer."""
+        """Limit the time of all requests inside the block."""
         before = self.wire.deadline
         until = time.monotonic() + seconds
         self.wire.deadline = until if before is None else min(before, until)
@@ -263,7 +263,7 @@ class Endpoint:
 
 
 class Printed(io.TextIOBase):
-    """A stream whose text goes along with the next message."""
+    """A stream whose text is sent with the next message."""
 
     def __init__(self, endpoint: Endpoint, name: str, most: int) -> None:
         self.endpoint = endpoint
@@ -278,13 +278,13 @@ class Printed(io.TextIOBase):
             kept = text[: self.left]
             self.left -= len(kept)
             if self.left <= 0:
-                kept += "\n[... the rest of what is printed here is left out]\n"
+                kept += "\n[the rest of the output is truncated]\n"
             self.endpoint.printed.append((self.stream, kept))
         return len(text)
 
 
 def _content(value: Any) -> Any:
-    """Return how an object is now, to see later whether it was changed in place."""
+    """Return a copy of an object's content, to detect changes in place later."""
     if isinstance(value, Tensor):
         return value.detach().clone()
     if isinstance(value, np.ndarray):

@@ -1,9 +1,9 @@
-"""Send exceptions over the wire: a name, some text, and where they were raised.
+"""Send exceptions over the wire: class name, text, and traceback.
 
-An exception of Python or PyTorch arrives as one of the same class; any other as a stand-in that
-has its name and is a child of the nearest class of Python's, so that ``except ValueError`` catches
-a student's own child of it. The places of the traceback come along as text, and the revived
-exception has a traceback that shows them.
+An exception of Python or PyTorch arrives with the same class. Any other arrives as a new class with
+the same name, derived from the nearest built-in base class, so that ``except ValueError`` catches a
+student's subclass of it. The traceback is sent as text, and the revived exception has a traceback
+that shows the same locations.
 """
 
 import builtins
@@ -20,7 +20,7 @@ _MOST_FRAMES = 12
 
 
 class StudentError(Exception):
-    """An exception of a class that only the student's process has."""
+    """An exception of a class that exists only in the student process."""
 
 
 _TORCH = {
@@ -29,7 +29,7 @@ _TORCH = {
     if isinstance(each, type) and issubclass(each, Exception)
 }
 _REFUSED = (KeyboardInterrupt, GeneratorExit)
-"""Would end the examiner."""
+"""Exceptions that would end the examiner."""
 
 
 def _class_of(name: object) -> type[BaseException] | None:
@@ -40,7 +40,7 @@ def _class_of(name: object) -> type[BaseException] | None:
 
 
 def describe_error(error: BaseException, hidden: tuple[str, ...] = ()) -> Node:
-    """Return an exception as plain data; frames of files that begin so are left out."""
+    """Return an exception as plain data, without frames of files with a prefix in `hidden`."""
     kind = type(error)
     names = [each.__name__ for each in kind.__mro__]
     arguments: Any = error.args
@@ -66,15 +66,15 @@ def describe_error(error: BaseException, hidden: tuple[str, ...] = ()) -> Node:
 
 
 def revive(described: Node) -> BaseException:
-    """Return an exception like the one that was described, with a traceback like its."""
+    """Return an exception like the one described, with a similar traceback."""
     try:
         names, text = described["names"], described["text"]
         if type(text) is not str or not all(type(name) is str for name in names):
-            raise WireError("an exception that came is malformed")
+            raise WireError("a received exception is malformed")
         error = _made(names, described["args"], text)
         return error.with_traceback(_places(described["frames"]))
     except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
-        raise WireError("an exception that came is malformed") from None
+        raise WireError("a received exception is malformed") from None
 
 
 def _made(names: list[str], arguments: list[Any], text: str) -> BaseException:
@@ -98,11 +98,11 @@ def _made(names: list[str], arguments: list[Any], text: str) -> BaseException:
 
 
 def _places(frames: list[Any]) -> TracebackType | None:
-    """Return a traceback that shows these places: file, name and line."""
+    """Return a traceback that shows these locations: file, name and line."""
     chain: TracebackType | None = None
     for file, name, line in reversed(frames[-_MOST_FRAMES:]):
         if type(file) is not str or type(name) is not str or type(line) is not int:
-            raise WireError("a traceback that came is malformed")
+            raise WireError("a received traceback is malformed")
         line = max(1, min(line, 1_000_000))
         code: CodeType = compile("raise ValueError", file.replace("\0", "?")[:500], "exec")
         code = code.replace(co_name=name[:200], co_qualname=name[:200], co_firstlineno=line)

@@ -1,9 +1,9 @@
-"""Global state that travels with a call: random generators, gradient mode, PyTorch modes.
+"""Global state that is sent with a call: random generators, gradient mode, PyTorch modes.
 
-With each message travels the state of the generators of random numbers, if it is another than when
-the last message passed, so that a seed set in a test means for the student's code what it means in
-one process. The instructor's side takes over only what its own generators lead to: else an answer
-could choose the numbers that a test draws.
+Each message contains the states of the random generators if they have changed since the last
+message, so that a seed set in a test affects the student's code as in a single process. The
+examiner accepts a state only if its own generators can reach it by sampling; otherwise an answer
+could choose the random numbers of a test.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ from attentively_grader.wire.messages import WireError
 from attentively_grader.wire.plain_data import Node
 
 MOST = 500
-"""How often 624 numbers may have been drawn over there between two messages."""
+"""Maximum number of blocks of 624 random words between two messages."""
 _WORDS = slice(24, 24 + 8 * 624)
-"""Where PyTorch's state has the 624 words that the next numbers are made of."""
+"""The position of the generator's 624 words in PyTorch's state."""
 
 
 class RandomState:
-    """The generators of random numbers, and how they were when a message last passed."""
+    """The random generators, and their states at the last message."""
 
     def __init__(self, trusted: bool) -> None:
         self.trusted = trusted
@@ -36,7 +36,7 @@ class RandomState:
         self._python: tuple[Any, ...] = ()
 
     def changes(self, encoder: Encoder) -> Node:
-        """Return what has changed since the last message."""
+        """Return the states that have changed since the last message."""
         changed: dict[str, Node] = {}
         state = torch.get_rng_state().numpy().tobytes()
         if state != self._torch:
@@ -54,7 +54,7 @@ class RandomState:
         return changed
 
     def apply(self, changed: Node, decoder: Decoder) -> None:
-        """Take over what has changed at the other end."""
+        """Apply the states that have changed at the other end."""
         try:
             if "torch" in changed:
                 self._take_torch(bytes(decoder.buffers[changed["torch"]]))
@@ -64,9 +64,9 @@ class RandomState:
             if "python" in changed:
                 self._take_python(*changed["python"])
         except Exception:
-            raise WireError("the random state that came is malformed") from None
+            raise WireError("a received random state is malformed") from None
 
-    # What is not taken over is forgotten: then the next message brings the other end our state.
+    # A rejected state is forgotten, so the next message sends our state to the other end.
 
     def _take_torch(self, state: bytes) -> None:
         if self.trusted and not _torch_leads_to(state[_WORDS]):
@@ -117,7 +117,7 @@ def _python_leads_to(wanted: list[int]) -> bool:
 
 
 def _reached(words: Callable[[], Any], draw: Callable[[], Any], wanted: Any) -> bool:
-    """Tell whether drawing leads to the words of a state; `draw` takes all that there are."""
+    """Return whether sampling reaches the words of a state; `draw` samples one block."""
     for _ in range(MOST):
         if words() == wanted:
             return True
@@ -126,13 +126,13 @@ def _reached(words: Callable[[], Any], draw: Callable[[], Any], wanted: Any) -> 
 
 
 def watchers() -> list[Any]:
-    """Return the modes of PyTorch that look at every operation now."""
+    """Return the active function and dispatch modes of PyTorch."""
     return [*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]
 
 
 @contextlib.contextmanager
 def around(grad: bool, modes: Sequence[Any]) -> Iterator[None]:
-    """Run what follows as the caller asks."""
+    """Run the block with the caller's gradient mode and PyTorch modes."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.set_grad_enabled(bool(grad)))
         for mode in modes:

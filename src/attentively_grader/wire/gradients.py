@@ -1,8 +1,8 @@
-"""Gradients through a remote call: the end that computed keeps the graph.
+"""Gradients through a remote call: the end that computes keeps the computation graph.
 
-Tensors that ask for a gradient arrive as leaves. The answer says which leaves its results come
-from; where it arrives, an autograd function stands between those and the results, and its backward
-lets the other side differentiate.
+Tensors that require a gradient arrive as leaves. The answer states the leaves on which its results
+depend. At the caller's end, an autograd function connects these leaves with the results, and its
+backward pass requests the gradients from the other end.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from attentively_grader.wire.conversation import Conversation
 from attentively_grader.wire.messages import WireError
 
 Leaves = dict[int, tuple[Tensor, int]]
-"""By `id`, what stands for a computed tensor of the question, and its number there."""
+"""By `id`: the leaf for a computed tensor of the request, and its number there."""
 
 
 class Graph:
-    """What was computed for an answer, and what it can be differentiated with respect to."""
+    """The results of an answer, and the leaves on which they depend."""
 
     def __init__(self, results: Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
         self.results = results
@@ -42,7 +42,7 @@ class Graph:
 
 
 class Link:
-    """Stands for a `Graph` of the other end."""
+    """A reference to a `Graph` at the other end."""
 
     def __init__(self, endpoint: Conversation, leaves: int) -> None:
         self.endpoint = endpoint
@@ -50,7 +50,7 @@ class Link:
 
 
 def as_leaves(computed: Sequence[Tensor]) -> tuple[Leaves, list[Tensor]]:
-    """Return what computed tensors of a question become: leaves, and what code may write over."""
+    """Return leaves for the computed tensors of a request, and clones that code may overwrite."""
     leaves: Leaves = {}
     shown = []
     with torch.enable_grad():
@@ -62,7 +62,7 @@ def as_leaves(computed: Sequence[Tensor]) -> tuple[Leaves, list[Tensor]]:
 
 
 def reached(results: Sequence[Tensor]) -> list[Tensor]:
-    """Return the leaves that these results were computed from."""
+    """Return the leaves on which these results depend."""
     found: dict[int, Tensor] = {}
     seen: set[Any] = set()
     waiting = [result.grad_fn for result in results]
@@ -81,7 +81,7 @@ def reached(results: Sequence[Tensor]) -> list[Tensor]:
 def record(
     endpoint: Conversation, results: Sequence[Tensor], leaves: Leaves
 ) -> tuple[int, list[tuple[Tensor, Any]]]:
-    """Keep the graph of an answer; return its name and its leaves, with how to refer to each."""
+    """Keep the graph of an answer; return its name, and its leaves with their references."""
     known: list[tuple[Tensor, Any]] = []
     for leaf in reached(results):
         if id(leaf) in leaves:
@@ -104,7 +104,7 @@ class _Bridge(torch.autograd.Function):
             found = ctx.link.endpoint.ask("backward", ctx.link, list(gradients))
         needed = ctx.needs_input_grad[2:]
         if not isinstance(found, list) or len(found) != ctx.link.leaves:
-            raise WireError("the gradients that came are malformed")
+            raise WireError("received gradients are malformed")
         found += [None] * (len(needed) - len(found))
         return (
             None,
@@ -120,10 +120,12 @@ def bridge(
     if not computed:
         return []
     if type(name) is not int:
-        raise WireError("results of no computation")
+        raise WireError("computed results have no graph")
     link = Link(endpoint, len(leaves))
     endpoint.table.add(link, "handle", name)
-    if not any(leaf.requires_grad for leaf in leaves):  # what it was computed from stays there
+    if not any(
+        leaf.requires_grad for leaf in leaves
+    ):  # the results depend only on tensors of the other end
         leaves = [*leaves, torch.zeros((), requires_grad=True)]
     with torch.enable_grad():
         return _Bridge.apply(link, list(computed), *leaves)

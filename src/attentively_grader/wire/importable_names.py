@@ -1,4 +1,4 @@
-"""Classes and functions under the names by which both ends can import them."""
+"""Refer to classes and functions by names that both ends can import."""
 
 import dataclasses
 import sys
@@ -15,12 +15,14 @@ def by_name(value: Any) -> tuple[str, str] | None:
         return None
     if found(module, name) is value:
         return module, name
-    name = name.rpartition(".")[2]  # PyTorch's built-in functions are found under the last word
+    name = name.rpartition(".")[
+        2
+    ]  # PyTorch's built-in functions are found under the last component
     return (module, name) if found(module, name) is value else None
 
 
 def found(module: str, name: str) -> Any:
-    """Return what a module that is imported already has under this name, or None."""
+    """Return the object of this name in an already imported module, or None."""
     value: Any = sys.modules.get(module)
     for each in name.split("."):
         value = getattr(value, each, None) if value is not None else None
@@ -28,10 +30,10 @@ def found(module: str, name: str) -> Any:
 
 
 def may_be_named(kind: Any) -> bool:
-    """Tell whether the student's side may give a class by its name, and not as a handle.
+    """Return whether the student process may refer to a class by name instead of a handle.
 
-    A test calls what it is given, with what it is given: so modules and records, which only hold
-    what they get, and no class or function that could read a file or run something.
+    A test may call the class with data of the student. Therefore only modules and records are
+    allowed, which just store their arguments; other classes could read a file or run a program.
     """
     if issubclass(kind, nn.Module):
         return not issubclass(kind, torch.jit.ScriptModule)

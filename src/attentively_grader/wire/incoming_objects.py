@@ -1,7 +1,7 @@
 """Decode objects that are not plain data: names, new objects, changes of known ones.
 
-On the examiner's side that an object is of a class of a package that both ends know is a courtesy:
-its name is believed, and nothing of it runs here.
+In the examiner process, the class name of a student's object is only used for display and
+`isinstance`; none of its code runs here.
 """
 
 import contextlib
@@ -25,23 +25,23 @@ _FRESH = nn.Module()
 
 
 class Incoming:
-    """From what stands in a message to objects of this end."""
+    """Decodes the objects of messages at this end."""
 
     def __init__(self, endpoint: Conversation) -> None:
         self.endpoint = endpoint
 
     def decode(self, decoder: Decoder, node: Node) -> Any:
-        """Return what a node stands for that is no plain data."""
+        """Return the object of a node that is not plain data."""
         tag = node[0]
         if tag == "p":
             try:
                 return self.endpoint.table.value(node[1])
             except (KeyError, TypeError):
-                raise WireError(f"what came refers to an unknown object {node[1]!r:.20}") from None
+                raise WireError(f"a message refers to the unknown object {node[1]!r:.20}") from None
         if tag == "g":
             value = self._named(*node[1:])
             if self.endpoint.trusted and not may_be_named(value):
-                raise WireError("what came names what it may not")
+                raise WireError("a message names a class that is not allowed")
             return value
         if tag == "R":
             return self._record(node[1], node[2], [decoder._decode(each) for each in node[3]])
@@ -52,11 +52,11 @@ class Incoming:
                 return getattr(decoder._decode(node[1]), node[2])
             if tag == "pickled":
                 return pickle.Unpickler(io.BytesIO(decoder.buffers[node[1]])).load()
-        raise WireError(f"what came has an unknown tag {tag!r:.20}")
+        raise WireError(f"a message has the unknown tag {tag!r:.20}")
 
     def _named(self, module: Any, name: Any) -> Any:
         if not isinstance(module, str) or not isinstance(name, str):
-            raise WireError("a name that came is malformed")
+            raise WireError("a received name is malformed")
         if not self.endpoint.trusted:
             __import__(module)
             return found(module, name)
@@ -64,33 +64,33 @@ class Incoming:
             value = found(module, name)
             if isinstance(value, type):
                 return value
-        raise WireError(f"what came names something unknown, {module:.80}.{name:.80}")
+        raise WireError(f"a message names the unknown class {module:.80}.{name:.80}")
 
     def _record(self, module: Any, name: Any, fields: list[Any]) -> Any:
         kind = self._named(module, name)
         if module.split(".")[0] not in self.endpoint.known_packages or not isinstance(kind, type):
-            raise WireError("a record that came is of no known class")
+            raise WireError("a received record is of an unknown class")
         if not proxies.is_safe(kind):
-            raise WireError("a record that came could answer for itself")
+            raise WireError("the class of a received record defines its own comparisons")
         if issubclass(kind, tuple):
             if hasattr(kind, "_fields") and len(fields) != len(kind._fields):
-                raise WireError("a record that came is malformed")
+                raise WireError("a received record is malformed")
             return kind(*fields) if hasattr(kind, "_fields") else kind(fields)
         if not dataclasses.is_dataclass(kind):
-            raise WireError("a record that came is of no known class")
+            raise WireError("a received record is of an unknown class")
         made = object.__new__(kind)
         for each, value in zip(dataclasses.fields(kind), fields, strict=True):
             object.__setattr__(made, each.name, value)
         return made
 
     def define(self, definitions: list[Node], decoder: Decoder) -> list[tuple[Entry, Any, Node]]:
-        """Make what stands for new objects; return those whose attributes are still to come."""
+        """Create the local counterparts of new objects; return those that still need attributes."""
         waiting = []
         for what, name, *rest in definitions:
             if type(name) is not int or name in self.endpoint.table.entries:
-                raise WireError("an object that came has no new name")
+                raise WireError("a received object has no new name")
             if name % 2 == (0 if self.endpoint.trusted else 1):
-                raise WireError("an object that came has a name of ours")
+                raise WireError("a received object has a name of this end")
             value: Any
             kind = what
             if what == "tensor":
@@ -117,7 +117,7 @@ class Incoming:
                 class_ = self._named(*rest[0][1:]) if named else decoder.decode(rest[0])
                 value = module_proxies.proxy(self.endpoint, class_, what == "module")
             else:
-                raise WireError("an object that came is of an unknown kind")
+                raise WireError("a received object is of an unknown kind")
             decoder.made.append(value)
             entry = self.endpoint.table.add(value, kind, name)
             if kind == "tensor":
@@ -132,23 +132,23 @@ class Incoming:
         return [each for each in kinds if isinstance(each, type)]
 
     def fill(self, waiting: list[tuple[Entry, Any, Node]], decoder: Decoder) -> None:
-        """Give new objects their attributes."""
+        """Set the attributes of new objects."""
         for entry, value, state in waiting:
             self._take(entry, value, state, decoder)
 
     def apply(self, changes: list[Node], decoder: Decoder) -> None:
-        """Take over what has changed at the other end."""
+        """Apply the changes of known objects at the other end."""
         for name, *rest in changes:
             entry = self.endpoint.table.entries.get(name)
             if entry is None:
-                raise WireError("what came changes what is not known")
+                raise WireError("a message changes an unknown object")
             value = entry.value
             if entry.kind == "tensor":
                 self._take_tensor(entry, value, *rest)
             elif entry.kind in ("whole", "module"):
                 self._take(entry, value, rest[0], decoder)
             else:
-                raise WireError("what came changes what cannot be changed")
+                raise WireError("a message changes an object or attribute that cannot be changed")
 
     def _take_tensor(
         self, entry: Entry, value: Tensor, data: Node, grad: Node, requires_grad: Node
@@ -180,7 +180,7 @@ class Incoming:
             if type(name) is not str or (
                 entry.kind == "module" and name not in shared_objects.MODULE_STATE
             ):
-                raise WireError("what came changes what cannot be changed")
+                raise WireError("a message changes an object or attribute that cannot be changed")
             if not node and isinstance(value, nn.Module) and name in vars(_FRESH):
                 object.__setattr__(value, name, type(vars(_FRESH)[name])())
                 continue
@@ -191,14 +191,14 @@ class Incoming:
             new = scope.decode(node[0])
             theirs = self.endpoint.trusted and entry.kind == "whole"
             if theirs and callable(getattr(type(value), name, None)):
-                raise WireError("what came changes a method of what it was given")
+                raise WireError("a message changes a method of an object that it was given")
             if entry.kind == "module" or name in shared_objects.MODULE_STATE:
                 shared_objects.check_module_state(name, new)
             ours = self.endpoint.trusted and entry.kind == "whole" and name.startswith("_")
             if ours and name not in shared_objects.attributes(value, "whole"):
                 if isinstance(value, nn.Module) and name in vars(_FRESH):
-                    continue  # hooks stay over there
-                raise WireError("what came changes what cannot be changed")
+                    continue  # hooks stay at the other end
+                raise WireError("a message changes an object or attribute that cannot be changed")
             old: Any = vars(value).get(name) if hasattr(value, "__dict__") else None
             if type(old) is type(new) and isinstance(old, list):
                 old[:] = new

@@ -1,7 +1,7 @@
-"""Messages on a socket: a header in JSON, and buffers of raw numbers after it.
+"""Messages on a socket: a header in JSON, followed by buffers of raw bytes.
 
-Both ends may be hostile to each other. Whatever arrives gives a message or a `WireError`, never an
-exception of another kind, and nothing that arrives is ever unpickled or executed.
+The other end may be hostile. Received data results in a message or a `WireError`, never in another
+exception, and it is never unpickled or executed.
 """
 
 import json
@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-_FRAME = struct.Struct(">4sII")  # a mark, the length of the header, the number of buffers
+_FRAME = struct.Struct(">4sII")  # magic number, length of the header, number of buffers
 _MARK = b"att1"
 _MOST_BUFFERS = 100_000
 _MOST_HEADER = 32 * 2**20
@@ -20,11 +20,11 @@ Buffer = bytes | bytearray | memoryview
 
 
 class WireError(Exception):
-    """What came over the wire is no message, or too large, or refers to what is not there."""
+    """Received data is not a message, is too large, or refers to an unknown object."""
 
 
-class Gone(WireError):  # noqa: N818  it reads as what has happened
-    """The other end is not there any more."""
+class Gone(WireError):  # noqa: N818  the name states what has happened
+    """The other end has closed the connection."""
 
 
 class TooLate(WireError):  # noqa: N818  likewise
@@ -38,17 +38,17 @@ class Wire:
         self.connection = connection
         self.most_bytes = most_bytes
         self.deadline: float | None = None
-        """When, by `time.monotonic`, waiting ends with `TooLate`."""
+        """The time, by `time.monotonic`, at which waiting ends with `TooLate`."""
         self.dead: WireError | None = None
         """Why nothing more can be sent or received."""
 
     def send(self, message: Any, buffers: Sequence[Buffer] = ()) -> None:
-        """Send a message; a `WireError` says that it is too large and leaves the wire intact."""
+        """Send a message; raise `WireError` if it is too large, and keep the connection open."""
         header = json.dumps(message, separators=(",", ":")).encode()
         sizes = [len(each) for each in buffers]
         if len(header) > _MOST_HEADER or len(header) + sum(sizes) > self.most_bytes:
             raise WireError(
-                f"a message of {(len(header) + sum(sizes)) / 2**20:.0f} MiB is larger than "
+                f"a message of {(len(header) + sum(sizes)) / 2**20:.0f} MiB exceeds the limit of "
                 f"{min(self.most_bytes, _MOST_HEADER + sum(sizes)) / 2**20:.0f} MiB"
             )
         if len(buffers) > _MOST_BUFFERS:
@@ -66,19 +66,19 @@ class Wire:
         """Return the next message and its buffers."""
         mark, length, number = _FRAME.unpack(self._receive(_FRAME.size))
         if mark != _MARK or length > min(_MOST_HEADER, self.most_bytes) or number > _MOST_BUFFERS:
-            raise self._end(WireError("what came over the wire is no message"))
+            raise self._end(WireError("the received data is not a message"))
         sizes = struct.unpack(f">{number}Q", self._receive(8 * number))
         if length + sum(sizes) > self.most_bytes:
-            raise self._end(WireError("a message is larger than is allowed"))
+            raise self._end(WireError("a message exceeds the size limit"))
         header = self._receive(length)
         buffers = [self._receive(size) for size in sizes]
         try:
             return json.loads(header), buffers
         except (ValueError, RecursionError):
-            raise self._end(WireError("what came over the wire is no message")) from None
+            raise self._end(WireError("the received data is not a message")) from None
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._end(Gone("the connection is closed"))
 
     def _end(self, why: WireError) -> WireError:
@@ -92,7 +92,7 @@ class Wire:
             raise self.dead
         left = None if self.deadline is None else self.deadline - time.monotonic()
         if left is not None and left <= 0:
-            raise self._end(TooLate("it took too long"))
+            raise self._end(TooLate("it exceeded its time limit"))
         self.connection.settimeout(left)
 
     def _send(self, content: Buffer) -> None:
@@ -102,7 +102,7 @@ class Wire:
             try:
                 view = view[self.connection.send(view) :]
             except TimeoutError:
-                raise self._end(TooLate("it took too long")) from None
+                raise self._end(TooLate("it exceeded its time limit")) from None
             except OSError:
                 raise self._end(Gone("the process has ended")) from None
 
@@ -113,14 +113,14 @@ class Wire:
         view, got = memoryview(content), 0
         while got < size:
             self._wait()
-            if got == len(view):  # memory is taken only as the numbers really come
+            if got == len(view):  # memory is allocated only as the data arrives
                 view.release()
                 content.extend(bytes(min(max(2**20, got), size - got)))
                 view = memoryview(content)
             try:
                 step = self.connection.recv_into(view[got:])
             except TimeoutError:
-                raise self._end(TooLate("it took too long")) from None
+                raise self._end(TooLate("it exceeded its time limit")) from None
             except OSError:
                 step = 0
             if not step:

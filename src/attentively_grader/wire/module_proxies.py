@@ -1,9 +1,9 @@
-"""Proxies for modules (`nn.Module`) whose class only the other end has.
+"""Proxies for modules (`nn.Module`) whose class exists only at the other end.
 
-It is a real, small module: its parameters, buffers and children are called as those of the other
-end and have the same numbers, so that `state_dict`, `load_state_dict`, `parameters`, `train`,
-`eval`, `named_modules` and an optimizer work on it, and it can stand inside another model. What it
-computes is computed at the other end, and gradients flow back through the call.
+A proxy is a small `nn.Module` whose parameters, buffers and children have the same names and values
+as at the other end. Therefore `state_dict`, `load_state_dict`, `parameters`, `train`, `eval`,
+`named_modules` and optimizers work on it, and it can be part of another model. The forward pass is
+computed at the other end, and gradients flow back through the call.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _HOOKS = (
 
 
 class RemoteModule(nn.Module, metaclass=RemoteType):
-    """Stands for a module of the other end."""
+    """A proxy for a module of the other end."""
 
     _endpoint: Conversation
 
@@ -38,7 +38,7 @@ class RemoteModule(nn.Module, metaclass=RemoteType):
         return type(self)._endpoint.ask("call", self, args, kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute at the other end."""
+        """Run the forward pass at the other end."""
         return type(self)._endpoint.ask("method", self, "forward", args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -88,7 +88,7 @@ def _remote_method(name: str) -> Callable[..., Any]:
 def proxy_class(
     endpoint: Conversation, described: dict[str, Any], known: Callable[[Any], list[type]]
 ) -> type:
-    """Return a class that stands for one of the other end."""
+    """Return a proxy class for a class of the other end."""
     kinds = known(described["known"])
     parents = [each for each in kinds if _fits(each)]
     inherited_methods = asking([each for each in parents if not issubclass(each, nn.Module)])
@@ -114,7 +114,7 @@ def proxy_class(
 
 
 def _fits(kind: type) -> bool:
-    """Tell whether a class can stand among the parents of a proxy: pure Python, and harmless."""
+    """Return whether a class can be a base class of a proxy: pure Python, and safe."""
     is_python = kind.__module__ != "builtins" and not issubclass(
         kind, Tensor | tuple | dict | list | str
     )
@@ -125,7 +125,7 @@ _claimed: dict[tuple[int, type], type] = {}
 
 
 def claimed_class(endpoint: Conversation, kind: type) -> type:
-    """Return a class for proxies of objects that are said to be of a class both ends know."""
+    """Return a proxy class for objects whose stated class is known at both ends."""
     key = id(endpoint), kind
     if key not in _claimed:
         is_module = issubclass(kind, nn.Module)
@@ -136,7 +136,7 @@ def claimed_class(endpoint: Conversation, kind: type) -> type:
         if is_module:
             for name in ("__call__", "__str__", "__repr__"):
                 namespace.pop(name, None)
-        if not issubclass(kind, Tensor):  # C would take it at its word
+        if not issubclass(kind, Tensor):  # C code would rely on it
             namespace["__class__"] = property(lambda self: kind)
         base = RemoteModule if is_module else RemoteObject
         _claimed[key] = RemoteType(kind.__name__, (base,), namespace)
@@ -144,11 +144,11 @@ def claimed_class(endpoint: Conversation, kind: type) -> type:
 
 
 def proxy(endpoint: Conversation, class_: Any, is_module: bool) -> Any:
-    """Return what stands for an object of the other end; its state is still to come."""
+    """Return a proxy for an object of the other end, without its state."""
     if not isinstance(class_, type):
-        raise WireError("an object that came is of no class")
+        raise WireError("a received object has no class")
     if not isinstance(class_, RemoteType):
         class_ = claimed_class(endpoint, class_)
     if is_module != issubclass(class_, RemoteModule):
-        raise WireError("a module that came is of no module's class")
+        raise WireError("a received module does not have a module class, or the reverse")
     return object.__new__(class_)

@@ -1,12 +1,12 @@
 """Encode objects that are not plain data: parameters, modules, classes, functions.
 
-From the examiner's side an object whose class both ends can import is rebuilt in the student's
-process, from its attributes; a class or function that can be imported is named; and a function or
-object that only the examiner has becomes a handle, which the student's code can call. So a test may
-hand a model of the course's package to a student's function, or a function of its own.
+From the examiner to the student process: an object whose class both ends can import is rebuilt from
+its attributes; a class or function that can be imported is sent by name; any other function or
+object becomes a handle, which the student's code can call. Therefore a test may pass a model of the
+course's package, or its own function, to a student's function.
 
-From the student's side come plain data, records (dataclasses and named tuples) of packages that
-the instructor's notebook imports, and handles.
+From the student process to the examiner: plain data, records (dataclasses and named tuples) of
+packages that the instructor's notebook imports, and handles.
 """
 
 import collections
@@ -37,19 +37,19 @@ _FUNCTIONS = (
     type(torch.add),
 )
 _NEVER_GIVEN = (types.FrameType, types.CodeType, types.TracebackType)
-"""From them there is a way to the tests."""
+"""Objects of these types would give access to the tests."""
 _NEVER_WHOLE = ("builtins", "IPython", "_io", "threading", "socket", "asyncio", "zmq", "ipykernel")
 
 
 class Outgoing:
-    """From objects of one end to what stands for them in a message."""
+    """Encodes the objects of this end for messages."""
 
     def __init__(self, endpoint: Conversation) -> None:
         self.endpoint = endpoint
         self._in_state = False
 
     def encode(self, encoder: Encoder, value: Any, depth: int) -> Node:
-        """Return what stands for a value that is no plain data."""
+        """Encode a value that is not plain data."""
         table = self.endpoint.table
         name = table.name_of(value)
         if name is not None:
@@ -115,9 +115,9 @@ class Outgoing:
         return None
 
     def _pickled(self, encoder: Encoder, value: Any) -> Node | None:
-        """Return a value whose inside is the library's own affair: a pattern, a generator, a path.
+        """Pickle a value with internal state of a library, such as a pattern or a path.
 
-        Only the examiner's side pickles, and only what holds nothing of the tests.
+        Only the examiner pickles, and only values that contain nothing of the tests.
         """
         if type(value).__module__.split(".")[0] in ("attentively_grader", *_NEVER_WHOLE[1:]):
             return None
@@ -127,7 +127,7 @@ class Outgoing:
             raw = pickle.dumps(value)
         except Exception:
             return None
-        if b"__main__" in raw:  # of the tests, and not to be found over there
+        if b"__main__" in raw:  # defined in the tests, so unknown at the other end
             return None
         return ["pickled", encoder.buffer(raw)]
 
@@ -156,7 +156,7 @@ class Outgoing:
     def _handle(self, encoder: Encoder, value: Any) -> Node:
         grader = type(value).__module__.split(".")[0] in ("attentively_grader", "IPython")
         if self.endpoint.trusted and (grader or isinstance(value, _NEVER_GIVEN)):
-            raise WireError(f"the student's code may not have a {type(value).__name__}")
+            raise WireError(f"a {type(value).__name__} may not be passed to the student's code")
         kind = "module" if isinstance(value, nn.Module) else "handle"
         entry = self.endpoint.table.add(value, kind)
         description: dict[str, Node]
@@ -180,14 +180,14 @@ class Outgoing:
         return ["p", entry.name]
 
     def _class(self, encoder: Encoder, kind: type) -> Node:
-        """Return how to refer to the class of a handle: by its name, if both ends know it."""
+        """Return a reference to the class of a handle: its name if both ends know it."""
         name = by_name(kind)
         if name is not None and name[0].split(".")[0] in self.endpoint.known_packages:
             return ["g", *name]
         return encoder.scope().encode(kind)
 
     def _state(self, encoder: Encoder, entry: Entry, value: Any) -> list[Node]:
-        """Return an instance's attributes that are new or changed since a message last passed."""
+        """Return the attributes of an instance that have changed since the last message."""
         now = shared_objects.attributes(value, entry.kind)
         before: dict[str, Any] = entry.state or {}
         frozen = {name: shared_objects.freeze_attribute(name, each) for name, each in now.items()}
@@ -211,7 +211,7 @@ class Outgoing:
             self._in_state = before
 
     def changes(self, encoder: Encoder) -> list[Node]:
-        """Return what has changed in the objects that both ends know."""
+        """Return the changes of the objects that both ends know."""
         found: list[Node] = []
         for entry, value in self.endpoint.table.live():
             if entry.kind == "tensor":
@@ -238,7 +238,7 @@ class Outgoing:
 
 
 def _is_rebuilt(value: Any) -> bool:
-    """Tell whether an instance is made of its attributes alone."""
+    """Return whether an instance can be rebuilt from its attributes alone."""
     kind = type(value)
     if kind.__module__.split(".")[0] in (*_NEVER_WHOLE, "attentively_grader"):
         return False

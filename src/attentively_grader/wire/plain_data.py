@@ -1,14 +1,13 @@
-"""Values as plain data, and back: what may pass between the student's process and the examiner's.
+"""Plain data: the values that may pass between the student process and the examiner process.
 
-A value is plain if its type is exactly one of those that `encoder` lists; a child of `str` or
-`Tensor`, which could answer every comparison as it likes, is not. What is not plain is left to
-`outgoing` and `incoming`. In the plain form None, booleans, strings, floats and small whole numbers
-stand for themselves; everything else is a list that begins with a tag. Numbers of tensors and
-arrays lie in buffers beside it.
+A value is plain if its type is exactly one of those in `encoder`. A subclass of `str` or `Tensor`
+is not plain, because it could fake every comparison. `outgoing_objects` and `incoming_objects`
+handle values that are not plain. In the encoded form, None, booleans, strings, floats and small
+integers represent themselves; everything else is a list that starts with a tag. The values of
+tensors and arrays are in separate buffers.
 
-Within one message what is the same object stays the same object: each list, dict, set, array and
-tensor gets a number, in the order in which they are met. An answer can refer to the objects of its
-question by theirs.
+Within one message, identity is preserved: each list, dict, set, array and tensor gets a number, in
+the order of encoding. An answer can refer to the objects of its request by these numbers.
 """
 
 from typing import Any
@@ -16,19 +15,19 @@ from typing import Any
 import numpy as np
 
 Node = Any
-"""What JSON can hold."""
+"""A value that JSON can represent."""
 
 MANY = 2_000_000
-"""The most values in a message."""
+"""Maximum number of values in a message."""
 KINDS = frozenset("biufcSUMm")
-"""Of NumPy's arrays, those that hold numbers or text."""
+"""The kinds of NumPy dtypes for numbers and text."""
 SCALARS = frozenset(
     np.dtype(code).type for code in (*np.typecodes["AllInteger"], *np.typecodes["AllFloat"], "?")
 )
 
 
 def plain_text(value: object, most: int = 2000) -> str:
-    """Return text of bounded length, whatever the object's own `str` does."""
+    """Return text of bounded length, even if the object's own `str` fails."""
     try:
         text = str(value)
     except BaseException as error:

@@ -1,10 +1,10 @@
 """Proxies for the functions, classes and objects of the other end.
 
-A proxy can be called, asked for its attributes and items, and iterated over; what comes back is
-plain data or further proxies. A proxy equals nothing but itself, whatever its own `__eq__` would
-say, and no number can be made of it: so an object that claims to equal everything equals nothing.
-Only an object that the test itself has built, and what its operators return, answers to arithmetic
-and order beside plain data: a test of such a class asks for it.
+A proxy can be called and iterated over, and its attributes and items can be read; the results are
+plain data or further proxies. A proxy equals only itself, whatever its own `__eq__` returns, and it
+cannot be converted to a number. Therefore an object that claims to equal everything equals nothing.
+Arithmetic and ordering with plain data work only for an object that the test itself has created,
+and for the results of its operators, because a test of such a class needs them.
 """
 
 import builtins
@@ -34,14 +34,14 @@ _PROTOCOLS = frozenset(
         "__int__", "__index__", "__complex__", "__round__", "__getattribute__",
     }
 )  # fmt: skip
-"""What lets an object answer for itself where numbers are expected."""
+"""Methods by which an object could pose as a number or an array."""
 _OF_GENERATORS = (*_SPECIAL, "send", "throw", "close")
 _GENERATORS = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _BUILT = "_built_by_the_test"
 
 
 def describe_function(value: Any) -> dict[str, Node]:
-    """Return what a proxy of a function can say without asking."""
+    """Return the description of a function for its proxy."""
     return {
         "name": plain_text(getattr(value, "__name__", "function"), 200),
         "qualname": plain_text(getattr(value, "__qualname__", "function"), 200),
@@ -50,7 +50,7 @@ def describe_function(value: Any) -> dict[str, Node]:
 
 
 def describe_class(value: type) -> dict[str, Node]:
-    """Return what a proxy of a class can say without asking."""
+    """Return the description of a class for its proxy."""
     methods: set[str] = set()
     for each in value.__mro__:
         if each is not object and each.__module__ not in ("torch.nn.modules.module",):
@@ -64,7 +64,7 @@ def describe_class(value: type) -> dict[str, Node]:
 
 
 class RemoteFunction:
-    """Stands for a function or method."""
+    """A proxy for a function or method."""
 
     def __init__(self, endpoint: Conversation, described: dict[str, Any]) -> None:
         self._endpoint = endpoint
@@ -90,13 +90,13 @@ class RemoteFunction:
 
 
 class RemoteType(type):
-    """The class of what stands for classes: calling one makes an object at the other end."""
+    """The metaclass of proxy classes; calling one creates an object at the other end."""
 
     _endpoint: Conversation
     _known: list[type] = []  # noqa: RUF012
 
     def mro(cls) -> list[type]:
-        """Be a child of those classes that both ends know, as the other end says."""
+        """Inherit from the classes that both ends know, as stated by the other end."""
         found = super().mro()
         known = vars(cls).get("_known", [])
         return [*found[:-1], *(each for each in known if each not in found), object]
@@ -114,7 +114,7 @@ class RemoteType(type):
 
 
 class RemoteObject(metaclass=RemoteType):
-    """Stands for an object of a class that only the other end has."""
+    """A proxy for an object whose class exists only at the other end."""
 
     _endpoint: Conversation
 
@@ -134,7 +134,7 @@ class RemoteObject(metaclass=RemoteType):
 
 
 def _built(value: Any) -> Any:
-    """Remember that the test has made an object; return it."""
+    """Mark an object as created by the test and return it."""
     if isinstance(type(value), RemoteType):
         object.__setattr__(value, _BUILT, True)
     return value
@@ -145,7 +145,7 @@ def _is_built(value: Any) -> bool:
 
 
 def special(name: str) -> Callable[..., Any]:
-    """Return a special method that asks the other end."""
+    """Return a special method that calls the other end."""
 
     def text(self: Any, *args: Any, **_: Any) -> Any:
         found = type(self)._endpoint.ask("method", self, name, args, {})
@@ -159,7 +159,7 @@ def special(name: str) -> Callable[..., Any]:
         return _built(found) if _is_built(self) else found
 
     def leave(self: Any, *args: Any) -> bool:
-        without_place = (*args[:2], None)  # a traceback leads to the tests
+        without_place = (*args[:2], None)  # a traceback would give access to the tests
         found = type(self)._endpoint.ask("method", self, name, without_place, {})
         return bool(found) and _is_raised_by_test(*args)
 
@@ -184,9 +184,10 @@ def special(name: str) -> Callable[..., Any]:
 
 
 def _is_raised_by_test(kind: Any = None, error: Any = None, place: Any = None) -> bool:
-    """Tell whether a test says `raise`, to see if the student's context manager takes it.
+    """Return whether a test used `raise` to examine the student's context manager.
 
-    Any other error ends the test, whatever the manager answers: a failed assertion above all.
+    Any other error ends the test, whatever the context manager returns, above all a failed
+    assertion.
     """
     if place is None or place.tb_next is not None or kind not in vars(builtins).values():
         return False
@@ -195,9 +196,9 @@ def _is_raised_by_test(kind: Any = None, error: Any = None, place: Any = None) -
 
 
 def is_safe(kind: type) -> bool:
-    """Tell whether a class that both ends know runs nothing of its own when it is compared.
+    """Return whether a class that both ends know defines no comparison or conversion of its own.
 
-    What a proxy inherits from it runs here, on what the student's code answers.
+    Methods that a proxy inherits from it would run here, on answers of the student's code.
     """
     pythons_own = {"builtins", "typing", "abc", "enum"}
     return all(
@@ -208,17 +209,17 @@ def is_safe(kind: type) -> bool:
 
 
 def asking(kinds: list[type]) -> dict[str, Any]:
-    """Return special methods in the place of those that a proxy would inherit from `kinds`."""
+    """Return remote versions of the special methods that a proxy would inherit from `kinds`."""
     found = {name for each in kinds for name in vars(each) if name in (*_SPECIAL, *_OPERATORS)}
     unequal = {"__ne__": object.__ne__} if any("__ne__" in vars(each) for each in kinds) else {}
     return {name: special(name) for name in found} | unequal
 
 
 def class_namespace(endpoint: Conversation, described: dict[str, Any]) -> dict[str, Any]:
-    """Return what a class that stands for another has in it."""
+    """Return the namespace of a proxy class."""
     names = described["methods"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise WireError("a class that came is malformed")
+        raise WireError("a received class is malformed")
     namespace: dict[str, Any] = {
         "__module__": "notebook",
         "__qualname__": str(described["qualname"]),
@@ -234,7 +235,7 @@ def class_namespace(endpoint: Conversation, described: dict[str, Any]) -> dict[s
     return namespace
 
 
-# What the end that has the real object does when it is asked
+# Operations at the end that has the real object
 
 
 def call(target: Any, args: Any, kwargs: Any) -> Any:
@@ -265,13 +266,13 @@ def delete(target: Any, name: str) -> None:
 
 
 def guarded(endpoint: Conversation, operation: Callable[..., Any]) -> Callable[..., Any]:
-    """Let the student's code do something to what it was given, and to nothing else."""
+    """Restrict an operation to objects that the student's code was given."""
 
     def ask(target: Any, *arguments: Any) -> Any:
         name = endpoint.table.name_of(target)
         entry = None if name is None else endpoint.table.entries[name]
         if entry is None or not entry.mine or entry.kind not in ("handle", "module"):
-            raise WireError("the student's code asks for what it was not given")
+            raise WireError("the student's code requests an object that it was not given")
         if operation is not call:
             attribute = arguments[0]
             public = type(attribute) is str and not attribute.startswith("_")

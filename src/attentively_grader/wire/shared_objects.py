@@ -1,16 +1,16 @@
 """Objects that both ends know: a table of names, and their changes since the last message.
 
-Each object in the table has one end that holds the real one, and one that holds what stands for it.
+One end has the real object, the other end has its counterpart. There are four kinds:
 
-tensor   parameters, buffers and leaves that ask for a gradient: the same numbers and the same
-         `grad` at both ends; either may change them
-whole    an instance of a class that both ends can import, held by the examiner: the student's
-         process has a copy of it, and what either end does to it, the other sees
-module   an `nn.Module` whose class only one end has: the other has a module of the same
-         parameters, buffers and children, which calls it
-handle   anything else: the other end can call it and ask for what it has
+tensor   parameters, buffers and leaves that require a gradient: both ends have the same values and
+         the same `grad`, and either end may change them
+whole    an instance of a class that both ends can import: the examiner has the original, the
+         student process a copy, and changes at either end are sent to the other
+module   an `nn.Module` whose class only one end has: the other end has a module with the same
+         parameters, buffers and children, which calls the original
+handle   anything else: the other end can call it and read its attributes
 
-The examiner's end forgets what nobody there uses any more, and says so with the next message.
+The examiner removes objects that are no longer used there, and reports this with the next message.
 """
 
 import sys
@@ -37,27 +37,27 @@ class Entry:
     name: int
     kind: str
     mine: bool
-    """Whether the real one is here."""
+    """Whether this end has the real object."""
     value: Any
     lent: bool = False
-    """Whether it is forgotten once nobody here uses it; the other end is told."""
+    """Whether it is removed when this end no longer uses it; the other end is told."""
     state: Any = None
-    """How it was when a message last passed."""
+    """Its state at the last message."""
     signature: Any = None
 
 
 class Table:
-    """The objects that both ends know, at one end."""
+    """The table of the objects that both ends know, at one end."""
 
     def __init__(self, trusted: bool) -> None:
         self.trusted = trusted
         self.entries: dict[int, Entry] = {}
         self.names: dict[int, int] = {}
-        """By `id`."""
+        """Names by `id`."""
         self._next = 0 if trusted else 1
 
     def add(self, value: Any, kind: str, name: int | None = None) -> Entry:
-        """Take an object into the table; without a name it is ours."""
+        """Add an object to the table; without a name, it belongs to this end."""
         mine = name is None
         if name is None:
             name, self._next = self._next, self._next + 2
@@ -68,18 +68,18 @@ class Table:
         return entry
 
     def name_of(self, value: Any) -> int | None:
-        """Return the name of an object that is in the table."""
+        """Return the name of an object in the table, or None."""
         return self.names.get(id(value))
 
     def value(self, name: Any) -> Any:
-        """Return the object of a name; `KeyError` if there is none."""
+        """Return the object of a name; raise `KeyError` if there is none."""
         return self.entries[name].value
 
     def unused(self) -> list[int]:
-        """Forget what is lent and no more used here; return the names.
+        """Remove the lent objects that this end no longer uses; return their names.
 
-        The ends take turns, so between this and the next message from the other end none of them
-        can be mentioned.
+        The ends take turns, so the other end cannot refer to them before it receives the next
+        message.
         """
         names: list[int] = []
         more = True
@@ -95,14 +95,14 @@ class Table:
         return names
 
     def drop(self, names: list[Any]) -> None:
-        """Forget what the other end has forgotten."""
+        """Remove objects that the other end has removed."""
         for name in names:
             entry = self.entries.pop(name, None)
             if entry is not None and self.names.get(id(entry.value)) == name:
                 del self.names[id(entry.value)]
 
     def live(self) -> Iterator[tuple[Entry, Any]]:
-        """Yield what has a state, and the object."""
+        """Yield the entries that have a state, with their objects."""
         for entry in [*self.entries.values()]:
             if entry.kind not in ("handle", "graph"):
                 yield entry, entry.value
@@ -117,7 +117,7 @@ _ALONE = _references_of_the_table()
 
 
 def same_numbers(one: Tensor | None, other: Tensor | None) -> bool:
-    """Tell whether two tensors are the same to the last bit, NaN included."""
+    """Return whether two tensors are exactly equal, with NaN equal to NaN."""
     if one is None or other is None:
         return one is other
     if one.shape != other.shape or one.dtype != other.dtype:
@@ -128,7 +128,7 @@ def same_numbers(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def tensor_state(value: Tensor) -> tuple[Tensor, Tensor | None, bool]:
-    """Return a copy of a tensor's numbers and gradient, to compare with later."""
+    """Return a copy of a tensor's values and gradient, for later comparison."""
     grad = value.grad if value.is_leaf else None
     return (
         value.detach().clone(),
@@ -138,10 +138,10 @@ def tensor_state(value: Tensor) -> tuple[Tensor, Tensor | None, bool]:
 
 
 def signature(value: Any, kind: str) -> tuple[Any, ...]:
-    """Return what is quickly made, and differs if an instance's attributes have changed.
+    """Return a signature that is cheap to compute and changes with an instance's attributes.
 
-    It is of identities: what was there when the last message passed is held by `Entry.state`, so
-    none of them is taken again.
+    It consists of identities. `Entry.state` keeps the objects of the last message alive, so no
+    identity is reused.
     """
     held = vars(value)
     names = MODULE_STATE if kind == "module" else held
@@ -172,7 +172,7 @@ def _inside(values: Any) -> tuple[Any, ...]:
 
 
 def attributes(value: Any, kind: str) -> dict[str, Any]:
-    """Return the attributes of an instance that travel."""
+    """Return the attributes of an instance that are sent."""
     if kind == "module":
         return {name: vars(value)[name] for name in MODULE_STATE if name in vars(value)}
     found = dict(getattr(value, "__dict__", {}))
@@ -199,7 +199,7 @@ def _version(value: Tensor) -> int:
 
 
 def freeze(value: Any, depth: int = 0) -> Frozen:
-    """Return what tells, compared by `thawed_same`, whether a value has changed."""
+    """Return a snapshot of a value, to detect changes with `frozen_same`."""
     kind = type(value)
     if kind in _SCALARS or depth > 8:
         return value
@@ -211,7 +211,7 @@ def freeze(value: Any, depth: int = 0) -> Frozen:
 
 
 def frozen_same(one: Frozen, other: Frozen) -> bool:
-    """Tell whether two frozen values stand for the same."""
+    """Return whether two snapshots are equal."""
     if one is other:
         return True
     if type(one) is tuple and type(other) is tuple:
@@ -222,14 +222,14 @@ def frozen_same(one: Frozen, other: Frozen) -> bool:
 
 
 def freeze_attribute(name: str, value: Any) -> Frozen:
-    """Freeze an attribute; of a module's parameters and children only which they are counts."""
+    """Return a snapshot of an attribute; for parameters and children only their identities."""
     if name in MODULE_STATE and isinstance(value, dict):
         return type(value), tuple((k, v) for k, v in dict.items(value))
     return freeze(value)
 
 
 def check_module_state(name: str, value: Any) -> None:
-    """Refuse what is no module's state."""
+    """Raise `WireError` if a value is not a valid state of a module."""
     wanted: Any = {"_parameters": Tensor, "_buffers": Tensor, "_modules": nn.Module}.get(name)
     if wanted is None:
         right = type(value) is bool
@@ -239,11 +239,11 @@ def check_module_state(name: str, value: Any) -> None:
             for key, each in value.items()
         )
     if not right:
-        raise WireError("a module that came is malformed")
+        raise WireError("a received module is malformed")
 
 
 def has_nested(state: dict[str, Frozen]) -> bool:
-    """Tell whether a frozen state has containers within dicts, which a signature does not see."""
+    """Return whether a snapshot has containers in dicts, which a signature does not cover."""
     return any(
         type(each) is tuple
         and isinstance(each[0], type)

@@ -227,4 +227,4 @@ def test_endless_output_is_cut():
     many = [{"output_type": "stream", "name": "stdout", "text": "a" * 2**20}] * 100
     kept = safe_output.outputs(many)
     assert len(kept) == 25
-    assert "too many" in kept[-1]["text"]
+    assert "too large" in kept[-1]["text"]

@@ -97,7 +97,7 @@ def test_a_full_disk_is_said_and_leaves_no_piece(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(CourseError, match=r"cannot be written: No space left.*run this again"):
+    with pytest.raises(CourseError, match=r"cannot be written: No space left.*repeat the command"):
         Results(tmp_path).keep("abc", OUTCOME)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 

@@ -152,7 +152,7 @@ def test_archives_are_not_opened(handed_in):
     assert "not a readable notebook" in refused(handed_in)
     (handed_in.folder / "small.ipynb").unlink()
     (handed_in.folder / "work.zip").write_bytes(zipped("../../../escaped.ipynb", b"{}"))
-    assert "but work.zip: archives are not opened" in refused(handed_in)
+    assert "found work.zip. Archives are not opened" in refused(handed_in)
     assert not list(handed_in.folder.parent.parent.parent.rglob("escaped*"))
 
 
@@ -208,7 +208,7 @@ def test_a_further_notebook_is_passed_over_and_said(handed_in):
     found = read(handed_in, ["small", "second"], IGNORE)
     assert list(found.notebooks) == ["small"]
     assert found.remarks[0] == "second.ipynb is missing"
-    assert "is no notebook of this assignment" in found.remarks[1]
+    assert "is not a notebook of this assignment" in found.remarks[1]
     assert "\x1b" not in found.remarks[1]
 
 

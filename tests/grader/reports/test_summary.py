@@ -63,7 +63,7 @@ def test_columns_stand_below_one_another():
         (Scores({"one": 3.0}, {"one": 4.0}, 5.0), "0 of 4, late penalty 5"),
         (
             Scores({"one": 3.0}, {"one": 4.0}, by_hand=frozenset({"one"})),
-            "3 of 4, 1 waits for manual grading",
+            "3 of 4, answers that wait for manual grading: 1",
         ),
     ],
 )

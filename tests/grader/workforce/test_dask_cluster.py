@@ -206,8 +206,8 @@ def test_without_a_scheduler_it_says_how_to_start_one(tmp_path):
     grading = command(room, "--scheduler", "tcp://127.0.0.1:9")
     _, errors = grading.communicate()
     assert grading.returncode == 2
-    assert "there is no Dask scheduler at tcp://127.0.0.1:9" in errors
-    assert "`dask scheduler` starts one" in errors
+    assert "no Dask scheduler answers at tcp://127.0.0.1:9" in errors
+    assert "Start one with `dask scheduler`" in errors
 
 
 class Vanishing:

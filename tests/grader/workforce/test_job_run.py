@@ -60,5 +60,5 @@ def test_an_outcome_that_comes_just_after_a_look_is_heard(run):
 def test_an_examiner_that_ends_without_a_word_is_said(run):
     run.examiner.has_ended = True
     run.ready = SimpleNamespace(select=lambda seconds: [])
-    with pytest.raises(BrokenError, match=r"the examiner's process ended: .*\(exit 0\)"):
+    with pytest.raises(BrokenError, match=r"the examiner process ended: .*\(exit 0\)"):
         run.outcome()
