@@ -419,7 +419,7 @@ def test_a_page_of_other_cells_is_executed_and_read_again(project, built):
 
 def test_prose_executes_nothing(project, built):
     write(project, "book/page.md", PAGE.format(title="A new title", code=SHOWN))
-    assert "no page" in build_book.drop_stale(project, built)
+    assert "have changed: none" in build_book.drop_stale(project, built)
     assert executions(built) == ["other", "page"]
     assert read(built) == ["api", "other"]
 

@@ -97,7 +97,7 @@ def test_too_few_points_for_original_parts_are_refused():
             cell.metadata.tags = ["raises-exception"]
         if cell.id in ("check-1", "check-2"):
             cell.metadata.nbgrader.points = {"check-1": 61, "check-2": 39}[cell.id]
-    assert any("39 points are for parts" in problem for problem in tool.problems(notebook))
+    assert any("39 points are for original parts" in problem for problem in tool.problems(notebook))
 
 
 # Tidiness

@@ -88,7 +88,7 @@ def test_a_child_of_a_plain_type_is_not_plain():
         pass
 
     for value in (Text("x"), torch.zeros(2).as_subclass(Numbers), np.array([object()])):
-        with pytest.raises(WireError, match="no plain data"):
+        with pytest.raises(WireError, match="not plain data"):
             passed(value)
 
 
