@@ -238,7 +238,7 @@ def test_the_attention_of_assignment_12_works_inside_the_heads_of_14(tmp_path, m
         EARLIER[2], checks_of("multi_head_attention").multi_head, None,
         using={"scaled_dot_product_attention": counted},
     )  # fmt: skip
-    assert capsys.readouterr().out.count("using your own") == 2
+    assert capsys.readouterr().out.count("using your answer") == 2
     calls.clear()
     x = torch.randn(2, 3, 8)
     heads(8, 2)(x, x, x)

@@ -140,7 +140,7 @@ def test_a_students_parts_of_12_to_15_translate_with_their_search(
     assert said.count("using the reference") == 4 - len(names)
     trained = checks.translator(model)
     if len(names) == 4:
-        assert "with this MultiHeadAttention and sinusoids in it" in said
+        assert "with MultiHeadAttention and sinusoids replaced" in said
         assert type(trained.model.decoder.layers[1].cross_attention) is heads
         assert heads is not multi_head.MultiHeadAttention
     src, src_mask = checks.read(SENTENCES, trained.src_tokenizer)

@@ -163,8 +163,8 @@ def _table(scores: Mapping[str, Scores]) -> Iterator[str]:
     yield "<h2>Points by student</h2>\n<table>\n<caption>Points of each student, by part</caption>"
     yield '<thead><tr><th scope="col">student</th>'
     yield "".join(f'<th scope="col">{column}</th>' for column in columns) + "</tr>"
-    cells = "".join(f"<td>{cell}</td>" for cell in most)
-    yield f'<tr><th scope="row">maximum</th>{cells}</tr></thead>'
+    inside = "".join(f"<td>{cell}</td>" for cell in most)
+    yield f'<tr><th scope="row">maximum</th>{inside}</tr></thead>'
     yield "<tbody>"
     for student, row in sorted(scores.items()):
         points = (shown(row, part) for part in parts)
