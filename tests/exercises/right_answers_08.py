@@ -233,11 +233,19 @@ def mended_in_a_list(*inputs):
     return list(mended_by_broadcasting(*inputs))
 
 
+def true_statements():
+    return {"B", "D", "H"}
+
+
+def true_statements_in_a_list():
+    return ["H", "D", "B"]
+
+
 MENDED = [
-    mended_by_broadcasting,
-    mended_query_by_query,
-    mended_renormalising,
-    mended_in_a_list,
+    (true_statements, mended_by_broadcasting),
+    (true_statements_in_a_list, mended_query_by_query),
+    (true_statements, mended_renormalising),
+    (true_statements, mended_in_a_list),
 ]
 
 

@@ -1,17 +1,20 @@
 """The checks of 08_additive_attention, beyond what its bank of answers proves."""
 
 import contextlib
+import io
 import re
 
 import pytest
 import right_answers_08 as right
 import torch
 import wrong_answers_08 as wrong
+from notebook_tools import ROOT
 from torch import nn
 
 from attentively.attention import additive
 from attentively.checks import CheckFailed, NotImplementedYet, once_solved
 from attentively.checks import additive_attention as checks
+from attentively_grader.course import notebooks
 
 
 def test_each_part_has_five_wrong_answers_or_more():
@@ -139,7 +142,7 @@ def test_progress_tells_solved_from_wrong_from_unwritten(capsys):
     assert re.search(r"Part 1 \(energies\) +solved", lines[0])
     assert re.search(r"Part 2 \(AdditiveAttention\) +wrong: The mask is ignored", lines[1])
     assert re.search(r"Part 3 \(cost\) +not yet$", lines[2])
-    assert "not yet: run the cell that defines mended_attention" in lines[3]
+    assert "not yet: run the cell that defines true_statements and mended_attention" in lines[3]
     assert "not yet: run the cell that defines query_dependence" in lines[4]
     assert lines[-1].strip() == "1 of 6 solved"
 
@@ -159,6 +162,55 @@ def test_ready_translates(capsys):
 
 
 # The answers that the checks take for known, worked out again
+
+
+def notebooks_faulty_attention():
+    """Return the function of the cell that the student examines in part 4."""
+    notebook = ROOT / "solutions" / "08_additive_attention" / "08_additive_attention.ipynb"
+    (cell,) = [each for each in notebooks.read(notebook).cells if each.id == "bug-hunt-faulty"]
+    namespace = {"torch": torch}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(cell.source, namespace)
+    return namespace["faulty_attention"]
+
+
+def test_the_statements_are_measured_on_the_function_of_the_notebook():
+    inputs = checks._target_inputs(2, 3, 5, 7, 11, 13)
+    inputs["mask"] = checks._last_row_empty(2, 5)
+    shown = notebooks_faulty_attention()(**inputs)
+    torch.testing.assert_close(checks._faulty_attention(**inputs), shown)
+    # two slips that the comparison must see: one fault corrected, and all of them
+    for other in (
+        lambda **each: wrong.faulty_attention(**each, **wrong.ALL_FAULTS | {"mean": False}),
+        right.mended_by_broadcasting,
+    ):
+        with pytest.raises(AssertionError):
+            torch.testing.assert_close(other(**inputs), shown)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_true_statements_do_not_depend_on_the_random_inputs(seed):
+    torch.manual_seed(seed)
+    assert checks._statements_true_of(notebooks_faulty_attention()) == right.true_statements()
+    corrected = wrong.of_the_corrected_function()
+    assert checks._statements_true_of(right.mended_by_broadcasting) == corrected
+
+
+@pytest.mark.parametrize(
+    ("faults", "changed"),
+    [
+        ({"axis": 1}, {"A", "E"}),
+        ({"two_tanh": True}, {"C"}),
+        ({"two_tanh": True, "axis": 1}, {"A", "B", "E"}),
+        ({"mask_after": True}, {"E"}),
+        ({"mean": True}, {"F"}),
+        ({"detached": True}, {"G"}),
+    ],
+)
+def test_each_fault_changes_the_statements_that_it_should(faults, changed):
+    correct = wrong.of_the_corrected_function()
+    found = checks._statements_true_of(wrong._left(**faults))
+    assert found ^ correct == changed
 
 
 def test_the_planted_answers_are_those_of_another_method():

@@ -15,6 +15,7 @@ from right_answers_08 import (
     multiplications,
     numbers_kept,
     query_dependence,
+    true_statements,
 )
 from torch import nn
 
@@ -697,9 +698,43 @@ def of_the_first_words(queries, keys, mask, W, U, v):
     return mended_by_broadcasting(queries, keys, prefix, W, U, v)
 
 
+def of_the_corrected_function():
+    return {*"ADEFGH"}
+
+
+def sums_of_one():
+    return {*"ABDH"}
+
+
+def the_mask_seems_right():
+    return {*"BDEH"}
+
+
+def no_gradient_at_all():
+    return {*"BD"}
+
+
+def words_for_letters():
+    return ["B and D", "H"]
+
+
+def a_tensor_of_truths():
+    return torch.tensor([False, True])
+
+
+STATEMENTS = [
+    (of_the_corrected_function, "these statements are true of a correct attention"),
+    (sums_of_one, "1 of the statements A, B, C is judged wrongly"),
+    (the_mask_seems_right, "1 of the statements D, E is judged wrongly"),
+    (no_gradient_at_all, "1 of the statements F, G, H is judged wrongly"),
+    (words_for_letters, "must return a set of letters from A to H"),
+    (a_tensor_of_truths, "must return a set of letters from A to H"),
+]
+
+
 ALL_FAULTS = {"two_tanh": True, "axis": 1, "mask_after": True, "detached": True, "mean": True}
 
-BUG_HUNTS = [
+MENDED = [
     (_left(**ALL_FAULTS), "They sum to 1 over the target positions (dim=1)"),
     (_left(axis=1), "They sum to 1 over the target positions (dim=1)"),
     (_left(axis=0), "They sum to 1 over the sentences of the batch (dim=0)"),
@@ -717,14 +752,17 @@ BUG_HUNTS = [
     (_left(detached=True), "no gradient reaches queries"),
     (context_detached, "the gradient of keys is not: a part of it is missing"),
     (of_the_first_words, "A mask may exclude any position, not only the last ones"),
-    (nan_for_nothing, "has NaN as weights"),
+    (nan_for_nothing, "Possible causes: a softmax over -inf only"),
     (swapped_results, "in the wrong order: return contexts, weights"),
     (detached_weights, "This concerns the returned weights"),
     (shared_out_late, "normalised again after the softmax"),
     (masked_with_minus_hundred, "not low enough: on this input all other scores are lower"),
     (one_target_word, "The shape of contexts is (2, 1), expected (2, 2, 1)"),
-    (_left(two_tanh=True, mask_after=True), "Correct so far: weights sum to 1"),
+    (_left(two_tanh=True, mask_after=True), "Correct so far: weights sum to 1 without a mask"),
 ]
+
+BUG_HUNTS = [((judged, mended_by_broadcasting), words) for judged, words in STATEMENTS]
+BUG_HUNTS += [((true_statements, mended), words) for mended, words in MENDED]
 
 
 # Part 5
@@ -799,7 +837,7 @@ WHY_TANH = [
     ((zero_W, query_dependence), "W is zero, so the query has no influence"),
     ((not_enough, query_dependence), "but less than 0.9"),
     ((sign_turned, query_dependence), "Reverse the sign of v"),
-    ((without_the_constant, query_dependence), "tanh is an odd function"),
+    ((without_the_constant, query_dependence), "both queries prefer the same key"),
     ((whole_numbers, query_dependence), "W has the dtype torch.int64, expected torch.float32"),
     ((wrong_shapes, query_dependence), "The shape of W of by_hand is (1, 2), expected (2, 1)"),
     ((one_query_wins, query_dependence), "both queries assign the same weights"),
@@ -887,6 +925,11 @@ def chosen_on_test(validation, test, thresholds):
 def chosen_by_the_mean(validation, test, thresholds):
     best = min(thresholds, key=lambda threshold: _mean_rate(validation, threshold))
     return best, _rate(test, best)
+
+
+def chosen_and_reported_by_the_mean(validation, test, thresholds):
+    best, _ = chosen_by_the_mean(validation, test, thresholds)
+    return best, _mean_rate(test, best)
 
 
 def mean_reported(validation, test, thresholds):
@@ -985,7 +1028,11 @@ ALIGNMENT = [
     ),
     ((links, chosen_on_both, least_looked_at), "the test sentences took part in the choice"),
     ((links, rate_first, least_looked_at), "in the wrong order: `return threshold, rate`"),
-    ((links, chosen_by_the_mean, least_looked_at), "lowest mean of per-sentence error rates"),
+    ((links, chosen_by_the_mean, least_looked_at), "minimises the mean of the error rates"),
+    (
+        (links, chosen_and_reported_by_the_mean, least_looked_at),
+        "minimises the mean of the error rates of single sentences",
+    ),
     ((links, mean_reported, least_looked_at), "the rate is the mean of per-sentence error rates"),
     ((links, validation_reported, least_looked_at), "Return the rate of the test sentences"),
     ((links, highest_rate, least_looked_at), "Choose the lowest: it is an error rate"),

@@ -884,9 +884,10 @@ def _prediction(
 # Part 4
 
 
-@_parts.part("debugging", "mended_attention")
-def bug_hunt(candidate: object, thorough: bool = False) -> None:
-    """Check the corrected attention for a whole target, one property after the other."""
+@_parts.part("debugging", "true_statements", "mended_attention")
+def bug_hunt(true_statements: object, candidate: object, thorough: bool = False) -> None:
+    """Check the statements about the faulty attention, and each property of the corrected one."""
+    _check_statements(true_statements)
     sizes = [(2, 2, 3, 1, 1, 2), (2, 3, 5, 7, 11, 13)]  # the first small enough to be shown
     if thorough:
         sizes += [(3, 3, 2, 5, 7, 11), (5, 2, 7, 3, 11, 2), (1, 7, 3, 2, 5, 3)]
@@ -899,6 +900,74 @@ def bug_hunt(candidate: object, thorough: bool = False) -> None:
                 right = f"  Correct so far: {'; '.join(examined)}.\n" if examined else ""
                 raise CheckFailed(f"{failed}\n{right}".rstrip("\n")) from None
             examined.append(symptom)
+
+
+def _faulty_attention(
+    queries: Tensor, keys: Tensor, mask: Tensor, W: Tensor, U: Tensor, v: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return what the function in the notebook returns; a test compares the two."""
+    projected_queries = torch.tanh(queries @ W.T).unsqueeze(2)
+    projected_keys = torch.tanh(keys @ U.T).unsqueeze(1)
+    weights = torch.softmax((projected_queries + projected_keys) @ v, dim=1) * mask.unsqueeze(1)
+    return (weights.detach().unsqueeze(-1) * keys.unsqueeze(1)).mean(dim=2), weights
+
+
+def _statements_true_of(attention: Callable[..., tuple[Tensor, Tensor]]) -> set[str]:
+    """Measure which statements of part 4 are true of an attention function."""
+    inputs = _target_inputs(2, 3, 5, 7, 11, 13)
+    queries, keys = inputs["queries"].requires_grad_(), inputs["keys"].requires_grad_()
+    contexts, weights = attention(*inputs.values())
+    mask = _ragged(2, 5)
+    masked = attention(*(inputs | {"mask": mask}).values())[1].transpose(1, 2)
+    contexts.square().sum().backward()
+    sums = weights.sum(dim=2)
+    true = {
+        "A": torch.allclose(sums, torch.ones_like(sums)),
+        "B": torch.allclose(weights, weights[:, :, :1].expand_as(weights)),
+        "C": torch.allclose(weights, weights[:, :1].expand_as(weights)),
+        "D": not masked[~mask].any(),
+        "E": not torch.allclose(masked[mask], weights.transpose(1, 2)[mask]),
+        "F": torch.allclose(contexts, weights @ keys, atol=1e-5),
+        "G": queries.grad is not None and bool(queries.grad.any()),
+        "H": keys.grad is not None and bool(keys.grad.any()),
+    }
+    return {letter for letter, holds in true.items() if holds}
+
+
+_STATEMENTS = {
+    "ABC": "With a mask that is all True, compare weights.sum(dim=2) with 1, the weights of the "
+    "source positions (along dim=2), and those of the target positions (along dim=1). Use "
+    "torch.allclose.",
+    "DE": "Call faulty_attention twice, with a mask that is all True and with one that is not, and "
+    "compare the weights.",
+    "FGH": "Compare contexts with weights @ keys. For the gradients, pass queries and keys with "
+    "requires_grad=True, call contexts.sum().backward() and look at .grad.",
+}
+
+
+def _check_statements(true_statements: object) -> None:
+    answer = call(true_statements, {})
+    named = list(answer) if isinstance(answer, set | frozenset | list | tuple | str) else [None]
+    got = {each for each in named if type(each) is str}
+    if len(got) < len(named) or not got <= set("ABCDEFGH"):
+        raise CheckFailed(
+            "  true_statements must return a set of letters from A to H, such as "
+            f'{{"A", "B"}}, but returned {show(answer)}.'
+        )
+    expected = _statements_true_of(_faulty_attention)
+    if got == set("ADEFGH"):
+        raise CheckFailed(
+            "  true_statements: these statements are true of a correct attention. Name those that "
+            "are true of faulty_attention, before any correction."
+        )
+    for letters, how in _STATEMENTS.items():
+        wrong = len((got ^ expected) & set(letters))
+        if wrong:
+            raise CheckFailed(
+                f"  true_statements: {wrong} of the statements {', '.join(letters)} "
+                f"{'is' if wrong == 1 else 'are'} judged wrongly: true but not named, or named but "
+                f"false. {how}\n  got         {show(sorted(got))}"
+            )
 
 
 def _target_inputs(
@@ -931,10 +1000,7 @@ def _ask(candidate: object, inputs: Inputs) -> tuple[Tensor, Tensor]:
     plain_tensor(contexts, "contexts", inputs)
     weights = plain_tensor(weights, "weights", inputs)
     if weights.isnan().any() and not inputs["mask"].any(dim=1).all():
-        raise CheckFailed(
-            "  A fully masked sentence (its mask is all False) has NaN as weights; its weights and "
-            f"its contexts must be 0.\n{describe(inputs)}"
-        )
+        _refuse_nan(inputs)
     return (
         expect_tensor(
             contexts,
@@ -1145,7 +1211,7 @@ def _examine_gradients(candidate: object, inputs: dict[str, Tensor]) -> None:
 
 
 _SYMPTOMS: dict[str, Callable[[object, dict[str, Tensor]], None]] = {
-    "weights sum to 1": _examine_sums,
+    "weights sum to 1 without a mask": _examine_sums,
     "weights depend on the query": _examine_queries,
     "weights without a mask": _examine_weights,
     "weights with a mask": _examine_mask,
@@ -1164,7 +1230,7 @@ _ENOUGH = 0.9
 
 @_parts.part("role of the tanh", "by_hand", "query_dependence")
 def why_tanh(by_hand: object, query_dependence: object, thorough: bool = False) -> None:
-    """Check parameters set by hand, and a measure of how far weights depend on the query."""
+    """Check parameters set by hand, and a measure of how strongly weights depend on the query."""
     _check_by_hand(by_hand)
     _check_dependence(query_dependence, thorough)
 
@@ -1206,9 +1272,12 @@ def _check_by_hand(by_hand: object) -> None:
         elif not U[:, 1].count_nonzero():
             diagnosis = (
                 "both queries assign the same weights. The second column of U is zero, so the "
-                "constant 1 of the keys has no influence. Without it no solution exists: tanh is "
-                "an odd function, so reversing the signs of query and key only reverses the sign "
-                "of the score."
+                "constant 1 of the keys has no influence, and no solution exists. tanh is an odd "
+                "function, so e(-s, -h) = -e(s, h). Therefore e(-1, +1) - e(-1, -1) equals "
+                "e(+1, +1) - e(+1, -1): both queries prefer the same key, but one difference must "
+                "be negative and the other positive. The second column of U acts as a bias: it "
+                "moves the point at which the tanh changes its sign, so that this symmetry no "
+                "longer holds."
             )
     elif (on_match > 0.5).all():
         diagnosis = (
@@ -1384,8 +1453,9 @@ _EXPERIMENT_MISTAKES = {
     "test": "the test sentences took part in the choice of the threshold. Choose it on the "
     "validation sentences only: an error rate on data that took part in the choice is too "
     "optimistic.",
-    "mean": "the threshold is the one with the lowest mean of per-sentence error rates. Compute "
-    "the rate of the whole corpus: one call of alignment_error_rate with all sentences.",
+    "mean": "your threshold minimises the mean of the error rates of single sentences. Minimise "
+    "the error rate of the whole corpus instead: one call of alignment_error_rate with all "
+    "validation sentences.",
     "mean reported": "the threshold is correct, but the rate is the mean of per-sentence error "
     "rates. Compute the rate of the whole corpus: one call of alignment_error_rate with all test "
     "sentences.",
@@ -1567,8 +1637,13 @@ def _check_experiment(
         named = ["the rate is correct, but it belongs to another threshold than the returned one."]
     fallback = (
         "the threshold is not the one with the lowest alignment error rate on the validation "
-        "sentences."
+        "sentences, in one call of alignment_error_rate with all of them."
     )
+    if any(
+        name == "mean" and abs(numbers[0] - threshold) < 1e-3
+        for (threshold, _), name in data["mistakes"].items()
+    ):
+        fallback = _EXPERIMENT_MISTAKES["mean"]
     if abs(numbers[0] - expected[0]) < 1e-3:
         fallback = (
             "the threshold is correct, but the rate is not the alignment error rate of the test "
