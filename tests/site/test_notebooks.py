@@ -26,8 +26,6 @@ NAMES = sorted(path.stem for path in (ROOT / "book").glob("[0-9][0-9]_*.md"))
 CHEAP = "02_subwords"
 """Loads results and a checkpoint, and takes seconds."""
 READS = re.compile(r"\bpublished\.load\(|\bread_text\(|\bopen\(")
-SILENT_LATER = set()
-"""Pages that are being written anew, which come up to this when they arrive."""
 
 
 @pytest.fixture(scope="session")
@@ -101,16 +99,12 @@ def test_the_wheel_holds_every_file_of_the_package_and_the_results(wheel):
     [pytest.param(each, marks=[pytest.mark.slow] * (each != CHEAP)) for each in NAMES],
 )
 def test_a_notebook_runs_alone(site, installed, tmp_path, name):
-    if name in SILENT_LATER:
-        pytest.xfail("reads results by a path, and is being written anew")
     left = run_alone(offered(site, name), installed, tmp_path, to_the_end=name == CHEAP)
     assert left == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_first_cell_shows_nothing_and_others_do(site, name):
-    if name in SILENT_LATER:
-        pytest.xfail("prints the device, and is being written anew")
     notebook = offered(site, name)
     assert shown_at_first(notebook) == []
     assert sum(bool(cell.get("outputs")) for cell in notebook.cells) > 5
