@@ -214,8 +214,8 @@ def _loads_by_name(code: str) -> bool:
     )
 
 
-def results_files(book: Path, text: str, code: str) -> list[Path]:
-    """Return the results files that a page names; all if it computes a name."""
+def results_files(book: Path, text: str, codes: Iterable[str]) -> list[Path]:
+    """Return the results that a page or its modules name; all if a name is computed."""
     files = files_of(book / "results")
     named: set[str] = set()
     for code in codes:
@@ -256,7 +256,7 @@ def outputs_of(root: Path, page: Path) -> str:
     if not (code := cells(text)):
         return ""
     facts = [code]
-    files = [root / path for path in EVERY_PAGE] + results_files(book, text, code)
+    files = [root / path for path in EVERY_PAGE]
     files += [  # all other files next to the pages
         file
         for file in files_of(book)

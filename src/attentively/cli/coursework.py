@@ -1,4 +1,4 @@
-"""``attentively progress``, ``submit`` and ``grade``: commands for students and instructors."""
+"""``attentively progress`` and ``submit`` for students, ``attentively grade`` for instructors."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ import typer
 app = typer.Typer(add_completion=False)
 Work = Annotated[
     Path | None,
-    typer.Option(help="Folder with your notebooks; by default work/ or the current folder."),
+    typer.Option(help="Folder that contains your notebooks; work/ or the current one by default."),
 ]
 
 
@@ -20,7 +20,7 @@ Work = Annotated[
 )
 def progress(
     assignment: Annotated[
-        str | None, typer.Argument(help="Name of an assignment; by default all in the folder.")
+        str | None, typer.Argument(help="One assignment; all by default.")
     ] = None,
     work: Work = None,
 ) -> None:
@@ -33,21 +33,17 @@ def progress(
 
 @app.command(epilog="Example:\n\nattentively submit 08_additive_attention --student ada")
 def submit(
-    assignment: Annotated[
-        str, typer.Argument(help="Name of the assignment, such as 08_additive_attention.")
-    ],
-    student: Annotated[str, typer.Option(help="Your name in your instructor's class list.")],
+    assignment: Annotated[str, typer.Argument(help="Name of the assignment's folder.")],
+    student: Annotated[str, typer.Option(help="The name that your instructor gave you.")],
     to: Annotated[
-        Path | None, typer.Option(help="Output folder; by default submitted/, next to work/.")
+        Path | None,
+        typer.Option(help="Folder for the submission; submitted/ next to work/ by default."),
     ] = None,
     work: Work = None,
 ) -> None:
-    """Pack an assignment into the folder that your instructor collects.
-
-    An earlier submission is kept under another name.
-    """
+    """Pack an assignment for your instructor. Earlier submissions are kept."""
     work = work or _located()
-    # Not work.parent: the parent of a path like ".." would be ".".
+    # Not work.parent: of a path like ".." that is ".".
     to = to or Path(os.path.relpath(work.resolve().parent / "submitted"))
     receipt = _coursework().submit(work, assignment, student, to)
     print(f"Packed {receipt.folder}/ at {receipt.timestamp}")
@@ -66,72 +62,60 @@ def submit(
 )
 def grade(
     assignment: Annotated[
-        str | None, typer.Argument(help="Name of an assignment; by default all of them.")
+        str | None, typer.Argument(help="One assignment; all by default.")
     ] = None,
     student: Annotated[
         list[str] | None, typer.Option(help="Grade only this student; repeatable.")
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Number of notebooks graded in parallel; by default one per core."
-        ),
+        typer.Option(min=1, help="Notebooks that run in parallel; one per CPU core by default."),
     ] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Run the notebooks on this Dask cluster."),
+        typer.Option(
+            metavar="ADDRESS", help="Run the notebooks on the Dask cluster at this address."
+        ),
     ] = None,
     shard: Annotated[
         str | None,
-        typer.Option(
-            metavar="I/N", help="Run the I-th of N parts of the class, without recording grades."
-        ),
+        typer.Option(metavar="I/N", help="Run share I of N of the class; record nothing."),
     ] = None,
     resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Resume an interrupted run. This is the default; the option is for scripts.",
-        ),
+        bool, typer.Option("--resume", help="Accepted for convenience; every run resumes.")
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Grade unchanged submissions again.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Run again what has not changed.")] = False,
     timeout: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="S",
-            help="Time limit of a notebook in seconds; by default 600. The limit of a cell is "
-            "c.Execute.timeout if it is set, else a fifth of this; with a limit below 600 it is "
-            "never more than a fifth.",
+            help="Time limit of one notebook in seconds [600]. The limit of one cell is "
+            "c.Execute.timeout or, if that is not set, a fifth of S. Below 600 seconds, it is at "
+            "most a fifth of S.",
         ),
     ] = None,
     memory: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="MIB", help="Memory limit of a notebook in MiB; by default 4096."
+            min=1, metavar="MIB", help="Memory limit of one notebook in MiB, at least 256 [4096]."
         ),
     ] = None,
     unsafe_no_sandbox: Annotated[
         bool,
-        typer.Option(
-            "--unsafe-no-sandbox",
-            help="Run the students' code without a sandbox, with your own permissions.",
-        ),
+        typer.Option("--unsafe-no-sandbox", help="Run students' code with your own rights."),
     ] = False,
     canvas: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also export all grades for Canvas.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write all grades in the format of Canvas."),
     ] = None,
     moodle: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also export all grades for Moodle.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write all grades in the format of Moodle."),
     ] = None,
     course: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Course folder, which contains nbgrader_config.py; by default the current one.",
-        ),
+        typer.Option(metavar="FOLDER", help="Folder that contains nbgrader_config.py."),
     ] = None,
 ) -> None:
     """Grade all submissions in submitted/ (for instructors)."""
@@ -161,7 +145,7 @@ def grade(
 
 
 def _coursework() -> ModuleType:
-    # Notebooks need packages that the library alone does not need.
+    # Notebooks need packages that the library itself does not.
     try:
         import attentively.coursework.submission
     except ModuleNotFoundError as error:
@@ -170,14 +154,14 @@ def _coursework() -> ModuleType:
 
 
 def _located() -> Path:
-    """Return the folder of notebooks, as a path relative to the current folder."""
+    """Return the folder of notebooks, relative to the current one."""
     found: Path = _coursework().locate(Path.cwd())
     return Path(os.path.relpath(found))
 
 
 def _missing(error: ModuleNotFoundError) -> str:
     if (error.name or "").startswith("attentively_grader"):
-        return "this copy does not contain the grader: grade in a clone of the project"
+        return "this archive does not contain the grader. Grade in a clone of the project"
     return (
         f"the package {error.name} is not installed. Run `make setup` in the project's folder, or "
         "`pip install -e '.[dev]'` there. In a class archive, run `python3 start.py`"

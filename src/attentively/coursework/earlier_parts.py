@@ -10,9 +10,10 @@
         "12_self_attention", self_attention.attention, scaled_dot_product_attention
     )
 
-The student's code is read from the file that `attentively submit` packs next to the notebook or,
-without it, from the notebook of that assignment in the neighbouring folder. It is used if its check
-passes; otherwise the reference is used. One printed line states which.
+The student's answer is read from the file next to the notebook that `attentively submit` packs. If
+there is no such file, it is read from the notebook of that assignment, in the neighbouring folder.
+If the answer passes its check, it is returned; otherwise the reference is returned. One printed
+line says which of the two it is, and why.
 """
 
 import ast
@@ -29,31 +30,27 @@ from attentively.checks import Part
 from attentively_grader.course import notebooks
 
 FILE = "earlier_parts.json"
-"""File in a submission with the code cells of each earlier assignment."""
+"""Part of a submission: maps each earlier assignment to the code of its cells."""
 
 
 def take(
     assignment: str, part: Part, *references: Any, using: Mapping[str, Any] | None = None
 ) -> Any:
-    """Return the student's solution of `part` of an earlier assignment, or the references.
+    """Return the student's answer to `part` of an earlier assignment, or the references.
 
-    There is one reference for each of the part's names, and the result has the same order; for a
-    single name it is the object itself. `using` replaces names in the student's code by other
-    objects, so that a part that was taken before can be used inside this one. Raises `ValueError`
-    for another number of references.
+    Pass one reference for each of the part's names. The result has the same order; for a part with
+    one name, it is the object itself. `using` maps names in the student's code to objects that
+    replace what the code imported, so that one earlier part can be used inside another.
     """
     if len(references) != len(part.names):
-        raise ValueError(
-            f"expected {len(part.names)} references, for {', '.join(part.names)}, but got "
-            f"{len(references)}"
-        )
+        raise ValueError(f"got {len(references)} references for {', '.join(part.names)}")
     names = " and ".join(part.names)
     found, why = _found(assignment, part, using or {})
     if why:
         print(f"{names}: using the reference, because {why}")
         found = references
     else:
-        print(f"{names}: using your own, from {assignment}{_with(using)}")
+        print(f"{names}: using your answer from {assignment}{_with(using)}")
     return found[0] if len(found) == 1 else tuple(found)
 
 
@@ -77,30 +74,30 @@ def _found(assignment: str, part: Part, using: Mapping[str, Any]) -> tuple[Seque
     if state == "solved":
         return candidates, ""
     if state == "not yet":
-        return [], f"your version in {assignment} is not written yet"
-    return [], f"your version in {assignment} is {state}"
+        return [], f"your answer in {assignment} is not implemented yet"
+    return [], f"your answer in {assignment} is {state}"
 
 
 def _cells(assignment: str) -> list[str]:
-    """Return the code of an earlier assignment; raise `ValueError` with the reason if missing."""
+    """Return the code cells of an earlier assignment; raise `ValueError` if there are none."""
     packed = Path(FILE)
     if packed.exists():
         try:
             parts = json.loads(packed.read_text(encoding="utf-8"))
             cells = parts.get(assignment)
             if cells is None:
-                raise ValueError(f"{assignment} was not submitted with this notebook")
+                raise ValueError(f"this submission does not contain {assignment}")
             return [str(cell) for cell in cells]
         except (OSError, AttributeError, TypeError, UnicodeError, json.JSONDecodeError):
             raise ValueError(f"{FILE} cannot be read; pack the submission again") from None
     path = Path("..", assignment, f"{assignment}.ipynb")
     if not path.exists():
-        raise ValueError(f"there is no folder {assignment} next to this folder")
+        raise ValueError(f"{path} does not exist")
     return own_code(notebooks.read(path))
 
 
 def own_code(notebook: NotebookNode) -> list[str]:
-    """Return the code cells of a notebook without points."""
+    """Return the code of the cells without points."""
     return [
         cell.source
         for cell in notebook.cells
@@ -117,16 +114,16 @@ def packed(work: Path, notebook: NotebookNode) -> Mapping[str, list[str]]:
     for path in named:
         try:
             parts[path.stem] = own_code(notebooks.read(path))
-        except ValueError:  # the reference will be used
+        except ValueError:  # the reference is used instead
             continue
     return parts
 
 
 def run_definitions(assignment: str, cells: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """Run only the imports and definitions of the cells; return the names and the errors.
+    """Run only imports and definitions of the cells; return the names and a text of all errors.
 
-    Plots, training and other statements are skipped, so this is fast. Constants are kept if their
-    value is a literal, as in ``EPSILON = 1e-5``.
+    Other statements, such as plots and training runs, are skipped, so this is fast. An assignment
+    of a literal, such as ``EPSILON = 1e-5``, counts as a definition.
     """
     namespace: dict[str, Any] = {"__name__": assignment}
     errors = ""
@@ -137,8 +134,8 @@ def run_definitions(assignment: str, cells: Sequence[str]) -> tuple[dict[str, An
             kept = list(_definitions(ast.parse(source, name)))
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             exec(compile(ast.Module(kept, type_ignores=[]), name, "exec"), namespace)
-        except Exception as error:  # as in the notebook, the next cell is still run
-            errors += f"; its code cell {number} raises {type(error).__name__}: {error}"
+        except Exception as error:  # as in a notebook, the next cell still runs
+            errors += f"; code cell {number} raises {type(error).__name__}: {error}"
     return namespace, errors
 
 

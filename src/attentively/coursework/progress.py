@@ -1,7 +1,7 @@
 """Progress: run a student's notebook and list which of its graded parts pass.
 
-A part is a cell with nbgrader points; the content of the assignment does not matter. The
-instructor's grading decides the final points: it uses further inputs and the original checks.
+A part is a cell with points in nbgrader; the topic of the assignment plays no role. The final
+points come from the instructor's grading, which runs the original checks on further inputs.
 """
 
 import re
@@ -37,7 +37,7 @@ class PartResult:
 
 
 def locate(here: Path) -> Path:
-    """Return the folder of the student's notebooks: `here`/work, `here`, or its parent.
+    """Return the folder of the student's notebooks: `here`/work, `here` or its parent.
 
     A terminal of JupyterLab starts in the folder itself.
     """
@@ -50,31 +50,29 @@ def locate(here: Path) -> Path:
 def find(work: Path, assignment: str | None) -> list[Path]:
     """Return all notebooks in `work`, or the one of `assignment`.
 
-    Raises `ValueError`, with the list of assignments, if there is none.
+    Raises `ValueError` if there is none; the message lists the assignments that exist.
     """
     there = sorted(path for path in work.glob("*/*.ipynb") if path.stem == path.parent.name)
-    names = "its assignments are " + ", ".join(path.stem for path in there)
     if not there:
-        names = f"it contains no assignment yet; {_OPEN} copies them there"
+        raise ValueError(f"no assignment in {work}/. To copy the exercises there, run {_OPEN}")
     if assignment is None:
-        if not there:
-            raise ValueError(f"there is no assignment in {work}/: {_OPEN} copies them there")
         return there
     assignment = assignment.rstrip("/\\")  # a shell completes the name of a folder so
     chosen = [path for path in there if path.stem == assignment]
     if not chosen:
-        raise ValueError(f"there is no assignment {assignment!r} in {work}/: {names}")
+        names = ", ".join(path.stem for path in there)
+        raise ValueError(f"no assignment {assignment!r} in {work}/. Assignments there: {names}")
     return chosen
 
 
 def run(path: Path, show_progress: bool = False) -> list[PartResult]:
     """Run a copy of the notebook from top to bottom and return the result of each part.
 
-    Raises `ValueError` if the notebook cannot be read, or the kernel cannot be started.
+    Raises `ValueError` if the notebook cannot be read or no Python kernel starts.
     """
     notebook = read(path)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    for cell in cells:  # saved outputs belong to an earlier run
+    for cell in cells:  # discard the saved outputs of an earlier run
         cell.execution_count, cell.outputs = None, []
     with tqdm(total=len(cells), unit="cell", disable=not show_progress, leave=False) as bar:
         client = NotebookClient(
@@ -96,21 +94,23 @@ def run(path: Path, show_progress: bool = False) -> list[PartResult]:
                 "process, or need too much memory?"
             )
         except CellTimeoutError:
-            stopped = f"this part, or one before it, took longer than {SECONDS_A_CELL} seconds"
-        except RuntimeError as error:  # raised by Jupyter if a kernel does not start
+            stopped = (
+                f"  A cell of this part or an earlier one ran longer than {SECONDS_A_CELL} seconds."
+            )
+        except RuntimeError as error:  # raised by Jupyter if no kernel starts
             reason = (str(error).splitlines() or ["no reason given"])[0]
             raise ValueError(f"no Python kernel starts for {path}: {reason}") from None
     return list(_results(notebook, stopped))
 
 
 def read(path: Path) -> NotebookNode:
-    """Read a student's notebook; the error states what to do, not the parser's message."""
+    """Read a student's notebook; the error says what to do, not what the parser found."""
     try:
         return notebooks.read(path)
     except ValueError:
         raise ValueError(
-            f"{path} is not a readable notebook: save it again in JupyterLab, or move it away and "
-            f"run {_OPEN}, which copies a new one"
+            f"{path} is not a readable notebook. Save it again in JupyterLab. If that does not "
+            f"help, move the file away and run {_OPEN}, which copies the original"
         ) from None
 
 

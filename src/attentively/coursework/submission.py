@@ -1,4 +1,4 @@
-"""Submit: pack a student's notebook for the instructor."""
+"""Pack a student's notebook into the folder that an instructor collects."""
 
 import json
 import re
@@ -20,29 +20,29 @@ _STAMP = "%Y-%m-%d %H:%M:%S UTC"
 
 @dataclass(frozen=True)
 class Receipt:
-    """The packed files, and the location of an earlier submission."""
+    """The files of a submission, and where an earlier submission is kept."""
 
     folder: Path
     timestamp: str
     files: list[str]
     parts: int
     unwritten: int
-    """Number of parts in which a cell still raises the `NotImplementedError` of the release."""
+    """Number of parts in which a cell still raises `NotImplementedError`, as in the release."""
     earlier: Path | None
 
 
 def submit(
     work: Path, assignment: str, student: str, to: Path, now: datetime | None = None
 ) -> Receipt:
-    """Pack a submission in nbgrader's layout: STUDENT/ASSIGNMENT/.
+    """Pack a submission in nbgrader's layout, STUDENT/ASSIGNMENT/.
 
-    An earlier submission is kept in STUDENT/.earlier/. Raises `ValueError` for a student name that
-    cannot be a folder name, and for a notebook that is missing or cannot be read.
+    An earlier submission is moved to STUDENT/.earlier/. Raises `ValueError` if the student's name
+    is not valid for a folder, or the notebook is missing, unreadable or has no graded parts.
     """
     if not _NAME.fullmatch(student):
         raise ValueError(
-            f"student={student!r} is not a valid name: use letters without accents, digits, _ . "
-            "and -, and start with a letter, a digit or _; your instructor has a list of names"
+            f"student={student!r}: use letters without accents, digits, _ . and -, and start "
+            "with a letter, a digit or _. Your instructor gave you such a name"
         )
     path = find(work, assignment)[0]
     notebook = read(path)
@@ -70,7 +70,7 @@ def submit(
 
 
 def _parts_written(notebook: NotebookNode) -> list[bool]:
-    """Return for each part whether it was written; the cells of a part end with the graded one."""
+    """Return for each part whether it is implemented. A part ends with its graded cell."""
     parts, written = [], True
     for cell in notebook.cells:
         flags = cell.metadata.get("nbgrader", {})
@@ -83,7 +83,7 @@ def _parts_written(notebook: NotebookNode) -> list[bool]:
 
 
 def _set_aside(target: Path) -> Path:
-    """Move an earlier submission to a folder that nbgrader ignores, named by its date."""
+    """Move an earlier submission to a hidden folder, which nbgrader ignores; return its path."""
     stamp = target / "timestamp.txt"
     when = stamp.read_text(encoding="utf-8") if stamp.exists() else "undated"
     name = f"{target.name}-{re.sub(r'[^0-9A-Za-z]+', '', when)}"
