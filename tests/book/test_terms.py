@@ -394,17 +394,6 @@ TO_REVISE = [
     "21_since_2017",
 ]
 """Chapters whose page, assignment and checks are revised together."""
-IN_REVISION = [
-    "src/attentively/analysis/plots.py",
-    "src/attentively/analysis/tables.py",
-    "src/attentively/checks/recording_model.py",
-    "src/attentively/checks/replaceable_attention.py",
-    "src/attentively/checks/student_modules.py",
-    "src/attentively/experiments/published.py",
-    "src/attentively/generation/search.py",
-    "src/attentively_grader/wire",
-]
-"""Modules whose docstrings and messages are being revised."""
 COMMAND = "ladder is the name of an experiment, and --rungs that of its option"
 NOUNS = "a place is a kind of noun in the toy language"
 OTHERS = {
@@ -423,7 +412,7 @@ def exceptions() -> dict[str, str]:
         found[f"book/{name}.md"] = revised
         found[f"solutions/{name}/{name}.ipynb"] = revised
         found[f"src/attentively/checks/{name[3:]}"] = revised
-    return found | dict.fromkeys(IN_REVISION, "being revised") | OTHERS
+    return found | OTHERS
 
 
 def texts() -> list[Path]:

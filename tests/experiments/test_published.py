@@ -42,5 +42,5 @@ def test_mean_lowest_and_highest_in_the_wanted_form():
 
 
 def test_no_numbers_are_refused():
-    with pytest.raises(ValueError, match="no numbers"):
+    with pytest.raises(ValueError, match="at least one value"):
         spread([])

@@ -31,7 +31,8 @@ COLOURS = {
 }
 """One colour for each role, throughout the book.
 
-Legible as text on white, visible on black, and told apart by a colour-blind eye: tests say so.
+Legible as text on white, visible on black, and distinguishable with colour blindness; tests check
+all three.
 """
 
 WEIGHTS_MAP = "Blues"
@@ -94,10 +95,10 @@ def alignment_heat_map(
     gold: AbstractSet[tuple[int, int]] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw where the model looked: a row for each target token, a column for each source token.
+    """Draw attention weights: a row for each target token, a column for each source token.
 
     `gold` links, (source, target) counted from 0, are outlined. Without `ax` the figure is made
-    as large as the sentences need, with a scale beside it. Raises `ValueError` where tokens and
+    as large as the sentences need, with a scale next to it. Raises `ValueError` where tokens and
     weights differ in number, and for a link outside the sentences.
     """
     expected = (len(tgt_tokens), len(src_tokens))
@@ -237,7 +238,7 @@ class _End(NamedTuple):
 
 
 def _label_ends(ax: Axes, ends: Sequence[_End]) -> None:
-    """Write each line's name beside its last point, one above the other where they meet."""
+    """Write each line's name next to its last point, one above the other where they meet."""
     low, high = ax.get_ylim()
     free = -math.inf
     for end in sorted(ends, key=lambda end: end.y):

@@ -355,7 +355,7 @@ def _differences(one: Row, other: Row) -> str:
 
 
 def _shown(column: Column, measured: Sequence[list[Any]], spread: Spread) -> _Shown:
-    """Return a column as it is shown: means with their spread, or text."""
+    """Return a column as it is shown: means with the range or deviation of the seeds, or text."""
     runs = [value for values in measured for value in values]
     if not all(_is_number(value) for value in runs):
         for values in measured:
@@ -459,7 +459,7 @@ def _header(one: Condition | Column) -> str:
 
 
 def _as_text(column: _Shown) -> list[str]:
-    """Return the cells of a column as text, with marks and spreads of equal width."""
+    """Return the cells of a column as text, with marks and ranges of equal width."""
     if not column.numeric:
         return [cell.text for cell in column.cells]
     spread = max(len(cell.spread) for cell in column.cells)

@@ -37,14 +37,14 @@ class RecordingModel(nn.Module):
         return memory
 
     def decode(self, tgt: Tensor, memory: Memory, need_weights: bool = False) -> DecoderOutput:
-        """Read a target, and note it."""
+        """Decode a target, and record it."""
         self.read.append(tgt.clone())
         self.masks.append(memory.mask.clone())
         self.trained.append(self.model.training)
         return self.model.decode(tgt, memory, need_weights)
 
     def forget(self) -> None:
-        """Begin to note anew."""
+        """Discard what was recorded."""
         for notes in (self.read, self.masks, self.trained):
             notes.clear()
 

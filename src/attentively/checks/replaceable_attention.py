@@ -1,7 +1,7 @@
-"""Seats: the places in the trained Transformer that a student's attention can take.
+"""Replace the attention modules of the trained Transformer by a student's module.
 
-The checks of multi-head attention put a module there, load the trained weights into it by their
-names, and look at what the model then does.
+The checks of multi-head attention load the trained weights into the student's module by their
+names, and compare what the model then outputs.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def _trained() -> Checkpoint:
 
 
 def seats(model: nn.Module) -> dict[str, MultiHeadAttention]:
-    """Return the attentions of a model, by the place where they stand."""
+    """Return the attention modules of a model, by their names in it."""
     return {
         name: module
         for name, module in model.named_modules()
@@ -45,9 +45,9 @@ def attentions() -> dict[str, MultiHeadAttention]:
 
 
 class Seat(nn.Module):
-    """What a layer calls, around an attention that takes query, key, value and mask only.
+    """Adapt an attention that takes only query, key, value and mask to the call of a layer.
 
-    Its cache holds vectors as they come: they are projected anew for every word.
+    Its cache holds vectors before the projection, so they are projected again at every step.
     """
 
     def __init__(self, attention: nn.Module) -> None:
@@ -87,7 +87,7 @@ def put_in(candidate: object, model: nn.Module) -> None:
 
 
 def with_heads_of(candidate: object) -> Checkpoint:
-    """Return the trained Transformer with the student's attention in all its places."""
+    """Return the trained Transformer with every attention replaced by the student's."""
     checkpoint = _trained()
     put_in(candidate, checkpoint.model)
     return checkpoint

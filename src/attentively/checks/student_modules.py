@@ -1,7 +1,7 @@
-"""A student's module in the place of ours: with our weights, and in the trained translator.
+"""Load reference weights into a student's module, and use it inside the trained translator.
 
-The checks of the whole Transformer load weights into what a student has written, by the names of
-their parameters, and compare what it then does.
+The checks of the whole Transformer load the weights by the names of the parameters, and compare
+what the student's module then outputs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -149,7 +149,7 @@ def refuse_ours(candidate: object, *ours: type) -> None:
 
 @dataclass(frozen=True)
 class _Written:
-    """What is read and written so far: the words are read anew for every next one."""
+    """The source and the prefix so far; the whole prefix is decoded again at every step."""
 
     ids: Tensor
     memory: Memory

@@ -14,8 +14,8 @@ def load(name: str) -> Any:
     """Return the published results of an experiment, such as ``load("bottleneck")``.
 
     These are a dictionary whose ``rows`` hold one dictionary for each condition and seed, and whose
-    ``command`` and ``device`` state how they were made. The ladders on real data are the list of
-    such rows alone. Raises `ValueError` for a name without results.
+    ``command`` and ``device`` state how they were made. The results on real data are only the
+    list of such rows. Raises `ValueError` for a name without results.
     """
     folder = next((folder for folder in FOLDERS if folder.is_dir()), None)
     if folder is None:
@@ -28,15 +28,15 @@ def load(name: str) -> Any:
 
 
 def spread(values: Iterable[float], form: str = "{:.2f}") -> str:
-    """Return the mean of a few numbers, and in brackets the lowest and the highest.
+    """Return the mean of the values and, in brackets, the lowest and the highest.
 
-    With three seeds these tell more than a deviation would: ``spread([0.5, 0.75, 0.7])`` is
-    ``0.65 (0.50–0.75)``. Every number is written in the given `form`. Raises `ValueError` where
-    there is none.
+    With three seeds, the range is more informative than a standard deviation:
+    ``spread([0.5, 0.75, 0.7])`` is ``0.65 (0.50–0.75)``. Each value is formatted with `form`. An
+    empty list raises `ValueError`.
     """
     numbers = list(values)
     if not numbers:
-        raise ValueError("there are no numbers to tell the spread of")
+        raise ValueError("expected at least one value, got none")
     told = (sum(numbers) / len(numbers), min(numbers), max(numbers))
     mean, lowest, highest = (form.format(number) for number in told)
     return f"{mean} ({lowest}–{highest})"

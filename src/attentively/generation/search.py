@@ -144,9 +144,9 @@ class _Partials(NamedTuple):
 
     ids: Int[Tensor, "sentences places length"]
     log_probability: Float[Tensor, "sentences places"]
-    """Minus infinity in an empty place of the beam."""
+    """Minus infinity where the beam has no hypothesis."""
     parent: Int[Tensor, "sentences places"]
-    """The place in the previous beam of the same text without its last token."""
+    """The index, in the previous beam, of the same hypothesis without its last token."""
 
 
 class Beam(NamedTuple):
