@@ -36,9 +36,9 @@ class AdditiveAttention(nn.Module):
     ) -> tuple[Float[Tensor, "batch key_dim"], Float[Tensor, "batch src_len"]]:
         """Return the context vector and the attention weights.
 
-        `mask` is True where a source position may be attended to. If it is False at all
-        positions of a sentence, its weights and its context are zero. `projected_keys`
-        is the output of `project_keys`.
+        `mask` is True where a source position may be attended to. A sentence that is
+        masked completely has zeros as weights and as context. `projected_keys` is the
+        output of `project_keys`.
         """
         if projected_keys is None:
             projected_keys = self.project_keys(keys)
