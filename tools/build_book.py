@@ -38,9 +38,9 @@ OPTIONS = re.compile(r"\A(---\n.*?^---$|(:[^\n]*\n)+)", re.M | re.S)
 DOCSTRINGS = re.compile(r"^\.\. auto", re.M)
 EXERCISES = re.compile(r"^`{3,}\{exercise-", re.M)
 INCLUDED = re.compile(r"\{literalinclude\}[ \t]*(\S+)")
-COMPUTED = re.compile(r"import_module|__import__|get_ipython")
+COMPUTED = re.compile(r"import_module|__import__")
 """If code matches, its imports cannot be determined from the text."""
-PROGRAMS = re.compile(r"subprocess|os\.system")
+PROGRAMS = re.compile(r"subprocess|os\.system|get_ipython")
 """Likewise, but only in a page; a module that starts a program starts itself."""
 SHORT_NAMES = "SHORT_NAMES"
 """The package's table of short module names, which this tool resolves too."""

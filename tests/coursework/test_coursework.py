@@ -11,7 +11,7 @@ from attentively import coursework
 from attentively.cli import app, main
 from attentively.coursework import progress
 
-READABLE = "small.ipynb is not a readable notebook: save it again .*start.py.* copies a new one$"
+READABLE = "small.ipynb is not a readable notebook. Save it again .*start.py.* copies the original$"
 TAGS = ("raises-exception",)
 
 
@@ -120,7 +120,7 @@ def test_a_name_may_end_as_a_shell_completes_it(work, tmp_path, name):
 
 
 def test_what_is_not_there_lists_what_is(work):
-    with pytest.raises(ValueError, match=r"no assignment 'large' in .*: its assignments are small"):
+    with pytest.raises(ValueError, match=r"no assignment 'large' in .*\. Assignments there: small"):
         coursework.find(work, "large")
     with pytest.raises(ValueError, match=r"make lab.*python3 start\.py"):
         coursework.find(work / "nowhere", None)

@@ -58,7 +58,7 @@ def test_what_the_student_made_is_taken(work, capsys):
     own = earlier_parts.take("02_small", double, reference)
     assert own is not reference
     assert own(7) == 14
-    assert capsys.readouterr().out == "double: using your own, from 02_small\n"
+    assert capsys.readouterr().out == "double: using your answer from 02_small\n"
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_what_the_student_made_is_taken(work, capsys):
     [
         (
             "def double(x):\n    raise NotImplementedError",
-            "your version in 02_small is not written yet",
+            "your answer in 02_small is not implemented yet",
         ),
-        ("def double(x):\n    return x", "your version in 02_small is wrong: 3 is not doubled"),
+        ("def double(x):\n    return x", "your answer in 02_small is wrong: 3 is not doubled"),
         ("def twice(x):\n    return 2 * x", "02_small does not define double"),
         (
             "class Double(Number):\n    pass",
@@ -88,7 +88,7 @@ def test_the_reference_stands_in_and_says_why(work, capsys, cell, why):
 
 def test_without_a_notebook_the_reference_stands_in(work, capsys):
     assert earlier_parts.take("01_none", double, reference) is reference
-    assert "there is no folder 01_none next to this folder" in capsys.readouterr().out
+    assert "../01_none/01_none.ipynb does not exist" in capsys.readouterr().out
     (work / "02_small" / "02_small.ipynb").write_text("{", encoding="utf-8")
     assert earlier_parts.take("02_small", double, reference) is reference
     assert "02_small.ipynb is not a readable notebook" in capsys.readouterr().out
@@ -128,7 +128,7 @@ def test_a_part_of_several_names_gives_them_in_order(work):
     rewrite(work, OWN, "def half(x):\n    return x // 2")
     first, second = earlier_parts.take("02_small", both, reference, lambda x: x / 2)
     assert (first(10), second(10)) == (20, 5)
-    with pytest.raises(ValueError, match="expected 2 references, for double, half, but got 1"):
+    with pytest.raises(ValueError, match="got 1 references for double, half"):
         earlier_parts.take("02_small", both, reference)
 
 
@@ -141,17 +141,15 @@ def test_a_part_that_was_taken_before_works_inside_the_next(work, capsys):
         return sum(numbers)
 
     own = earlier_parts.take("02_small", double, reference, using={"add": add})
-    assert capsys.readouterr().out == "double: using your own, from 02_small, with this add in it\n"
+    assert capsys.readouterr().out == "double: using your answer from 02_small, with add replaced\n"
     assert own(7) == 14
     assert given == [(3, 3), (7, 7)]  # in the check, and here
     # What it is used with counts for its check, and the reference is left as it is.
     taken = earlier_parts.take("02_small", double, reference, using={"add": lambda *_: 0})
     assert taken is reference
     said = capsys.readouterr().out
-    assert (
-        "using the reference, because your version in 02_small is wrong: 3 is not doubled" in said
-    )
-    assert "with this" not in said
+    assert "using the reference, because your answer in 02_small is wrong: 3 is not doubled" in said
+    assert "replaced" not in said
 
 
 def test_an_error_in_a_part_shows_the_students_line(work):
@@ -172,7 +170,7 @@ def test_a_submission_carries_the_parts_that_it_names(work, tmp_path, monkeypatc
     assert earlier_parts.take("02_small", double, reference)(4) == 8
     capsys.readouterr()
     assert earlier_parts.take("03_other", double, reference) is reference
-    assert "03_other was not submitted with this notebook" in capsys.readouterr().out
+    assert "this submission does not contain 03_other" in capsys.readouterr().out
 
 
 def test_a_submission_that_names_none_has_no_such_file(work, tmp_path):
@@ -184,6 +182,4 @@ def test_a_submission_that_names_none_has_no_such_file(work, tmp_path):
 def test_a_spoiled_file_is_no_reason_to_stop(work, capsys, content):
     (work / "05_later" / earlier_parts.FILE).write_text(content, encoding="latin-1")
     assert earlier_parts.take("02_small", double, reference) is reference
-    assert re.search(
-        "using the reference, because .*cannot be read: submit again", capsys.readouterr().out
-    )
+    assert re.search("using the reference, because .*cannot be read", capsys.readouterr().out)

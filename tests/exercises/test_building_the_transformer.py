@@ -183,20 +183,20 @@ def graded(tmp_path_factory):
 
 WHOSE = {
     "all": [
-        "scaled_dot_product_attention: using your own, from 12_self_attention",
-        "MultiHeadAttention: using your own, from 14_multi_head_attention, with this "
-        "scaled_dot_product_attention in it",
-        "sinusoids: using your own, from 13_positional_encoding",
+        "scaled_dot_product_attention: using your answer from 12_self_attention",
+        "MultiHeadAttention: using your answer from 14_multi_head_attention, with "
+        "scaled_dot_product_attention replaced",
+        "sinusoids: using your answer from 13_positional_encoding",
     ],
     "none": [
-        "scaled_dot_product_attention: using the reference, because there is no folder 12_self_attention",
-        "MultiHeadAttention: using the reference, because there is no folder 14_multi_head_attention",
-        "sinusoids: using the reference, because there is no folder 13_positional_encoding",
+        "scaled_dot_product_attention: using the reference, because ../12_self_attention/",
+        "MultiHeadAttention: using the reference, because ../14_multi_head_attention/",
+        "sinusoids: using the reference, because ../13_positional_encoding/",
     ],
     "one_wrong": [
-        "scaled_dot_product_attention: using your own, from 12_self_attention",
-        "MultiHeadAttention: using your own, from 14_multi_head_attention",
-        "sinusoids: using the reference, because your version in 13_positional_encoding is wrong",
+        "scaled_dot_product_attention: using your answer from 12_self_attention",
+        "MultiHeadAttention: using your answer from 14_multi_head_attention",
+        "sinusoids: using the reference, because your answer in 13_positional_encoding is wrong",
     ],
 }
 

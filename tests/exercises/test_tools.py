@@ -147,7 +147,7 @@ def test_the_students_perplexity_is_the_packages():
 def test_an_error_says_how_to_take_the_values():
     with pytest.raises(CheckFailed) as caught:
         checks.softmax(wrong.values_forgotten)
-    assert re.search(r"in values_forgotten, line \d+: .*\n.*take \.values", str(caught.value))
+    assert re.search(r"in values_forgotten, line \d+: .*\n.*use \.values", str(caught.value))
 
 
 def test_autograd_is_off_where_a_gradient_is_to_be_written():

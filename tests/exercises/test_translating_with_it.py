@@ -136,8 +136,8 @@ def test_a_students_parts_of_12_to_15_translate_with_their_search(
 ):
     heads, model = all_of_it(tmp_path, monkeypatch, names)
     said = capsys.readouterr().out
-    assert said.count("using your own, from") == len(names)
-    assert said.count("using the reference") == 4 - len(names)
+    assert said.count("using your answer from") == len(names)
+    assert said.count("using the reference, because") == 4 - len(names)
     trained = checks.translator(model)
     if len(names) == 4:
         assert "with MultiHeadAttention and sinusoids replaced" in said

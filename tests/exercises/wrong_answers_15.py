@@ -577,7 +577,7 @@ LAYERS = [
     ((OneWay, DecoderLayer), "are one and the same tensor"),
     ((WithoutTheNorm, DecoderLayer), "EncoderLayer: The norm is on the wrong side"),
     ((OtherNames, DecoderLayer), "has no parameter self_attention.query_projection.weight"),
-    ((OneHead, DecoderLayer), "The numbers of what EncoderLayer returns"),
+    ((OneHead, DecoderLayer), "The values of what EncoderLayer returns"),
     ((package_layers.EncoderLayer, DecoderLayer), "This is the package's own class"),
     ((EncoderLayer, decoder_with(masks=lambda tgt, src: (None, src))), "tgt_mask is not used"),
     ((EncoderLayer, decoder_with(masks=lambda tgt, src: (tgt, None))), "src_mask is not used"),
@@ -601,7 +601,7 @@ LAYERS = [
     ((EncoderLayer, decoder_with(order="sf")), "Cross-attention is missing"),
     ((EncoderLayer, decoder_with(order="cf")), "Self-attention is missing"),
     ((EncoderLayer, decoder_with(order="sc")), "DecoderLayer: The feed-forward network is missing"),
-    ((EncoderLayer, decoder_with(order="sfc")), "The numbers of what DecoderLayer returns"),
+    ((EncoderLayer, decoder_with(order="sfc")), "The values of what DecoderLayer returns"),
 ]  # fmt: skip
 
 # Part 4

@@ -429,7 +429,7 @@ COSTS = [
     (products_with(("layer(1, n)", "layer(1, 1)")), "still looks at all words so far"),
     (products_with(('return {"refed": num_layers * refed, "cached": num_layers * cached}',
                     "return num_layers * refed, num_layers * cached")), "Expected what"),
-    (products_with(('"cached": ', '"with a cache": ')), "This is not what is expected"),
+    (products_with(('"cached": ', '"with a cache": ')), "This is not the expected value"),
     ((cache_numbers, multiplications, by_steps), "Compare what all of them cost together"),
     (dearer_with(("return words", "return max(1, words - 1)")), "the last length at which"),
     (dearer_with((">= times", "> times")), "Exactly `times` as much is enough"),

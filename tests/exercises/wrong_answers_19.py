@@ -392,7 +392,7 @@ SHAPES = [
     (span_with(("return best[1], best[2]", "return best[1], best[2] + 1")),
      "This j is the token after the answer"),
     (span_with(("first[i] + last[j]", "first[i] * last[j]")), "The scores are multiplied"),
-    (span_with(("return best[1], best[2]", "return best[0], best[1]")), "This is not what is"),
+    (span_with(("return best[1], best[2]", "return best[0], best[1]")), "This is not the expected value"),
     (span_with(("return best[1], best[2]", "return best")), "Expected a pair"),
 ]  # fmt: skip
 

@@ -745,11 +745,11 @@ def test_a_language_model_goes_on_as_it_reads():
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"temperature": 0.0}, "temperature=0.0 must be above 0; or use greedy_search"),
+        ({"temperature": 0.0}, "temperature=0.0 must be above 0; for 0 use greedy_search"),
         ({"temperature": -1.0}, "temperature=-1.0 must be above 0"),
         ({"temperature": math.nan}, "temperature=nan must be above 0"),
-        ({"temperature": math.inf}, "temperature=inf must be finite, at least 1.2e-38"),
-        ({"temperature": 1e-40}, "temperature=1e-40 must be finite, at least 1.2e-38"),
+        ({"temperature": math.inf}, "temperature=inf must be a finite number of at least 1.2e-38"),
+        ({"temperature": 1e-40}, "temperature=1e-40 must be a finite number of at least 1.2e-38"),
         ({"top_k": 0}, "top_k=0 must be at least 1"),
         ({"top_p": 0.0}, "top_p=0.0 must be above 0 and at most 1"),
         ({"top_p": 1.1}, "top_p=1.1 must be above 0 and at most 1"),
