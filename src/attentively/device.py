@@ -14,8 +14,9 @@ _RESET, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 def best() -> torch.device:
     """Return CUDA if there is a GPU, else Apple's MPS, else the CPU.
 
-    The environment variable ``ATTENTIVELY_DEVICE`` (``cpu``, ``cuda``, ``cuda:1``, ``mps``)
-    overrides this choice. Raises `ValueError` for an unknown or unavailable device.
+    The environment variable ``ATTENTIVELY_DEVICE`` (``cpu``, ``cuda``, ``cuda:1``, ``mps``, or
+    another kind of device that PyTorch knows) overrides this choice. Raises `ValueError` for an
+    unknown or unavailable device.
     """
     wanted = os.environ.get(VARIABLE, "").strip()
     if wanted:
@@ -95,11 +96,17 @@ def _checked(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise ValueError(f"{VARIABLE}={name!r} is not a device: try cpu, cuda or mps") from None
-    present = {
-        "cpu": True,
-        "cuda": torch.cuda.is_available() and (device.index or 0) < torch.cuda.device_count(),
-        "mps": torch.backends.mps.is_available(),
-    }
-    if not present.get(device.type, False):
+    if not _is_present(device):
         raise ValueError(f"{VARIABLE}={name!r}, but this machine has no such device")
     return device
+
+
+def _is_present(device: torch.device) -> bool:
+    """Return whether the machine has the device: its kind, and as many as its index says."""
+    if device.type in ("cpu", "mps"):
+        return device.type == "cpu" or torch.backends.mps.is_available()
+    try:
+        kind = torch.get_device_module(device)
+    except RuntimeError:  # a kind without a module of its own, such as meta
+        return False
+    return bool(kind.is_available()) and (device.index or 0) < kind.device_count()

@@ -1,0 +1,459 @@
+"""A second device for tests: it computes on the CPU, and refuses what a GPU refuses.
+
+`install` registers the device ``pretend`` with PyTorch. Its tensors hold a CPU tensor, on which each
+operation runs. An operation on tensors of both devices raises, as CUDA's does, and so does `numpy`.
+As with CUDA, a 0-dimensional CPU tensor may stand next to tensors of the device in elementwise
+operations, and a CPU tensor may index one of the device. Random numbers come from a generator of the
+device's own, so that the same seed gives other values than on the CPU.
+
+What it lacks: operations that change the shape of a tensor in place, `torch.compile`, streams, and
+the memory and the rounding of real hardware.
+
+    python tests/pretend_device.py -m attentively translate --model toy-additive "the dog sleeps"
+
+runs a module, or a script, on the device.
+"""
+
+import functools
+import os
+import runpy
+import sys
+
+import torch
+from torch.utils import backend_registration
+
+NAME = "pretend"
+MIXED = "Expected all tensors to be on the same device, but found at least two devices"
+COPIES = {"copy_", "_to_copy", "_copy_from", "is_same_size", "set_"}
+"""Operations that move values between devices, or look at shapes alone."""
+INDEXED = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
+"""Operations whose indices may lie on the CPU."""
+PACKED = {
+    "_pack_padded_sequence": 1,
+    "_pack_padded_sequence_backward": 2,
+    "gru.data": 1,
+    "lstm.data": 1,
+}
+"""Operations on packed sequences: the argument that lies on the CPU, lengths or sizes of batches."""
+WITH_A_VALUE = {"fill", "fill_", "masked_fill", "masked_fill_", "index_fill", "index_fill_"}
+"""Operations whose last tensor may be a 0-dimensional one of the CPU."""
+
+
+class PretendTensor(torch.Tensor):
+    """A tensor of the device: its shape, and in `held` its values."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, held):
+        made = torch.Tensor._make_wrapper_subclass(
+            cls,
+            held.size(),
+            strides=held.stride(),
+            storage_offset=held.storage_offset(),
+            dtype=held.dtype,
+            device=f"{NAME}:0",
+        )
+        made.held = held
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return run(func, args, kwargs or {})
+
+    def numpy(self, *, force=False):
+        if force:
+            return self.detach().cpu().numpy()
+        raise TypeError(
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
+            "tensor to host memory first."
+        )
+
+    def __array__(self, dtype=None, copy=None):
+        return self.numpy()
+
+    def tolist(self):
+        return self.detach().cpu().tolist()
+
+    def __repr__(self, *, tensor_contents=None):
+        return f"{self.detach().cpu()!r} on {self.device}"
+
+    def __reduce_ex__(self, protocol):
+        return _on_device, (self.detach().cpu(), self.requires_grad)
+
+
+def _on_device(values, requires_grad):
+    return values.to(NAME).requires_grad_(requires_grad)
+
+
+class Generator(torch.Generator):
+    """A generator that may belong to the device."""
+
+    def __new__(cls, device="cpu"):
+        made = super().__new__(cls, "cpu" if torch.device(device).type == NAME else device)
+        made.place = torch.device(device)
+        if made.place.type == NAME:
+            _generators[made._cdata] = made  # by which an operation knows it: it gets a new object
+        return made
+
+    def __init__(self, device="cpu"):
+        super().__init__()
+
+    @property
+    def device(self):
+        return self.place
+
+
+class Module:
+    """What PyTorch asks of the device, as ``torch.pretend``."""
+
+    @staticmethod
+    def is_available():
+        return True
+
+    is_initialized = is_available
+
+    @staticmethod
+    def is_built():
+        return True
+
+    @staticmethod
+    def _is_in_bad_fork():
+        return False
+
+    @staticmethod
+    def device_count():
+        return 1
+
+    @staticmethod
+    def current_device():
+        return 0
+
+    @staticmethod
+    def set_device(device):
+        pass
+
+    @staticmethod
+    def synchronize(device=None):
+        pass
+
+    @staticmethod
+    def manual_seed_all(seed):
+        _own.manual_seed(seed + 1)  # as on a GPU, other values than the CPU's
+
+    manual_seed = manual_seed_all
+
+    @staticmethod
+    def get_rng_state(device=NAME):
+        return _own.get_state()
+
+    @staticmethod
+    def set_rng_state(state, device=NAME):
+        _own.set_state(state)
+
+    @staticmethod
+    def get_amp_supported_dtype():
+        return [torch.float16, torch.bfloat16]
+
+    class device:
+        """A context that changes nothing: there is one device of this name."""
+
+        def __init__(self, device=None):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            return False
+
+
+_own = torch.Generator()  # the device's default
+_generators = {}
+
+
+class Facts:
+    """What the schema of an operation says."""
+
+    def __init__(self, func):
+        arguments = func._schema.arguments
+        written = [n for n, a in enumerate(arguments) if a.alias_info and a.alias_info.is_write]
+        self.written = [(n, arguments[n].name) for n in written]
+        names = [a.name for a in arguments]
+        self.device = names.index("device") if "device" in names else None
+        self.generator = names.index("generator") if "generator" in names else None
+        self.name = func._schema.name.removeprefix("aten::")
+        self.of_cpu = PACKED.get(f"{self.name}.{func._schema.overload_name}".rstrip("."))
+        self.draws = torch.Tag.nondeterministic_seeded in func.tags
+        self.pointwise = torch.Tag.pointwise in func.tags or self.name in {"where", "lerp", "lerp_"}
+
+
+facts = functools.cache(Facts)
+
+
+def run(func, args, kwargs):
+    """Run an operation on what the tensors hold, and return its results on the device."""
+    known = facts(func)
+    given = list(_tensors([args, list(kwargs.values())]))
+    target = kwargs.get("device")
+    if known.device is not None and target is None and len(args) > known.device:
+        target = args[known.device]
+    if target is None:
+        target = NAME if any(isinstance(each, PretendTensor) for each in given) else "cpu"
+    on_device = torch.device(target).type == NAME
+    if known.name not in COPIES:
+        _refuse_mixed(known, args, kwargs, given)
+    if known.device is not None and "device" in kwargs and on_device:
+        kwargs = kwargs | {"device": torch.device("cpu")}
+        kwargs.pop("pin_memory", None)
+    if known.draws:
+        kwargs = _with_generator(known, kwargs, on_device)
+    inner = [_unwrap(each) for each in args], {k: _unwrap(v) for k, v in kwargs.items()}
+    if known.draws and on_device and not isinstance(inner[1].get("generator"), torch.Generator):
+        result = _drawn(func, *inner)
+    else:
+        result = func(*inner[0], **inner[1])
+    if known.written:
+        return _written(known, args, kwargs, result)
+    if known.name == "_pack_padded_sequence":
+        return _wrap(result[0]), result[1]
+    return _wrap(result) if on_device else result
+
+
+def _tensors(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each)
+
+
+def _unwrap(value):
+    if isinstance(value, PretendTensor):
+        return value.held
+    if isinstance(value, list | tuple):
+        return type(value)(map(_unwrap, value))
+    return value
+
+
+def _wrap(value):
+    if isinstance(value, torch.Tensor):
+        return value if isinstance(value, PretendTensor) else PretendTensor(value)
+    if isinstance(value, list | tuple):
+        return type(value)(map(_wrap, value))
+    return value
+
+
+def _written(known, args, kwargs, result):
+    """Return the tensors that an operation changed, as it was given them."""
+    changed = [args[n] if n < len(args) else kwargs[name] for n, name in known.written]
+    for each in _tensors(changed):
+        if isinstance(each, PretendTensor) and each.shape != each.held.shape:
+            raise NotImplementedError(f"{known.name} changes the shape of a tensor on {NAME}")
+    if result is None:
+        return None
+    return changed[0] if len(changed) == 1 else type(result)(changed)
+
+
+def _refuse_mixed(known, args, kwargs, given):
+    """Raise `RuntimeError` where CUDA would, because tensors lie on two devices."""
+    if known.of_cpu is not None:
+        given = list(_tensors([*args[: known.of_cpu], *args[known.of_cpu + 1 :]]))
+    there = [each for each in given if isinstance(each, PretendTensor)]
+    here = [each for each in given if not isinstance(each, PretendTensor)]
+    if not there or not here:
+        return
+    if known.name in INDEXED:
+        if not isinstance(args[0], PretendTensor):
+            raise RuntimeError(
+                "indices should be either on cpu or on the same device as the indexed tensor (cpu)"
+            )
+        here = [each for each in _tensors(args[2:]) if not isinstance(each, PretendTensor)]
+    changed = [args[n] if n < len(args) else kwargs[name] for n, name in known.written]
+    if known.pointwise or known.name in INDEXED | WITH_A_VALUE:
+        of_cpu = [each for each in _tensors(changed) if not isinstance(each, PretendTensor)]
+        here = [each for each in here if each.dim() > 0] + of_cpu
+    if here:
+        raise RuntimeError(f"{MIXED}, {NAME}:0 and cpu! ({known.name})")
+
+
+def _with_generator(known, kwargs, on_device):
+    """Raise `RuntimeError` for a generator of the other device."""
+    generator = kwargs.get("generator")
+    if generator is not None:
+        place = NAME if generator._cdata in _generators else "cpu"
+        if (place == NAME) != on_device:
+            wanted = NAME if on_device else "cpu"
+            raise RuntimeError(
+                f"Expected a '{wanted}' device type for generator but found '{place}'"
+            )
+    return kwargs
+
+
+def _drawn(func, args, kwargs):
+    """Run an operation with the device's random numbers; the CPU's stay as they are."""
+    kept = torch.get_rng_state()
+    torch.set_rng_state(_own.get_state())
+    try:
+        return func(*args, **kwargs)
+    finally:
+        _own.set_state(torch.get_rng_state())
+        torch.set_rng_state(kept)
+
+
+def _factories():
+    """Yield the operations that make a tensor from no other: zeros, arange, randn, …"""
+    for schema in torch._C._jit_get_all_schemas():
+        if not schema.name.startswith("aten::"):
+            continue
+        names = {argument.name for argument in schema.arguments}
+        kinds = " ".join(str(argument.type) for argument in schema.arguments)
+        if {"device", "dtype"} <= names and "Tensor" not in kinds:
+            packet = getattr(torch.ops.aten, schema.name.removeprefix("aten::"), None)
+            name = schema.overload_name or "default"
+            if packet is not None and name in packet.overloads():
+                yield getattr(packet, name)
+
+
+RECURRENT = (
+    *(
+        f"{kind}.{form}"
+        for kind in ("gru", "lstm", "rnn_tanh", "rnn_relu")
+        for form in ("input", "data")
+    ),
+    *("gru_cell", "lstm_cell"),
+)
+"""Operations that PyTorch would compose of CUDA's own, which the CPU lacks."""
+
+
+AUTOCAST = {
+    torch.bfloat16: ("linear", "matmul", "mm", "bmm", "addmm", "scaled_dot_product_attention"),
+    torch.float32: ("softmax.int", "log_softmax.int", "layer_norm", "cross_entropy_loss"),
+}
+"""What autocasting computes in which precision, a part of CUDA's list."""
+
+
+def _operation(name):
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+
+def _cast(func, dtype, *args, **kwargs):
+    """Run an operation under autocasting."""
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+    with torch._C._ExcludeDispatchKeyGuard(keys):
+        return func(*(_in(dtype, each) for each in args), **kwargs)
+
+
+def _in(dtype, value):
+    floats = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.to(dtype) if floats else value
+
+
+class _OneStep(torch.autograd.Function):
+    """An operation of many steps, with its gradient, as one step on the held tensors."""
+
+    @staticmethod
+    def forward(ctx, func, args, *tensors):
+        with torch.enable_grad():
+            ctx.held = [
+                _unwrap(each).detach().requires_grad_(each.requires_grad) for each in tensors
+            ]
+            ctx.made = _drawn(func, _filled(args, iter(ctx.held)), {})
+        ctx.single = isinstance(ctx.made, torch.Tensor)
+        made = (ctx.made,) if ctx.single else ctx.made
+        ctx.made = made
+        out = tuple(PretendTensor(each.detach()) for each in made)
+        return out[0] if ctx.single else out
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        wanted = [each for each in ctx.held if each.requires_grad]
+        pairs = [(m, g.held) for m, g in zip(ctx.made, gradients, strict=True) if g is not None]
+        made, given = zip(*pairs, strict=True)
+        found = iter(torch.autograd.grad(made, wanted, given, allow_unused=True, retain_graph=True))
+        of_each = [next(found) if each.requires_grad else None for each in ctx.held]
+        return None, None, *(None if each is None else PretendTensor(each) for each in of_each)
+
+
+def _filled(value, tensors):
+    """Return `value` with the next of `tensors` in the place of each of its own."""
+    if isinstance(value, torch.Tensor):
+        return next(tensors)
+    if isinstance(value, list | tuple):
+        return [_filled(each, tensors) for each in value]
+    return value
+
+
+def _as_one_step(func, *args):
+    given = list(_tensors(args))
+    _refuse_mixed(facts(func), args, {}, given)
+    return _OneStep.apply(func, args, *given)
+
+
+@functools.cache
+def install():
+    """Register the device with PyTorch; it stays for as long as the process."""
+    backend_registration._setup_privateuseone_for_python_backend(NAME, Module())
+    torch.nn.Module._apply = _apply
+    torch.Generator = Generator
+    library = torch.library.Library("aten", "IMPL")
+    for func in _factories():
+        kernel = functools.partial(_made, func)
+        library.impl(
+            func._schema.name.removeprefix("aten::")
+            + (f".{func._schema.overload_name}" if func._schema.overload_name else ""),
+            kernel,
+            "PrivateUse1",
+        )
+    library.impl("_copy_from", _copied, "PrivateUse1")  # for torch.tensor, below Python's own key
+    autocast = torch.library.Library("_", "IMPL")
+    autocast.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    for dtype, names in AUTOCAST.items():
+        for name in names:
+            library.impl(
+                name, functools.partial(_cast, _operation(name), dtype), "AutocastPrivateUse1"
+            )
+    for name in RECURRENT:
+        func = _operation(name)
+        for key in ("PrivateUse1", "AutogradPrivateUse1"):
+            library.impl(name, functools.partial(_as_one_step, func), key)
+    return library, autocast  # they last as long as somebody holds them
+
+
+def _made(func, *args, **kwargs):
+    return run(func, args, kwargs)
+
+
+_plain_apply = torch.nn.Module._apply
+
+
+def _apply(module, fn, recurse=True):
+    """Move a module and keep its parameters, and so those that are tied, and its optimizer."""
+    before = torch.__future__.get_swap_module_params_on_conversion()
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    try:
+        return _plain_apply(module, fn, recurse)
+    finally:
+        torch.__future__.set_swap_module_params_on_conversion(before)
+
+
+def _copied(source, to, non_blocking=False):
+    _unwrap(to).copy_(_unwrap(source))
+    return to
+
+
+def main(arguments):
+    """Run a module (``-m NAME``) or a script on the device."""
+    install()
+    os.environ["ATTENTIVELY_DEVICE"] = NAME
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = arguments
+        runpy.run_path(arguments[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
