@@ -2,14 +2,17 @@
 
     python tests/on_pretend_device.py FILE.md FILE.ipynb "attentively translate …"
 
-prints one line of JSON for each: what was run, the CPU seconds, and what failed. Loops of many steps
-are shortened: the code of each step runs, and models stay untrained.
+prints one line of JSON for each: what was run, the CPU seconds, and what failed. A page or notebook
+runs in its folder and a command where this was started. In the cells of pages and notebooks long
+training loops are shortened: the code of a step runs, but models stay untrained.
 """
 
 import ast
+import contextlib
+import io
 import json
+import linecache
 import os
-import re
 import shlex
 import sys
 import time
@@ -18,7 +21,6 @@ from pathlib import Path
 
 import pretend_device
 
-ROOT = Path(__file__).resolve().parents[1]
 FEWEST = 250
 """A loop of so many steps, or more, is a training run."""
 SHORT = 3
@@ -76,41 +78,53 @@ def run_cells(path):
     import matplotlib.pyplot as plt
 
     namespace = {"__name__": "__main__"}
-    os.chdir(path.parent)
     for number, source in enumerate(cells_of(path), start=1):
+        name = f"{path.stem}, code cell {number}"
+        linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
         tree = Shortened().visit(ast.parse(source))
-        *statements, last = tree.body or [ast.Pass()]
-        if not isinstance(last, ast.Expr):
-            statements, last = tree.body, None
-        try:
-            name = f"{path.stem}, code cell {number}"
-            run = ast.fix_missing_locations(ast.Module(statements, []))
-            exec(compile(run, name, "exec"), namespace)
-            if last is not None:
-                shown = ast.fix_missing_locations(ast.Expression(last.value))
-                value = eval(compile(shown, name, "eval"), namespace)
-                getattr(value, "_repr_html_", lambda value=value: repr(value))()
-        except Exception as error:
-            frames = traceback.format_exception(error)[-4:]
-            raise RuntimeError(f"{name}:\n{source}\n{''.join(frames)}") from None
+        shown = [tree.body.pop().value] if isinstance(tree.body[-1], ast.Expr) else []
+        exec(compile(ast.fix_missing_locations(tree), name, "exec"), namespace)
+        for each in shown:
+            value = eval(compile(ast.Expression(each), name, "eval"), namespace)
+            getattr(value, "_repr_html_", value.__repr__)()
         plt.close("all")
+
+
+def run_command(command):
+    """Run a command; what it says of an error is the error's."""
+    from attentively import cli
+
+    said = io.StringIO()
+    arguments = ["--debug", *shlex.split(command)[1:]]
+    with contextlib.redirect_stderr(said):
+        code = cli.app(arguments, standalone_mode=False)
+    if code:
+        raise RuntimeError(said.getvalue())
 
 
 def main(wanted):
     pretend_device.install()
     os.environ["ATTENTIVELY_DEVICE"] = pretend_device.NAME
-    said = os.dup(1)
-    os.dup2(2, 1)
+    results = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the cells and commands print
+    start = Path.cwd()
     for each in wanted:
-        started = time.process_time()
-        failure = None
+        started, failure = time.process_time(), None
         try:
-            run_cells(Path(each).resolve())
+            if each.startswith("attentively "):
+                run_command(each)
+            else:
+                os.chdir(Path(each).parent)
+                run_cells(Path(each))
         except BaseException:
             failure = traceback.format_exc()
+        os.chdir(start)
         seconds = round(time.process_time() - started, 2)
-        line = json.dumps({"ran": each, "seconds": seconds, "failure": failure})
-        os.write(said, (line + "\n").encode())
+        print(
+            json.dumps({"ran": each, "seconds": seconds, "failure": failure}),
+            file=results,
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
 """A second device for tests: it computes on the CPU, and refuses what a GPU refuses.
 
-`install` registers the device ``pretend`` with PyTorch. Its tensors hold a CPU tensor, on which each
-operation runs. An operation on tensors of both devices raises, as CUDA's does, and so does `numpy`.
-As with CUDA, a 0-dimensional CPU tensor may stand next to tensors of the device in elementwise
-operations, and a CPU tensor may index one of the device. Random numbers come from a generator of the
-device's own, so that the same seed gives other values than on the CPU.
+`install` registers the device ``pretend`` with PyTorch. Its tensors hold a CPU tensor, on which
+each operation runs. An operation on tensors of both devices raises, as CUDA's does, and so does
+`numpy`. As with CUDA, a 0-dimensional CPU tensor may stand next to tensors of the device in
+elementwise operations, and a CPU tensor may index one of the device. Random numbers come from a
+generator of the device's own, so that the same seed gives other values than on the CPU. Products of
+matrices are rounded differently, so that exact comparisons of the two devices fail.
 
 What it lacks: operations that change the shape of a tensor in place, `torch.compile`, streams, and
-the memory and the rounding of real hardware.
+the speed, the memory and the remaining differences in rounding of real hardware.
 
     python tests/pretend_device.py -m attentively translate --model toy-additive "the dog sleeps"
 
@@ -34,7 +35,8 @@ PACKED = {
     "gru.data": 1,
     "lstm.data": 1,
 }
-"""Operations on packed sequences: the argument that lies on the CPU, lengths or sizes of batches."""
+"""Operations on packed sequences, and which argument lies on the CPU: lengths, sizes of batches."""
+PRODUCTS = {"mm", "bmm", "addmm", "baddbmm"}
 WITH_A_VALUE = {"fill", "fill_", "masked_fill", "masked_fill_", "index_fill", "index_fill_"}
 """Operations whose last tensor may be a 0-dimensional one of the CPU."""
 
@@ -65,8 +67,8 @@ class PretendTensor(torch.Tensor):
         if force:
             return self.detach().cpu().numpy()
         raise TypeError(
-            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the "
-            "tensor to host memory first."
+            f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy "
+            "the tensor to host memory first."
         )
 
     def __array__(self, dtype=None, copy=None):
@@ -74,6 +76,9 @@ class PretendTensor(torch.Tensor):
 
     def tolist(self):
         return self.detach().cpu().tolist()
+
+    def __format__(self, spec):
+        return format(self.item(), spec) if self.dim() == 0 else super().__format__(spec)
 
     def __repr__(self, *, tensor_contents=None):
         return f"{self.detach().cpu()!r} on {self.device}"
@@ -211,6 +216,8 @@ def run(func, args, kwargs):
     inner = [_unwrap(each) for each in args], {k: _unwrap(v) for k, v in kwargs.items()}
     if known.draws and on_device and not isinstance(inner[1].get("generator"), torch.Generator):
         result = _drawn(func, *inner)
+    elif known.name in PRODUCTS and on_device and inner[0][0].dtype == torch.float32:
+        result = _rounded_once(func, *inner)
     else:
         result = func(*inner[0], **inner[1])
     if known.written:
@@ -288,6 +295,12 @@ def _with_generator(known, kwargs, on_device):
                 f"Expected a '{wanted}' device type for generator but found '{place}'"
             )
     return kwargs
+
+
+def _rounded_once(func, args, kwargs):
+    """Multiply matrices in 64 bits; the CPU rounds each sum of products on the way."""
+    result = func(*(_in(torch.float64, each) for each in args), **kwargs)
+    return result.to(torch.float32)
 
 
 def _drawn(func, args, kwargs):

@@ -101,3 +101,13 @@ def test_each_kind_of_device_keeps_its_own_random_state(monkeypatch):
     device.set_random_state(torch.device("mps"), two)
     assert kept[gpu] is one
     assert kept["mps"] is two
+
+
+def test_a_clock_waits_for_an_accelerator_alone(monkeypatch):
+    told = []
+    monkeypatch.setattr(device.time, "process_time", lambda: told.append("cpu") or 3.0)
+    monkeypatch.setattr(device.time, "perf_counter", lambda: told.append("clock") or 5.0)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: told.append("waited"))
+    assert device.seconds(torch.device("cpu")) == 3.0
+    assert device.seconds(torch.device("cuda")) == 5.0
+    assert told == ["cpu", "waited", "clock"]

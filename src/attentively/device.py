@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import time
 from pathlib import Path
 
 import torch
@@ -72,6 +73,24 @@ def peak_memory_mib(device: torch.device) -> int | None:
         found = re.search(r"VmHWM:\s+(\d+) kB", _STATUS.read_text(encoding="ascii"))
         return None if found is None else round(int(found[1]) / 2**10)
     return None
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has finished; an accelerator works while the program continues."""
+    if device.type != "cpu":
+        torch.get_device_module(device).synchronize()
+
+
+def seconds(device: torch.device) -> float:
+    """Return the time of a clock for measurements: work between two calls takes the difference.
+
+    On the CPU this is CPU time, which other programs do not change. On an accelerator it is the
+    time that passes until the device has finished.
+    """
+    if device.type == "cpu":
+        return time.process_time()
+    synchronize(device)
+    return time.perf_counter()
 
 
 def random_state(device: torch.device) -> dict[str, torch.Tensor]:

@@ -5,7 +5,6 @@ counts what does not depend on the machine: multiplications, and values stored f
 pass. The same is measured for one more token in token-by-token generation.
 """
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -150,15 +149,15 @@ def numbers_remembered(kept: Tensor | KeyValueCache) -> int:
 def shortest(work: Callable[[], Any], repeats: int) -> float:
     """Return the seconds of the fastest of several runs, after a warm-up run.
 
-    On a CPU this is the CPU time of the process; on a GPU, the elapsed time.
+    `device.seconds` says which time is measured.
     """
-    clock = time.process_time if device.best().type == "cpu" else time.perf_counter
+    where = device.best()
     work()
     times = []
     for _ in range(repeats):
-        started = clock()
+        started = device.seconds(where)
         work()
-        times.append(clock() - started)
+        times.append(device.seconds(where) - started)
     return min(times)
 
 
@@ -175,12 +174,11 @@ def measure(layer: Layer, d_model: int, seed: int, quick: bool, directory: Path)
 
         def forward(x: Tensor = x) -> None:
             with torch.no_grad():
-                _wait(network(x))
+                network(x)
 
         def both(x: Tensor = x) -> None:
             given = x.clone().requires_grad_()
             network(given).sum().backward()
-            _wait(given.grad)
 
         repeats = 1 if quick else REPEATS if length <= LONG else LONG_REPEATS
         with torch.no_grad():
@@ -188,7 +186,7 @@ def measure(layer: Layer, d_model: int, seed: int, quick: bool, directory: Path)
 
         def one_more(token: Tensor = token, kept: Any = kept) -> None:
             with torch.no_grad():
-                _wait(network.go_on(token, kept))
+                network.go_on(token, kept)
 
         by_length.append(
             {
@@ -202,12 +200,6 @@ def measure(layer: Layer, d_model: int, seed: int, quick: bool, directory: Path)
             }
         )
     return {"by_length": by_length}
-
-
-def _wait(tensor: Tensor | None) -> None:
-    """Wait until a GPU, which runs asynchronously, has finished."""
-    if tensor is not None and tensor.is_cuda:
-        torch.cuda.synchronize()
 
 
 EXPERIMENT = Experiment(

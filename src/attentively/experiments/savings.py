@@ -152,8 +152,7 @@ class Step:
         self.gradients(ids)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        if ids.is_cuda:
-            torch.cuda.synchronize()
+        device.synchronize(ids.device)
 
     def parts(self, ids: Int[Tensor, "rows len"]) -> Sequence[Tensor]:
         """Return the rows of this process, split into the parts of gradient accumulation."""

@@ -5,7 +5,6 @@ query (the decoder's newest state or the previous one), and in input feeding.
 """
 
 import statistics
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -93,7 +92,7 @@ def measure(
 
 
 def seconds_per_step(models: Sequence[EncoderDecoder], batch: Batch, repeats: int) -> list[float]:
-    """Return, for each model, the CPU time in seconds for loss and gradients of one batch.
+    """Return, for each model, the seconds for loss and gradients of one batch.
 
     The models take turns, so that other load of the machine affects all of them; the median is
     returned. The gradients are discarded.
@@ -103,9 +102,9 @@ def seconds_per_step(models: Sequence[EncoderDecoder], batch: Batch, repeats: in
     for _ in range(repeats):
         for model, taken in zip(models, times, strict=True):
             model.to(where).train()
-            started = time.process_time()
+            started = device.seconds(where)
             teacher_forced_loss(model, batch.to(where)).backward()
-            taken.append(time.process_time() - started)
+            taken.append(device.seconds(where) - started)
             model.zero_grad()
     return [statistics.median(taken) for taken in times]
 

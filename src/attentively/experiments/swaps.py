@@ -5,7 +5,6 @@ number of updates. One more model has all replacements in common use, and two ha
 a mixture of experts, and a wide feed-forward network.
 """
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,25 +168,25 @@ def measure(swap: str, seed: int, quick: bool, directory: Path) -> Row:
 
 
 def _time_of_a_step(model: LanguageModel, quick: bool) -> float:
-    """Return the CPU time in seconds of one forward and backward pass."""
+    """Return the seconds of one forward and backward pass."""
     generator = torch.Generator().manual_seed(0)
     pieces = windows(characters("train", quick), BATCH_SIZE, LENGTH, generator)
     pieces = pieces.to(device.best())
-    started = time.process_time()
+    started = device.seconds(pieces.device)
     surprise(model, pieces).mean().backward()
-    return time.process_time() - started
+    return device.seconds(pieces.device) - started
 
 
 def _time_of_a_token(model: LanguageModel, written: int, repeats: int) -> float:
-    """Return the minimum CPU time in seconds for one more character after a long context."""
+    """Return the minimum time in seconds for one more character after a long context."""
     ids = torch.full((BATCH_SIZE, written), 5, device=device.best())
     times = []
     with evaluating(model):
         state = model.start(ids)
         for _ in range(3 * repeats):
-            started = time.process_time()
+            started = device.seconds(ids.device)
             model.step(ids[:, 0], state)
-            times.append(time.process_time() - started)
+            times.append(device.seconds(ids.device) - started)
     return min(times)
 
 
