@@ -95,7 +95,7 @@ def run_command(command):
     from attentively import cli
 
     said = io.StringIO()
-    arguments = ["--debug", *shlex.split(command)[1:]]
+    arguments = ["--debug", *shlex.split(command, comments=True)[1:]]
     with contextlib.redirect_stderr(said):
         code = cli.app(arguments, standalone_mode=False)
     if code:

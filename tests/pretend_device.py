@@ -32,8 +32,7 @@ INDEXED = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_inde
 PACKED = {
     "_pack_padded_sequence": 1,
     "_pack_padded_sequence_backward": 2,
-    "gru.data": 1,
-    "lstm.data": 1,
+    **{f"{kind}.data": 1 for kind in ("gru", "lstm", "rnn_tanh", "rnn_relu")},
 }
 """Operations on packed sequences, and which argument lies on the CPU: lengths, sizes of batches."""
 PRODUCTS = {"mm", "bmm", "addmm", "baddbmm"}
@@ -73,6 +72,9 @@ class PretendTensor(torch.Tensor):
 
     def __array__(self, dtype=None, copy=None):
         return self.numpy()
+
+    def untyped_storage(self):
+        return self.held.untyped_storage()
 
     def tolist(self):
         return self.detach().cpu().tolist()
@@ -442,7 +444,10 @@ _plain_apply = torch.nn.Module._apply
 
 
 def _apply(module, fn, recurse=True):
-    """Move a module and keep its parameters, and so those that are tied, and its optimizer."""
+    """Move a module and keep its parameters, and so those that are tied, and its optimizer.
+
+    Parameters of two classes are swapped where others exchange their values.
+    """
     before = torch.__future__.get_swap_module_params_on_conversion()
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:
@@ -469,4 +474,6 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    import pretend_device  # the module by its name, as what runs imports it
+
+    pretend_device.main(sys.argv[1:])

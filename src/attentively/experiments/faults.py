@@ -109,18 +109,20 @@ def foresight(
     model: Transformer, examples: Sequence[Example], fault: str = "none", batch_size: int = 128
 ) -> Foresight:
     """Return the scores of next-word prediction, as reported by code with this fault."""
+    where = next(model.parameters()).device
     totals = torch.zeros(4, dtype=torch.float64)
     with evaluating(model):
         if fault == "dropout left on":
             model.train()
         for indices in in_order(len(examples), batch_size):
-            logits, wanted = predict(model, collate([examples[i] for i in indices]), fault)
+            batch = collate([examples[i] for i in indices]).to(where)
+            logits, wanted = predict(model, batch, fault)
             counted = (wanted != PAD_ID) | (fault == "padding counted")
             log_probabilities = logits.log_softmax(dim=-1)
             best, likeliest = log_probabilities.max(dim=-1)
             surprise = -log_probabilities.gather(-1, wanted.unsqueeze(-1)).squeeze(-1)
             values = (surprise, likeliest == wanted, best.exp(), torch.ones_like(best))
-            totals += torch.stack([value[counted].double().sum() for value in values])
+            totals += torch.stack([value[counted].cpu().double().sum() for value in values])
     loss, right, confidence, count = totals.tolist()
     return Foresight(loss / count, right / count, confidence / count)
 

@@ -1,0 +1,110 @@
+"""Every page, solution, experiment and command of the README also runs where there is a GPU.
+
+The pretend device stands in for it (`pretend_device`): it refuses tensors of two devices as a GPU
+does. Long training loops are shortened, so the results mean nothing here.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from test_told_commands import calls
+
+from attentively.experiments import EXPERIMENTS
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNER = ROOT / "tests" / "on_pretend_device.py"
+PAGES = sorted(map(str, ROOT.glob("book/*.md")))
+SOLUTIONS = sorted(map(str, ROOT.glob("solutions/*/*.ipynb")))
+SMALL = "--steps 2 --batch-size 4 --validate-every 2"
+NOT_HERE = re.compile(r"attentively (data|experiment|models|progress|submit)|--help|DATA|NAME|news")
+"""Commands of the README that compute nothing, or need what the reader has; and experiments."""
+QUICK = [f"attentively experiment {name} --quick --seeds 1" for name in EXPERIMENTS]
+
+
+def commands():
+    """Yield the commands of the README, each training short, and then used, scored and resumed."""
+    found = calls((ROOT / "README.md").read_text(encoding="utf-8"))
+    found = [call for call in found if not NOT_HERE.search(call) and "--resume" not in call]
+    for call in found:
+        trained = re.match(r"attentively train (\S+) .*--output (\S+)", call)
+        yield f"{call} {SMALL}" if trained else call
+        if trained:
+            yield f"attentively train --resume --output {trained[2]}"
+            yield f"attentively evaluate {trained[1]} --model {trained[2]} --beam-size 1"
+    yield f"attentively vectors train {ROOT / 'README.md'} --output v --epochs 1"
+
+
+def failures(wanted, folder):
+    """Run all that is wanted on the pretend device; return what failed."""
+    paths = [ROOT / "src", ROOT / "tests"]
+    environment = {
+        "MPLBACKEND": "Agg",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+    }
+    ended = subprocess.run(
+        [sys.executable, str(RUNNER), *wanted],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    results = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert [each["ran"] for each in results] == list(wanted), ended.stderr[-3000:]
+    return {each["ran"]: each["failure"] for each in results if each["failure"]}
+
+
+def parts(kind, items, count):
+    """Return the items in so many parts, which run side by side."""
+    return [pytest.param(items[n::count], id=f"{kind}-{n + 1}") for n in range(count)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        *parts("pages", PAGES, 2),
+        *parts("solutions", SOLUTIONS, 1),
+        *parts("experiments", QUICK, 2),
+        *parts("commands", [*commands()], 1),
+    ],
+)
+def test_all_runs_on_a_device(wanted, tmp_path):
+    assert failures(wanted, tmp_path) == {}
+
+
+def test_every_command_of_every_kind_is_run():
+    kinds = ["train", "evaluate", "translate", "generate", "classify", "fill", "caption", "vectors"]
+    assert {call.split()[1] for call in commands()} == {*kinds}
+
+
+MIXED = """
+import torch
+from attentively import checkpoints, device
+model = checkpoints.load_pretrained("toy-additive", device.best()).model
+model.encode(torch.tensor([[5, 6]]){moved})
+"""
+
+
+def test_what_would_fail_on_a_gpu_is_found(tmp_path):
+    """Tensors of the CPU that meet a model of the device; values compared for exact equality."""
+    made = {
+        "mixed": MIXED.format(moved=""),
+        "moved": MIXED.format(moved=".to(device.best())"),
+        "as an array": "import torch\ntorch.zeros(2, device='pretend').numpy()",
+    }
+    for name, cell in made.items():
+        cells = {"cells": [{"cell_type": "code", "source": [cell]}]}
+        (tmp_path / f"{name}.ipynb").write_text(json.dumps(cells))
+    files = [str(tmp_path / f"{name}.ipynb") for name in made]
+    found = failures([*files, "attentively translate --model none hello"], tmp_path)
+    assert "Expected all tensors to be on the same device" in found.pop(files[0])
+    assert "can't convert pretend:0 device type tensor to numpy" in found.pop(files[2])
+    assert "none" in found.pop("attentively translate --model none hello")
+    assert not found
