@@ -5,7 +5,7 @@ each operation runs. An operation on tensors of both devices raises, as CUDA's d
 `numpy`. As with CUDA, a 0-dimensional CPU tensor may stand next to tensors of the device in
 elementwise operations, and a CPU tensor may index one of the device. Random numbers come from a
 generator of the device's own, so that the same seed gives other values than on the CPU. Products of
-matrices are rounded differently, so that exact comparisons of the two devices fail.
+matrices and softmaxes have another last bit, so that exact comparisons of the two devices fail.
 
 What it lacks: operations that change the shape of a tensor in place, `torch.compile`, streams, and
 the speed, the memory and the remaining differences in rounding of real hardware.
@@ -35,7 +35,8 @@ PACKED = {
     **{f"{kind}.data": 1 for kind in ("gru", "lstm", "rnn_tanh", "rnn_relu")},
 }
 """Operations on packed sequences, and which argument lies on the CPU: lengths, sizes of batches."""
-PRODUCTS = {"mm", "bmm", "addmm", "baddbmm"}
+ROUNDED = {"mm", "bmm", "addmm", "baddbmm", "_softmax", "_log_softmax"}
+"""Operations whose results have another last bit than on the CPU, as they may on a GPU."""
 WITH_A_VALUE = {"fill", "fill_", "masked_fill", "masked_fill_", "index_fill", "index_fill_"}
 """Operations whose last tensor may be a 0-dimensional one of the CPU."""
 
@@ -218,10 +219,10 @@ def run(func, args, kwargs):
     inner = [_unwrap(each) for each in args], {k: _unwrap(v) for k, v in kwargs.items()}
     if known.draws and on_device and not isinstance(inner[1].get("generator"), torch.Generator):
         result = _drawn(func, *inner)
-    elif known.name in PRODUCTS and on_device and inner[0][0].dtype == torch.float32:
-        result = _rounded_once(func, *inner)
     else:
         result = func(*inner[0], **inner[1])
+        if known.name in ROUNDED and on_device and result.dtype == torch.float32:
+            result = _rounded(result)
     if known.written:
         return _written(known, args, kwargs, result)
     if known.name == "_pack_padded_sequence":
@@ -299,10 +300,9 @@ def _with_generator(known, kwargs, on_device):
     return kwargs
 
 
-def _rounded_once(func, args, kwargs):
-    """Multiply matrices in 64 bits; the CPU rounds each sum of products on the way."""
-    result = func(*(_in(torch.float64, each) for each in args), **kwargs)
-    return result.to(torch.float32)
+def _rounded(result):
+    """Return the values with another last bit; zeros, as behind a mask, stay zero."""
+    return torch.nextafter(result, torch.zeros((), dtype=result.dtype))
 
 
 def _drawn(func, args, kwargs):

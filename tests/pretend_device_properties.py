@@ -113,9 +113,16 @@ def test_what_a_gpu_allows_is_allowed(compute):
     compute(torch.zeros(3, 3, device=NAME))
 
 
-def test_products_are_rounded_differently():
-    here, there = both(lambda x: x @ x.T, torch.randn(53, 101))
-    assert not torch.equal(here, there)
+@pytest.mark.parametrize("compute", [lambda x: x @ x.T, lambda x: x.log_softmax(dim=-1)])
+def test_the_last_bit_differs(compute):
+    here, there = both(compute, torch.randn(5, 7))
+    assert (here != there).all()
+    torch.testing.assert_close(here, there, atol=0, rtol=1e-6)
+
+
+def test_a_masked_weight_is_exactly_zero():
+    scores = torch.tensor([[1.0, -torch.inf, 2.0]], device=NAME)
+    assert scores.softmax(dim=-1).tolist()[0][1] == 0
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.GRU, nn.LSTM])
