@@ -1,6 +1,6 @@
-"""Run pages, notebooks and commands on the pretend device, one after the other in one process.
+"""Run pages, notebooks and commands, one after the other in one process, on the pretend device.
 
-    python tests/on_pretend_device.py FILE.md FILE.ipynb "attentively translate …"
+    python tests/pretend_device.py tests/on_pretend_device.py FILE.md "attentively translate …"
 
 prints one line of JSON for each: what was run, the CPU seconds, and what failed. A page or notebook
 runs in its folder and a command where this was started. In the cells of pages and notebooks long
@@ -18,8 +18,6 @@ import sys
 import time
 import traceback
 from pathlib import Path
-
-import pretend_device
 
 FEWEST = 250
 """A loop of so many steps, or more, is a training run."""
@@ -103,8 +101,6 @@ def run_command(command):
 
 
 def main(wanted):
-    pretend_device.install()
-    os.environ["ATTENTIVELY_DEVICE"] = pretend_device.NAME
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the cells and commands print
     start = Path.cwd()

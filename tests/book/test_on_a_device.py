@@ -17,9 +17,10 @@ from test_told_commands import calls
 from attentively.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
+DEVICE = ROOT / "tests" / "pretend_device.py"
 RUNNER = ROOT / "tests" / "on_pretend_device.py"
-PAGES = sorted(map(str, ROOT.glob("book/*.md")))
-SOLUTIONS = sorted(map(str, ROOT.glob("solutions/*/*.ipynb")))
+PAGES = sorted(map(str, (ROOT / "book").glob("*.md")))
+SOLUTIONS = sorted(map(str, (ROOT / "solutions").glob("*/*.ipynb")))
 SMALL = "--steps 2 --batch-size 4 --validate-every 2"
 NOT_HERE = re.compile(r"attentively (data|experiment|models|progress|submit)|--help|DATA|NAME|news")
 """Commands of the README that compute nothing, or need what the reader has; and experiments."""
@@ -51,7 +52,7 @@ def failures(wanted, folder):
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
     }
     ended = subprocess.run(
-        [sys.executable, str(RUNNER), *wanted],
+        [sys.executable, str(DEVICE), str(RUNNER), *wanted],
         cwd=folder,
         env=os.environ | environment,
         capture_output=True,
