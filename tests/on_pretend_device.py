@@ -110,8 +110,9 @@ def main(wanted):
             if each.startswith("attentively "):
                 run_command(each)
             else:
-                os.chdir(Path(each).parent)
-                run_cells(Path(each))
+                path = Path(each).resolve()
+                os.chdir(path.parent)
+                run_cells(path)
         except BaseException:
             failure = traceback.format_exc()
         os.chdir(start)
