@@ -189,7 +189,6 @@ class Facts:
         self.written = [(n, arguments[n].name) for n in written]
         names = [a.name for a in arguments]
         self.device = names.index("device") if "device" in names else None
-        self.generator = names.index("generator") if "generator" in names else None
         self.name = func._schema.name.removeprefix("aten::")
         self.of_cpu = PACKED.get(f"{self.name}.{func._schema.overload_name}".rstrip("."))
         self.draws = torch.Tag.nondeterministic_seeded in func.tags
@@ -215,9 +214,9 @@ def run(func, args, kwargs):
         kwargs = kwargs | {"device": torch.device("cpu")}
         kwargs.pop("pin_memory", None)
     if known.draws:
-        kwargs = _with_generator(known, kwargs, on_device)
+        _refuse_generator(kwargs.get("generator"), on_device)
     inner = [_unwrap(each) for each in args], {k: _unwrap(v) for k, v in kwargs.items()}
-    if known.draws and on_device and not isinstance(inner[1].get("generator"), torch.Generator):
+    if known.draws and on_device and kwargs.get("generator") is None:
         result = _drawn(func, *inner)
     else:
         result = func(*inner[0], **inner[1])
@@ -287,17 +286,12 @@ def _refuse_mixed(known, args, kwargs, given):
         raise RuntimeError(f"{MIXED}, {NAME}:0 and cpu! ({known.name})")
 
 
-def _with_generator(known, kwargs, on_device):
+def _refuse_generator(generator, on_device):
     """Raise `RuntimeError` for a generator of the other device."""
-    generator = kwargs.get("generator")
-    if generator is not None:
-        place = NAME if generator._cdata in _generators else "cpu"
-        if (place == NAME) != on_device:
-            wanted = NAME if on_device else "cpu"
-            raise RuntimeError(
-                f"Expected a '{wanted}' device type for generator but found '{place}'"
-            )
-    return kwargs
+    wanted = NAME if on_device else "cpu"
+    found = NAME if generator is not None and generator._cdata in _generators else "cpu"
+    if generator is not None and found != wanted:
+        raise RuntimeError(f"Expected a '{wanted}' device type for generator but found '{found}'")
 
 
 def _rounded(result):
