@@ -188,6 +188,6 @@ def test_the_package_takes_it(monkeypatch):
     monkeypatch.setenv(device.VARIABLE, NAME)
     assert device.best() == torch.device(NAME)
     monkeypatch.setenv(device.VARIABLE, f"{NAME}:1")
-    with pytest.raises(ValueError, match="offers no such device"):
+    with pytest.raises(ValueError, match="has no such device"):
         device.best()
     assert device.seconds(DEVICE) <= device.seconds(DEVICE)

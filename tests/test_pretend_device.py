@@ -49,4 +49,4 @@ def test_elsewhere_the_device_is_unknown():
         text=True,
         check=False,
     )
-    assert "ATTENTIVELY_DEVICE='pretend' is no device" in ended.stderr
+    assert "ATTENTIVELY_DEVICE='pretend' is not a device" in ended.stderr

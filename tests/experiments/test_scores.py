@@ -65,14 +65,14 @@ def test_the_time_is_the_median_of_turns(checkpoint, batch, monkeypatch):
     clock, durations = [0.0], iter([1, 5, 9, 4, 2, 4])
     calls = []
 
-    def process_time():
+    def seconds(device):
         if len(calls) % 2:
             clock[0] += next(durations)
         calls.append(None)
         return clock[0]
 
     other = toy_translation.new_checkpoint("general", seed=0, decoder="luong")
-    monkeypatch.setattr(scores.time, "process_time", process_time)
+    monkeypatch.setattr(scores.device, "seconds", seconds)
     found = scores.seconds_per_step([checkpoint.model, other.model], batch, repeats=3)
     assert found == [2, 4]
 
