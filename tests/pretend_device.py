@@ -336,7 +336,10 @@ RECURRENT = (
 
 
 AUTOCAST = {
-    torch.bfloat16: ("linear", "matmul", "mm", "bmm", "addmm", "scaled_dot_product_attention"),
+    torch.bfloat16: (
+        *("linear", "matmul", "mm", "bmm", "addmm", "scaled_dot_product_attention", "conv2d"),
+        *RECURRENT,
+    ),
     torch.float32: ("softmax.int", "log_softmax.int", "layer_norm", "cross_entropy_loss"),
 }
 """What autocasting computes in which precision, a part of CUDA's list."""
@@ -355,6 +358,8 @@ def _cast(func, dtype, *args, **kwargs):
 
 
 def _in(dtype, value):
+    if isinstance(value, list | tuple):
+        return [_in(dtype, each) for each in value]
     floats = isinstance(value, torch.Tensor) and value.is_floating_point()
     return value.to(dtype) if floats else value
 

@@ -8,7 +8,7 @@ Tolerances: in 32 bits, 1e-4 for what models say, 1e-3 of the longest gradient f
 import pytest
 import torch
 from tiny_examples import checkpoint_of, examples_for, one_of_each
-from tiny_models import MODELS, sentences
+from tiny_models import MODELS, examples
 
 from attentively.data.batches import Batch
 from attentively.device import best
@@ -53,9 +53,8 @@ every_kind = pytest.mark.parametrize(("name", "where"), cases(one_of_each()))
 
 @every_model
 def test_models_say_the_same(name, other):
-    given = sentences()
-
     def run(model, device):
+        given = examples(model)
         src, tgt = given.src.to(device), given.tgt.to(device)
         with torch.no_grad():
             memory = model.encode(src)
@@ -71,7 +70,7 @@ def test_models_say_the_same(name, other):
 @every_model
 def test_gradients_are_the_same(name, other):
     def gradients(model, device):
-        given = sentences()
+        given = examples(model)
         batch = Batch(given.src, given.tgt).to(device)
         loss = teacher_forced_loss(model, batch)
         found = torch.autograd.grad(loss, list(model.parameters()))
@@ -84,9 +83,8 @@ def test_gradients_are_the_same(name, other):
 
 @every_model
 def test_searches_find_the_same(name, other):
-    given = sentences()
-
     def search(model, device):
+        given = examples(model)
         src = given.src.to(device)
         greedy = greedy_search(model, src, max_len=7)
         beams = beam_search(model, src, max_len=7, beam_size=3)
