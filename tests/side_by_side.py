@@ -6,6 +6,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 FIRST = ("tests/site", "tests/notebooks/test_grading.py")
 """What takes longest, and starts first: the built site, and the course in which all is graded."""
+ALONE = "tests/book/test_on_a_device.py"
+"""Its tests take long and share nothing, so they start next and may run in several processes."""
 
 
 def assignment_of(test):
@@ -23,6 +25,8 @@ def shared(nodeid):
     for whole in FIRST:
         if path.startswith(whole):
             return whole
+    if path == ALONE:
+        return nodeid
     assignment = assignment_of(test)
     if assignment and path.startswith("tests/exercises/"):
         path = "tests/exercises"
@@ -36,7 +40,8 @@ class Sharing(LoadScopeScheduling):
         return shared(nodeid)
 
     def _assign_work_unit(self, node):
-        for scope in reversed(FIRST):
-            if scope in self.workqueue:
-                self.workqueue.move_to_end(scope, last=False)
+        first = [scope for scope in FIRST if scope in self.workqueue]
+        first += [scope for scope in self.workqueue if scope.startswith(ALONE)]
+        for scope in reversed(first):
+            self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)
