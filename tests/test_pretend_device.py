@@ -21,7 +21,7 @@ def on_the_device(*arguments):
     ended = subprocess.run(
         [sys.executable, str(PRETEND), *wanted],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         check=False,

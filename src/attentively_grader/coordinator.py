@@ -23,6 +23,7 @@ from attentively_grader.gradebook.recording import Recorder
 from attentively_grader.intake import result_store, submissions
 from attentively_grader.intake.tasks import Options, PoolFactory, Task, TaskPlanner
 from attentively_grader.reports import hidden_tests
+from attentively_grader.reports.class_report import FOLDER as REPORTS
 from attentively_grader.reports.class_report import write_reports
 from attentively_grader.reports.feedback_process import Pages
 from attentively_grader.reports.summary import summary
@@ -252,7 +253,8 @@ def _alone(course: Course) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise CourseError("another run is grading this course. Wait until it ends") from None
-        result_store.remove_leftovers(course.kept)
+        for folder in (course.kept, course.root / REPORTS):
+            result_store.remove_leftovers(folder)
         yield
 
 

@@ -402,6 +402,17 @@ def test_a_run_that_is_killed_at_any_moment_goes_on(tmp_path):
     assert not list(room.root.rglob("*.writing"))
 
 
+def test_what_a_killed_run_was_writing_is_removed(tmp_path):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    begun = tmp_path / "reports" / "half.writing"
+    begun.parent.mkdir()
+    begun.write_text("<html>")
+    os.utime(begun, (0, 0))
+    assert room.grade(stub=Stub()) == 0
+    assert not begun.exists()
+
+
 def test_two_runs_do_not_record_at_once(tmp_path):
     room = Classroom(tmp_path)
     room.hand_in("anna")

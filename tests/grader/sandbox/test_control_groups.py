@@ -199,7 +199,14 @@ def test_what_a_job_starts_is_in_its_group(groups, tmp_path, monkeypatch, walls)
         end(group)
 
     monkeypatch.setattr(Group, "end", count)
-    leaver = "import subprocess; subprocess.Popen(['sleep', '600'], start_new_session=True); r = 1"
+    leaver = (
+        "import subprocess, pathlib, time\n"
+        "child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        "name = pathlib.Path(f'/proc/{child.pid}/comm')\n"
+        "while name.read_text().strip() != 'sleep':\n"
+        "    time.sleep(0.01)  # Popen may return before the child has its name\n"
+        "r = 1"
+    )
     with pool(tmp_path, workers=1, sandbox=None if walls else NO_SANDBOX) as workers:
         workers.groups = groups
         [(_, outcome)] = workers.run([job("leaver", leaver)])
