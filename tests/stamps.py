@@ -23,12 +23,13 @@ from side_by_side import assignment_of
 VARIABLE = "ATTENTIVELY_STAMPS"
 REASON = f"unchanged since it passed ({VARIABLE}=0 runs it)"
 ALWAYS = {"tests/test_project.py", "tests/test_told_commands.py"}
-"""What reads the whole repository."""
+"""Test files that read the whole repository."""
 EVERY_GROUP = ["constraints.txt", "nbgrader_config.py", "pyproject.toml"]
 CONFTESTS = ["tests/conftest.py", "tests/exercises/conftest.py", "tests/shape_checks.py"]
 BY_ASSIGNMENT = ("tests/exercises", "tests/notebooks")
+COURSES = ("solutions", "exercises")
 MADE = (".git", ".venv", "_build", "..")
-"""What commands make of the rest; and a way out of the repository."""
+"""Folders that commands create, and the step out of the repository."""
 GRADER = "src/attentively_grader"
 BANK = re.compile(r"(right|wrong)_answers_\w+\.py")
 LOADERS = {"assignments.py"}
@@ -89,7 +90,7 @@ def fingerprint(root, group, files):
         # Its tests read its own bank and checks, whatever helper loads them by a computed name.
         own = {path for path in shared if path.name in LOADERS or BANK.fullmatch(path.name)}
         bank = [*(tests / "exercises").glob(f"*_answers_{number}.py")]
-        counted += own - {path for path in own if BANK.fullmatch(path.name)}
+        counted += [path for path in own if path.name in LOADERS]
         shared = (shared - own) | helpers(tests, bank) | {*bank}
     if folder == "tests/notebooks":
         counted += book.files_of(root / GRADER)
@@ -124,14 +125,11 @@ def fingerprint(root, group, files):
     return book.fingerprint(root, sorted({*counted}))
 
 
-COURSES = ("solutions", "exercises")
-
-
 def named_paths(root, code):
     """Yield the files and folders of the repository that code names, as in ROOT / "a" / "b.py".
 
-    What stands before must be a constant or made of `__file__`: folders that a test made for
-    itself do not count. Of a path that is computed in part the part that is written counts.
+    The path must start at a constant or at `__file__`, because a test's own temporary folders do
+    not count. If a later component is computed, the components before it count.
     """
     inside = set()
     try:
@@ -164,7 +162,7 @@ def _is_of_the_repository(node):
 
 
 def _written(node):
-    """Return the text of a string as far as it is written there; what is computed is a null."""
+    """Return the literal start of a string; a null character stands for a computed rest."""
     if isinstance(node, ast.JoinedStr) and node.values:
         return _written(node.values[0]) + "\0"
     known = isinstance(node, ast.Constant) and isinstance(node.value, str)

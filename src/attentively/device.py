@@ -82,10 +82,10 @@ def synchronize(device: torch.device) -> None:
 
 
 def seconds(device: torch.device) -> float:
-    """Return the time of a clock for measurements: work between two calls takes the difference.
+    """Return the reading of a clock, in seconds; the difference of two readings is a duration.
 
-    On the CPU this is CPU time, which other programs do not change. On an accelerator it is the
-    time that passes until the device has finished.
+    On the CPU the clock counts the CPU time of this process, so other programs do not affect it. On
+    an accelerator it counts elapsed time, and is read after the device has finished its work.
     """
     if device.type == "cpu":
         return time.process_time()
@@ -121,9 +121,11 @@ def _checked(name: str) -> torch.device:
 
 
 def _is_present(device: torch.device) -> bool:
-    """Return whether the machine has the device: its kind, and as many as its index says."""
-    if device.type in ("cpu", "mps"):
-        return device.type == "cpu" or torch.backends.mps.is_available()
+    """Return whether the machine has a device of this type and index."""
+    if device.type == "cpu":
+        return True
+    if device.type == "mps":
+        return torch.backends.mps.is_available()
     try:
         kind = torch.get_device_module(device)
     except RuntimeError:  # a kind without a module of its own, such as meta

@@ -183,18 +183,18 @@ def show(
         raise ValueError(
             f"spread={spread!r} is unknown: choose one of {', '.join(get_args(Spread))}"
         )
-    given = _expanded(list(rows), each)
+    given = expanded_rows(list(rows), each)
     if not given:
         raise ValueError("there are no rows to show")
     if not by:
         raise ValueError("by=[] contains no condition: the rows of a table need headers")
 
     for one in by:
-        for value in _values(given, one):
+        for value in values_of(given, one):
             if one.names is not None and value not in one.names:
                 there = ", ".join(map(repr, one.names))
                 raise ValueError(f"the names of {one.header!r} lack {value!r}; they are {there}")
-    values = zip(*(_values(given, one) for one in by), strict=True)
+    values = zip(*(values_of(given, one) for one in by), strict=True)
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for value, row in zip(values, given, strict=True):
         groups.setdefault(value, []).append(row)
@@ -208,7 +208,7 @@ def show(
     return Table(caption, heads + shown, told, _legend(columns, shown))
 
 
-def _expanded(rows: list[Row], each: str) -> list[Row]:
+def expanded_rows(rows: list[Row], each: str) -> list[Row]:
     """Return a row for each entry of the lists under the key `each`."""
     if not each or not rows:
         return rows
@@ -251,7 +251,7 @@ def _keys(rows: Iterable[Row]) -> str:
     return ", ".join(dict.fromkeys(key for row in rows for key in row))
 
 
-def _values(rows: Sequence[Row], one: Condition | Column) -> list[Any]:
+def values_of(rows: Sequence[Row], one: Condition | Column) -> list[Any]:
     """Return the value of a condition or a column in each row."""
     if isinstance(one.key, str):
         return _lookup(rows, one.key, isinstance(one, Column) and one.optional)
@@ -314,7 +314,7 @@ def _measure(
             raise ValueError(
                 f"{column.header!r}: no row has {key}={wanted!r}; its values are {there}"
             )
-    value_of = dict(zip(map(id, chosen), _values(chosen, column), strict=True))
+    value_of = dict(zip(map(id, chosen), values_of(chosen, column), strict=True))
     measured = []
     for condition, group in groups.items():
         by_seed: dict[Any, Any] = {}

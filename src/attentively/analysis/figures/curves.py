@@ -11,7 +11,7 @@ from matplotlib.transforms import ScaledTranslation
 
 from attentively.analysis.figures.diagram import FONT_SIZE, text_size
 from attentively.analysis.plots import COLOURS, LINES
-from attentively.analysis.tables import Condition, Key, Row, _expanded, _values
+from attentively.analysis.tables import Condition, Key, Row, expanded_rows, values_of
 
 _SIZE = (3.9, 3.0)  # inches: the text has 11 pixels or more on a phone
 
@@ -47,11 +47,11 @@ def seed_curves(
     Raises `ValueError` where there are no rows, a row lacks a key, one condition has several
     values of a seed at one x, or the values that were seen do not lie left of the others.
     """
-    given = _expanded(list(rows), each)
+    given = expanded_rows(list(rows), each)
     if not given:
         raise ValueError("there are no rows to draw")
     read = {
-        what: _values(given, Condition(key, what))
+        what: values_of(given, Condition(key, what))
         for what, key in (("x", x), ("y", y), ("by", by), ("seen", seen), ("panel", panel))
         if key is not None
     }
@@ -110,12 +110,12 @@ def seed_dots(
     """
     given = [
         row
-        for row in _expanded(list(rows), each)
+        for row in expanded_rows(list(rows), each)
         if all(row.get(key) == wanted for key, wanted in (where or {}).items())
     ]
     if not given:
         raise ValueError(f"there are no rows to draw with {dict(where or {})}")
-    measured, conditions = (_values(given, Condition(key, "x")) for key in (x, by))
+    measured, conditions = (values_of(given, Condition(key, "x")) for key in (x, by))
     groups: dict[Any, list[float]] = {name: [] for name in names or ()}
     for name, value in zip(conditions, measured, strict=True):
         if names is None or name in names:
