@@ -12,9 +12,8 @@ from grader.stub_pool import HAVE, REASON
 from notebook_tools import ROOT, with_source, write
 
 from attentively import coursework
-from attentively.coursework import earlier_parts
-from attentively.models import plain_transformer
-from attentively.models.checkpoints import load_pretrained
+from attentively.attention.masks import causal_mask, padding_mask
+from attentively.attention.multi_head import MultiHeadAttention
 from attentively.checks import CheckFailed
 from attentively.checks import building_the_transformer as checks
 from attentively.checks.building_the_transformer.layer_functions import decoded, encoded
@@ -24,14 +23,15 @@ from attentively.checks.building_the_transformer.pytorch_names import (
 )
 from attentively.checks.student_modules import shaken, state_of
 from attentively.checks.trained_translator import TRANSFORMER
+from attentively.coursework import earlier_parts
+from attentively.generation.generate import translate
 from attentively.layers.feed_forward import FeedForward
 from attentively.layers.transformer_layers import DecoderLayer, EncoderLayer
-from attentively.attention.masks import causal_mask, padding_mask
-from attentively.attention.multi_head import MultiHeadAttention
+from attentively.models import plain_transformer
+from attentively.models.checkpoints import load_pretrained
 from attentively.models.transformer import Transformer, TransformerConfig
-from attentively.generation.generate import translate
-from attentively_grader.course import notebooks
 from attentively_grader.coordinator import grade
+from attentively_grader.course import notebooks
 from attentively_grader.course.course import Course
 
 NAME = "15_building_the_transformer"

@@ -10,8 +10,8 @@ import wrong_answers_04 as wrong
 from attentively.checks import CheckFailed
 from attentively.checks import encoder_and_decoder as checks
 from attentively.generation.search import greedy_search
-from attentively.training.objectives import Batch, teacher_forced_loss
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
+from attentively.training.objectives import Batch, teacher_forced_loss
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

@@ -5,12 +5,22 @@ import right_answers_19 as right
 import torch
 import wrong_answers_19 as wrong
 
-from attentively.models.checkpoints import load_pretrained
 from attentively.checks import heads_for_other_tasks as checks
-from attentively.checks.heads_for_other_tasks.planted_batches import FAULTS, MASK_ID, found_in, planted
-from attentively.models.encoder_heads import Classifier, ClassifierConfig, MaskedLanguageModel, MaskedLanguageModelConfig
-from attentively.training.objectives import take_out
+from attentively.checks.heads_for_other_tasks.planted_batches import (
+    FAULTS,
+    MASK_ID,
+    found_in,
+    planted,
+)
+from attentively.models.checkpoints import load_pretrained
+from attentively.models.encoder_heads import (
+    Classifier,
+    ClassifierConfig,
+    MaskedLanguageModel,
+    MaskedLanguageModelConfig,
+)
 from attentively.tokens.vocabulary import END_ID, START_ID
+from attentively.training.objectives import take_out
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

@@ -6,14 +6,14 @@ import torch
 import wrong_answers_14 as wrong
 from assignments import call
 
-from attentively.models.checkpoints import load_pretrained
+from attentively.analysis.pruning import Head, silenced
+from attentively.attention.masks import causal_mask
+from attentively.attention.multi_head import MultiHeadAttention
 from attentively.checks import CheckFailed, replaceable_attention, show
 from attentively.checks import multi_head_attention as checks
 from attentively.checks.trained_translator import TRANSFORMER
-from attentively.attention.masks import causal_mask
-from attentively.attention.multi_head import MultiHeadAttention
-from attentively.analysis.pruning import Head, silenced
 from attentively.generation.generate import translate
+from attentively.models.checkpoints import load_pretrained
 
 SENTENCES = ["the cat drank the milk because it was sweet", "the dogs eat the bread"]
 

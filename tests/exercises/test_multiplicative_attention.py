@@ -5,9 +5,9 @@ import right_answers_09 as right
 import torch
 import wrong_answers_09 as wrong
 
+from attentively.attention.multiplicative import LocalAttention
 from attentively.checks import CheckFailed
 from attentively.checks import multiplicative_attention as checks
-from attentively.attention.multiplicative import LocalAttention
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

@@ -8,9 +8,9 @@ import right_answers_07 as right
 import torch
 import wrong_answers_07 as wrong
 
+from attentively.attention.kernels import KernelPooling
 from attentively.checks import CheckFailed
 from attentively.checks import queries_keys_and_values as checks
-from attentively.attention.kernels import KernelPooling
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

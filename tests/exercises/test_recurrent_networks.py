@@ -8,11 +8,11 @@ import torch
 import wrong_answers_03 as wrong
 from torch import nn
 
-from attentively.models.checkpoints import load_pretrained
 from attentively.checks import CheckFailed
 from attentively.checks import recurrent_networks as checks
-from attentively.layers.bidirectional import BidirectionalEncoder
 from attentively.generation.generate import translate
+from attentively.layers.bidirectional import BidirectionalEncoder
+from attentively.models.checkpoints import load_pretrained
 
 
 def test_each_part_has_fifteen_wrong_answers_or_more():

@@ -8,8 +8,8 @@ import right_answers_06 as right
 import torch
 import wrong_answers_06 as wrong
 
-from attentively.scoring import bootstrap
 from attentively.checks import scoring_and_the_bottleneck as checks
+from attentively.scoring import bootstrap
 from attentively.scoring.metrics import bleu_from_counts
 
 

@@ -15,13 +15,19 @@ from right_answers_21 import (
     slopes,
 )
 
-from attentively.checks import since_2017 as checks
-from attentively.checks.since_2017.cache_sizes import LONGEST_FAULTS, WEIGHT_FAULTS, cache_model, longest, weighed
-from attentively.checks.since_2017.score_encodings import DISTANCE, NOTHING, encodings
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
 from attentively.attention.masks import causal_mask
 from attentively.attention.multi_head import MultiHeadAttention
 from attentively.attention.positional import ALiBi, RotaryPositionalEmbedding, alibi_slopes
+from attentively.checks import since_2017 as checks
+from attentively.checks.since_2017.cache_sizes import (
+    LONGEST_FAULTS,
+    WEIGHT_FAULTS,
+    cache_model,
+    longest,
+    weighed,
+)
+from attentively.checks.since_2017.score_encodings import DISTANCE, NOTHING, encodings
+from attentively.models.language_model import LanguageModel, LanguageModelConfig
 
 LONGEST = 300
 

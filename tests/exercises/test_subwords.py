@@ -8,10 +8,10 @@ import right_answers_02 as right
 import wrong_answers_02 as wrong
 from notebook_tools import ROOT
 
-from attentively.tokens import byte_pair
-from attentively.models.checkpoints import load_pretrained
 from attentively.checks import CheckFailed, NotImplementedYet
 from attentively.checks import subwords as checks
+from attentively.models.checkpoints import load_pretrained
+from attentively.tokens import byte_pair
 from attentively.tokens.vocabulary import BPETokenizer
 from attentively_grader.course import notebooks
 

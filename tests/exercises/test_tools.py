@@ -7,12 +7,12 @@ import right_answers_00 as right
 import torch
 import wrong_answers_00 as wrong
 
-from attentively.models.checkpoints import load_pretrained
 from attentively.checks import CheckFailed
 from attentively.checks import tools as checks
-from attentively.training.losses import cross_entropy
-from attentively.scoring.metrics import perplexity
 from attentively.generation.generate import translate
+from attentively.models.checkpoints import load_pretrained
+from attentively.scoring.metrics import perplexity
+from attentively.training.losses import cross_entropy
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

@@ -7,12 +7,12 @@ import right_answers_16 as right
 import torch
 import wrong_answers_16 as wrong
 
-from attentively.models.checkpoints import Checkpoint
 from attentively.checks import CheckFailed
-from attentively.checks.training_the_transformer import recorded_runs, token_limits
 from attentively.checks import training_the_transformer as checks
 from attentively.checks.recording_model import RecordingModel, RecordingOptimizer
+from attentively.checks.training_the_transformer import recorded_runs, token_limits
 from attentively.data.batches import Batch
+from attentively.models.checkpoints import Checkpoint
 from attentively.training.losses import cross_entropy
 from attentively.training.schedules import paper_learning_rate
 from attentively.training.trainer import Trainer

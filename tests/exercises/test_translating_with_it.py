@@ -8,18 +8,17 @@ from assignments import ASSIGNMENTS
 from notebook_tools import ROOT, write
 from torch.utils.flop_counter import FlopCounterMode
 
-from attentively.coursework import earlier_parts
 from attentively.attention import multi_head, positional, scaled_dot_product
-from attentively.models import plain_transformer
-from attentively.models.checkpoints import load_pretrained
-from attentively.checks import CheckFailed
+from attentively.attention.masks import padding_mask
 from attentively.checks import translating_with_it as checks
 from attentively.checks.student_modules import shaken, sizes_of
 from attentively.checks.trained_translator import TRANSFORMER
-from attentively.attention.masks import padding_mask
+from attentively.coursework import earlier_parts
+from attentively.generation.generate import translate
+from attentively.models import plain_transformer
+from attentively.models.checkpoints import load_pretrained
 from attentively.models.transformer import Transformer, TransformerConfig
 from attentively.tokens.vocabulary import START_ID
-from attentively.generation.generate import translate
 from attentively_grader.course import notebooks
 
 NAME = "17_translating_with_it"

@@ -7,12 +7,12 @@ import wrong_answers_10 as wrong
 from assignments import call, message
 from torch.nn import functional as F
 
-from attentively.models.captioning import RECEPTIVE_FIELD, STRIDE
-from attentively.models.checkpoints import load_pretrained
 from attentively.checks import CheckFailed
 from attentively.checks import visual_attention as checks
 from attentively.data import digits
 from attentively.generation.generate import caption
+from attentively.models.captioning import RECEPTIVE_FIELD, STRIDE
+from attentively.models.checkpoints import load_pretrained
 
 
 def test_each_part_has_ten_wrong_answers_or_more():

@@ -6,10 +6,10 @@ from right_answers_18 import costs, fit, forecast, overtakes, path, steps
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from attentively.checks import CheckFailed
-from attentively.checks.why_it_wins import computation_graphs
-from attentively.checks import why_it_wins as checks
 from attentively.attention.multi_head import MultiHeadAttention
+from attentively.checks import CheckFailed
+from attentively.checks import why_it_wins as checks
+from attentively.checks.why_it_wins import computation_graphs
 
 N, D, K = 7, 12, 3
 

@@ -525,7 +525,9 @@ def output_turned(n, q, k, v, o):
 
 look_ups_output_turned = look_ups_with(output_turned)
 
-look_ups_of_one_strength = look_ups_with(lambda n, q, k, v, o: (q / q.max() * 20, k / k.max(), v, o))
+look_ups_of_one_strength = look_ups_with(
+    lambda n, q, k, v, o: (q / q.max() * 20, k / k.max(), v, o)
+)
 
 LOOK_UPS = [
     (look_ups_of_one_strength, "The scores must be further apart"),

@@ -350,7 +350,7 @@ BEAM = [
                       ("topk(min(2 * beam_size", "topk(min(3 * beam_size"),
                       ("nonzero().flatten()[:beam_size]", "nonzero().flatten()[:beam_size]"))),
      "beginnings go on"),
-    (search_with(("return found", "return found[0]")), "This is not the expected value of the texts"),
+    (search_with(("return found", "return found[0]")), "not the expected value of the texts"),
     (search_with((", src_mask.expand(len(going), -1, -1)", ", src_mask[:0]")), "Your code raises"),
 ]  # fmt: skip
 

@@ -354,7 +354,10 @@ GRAPHS = [
     ((steps, path_of_all_pairs), "An output need not know words that come after it"),
     ((steps, path_of_all_connected), "An output need not know words that come after it"),
     ((steps, path_where_any_word_counts), "An output need not know words that come after it"),
-    ((steps, path_depth_first), "expected value of path in the graph of a recurrent layer that also"),
+    (
+        (steps, path_depth_first),
+        "expected value of path in the graph of a recurrent layer that also",
+    ),
     ((steps, path_of_all_layers), "expected value of path in the graph of two convolutions"),
     ((steps, path_of_nodes), "Count the arrows on the way, not its nodes"),
     ((steps, path_of_arrows_less_one), "Count the arrows on the way, not its nodes"),

@@ -86,7 +86,7 @@ MASKING = [
     ((choose_from_all, hide), "All texts are drawn from as one"),
     (chosen_with((".argsort(dim=1).argsort(dim=1)", ".argsort(dim=1)")), "argsort of that"),
     ((lambda ids, *_: None, hide), "is there a `return`?"),
-    ((lambda ids, *_: torch.zeros_like(ids).bool(), hide), "This is not the expected value of what"),
+    ((lambda ids, *_: torch.zeros_like(ids).bool(), hide), "not the expected value of what"),
     ((choose_into_ids, hide), "Your code changes its input ids"),
     (hidden_with((MASKED, "read[chosen] = mask_id"), (SWAPPED, "swapped = chosen & False")),
      "Every chosen token becomes the mask"),
@@ -392,7 +392,7 @@ SHAPES = [
     (span_with(("return best[1], best[2]", "return best[1], best[2] + 1")),
      "This j is the token after the answer"),
     (span_with(("first[i] + last[j]", "first[i] * last[j]")), "The scores are multiplied"),
-    (span_with(("return best[1], best[2]", "return best[0], best[1]")), "This is not the expected value"),
+    (span_with(("return best[1], best[2]", "return best[0], best[1]")), "not the expected value"),
     (span_with(("return best[1], best[2]", "return best")), "Expected a pair"),
 ]  # fmt: skip
 

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from attentively.checks import given_models
 from attentively.checks.undefined_names import explain_undefined_names
 
 RTOL, ATOL = 1e-4, 1e-5
@@ -193,16 +194,17 @@ def in_turn(symptoms: Mapping[str, Callable[..., None]], *arguments: object) -> 
 # Calling a candidate
 
 
-def call(candidate: object, inputs: Mapping[str, object]) -> object:
+def call(candidate: object, inputs: Mapping[str, object], *, trains: bool = False) -> object:
     """Call the candidate with copies of the inputs and return its answer.
 
     An exception becomes a `CheckFailed` that names the line. A `NotImplementedError` without a
     message, as in a released notebook, becomes `NotImplementedYet`. A candidate that changes its
-    inputs is rejected.
+    inputs is rejected, and so is one that changes the weights of a model, unless it `trains` it.
     """
     if not callable(candidate):
         raise CheckFailed(f"  Expected a function or class, got {_kind(candidate)}")
     given = {name: _copy(value) for name, value in inputs.items()}
+    weights = [] if trains else given_models.weights_of(candidate, inputs)
     try:
         answer = candidate(*given.values())
     except KeyboardInterrupt:
@@ -215,6 +217,13 @@ def call(candidate: object, inputs: Mapping[str, object]) -> object:
         raise NotImplementedYet(f": {name} is not written" if name else "") from None
     except BaseException as error:  # sys.exit() in an answer must not end the check
         raise _raised(error, inputs) from None
+    changed = given_models.changed(weights)
+    if changed:
+        raise CheckFailed(
+            f"  Your code changes {changed}, a tensor of the model that it was given and that the "
+            "caller still needs. Compute with the model, and leave its weights as they are."
+            f"\n{describe(inputs)}"
+        )
     for name, value in inputs.items():
         if not _same(given[name], value):
             advice = (

@@ -1481,7 +1481,7 @@ def _watch(
         gradients = list(torch.autograd.grad(expected, list(twin.parameters())))
         model.forget()
         optimizer.seen.clear()
-        answer = call(step if callable(candidate) else candidate, asked)
+        answer = call(step if callable(candidate) else candidate, asked, trains=True)
         examine_reading(model, [(src, tgt)], asked)
         _examine_loss(answer, model, twin, src, tgt, float(expected.detach()), asked)
         examine_update(optimizer, gradients, before, clip_norm, asked)

@@ -642,7 +642,7 @@ def _expect_accumulated(
         return cast(Callable[..., object], candidate)(model, *given)
 
     weights = [parameter.detach().clone() for parameter in model.parameters()]
-    answer = call(_named(candidate, of_the_model), asked)
+    answer = call(_named(candidate, of_the_model), asked, trains=True)
     if not close([*model.parameters()], weights):
         raise CheckFailed("  The weights have moved. Leave the gradients; no step is taken here.")
     if type(answer) is Tensor and answer.requires_grad:

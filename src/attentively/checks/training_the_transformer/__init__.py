@@ -512,7 +512,7 @@ def _watch(
         model.forget()
         optimizer.seen.clear()
         optimizer.rates.clear()
-        answer = call(_asked(candidate, model, optimizer), asked)
+        answer = call(_asked(candidate, model, optimizer), asked, trains=True)
         examine_reading(model, parts, asked)
         examine_number(optimizer, asked)
         _examine_loss(answer, float(right.detach()), wrong, asked)
@@ -590,7 +590,8 @@ def _expect_same_training(candidate: object, steps: int) -> None:
         asked: dict[str, Any]
         asked = dict(zip(_UPDATE, (parts, 0.01 * step / steps, 1.0, 0.1), strict=True))
         expected = _own_update(models[1], optimizers[1], *asked.values())
-        got = plain_number(call(_asked(candidate, models[0], optimizers[0]), asked))
+        answer = call(_asked(candidate, models[0], optimizers[0]), asked, trains=True)
+        got = plain_number(answer)
         if got is None or not math.isclose(got, expected, rel_tol=2e-3):
             expect_value(
                 got, expected, f"the loss of step {step}", asked,
