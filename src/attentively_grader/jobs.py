@@ -4,7 +4,7 @@ They are plain data that JSON can represent, so that an outcome can be stored in
 later by another process.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -60,6 +60,8 @@ class Outcome:
     seconds: float = 0.0
     peak_memory_mib: int = 0
     sandboxed: bool = True
+    returned: dict[str, list[str]] = field(default_factory=dict)
+    """The kinds of value that the calls of the instructor's solution returned, by call."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -85,3 +87,21 @@ class Job:
     files: Path | None = None
     """A folder with copies of the files next to the notebook, for this job only."""
     limits: Limits = field(default_factory=Limits)
+    solution: bool = False
+    """Whether this is the instructor's solution: record what its calls return."""
+    returned: dict[str, list[str]] = field(default_factory=dict)
+    """The kinds of value that the calls of the instructor's solution returned, by call."""
+    beside: tuple[str, ...] = ()
+    """Ids of graded cells that run next to the student's code, as in nbgrader."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON, without the files."""
+        content = {each.name: getattr(self, each.name) for each in fields(self)}
+        del content["files"]
+        return {**content, "limits": asdict(self.limits)}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any], files: Path | None = None) -> Self:
+        """Create a job from the result of `to_dict`."""
+        limits, beside = Limits(**content["limits"]), tuple(content.get("beside", ()))
+        return cls(**{**content, "limits": limits, "beside": beside, "files": files})

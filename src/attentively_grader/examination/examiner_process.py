@@ -4,11 +4,9 @@ import importlib
 import socket
 import sys
 import traceback
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from attentively_grader.jobs import Job, Limits, Outcome
+from attentively_grader.jobs import Job, Outcome
 from attentively_grader.sandbox.process_channel import receive, send
 
 EXAMINE = "attentively_grader.examination.examiner:examine"
@@ -38,22 +36,12 @@ def examine(line: socket.socket) -> None:
     try:
         module, _, name = message["examine"].partition(":")
         function = getattr(importlib.import_module(module), name)
+        job = Job.from_dict(message["job"], files=Path.cwd())
         pool = WorkerConnection(line)
         before = set(sys.modules)
         connection, _ = pool.student()
-        outcome: Outcome = function(job_from(message["job"]), connection, pool.student)
+        outcome: Outcome = function(job, connection, pool.student)
         imported = [name for name in sys.modules if name not in before]
         send(line, {"outcome": outcome.to_dict(), "imported": imported})
     except Exception:
         send(line, {"failed": traceback.format_exc()[-4000:]})
-
-
-def job_to(job: Job) -> dict[str, Any]:
-    """Return a job as plain data, without its files."""
-    return {"key": job.key, "notebook": job.notebook, "limits": asdict(job.limits)}
-
-
-def job_from(content: dict[str, Any]) -> Job:
-    """Return the job; its files are in the working directory."""
-    limits = Limits(**content["limits"])
-    return Job(content["key"], content["notebook"], files=Path.cwd(), limits=limits)

@@ -21,13 +21,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attentively_grader.course.course import Course, CourseError
 from attentively_grader.course.preparation import Prepared
-from attentively_grader.examination import examiner_process
 from attentively_grader.intake import result_store
 from attentively_grader.intake.tasks import PoolFactory
 from attentively_grader.jobs import Job, Outcome
@@ -177,7 +176,7 @@ def _while_it_is_there() -> Iterator[None]:
 def packed(job: Job) -> str:
     """Return a job as text, including the files next to its notebook."""
     files = base64.b64encode(archive(job.files)).decode()
-    return json.dumps(examiner_process.job_to(job) | {"files": files})
+    return json.dumps(job.to_dict() | {"files": files})
 
 
 @contextmanager
@@ -189,7 +188,7 @@ def unpacked(text: str) -> Iterator[Job]:
         if files:
             with tarfile.open(fileobj=io.BytesIO(files)) as tar:
                 tar.extractall(folder, filter="data")
-        yield replace(examiner_process.job_from(content), files=Path(folder))
+        yield Job.from_dict(content, files=Path(folder))
 
 
 # On a worker of the cluster

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from attentively_grader.examination import examiner_process
 from attentively_grader.jobs import End, Job, Outcome
 from attentively_grader.sandbox.control_groups import Groups
 from attentively_grader.sandbox.process_channel import GoneError, receive, send
@@ -92,7 +91,7 @@ class JobRun:
             raise BrokenError(f"the examiner process ended: {how}") from error
 
     def _outcome(self) -> Outcome:
-        send(self.line, {"job": examiner_process.job_to(self.job), "examine": self.examine})
+        send(self.line, {"job": self.job.to_dict(), "examine": self.examine})
         examiner_watch = Watchdog(self.examiner.pid, self.examiner_limits)
         while True:
             # Checked before the line is read: a last message may still be in it.
