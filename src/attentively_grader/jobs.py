@@ -27,7 +27,13 @@ class Limits:
     file_mib: int = 256
     """Size of the private disk, and of one file."""
     output_kib: int = 1024
-    """Text that one cell prints; the rest is cut, with a note."""
+    """Text that one cell prints; the rest is cut, with a note. Images may take 8 times as much."""
+    outputs: int = 500
+    """Number of outputs of one cell."""
+    notebook_output_kib: int = 32768
+    """Size of all outputs of a notebook."""
+    notebook_outputs: int = 5000
+    """Number of outputs of a notebook."""
     wire_mib: int = 256
     """Size of one message between the student process and the examiner process."""
 
@@ -93,6 +99,8 @@ class Job:
     """The kinds of value that the calls of the instructor's solution returned, by call."""
     beside: tuple[str, ...] = ()
     """Ids of graded cells that run next to the student's code, as in nbgrader."""
+    ended: dict[str, str] = field(default_factory=dict)
+    """Why a cell is not run again, by id: it has ended the examiner process."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, without the files."""

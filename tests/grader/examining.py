@@ -8,7 +8,7 @@ import traceback
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from attentively_grader.course.cell_names import answered
+from attentively_grader.course.cell_names import described
 from attentively_grader.examination.examiner import examine
 from attentively_grader.examination.student_process import serve
 from attentively_grader.jobs import Job, Limits
@@ -94,8 +94,8 @@ def merged(notebook, students=None):
         cell = dict(cell, metadata=dict(cell.metadata))
         flags = cell["metadata"].get("nbgrader", {})
         author = "student" if flags.get("solution") else "instructor"
-        binds = sorted(answered(cell["source"])) if author == "student" else []
-        cell["metadata"]["attentively"] = {"author": author, "binds": binds}
+        solution = described(cell["source"]) if author == "student" else {}
+        cell["metadata"]["attentively"] = {**solution, "author": author}
         if students is not None and author == "student":
             cell["source"] = students.get(cell["id"], cell["source"])
         cells.append(cell)

@@ -4,6 +4,17 @@ import ast
 import symtable
 from collections.abc import Iterator
 
+_SURE = (
+    ast.Assign,
+    ast.AnnAssign,
+    ast.Import,
+    ast.ImportFrom,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+)
+"""Statements that bind their names in any case."""
+
 
 def tree_of(source: str) -> ast.Module | None:
     """Return the parsed cell, or None if it is not valid Python."""
@@ -64,12 +75,17 @@ def _bound(node: ast.AST) -> Iterator[str]:
 
 
 def used(source: str) -> set[str]:
-    """Return every global name that a cell reads, also inside functions."""
+    """Return every global name that a cell reads or deletes, also inside functions."""
     tree = tree_of(source)
     if tree is None:
         return set()
+    deleted = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Del)
+    }
     try:
-        return set(_read(symtable.symtable(source, "cell", "exec")))
+        return deleted.union(_read(symtable.symtable(source, "cell", "exec")))
     except (SyntaxError, ValueError, RecursionError):  # such as await outside a function
         return {
             node.id
@@ -87,16 +103,86 @@ def _read(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def answered(source: str) -> set[str]:
-    """Return the names that a model solution binds, except imports."""
-    if source.lstrip().startswith("%%"):  # a magic around the whole cell
-        source = source.lstrip().partition("\n")[2]
-    lines = [line for line in source.splitlines() if not line.startswith(("%", "!"))]
-    tree = tree_of("\n".join(lines))
+    """Return the names that a model solution binds or changes, except imports."""
+    tree = tree_of(_without_magics(source))
     found: set[str] = set()
     for node in tree.body if tree else ():
         if not isinstance(node, ast.Import | ast.ImportFrom):
-            found |= set(_bound(node))
+            found |= set(_bound(node)) | set(_changed(node))
     return found
+
+
+def _changed(node: ast.AST) -> Iterator[str]:
+    """Yield names whose items or attributes a statement sets, as in ``frame["sum"] = ...``."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        return
+    if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        value: ast.AST = node
+        while isinstance(value, ast.Subscript | ast.Attribute):
+            value = value.value
+        if isinstance(value, ast.Name):
+            yield value.id
+    for child in ast.iter_child_nodes(node):
+        yield from _changed(child)
+
+
+def described(source: str) -> dict[str, list[str]]:
+    """Return what the grader must know of a model solution.
+
+    ``binds`` lists the names that it binds, ``reads`` the global names that its functions read, and
+    ``imports`` its import statements.
+    """
+    plain = _without_magics(source)
+    tree = tree_of(plain)
+    imports = [
+        ast.unparse(node)
+        for node in (tree.body if tree else ())
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    found = {
+        "binds": sorted(answered(source)),
+        "reads": sorted(read_by_functions(plain)),
+        "imports": imports,
+    }
+    return {name: values for name, values in found.items() if values}
+
+
+def _without_magics(source: str) -> str:
+    if source.lstrip().startswith("%%"):  # a magic around the whole cell
+        source = source.lstrip().partition("\n")[2]
+    return "\n".join(line for line in source.splitlines() if not line.startswith(("%", "!")))
+
+
+def read_by_functions(source: str) -> set[str]:
+    """Return the global names that the functions and methods of a cell read."""
+    try:
+        table = symtable.symtable(source, "cell", "exec")
+    except (SyntaxError, ValueError, RecursionError):
+        return set()
+    return {name for child in table.get_children() for name in _read(child)}
+
+
+def needed(source: str) -> set[str]:
+    """Return the global names that a cell reads before it has surely bound them."""
+    tree = tree_of(source)
+    found: set[str] = set()
+    own: set[str] = set()
+    for node in tree.body if tree else ():
+        found |= used(ast.unparse(node)) - own
+        if isinstance(node, _SURE):
+            own |= set(_bound(node))
+    return found
+
+
+def surely_bound(source: str) -> set[str]:
+    """Return the names that the statements at the top level of a cell bind in any case."""
+    tree = tree_of(source)
+    return {
+        name
+        for node in (tree.body if tree else ())
+        if isinstance(node, _SURE)
+        for name in _bound(node)
+    }
 
 
 def imported(source: str) -> set[str]:

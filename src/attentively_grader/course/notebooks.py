@@ -23,6 +23,8 @@ METADATA_KEY = "attentively"
 ``original``   the instructor's text, in a cell without nbgrader metadata that the student changed
 ``absent``     true for such a cell that the student deleted; it is not recorded
 ``binds``      in an answer cell: the names that the model solution binds
+``reads``      in an answer cell: the global names that the solution's functions read
+``imports``    in an answer cell: the import statements of the solution
 """
 
 

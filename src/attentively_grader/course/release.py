@@ -21,7 +21,7 @@ from nbgrader.preprocessors import ClearHiddenTests
 from traitlets.config import Config
 
 from attentively_grader.course import notebooks
-from attentively_grader.course.cell_names import answered
+from attentively_grader.course.cell_names import described
 from attentively_grader.course.course import (
     CONFIG,
     CourseError,
@@ -123,7 +123,7 @@ def _with_callbacks(
     def note(notebook: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         for cell in notebook.cells:
             if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
-                cell.metadata[METADATA_KEY] = {"binds": sorted(answered(cell.source))}
+                cell.metadata[METADATA_KEY] = described(cell.source)
         return notebook, resources
 
     def look(notebook: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:

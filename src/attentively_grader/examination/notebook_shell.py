@@ -9,6 +9,7 @@ import io
 import os
 import sys
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 Output = dict[str, Any]
+_MOST_OUTPUTS = 5000
 _OWN = str(Path(__file__).parents[1]) + os.sep
 
 
@@ -57,7 +59,7 @@ class Outputs:
         if last.get("output_type") == "stream" and last["name"] == name:
             last["parts"].append(text)
         else:
-            self.kept.append({"output_type": "stream", "name": name, "parts": [text]})
+            self._append({"output_type": "stream", "name": name, "parts": [text]})
 
     def add(self, output: Output, size: int) -> None:
         """Add an image, a table, a value or an error."""
@@ -65,7 +67,11 @@ class Outputs:
             self._left -= size
             if self._left < 0:
                 return
-        self.kept.append(output)
+        self._append(output)
+
+    def _append(self, output: Output) -> None:
+        if len(self.kept) < _MOST_OUTPUTS:
+            self.kept.append(output)
 
     def finished(self) -> list[Output]:
         """Return the outputs in the notebook format."""
@@ -204,6 +210,14 @@ class Shell:
     def namespace(self) -> dict[str, Any]:
         """The names that the cells have bound."""
         return self.shell.user_ns
+
+    def hide_lines_of_warnings(self) -> None:
+        """Show warnings without the place and the source line, which may be of a hidden test."""
+
+        def text(message: Any, category: type[Warning], *_: Any) -> str:
+            return f"{category.__name__}: {message}\n"
+
+        warnings.formatwarning = cast(Any, text)
 
     def know(self, cell: str, source: str, number: int) -> None:
         """Make the source of a cell that runs elsewhere available to tracebacks."""

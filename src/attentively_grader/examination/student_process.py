@@ -9,6 +9,7 @@ import socket
 import sys
 from typing import Any
 
+from attentively_grader.examination.name_changes import ChangedNames
 from attentively_grader.examination.notebook_shell import _OWN, Shell
 from attentively_grader.wire import proxies
 from attentively_grader.wire.endpoint import Endpoint, Printed
@@ -34,8 +35,10 @@ def serve(connection: socket.socket) -> None:
     def names(wanted: list[str]) -> dict[str, Any]:
         return {name: shell.namespace[name] for name in wanted if name in shell.namespace}
 
+    changed = ChangedNames(shell.namespace)
     endpoint.operations = {
         "begin": begin,
+        "change": changed.apply,
         "run": run,
         "names": names,
         "call": proxies.call,

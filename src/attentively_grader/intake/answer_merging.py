@@ -141,10 +141,8 @@ def _instructors(cell: Mapping[str, Any]) -> dict[str, Any]:
     merged: dict[str, Any] = copy.deepcopy(dict(cell))
     if merged["cell_type"] == "code":
         merged |= {"execution_count": None, "outputs": []}
-    binds = merged["metadata"].get(METADATA_KEY, {}).get("binds")
-    merged["metadata"][METADATA_KEY] = {"author": "instructor"} | (
-        {"binds": binds} if binds else {}
-    )
+    solution = merged["metadata"].get(METADATA_KEY, {})
+    merged["metadata"][METADATA_KEY] = {**solution, "author": "instructor"}
     return merged
 
 
