@@ -25,7 +25,7 @@ def serve(connection):
         lines.flush()
 
 
-def examine(job, connection, renew):
+def examine(job, connection, renew, report):
     """Send each cell; a cell during which the process ends has failed, and a new one goes on.
 
     Cells of the instructor are executed here.

@@ -4,16 +4,17 @@ import importlib
 import socket
 import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 
-from attentively_grader.jobs import Job, Outcome
+from attentively_grader.jobs import CellOutcome, Job, Outcome
 from attentively_grader.sandbox.process_channel import receive, send
 
 EXAMINE = "attentively_grader.examination.examiner:examine"
 
 
 class WorkerConnection:
-    """Requests new student processes from the worker."""
+    """Requests new student processes from the worker, and reports the cells."""
 
     def __init__(self, line: socket.socket) -> None:
         self.line = line
@@ -29,6 +30,10 @@ class WorkerConnection:
             raise RuntimeError(answer["failed"])
         return (socket.socket(fileno=files[0]) if files else None), answer["why"]
 
+    def report(self, cell: str, outcome: CellOutcome | None) -> None:
+        """Tell the worker that a cell begins, or its outcome."""
+        send(self.line, {"at": cell} if outcome is None else {"cell": asdict(outcome)})
+
 
 def examine(line: socket.socket) -> None:
     """In the examiner process: receive the job, examine it, return the outcome."""
@@ -40,7 +45,7 @@ def examine(line: socket.socket) -> None:
         pool = WorkerConnection(line)
         before = set(sys.modules)
         connection, _ = pool.student()
-        outcome: Outcome = function(job, connection, pool.student)
+        outcome: Outcome = function(job, connection, pool.student, pool.report)
         imported = [name for name in sys.modules if name not in before]
         send(line, {"outcome": outcome.to_dict(), "imported": imported})
     except Exception:

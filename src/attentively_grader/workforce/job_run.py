@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from attentively_grader.jobs import End, Job, Outcome
+from attentively_grader.jobs import CellOutcome, End, Job, Outcome
 from attentively_grader.sandbox.control_groups import Groups
 from attentively_grader.sandbox.process_channel import GoneError, receive, send
 from attentively_grader.sandbox.watchdog import Watchdog
@@ -21,6 +21,9 @@ from attentively_grader.workforce.zygote_client import BrokenError, Child, Zygot
 LOOK_EVERY = 0.1
 SECONDS_TO_SETTLE = 0.3
 """Time from the end of a connection to the end of its process."""
+MOST_ENDED = 8
+"""Number of tests that may end the examiner process; then the rest is not run."""
+ENDED = "this test ended the process that runs the tests: {}"
 GRACE = 30.0
 """Additional time limit of the examiner, in seconds."""
 
@@ -50,6 +53,14 @@ class JobRun:
         self.passed = ""
         """The message of the limit that the last student process exceeded."""
         self.peak_mib = 0
+        self.at: str | None = None
+        """The id of the cell that the examiner runs."""
+        self.done: dict[str, CellOutcome] = {}
+        """The outcomes of the cells that are finished."""
+        self.over = ""
+        """The limit that the examiner exceeded."""
+        self.killed = ""
+        """The cell at which the examiner was killed and then started again."""
         self.imported: list[str] = []
         """Modules that the tests imported and the zygote had not."""
         self.start = time.monotonic()
@@ -61,38 +72,86 @@ class JobRun:
         with contextlib.ExitStack() as undo:
             self.archive = in_memory(archive(self.job.files))
             undo.callback(os.close, self.archive)
-            self.line, theirs = socket.socketpair()
-            undo.push(self.line)
+            self._start_examiner()
+            undo.callback(self._end_examiner)
+            undo.callback(self._end_student)
+            self.undo = undo.pop_all()
+        return self
+
+    def _start_examiner(self) -> None:
+        self.line, theirs = socket.socketpair()
+        try:
             with theirs:
                 self.examiner = self.examiners.child(
                     "attentively_grader.examination.examiner_process:examine",
                     self.examiner_limits,
                     [theirs.fileno(), self.archive],
                 )
-            undo.callback(self.examiner.end)
-            undo.callback(self._end_student)
-            self.ready = undo.enter_context(selectors.DefaultSelector())
-            self.ready.register(self.line, selectors.EVENT_READ)
-            self.ready.register(self.examiner.process, selectors.EVENT_READ)
-            self.undo = undo.pop_all()
-        return self
+        except BaseException:
+            self.line.close()
+            raise
+        self.ready = selectors.DefaultSelector()
+        self.ready.register(self.line, selectors.EVENT_READ)
+        self.ready.register(self.examiner.process, selectors.EVENT_READ)
+
+    def _end_examiner(self) -> None:
+        self.ready.close()
+        self.line.close()
+        self.examiner.end()
 
     def __exit__(self, *_: object) -> None:
         """End all remaining processes."""
         self.undo.close()
 
     def outcome(self) -> Outcome:
-        """Return the outcome of the job; raise `BrokenError` if the grader itself failed."""
-        try:
-            return self._outcome()
-        except GoneError as error:
-            self.examiner.wait(1.0)
-            how = self.examiner.failure or describe(self.examiner.status)
-            raise BrokenError(f"the examiner process ended: {how}") from error
+        """Return the outcome of the job; raise `BrokenError` if the grader itself failed.
+
+        A test that ends the examiner process fails, and the notebook is run again without it.
+        """
+        while True:
+            try:
+                return self._outcome()
+            except GoneError as error:
+                self.examiner.wait(1.0)
+                status = self.examiner.status
+                how = self.examiner.failure or describe(status)
+                if self.at is None:
+                    raise BrokenError(f"the examiner process ended: {how}") from error
+            how = self.over or how
+            killed = not self.over and (status is None or os.WIFSIGNALED(status))
+            if killed and self.killed != self.at and not self._is_late():
+                self.killed = self.at  # perhaps from outside
+            else:
+                self.job = replace(self.job, ended={**self.job.ended, self.at: ENDED.format(how)})
+            if len(self.job.ended) > MOST_ENDED or self._is_late():
+                return self._complete(self._partial())
+            self.at, self.over = None, ""
+            self._end_student()
+            self._end_examiner()
+            self._start_examiner()
+
+    def _is_late(self) -> bool:
+        return time.monotonic() - self.start > self.job.limits.seconds
+
+    def _partial(self) -> Outcome:
+        """Return the outcome of a job whose examiner did not reach the end."""
+        why = "the tests of your code were stopped before the end"
+        error = {"output_type": "error", "ename": "Ended", "evalue": why, "traceback": [why]}
+        cells = [
+            self.done.get(cell["id"], CellOutcome(cell["id"], [error], failed=True))
+            for cell in self.job.notebook["cells"]
+            if cell["cell_type"] == "code"
+        ]
+        for number, cell in enumerate(cells):
+            if cell.id in self.job.ended:
+                said = self.job.ended[cell.id]
+                output = {**error, "evalue": said, "traceback": [said]}
+                cells[number] = CellOutcome(cell.id, [output], failed=True)
+        return Outcome(cells, "timeout", why)
 
     def _outcome(self) -> Outcome:
         send(self.line, {"job": self.job.to_dict(), "examine": self.examine})
-        examiner_watch = Watchdog(self.examiner.pid, self.examiner_limits)
+        examiner_watch = Watchdog(self.examiner.pid, self.examiner_limits, self.start)
         while True:
             # Checked before the line is read: a last message may still be in it.
             ended = self.examiner.ended()
@@ -103,7 +162,12 @@ class JobRun:
                     return self._complete(Outcome.from_dict(message["outcome"]))
                 if "failed" in message:
                     raise BrokenError(message["failed"])
-                self._renew()
+                if "at" in message:
+                    self.at = message["at"]
+                elif "cell" in message:
+                    self.done[message["cell"]["id"]] = CellOutcome(**message["cell"])
+                else:
+                    self._renew()
                 continue
             self._look()
             if ended:
@@ -111,9 +175,12 @@ class JobRun:
             passed = examiner_watch.look()
             if passed is not None:
                 end, why = self.verdict or passed
-                return self._complete(
-                    Outcome([], end, f"the tests of your code were stopped: {why}")
-                )
+                if self.at is None:
+                    return self._complete(
+                        Outcome([], end, f"the tests of your code were stopped: {why}")
+                    )
+                self.over = why
+                raise GoneError(why)
 
     def _look(self) -> None:
         """Check the student process; end it if it exceeds a limit."""

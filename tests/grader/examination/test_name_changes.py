@@ -87,7 +87,7 @@ CARRIED = {
     "mock_open": (
         READ,
         "from unittest.mock import patch, mock_open\n"
-        "with patch('builtins.open', mock_open(read_data='text')):\n"
+        "with patch('__main__.open', mock_open(read_data='text')):\n"
         "    assert read('x') == 'text'",
     ),
     "plt.show": (

@@ -34,6 +34,7 @@ def run(monkeypatch):
     made.examiner, made.student, made.watchdog, made.verdict = Examiner(), None, None, None
     made.students = SimpleNamespace(sandbox=SimpleNamespace(walls=True))
     made.peak_mib, made.start = 0, 0.0
+    made.at, made.done, made.killed, made.over = None, {}, "", ""
     made.line, made.theirs = socket.socketpair()
     with made.line, made.theirs:
         yield made
