@@ -15,9 +15,9 @@ from attentively_grader.jobs import Job, Limits
 
 
 def forget_shell():
-    """Forget IPython's own shell, which another test may have left in this process."""
-    if type(InteractiveShell._instance) is InteractiveShell:
-        InteractiveShell.clear_instance()
+    """Forget the shell that another test, or the examiner, has left in this process."""
+    if InteractiveShell._instance is not None:
+        type(InteractiveShell._instance).clear_instance()
 
 
 def student_process(others=()):
@@ -41,7 +41,7 @@ def student_process(others=()):
     return child, ours
 
 
-def examined(notebook, limits=None, key="job"):
+def examined(notebook, limits=None, key="job", **options):
     """Return the outcome of a merged notebook, examined in a process of its own."""
     read, write = os.pipe()
     child = os.fork()
@@ -49,7 +49,7 @@ def examined(notebook, limits=None, key="job"):
         try:
             os.close(read)
             forget_shell()
-            outcome = _examined(notebook, limits or Limits(), key)
+            outcome = _examined(Job(key, notebook, limits=limits or Limits(), **options))
             content = pickle.dumps(outcome)
         except BaseException:
             content = pickle.dumps(traceback.format_exc())
@@ -66,7 +66,7 @@ def examined(notebook, limits=None, key="job"):
     return outcome
 
 
-def _examined(notebook, limits, key):
+def _examined(job):
     process, connection = student_process()
     processes = [process]
 
@@ -82,7 +82,7 @@ def _examined(notebook, limits, key):
         processes.append(process)
         return connection, f"exit {code}" if code >= 0 and code != 0 else ""
 
-    outcome = examine(Job(key, notebook, limits=limits), connection, renew)
+    outcome = examine(job, connection, renew)
     end()
     return outcome
 

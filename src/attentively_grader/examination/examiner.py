@@ -57,6 +57,8 @@ _AROUND = ("%%time", "%%capture", "%%prun")
 """Cell magics that run the rest of the cell as Python."""
 _PATIENCE = 10.0
 """Seconds after the alarm of a test until its process is ended."""
+_TO_BEGIN = 30.0
+"""Seconds in which a new student process must answer; no code of the student has run in it."""
 Renew = Callable[[], tuple[socket.socket | None, str]]
 """Return the connection to a new student process, or None, and why the last one ended."""
 Report = Callable[[str, CellOutcome | None], None]
@@ -224,7 +226,8 @@ class _Examination:
             "method": proxies.guarded(self.endpoint, proxies.method),
             "backward": Graph.backward,
         }
-        self._ask("begin", sorted(self.packages), self.limits.output_kib * 1024)
+        text = self.limits.output_kib * 1024
+        self._ask("begin", sorted(self.packages), text, seconds=_TO_BEGIN)
 
     def _alive(self) -> bool:
         return self.endpoint.wire.dead is None
