@@ -38,7 +38,8 @@ CONFLICTS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Read the command line and grade; return the exit status.
 
-    0: every submission is graded. 1: a submission was set aside or could not be recorded.
+    0: every submission is graded. 1: a submission was set aside or could not be recorded, or the
+    solution of an assignment does not earn every automatic point, so its students are not graded.
     2: grading could not start. 130: the run was interrupted; the same command resumes it.
     """
     parser = argparse.ArgumentParser(
@@ -72,6 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--resume", action="store_true", help="accepted for convenience; every run resumes"
     )
     parser.add_argument("--force", action="store_true", help="run again what has not changed")
+    parser.add_argument(
+        "--even-so",
+        action="store_true",
+        help="grade an assignment although its solution does not earn every automatic point",
+    )
     parser.add_argument(
         "--timeout",
         type=_positive,
@@ -184,6 +190,7 @@ def _options(given: argparse.Namespace) -> Options:
         seconds=given.timeout,
         memory_mib=given.memory,
         sandboxed=not given.unsafe_no_sandbox,
+        even_so=given.even_so,
     )
 
 

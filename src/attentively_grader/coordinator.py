@@ -21,7 +21,8 @@ from attentively_grader.course.course import Course, CourseError, LockedError, S
 from attentively_grader.course.notebooks import METADATA_KEY
 from attentively_grader.gradebook.recording import Recorder
 from attentively_grader.intake import result_store, submissions
-from attentively_grader.intake.tasks import Options, PoolFactory, Task, TaskPlanner
+from attentively_grader.intake.self_test import report_lines
+from attentively_grader.intake.tasks import JobRunner, Options, PoolFactory, Task, TaskPlanner
 from attentively_grader.reports import hidden_tests
 from attentively_grader.reports.class_report import FOLDER as REPORTS
 from attentively_grader.reports.class_report import write_reports
@@ -55,6 +56,10 @@ class Coordinator:
         """The code that each student wrote."""
         self.given: dict[str, str] = {}
         """The code of the answer cells in the release, by assignment."""
+        self.weaker: dict[str, dict[str, str]] = {}
+        """The parts that run next to the student's code, with the reason, by assignment."""
+        self.unverified: dict[str, list[str]] = {}
+        """What the self-test says of a solution that misses points, by assignment."""
         self._before: dict[str, Mapping[str, Scores]] = {}
         """Earlier scores, by assignment, where a submission was set aside."""
         self._locked_out: list[Task] = []
@@ -72,13 +77,35 @@ class Coordinator:
                 _Bar(total=len(chosen), unit="submission", disable=not sys.stderr.isatty())
             )
             for first in range(0, len(chosen), AT_ONCE):
-                self._grade(chosen[first : first + AT_ONCE], scratch)
+                part = chosen[first : first + AT_ONCE]
+                self.planner.prepare(part, scratch)
+                with self.planner.pool(self.pool_factory) as pool:
+                    self._self_test(pool, scratch)
+                    self._grade(part, pool, scratch)
         self.missed = self.pages.missed
         for assignment, prepared in self.planner.prepared.items():
             self.given[assignment] = written(prepared.notebooks.values())
 
-    def _grade(self, chosen: Sequence[Submission], scratch: Path) -> None:
-        tasks = [*self.planner.tasks(chosen, scratch)]
+    def _self_test(self, pool: JobRunner, scratch: Path) -> None:
+        """Grade the solutions of new assignments, before any student."""
+        for test in self.planner.self_tests(pool, scratch):
+            lines = [*report_lines(test, self.planner.options.even_so)]
+            tqdm.write("\n".join(lines), file=sys.stdout)
+            sys.stdout.flush()
+            if test.missed():
+                self.unverified[test.assignment] = lines
+            weaker = [*test.weaker()]
+            if weaker:
+                parts = self.course.parts(test.assignment)
+                self.weaker[test.assignment] = {
+                    parts[notebook, cell]: why for notebook, cell, why in weaker
+                }
+
+    def _grade(self, chosen: Sequence[Submission], pool: JobRunner, scratch: Path) -> None:
+        tasks = [*self.planner.tasks(chosen)]
+        left_out = len([each for each in chosen if each.assignment in self.planner.stopped])
+        self._told += left_out
+        self.bar.update(left_out)
         for task in tasks:
             self.answers[task.submission] = written(task.merged.values(), "student")
             if task.handed_in.remarks:
@@ -89,7 +116,7 @@ class Coordinator:
             for task in waiting:
                 if not task.missing:
                     self._finish(task)
-            for task, why in self.planner.run(waiting, self.pool_factory, scratch):
+            for task, why in self.planner.run(waiting, pool, scratch, self._put_aside):
                 if why is not None:
                     self.unrecorded[task.submission] = why
                 if not task.missing:
@@ -172,7 +199,10 @@ class Coordinator:
 
     def _record(self, task: Task) -> None:
         submission = task.submission
-        done = {name: (task.merged[name], task.outcomes[name]) for name in task.merged}
+        done = {
+            name: (explained(task.merged[name], task.test.beside[name]), task.outcomes[name])
+            for name in task.merged
+        }
         self.recorder.record(submission, done)
         result_store.write_whole(self._mark(submission), self._remembered(task))
         self.unrecorded.pop(submission, None)
@@ -244,6 +274,17 @@ def written(notebooks: Iterable[Mapping[str, Any]], author: str | None = None) -
     )
 
 
+def explained(notebook: Mapping[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:
+    """Return a merged notebook that says in its cells why they run next to the student's code."""
+    cells = []
+    for cell in notebook["cells"]:
+        if cell["id"] in reasons:
+            ours = {**cell["metadata"].get(METADATA_KEY, {}), "beside": reasons[cell["id"]]}
+            cell = {**cell, "metadata": {**cell["metadata"], METADATA_KEY: ours}}
+        cells.append(cell)
+    return {**notebook, "cells": cells}
+
+
 @contextmanager
 def _alone(course: Course) -> Iterator[None]:
     """Lock the course, so that no other run records into it."""
@@ -268,7 +309,8 @@ def grade(
 ) -> int:
     """Grade new submissions, print a summary of all, and return the exit status.
 
-    0: every submission is graded. 1: a submission was set aside or could not be recorded.
+    0: every submission is graded. 1: a submission was set aside or could not be recorded, or the
+    solution of an assignment does not earn every point, so its students are not graded.
     """
     options = options or Options()
     course = Course(root)
@@ -285,4 +327,5 @@ def grade(
             print()
         for path in write_reports(course, coordinator):
             print(f"Report: {path.relative_to(course.root)}")
-    return 1 if coordinator.set_aside or coordinator.unrecorded else 0
+    failed = coordinator.set_aside or coordinator.unrecorded or coordinator.planner.stopped
+    return 1 if failed else 0

@@ -9,11 +9,13 @@ a file that is written atomically under a name that identifies its input.
 import hashlib
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from attentively_grader.course.course import Course, CourseError, Submission
+from attentively_grader.intake.self_test import report_lines
 from attentively_grader.intake.submissions import printable
 from attentively_grader.intake.tasks import Options, PoolFactory, TaskPlanner
 
@@ -62,12 +64,17 @@ def run(
         print(f"{printable(str(submission))}: SET ASIDE: {why}", flush=True)
 
     planner = TaskPlanner(course, options, put_aside)
-    with tempfile.TemporaryDirectory(prefix="grading-") as folder:
-        scratch = Path(folder)
-        tasks = [*planner.tasks(own, scratch, gradebook=False)]
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="grading-")))
+        planner.prepare(own, scratch, gradebook=False)
+        pool = stack.enter_context(planner.pool(pool_factory))
+        for test in planner.self_tests(pool, scratch):
+            print(*report_lines(test, options.even_so), sep="\n", flush=True)
+        stopped = [each for each in own if each.assignment in planner.stopped]
+        tasks = [*planner.tasks(own)]
         missing = [task for task in tasks if task.missing]
         done = 0
-        for task, why in planner.run(missing, pool_factory, scratch):
+        for task, why in planner.run(missing, pool, scratch, put_aside):
             if why is not None:
                 failed[task.submission] = why
             if not task.missing:
@@ -79,5 +86,7 @@ def run(
     known = len(tasks) - len(missing)
     print(f"Share {shard}: {len(own)} of {len(chosen)} submissions")
     print(f"{done} run, {known} with a known result, {len(failed)} failed")
+    if stopped:
+        print(f"{len(stopped)} not run, because the solution does not earn every point")
     print("Nothing is recorded yet. After all shares have run, grade without --shard.")
-    return 1 if failed else 0
+    return 1 if failed or stopped else 0

@@ -23,7 +23,7 @@ class Stub:
     """Runs the merged notebook here and now; knows nothing of hostile code."""
 
     def __init__(self, outcomes=None):
-        self.ran = []
+        self.ran, self.solutions = [], []
         self.outcomes = outcomes or {}
 
     def __call__(self, course, prepared):
@@ -31,7 +31,7 @@ class Stub:
 
     def run(self, jobs):
         for job in jobs:
-            self.ran.append(job.key)
+            (self.solutions if job.solution else self.ran).append(job.key)
             student = job.key.partition(", ")[2].partition(":")[0]
             change = self.outcomes.get(student)
             outcome = executed(job.notebook)

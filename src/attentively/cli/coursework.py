@@ -85,6 +85,13 @@ def grade(
         bool, typer.Option("--resume", help="Accepted for convenience; every run resumes.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Run again what has not changed.")] = False,
+    even_so: Annotated[
+        bool,
+        typer.Option(
+            "--even-so",
+            help="Grade an assignment although its solution does not earn every automatic point.",
+        ),
+    ] = False,
     timeout: Annotated[
         int | None,
         typer.Option(
@@ -134,7 +141,12 @@ def grade(
         "--moodle": moodle,
         "--course": course,
     }
-    flags = {"--resume": resume, "--force": force, "--unsafe-no-sandbox": unsafe_no_sandbox}
+    flags = {
+        "--resume": resume,
+        "--force": force,
+        "--even-so": even_so,
+        "--unsafe-no-sandbox": unsafe_no_sandbox,
+    }
     arguments = [assignment] if assignment else []
     for name in student or []:
         arguments += ["--student", name]

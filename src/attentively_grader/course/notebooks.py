@@ -25,6 +25,8 @@ METADATA_KEY = "attentively"
 ``binds``      in an answer cell: the names that the model solution binds
 ``reads``      in an answer cell: the global names that the solution's functions read
 ``imports``    in an answer cell: the import statements of the solution
+``beside``     in a test: why it runs next to the student's code
+``weaker``     in a recorded test that ran there: the same reason
 """
 
 

@@ -24,10 +24,12 @@ class Prepared:
 
     notebooks: dict[str, dict[str, Any]]
     """The instructor's notebooks by name, without solutions, with all tests."""
+    solutions: dict[str, dict[str, Any]]
+    """The same notebooks with the solutions; the cells have the same ids."""
     files: dict[str, Path]
     """Released side files, by their path relative to the folder."""
     content: str
-    """A hash of all notebooks and files."""
+    """A hash of all notebooks without solutions, and of the files."""
 
 
 def prepare(course: Course, assignment: str, folder: Path, *, gradebook: bool = True) -> Prepared:
@@ -37,11 +39,22 @@ def prepare(course: Course, assignment: str, folder: Path, *, gradebook: bool = 
     source.
     """
     notebooks: dict[str, dict[str, Any]] = {}
+    solutions: dict[str, dict[str, Any]] = {}
 
     def keep(name: str, notebook: NotebookNode) -> None:
         notebooks[name] = _with_ids(json.loads(json.dumps(notebook)))
 
-    generate(course.root, assignment, elsewhere=folder, gradebook=gradebook, keep=keep)
+    def keep_solution(name: str, notebook: NotebookNode) -> None:
+        solutions[name] = _with_ids(json.loads(json.dumps(notebook)))
+
+    generate(
+        course.root,
+        assignment,
+        elsewhere=folder,
+        gradebook=gradebook,
+        keep=keep,
+        keep_solution=keep_solution,
+    )
     step = str(folder)
     released = Path(course.directory.format_path(step, ".", assignment))
     listed = course.config.Release.get("side_files")
@@ -52,7 +65,7 @@ def prepare(course: Course, assignment: str, folder: Path, *, gradebook: bool = 
     if isinstance(listed, dict):
         allowed = set(listed.get(assignment, []))
         files = {name: path for name, path in files.items() if name in allowed}
-    return Prepared(notebooks, files, _fingerprint(notebooks, files))
+    return Prepared(notebooks, solutions, files, _fingerprint(notebooks, files))
 
 
 def _with_ids(notebook: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 from nbformat import NotebookNode
 from nbgrader.converters import GenerateAssignment
 from nbgrader.converters.base import NbGraderException
-from nbgrader.preprocessors import ClearHiddenTests
+from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions
 from traitlets.config import Config
 
 from attentively_grader.course import notebooks
@@ -34,6 +34,8 @@ from attentively_grader.course.course import (
 )
 from attentively_grader.course.notebooks import METADATA_KEY
 
+Keep = Callable[[str, NotebookNode], None]
+"""Called with the name and the content of a notebook."""
 REGION = re.compile(r"^\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")
 
 
@@ -81,14 +83,16 @@ def generate(
     assignment: str,
     elsewhere: Path | None = None,
     gradebook: bool = True,
-    keep: Callable[[str, NotebookNode], None] | None = None,
+    keep: Keep | None = None,
+    keep_solution: Keep | None = None,
 ) -> None:
     """Run nbgrader's conversion in the course at `root`, which also fills its gradebook.
 
     The files are written to the course's release directory, or to `elsewhere`. Without
     `gradebook`, no gradebook is written, which is faster. `keep` is called with the name and
-    content of each notebook without solutions, but with all tests. The metadata of each answer
-    cell list the names that the model solution binds.
+    content of each notebook without solutions, but with all tests; `keep_solution` with those that
+    contain the solutions too. The metadata of each answer cell list the names that the model
+    solution binds.
     """
     config = load_config(root)
     if not gradebook:
@@ -101,8 +105,12 @@ def generate(
     course.assignment_id = assignment
     converter = GenerateAssignment(coursedir=course, config=config)
     converter.force = True
+    steps = [*converter.preprocessors]
+    if keep_solution is not None:
+        steps = _before(ClearSolutions, 0, keep_solution, steps)
     if keep is not None:
-        converter.preprocessors = _with_callbacks(converter.preprocessors, keep)
+        steps = [_note_names, *_before(ClearHiddenTests, len(steps), keep, steps)]
+    converter.preprocessors = steps
     with converting(converter) as messages:
         try:
             converter.start()
@@ -112,27 +120,26 @@ def generate(
             raise CourseError(f"nbgrader cannot release {assignment}: {why}") from None
 
 
-def _with_callbacks(
-    preprocessors: Sequence[Any], keep: Callable[[str, NotebookNode], None]
-) -> list[Any]:
-    """Return nbgrader's steps with one that passes on the notebook before hidden tests are removed.
+def _note_names(notebook: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+    """Record the names that the model solutions bind."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
+            cell.metadata[METADATA_KEY] = described(cell.source)
+    return notebook, resources
 
-    A first step records the names that the model solutions bind.
+
+def _before(step: Any, place: int, keep: Keep, steps: Sequence[Any]) -> list[Any]:
+    """Return nbgrader's steps with one before `step` that passes on the notebook.
+
+    In a course without `step`, it is inserted at `place`.
     """
-
-    def note(notebook: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        for cell in notebook.cells:
-            if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
-                cell.metadata[METADATA_KEY] = described(cell.source)
-        return notebook, resources
 
     def look(notebook: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
         keep(resources["nbgrader"]["notebook"], deepcopy(notebook))
         return notebook, resources
 
-    steps = list(preprocessors)
-    place = steps.index(ClearHiddenTests) if ClearHiddenTests in steps else len(steps)
-    return [note, *steps[:place], look, *steps[place:]]
+    place = steps.index(step) if step in steps else place
+    return [*steps[:place], look, *steps[place:]]
 
 
 def tidy_released(assignment: str, **_: object) -> None:

@@ -182,7 +182,7 @@ def filled(merged: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
             copy["outputs"] = safe_output.outputs(found.outputs) if found else []
             copy["execution_count"] = number if found else None
             if found and found.weaker:
-                metadata[METADATA_KEY]["weaker"] = True
+                metadata[METADATA_KEY]["weaker"] = ours.get("beside", True)
         elif metadata[METADATA_KEY]["author"] == "student":
             copy["source"] = safe_output.markdown(cell["source"])
         cells.append(copy)

@@ -7,18 +7,22 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 from attentively_grader.course.course import Course, CourseError, LockedError, Submission
 from attentively_grader.course.preparation import Prepared, prepare
 from attentively_grader.intake import result_store, submissions
 from attentively_grader.intake.answer_merging import merge
 from attentively_grader.intake.result_store import Results
+from attentively_grader.intake.self_test import SelfTest, tests
 from attentively_grader.jobs import Job, Limits, Outcome
 
+SOLUTION = "the solution"
+"""Stands for the student in the name of a solution's job; no student has this name."""
 PutAside = Callable[[Submission, str], None]
 """Called with a submission that cannot be graded, and the reason."""
 
@@ -34,6 +38,32 @@ PoolFactory = Callable[[Course, Sequence[Prepared]], AbstractContextManager[JobR
 """Creates the job runner of a course; called only if there is a job to run."""
 
 
+class OnDemand:
+    """A job runner that is created for its first job; use it in a ``with`` statement."""
+
+    def __init__(self, create: Callable[[], AbstractContextManager[JobRunner]]) -> None:
+        self._create = create
+        self._stack = ExitStack()
+        self._runner: JobRunner | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Outcome]]:
+        """Yield each job with its outcome, in order of completion."""
+        if self._runner is None:
+            self._runner = self._stack.enter_context(self._create())
+        yield from self._runner.run(jobs)
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of a grading run."""
@@ -43,11 +73,13 @@ class Options:
     seconds: float = Limits.seconds
     memory_mib: int = Limits.memory_mib
     sandboxed: bool = True
+    even_so: bool = False
+    """Whether to grade students although the solution does not earn every point."""
 
 
 @dataclass
 class Task:
-    """A submission that can be graded, and its outcomes so far."""
+    """A submission or a solution that can be graded, and its outcomes so far."""
 
     submission: Submission
     prepared: Prepared
@@ -55,6 +87,10 @@ class Task:
     merged: dict[str, dict[str, Any]]
     keys: dict[str, str]
     """The names of the stored results, by notebook."""
+    test: SelfTest
+    """The self-test of the assignment."""
+    solution: bool = False
+    """Whether this is the instructor's solution."""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
     @property
@@ -66,6 +102,18 @@ class Task:
     def mark(self) -> str:
         """The line that identifies a recorded submission and its results."""
         return json.dumps({"content": self.handed_in.content, "results": self.keys}) + "\n"
+
+    def job(self, key: str, name: str, files: Path, limits: Limits) -> Job:
+        """Return the job that runs a notebook."""
+        return Job(
+            key,
+            self.merged[name],
+            files,
+            limits,
+            solution=self.solution,
+            returned={} if self.solution else self.test.returned(name),
+            beside=tuple(self.test.beside.get(name, ())),
+        )
 
     def stage(self, folder: Path) -> None:
         """Copy the files next to the notebook for one job; released files take precedence."""
@@ -92,13 +140,16 @@ class TaskPlanner:
         self.prepared: dict[str, Prepared] = {}
         self.refused: dict[str, str] = {}
         """The assignments that cannot be graded, with the reason."""
+        self.tested: dict[str, SelfTest] = {}
+        self.stopped: set[str] = set()
+        """The assignments of which no student is graded, because the solution misses points."""
 
-    def tasks(
+    def prepare(
         self, chosen: Sequence[Submission], scratch: Path, *, gradebook: bool = True
-    ) -> Iterator[Task]:
-        """Yield the submissions that can be graded; set the others aside.
+    ) -> None:
+        """Prepare the assignments of these submissions.
 
-        With `gradebook`, the cells and points of the assignments are entered there.
+        With `gradebook`, their cells and points are entered there.
         """
         known = {*self.prepared, *self.refused}
         for name in sorted({each.assignment for each in chosen} - known):
@@ -109,8 +160,57 @@ class TaskPlanner:
                 raise
             except Exception as error:  # the other assignments continue
                 self.refused[name] = str(error)
+
+    def pool(self, factory: PoolFactory) -> OnDemand:
+        """Return the job runner of the assignments that are prepared."""
+        return OnDemand(lambda: factory(self.course, list(self.prepared.values())))
+
+    def self_tests(self, pool: JobRunner, scratch: Path) -> Iterator[SelfTest]:
+        """Run the solution of each new assignment; yield the self-tests with automatic points.
+
+        A solution that fails tests runs again, with these tests next to its code.
+        """
+        running = []
+        for name, prepared in self.prepared.items():
+            if name not in self.tested and name not in self.refused:
+                self.tested[name] = test = SelfTest.of(name, prepared)
+                if test.most:
+                    running.append(test)
+        environment = self._environment() if running else {}
+        while running:
+            tasks = []
+            for test in running:
+                try:
+                    tasks.append(self._solution(test, environment))
+                except Exception as error:  # the other assignments continue
+                    why = f"the solution of {test.assignment} cannot be run: {error}"
+                    self.refused[test.assignment] = why
+            failures: dict[Submission, str] = {}
+            for task in tasks:
+                task.test.stored &= not task.missing
+            for _ in self.run(tasks, pool, scratch, failures.__setitem__):
+                pass
+            running = []
+            for task in tasks:
+                why = failures.get(task.submission, "")
+                ended = {name: Outcome([], "died", why) for name in task.missing}
+                task.test.outcomes = task.outcomes | ended
+                if task.test.move():
+                    running.append(task.test)
+                    continue
+                if task.test.missed() and not self.options.even_so:
+                    self.stopped.add(task.test.assignment)
+                yield task.test
+
+    def tasks(self, chosen: Sequence[Submission]) -> Iterator[Task]:
+        """Yield the submissions that can be graded; set the others aside.
+
+        Those of an assignment that is stopped are left out.
+        """
         environment = self._environment()
         for submission in chosen:
+            if submission.assignment in self.stopped:
+                continue
             try:
                 if submission.assignment in self.refused:
                     raise CourseError(self.refused[submission.assignment])
@@ -121,23 +221,55 @@ class TaskPlanner:
                 yield task
 
     def _task(self, submission: Submission, environment: Mapping[str, str]) -> Task:
-        prepared = self.prepared[submission.assignment]
+        test = self.tested[submission.assignment]
         ignore = self.course.directory.ignore
-        handed_in = submissions.read(submission, prepared.notebooks, ignore)
+        handed_in = submissions.read(submission, test.prepared.notebooks, ignore)
+        depends_on = dict(environment)
+        if handed_in.files:
+            depends_on["files"] = handed_in.content
+        return self._planned(submission, handed_in, test, depends_on)
+
+    def _solution(self, test: SelfTest, environment: Mapping[str, str]) -> Task:
+        """Return the task of the solution, merged like a submission."""
+        cells = {
+            name: submissions.parse(json.dumps(notebook).encode(), f"{name}.ipynb")
+            for name, notebook in test.prepared.solutions.items()
+            if tests(test.prepared.notebooks[name])
+        }
+        where = Submission(SOLUTION, test.assignment, self.course.folder("source"))
+        handed_in = submissions.HandedIn(cells, files={}, content="")
+        return self._planned(where, handed_in, test, environment, solution=True)
+
+    def _planned(
+        self,
+        submission: Submission,
+        handed_in: submissions.HandedIn,
+        test: SelfTest,
+        depends_on: Mapping[str, str],
+        *,
+        solution: bool = False,
+    ) -> Task:
+        """Return a task with the stored results of its notebooks."""
+        prepared = test.prepared
         merged = {
             name: merge(prepared.notebooks[name], cells)
             for name, cells in handed_in.notebooks.items()
         }
-        depends_on = {**environment, "source": prepared.content}
-        if handed_in.files:
-            depends_on["files"] = handed_in.content
-        keys = {
-            name: result_store.key(notebook, self.limits, self.options.sandboxed, depends_on)
-            for name, notebook in merged.items()
-        }
-        task = Task(submission, prepared, handed_in, merged, keys)
+        task = Task(submission, prepared, handed_in, merged, {}, test, solution)
+        for name, notebook in merged.items():
+            how = {
+                "solution": solution,
+                "returned": {} if solution else test.returned(name),
+                "beside": sorted(test.beside.get(name, ())),
+            }
+            task.keys[name] = result_store.key(
+                notebook,
+                self.limits,
+                self.options.sandboxed,
+                {**depends_on, "source": prepared.content, "how": json.dumps(how, sort_keys=True)},
+            )
         if not self.options.force:
-            found = {name: self.results.find(key) for name, key in keys.items()}
+            found = {name: self.results.find(key) for name, key in task.keys.items()}
             task.outcomes = {name: each for name, each in found.items() if each is not None}
         return task
 
@@ -149,12 +281,12 @@ class TaskPlanner:
         return found
 
     def run(
-        self, tasks: Sequence[Task], pool_factory: PoolFactory, scratch: Path
+        self, tasks: Sequence[Task], pool: JobRunner, scratch: Path, put_aside: PutAside
     ) -> Iterator[tuple[Task, str | None]]:
         """Run the missing notebooks of these tasks and store the results.
 
         Yields a task each time it receives an outcome, with None or the reason why the result
-        could not be stored. A task that cannot be run is set aside.
+        could not be stored. `put_aside` is called for a task that cannot be run.
         """
         if not any(task.missing for task in tasks):
             return
@@ -166,7 +298,7 @@ class TaskPlanner:
         def refuse(submission: Submission, why: str) -> None:
             if submission not in refused:
                 refused.add(submission)
-                self.put_aside(submission, why)
+                put_aside(submission, why)
 
         def staged() -> Iterator[Job]:
             for key, (task, name) in jobs.items():
@@ -179,25 +311,24 @@ class TaskPlanner:
                 ) as error:  # changed in the meantime, or the disk is full
                     refuse(task.submission, str(error))
                     continue
-                yield Job(key, task.merged[name], files, self.limits)
+                yield task.job(key, name, files, self.limits)
 
-        with pool_factory(self.course, list(self.prepared.values())) as pool:
-            for job, outcome in pool.run(staged()):
-                if job.files is not None:
-                    shutil.rmtree(job.files, ignore_errors=True)
-                task, name = jobs[job.key]
-                # Without any cell, nothing was run: a failure of the grader, not of the student.
-                if outcome.end == "set aside" or (outcome.end == "died" and not outcome.cells):
-                    refuse(task.submission, outcome.reason)
-                    continue
-                task.outcomes[name] = outcome
-                why = None
-                try:
-                    self.results.keep(task.keys[name], outcome)
-                except CourseError as error:
-                    why = str(error)
-                if task.submission not in refused:
-                    yield task, why
+        for job, outcome in pool.run(staged()):
+            if job.files is not None:
+                shutil.rmtree(job.files, ignore_errors=True)
+            task, name = jobs[job.key]
+            # Without any cell, nothing was run: a failure of the grader, not of the student.
+            if outcome.end == "set aside" or (outcome.end == "died" and not outcome.cells):
+                refuse(task.submission, outcome.reason)
+                continue
+            task.outcomes[name] = outcome
+            why = None
+            try:
+                self.results.keep(task.keys[name], outcome)
+            except CourseError as error:
+                why = str(error)
+            if task.submission not in refused:
+                yield task, why
 
 
 def _limits(course: Course, options: Options) -> Limits:

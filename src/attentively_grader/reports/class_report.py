@@ -20,6 +20,8 @@ class Run(Protocol):
     unrecorded: dict[Submission, str]
     remarks: dict[Submission, tuple[str, ...]]
     ends: dict[Submission, str]
+    weaker: dict[str, dict[str, str]]
+    unverified: dict[str, list[str]]
     answers: dict[Submission, str]
     given: dict[str, str]
 
@@ -27,7 +29,7 @@ class Run(Protocol):
 def write_reports(course: Course, run: Run) -> Iterator[Path]:
     """Write ``reports/ASSIGNMENT.html`` for each assignment; yield the files."""
     those = [*run.graded, *run.set_aside, *run.unrecorded]
-    for assignment in sorted({each.assignment for each in those}):
+    for assignment in sorted({each.assignment for each in those} | {*run.unverified}):
         answers = {
             submission.student: text
             for submission, text in run.answers.items()
@@ -45,7 +47,9 @@ def write_reports(course: Course, run: Run) -> Iterator[Path]:
         needs = [*needing(run, assignment, by_hand), *_long(answers)]
         groups = alike(answers, run.given.get(assignment, ""))
         path = course.root / FOLDER / f"{assignment}.html"
-        write_whole(path, render(assignment, scores, needs, groups))
+        weaker = run.weaker.get(assignment, {})
+        said = run.unverified.get(assignment, ())
+        write_whole(path, render(assignment, scores, needs, groups, weaker, said))
         yield path
 
 

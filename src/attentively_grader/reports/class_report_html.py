@@ -9,7 +9,7 @@ from html import escape
 
 from attentively_grader.course.course import Scores
 from attentively_grader.reports.similarity import Alike
-from attentively_grader.reports.summary import shown, taken_off
+from attentively_grader.reports.summary import WEAKER, shown, taken_off
 
 BINS = (
     (0.0, "0%"),
@@ -24,6 +24,7 @@ STYLE = """
 :root { color-scheme: light dark; --bar: #3b6ea5; --line: #8888; }
 @media (prefers-color-scheme: dark) { :root { --bar: #7fb0e0; } }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 table { border-collapse: collapse; display: block; overflow-x: auto; }
 th, td { padding: .2rem .7rem; border-bottom: 1px solid var(--line); text-align: right; }
 caption { text-align: left; padding-bottom: .4rem; }
@@ -42,9 +43,16 @@ def render(
     scores: Mapping[str, Scores],
     needs: Sequence[tuple[str, str]] = (),
     groups: Sequence[Alike] = (),
+    weaker: Mapping[str, str] | None = None,
+    unverified: Sequence[str] = (),
 ) -> str:
-    """Return the page; `needs` lists students whose submission needs attention, and why."""
-    return "\n".join(_lines(assignment, scores, needs, groups)) + "\n"
+    """Return the page.
+
+    `needs` lists students whose submission needs attention, and why; `weaker` the parts whose
+    tests run next to the student's code, and why. `unverified` are the lines of a self-test in
+    which the solution missed points.
+    """
+    return "\n".join(_lines(assignment, scores, needs, groups, weaker or {}, unverified)) + "\n"
 
 
 def _lines(
@@ -52,6 +60,8 @@ def _lines(
     scores: Mapping[str, Scores],
     needs: Sequence[tuple[str, str]],
     groups: Sequence[Alike],
+    weaker: Mapping[str, str],
+    unverified: Sequence[str],
 ) -> Iterator[str]:
     title = escape(assignment)
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
@@ -62,11 +72,18 @@ def _lines(
     most = max((sum(row.maximum.values()) for row in scores.values()), default=0.0)
     mean = f" Mean: {sum(totals) / len(totals):.1f} of {most:g} points." if totals else ""
     yield f"<p>Submissions graded: {len(scores)}.{mean}</p>"
+    if unverified:
+        yield "<h2>The solution does not earn every point</h2>"
+        yield f"<pre>{escape(chr(10).join(unverified))}</pre>"
     yield "<h2>Submissions that need attention</h2>"
     yield from _list([(escape(name), escape(why)) for name, why in needs], "None.")
     if scores:
         yield from _charts(scores)
-        yield from _table(scores)
+        yield from _table(scores, weaker)
+    if weaker:
+        yield "<h2>Tests that run next to the student's code</h2>"
+        yield f"<p>A star (*) marks these parts: {WEAKER}.</p>"
+        yield from _list([(escape(part), escape(why)) for part, why in weaker.items()], "")
     yield "<h2>Similar answers</h2>"
     yield "<p>Treat a group as a hint, not as a verdict.</p>"
     yield "<ul>"
@@ -154,10 +171,11 @@ def histogram(shares: Sequence[float], name: str) -> str:
     )
 
 
-def _table(scores: Mapping[str, Scores]) -> Iterator[str]:
+def _table(scores: Mapping[str, Scores], weaker: Mapping[str, str]) -> Iterator[str]:
     parts = _parts(scores)
     late = any(row.penalty for row in scores.values())
-    columns = [*map(escape, parts), *["late penalty"] * late, "total"]
+    names = [f"{escape(part)}{'*' * (part in weaker)}" for part in parts]
+    columns = [*names, *["late penalty"] * late, "total"]
     worth = (f"{most:g}" for most in parts.values())
     most = [*worth, *[""] * late, f"{sum(parts.values()):g}"]
     yield "<h2>Points by student</h2>\n<table>\n<caption>Points of each student, by part</caption>"

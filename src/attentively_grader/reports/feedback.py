@@ -77,23 +77,28 @@ class _Page(HTMLExporter):
             nb = hidden_tests.without_hidden_tests(nb, self.config)
         # Skips the method of HTMLExporter, which parses the page again to add alt texts.
         page, resources = TemplateExporter.from_notebook_node(
-            self, _with_reason(nb), self._init_resources(resources), **options
+            self, _with_notes(nb), self._init_resources(resources), **options
         )
         return WITHOUT_ALT.sub(ALT, page), resources
 
 
-def _with_reason(notebook: Any) -> Any:
-    """Add a first cell that says why the notebook did not run to its end, if so."""
+def _with_notes(notebook: Any) -> Any:
+    """Add cells that say how the run ended, and which tests ran next to the student's code."""
     how = notebook.metadata.get(METADATA_KEY, {})
     said = []
     if how.get("reason"):
         said.append(f"**How the run ended:** {html.escape(safe_output.text(how['reason'], 2000))}")
     if how.get("sandboxed") is False:
         said.append("This notebook was graded without a sandbox.")
-    if not said:
-        return notebook
-    cell = nbformat.v4.new_markdown_cell("\n\n".join(said))
-    return nbformat.from_dict({**notebook, "cells": [cell, *notebook.cells]})
+    cells = [nbformat.v4.new_markdown_cell("\n\n".join(said))] if said else []
+    for cell in notebook.cells:
+        why = cell.metadata.get(METADATA_KEY, {}).get("weaker")
+        if why:
+            because = f", because {html.escape(why)}" if isinstance(why, str) else ""
+            note = f"**Weaker test:** the next test ran next to your code, as in nbgrader{because}."
+            cells.append(nbformat.v4.new_markdown_cell(note))
+        cells.append(cell)
+    return nbformat.from_dict({**notebook, "cells": cells})
 
 
 class _Rendering(GenerateFeedback):

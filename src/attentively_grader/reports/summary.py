@@ -6,6 +6,12 @@ from typing import Protocol
 from attentively_grader.course.course import Course, Scores, Submission
 from attentively_grader.intake.submissions import printable
 
+WEAKER = (
+    "weaker, because the test runs next to the student's code, as in nbgrader, which could tamper "
+    "with it"
+)
+"""What a star next to the name of a part means."""
+
 
 class Graded(Protocol):
     """The results of a run, as the coordinator collects them."""
@@ -15,6 +21,8 @@ class Graded(Protocol):
     unrecorded: dict[Submission, str]
     missed: dict[Submission, str]
     remarks: dict[Submission, tuple[str, ...]]
+    weaker: dict[str, dict[str, str]]
+    unverified: dict[str, list[str]]
 
 
 def summary(course: Course, run: Graded, whole_class: bool = False) -> Iterator[str]:
@@ -25,7 +33,7 @@ def summary(course: Course, run: Graded, whole_class: bool = False) -> Iterator[
         scores = {student: known[student] for student in students if student in known}
         if scores:
             yield ""
-            yield from table(assignment, scores)
+            yield from table(assignment, scores, run.weaker.get(assignment, {}))
         absent = course.absent(assignment) if whole_class else []
         if absent:
             yield f"no submission: {', '.join(absent)}"
@@ -41,6 +49,9 @@ def summary(course: Course, run: Graded, whole_class: bool = False) -> Iterator[
     yield from _list("No feedback", run.missed)
     yield from _list("Not recorded", run.unrecorded)
     yield from _list("Set aside, not graded", run.set_aside)
+    for lines in run.unverified.values():
+        yield ""
+        yield from lines
 
 
 def _list(title: str, those: Mapping[Submission, str]) -> Iterator[str]:
@@ -51,16 +62,21 @@ def _list(title: str, those: Mapping[Submission, str]) -> Iterator[str]:
             yield f"  {submission.assignment}, {printable(submission.student)}: {why}"
 
 
-def table(assignment: str, scores: Mapping[str, Scores]) -> Iterator[str]:
+def table(
+    assignment: str, scores: Mapping[str, Scores], weaker: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Yield one line per student, the mean, and the part with the lowest mean.
 
     A question mark marks an answer that waits for manual grading; such a part is never named as
-    the hardest.
+    the hardest. A star marks a part whose test runs next to the student's code; `weaker` gives the
+    reasons.
     """
+    weaker = weaker or {}
     most = next(iter(scores.values())).maximum
     parts = list(most)
     late = any(row.penalty for row in scores.values())
-    columns = [*parts, *["penalty"] * late, "total"]
+    headings = [f"{part}{'*' * (part in weaker)}" for part in parts]
+    columns = [*headings, *["penalty"] * late, "total"]
     width = max(map(len, [assignment, "maximum", "mean", *scores]))
 
     def line(name: str, *cells: str) -> str:
@@ -86,6 +102,9 @@ def table(assignment: str, scores: Mapping[str, Scores]) -> Iterator[str]:
     if waiting:
         number = sum(len(row.by_hand) for row in scores.values())
         yield f"?: waits for manual grading, for example in Formgrader ({number})"
+    if weaker:
+        yield f"*: {WEAKER}"
+        yield from (f"   {part}: {why}" for part, why in weaker.items())
 
 
 def shown(row: Scores, part: str) -> str:
