@@ -95,7 +95,7 @@ class Coordinator:
             if test.missed():
                 self.unverified[test.assignment] = lines
             weaker = [*test.weaker()]
-            if weaker:
+            if weaker and test.assignment not in self.planner.stopped:
                 parts = self.course.parts(test.assignment)
                 self.weaker[test.assignment] = {
                     parts[notebook, cell]: why for notebook, cell, why in weaker

@@ -49,9 +49,10 @@ def summary(course: Course, run: Graded, whole_class: bool = False) -> Iterator[
     yield from _list("No feedback", run.missed)
     yield from _list("Not recorded", run.unrecorded)
     yield from _list("Set aside, not graded", run.set_aside)
-    for lines in run.unverified.values():
+    if run.unverified:
         yield ""
-        yield from lines
+        yield f"The solution does not earn every point; see above ({len(run.unverified)}):"
+        yield from (f"  {lines[0]}" for lines in run.unverified.values())
 
 
 def _list(title: str, those: Mapping[Submission, str]) -> Iterator[str]:
