@@ -148,16 +148,17 @@ class SelfTest:
 
     def unanswered(self) -> list[str]:
         """Return the nbgrader ids of the answer cells for which the source has no solution."""
-        return [
-            _mark(cell)
-            for name, notebook in self.prepared.notebooks.items()
-            for cell, solved in zip(
-                notebook["cells"], self.prepared.solutions[name]["cells"], strict=False
-            )
-            if cell["cell_type"] == "code"
-            and cell["metadata"].get("nbgrader", {}).get("solution")
-            and (cell["source"].strip() == solved["source"].strip() or _is_empty(solved["source"]))
-        ]
+        found = []
+        for name, notebook in self.prepared.notebooks.items():
+            solved = self.prepared.solutions[name]["cells"]
+            for cell, source in zip(notebook["cells"], solved, strict=False):
+                flags = cell["metadata"].get("nbgrader", {})
+                if cell["cell_type"] != "code" or not flags.get("solution") or flags.get("grade"):
+                    continue
+                same = cell["source"].strip() == source["source"].strip()
+                if same or _is_empty(source["source"]):
+                    found.append(_mark(cell))
+        return found
 
     def _tests(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, notebook in self.prepared.notebooks.items():

@@ -131,6 +131,7 @@ def graded(cluster, tmp_path_factory):
     """Return a class that the cluster has graded while one of its workers died."""
     room = classroom(tmp_path_factory.mktemp("course"))
     grading = command(room, "--scheduler", cluster.address)
+    assert "the solution earns 100 of 100 points" in grading.stdout.readline()
     first = grading.stdout.readline()
     assert first.startswith("[1/8] small, "), first + grading.stderr.read()
     print_pid = "print(list(client.run(__import__('os').getpid).values())[0])"
@@ -267,6 +268,7 @@ def test_when_the_scheduler_dies_what_was_run_is_kept(cluster, tmp_path):
     """The same command goes on, here without a cluster, which ends with this, the last test."""
     room = classroom(tmp_path)
     grading = command(room, "--scheduler", cluster.address)
+    assert "the solution earns 100 of 100 points" in grading.stdout.readline()
     assert grading.stdout.readline().startswith("[1/8] small, ")
     os.killpg(cluster.processes[0].pid, signal.SIGKILL)
     printed, errors = grading.communicate(timeout=120)
