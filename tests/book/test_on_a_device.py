@@ -4,6 +4,7 @@ The pretend device stands in for it (`pretend_device`): it refuses tensors of tw
 does. Long training loops are shortened, so the results mean nothing here.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from test_told_commands import calls
 
+from attentively.data import toy
 from attentively.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,11 +24,40 @@ RUNNER = ROOT / "tests" / "on_pretend_device.py"
 PAGES = sorted(map(str, (ROOT / "book").glob("*.md")))
 SOLUTIONS = sorted(map(str, (ROOT / "solutions").glob("*/*.ipynb")))
 SMALL = "--steps 2 --batch-size 4 --validate-every 2"
-NOT_HERE = re.compile(r"attentively (data|experiment|models|progress|submit)|--help|DATA|NAME|news")
+NOT_HERE = re.compile(r"attentively (data|experiment|models|progress|submit)|--help|DATA|NAME")
 """Commands of the README that compute nothing, or need what the reader has; and experiments."""
 SHIPPED = {"runs/transformer": "toy-transformer", "runs/seq2seq": "toy-additive"}
 """What is scored in the place of a model that writes without end, as it is hardly trained."""
 QUICK = [f"attentively experiment {name} --quick --seeds 1" for name in EXPERIMENTS]
+
+
+def on_data(folder):
+    """Return what runs on a small stand-in for downloaded data, in its format, made in `folder`.
+
+    A first cell states the stand-in's checksum in the place of the real one.
+    """
+    lines = [(pair.src_text, pair.tgt_text) for pair in toy.load("train", 600, clauses=(1,))]
+    text = "".join(f"{src}\t{tgt}\tCC-BY 2.0\n" for src, tgt in lines)
+    (folder / "tatoeba").mkdir()
+    (folder / "tatoeba" / "fra.txt").write_text(text, encoding="utf-8")
+    cell = STAND_IN.format(folder=str(folder), sha256=hashlib.sha256(text.encode()).hexdigest())
+    made = folder / "stand_in.ipynb"
+    made.write_text(json.dumps({"cells": [{"cell_type": "code", "source": [cell]}]}))
+    return [
+        str(made),
+        f"attentively train tatoeba-en-fr --model seq2seq {SMALL} --output runs/en-fr",
+        "attentively evaluate tatoeba-en-fr --model toy-additive --beam-size 1",
+        "attentively train --resume --output runs/en-fr",
+    ]
+
+
+STAND_IN = """
+import dataclasses, os
+from attentively.data import download
+os.environ["ATTENTIVELY_DATA"] = {folder!r}
+path = "tatoeba/fra.txt"
+download.FILES[path] = dataclasses.replace(download.FILES[path], sha256={sha256!r})
+"""
 
 
 def commands():
@@ -43,18 +74,18 @@ def commands():
     yield f"attentively vectors train {ROOT / 'README.md'} --output v --epochs 1"
 
 
+def environment():
+    """Return the variables of a process that runs on the device."""
+    paths = os.pathsep.join(map(str, [ROOT / "src", ROOT / "tests"]))
+    return {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+
+
 def failures(wanted, folder):
     """Run all that is wanted on the pretend device; return what failed."""
-    paths = [ROOT / "src", ROOT / "tests"]
-    environment = {
-        "MPLBACKEND": "Agg",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(map(str, paths)),
-    }
     ended = subprocess.run(
         [sys.executable, str(DEVICE), str(RUNNER), *wanted],
         cwd=folder,
-        env=os.environ | environment,
+        env=os.environ | environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -82,6 +113,32 @@ def parts(kind, items, count):
 )
 def test_all_runs_on_a_device(wanted, tmp_path):
     assert failures(wanted, tmp_path) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_commands_on_data_run_on_a_device(tmp_path):
+    assert failures(on_data(tmp_path), tmp_path) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("count", [1, 2])
+def test_torchrun_runs_on_a_device(tmp_path, count):
+    """Two processes exchange their gradients through gloo, as CPU processes do."""
+    told = f"train toy --model transformer {SMALL} --d-model 8 --num-heads 2 --output run"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(count), str(DEVICE), "-m", "attentively", *told.split()]
+    ended = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ | environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert f"on pretend{', 2 processes' if count == 2 else ''}" in ended.stdout + ended.stderr
 
 
 def test_every_command_of_every_kind_is_run():

@@ -7,7 +7,6 @@ https://arxiv.org/abs/2108.12409.
 """
 
 import itertools
-import time
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -92,13 +91,13 @@ def measure(task: Task, positions: Positions, seed: int, quick: bool, directory:
     del directory  # short enough to restart
     steps = 5 if quick else STEPS
     model = new_model(task, positions, seed, quick)
-    started = time.process_time()
+    started = device.seconds(device.best())
     train(model, task, steps, seed, quick)
     row: Row = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "training_steps": steps,
         "trained_length": TRAINED[task],
-        "processor_seconds": round(time.process_time() - started, 2),
+        "device_seconds": round(device.seconds(device.best()) - started, 2),
     }
     length = TRAINED[task] * 2 if quick else TESTED[task]
     if task == "language":

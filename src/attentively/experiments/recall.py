@@ -5,7 +5,6 @@ position and the preceding ones; the models differ in the layer that connects po
 the same dimension and the same training.
 """
 
-import time
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -242,12 +241,12 @@ def measure(task: Task, reader: str, length: int, seed: int, quick: bool, direct
     held_out = sequences(task, length, size, generator)
     items = held_out.items[:20].to(device.best())
     before = _kept(reach(model, items, generator))
-    started = time.process_time()
+    started = device.seconds(device.best())
     train(model, task, length, steps, seed)
     row: Row = {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "training_steps": steps,
-        "processor_seconds": round(time.process_time() - started, 2),
+        "device_seconds": round(device.seconds(device.best()) - started, 2),
         "accuracy": _share(right(model, held_out)[:, length - (task == "parity") :]),
         "reach_before": before,
         "reach_after": _kept(reach(model, items, generator)),

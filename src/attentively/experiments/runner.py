@@ -49,7 +49,9 @@ def run(
     Each run has its own folder in `runs` for checkpoints.
 
     The file contains the rows (condition, seed, seconds, results), the command that produces it,
-    the versions and the device; if the experiment is `listed`, each row contains these. An
+    the versions and the device; if the experiment is `listed`, each row contains these. A row's
+    ``device_seconds`` are a duration by `device.seconds`: CPU seconds of the process on the CPU,
+    elapsed seconds of finished work on an accelerator. An
     interrupted experiment resumes. Raises `ValueError` if `output` belongs to another experiment,
     to the other of the quick and the full form, to other versions or to other data.
     """

@@ -201,9 +201,9 @@ def take(saving: str, text: Text, seed: int, repeats: int, processes: Processes)
     times = []
     for _ in range(1 + repeats):
         processes.wait()
-        clocks = time.perf_counter(), time.process_time()
+        clocks = time.perf_counter(), device.seconds(ids.device)
         step(ids)
-        times.append((time.perf_counter() - clocks[0], time.process_time() - clocks[1]))
+        times.append((time.perf_counter() - clocks[0], device.seconds(ids.device) - clocks[1]))
     waited, worked = map(min, zip(*times[1:], strict=True))
     weights = sum(parameter.nbytes for parameter in step.model.parameters())
     return {
@@ -211,7 +211,7 @@ def take(saving: str, text: Text, seed: int, repeats: int, processes: Processes)
         "length": text.length,
         "gradient_away": difference,
         "seconds_of_a_step": round(waited, 4),
-        "processor_seconds": round(float(processes.sum(torch.tensor(worked))), 4),
+        "device_seconds": round(float(processes.sum(torch.tensor(worked))), 4),
         "seconds_of_the_first": round(first, 2),
         "weights_bytes": weights,
         "adam_bytes": sum(

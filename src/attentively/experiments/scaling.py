@@ -6,7 +6,6 @@ predictions are scored in two ways: by character, and as whole strings (Schaeffe
 2023, https://arxiv.org/abs/2304.15004).
 """
 
-import time
 from pathlib import Path
 
 import torch
@@ -77,9 +76,9 @@ def measure(d_model: int, steps: int, seed: int, quick: bool, directory: Path) -
     del directory  # short enough to restart
     steps = min(steps, 3) if quick else steps
     model = new_model(d_model, seed, quick)
-    started = time.process_time()
+    started = device.seconds(device.best())
     fit_to_text(model, steps, BATCH_SIZE, learning_rate(d_model), seed, quick)
-    seconds = time.process_time() - started
+    seconds = device.seconds(device.best()) - started
     weights = sum(parameter.numel() for parameter in model.decoder.layers.parameters())
     tokens = steps * BATCH_SIZE * LENGTH
     return {
@@ -87,7 +86,7 @@ def measure(d_model: int, steps: int, seed: int, quick: bool, directory: Path) -
         "weights_of_layers": weights,
         "tokens": tokens,
         "operations": 6 * weights * tokens,
-        "processor_seconds": round(seconds, 2),
+        "device_seconds": round(seconds, 2),
         "loss": round(float(held_out_loss(model, LENGTH, quick).mean()), 4),
         "in_a_row": in_a_row(model, quick),
     }
