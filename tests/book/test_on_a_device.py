@@ -23,8 +23,9 @@ DEVICE = ROOT / "tests" / "pretend_device.py"
 RUNNER = ROOT / "tests" / "on_pretend_device.py"
 PAGES = sorted(map(str, (ROOT / "book").glob("*.md")))
 SOLUTIONS = sorted(map(str, (ROOT / "solutions").glob("*/*.ipynb")))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 SMALL = "--steps 2 --batch-size 4 --validate-every 2"
-NOT_HERE = re.compile(r"attentively (data|experiment|models|progress|submit)|--help|DATA|NAME")
+NOT_HERE = re.compile(r"attentively (data|experiment|models|progress|submit)|--help|DATA|NAME|news")
 """Commands of the README that compute nothing, or need what the reader has; and experiments."""
 SHIPPED = {"runs/transformer": "toy-transformer", "runs/seq2seq": "toy-additive"}
 """What is scored in the place of a model that writes without end, as it is hardly trained."""
@@ -41,6 +42,8 @@ def on_data(folder):
     (folder / "tatoeba").mkdir()
     (folder / "tatoeba" / "fra.txt").write_text(text, encoding="utf-8")
     cell = STAND_IN.format(folder=str(folder), sha256=hashlib.sha256(text.encode()).hexdigest())
+    for name, column in (("news.en", 0), ("news.fr", 1)):
+        (folder / name).write_text("".join(f"{line[column]}\n" for line in lines), encoding="utf-8")
     made = folder / "stand_in.ipynb"
     made.write_text(json.dumps({"cells": [{"cell_type": "code", "source": [cell]}]}))
     return [
@@ -48,6 +51,8 @@ def on_data(folder):
         f"attentively train tatoeba-en-fr --model seq2seq {SMALL} --output runs/en-fr",
         "attentively evaluate tatoeba-en-fr --model toy-additive --beam-size 1",
         "attentively train --resume --output runs/en-fr",
+        *(f"{call} {SMALL}" for call in calls(README) if "train news" in call),
+        "attentively train --resume --output runs/news",
     ]
 
 
@@ -62,7 +67,7 @@ download.FILES[path] = dataclasses.replace(download.FILES[path], sha256={sha256!
 
 def commands():
     """Yield the commands of the README, each training short, and then used, scored and resumed."""
-    found = calls((ROOT / "README.md").read_text(encoding="utf-8"))
+    found = calls(README)
     found = [call for call in found if not NOT_HERE.search(call) and "--resume" not in call]
     for call in found:
         trained = re.match(r"attentively train (\S+) .*--output (\S+)", call)
@@ -154,19 +159,33 @@ model.encode(torch.tensor([[5, 6]]){moved})
 """
 
 
+COMPARED = """
+import torch
+x = torch.arange(6.0).view(2, 3)
+there = x.to("pretend")
+assert torch.equal((there @ there.T).cpu(), x @ x.T)
+"""
+
+
 def test_what_would_fail_on_a_gpu_is_found(tmp_path):
     """Tensors of the CPU that meet a model of the device; values compared for exact equality."""
     made = {
         "mixed": MIXED.format(moved=""),
         "moved": MIXED.format(moved=".to(device.best())"),
+        "compared": COMPARED,
         "as an array": "import torch\ntorch.zeros(2, device='pretend').numpy()",
     }
     for name, cell in made.items():
         cells = {"cells": [{"cell_type": "code", "source": [cell]}]}
         (tmp_path / f"{name}.ipynb").write_text(json.dumps(cells))
-    files = [str(tmp_path / f"{name}.ipynb") for name in made]
+    page = tmp_path / "page.md"
+    cell = f"```{{code-cell}} ipython3{MIXED.format(moved='')}```"
+    page.write_text(f"---\nkernelspec:\n  name: python3\n---\n\n# A page\n\n{cell}\n")
+    files = [*(str(tmp_path / f"{name}.ipynb") for name in made), str(page)]
     found = failures([*files, "attentively translate --model none hello"], tmp_path)
     assert "Expected all tensors to be on the same device" in found.pop(files[0])
-    assert "can't convert pretend:0 device type tensor to numpy" in found.pop(files[2])
+    assert "Expected all tensors to be on the same device" in found.pop(files[4])
+    assert "AssertionError" in found.pop(files[2])
+    assert "can't convert pretend:0 device type tensor to numpy" in found.pop(files[3])
     assert "none" in found.pop("attentively translate --model none hello")
     assert not found

@@ -17,9 +17,9 @@ from torch.utils._pytree import tree_leaves
 class MemoryMeter(TorchDispatchMode):
     """Record the tensors created in its context: ``with MemoryMeter() as meter:``.
 
-    It counts the bytes of tensors, on whichever device they are: neither the memory of the process nor
-    what an allocator reserves. It counts neither tensors that existed before nor views, which have no memory of their own. It
-    records the results of operations, not their temporary memory.
+    It counts the bytes of tensors, on any device: neither the memory of the process nor what an
+    allocator reserves. It counts neither tensors that existed before nor views, which have no
+    memory of their own. It records the results of operations, not their temporary memory.
     """
 
     def __init__(self) -> None:
