@@ -51,7 +51,7 @@ def on_data(folder):
         f"attentively train tatoeba-en-fr --model seq2seq {SMALL} --output runs/en-fr",
         "attentively evaluate tatoeba-en-fr --model toy-additive --beam-size 1",
         "attentively train --resume --output runs/en-fr",
-        *(f"{call} {SMALL}" for call in calls(README) if "train news" in call),
+        *(f"{call.partition('#')[0]} {SMALL}" for call in calls(README) if "train news" in call),
         "attentively train --resume --output runs/news",
     ]
 
@@ -71,7 +71,7 @@ def commands():
     found = [call for call in found if not NOT_HERE.search(call) and "--resume" not in call]
     for call in found:
         trained = re.match(r"attentively train (\S+) .*--output (\S+)", call)
-        yield f"{call} {SMALL}" if trained else call
+        yield f"{call.partition('#')[0]} {SMALL}" if trained else call
         if trained:
             model = SHIPPED.get(trained[2], trained[2])
             yield f"attentively evaluate {trained[1]} --model {model} --beam-size 1"
