@@ -41,7 +41,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from attentively_grader.course import cell_names
 from attentively_grader.course.notebooks import METADATA_KEY
-from attentively_grader.examination.name_changes import ABSENT, Change, NameChanges, words
+from attentively_grader.examination.name_changes import ABSENT, Change, Key, NameChanges, words
 from attentively_grader.examination.notebook_shell import Ran, Shell
 from attentively_grader.examination.output_limits import OutputLimits
 from attentively_grader.examination.part_time import PartTime
@@ -50,7 +50,7 @@ from attentively_grader.wire import proxies
 from attentively_grader.wire.endpoint import Endpoint
 from attentively_grader.wire.gradients import Graph
 from attentively_grader.wire.messages import TooLate, Wire, WireError
-from attentively_grader.wire.shared_objects import freeze, frozen_same
+from attentively_grader.wire.shared_objects import Entry, freeze, frozen_same
 
 BESIDE = "beside-the-student"
 _AROUND = ("%%time", "%%capture", "%%prun")
@@ -141,6 +141,8 @@ class _Examination:
         """The cells that ended a student process; they are not run again."""
         self.repeated = True
         """Whether the student process has run all cells in `ran`."""
+        self.given: dict[Key, Entry] = {}
+        """The objects that replace names in the student process."""
         self.changes = NameChanges(self.shell.namespace, self._tell)
         self.returned: dict[str, list[str]] = {}
         self.reason = ""
@@ -246,8 +248,17 @@ class _Examination:
         except WireError:
             return None
 
-    def _tell(self, changes: list[Change]) -> None:
-        Endpoint.ask(self.endpoint, "change", changes)
+    def _tell(self, change: Change) -> None:
+        """Send a change; an object in it may be used until the next change of the name."""
+        Endpoint.ask(self.endpoint, "change", *change)
+        table = self.endpoint.table
+        before = self.given.pop(change[:2], None)
+        if before is not None:
+            before.ended = True
+        number = table.name_of(change[3])
+        if number is not None:
+            self.given[change[:2]] = table.entries[number]
+            table.entries[number].ended = False
 
     def _note_returned(self) -> None:
         """Keep what the endpoint recorded of the values that calls returned."""
@@ -281,6 +292,7 @@ class _Examination:
         self.endpoint.wire.close()
         if connection is not None:
             self._meet(connection)
+            self.given.clear()
             self.repeated = False
         return why
 

@@ -35,7 +35,7 @@ _REFLECTION = frozenset({"globals", "locals", "vars", "eval", "exec", "dir", "ge
 class NameChanges:
     """The changes of names that a test has made since the student process was told."""
 
-    def __init__(self, space: dict[str, Any], tell: Callable[[list[Change]], Any]) -> None:
+    def __init__(self, space: dict[str, Any], tell: Callable[[Change], Any]) -> None:
         self.space = space
         self.tell = tell
         self._known: dict[Key, Any] = {}
@@ -93,7 +93,7 @@ class NameChanges:
     def _send(self, change: Change) -> None:
         try:
             module, name, what, value, first = change
-            self.tell([(module, name, what, None if value is ABSENT else value, first)])
+            self.tell((module, name, what, None if value is ABSENT else value, first))
         except TimeoutError:
             raise
         except Exception:  # a value that cannot be sent, or a module that is not there
@@ -137,21 +137,20 @@ class ChangedNames:
         self.space = space
         self._before: dict[Key, Any] = {}
 
-    def apply(self, changes: list[Change]) -> None:
-        """Apply the changes that a test has made."""
-        for module, name, what, value, first in changes:
-            space = self.space
-            if module:
-                __import__(module)
-                space = vars(sys.modules[module])
-            if first or (module, name) not in self._before:
-                self._before[module, name] = space.get(name, ABSENT)
-            if what == "restore":
-                value = self._before.pop((module, name))
-            if what == "delete" or value is ABSENT:
-                space.pop(name, None)
-            else:
-                space[name] = value
+    def apply(self, module: str, name: str, what: str, value: Any, first: bool) -> None:
+        """Apply a change that a test has made."""
+        space = self.space
+        if module:
+            __import__(module)
+            space = vars(sys.modules[module])
+        if first or (module, name) not in self._before:
+            self._before[module, name] = space.get(name, ABSENT)
+        if what == "restore":
+            value = self._before.pop((module, name))
+        if what == "delete" or value is ABSENT:
+            space.pop(name, None)
+        else:
+            space[name] = value
 
 
 def words(source: str) -> set[str]:
@@ -163,7 +162,14 @@ def words(source: str) -> set[str]:
     imported = cell_names.imported(source) | names
     if not (imported & (_REFLECTION | _PATCHING | {"__main__"})) and "unittest" not in imported:
         return set()
-    return _words(tree)
+    attributes = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "__main__"
+    }
+    return _words(tree) | attributes
 
 
 def _words(tree: ast.AST) -> set[str]:

@@ -44,6 +44,10 @@ class Entry:
     state: Any = None
     """Its state at the last message."""
     signature: Any = None
+    key: str | None = None
+    """The call that the object was given to last."""
+    ended: bool = False
+    """Whether this call has ended."""
 
 
 class Table:

@@ -40,3 +40,10 @@ def test_a_test_that_ends_its_process_fails_alone(worker, how):
     assert failed(outcome) == ["test-2", "test-4"]
     if how not in ("sys.exit", "exit"):  # these only raise an error in a notebook
         assert "this test ended the process" in text(outcome.cells[2])
+
+
+def test_a_warning_in_a_test_does_not_show_its_line(worker):
+    test = "import warnings\nassert f() == 1; warnings.warn('old'); secret = 41"
+    cells = notebook(("student", "def f():\n    return 1"), ("test", test))
+    ((_, outcome),) = worker.run([Job("warns", cells)])
+    assert text(outcome.cells[1]) == "UserWarning: old\n"
