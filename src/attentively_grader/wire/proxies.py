@@ -109,6 +109,18 @@ class RemoteType(type):
             raise AttributeError(name)
         return cls._endpoint.ask("get", cls, name)
 
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if name.startswith("_") or "_endpoint" not in vars(cls):
+            super().__setattr__(name, value)
+        else:
+            cls._endpoint.ask("set", cls, name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        if name.startswith("_") or "_endpoint" not in vars(cls):
+            super().__delattr__(name)
+        else:
+            cls._endpoint.ask("delete", cls, name)
+
     def __repr__(cls) -> str:
         return f"<class '{cls.__name__}'>"
 

@@ -11,6 +11,10 @@ SUM = "def total(n):\n    return sum(squares(n))"
 ASK = "def greet():\n    return 'Hello ' + input('Name? ')"
 SHOUT = "def shout(x):\n    print(x)"
 PLOT = "import matplotlib.pyplot as plt\ndef draw():\n    plt.plot([1, 2])\n    plt.show()"
+DOG = (
+    "class Dog:\n    def bark(self):\n        return 'wuff'\n"
+    "    def twice(self):\n        return self.bark() + self.bark()"
+)
 READ = "def read(name):\n    with open(name) as file:\n        return file.read()"
 
 
@@ -100,6 +104,17 @@ CARRIED = {
         "import random\nfrom unittest.mock import patch\n"
         "with patch.object(random, 'randint', return_value=9):\n    assert roll() == 9\n"
         "assert roll() < 7",
+    ),
+    "patch.object of a class": (
+        DOG,
+        "from unittest.mock import patch\nwith patch.object(Dog, 'bark', return_value='meow'):\n"
+        "    assert Dog().twice() == 'meowmeow'\nassert Dog().twice() == 'wuffwuff'",
+    ),
+    "patch.object of an object": (
+        DOG,
+        "from unittest.mock import patch\ndog = Dog()\n"
+        "with patch.object(dog, 'bark', return_value='meow'):\n"
+        "    assert dog.twice() == 'meowmeow'\nassert dog.twice() == 'wuffwuff'",
     ),
     "printed text": (
         SHOUT,
