@@ -155,6 +155,8 @@ class ChangedNames:
 
 def words(source: str) -> set[str]:
     """Return the names in the strings of a cell that looks up names by their text."""
+    if not any(name in source for name in (*_REFLECTION, *_PATCHING, "__main__", "unittest")):
+        return set()
     tree = cell_names.tree_of(source)
     if tree is None:
         return set()
