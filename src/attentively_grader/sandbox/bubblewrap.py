@@ -86,11 +86,12 @@ def complaint(shell: Shell) -> str | None:
     """Try a sandbox; return None if it works, else the error message."""
     test = "import os"
     if shell == "nested":
-        own = "n.own_user_namespace(z.USER)" if os.geteuid() != 0 else "True"
+        own = "n.own_user_namespace(z.USER, proc)" if os.geteuid() != 0 else "True"
         test = (
             "import os; from attentively_grader.sandbox import namespaces as n, zygote as z; "
             "from attentively_grader.jobs import Limits; "
-            f"n.unshare(n.NEW_PIDS); child = os.fork(); child or z.shut_in(Limits()) or {own}; "
+            "n.unshare(n.NEW_PIDS); child = os.fork(); "
+            f"proc = child or z.shut_in(Limits()); child or {own}; "
             "child and os._exit(os.waitpid(child, 0)[1] != 0)"
         )
     package = Path(__file__).parents[2]
@@ -129,6 +130,8 @@ def bubblewrap(shell: Shell, folders: Sequence[Path]) -> list[str]:
     for setting in SETTINGS:
         command += ["--ro-bind-try", setting, setting]
     command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", HOME]
+    # Both read as zeros, but a shared mapping of /dev/zero is memory that belongs to no file.
+    command += ["--dev-bind", "/dev/full", "/dev/zero"]
     for folder in dict.fromkeys([*python_folders(), *folders]):
         for parent in reversed(folder.parents[:-1]):
             command += ["--dir", str(parent)]  # bubblewrap itself would create them for root only

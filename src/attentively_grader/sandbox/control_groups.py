@@ -39,13 +39,13 @@ class Groups:
     def holding(self, process: int, limits: Limits) -> "Group | None":
         """Put a process into a new group with these limits; return None if the kernel refuses.
 
-        The private disk of a job is in memory too, so the group's memory limit includes it.
+        The private disk of a job is in memory too, and counts towards the limit.
         """
         group = Group(self._next(), limits)
         try:
             group.folder.mkdir()
             for name, value in (
-                ("memory.max", (limits.memory_mib + limits.file_mib) * MIB),
+                ("memory.max", limits.memory_mib * MIB),
                 ("memory.swap.max", 0),
                 ("memory.oom.group", 1),  # the kernel kills all processes of the job together
                 ("pids.max", limits.processes + KEEPER),

@@ -22,6 +22,7 @@ READ_ONLY = 1
 NO_SETUID = 2
 NO_DEVICES = 4
 NO_EXECUTION = 8
+REMOUNT = 32
 BIND = 4096
 RECURSIVE = 16384
 PRIVATE = 1 << 18
@@ -109,11 +110,11 @@ def become(user: int) -> None:
     )  # otherwise /proc/self belongs to root, and the next step cannot write there
 
 
-def own_user_namespace(user: int) -> None:
+def own_user_namespace(user: int, proc: int) -> None:
     """Enter a user namespace in which this process is `user`.
 
     The kernel then counts its processes separately from others of the same real user, and it has
-    no privileges in its former namespaces.
+    no privileges in its former namespaces. `proc` is a writable /proc.
     """
     uid, gid = os.geteuid(), os.getegid()
     unshare(NEW_USER)
@@ -122,8 +123,11 @@ def own_user_namespace(user: int) -> None:
         ("uid_map", f"{user} {uid} 1"),
         ("gid_map", f"{user} {gid} 1"),
     ):
-        with open(f"/proc/self/{name}", "w") as file:
-            file.write(text)
+        file = os.open(f"self/{name}", os.O_WRONLY, dir_fd=proc)
+        try:
+            os.write(file, text.encode())
+        finally:
+            os.close(file)
 
 
 def loopback_up() -> None:

@@ -3,6 +3,9 @@
 The kernel's process limits apply to each process separately: 64 processes of one gigabyte each
 exceed none of them. Therefore the process tree is read from /proc several times per second. A
 process that leaves its session or its parent stays in the tree, because the job's keeper adopts it.
+
+Memory is what the processes own, what the files on the private disk occupy, and for each socket of
+the job as much as its buffers can hold. No other memory can be shared (see `seccomp`).
 """
 
 import contextlib
@@ -53,9 +56,10 @@ class Watchdog:
         family = [process for process in tree(self.root) if process != self.root]
         cpu = sum(map(cpu_seconds, family))
         self._hold(family, cpu)
-        used = sum(map(resident, family))
+        common = disk(self.root) + sockets(self.root) * _SOCKET_BYTES
+        used = sum(map(resident, family)) + common
         if used > limits.memory_mib * MIB and len(family) > 1:
-            used = sum(map(proportional, family))  # shared memory counts once
+            used = sum(map(proportional, family)) + common  # memory shared by forking counts once
         self.peak_mib = max(self.peak_mib, used // MIB)
         if used > limits.memory_mib * MIB:
             return too_much(limits)
@@ -107,8 +111,8 @@ def _status(process: int, *names: str) -> int:
 
 
 def resident(process: int) -> int:
-    """Return the resident bytes of a process that are not backed by a file on disk."""
-    return _status(process, "RssAnon", "RssShmem") << 10
+    """Return the bytes that a process owns: resident or swapped, and the tables for them."""
+    return _status(process, "RssAnon", *_OWN) << 10
 
 
 def threads(process: int) -> int:
@@ -117,15 +121,57 @@ def threads(process: int) -> int:
 
 
 def proportional(process: int) -> int:
-    """Return the proportional set size of a process in bytes."""
+    """Return the same, but of each page that several processes own only its share."""
     try:
         with open(f"/proc/{process}/smaps_rollup") as file:
             for line in file:
-                if line.startswith("Pss:"):
-                    return int(line.split()[1]) << 10
+                if line.startswith("Pss_Anon:"):
+                    return (int(line.split()[1]) + _status(process, *_OWN)) << 10
     except OSError:
         pass
     return 0
+
+
+def disk(root: int) -> int:
+    """Return the bytes of all files on the private disk of a job, also of deleted open files.
+
+    A folder that this process has too is not private.
+    """
+    used = {}
+    for folder in ("/tmp", "/dev/shm", "/home/student"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            inside = f"/proc/{root}/root{folder}"
+            device = os.stat(inside).st_dev
+            if not os.path.exists(folder) or device != os.stat(folder).st_dev:
+                sizes = os.statvfs(inside)
+                used[device] = (sizes.f_blocks - sizes.f_bfree) * sizes.f_frsize
+    return sum(used.values())
+
+
+def sockets(root: int) -> int:
+    """Return the number of sockets of a job, also of those that no process has open.
+
+    Without a network namespace of its own, they cannot be distinguished from others.
+    """
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        if os.stat(f"/proc/{root}/ns/net").st_ino != os.stat("/proc/self/ns/net").st_ino:
+            first = Path(f"/proc/{root}/net/sockstat").read_text().split(maxsplit=3)
+            return int(first[2])  # sockets: used N
+    return 0
+
+
+def _socket_bytes() -> int:
+    """Return how much the two buffers of a socket hold."""
+    sizes = (Path(f"/proc/sys/net/core/{kind}mem_default") for kind in "rw")
+    try:
+        return sum(int(size.read_text()) for size in sizes)
+    except OSError:
+        return 2 * 212992  # Linux's default
+
+
+_SOCKET_BYTES = _socket_bytes()
+_OWN = ("VmSwap", "HugetlbPages", "VmPTE")
+"""Fields of /proc/PID/status, besides RssAnon."""
 
 
 def cpu_seconds(process: int) -> float:

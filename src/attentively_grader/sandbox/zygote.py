@@ -141,8 +141,9 @@ def keep(request: dict[str, Any], files: list[int], shell: Shell, kept: list[str
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         limits = Limits(**request["limits"])
+        proc = -1
         if shell == "nested":
-            shut_in(limits, kept)
+            proc = shut_in(limits, kept)
         else:
             namespaces.end_with_parent(signal.SIGKILL)
             namespaces.adopt_orphans()
@@ -150,8 +151,9 @@ def keep(request: dict[str, Any], files: list[int], shell: Shell, kept: list[str
         receive(report)  # the worker pool has put this process into its control group
         worker = os.fork()
         if worker == 0:
-            work(request, files[1:], report, limits, shell)
+            work(request, files[1:], report, limits, shell, proc)
         if shell == "nested":
+            os.close(proc)
             namespaces.drop_capabilities()
         for file in files[1:]:
             os.close(file)
@@ -176,11 +178,12 @@ def outlive(worker: int) -> int:
             return status
 
 
-def shut_in(limits: Limits, kept: Sequence[str] = ()) -> None:
+def shut_in(limits: Limits, kept: Sequence[str] = ()) -> int:
     """Create new namespaces for this process, and a private disk of limited size.
 
     The folders `kept` stay visible, although they are inside the folders that the private disk
-    replaces.
+    replaces. /proc is read-only, so that a job cannot tell the kernel to end other processes before
+    it; the descriptor of a writable /proc is returned, for the worker to set itself up.
     """
     namespaces.unshare(
         namespaces.NEW_MOUNTS
@@ -204,15 +207,33 @@ def shut_in(limits: Limits, kept: Sequence[str] = ()) -> None:
         os.makedirs(path)
         namespaces.mount(f"/proc/self/fd/{file}", path, flags=namespaces.BIND)
         os.close(file)
+    limit_connections()
+    proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    namespaces.mount("/proc", "/proc", flags=namespaces.BIND)
+    closed = namespaces.READ_ONLY | safe | namespaces.NO_EXECUTION
+    namespaces.mount("", "/proc", flags=namespaces.REMOUNT | namespaces.BIND | closed)
+    return proc
+
+
+def limit_connections() -> None:
+    """Keep the buffers of TCP connections in this network namespace from growing."""
+    for kind in "rw":
+        most = Path(f"/proc/sys/net/core/{kind}mem_default").read_text().strip()
+        Path(f"/proc/sys/net/ipv4/tcp_{kind}mem").write_text(f"4096 65536 {most}")
 
 
 def work(
-    request: dict[str, Any], files: list[int], report: socket.socket, limits: Limits, shell: Shell
+    request: dict[str, Any],
+    files: list[int],
+    report: socket.socket,
+    limits: Limits,
+    shell: Shell,
+    proc: int,
 ) -> NoReturn:
     """As the worker: drop all privileges, then call the function named in the request."""
     try:
         try:
-            give_up_rights(request, limits, shell)
+            give_up_rights(request, limits, shell, proc)
             keep_only([report.fileno(), *files])
             unpack(files.pop())
         except Exception as error:
@@ -232,10 +253,8 @@ def work(
         os._exit(0)
 
 
-def give_up_rights(request: dict[str, Any], limits: Limits, shell: Shell) -> None:
+def give_up_rights(request: dict[str, Any], limits: Limits, shell: Shell, proc: int) -> None:
     """Become an unprivileged user under the limits, in an empty folder."""
-    with open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")  # if the machine runs out of memory, this process is killed first
     quiet = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(quiet, standard)
@@ -244,7 +263,7 @@ def give_up_rights(request: dict[str, Any], limits: Limits, shell: Shell) -> Non
         if request["user"] is not None:
             namespaces.become(request["user"])
         try:
-            namespaces.own_user_namespace(USER)
+            namespaces.own_user_namespace(USER, proc)
         except OSError:
             if request["user"] is None:  # otherwise the user id alone separates it
                 raise

@@ -28,6 +28,10 @@ GRACE = 30.0
 """Additional time limit of the examiner, in seconds."""
 
 
+class KilledError(Exception):
+    """A process of a job was killed from outside: by the kernel or an administrator."""
+
+
 class JobRun:
     """Starts the processes of one job, watches them, and ends them."""
 
@@ -106,6 +110,7 @@ class JobRun:
     def outcome(self) -> Outcome:
         """Return the outcome of the job; raise `BrokenError` if the grader itself failed.
 
+        Raises `KilledError` if a process was killed although no limit was exceeded.
         A test that ends the examiner process fails, and the notebook is run again without it.
         """
         while True:
@@ -114,6 +119,8 @@ class JobRun:
             except GoneError as error:
                 self.examiner.wait(1.0)
                 status = self.examiner.status
+                if not (self.over or self.examiner.failure) and self.examiner.killed():
+                    raise KilledError("the examiner process was killed from outside") from error
                 how = self.examiner.failure or describe(status)
                 if self.at is None:
                     raise BrokenError(f"the examiner process ended: {how}") from error
@@ -228,6 +235,8 @@ class JobRun:
         if group is not None and (passed := group.passed()) is not None:
             self.verdict = self.verdict or passed
             return passed[1]
+        if self.student.killed():
+            raise KilledError("the student process was killed from outside")
         return describe(self.student.status)
 
     def _end_student(self) -> None:
@@ -259,6 +268,8 @@ def describe(status: int | None) -> str:
     if os.WIFEXITED(status):
         return f"it ended its own process (exit {os.WEXITSTATUS(status)})"
     number = os.WTERMSIG(status)
+    if number == signal.SIGSYS:
+        return "it killed its own process, or made a system call that the sandbox forbids"
     if number == signal.SIGXCPU:
         return "it used too much CPU time"
     name = signal.strsignal(number) or "signal"

@@ -12,6 +12,7 @@ import queue
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,7 +22,7 @@ from attentively_grader.jobs import Job, Outcome
 from attentively_grader.sandbox import control_groups
 from attentively_grader.sandbox.bubblewrap import NoSandboxError, Sandbox, find_sandbox
 from attentively_grader.sandbox.process_channel import GoneError
-from attentively_grader.workforce.job_run import JobRun
+from attentively_grader.workforce.job_run import JobRun, KilledError
 from attentively_grader.workforce.zygote_client import BrokenError, ZygoteClient
 
 WARM = (
@@ -34,6 +35,11 @@ WARM = (
 SERVE = "attentively_grader.examination.student_process:serve"
 SHARE = 8
 """Workers per zygote: it forks about forty times per second, and its imports take seconds."""
+
+ATTEMPTS = 2
+"""How often a job is tried if the grader itself fails."""
+RUNS_ALONE = 2
+"""How often a job that was killed from outside is run again, while no other job runs."""
 
 Ran = tuple[Job, Outcome]
 
@@ -85,6 +91,7 @@ class WorkerPool:
         self.todo: queue.SimpleQueue[tuple[Job, queue.SimpleQueue[Ran]] | None]
         self.todo = queue.SimpleQueue()
         self.closing = False
+        self.turns = Turns()
         self.threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
@@ -160,21 +167,67 @@ class WorkerPool:
             done.put((job, self._attempt(job, students)))
 
     def _attempt(self, job: Job, students: ZygoteClient) -> Outcome:
-        """Run a job; try once more if the grader itself failed."""
+        """Run a job; try again if the grader itself failed or a process was killed from outside.
+
+        The kernel kills processes when the machine has no memory left. Therefore a job that was
+        killed runs again when the others have ended, a bounded number of times.
+        """
         examiners = students if self.shared else self.examiners
-        reason = ""
-        for _ in range(2):
-            if self.closing:
-                break
+        failures: list[str] = []
+        kills: list[str] = []
+        while len(failures) < ATTEMPTS and len(kills) <= RUNS_ALONE:
             try:
-                with JobRun(
-                    job, examiners, students, self.examiner, self.student, self.groups
-                ) as run:
+                with (
+                    self.turns.turn(alone=bool(kills)),
+                    JobRun(
+                        job, examiners, students, self.examiner, self.student, self.groups
+                    ) as run,
+                ):
+                    if self.closing:
+                        break
                     outcome = run.outcome()
                 examiners.learn(run.imported)
                 return outcome
+            except KilledError as error:
+                kills.append(str(error))
             except (BrokenError, GoneError) as error:
-                reason = str(error)
+                failures.append(str(error))
             except Exception as error:  # no job may end a worker
-                reason = f"{type(error).__name__}: {error}"
+                failures.append(f"{type(error).__name__}: {error}")
+        if len(kills) > RUNS_ALONE:
+            return Outcome(
+                [],
+                "set aside",
+                f"{kills[-1]} {len(kills)} times, the last {RUNS_ALONE} times while no other "
+                "notebook ran. This is not the student's fault. Probably the machine has too "
+                f"little memory for {job.limits.memory_mib} MiB (--memory). Free memory or use a "
+                "larger machine, and repeat the command",
+            )
+        reason = failures[-1] if failures else "the worker pool is closing"
         return Outcome([], "died", f"the grader could not run this notebook: {reason}")
+
+
+class Turns:
+    """Lets jobs run together, or one job alone."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.running = 0
+        self.alone = False
+
+    @contextmanager
+    def turn(self, *, alone: bool) -> Iterator[None]:
+        """Wait until this job may run; with `alone`, until no other runs."""
+        with self.changed:
+            self.changed.wait_for(lambda: not self.alone)
+            if alone:
+                self.alone = True
+                self.changed.wait_for(lambda: self.running == 0)
+            self.running += 1
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.running -= 1
+                self.alone = self.alone and not alone
+                self.changed.notify_all()

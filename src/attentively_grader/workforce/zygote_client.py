@@ -62,6 +62,15 @@ class Child:
             pass  # the keeper was killed, or the time is up
         return self.status is not None or self.ended()
 
+    def killed(self) -> bool:
+        """Return whether the worker, which has ended, was killed by SIGKILL.
+
+        `seccomp` lets no process of the job do that, so it came from outside.
+        """
+        return self.status is None or (
+            os.WIFSIGNALED(self.status) and os.WTERMSIG(self.status) == signal.SIGKILL
+        )
+
     def ended(self, seconds: float = 0) -> bool:
         """Wait for the end of the whole job, at most so long; return whether it has ended."""
         return _readable(self.process, seconds)
@@ -197,6 +206,10 @@ class ZygoteClient:
         child = Child(report, passed[0], self)
         if groups is not None:
             child.group = groups.holding(child.pid, limits)
+        with contextlib.suppress(OSError):  # it has ended
+            # If the machine runs out of memory, the kernel kills this process first. Written
+            # from outside: in the sandbox, /proc is read-only.
+            Path(f"/proc/{child.pid}/oom_score_adj").write_text("1000")
         send(report, {"go": True})
         return child
 

@@ -128,8 +128,10 @@ def test_the_environment_inside_is_not_the_one_outside(monkeypatch):
     assert "--clearenv" in command
     assert "SECRET_OF_THE_INSTRUCTOR" not in command
     assert {"--unshare-net", "--unshare-pid", "--die-with-parent", "--new-session"} <= set(command)
-    writable = [word for word in command if word in ("--bind", "--dev-bind", "--share-net")]
+    writable = [word for word in command if word in ("--bind", "--share-net")]
     assert writable == []
+    bound = [command[at + 1] for at, word in enumerate(command) if word == "--dev-bind"]
+    assert bound == ["/dev/full"]
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
@@ -138,13 +140,17 @@ def test_the_filter_allows_what_it_does_not_name(machine):
     steps = [
         (int.from_bytes(s[:2], sys.byteorder), s[2], s[3], int.from_bytes(s[4:], sys.byteorder))
         for s in (
-            seccomp.program(machine)[i : i + 8] for i in range(0, len(seccomp.program(machine)), 8)
+            seccomp.program(machine, 7)[i : i + 8]
+            for i in range(0, len(seccomp.program(machine, 7)), 8)
         )
     ]
     architecture, numbers = seccomp._MACHINES[machine]
 
-    def answer(call, first=0, architecture=architecture):
-        words = {0: call, 4: architecture, 16: first}
+    def answer(call, *arguments, architecture=architecture):
+        words = {0: call, 4: architecture}
+        for number, argument in enumerate((*arguments, *[0] * 6)[:6]):
+            words[16 + 8 * number] = argument & 0xFFFFFFFF
+            words[20 + 8 * number] = argument >> 32 & 0xFFFFFFFF
         at, value = 0, 0
         while True:
             code, if_true, if_false, operand = steps[at]
@@ -163,6 +169,29 @@ def test_the_filter_allows_what_it_does_not_name(machine):
     assert answer(numbers["clone3"]) == 0x00050026  # ENOSYS: the C library then uses clone
     assert answer(numbers["clone"], 0x00010F00) == allowed  # a thread
     assert answer(numbers["clone"], 0x10000000) == refused  # a user namespace
+    assert answer(numbers["clone"], 17) == allowed  # a child whose end sends SIGCHLD
+    assert answer(numbers["clone"], 9) == refused  # a child whose end sends SIGKILL
+    assert answer(numbers["mmap"], 0, 4096, 3, 0x22) == allowed  # private memory
+    assert answer(numbers["mmap"], 0, 4096, 3, 0x01) == allowed  # a shared file
+    assert answer(numbers["mmap"], 0, 4096, 3, 0x21) == refused  # shared memory without a file
+    assert answer(numbers["setsockopt"], 3, 1, 7) == 0x00050000  # the size of a buffer: ignored
+    assert answer(numbers["setsockopt"], 3, 1, 8) == 0x00050000
+    assert answer(numbers["setsockopt"], 3, 1, 2) == allowed
+    assert answer(numbers["setsockopt"], 3, 6, 7) == allowed  # of TCP
+    assert answer(numbers["fcntl"], 3, 1031) == refused
+    assert answer(numbers["fcntl"], 3, 10, 9) == refused
+    assert answer(numbers["fcntl"], 3, 4) == allowed
+    assert answer(numbers["splice"]) == answer(numbers["msgget"]) == 0x00050026
+    for call in ("kill", "rt_sigqueueinfo"):
+        for target in (7, -7, 0, -1):
+            assert answer(numbers[call], target, 9) == 0x80000000
+            assert answer(numbers[call], target, 15) == allowed
+        assert answer(numbers[call], 8, 9) == answer(numbers[call], -8, 9) == allowed
+    assert answer(numbers["tgkill"], 7, 8, 9) == answer(numbers["tkill"], 8, 9) == 0x80000000
+    assert answer(numbers["tgkill"], 7, 8, 6) == allowed
+    assert answer(numbers["prlimit64"], 0, 0, 1) == refused  # the limit of CPU time
+    assert answer(numbers["prlimit64"], 0, 0, 1 << 40) == refused
+    assert answer(numbers["prlimit64"], 0, 0, 0) == answer(numbers["prlimit64"], 0, 7, 1) == allowed
     assert answer(numbers["socket"], 1) == allowed
     assert answer(numbers["socket"], 2) == allowed
     assert answer(numbers["socket"], 40) == refused  # of virtual machines

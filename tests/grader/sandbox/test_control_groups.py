@@ -108,7 +108,7 @@ def test_the_processes_of_a_group_end_with_it(groups, sleeper):
 def test_a_group_gets_the_limits_of_its_job(kernel, sleeper):
     group = Groups(kernel.root).holding(sleeper.pid, LIMITS)
     said = {file.name: file.read_text() for file in group.folder.iterdir()}
-    assert said["memory.max"] == str((300 + 20) * 2**20)  # the private disk is memory too
+    assert said["memory.max"] == str(300 * 2**20)  # the private disk is memory too
     assert said["memory.swap.max"] == "0"
     assert said["memory.oom.group"] == "1"
     assert said["pids.max"] == "8"  # the keeper is one of them
