@@ -7,7 +7,7 @@ import pytest
 
 from attentively_grader.jobs import CellOutcome, Job, Limits, Outcome
 from attentively_grader.sandbox.process_channel import send
-from attentively_grader.workforce.job_run import JobRun
+from attentively_grader.workforce.job_run import JobRun, KilledError
 from attentively_grader.workforce.zygote_client import BrokenError
 
 
@@ -22,6 +22,9 @@ class Examiner:
 
     def wait(self, seconds):
         return True
+
+    def killed(self):
+        return self.status == 9
 
 
 @pytest.fixture
@@ -62,4 +65,11 @@ def test_an_examiner_that_ends_without_a_word_is_said(run):
     run.examiner.has_ended = True
     run.ready = SimpleNamespace(select=lambda seconds: [])
     with pytest.raises(BrokenError, match=r"the examiner process ended: .*\(exit 0\)"):
+        run.outcome()
+
+
+def test_an_examiner_that_was_killed_is_no_fault_of_the_grader(run):
+    run.examiner.has_ended, run.examiner.status = True, 9
+    run.ready = SimpleNamespace(select=lambda seconds: [])
+    with pytest.raises(KilledError, match="killed from outside"):
         run.outcome()
