@@ -137,6 +137,8 @@ def bubblewrap(shell: Shell, folders: Sequence[Path]) -> list[str]:
             command += ["--dir", str(parent)]  # bubblewrap itself would create them for root only
         command += ["--ro-bind", str(folder), str(folder)]
     command += ["--dir", WORK, "--remount-ro", "/dev", "--remount-ro", "/"]
+    if shell == "single":  # otherwise each job has its own /proc, see `zygote.shut_in`
+        command += ["--remount-ro", "/proc"]
     command += ["--chdir", WORK, "--clearenv"]
     for name, value in environment().items():
         command += ["--setenv", name, value]

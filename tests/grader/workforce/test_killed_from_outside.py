@@ -7,8 +7,9 @@ import threading
 import time
 
 import pytest
-from grader.stub_pool import job, needs_sandbox, pool, texts
+from grader.stub_pool import HAVE, job, needs_sandbox, pool, texts
 
+from attentively_grader.sandbox.bubblewrap import Sandbox
 from attentively_grader.sandbox.watchdog import tree
 from attentively_grader.workforce.worker_pool import RUNS_ALONE
 
@@ -165,7 +166,8 @@ def test_a_job_that_ends_itself_is_not_run_again(workers, way):
     assert len([given for given in starts if "serve" in given[0]]) <= 2
 
 
-def test_a_job_cannot_have_others_killed_before_it(workers):
+@pytest.mark.parametrize("shell", ["nested", "single"])
+def test_a_job_cannot_have_others_killed_before_it(tmp_path, shell):
     code = """
     import os
     r = []
@@ -184,5 +186,9 @@ def test_a_job_cannot_have_others_killed_before_it(workers):
             os._exit(int(open("/proc/self/oom_score_adj").read()) != 1000)
     r = {*r} - {13, 30}, os.waitpid(child, 0)[1], open("/proc/self/oom_score_adj").read()
     """
-    ((_, outcome),) = workers.run([job("protects", textwrap.dedent(code))])
+    if shell == "nested" and HAVE.shell != "nested":
+        pytest.skip("namespaces do not nest here")
+    kind = Sandbox(True, shell, (tmp_path / "stub",))
+    with pool(tmp_path, workers=1, sandbox=kind) as workers:
+        ((_, outcome),) = workers.run([job("protects", textwrap.dedent(code))])
     assert texts(outcome) == ["(set(), 0, '1000\\n')"]
