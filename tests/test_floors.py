@@ -47,6 +47,7 @@ FLOORS = {
         "gradebook",
         "reports",
         "coordinator",
+        "comparison",
         "shard",
         "__main__",
     ],

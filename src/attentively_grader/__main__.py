@@ -31,6 +31,7 @@ CONFLICTS = (
     ("scheduler", "shard"),
     ("shard", "canvas"),
     ("shard", "moodle"),
+    *(("compare", other) for other in ("shard", "canvas", "moodle")),
 )
 """Pairs of options that cannot be combined."""
 
@@ -107,6 +108,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             help=f"also write all grades in the import format of {name}",
         )
     parser.add_argument(
+        "--compare",
+        action="store_true",
+        default=None,
+        help="grade with nbgrader's autograde too, print every difference in points, and record "
+        "nothing. nbgrader runs students' code WITHOUT isolation, with your rights; this option "
+        "confirms that you want that. Exit status 0: equal, 1: different",
+    )
+    parser.add_argument(
+        "--compare-report",
+        type=Path,
+        metavar="FILE",
+        help="with --compare: also write the comparison as JSON",
+    )
+    parser.add_argument(
         "--course",
         type=Path,
         default=Path(),
@@ -140,15 +155,29 @@ def _run(options: argparse.Namespace) -> int:
     for one, other in CONFLICTS:
         if getattr(options, one) is not None and getattr(options, other) is not None:
             raise CourseError(f"--{one} and --{other} cannot be combined")
-    for kind in ("canvas", "moodle"):
+    for kind in ("canvas", "moodle", "compare_report"):
         path = getattr(options, kind)
         if path is not None and not path.absolute().parent.is_dir():
-            raise CourseError(f"--{kind} {path}: the folder {path.parent} does not exist")
+            option = kind.replace("_", "-")
+            raise CourseError(f"--{option} {path}: the folder {path.parent} does not exist")
+    if options.compare_report is not None and not options.compare:
+        raise CourseError("--compare-report needs --compare")
     if options.assignment is not None:
         options.assignment = options.assignment.rstrip("/")
     if options.unsafe_no_sandbox:
         print(NO_SANDBOX, file=sys.stderr, flush=True)
     # Imported here, because other systems lack the module for locks.
+    if options.compare:
+        from attentively_grader.comparison import compare
+
+        return compare(
+            options.course,
+            options.assignment,
+            options.student,
+            options=_options(options),
+            pool_factory=_pool_factory(options),
+            report=options.compare_report,
+        )
     from attentively_grader.coordinator import grade
     from attentively_grader.reports.gradesheets import FORMATS, write
 

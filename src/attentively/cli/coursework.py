@@ -120,6 +120,19 @@ def grade(
         Path | None,
         typer.Option(metavar="FILE", help="Also write all grades in the format of Moodle."),
     ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Grade with nbgrader's autograde too, print every difference in points, and "
+            "record nothing. nbgrader runs students' code WITHOUT isolation, with your rights; "
+            "this option confirms that you want that.",
+        ),
+    ] = False,
+    compare_report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --compare: also write the comparison as JSON."),
+    ] = None,
     course: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder that contains nbgrader_config.py."),
@@ -139,6 +152,7 @@ def grade(
         "--memory": memory,
         "--canvas": canvas,
         "--moodle": moodle,
+        "--compare-report": compare_report,
         "--course": course,
     }
     flags = {
@@ -146,6 +160,7 @@ def grade(
         "--force": force,
         "--even-so": even_so,
         "--unsafe-no-sandbox": unsafe_no_sandbox,
+        "--compare": compare,
     }
     arguments = [assignment] if assignment else []
     for name in student or []:
