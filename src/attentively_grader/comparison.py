@@ -201,7 +201,7 @@ def grade_here(
     coordinator.grade(copied)
     for submission, why in {**coordinator.set_aside, **coordinator.unrecorded}.items():
         failed[submission.assignment, submission.student] = why
-    return Results(_verdicts(copy, copied), failed)
+    return Results(verdicts(copy, copied), failed)
 
 
 def grade_with_nbgrader(
@@ -232,7 +232,7 @@ def grade_with_nbgrader(
         what = f"FAILED: {printable(said)}" if said else f"graded ({seconds:.1f} s)"
         name = printable(str(submission))
         print(f"[{number}/{len(copied)}] nbgrader: {name}: {what}", flush=True)
-    return Results(_verdicts(copy, copied), failed)
+    return Results(verdicts(copy, copied), failed)
 
 
 def copy_course(
@@ -283,11 +283,11 @@ def copy_course(
 # Results
 
 
-def _verdicts(course: Course, graded: Sequence[Submission]) -> dict[Cell, Verdict]:
+def verdicts(course: Course, graded: Sequence[Submission]) -> dict[Cell, Verdict]:
     """Return the automatic points of every cell from the gradebook, and its error."""
     wanted = {(each.assignment, each.student) for each in graded}
     cells: dict[tuple[str, str, str], dict[str, Any]] = {}
-    verdicts: dict[Cell, Verdict] = {}
+    found: dict[Cell, Verdict] = {}
     with course.gradebook() as gradebook:
         for grade in gradebook.db.query(api.Grade):
             notebook = grade.notebook
@@ -298,13 +298,13 @@ def _verdicts(course: Course, graded: Sequence[Submission]) -> dict[Cell, Verdic
             if place not in cells:
                 cells[place] = _executed(course, *place)
             cell = cells[place].get(grade.name)
-            verdicts[*place, grade.name] = Verdict(
+            found[*place, grade.name] = Verdict(
                 None if grade.auto_score is None else float(grade.auto_score),
                 float(grade.max_score or 0),
                 error_of(cell),
                 bool(cell and cell.metadata.get(METADATA_KEY, {}).get("weaker")),
             )
-    return dict(sorted(verdicts.items()))
+    return dict(sorted(found.items()))
 
 
 def _executed(course: Course, assignment: str, student: str, notebook: str) -> dict[str, Any]:
