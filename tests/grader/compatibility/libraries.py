@@ -746,8 +746,8 @@ FRAMES = theme(
         def longest(series):
             return series.loc[series.str.len().idxmax()]
         count = df["city"].value_counts()
-        def clean(frame):
-            frame.dropna(inplace=True)
+        def number(frame):
+            frame["number"] = range(len(frame))
         """,
         variants=[
             """
@@ -758,8 +758,8 @@ FRAMES = theme(
             def longest(series):
                 return max(series, key=len)
             count = df.groupby("city").size().sort_values(ascending=False)
-            def clean(frame):
-                frame.drop(frame.index[frame.isna().any(axis=1)], inplace=True)
+            def number(frame):
+                frame.insert(len(frame.columns), "number", np.arange(len(frame)))
             """,
         ],
         wrong=[
@@ -772,8 +772,8 @@ FRAMES = theme(
             def longest(series):
                 return series.max()
             count = 3
-            def clean(frame):
-                frame = frame.dropna()
+            def number(frame):
+                frame = frame.assign(number=range(len(frame)))
             """,
             """
             warm = df['heat'] > 20
@@ -783,8 +783,8 @@ FRAMES = theme(
             def longest(series):
                 return len(series)
             count = df['city'].unique()
-            def clean(frame):
-                return frame.dropna()
+            def number(frame):
+                return list(range(len(frame)))
             """,
         ],
     ),
@@ -878,9 +878,9 @@ FRAMES = theme(
         "in-place",
         1,
         """
-        frame = pd.DataFrame({'a': [1.0, np.nan]})
-        clean(frame)
-        assert len(frame) == 1
+        frame = pd.DataFrame({'a': [5.0, 7.0]})
+        number(frame)
+        assert frame['number'].tolist() == [0, 1]
         """,
     ),
     needs=("pandas",),

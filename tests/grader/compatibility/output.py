@@ -310,7 +310,7 @@ FILES = theme(
         1,
         """
         from unittest.mock import mock_open, patch
-        with patch('builtins.open', mock_open(read_data='1\\n2\\n')):
+        with patch('__main__.open', mock_open(read_data='1\\n2\\n'), create=True):
             with open('no-file') as f:
                 assert f.read() == '1\\n2\\n'
         """,
@@ -534,17 +534,17 @@ CREDIT = theme(
     ),
     check(
         "fraction-of-the-answer",
-        2,
-        "min(2, g(0))",
+        1,
+        "min(1, g(0))",
     ),
     check(
         "answer-value",
-        2,
+        1,
         "f(0) + 1",
     ),
     check(
         "share-as-a-number",
-        2,
+        1.5,
         """
         assert g(0) == 1
         1.5
@@ -767,4 +767,94 @@ UNFINISHED = theme(
     ),
 )
 
-THEMES = [PRINTED, FILES, MAGICS, CREDIT, COROUTINES, UNFINISHED]
+STANDARD_ERROR = theme(
+    "standard-error",
+    answer(
+        "answer",
+        """
+        def double(x):
+            return 2 * x
+        def halve(x):
+            return x / 2
+        """,
+        variants=[
+            """
+            def double(x):
+                return x + x
+            def halve(x):
+                return 0.5 * x
+            """,
+        ],
+        wrong=[
+            """
+            def double(x):
+                return x**2
+            def halve(x):
+                return x // 2
+            """,
+            """
+            import warnings
+            def double(x):
+                warnings.warn("slow")
+                return 2 * x
+            def halve(x):
+                return 0
+            """,
+        ],
+    ),
+    given(
+        "imports",
+        """
+        import io
+        import sys
+        import unittest
+        class Tests(unittest.TestCase):
+            def test_two(self):
+                self.assertEqual(double(2), 4)
+            def test_three(self):
+                self.assertEqual(double(3), 6)
+                with self.subTest("half"):
+                    self.assertAlmostEqual(halve(3), 1.5)
+        def run():
+            suite = unittest.defaultTestLoader.loadTestsFromTestCase(Tests)
+            text = io.StringIO()
+            return unittest.TextTestRunner(stream=text).run(suite), text.getvalue()
+        """,
+    ),
+    check(
+        "unittest",
+        2,
+        """
+        result, text = run()
+        assert result.wasSuccessful(), text
+        """,
+    ),
+    check(
+        "share-of-the-tests",
+        2,
+        """
+        result, text = run()
+        2 * (result.testsRun - len(result.failures)) / result.testsRun
+        """,
+    ),
+    check(
+        "failures-on-standard-error",
+        2,
+        """
+        result, text = run()
+        if not result.wasSuccessful():
+            print(text, file=sys.stderr)
+        """,
+    ),
+    check(
+        "main",
+        1,
+        """
+        program = unittest.main(argv=["x"], exit=False, testRunner=unittest.TextTestRunner(
+            stream=io.StringIO()))
+        assert program.result.wasSuccessful()
+        """,
+    ),
+)
+
+THEMES = [STANDARD_ERROR, PRINTED, FILES, MAGICS, CREDIT, COROUTINES, UNFINISHED]
