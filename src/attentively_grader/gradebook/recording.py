@@ -6,6 +6,7 @@ database is opened and written once per submission instead of once per cell, so 
 recorded completely or not at all.
 """
 
+import filecmp
 import hashlib
 import json
 import math
@@ -14,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -46,8 +48,13 @@ from attentively_grader.course.course import (
 )
 from attentively_grader.course.notebooks import METADATA_KEY
 from attentively_grader.gradebook import safe_output
+from attentively_grader.intake.submissions import is_active
 from attentively_grader.jobs import CellOutcome, Outcome
 
+MOST_OUTPUTS = 5_000
+"""Maximum number of recorded outputs of a notebook."""
+MOST_MARKDOWN = 100_000
+"""Maximum characters of a student's Markdown that are rendered; the rest is plain text."""
 TRIES = 3
 """Number of attempts to write to a locked gradebook; each waits some seconds."""
 
@@ -140,6 +147,18 @@ class _Recording(Autograde):
         output, resources = self.exporter.from_notebook_node(notebook, resources)
         self.write_single_notebook(output, resources)
 
+    def init_assignment(self, assignment_id: str, student_id: str) -> None:
+        """Copy the files next to the notebook, except those that a browser would execute."""
+        super().init_assignment(assignment_id, student_id)
+        released = Path(
+            self.coursedir.format_path(self.coursedir.source_directory, ".", assignment_id)
+        )
+        folder = Path(self._format_dest(assignment_id, student_id))
+        for path in [each for each in folder.rglob("*") if is_active(each.name)]:
+            own = released / path.relative_to(folder)
+            if path.is_file() and not (own.is_file() and filecmp.cmp(path, own, shallow=False)):
+                path.unlink()
+
     def _judge(self, notebook: Any, resources: Any) -> tuple[Any, Any]:
         """Rewrite the outputs of each test cell so that nbgrader reads our verdict."""
         outcomes = {cell.id: cell for cell in self._outcome.cells}
@@ -170,6 +189,9 @@ def filled(merged: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
     outcomes = {cell.id: cell for cell in outcome.cells}
     cells: list[dict[str, Any]] = []
     number = 0  # the cell number in tracebacks
+    reserved = _reserved(merged["cells"])
+    rendered = 0  # characters of the student's Markdown
+    shown = 0  # outputs
     for cell in merged["cells"]:
         number += cell["cell_type"] == "code"
         ours = cell["metadata"].get(METADATA_KEY, {})
@@ -179,15 +201,31 @@ def filled(merged: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
         copy = {**cell, "metadata": metadata}
         if cell["cell_type"] == "code":
             found = outcomes.get(cell["id"])
-            copy["outputs"] = safe_output.outputs(found.outputs) if found else []
+            copy["outputs"] = safe_output.outputs(found.outputs, reserved) if found else []
+            left = max(0, MOST_OUTPUTS - shown)
+            copy["outputs"] = copy["outputs"][:left]
+            shown += len(copy["outputs"])
             copy["execution_count"] = number if found else None
             if found and found.weaker:
                 metadata[METADATA_KEY]["weaker"] = ours.get("beside", True)
+        elif metadata[METADATA_KEY]["author"] == "student" and cell["cell_type"] == "raw":
+            copy["source"] = safe_output.raw(cell["source"])
         elif metadata[METADATA_KEY]["author"] == "student":
-            copy["source"] = safe_output.markdown(cell["source"])
+            rendered += len(cell["source"])
+            copy["source"] = (
+                safe_output.markdown(cell["source"], cell.get("attachments"), reserved)
+                if rendered <= MOST_MARKDOWN
+                else safe_output.plain_block(cell["source"])
+            )
         cells.append(copy)
     how = {"end": outcome.end, "reason": outcome.reason, "sandboxed": outcome.sandboxed}
     return {**merged, "cells": cells, "metadata": {**merged["metadata"], METADATA_KEY: how}}
+
+
+def _reserved(cells: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the ids that Formgrader gives to the scores and comments of these cells."""
+    names = {cell["metadata"].get("nbgrader", {}).get("grade_id") for cell in cells} - {None}
+    return {f"{name}{end}" for name in names for end in ("", "_extra_credit", "-comment")}
 
 
 def judged(

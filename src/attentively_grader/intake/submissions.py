@@ -8,6 +8,7 @@ be read is set aside, with a reason that an instructor can act on.
 import fnmatch
 import hashlib
 import json
+import mimetypes
 import os
 import re
 import stat
@@ -27,6 +28,10 @@ LONGEST_DATE = 100
 MOST_FILES = 2_000
 LARGEST_FILE = 64 * 2**20
 LARGEST_SUBMISSION = 256 * 2**20
+LARGEST_NOTEBOOK = 32 * 2**20
+MOST_VALUES = 1_000_000
+"""Maximum number of strings, commas and brackets in a notebook."""
+DEEPEST_NOTEBOOK = 50
 MOST_CELLS = 2_000
 LARGEST_CELL = 2**20
 """Maximum characters of one cell."""
@@ -34,6 +39,16 @@ DEEPEST = 20
 KINDS = ("code", "markdown", "raw")
 SURROGATES = re.compile("[\ud800-\udfff]")
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[][{},]', re.DOTALL)
+"""A string, a bracket or a comma of JSON; every byte is read once."""
+ACTIVE = {"text/html", "text/xml", "text/xsl", "application/xml", "application/wasm"}
+ACTIVE |= {"text/javascript", "application/javascript", "application/x-javascript"}
+ACTIVE |= {"message/rfc822", "application/x-shockwave-flash", "application/hta"}
+"""Kinds of files that a browser executes, with all whose kind ends in +xml."""
+ACTIVE_SUFFIXES = (".htm", ".html", ".mht", ".mhtml", ".shtml", ".svg", ".svgz", ".swf", ".xht")
+ACTIVE_SUFFIXES += (".xhtml", ".xml", ".xsl", ".xslt", ".js", ".mjs", ".cjs", ".hta")
 
 
 class SubmissionError(CourseError):
@@ -67,10 +82,16 @@ class HandedIn:
     """Remarks for the instructor on a submission that can be graded."""
 
 
-def read(submission: Submission, expected: Collection[str], ignore: Sequence[str]) -> HandedIn:
+def read(
+    submission: Submission,
+    expected: Collection[str],
+    ignore: Sequence[str],
+    released: Collection[str] = (),
+) -> HandedIn:
     """Read a submission for an assignment with the `expected` notebooks.
 
-    Files and folders that match a pattern of `ignore` are skipped, as in nbgrader. Raises
+    Files and folders that match a pattern of `ignore` are skipped, as in nbgrader. `released` are
+    the names of the files that the instructor gave with the assignment. Raises
     `SubmissionError`.
     """
     try:
@@ -78,10 +99,10 @@ def read(submission: Submission, expected: Collection[str], ignore: Sequence[str
     except CourseError as error:
         raise SubmissionError(printable(str(error))) from None
     files = dict(_files(submission.folder, ignore))
-    contents = _contents(files)
+    wanted = {f"{name}.ipynb" for name in expected}
+    contents = _contents(files, wanted)
     _check_timestamp(files)
     found = {name for name in files if name.endswith(".ipynb") and "/" not in name}
-    wanted = {f"{name}.ipynb" for name in expected}
     if not found & wanted:
         raise SubmissionError(_without_notebook(wanted, files))
     return HandedIn(
@@ -91,8 +112,15 @@ def read(submission: Submission, expected: Collection[str], ignore: Sequence[str
         },
         files={name: path for name, path in files.items() if not name.endswith(".ipynb")},
         content=_fingerprint(contents),
-        remarks=tuple(_remarks(found, wanted)),
+        remarks=(*_remarks(found, wanted), *_active(files, released)),
     )
+
+
+def is_active(name: str) -> bool:
+    """Return whether a browser would execute a file of this name, such as HTML and SVG."""
+    name = name.lower().rstrip(". ")
+    kind = mimetypes.guess_type(f"file:{name}", strict=False)[0] or ""
+    return name.endswith(ACTIVE_SUFFIXES) or kind in ACTIVE or kind.endswith("+xml")
 
 
 def printable(text: str, most: int = 300) -> str:
@@ -157,8 +185,8 @@ def _refuse_unless_plain(mode: int, name: str, folder: Path | None = None) -> No
             )
 
 
-def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:
-    """Return the content of the notebooks and a hash of each other file."""
+def _contents(files: Mapping[str, Path], wanted: Collection[str]) -> dict[str, bytes]:
+    """Return the content of the wanted notebooks and a hash of each other file."""
     contents = {}
     total = 0
     for name, path in files.items():
@@ -167,8 +195,7 @@ def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:
         if total > LARGEST_SUBMISSION:
             most = LARGEST_SUBMISSION // 2**20
             raise SubmissionError(f"its files are larger than {most} MiB together")
-        keep = name.endswith(".ipynb") and "/" not in name
-        contents[name] = content if keep else hashlib.sha256(content).digest()
+        contents[name] = content if name in wanted else hashlib.sha256(content).digest()
     return contents
 
 
@@ -235,12 +262,22 @@ def _remarks(found: set[str], wanted: set[str]) -> Iterator[str]:
         yield f"{printable(name)} is not a notebook of this assignment and was ignored"
 
 
+def _active(files: Collection[str], released: Collection[str]) -> Iterator[str]:
+    for name in sorted(files):
+        if is_active(name) and name not in released:
+            yield (
+                f"{printable(name)} can act in a browser: it stays in submitted/ and is not "
+                "copied to autograded/"
+            )
+
+
 # The notebook
 
 
 def parse(content: bytes, name: str) -> list[Cell]:
     """Return the cells of a notebook; raise `SubmissionError` if it cannot be read."""
     try:
+        check_size(content)
         notebook = json.loads(content.decode("utf-8-sig"))
         if not isinstance(notebook, dict):
             raise ValueError("it contains no cells")
@@ -260,6 +297,25 @@ def parse(content: bytes, name: str) -> list[Cell]:
     except (ValueError, RecursionError, MemoryError) as error:
         lines = str(error).splitlines() or [type(error).__name__]
         raise SubmissionError(f"{name} is not a readable notebook: {printable(lines[0])}") from None
+
+
+def check_size(
+    content: bytes,
+    largest: int = LARGEST_NOTEBOOK,
+    most: int = MOST_VALUES,
+    deepest: int = DEEPEST_NOTEBOOK,
+) -> None:
+    """Raise `ValueError` for JSON that is too large to parse; build no object of it."""
+    if len(content) > largest:
+        raise ValueError(f"it is larger than {largest // 2**20} MiB, the limit of a notebook")
+    depth = 0
+    for number, token in enumerate(TOKEN.finditer(content), start=1):
+        if number > most:
+            raise ValueError(f"it has more than {most} values, the limit of a notebook")
+        first = content[token.start()]
+        depth += (first in b"[{") - (first in b"]}")
+        if depth > deepest:
+            raise ValueError(f"it is nested more than {deepest} deep, the limit of a notebook")
 
 
 def _cell(cell: object, place: int) -> Cell:

@@ -223,7 +223,9 @@ class TaskPlanner:
     def _task(self, submission: Submission, environment: Mapping[str, str]) -> Task:
         test = self.tested[submission.assignment]
         ignore = self.course.directory.ignore
-        handed_in = submissions.read(submission, test.prepared.notebooks, ignore)
+        handed_in = submissions.read(
+            submission, test.prepared.notebooks, ignore, test.prepared.files
+        )
         depends_on = dict(environment)
         if handed_in.files:
             depends_on["files"] = handed_in.content
