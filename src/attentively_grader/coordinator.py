@@ -8,7 +8,6 @@ resumed, and a second run has nothing to do.
 import contextlib
 import fcntl
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -72,7 +71,7 @@ class Coordinator:
             # Its process is a fork of this one, so it starts before there are locks and threads.
             self.pages = stack.enter_context(Pages(self.course.root))
             stack.enter_context(_alone(self.course))
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="grading-")))
+            scratch = stack.enter_context(result_store.scratch_folder(self.course.kept))
             self.bar = stack.enter_context(
                 _Bar(total=len(chosen), unit="submission", disable=not sys.stderr.isatty())
             )

@@ -7,14 +7,13 @@ a file that is written atomically under a name that identifies its input.
 """
 
 import hashlib
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 from attentively_grader.course.course import Course, CourseError, Submission
+from attentively_grader.intake import result_store
 from attentively_grader.intake.self_test import report_lines
 from attentively_grader.intake.submissions import printable
 from attentively_grader.intake.tasks import Options, PoolFactory, TaskPlanner
@@ -65,7 +64,7 @@ def run(
 
     planner = TaskPlanner(course, options, put_aside)
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="grading-")))
+        scratch = stack.enter_context(result_store.scratch_folder(course.kept))
         planner.prepare(own, scratch, gradebook=False)
         pool = stack.enter_context(planner.pool(pool_factory))
         for test in planner.self_tests(pool, scratch):

@@ -5,14 +5,17 @@ written atomically. Several runs may write at the same time, because they write 
 """
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import platform
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -102,6 +105,36 @@ def remove_leftovers(folder: Path) -> None:
         with contextlib.suppress(OSError):  # another run may do the same
             if time.time() - path.stat().st_mtime > OLD:
                 path.unlink()
+
+
+@contextmanager
+def scratch_folder(kept: Path) -> Iterator[Path]:
+    """Create a private folder for copies of submissions; remove those of killed runs.
+
+    Each run holds a lock on its folder, because several may use the same course.
+    """
+    folder = kept / "scratch"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    with ExitStack() as stack:
+        with open(folder / "lock", "w") as changing:
+            fcntl.flock(changing, fcntl.LOCK_EX)
+            for left in [each for each in folder.iterdir() if each.is_dir()]:
+                _remove_if_left(left)
+            own = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+            file = stack.enter_context(open(own.with_suffix(".lock"), "w"))
+            stack.callback(own.with_suffix(".lock").unlink, missing_ok=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield own
+
+
+def _remove_if_left(folder: Path) -> None:
+    """Remove the folder of a run that has ended."""
+    lock = folder.with_suffix(".lock")
+    with open(lock, "w") as file, contextlib.suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, text: str) -> None:

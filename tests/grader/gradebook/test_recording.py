@@ -406,3 +406,17 @@ def test_an_error_that_a_student_shows_is_none():
 def test_a_test_that_was_not_reached_says_why():
     (shown,) = judged([], None, 60, "your code ended the process (exit 0)")
     assert "your code ended the process" in shown["traceback"][0]
+
+
+def test_files_that_act_stay_out_of_autograded(tmp_path):
+    room = Classroom(tmp_path)
+    room.hand_in("anna")
+    for name in ("page.html", "data/plot.SVG", "notes.txt"):
+        path = room.folder("anna") / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("<script>alert(1)</script>")
+    assert room.grade() == 0
+    folder = tmp_path / "autograded" / "anna" / "small"
+    files = {path.name for path in folder.rglob("*") if path.is_file()}
+    assert files == {"small.ipynb", "notes.txt"}
+    assert (room.folder("anna") / "page.html").is_file()

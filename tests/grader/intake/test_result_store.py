@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -112,3 +114,26 @@ def test_what_a_killed_run_had_begun_to_write_is_removed(tmp_path):
     result_store.remove_leftovers(tmp_path)
     assert [path.exists() for path in begun] == [False, True]
     assert kept.find("abc") == OUTCOME
+
+
+def test_the_copies_of_a_killed_run_are_removed_at_the_next_start(tmp_path):
+    """A killed run cannot remove them itself; a running one keeps its own."""
+    kept = tmp_path / ".graded"
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from attentively_grader.intake.result_store import scratch_folder\n"
+        "with scratch_folder(Path(sys.argv[1])) as folder:\n"
+        "    (folder / 'answer.py').write_text('secret')\n"
+        "    os._exit(9)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(kept)], check=False, timeout=120)
+    assert len([*kept.rglob("answer.py")]) == 1
+    with result_store.scratch_folder(kept) as first:
+        assert not [*kept.rglob("answer.py")]
+        (first / "answer.py").write_text("mine")
+        with result_store.scratch_folder(kept) as second:
+            assert second != first
+            assert (first / "answer.py").is_file()
+        for folder in (first, first.parent):
+            assert folder.stat().st_mode & 0o777 == 0o700
+    assert [each.name for each in (kept / "scratch").iterdir()] == ["lock"]

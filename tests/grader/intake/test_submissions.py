@@ -4,6 +4,8 @@ import io
 import json
 import os
 import socket
+import subprocess
+import sys
 import time
 import zipfile
 
@@ -290,3 +292,80 @@ def test_only_pictures_are_taken_of_attachments():
     }
     kept = parse(changed(cells=[CELL | {"attachments": attachments}]), "small")[0].attachments
     assert kept == {"good.png": {"image/png": "QUJD"}}
+
+
+# Limits before parsing
+
+MIB = 2**20
+MEASURED = """
+import resource, sys
+from attentively_grader.intake.submissions import SubmissionError, parse
+text = sys.argv[1].encode()
+content = text[:1] + text[1:] * (31 * 2**20 // len(text[1:]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    parse(content, "small.ipynb")
+except SubmissionError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[{},", "more than 1000000 values"),
+        ("[[],", "more than 1000000 values"),
+        ("[1.5,", "more than 1000000 values"),
+        ('["",', "more than 1000000 values"),
+        ("[[", "nested more than 50 deep"),
+        ('"\\"', "truncated or damaged"),
+    ],
+)
+def test_a_notebook_of_many_small_values_takes_no_memory(text, words):
+    """62 MiB of empty objects took 2.2 GiB."""
+    command = [sys.executable, "-c", MEASURED, text]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    *reason, grown = said.splitlines()
+    assert words in " ".join(reason)
+    assert int(grown) < 200
+
+
+def test_a_large_notebook_is_refused_with_the_limit():
+    with pytest.raises(SubmissionError, match="larger than 32 MiB, the limit"):
+        parse(b" " * (32 * MIB + 1), "small.ipynb")
+
+
+def test_brackets_in_a_text_do_not_count():
+    cell = {**CELL, "source": '[{"\\' * 1000}
+    content = json.dumps({**NOTEBOOK, "cells": [cell]}).encode()
+    assert parse(content, "small.ipynb")[0].source == cell["source"]
+
+
+# Files that a browser executes
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "page.html",
+        "PAGE.HTM",
+        "a.xhtml",
+        "plot.svg",
+        "plot.svgz",
+        "a.xml",
+        "x.js",
+        "a.rss",
+        "a.mht",
+    ],
+)
+def test_a_remark_names_files_that_act(handed_in, name):
+    (handed_in.folder / name).write_text("<script>alert(1)</script>")
+    (remark,) = read(handed_in, ["small"], IGNORE).remarks
+    assert remark.startswith(f"{name} can act in a browser")
+    assert read(handed_in, ["small"], IGNORE, [name]).remarks == ()
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "data.csv", "plot.png", "model.pt", "html", "a.py"])
+def test_other_files_do_not_act(name):
+    assert not submissions.is_active(name)
