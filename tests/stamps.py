@@ -14,6 +14,8 @@ import importlib.util
 import json
 import os
 import re
+import tempfile
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -26,6 +28,7 @@ ALWAYS = {"tests/test_project.py", "tests/test_told_commands.py"}
 """Test files that read the whole repository."""
 EVERY_GROUP = ["constraints.txt", "nbgrader_config.py", "pyproject.toml"]
 CONFTESTS = ["tests/conftest.py", "tests/exercises/conftest.py", "tests/shape_checks.py"]
+SITE = "tests/site"
 BY_ASSIGNMENT = ("tests/exercises", "tests/notebooks")
 COURSES = ("solutions", "exercises")
 MADE = (".git", ".venv", "_build", "..")
@@ -34,6 +37,8 @@ GRADER = "src/attentively_grader"
 BANK = re.compile(r"(right|wrong)_answers_\w+\.py")
 LOADERS = {"assignments.py"}
 """Helpers that load what belongs to an assignment by a name that is computed."""
+PATIENCE = 120
+"""Seconds that a worker waits for the hashes; then it computes them itself."""
 WHOLE_PACKAGE = re.compile(r"\battentively\w*\.__file__|pkgutil|find_spec")
 OTHER_PACKAGE = re.compile(r"(import|from|-m\W+)\s*attentively\b(?!_)")
 """Where the grader's tests use it, all of src counts for those that start programs."""
@@ -46,7 +51,7 @@ def group_of(nodeid, slow=False):
     name = path
     if path in ALWAYS:
         return None
-    if folder == "tests/site":
+    if folder == SITE:
         name = folder
     elif folder in BY_ASSIGNMENT and (found := assignment_of(test)):
         name = f"{folder}/{found}"
@@ -69,60 +74,90 @@ def build_book():
 def fingerprint(root, group, files):
     """Return a hash of all that the tests of a group can depend on; `files` are what holds them."""
     book = build_book()
-    src, tests = root / "src", root / "tests"
-    folder, _, name = group.removesuffix(" slow").rpartition("/")
-    counted = [*files, Path(book.__file__), Path(__file__)]
-    counted += [path for each in EVERY_GROUP + CONFTESTS for path in book.files_of(root / each)]
-    if folder == "tests" and name == "site":
-        counted += helpers(tests, files)
-        counted += book.files_of(root / GRADER)
-        return book.fingerprint(root, sorted({*counted}), json.dumps(book.fingerprints(root)))
+    common = [*files, Path(book.__file__), Path(__file__)]
+    common += [path for each in EVERY_GROUP + CONFTESTS for path in book.files_of(root / each)]
+    group = group.removesuffix(" slow")
+    folder, _, name = group.rpartition("/")
+    if group == SITE:
+        needed = [*helpers(root / "tests", files), *book.files_of(root / GRADER)]
+        return book.fingerprint(
+            root, sorted({*common, *needed}), json.dumps(book.fingerprints(root))
+        )
+    if folder in BY_ASSIGNMENT and not name.startswith("test_"):
+        needed = needed_by_assignment(root, folder, name, files)
+    else:
+        needed = needed_by_file(root, folder, files)
+    return book.fingerprint(root, sorted({*common, *needed}))
+
+
+def needed_by_assignment(root, folder, name, files):
+    """Return what the tests of one assignment need: its notebooks, its bank and its checks."""
+    book, tests = build_book(), root / "tests"
+    number, _, topic = name.partition("_")
+    code = [f"import attentively.checks.{topic}"]
+    needed = []
+    for course in COURSES:
+        needed += book.files_of(root / course / name)
+        code += map(code_of, (root / course / name).glob("*.ipynb"))
     shared = helpers(tests, files)
-    named, own = set(), set()
-    assignment = folder in BY_ASSIGNMENT and not name.startswith("test_")
-    code = []
-    if assignment:
-        number, _, topic = name.partition("_")
-        code.append(f"import attentively.checks.{topic}")
-        for course in COURSES:
-            counted += book.files_of(root / course / name)
-            code += map(code_of, (root / course / name).glob("*.ipynb"))
-        # Its tests read its own bank and checks, whatever helper loads them by a computed name.
-        own = {path for path in shared if path.name in LOADERS or BANK.fullmatch(path.name)}
-        bank = [*(tests / "exercises").glob(f"*_answers_{number}.py")]
-        counted += [path for path in own if path.name in LOADERS]
-        shared = (shared - own) | helpers(tests, bank) | {*bank}
-    if folder == "tests/notebooks":
-        counted += book.files_of(root / GRADER)
-    if folder == "tests/experiments":
-        counted += book.files_of(root / "book" / "results")
-    waiting = [*code, *(path.read_text(encoding="utf-8") for path in sorted({*files} | shared))]
-    code = []
+    # Its tests read its own bank and checks, whatever helper loads them by a computed name.
+    own = {path for path in shared if path.name in LOADERS or BANK.fullmatch(path.name)}
+    bank = [*(tests / "exercises").glob(f"*_answers_{number}.py")]
+    needed += [path for path in own if path.name in LOADERS]
+    shared = (shared - own) | helpers(tests, bank) | {*bank}
+    named = reached(root, [*code, *texts({*files} | shared)], left_out=COURSES)
+    return [*needed, *shared, *named, *of_the_folder(root, folder)]
+
+
+def needed_by_file(root, folder, files):
+    """Return what the tests of one file need."""
+    shared = helpers(root / "tests", files)
+    named = reached(root, texts({*files} | shared), alone=folder.startswith("tests/grader"))
+    return [*shared, *named, *of_the_folder(root, folder)]
+
+
+def of_the_folder(root, folder):
+    """Return what all tests of a folder need."""
+    needed = {"tests/notebooks": GRADER, "tests/experiments": "book/results"}.get(folder)
+    return build_book().files_of(root / needed) if needed else []
+
+
+def texts(files):
+    return [path.read_text(encoding="utf-8") for path in sorted(files)]
+
+
+def reached(root, waiting, left_out=(), alone=False):
+    """Return the files that code names, and the modules and data that it imports, at any remove.
+
+    Where the imports are unknown, all of src counts; `alone`: only the grader, if it alone is used.
+    """
+    book = build_book()
+    src, tests = root / "src", root / "tests"
+    code, named = [], set()
     while waiting:
         if (text := waiting.pop()) in code:
             continue
         code.append(text)
         for path in {*named_paths(root, text)} - named:
-            if assignment and path.relative_to(root).parts[0] in COURSES:
+            if path.relative_to(root).parts[0] in left_out:
                 continue
             named.add(path)
-            waiting += [
-                file.read_text(encoding="utf-8")
+            waiting += texts(
+                file
                 for file in book.files_of(path)
                 if file.suffix == ".py" and not {src, tests} & {*file.parents}
-            ]
-    counted += [*shared, *(file for path in named for file in book.files_of(path))]
+            )
+    found = [file for path in named for file in book.files_of(path)]
     try:
         if any(map(WHOLE_PACKAGE.search, code)):
             raise LookupError("the package is read as files")
         needed = {}
         for text in code:
             needed |= book.modules(src, text)
-        counted += [*needed, *book.data_files(src, [*code, *needed.values()])]
+        return [*found, *needed, *book.data_files(src, [*code, *needed.values()])]
     except (SyntaxError, LookupError):
-        alone = folder.startswith("tests/grader") and not any(map(OTHER_PACKAGE.search, code))
-        counted += book.files_of(root / GRADER if alone else src)
-    return book.fingerprint(root, sorted({*counted}))
+        grader = alone and not any(map(OTHER_PACKAGE.search, code))
+        return [*found, *book.files_of(root / GRADER if grader else src)]
 
 
 def named_paths(root, code):
@@ -205,11 +240,39 @@ class Stamps:
         self.fingerprint = fingerprint
         self.of = {}
         """What is known of each test: its group, and whether a stamp covers it."""
+        self.shared = None
+        """The folder in which workers share the hashes."""
         self.good, self.bad, self.tried = {}, set(), set()
 
     def kept(self, group):
         """Return the stamp of a group: its hash, and the tests that it covers."""
         return self.config.cache.get(f"stamps/{group}", {"hash": "", "tests": []})
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node):
+        """Tell a worker where the workers share the hashes, which one of them computes."""
+        if self.shared is None:
+            self.shared = tempfile.TemporaryDirectory(prefix="stamps-")
+        node.workerinput["stamps"] = self.shared.name
+
+    def once(self, compute):
+        """Return what `compute` returns; of several workers the first computes it for all."""
+        worker = getattr(self.config, "workerinput", {})
+        if "stamps" not in worker:
+            return compute()
+        result = Path(worker["stamps"]) / "hashes.json"
+        try:
+            (result.parent / "computing").mkdir()
+        except FileExistsError:
+            until = time.monotonic() + PATIENCE
+            while not result.exists() and time.monotonic() < until:
+                time.sleep(0.1)
+            return json.loads(result.read_text()) if result.exists() else compute()
+        found = compute()
+        part = result.with_suffix(".part")
+        part.write_text(json.dumps(found))
+        part.rename(result)
+        return found
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items):
@@ -223,14 +286,19 @@ class Stamps:
             for name in {*group.values()} - {None}
         }
         yield
-        stamps = {}
-        for name in {group[each] for each in items} - {None}:
-            stamps[name] = {
+        names = sorted({group[each] for each in items} - {None})
+        hashes = self.once(
+            lambda: {name: self.fingerprint(self.root, name, files[name]) for name in names}
+        )
+        stamps = {
+            name: {
                 "group": name,
-                "hash": self.fingerprint(self.root, name, files[name]),
+                "hash": hashes[name],
                 "size": sizes[name],
                 "files": [str(path) for path in files[name]],
             }
+            for name in names
+        }
         skips = os.environ.get(VARIABLE) != "0"
         for each in items:
             if (stamp := stamps.get(group[each])) is None:
