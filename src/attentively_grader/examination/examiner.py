@@ -42,7 +42,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from attentively_grader.course import cell_names
 from attentively_grader.course.notebooks import METADATA_KEY
 from attentively_grader.examination.name_changes import ABSENT, Change, Key, NameChanges, words
-from attentively_grader.examination.notebook_shell import Ran, Shell
+from attentively_grader.examination.notebook_shell import Ran, Shell, file_of
 from attentively_grader.examination.output_limits import OutputLimits
 from attentively_grader.examination.part_time import PartTime
 from attentively_grader.jobs import CellOutcome, End, Job, Outcome
@@ -147,6 +147,8 @@ class _Examination:
         self.returned: dict[str, list[str]] = {}
         self.reason = ""
         self.end: End = "complete"
+        self.files: set[str] = set()
+        """The names of the cells whose source a student's traceback may show."""
         self._meet(connection)
 
     def outcome(self) -> Outcome:
@@ -219,8 +221,9 @@ class _Examination:
     def _meet(self, connection: socket.socket) -> None:
         wire = Wire(connection, self.limits.wire_mib * 2**20)
         self.endpoint = _Endpoint(wire, trusted=True, known_packages=self.packages)
-        for name, value in (("expected", self.job.returned), ("recording", self.job.solution)):
-            setattr(self.endpoint, name, value)
+        self.endpoint.expected = self.job.returned
+        self.endpoint.recording = self.job.solution
+        self.endpoint.files = self.files
         self.endpoint.show = self._show
         self.endpoint.operations = {
             "call": proxies.guarded(self.endpoint, proxies.call),
@@ -356,6 +359,8 @@ class _Examination:
     def _in_student_process(self, cell: dict[str, Any], started: float) -> CellOutcome:
         name, source = cell["id"], _source(cell)
         self.shell.know(name, python_of(source), self.numbers[name])
+        if not _is_test(cell):
+            self.files.add(file_of(name))
         answer = self._ask("run", name, source, self.numbers[name])
         if not self._alive():
             return _failed(cell, f"your code stopped here: {self._why(cell)}")

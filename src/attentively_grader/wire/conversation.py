@@ -1,9 +1,12 @@
 """The interface of an endpoint, as proxies, gradients and object codecs use it."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
+from torch import Tensor
+
 from attentively_grader.wire.decoder import Decoder
-from attentively_grader.wire.shared_objects import Table
+from attentively_grader.wire.shared_objects import Entry, Table
 
 
 class Conversation(Protocol):
@@ -17,6 +20,31 @@ class Conversation(Protocol):
     """The packages whose classes the other end may refer to by name."""
     decoder: Decoder
     """The decoder of the message that arrived last."""
+    expected: Mapping[str, list[str]]
+    """The kinds of value that the solution returned, by remote path."""
+    returned: dict[str, list[str]]
+    """The kinds of value that arrived, if they are recorded."""
+    recording: bool
+    """Whether the notebook is the instructor's solution."""
+    graphs: list[Any]
+    """The graphs of the answers given during the running call."""
+    collected: dict[int, Tensor] | None
+    """Gradients of tensors that only this end has, during a backward pass."""
 
     def ask(self, operation: str, *arguments: Any) -> Any:
         """Request an operation of the other end; return its result or raise its error."""
+
+    def lend(self, entry: Entry) -> None:
+        """Note that an object is given to the running call."""
+
+    def outlives(self, entry: Entry) -> bool:
+        """Return whether the solution used an object of this call after the call too."""
+
+    def is_expected(self, target: Any, name: str) -> bool:
+        """Return whether the test of the solution used this method too."""
+
+    def may_change(self, what: str) -> bool:
+        """Return whether the solution changed this too in the same call."""
+
+    def violation(self, what: str) -> None:
+        """Note that the running call changed what the solution leaves unchanged."""

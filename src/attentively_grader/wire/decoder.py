@@ -1,20 +1,32 @@
 """Decode plain data into values."""
 
+import array
 import collections
+import datetime
+import math
 from collections.abc import Callable, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attentively_grader.wire.messages import WireError
-from attentively_grader.wire.plain_data import KINDS, MANY, SCALARS, Node
+from attentively_grader.wire.messages import UnexpectedValue, WireError
+from attentively_grader.wire.plain_data import (
+    MANY,
+    SCALARS,
+    TENSOR_DTYPES,
+    Node,
+    array_dtype,
+)
 
 if TYPE_CHECKING:
     from attentively_grader.wire.encoder import Encoder
 
-_DTYPES = {str(each): each for each in vars(torch).values() if isinstance(each, torch.dtype)}
+_NAMED_DTYPES = {str(each): each for each in vars(torch).values() if isinstance(each, torch.dtype)}
+_MOST_SPARSE = 2**26
 _SEQUENCES: dict[str, Callable[..., Any]] = {"t": tuple, "f": frozenset, "size": torch.Size}
 
 
@@ -38,6 +50,10 @@ class Decoder:
         self.modes: list[Any] = []
         self.made: list[Any] = []
         """New objects, kept alive until the whole message is decoded."""
+        self.live: list[Any] = []
+        """Objects in the value that are not plain data."""
+        self.arrays: list[Tensor | np.ndarray] = []
+        """Tensors and arrays in the value."""
         self._left = MANY
 
     def decode(self, node: Node) -> Any:
@@ -88,33 +104,34 @@ class Decoder:
 
     def array(self, dtype: str, shape: list[int], place: int) -> np.ndarray:
         """Decode an array."""
-        kind = np.dtype(dtype)
-        if kind.kind not in KINDS or kind.hasobject:
-            raise WireError("an array of Python objects is not plain data")
-        return np.frombuffer(self._buffer(place), kind).reshape(_shape(shape)).copy()
+        kind = array_dtype(dtype)
+        raw = np.frombuffer(self._buffer(place), kind)
+        if kind.kind == "b":
+            raw = raw.view(np.uint8) != 0  # another byte than 0 and 1 would be undefined
+        return raw.reshape(_shape(shape)).copy()
 
     def tensor(self, dtype: Any, shape: list[int], place: Any) -> Tensor:
         """Decode a tensor."""
         if dtype == "sparse":
             indices, values = self.tensor(*place[:3]), self.tensor(*place[3:])
             size = _shape(shape)
+            if math.prod(size) > _MOST_SPARSE:
+                raise WireError("a sparse tensor is too large")
             return torch.sparse_coo_tensor(indices, values, size, check_invariants=True)
-        kind, size = _DTYPES[f"torch.{dtype}"], _shape(shape)
+        kind, size = TENSOR_DTYPES[f"torch.{dtype}"], _shape(shape)
         raw = self._buffer(place)
         if not raw and 0 in size:
             return torch.empty(size, dtype=kind)
+        if kind is torch.bool:  # another byte than 0 and 1 would be undefined
+            return (torch.frombuffer(bytearray(raw), dtype=torch.uint8) != 0).reshape(size)
         return torch.frombuffer(bytearray(raw), dtype=kind).reshape(size)
 
     def _buffer(self, place: int) -> bytes | bytearray:
-        if type(place) is not int or place < 0:
-            raise WireError("a message is malformed")
-        return self.buffers[place]
+        return self.buffers[_index(place)]
 
     def _back(self, node: list[Node]) -> Any:
         values: Sequence[Any] = self.objects if node[0] == "=" else self.known
-        if type(node[1]) is not int or node[1] < 0:
-            raise WireError("a message is malformed")
-        return values[node[1]]
+        return values[_index(node[1])]
 
     def _container(self, node: list[Node]) -> Any:
         value = self.add(_CONTAINERS[node[0]]())
@@ -126,8 +143,31 @@ class Decoder:
 
     def _tensor(self, node: list[Node]) -> Tensor:
         if node[0] == "G":
-            return self.add(self.computed[node[1]])
-        return self.add(self.tensor(*node[1:])).requires_grad_(node[0] == "L")
+            value = self.computed[_index(node[1])]
+        else:
+            value = self.tensor(*node[1:]).requires_grad_(node[0] == "L")
+        self.arrays.append(value)
+        return self.add(value)
+
+    def _array(self, node: list[Node]) -> np.ndarray:
+        value = self.array(*node[1:])
+        self.arrays.append(value)
+        return self.add(value)
+
+    def _objects(self, node: list[Node]) -> np.ndarray:
+        shape, items = _shape(node[1]), node[2]
+        if math.prod(shape) != len(items):
+            raise WireError("a message is malformed")
+        flat = np.empty(len(items), dtype=object)
+        for place, item in enumerate(items):
+            flat[place] = self._decode(item)
+        return flat.reshape(shape)
+
+
+def _index(place: Any) -> int:
+    if type(place) is not int or place < 0:
+        raise WireError("a message is malformed")
+    return place
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -137,9 +177,53 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 
 def _int(node: list[Node]) -> int:
-    if len(node[1]) > 1_000_000:
+    if type(node[1]) is not str or len(node[1]) > 1_000_000:
         raise WireError("a number is too large")
     return int(node[1], 16)
+
+
+def _range(node: list[Node]) -> range:
+    if not all(type(each) is int for each in node[1:]):
+        raise WireError("a message is malformed")
+    value = range(*node[1:])
+    if len(value) > MANY:
+        raise UnexpectedValue(f"a range of {len(value)} elements is too large; most is {MANY}")
+    return value
+
+
+def _decimal(node: list[Node]) -> Decimal:
+    if type(node[1]) is not str or len(node[1]) > 10_000:
+        raise WireError("a number is too large")
+    try:
+        value = Decimal(node[1])
+    except ArithmeticError:
+        raise WireError("a message is malformed") from None
+    if value.is_finite() and abs(value.adjusted()) > 10_000:
+        raise UnexpectedValue("a Decimal with an exponent above 10,000 is too large")
+    return value
+
+
+def _fraction(decoder: Decoder, node: list[Node]) -> Fraction:
+    numerator, denominator = map(decoder._decode, node[1])
+    if type(numerator) is not int or type(denominator) is not int or denominator == 0:
+        raise WireError("a message is malformed")
+    return Fraction(numerator, denominator)
+
+
+def _memoryview(decoder: Decoder, node: list[Node]) -> memoryview:
+    if node[2] not in [*"bBhHiIlLqQfd?c"]:
+        raise WireError("a message is malformed")
+    return memoryview(bytes(decoder._buffer(node[1]))).cast(node[2])
+
+
+def _typed_array(decoder: Decoder, node: list[Node]) -> Any:
+    if node[2] not in [*"bBhHiIlLqQfd"]:
+        raise WireError("a message is malformed")
+    return array.array(node[2], bytes(decoder._buffer(node[1])))
+
+
+def _deque(decoder: Decoder, node: list[Node]) -> Any:
+    return collections.deque(map(decoder._decode, node[1]), node[2])
 
 
 _CONTAINERS: dict[str, Callable[[], Any]] = {
@@ -159,15 +243,29 @@ _DECODERS: dict[Any, Callable[[Decoder, list[Node]], Any]] = {
     "b": lambda decoder, node: bytes(decoder._buffer(node[1])),
     "ba": lambda decoder, node: bytearray(decoder._buffer(node[1])),
     "slice": lambda decoder, node: slice(*map(decoder._decode, node[1])),
-    "range": lambda decoder, node: range(*node[1:]),
-    "dtype": lambda decoder, node: _DTYPES[node[1]],
-    "device": lambda decoder, node: torch.device(node[1]),
+    "range": lambda decoder, node: _range(node),
+    "iterator": lambda decoder, node: iter([*map(decoder._decode, node[1])]),
+    "deque": _deque,
+    "keys": lambda decoder, node: dict.fromkeys(map(decoder._decode, node[1])).keys(),
+    "values": lambda decoder, node: dict(enumerate(map(decoder._decode, node[1]))).values(),
+    "items": lambda decoder, node: dict(map(decoder._decode, node[1])).items(),
+    "memoryview": _memoryview,
+    "array": _typed_array,
+    "objects": Decoder._objects,
+    "fraction": _fraction,
+    "decimal": lambda decoder, node: _decimal(node),
+    "date": lambda decoder, node: datetime.date.fromisoformat(node[1]),
+    "time": lambda decoder, node: datetime.time.fromisoformat(node[1]),
+    "datetime": lambda decoder, node: datetime.datetime.fromisoformat(node[1]),
+    "timedelta": lambda decoder, node: datetime.timedelta(*node[1:]),
+    "dtype": lambda decoder, node: _NAMED_DTYPES[node[1]],
+    "device": lambda decoder, node: torch.device(str(node[1])),
     "...": lambda decoder, node: ...,
     "no": lambda decoder, node: NotImplemented,
     "n": lambda decoder, node: np.frombuffer(bytes.fromhex(node[2]), _number_type(node[1])).reshape(
         ()
     )[()],
-    "a": lambda decoder, node: decoder.add(decoder.array(*node[1:])),
+    "a": Decoder._array,
 }
 _MALFORMED = (
     TypeError,
@@ -180,7 +278,7 @@ _MALFORMED = (
 
 
 def _number_type(name: str) -> np.dtype:
-    kind = np.dtype(name)
+    kind = array_dtype(name)
     if kind.type not in SCALARS:
         raise WireError("a message is malformed")
     return kind

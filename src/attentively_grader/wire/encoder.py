@@ -1,7 +1,11 @@
 """Encode values as plain data."""
 
+import array
 import collections
+import datetime
 from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from attentively_grader.wire.messages import WireError
-from attentively_grader.wire.plain_data import KINDS, MANY, SCALARS, Node
+from attentively_grader.wire.plain_data import KINDS, MANY, SCALARS, TENSOR_DTYPES, Node
+from attentively_grader.wire.plain_form import Items, with_fixed_offset
 
 _DEEP = 60
 _SMALL = 2**53
@@ -155,10 +160,12 @@ class Encoder:
             value = value.coalesce()
             parts = [*self.tensor_content(value.indices()), *self.tensor_content(value.values())]
             return ["sparse", list(value.shape), parts]
-        if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
+        if value.layout != torch.strided or value.device.type != "cpu":
             raise WireError(
                 f"a tensor of layout {value.layout} on {value.device} is not plain data"
             )
+        if str(value.dtype) not in TENSOR_DTYPES:
+            raise WireError(f"a tensor of the dtype {value.dtype} is not plain data")
         if value.numel() * value.element_size() > self._bytes_left:
             raise WireError("a tensor is too large")
         shape = list(value.shape)
@@ -200,6 +207,42 @@ _ENCODERS: dict[type, Callable[[Encoder, Any, int], Node]] = {
     slice: lambda encoder, value, depth: [
         "slice",
         encoder.items((value.start, value.stop, value.step), depth),
+    ],
+    Items: lambda encoder, value, depth: ["iterator", encoder.items(value, depth)],
+    collections.deque: lambda encoder, value, depth: [
+        "deque",
+        encoder.items(value, depth),
+        value.maxlen,
+    ],
+    type({}.keys()): lambda encoder, value, depth: ["keys", encoder.items(value, depth)],
+    type({}.values()): lambda encoder, value, depth: ["values", encoder.items(value, depth)],
+    type({}.items()): lambda encoder, value, depth: ["items", encoder.items(value, depth)],
+    memoryview: lambda encoder, value, depth: [
+        "memoryview",
+        encoder.buffer(value.tobytes()),
+        value.format,
+    ],
+    array.array: lambda encoder, value, depth: [
+        "array",
+        encoder.buffer(value.tobytes()),
+        value.typecode,
+    ],
+    Fraction: lambda encoder, value, depth: [
+        "fraction",
+        encoder.items((value.numerator, value.denominator), depth),
+    ],
+    Decimal: lambda encoder, value, depth: ["decimal", str(value)],
+    datetime.date: lambda encoder, value, depth: ["date", value.isoformat()],
+    datetime.time: lambda encoder, value, depth: ["time", with_fixed_offset(value).isoformat()],
+    datetime.datetime: lambda encoder, value, depth: [
+        "datetime",
+        with_fixed_offset(value).isoformat(),
+    ],
+    datetime.timedelta: lambda encoder, value, depth: [
+        "timedelta",
+        value.days,
+        value.seconds,
+        value.microseconds,
     ],
     range: lambda encoder, value, depth: ["range", value.start, value.stop, value.step],
     torch.dtype: lambda encoder, value, depth: ["dtype", str(value)],

@@ -2,32 +2,34 @@
 
 The two ends take turns: one sends a request and waits; while it waits, it serves requests of the
 other end. Each message contains the objects that it refers to, changes of the objects that both
-ends know (see `shared_objects`), the random state, and printed text. If a call changes its
-arguments (lists, arrays, tensors) in place, they also change at the caller's end.
+ends know (see `shared_objects`), and printed text; a request contains the random state too. If a
+call changes its arguments (lists, arrays, tensors) in place, they also change at the caller's end,
+provided that the instructor's solution changes them too.
 
-The examiner accepts only plain data from the student process. The student's code can only call the
-examiner's objects that it was given, and read their public attributes.
+The examiner accepts only plain data from the student process, and live objects where the solution
+had one (see `expectations`). The student's code can only call the examiner's objects that it was
+given for the running call, and read their public attributes.
 """
 
 import contextlib
 import io
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attentively_grader.wire import global_state, gradients
+from attentively_grader.wire import expectations, global_state, gradients
 from attentively_grader.wire.decoder import Decoder
 from attentively_grader.wire.encoder import Encoder
 from attentively_grader.wire.exceptions import describe_error, revive
 from attentively_grader.wire.incoming_objects import Incoming
-from attentively_grader.wire.messages import Wire, WireError
-from attentively_grader.wire.outgoing_objects import Outgoing
+from attentively_grader.wire.messages import UnexpectedValue, Wire, WireError
+from attentively_grader.wire.outgoing_objects import EVERYTHING, Outgoing
 from attentively_grader.wire.plain_data import Node
-from attentively_grader.wire.shared_objects import Table, frozen_same, same_numbers
+from attentively_grader.wire.shared_objects import Entry, Table, frozen_same, same_numbers
 
 Operation = Callable[..., Any]
 _MOST_NESTED = 100
@@ -50,6 +52,18 @@ class Endpoint:
         self.show: Callable[[str, str], None] = lambda name, text: None
         self.hidden: tuple[str, ...] = ()
         """Path prefixes of files whose frames are removed from tracebacks."""
+        self.files: set[str] = set()
+        """The names of the cells whose source a traceback from the other end may show."""
+        self.expected: Mapping[str, list[str]] = {}
+        """The kinds of value that the solution returned, by remote path (see `expectations`)."""
+        self.recording = False
+        """Whether the notebook is the instructor's solution, which is recorded."""
+        self.returned: dict[str, list[str]] = {}
+        """The kinds of value that arrived, if they are recorded."""
+        self.graphs: list[gradients.Graph] = []
+        self.collected: dict[int, Tensor] | None = None
+        self._calls: list[_Call] = []
+        """The running requests of this end, the outermost first."""
         self._raised: dict[int, BaseException] = {}
         self._nested = 0
         self.seconds: float | None = None
@@ -59,14 +73,32 @@ class Endpoint:
 
     def ask(self, operation: str, *arguments: Any) -> Any:
         """Request an operation of the other end; return its result or raise its error."""
+        call = _Call(expectations.key_of(operation, arguments) if self.trusted else None, arguments)
+        self._calls.append(call)
+        try:
+            return self._asked(operation, arguments, call)
+        finally:
+            self._calls.pop()
+            still_given = {id(entry) for other in self._calls for entry in other.given}
+            for entry in call.given:
+                entry.ended = id(entry) not in still_given
+            if not self._calls:
+                self.graphs.clear()
+
+    def _asked(self, operation: str, arguments: tuple[Any, ...], call: "_Call") -> Any:
         encoder = Encoder(self.outgoing.encode, most_bytes=self.wire.most_bytes)
-        message = self._message(encoder, {"do": operation}, arguments)
+        message: dict[str, Node] = {"do": operation}
+        if self.trusted and not self.recording:
+            message["live"] = self._allowed(operation, arguments, call)
+        message = self._message(encoder, message, arguments)
         self._send(message, encoder)
         while True:
             answer, decoder = self._receive(encoder)
             if "do" not in answer:
                 break
             self._serve(answer, decoder)
+        if self.trusted:
+            self._note_sampling(answer, call)
         if "error" in answer:
             error = self._revived(answer["error"])
             ends = isinstance(error, StopIteration | StopAsyncIteration)
@@ -74,9 +106,76 @@ class Endpoint:
                 raise RuntimeError(f"{type(error).__name__} was raised") from error
             raise error
         try:
-            return decoder.decode(answer["value"])
+            if self.trusted and operation == "names":
+                return self._names(answer["value"], decoder)
+            decoder.live.clear()
+            decoder.arrays.clear()
+            value = decoder.decode(answer["value"])
         except (KeyError, WireError):
             raise self.wire._end(WireError("an answer is malformed")) from None
+        if self.trusted and call.violations:
+            raise UnexpectedValue(
+                f"{call.key} changed {call.violations[0]} in place; "
+                "the solution leaves it unchanged"
+            )
+        if self.trusted and call.key is not None:
+            expectations.check(self, call.key, value, decoder)
+        elif self.trusted and decoder.live:
+            return None
+        return value
+
+    def _allowed(self, operation: str, arguments: tuple[Any, ...], call: "_Call") -> Node:
+        if operation == "names":
+            return {name: expectations.allowed(self, name) for name in arguments[0]}
+        return [False] * 5 if call.key is None else expectations.allowed(self, call.key)
+
+    def _names(self, node: Node, decoder: Decoder) -> dict[str, Any]:
+        """Return the values of names; one that is not accepted raises an error when used."""
+        found: dict[str, Any] = decoder.add({})
+        for name, each in node[1]:
+            decoder.live.clear()
+            decoder.arrays.clear()
+            try:
+                value = decoder.decode(each)
+                expectations.check(self, name, value, decoder)
+            except UnexpectedValue as error:
+                value = expectations.Unusable(str(error))
+            found[str(name)] = value
+        return found
+
+    def _note_sampling(self, answer: Node, call: "_Call") -> None:
+        drew = answer.get("drew")
+        if self.recording and call.key is not None and isinstance(drew, list):
+            for name in global_state.GENERATORS:
+                if name in drew:
+                    expectations.note(self, call.key, f"draws {name}")
+
+    # What the running call may do
+
+    def lend(self, entry: Entry) -> None:
+        """Note that an object is given to the running call."""
+        if self.trusted and entry.mine and entry.kind in ("handle", "module") and self._calls:
+            call = self._calls[-1]
+            entry.key, entry.ended = call.key, False
+            call.given.append(entry)
+
+    def outlives(self, entry: Entry) -> bool:
+        """Return whether the solution used an object of this call after the call too."""
+        return expectations.was_noted(self, entry.key, "keeps what it was given")
+
+    def is_expected(self, target: Any, name: str) -> bool:
+        """Return whether the test of the solution used this method too."""
+        return self.recording or expectations.key_of("method", (target, name)) in self.expected
+
+    def may_change(self, what: str) -> bool:
+        """Return whether the solution changed this too in the same call."""
+        key = self._calls[-1].key if self._calls else None
+        return expectations.was_noted(self, key, f"changes {what}")
+
+    def violation(self, what: str) -> None:
+        """Note that the running call changed what the solution leaves unchanged."""
+        if self._calls:
+            self._calls[-1].violations.append(what)
 
     def _message(self, encoder: Encoder, message: Node, value: Any) -> Node:
         """Complete a message with changes, definitions, random state and printed text."""
@@ -94,9 +193,17 @@ class Endpoint:
         message["value"] = encoder.encode(value)
         message["define"] = encoder.definitions
         message["computed"] = encoder.computed_nodes
-        changed = self.random.changes(encoder)
-        if changed:
-            message["random"] = changed
+        if self.trusted and "do" in message:
+            key = self._calls[-1].key
+            drawn = [
+                name
+                for name in global_state.GENERATORS
+                if self.recording
+                or (key is not None and f"draws {name}" in self.expected.get(key, ()))
+            ]
+            changed = self.random.changes(encoder, drawn)
+            if changed:
+                message["random"] = changed
         if self.printed:
             message["printed"] = self.printed[:]
             self.printed.clear()
@@ -115,7 +222,8 @@ class Endpoint:
             for name, text in message.get("printed", ()):
                 self.show(str(name), str(text))
             self.table.drop(message.get("drop", []))
-            self.random.apply(message.get("random", {}), decoder)
+            if not self.trusted:
+                self.random.apply(message.get("random", {}), decoder)
             self.decoder = decoder
             computed = [decoder.tensor(*node) for node in message.get("computed", [])]
             waiting = self.incoming.define(message.get("define", []), decoder)
@@ -133,7 +241,9 @@ class Endpoint:
                 self._restore(message.get("changes", []), decoder)
         except WireError as error:
             raise self.wire._end(error) from None
-        except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
+        except TimeoutError:
+            raise
+        except Exception as error:
             raise self.wire._end(
                 WireError(f"a message is malformed ({type(error).__name__}: {error})")
             ) from None
@@ -150,7 +260,14 @@ class Endpoint:
     def _restore(self, changes: Node, decoder: Decoder) -> None:
         """Apply the changes that the other end made to its arguments in place."""
         for number, node in changes:
+            if type(number) is not int or number < 0:
+                raise WireError("a message changes an unknown object")
             value = decoder.known[number]
+            if self.trusted:
+                place = self._calls[-1].place_of(value)
+                if not self.may_change(place):
+                    self.violation(f"its {place} ({type(value).__name__})")
+                    continue
             if isinstance(value, Tensor) and node[0] == "G":
                 with torch.enable_grad():  # overwritten by a tensor with a computation graph
                     value.copy_(decoder.computed[node[1]])
@@ -165,7 +282,11 @@ class Endpoint:
                 value[...] = decoder.array(*node)
             else:
                 fresh = type(value)()
+                decoder.live.clear()
                 decoder.fill(fresh, node)
+                if self.trusted:
+                    key = self._calls[-1].key
+                    expectations.check_passed(self, key, None, decoder)
                 if isinstance(value, list):
                     value[:] = fresh
                 else:
@@ -176,7 +297,7 @@ class Endpoint:
         origin = described.get("origin") if isinstance(described, dict) else None
         if type(origin) is int and origin in self._raised:
             return self._raised[origin]
-        return revive(described)
+        return revive(described, self.files)
 
     # Answers
 
@@ -194,10 +315,21 @@ class Endpoint:
         reply: Node
         value: Any = None
         self._nested += 1
+        allowed = self.outgoing.allowed
+        live = message.get("live", EVERYTHING)
+        if not self.trusted and isinstance(live, list):
+            self.outgoing.allowed = [live[4]] * 4 + live[4:]
         try:
             if operation is None or self._nested > _MOST_NESTED:
                 raise WireError(f"the request {message['do']!r:.40} is not allowed")
+            decoder.live.clear()
             arguments = decoder.decode(message["value"])
+            if self.trusted:
+                if not isinstance(arguments, tuple) or not arguments:
+                    raise WireError("a request is malformed")
+                key = self._calls[-1].key if self._calls else None
+                if message["do"] != "backward":
+                    expectations.check_passed(self, key, arguments[0], decoder)
             given = [(each, _content(each)) for each in decoder.objects]
             with global_state.around(message.get("grad", True), decoder.modes):
                 value = operation(*arguments)
@@ -210,7 +342,13 @@ class Endpoint:
             reply = {"error": self._described(error)}
         finally:
             self._nested -= 1
-        self._answer(reply, value, decoder, given)
+            self.outgoing.allowed = allowed
+        try:
+            if not self.trusted:
+                self.outgoing.allowed = live if isinstance(live, list) else EVERYTHING
+            self._answer(reply, value, decoder, given, live)
+        finally:
+            self.outgoing.allowed = allowed
 
     def _described(self, error: BaseException) -> Node:
         described = describe_error(error, self.hidden)
@@ -222,11 +360,19 @@ class Endpoint:
             described["origin"] = getattr(error, "_raised_there", None)
         return described
 
-    def _answer(self, reply: Node, value: Any, decoder: Decoder, given: list[Any]) -> None:
+    def _answer(
+        self, reply: Node, value: Any, decoder: Decoder, given: list[Any], live: Node
+    ) -> None:
         known = {id(each): number for number, each in enumerate(decoder.objects)}
         encoder = Encoder(self.outgoing.encode, known, self.wire.most_bytes)
         try:
-            message = self._message(encoder, dict(reply), value)
+            if isinstance(live, dict) and isinstance(value, dict):
+                message = self._message(encoder, dict(reply), None)
+                message["value"] = self._encoded_names(encoder, value, live)
+            else:
+                message = self._message(encoder, dict(reply), value)
+            if live is EVERYTHING and not self.trusted:
+                message["drew"] = self.random.drew()
             changes = [
                 [number, _encoded_content(encoder, each)]
                 for number, (each, before) in enumerate(given)
@@ -250,6 +396,15 @@ class Endpoint:
             reply = {"error": describe_error(error, self.hidden)}
             self._send(self._message(encoder, reply, None), encoder)
 
+    def _encoded_names(self, encoder: Encoder, found: dict[str, Any], live: Node) -> Node:
+        """Encode the values of names, each with what is allowed for it."""
+        encoder.number(found)
+        pairs = []
+        for name, value in found.items():
+            self.outgoing.allowed = live[name]
+            pairs.append([name, encoder.encode(value)])
+        return ["d", pairs]
+
     @contextlib.contextmanager
     def within(self, seconds: float) -> Iterator[None]:
         """Limit the time of all requests inside the block."""
@@ -260,6 +415,40 @@ class Endpoint:
             yield
         finally:
             self.wire.deadline = before
+
+
+class _Call:
+    """A running request of this end."""
+
+    def __init__(self, key: str | None, arguments: tuple[Any, ...]) -> None:
+        self.key = key
+        """The remote path of its result."""
+        self.arguments = arguments
+        self.given: list[Entry] = []
+        """The objects that were given to it."""
+        self.violations: list[str] = []
+        """What it changed although the solution does not."""
+
+    def place_of(self, value: Any) -> str:
+        """Return which argument contains an object."""
+        given = next((each for each in self.arguments if isinstance(each, tuple)), ())
+        named = next((each for each in self.arguments if isinstance(each, dict)), {})
+        for number, each in enumerate(given, start=1):
+            if _contains(each, value):
+                return f"argument {number}"
+        for name, each in named.items():
+            if _contains(each, value):
+                return f"argument {name}"
+        return "other input"
+
+
+def _contains(container: Any, value: Any, depth: int = 0) -> bool:
+    if container is value:
+        return True
+    if depth > 60 or not isinstance(container, list | tuple | dict | set | frozenset):
+        return False
+    inside = container.values() if isinstance(container, dict) else container
+    return any(_contains(each, value, depth + 1) for each in inside)
 
 
 class Printed(io.TextIOBase):

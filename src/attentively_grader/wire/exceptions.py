@@ -8,6 +8,8 @@ that shows the same locations.
 
 import builtins
 import traceback
+from collections.abc import Container
+from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any, cast
 
@@ -65,14 +67,17 @@ def describe_error(error: BaseException, hidden: tuple[str, ...] = ()) -> Node:
     }
 
 
-def revive(described: Node) -> BaseException:
-    """Return an exception like the one described, with a similar traceback."""
+def revive(described: Node, files: Container[str] = ()) -> BaseException:
+    """Return an exception like the one described, with a similar traceback.
+
+    Only the source of these files is shown; other file names are shown without source.
+    """
     try:
         names, text = described["names"], described["text"]
         if type(text) is not str or not all(type(name) is str for name in names):
             raise WireError("a received exception is malformed")
         error = _made(names, described["args"], text)
-        return error.with_traceback(_places(described["frames"]))
+        return error.with_traceback(_places(described["frames"], files))
     except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
         raise WireError("a received exception is malformed") from None
 
@@ -97,12 +102,15 @@ def _made(names: list[str], arguments: list[Any], text: str) -> BaseException:
         return StudentError(f"{names[0]}: {text}")
 
 
-def _places(frames: list[Any]) -> TracebackType | None:
+def _places(frames: list[Any], files: Container[str]) -> TracebackType | None:
     """Return a traceback that shows these locations: file, name and line."""
     chain: TracebackType | None = None
     for file, name, line in reversed(frames[-_MOST_FRAMES:]):
         if type(file) is not str or type(name) is not str or type(line) is not int:
             raise WireError("a received traceback is malformed")
+        if file not in files:
+            name = "?" if file.startswith("<cell") else Path(file).name[:80]
+            file = f"<the student's process: {name}>"  # not the name of a file
         line = max(1, min(line, 1_000_000))
         code: CodeType = compile("raise ValueError", file.replace("\0", "?")[:500], "exec")
         code = code.replace(co_name=name[:200], co_qualname=name[:200], co_firstlineno=line)

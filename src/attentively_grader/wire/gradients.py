@@ -21,12 +21,23 @@ Leaves = dict[int, tuple[Tensor, int]]
 class Graph:
     """The results of an answer, and the leaves on which they depend."""
 
-    def __init__(self, results: Sequence[Tensor], leaves: Sequence[Tensor]) -> None:
+    def __init__(
+        self,
+        results: Sequence[Tensor],
+        leaves: Sequence[Tensor],
+        own: Sequence[Tensor] = (),
+        endpoint: Conversation | None = None,
+    ) -> None:
         self.results = results
         self.leaves = leaves
+        self.own = own
+        """Leaves that the other end does not know, and whose gradients stay here."""
+        self.endpoint = endpoint
 
     def backward(self, gradients: Sequence[Any]) -> list[Tensor | None]:
         """Return the gradient for each leaf."""
+        if not isinstance(self, Graph) or len(gradients) != len(self.results):
+            raise WireError("a request for gradients is malformed")
         pairs = [
             (result, gradient)
             for result, gradient in zip(self.results, gradients, strict=True)
@@ -35,18 +46,23 @@ class Graph:
         if not pairs:
             return [None] * len(self.leaves)
         results, given = zip(*pairs, strict=True)
-        found = torch.autograd.grad(
-            results, self.leaves, given, retain_graph=True, allow_unused=True
-        )
-        return list(found)
+        wanted = [*self.leaves, *self.own]
+        found = torch.autograd.grad(results, wanted, given, retain_graph=True, allow_unused=True)
+        collected = self.endpoint.collected if self.endpoint is not None else None
+        for leaf, gradient in zip(self.own, found[len(self.leaves) :], strict=True):
+            if collected is not None and gradient is not None:
+                before = collected.get(id(leaf))
+                collected[id(leaf)] = gradient if before is None else before + gradient
+        return list(found[: len(self.leaves)])
 
 
 class Link:
     """A reference to a `Graph` at the other end."""
 
-    def __init__(self, endpoint: Conversation, leaves: int) -> None:
+    def __init__(self, endpoint: Conversation, leaves: int, own: Sequence[Tensor] = ()) -> None:
         self.endpoint = endpoint
         self.leaves = leaves
+        self.own = own
 
 
 def as_leaves(computed: Sequence[Tensor]) -> tuple[Leaves, list[Tensor]]:
@@ -83,12 +99,16 @@ def record(
 ) -> tuple[int, list[tuple[Tensor, Any]]]:
     """Keep the graph of an answer; return its name, and its leaves with their references."""
     known: list[tuple[Tensor, Any]] = []
+    own: list[Tensor] = []
     for leaf in reached(results):
         if id(leaf) in leaves:
             known.append((leaf, ["G", leaves[id(leaf)][1]]))
-        elif endpoint.trusted or endpoint.table.name_of(leaf) is not None:
+        elif endpoint.table.name_of(leaf) is not None:
             known.append((leaf, None))
-    graph = Graph(list(results), [leaf for leaf, _ in known])
+        elif endpoint.trusted:
+            own.append(leaf)
+    graph = Graph(list(results), [leaf for leaf, _ in known], own, endpoint)
+    endpoint.graphs.append(graph)
     return endpoint.table.add(graph, "graph").name, known
 
 
@@ -100,11 +120,20 @@ class _Bridge(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        with torch.no_grad():
-            found = ctx.link.endpoint.ask("backward", ctx.link, list(gradients))
+        endpoint = ctx.link.endpoint
+        before, endpoint.collected = endpoint.collected, {}
+        try:
+            with torch.no_grad():
+                found = endpoint.ask("backward", ctx.link, list(gradients))
+            collected = endpoint.collected
+        finally:
+            endpoint.collected = before
         needed = ctx.needs_input_grad[2:]
         if not isinstance(found, list) or len(found) != ctx.link.leaves:
             raise WireError("received gradients are malformed")
+        if not all(each is None or isinstance(each, Tensor) for each in found):
+            raise WireError("received gradients are malformed")
+        found = [*found, *(collected.get(id(leaf)) for leaf in ctx.link.own)]
         found += [None] * (len(needed) - len(found))
         return (
             None,
@@ -121,7 +150,9 @@ def bridge(
         return []
     if type(name) is not int:
         raise WireError("computed results have no graph")
-    link = Link(endpoint, len(leaves))
+    own = {id(leaf): leaf for graph in endpoint.graphs for leaf in graph.own}
+    link = Link(endpoint, len(leaves), [*own.values()])
+    leaves = [*leaves, *own.values()]
     endpoint.table.add(link, "handle", name)
     if not any(
         leaf.requires_grad for leaf in leaves

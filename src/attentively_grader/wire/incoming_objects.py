@@ -35,16 +35,21 @@ class Incoming:
         tag = node[0]
         if tag == "p":
             try:
-                return self.endpoint.table.value(node[1])
+                value = self.endpoint.table.value(node[1])
             except (KeyError, TypeError):
                 raise WireError(f"a message refers to the unknown object {node[1]!r:.20}") from None
+            (decoder.arrays if isinstance(value, Tensor) else decoder.live).append(value)
+            return value
         if tag == "g":
             value = self._named(*node[1:])
             if self.endpoint.trusted and not may_be_named(value):
                 raise WireError("a message names a class that is not allowed")
+            decoder.live.append(value)
             return value
         if tag == "R":
-            return self._record(node[1], node[2], [decoder._decode(each) for each in node[3]])
+            record = self._record(node[1], node[2], [decoder._decode(each) for each in node[3]])
+            decoder.live.append(record)
+            return record
         if not self.endpoint.trusted:
             if tag == "m":
                 return __import__(node[1], fromlist=["_"])
@@ -143,12 +148,31 @@ class Incoming:
             if entry is None:
                 raise WireError("a message changes an unknown object")
             value = entry.value
-            if entry.kind == "tensor":
+            if entry.kind == "tensor" and entry.mine and self.endpoint.trusted:
+                self._take_allowed(entry, value, *rest)
+            elif entry.kind == "tensor":
                 self._take_tensor(entry, value, *rest)
             elif entry.kind in ("whole", "module"):
                 self._take(entry, value, rest[0], decoder)
             else:
                 raise WireError("a message changes an object or attribute that cannot be changed")
+
+    def _take_allowed(
+        self, entry: Entry, value: Tensor, data: Node, grad: Node, requires_grad: Node
+    ) -> None:
+        """Take over those changes of our tensor that the solution made in the same call too."""
+        may_change = self.endpoint.may_change
+        refused = False
+        if data is not None and not may_change("values of a tensor"):
+            self.endpoint.violation("the values of a tensor that it was given")
+            data, refused = None, True
+        if grad is not None and not may_change("gradient of a tensor"):
+            grad, refused = None, True
+        if requires_grad != value.requires_grad and not may_change("requires_grad of a tensor"):
+            requires_grad, refused = value.requires_grad, True
+        self._take_tensor(entry, value, data, grad, requires_grad)
+        if refused:
+            entry.state = (torch.empty(0), torch.empty(0), None)  # send ours with the next message
 
     def _take_tensor(
         self, entry: Entry, value: Tensor, data: Node, grad: Node, requires_grad: Node
@@ -176,11 +200,21 @@ class Incoming:
 
     def _take(self, entry: Entry, value: Any, state: list[Node], decoder: Decoder) -> None:
         scope = decoder.scope()
+        refused: list[str] = []
         for name, *node in state:
             if type(name) is not str or (
                 entry.kind == "module" and name not in shared_objects.MODULE_STATE
             ):
                 raise WireError("a message changes an object or attribute that cannot be changed")
+            if (
+                self.endpoint.trusted
+                and entry.mine
+                and not self.endpoint.may_change(f"attribute {name}")
+            ):
+                if name in entry.state:
+                    self.endpoint.violation(f"the attribute {name!r:.80} of an object")
+                    refused.append(name)  # ours is sent again
+                continue
             if not node and isinstance(value, nn.Module) and name in vars(_FRESH):
                 object.__setattr__(value, name, type(vars(_FRESH)[name])())
                 continue
@@ -212,3 +246,4 @@ class Incoming:
         entry.state = {
             name: shared_objects.freeze_attribute(name, each) for name, each in now.items()
         }
+        entry.state.update(dict.fromkeys(refused, _FRESH))

@@ -23,6 +23,10 @@ class WireError(Exception):
     """Received data is not a message, is too large, or refers to an unknown object."""
 
 
+class UnexpectedValue(Exception):  # noqa: N818  the name states what arrived
+    """A student's value is not of the kind that the test expects."""
+
+
 class Gone(WireError):  # noqa: N818  the name states what has happened
     """The other end has closed the connection."""
 

@@ -45,7 +45,11 @@ class RemoteModule(nn.Module, metaclass=RemoteType):
         for store in ("_parameters", "_buffers", "_modules"):
             held = self.__dict__.get(store)
             if held is not None and name in held:
-                return held[name]
+                child = held[name]
+                if isinstance(type(child), RemoteType) and "_path" not in vars(child):
+                    path = vars(self).get("_path", "object()")
+                    object.__setattr__(child, "_path", f"{path}.{name}")
+                return child
         if name.startswith("__") or name in ("_parameters", "_buffers", "_modules"):
             raise AttributeError(name)
         return type(self)._endpoint.ask("get", self, name)

@@ -6,7 +6,8 @@ object becomes a handle, which the student's code can call. Therefore a test may
 course's package, or its own function, to a student's function.
 
 From the student process to the examiner: plain data, records (dataclasses and named tuples) of
-packages that the instructor's notebook imports, and handles.
+packages that the instructor's notebook imports, and handles. Where the request states that no live
+object is allowed, almost plain values are converted to plain data (see `plain_form`).
 """
 
 import collections
@@ -18,6 +19,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -27,6 +29,7 @@ from attentively_grader.wire.encoder import Encoder
 from attentively_grader.wire.importable_names import by_name, may_be_named
 from attentively_grader.wire.messages import WireError
 from attentively_grader.wire.plain_data import Node
+from attentively_grader.wire.plain_form import plain_form
 from attentively_grader.wire.shared_objects import Entry
 
 _FUNCTIONS = (
@@ -36,6 +39,7 @@ _FUNCTIONS = (
     types.WrapperDescriptorType,
     type(torch.add),
 )
+EVERYTHING = [True] * 5
 _NEVER_GIVEN = (types.FrameType, types.CodeType, types.TracebackType)
 """Objects of these types would give access to the tests."""
 _NEVER_WHOLE = ("builtins", "IPython", "_io", "threading", "socket", "asyncio", "zmq", "ipykernel")
@@ -47,12 +51,15 @@ class Outgoing:
     def __init__(self, endpoint: Conversation) -> None:
         self.endpoint = endpoint
         self._in_state = False
+        self.allowed = EVERYTHING
+        """What the other end allows in the answer; see `expectations.allowed`."""
 
     def encode(self, encoder: Encoder, value: Any, depth: int) -> Node:
         """Encode a value that is not plain data."""
         table = self.endpoint.table
         name = table.name_of(value)
         if name is not None:
+            self.endpoint.lend(table.entries[name])
             return ["p", name]
         if isinstance(value, Tensor):
             if type(value) in (Tensor, nn.Parameter):
@@ -62,6 +69,8 @@ class Outgoing:
                     return encoder.tensor(value, depth)
                 if value.layout == torch.sparse_coo and not value.requires_grad:
                     return encoder.tensor(value, depth)
+            elif not self.endpoint.trusted:
+                return encoder.encode(plain_form(value, False), depth + 1)
         elif self.endpoint.trusted:
             node = self._given(encoder, value, depth)
             if node is not None:
@@ -79,7 +88,7 @@ class Outgoing:
             name = by_name(value)
             return None if name is None else ["g", *name]
         if isinstance(value, types.MethodType):
-            if by_name(type(value.__self__)) or isinstance(value.__self__, type):
+            if isinstance(value.__self__, type):  # another owner would be sent too
                 return ["bound", encoder.encode(value.__self__, depth + 1), value.__name__]
             return None
         kind = type(value)
@@ -93,6 +102,15 @@ class Outgoing:
         kind = type(value)
         if kind is collections.defaultdict:
             return encoder.dictionary(value, depth)
+        live, records = self.allowed[2 * (depth > 0) :][:2]
+        if type(value) is np.ndarray and value.dtype.hasobject and value.dtype.kind == "O":
+            return ["objects", list(value.shape), encoder.items(value.reshape(-1), depth)]
+        if not ((isinstance(value, tuple) and hasattr(kind, "_fields")) or _is_structseq(value)):
+            plain = plain_form(value, live)
+            if plain is not value:
+                return encoder.encode(plain, depth + 1)
+        elif not records:
+            return ["t", encoder.items(tuple(value), depth)]
         if isinstance(value, _FUNCTIONS):
             return None
         if isinstance(value, type):
@@ -159,6 +177,7 @@ class Outgoing:
             raise WireError(f"a {type(value).__name__} may not be passed to the student's code")
         kind = "module" if isinstance(value, nn.Module) else "handle"
         entry = self.endpoint.table.add(value, kind)
+        self.endpoint.lend(entry)
         description: dict[str, Node]
         if isinstance(value, type):
             description = proxies.describe_class(value)
@@ -235,6 +254,10 @@ class Outgoing:
                 if changed:
                     found.append([entry.name, changed])
         return found
+
+
+def _is_structseq(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(type(value), "n_sequence_fields")
 
 
 def _is_rebuilt(value: Any) -> bool:

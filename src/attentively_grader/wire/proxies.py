@@ -11,6 +11,7 @@ import builtins
 import dis
 import functools
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,12 @@ _PROTOCOLS = frozenset(
 """Methods by which an object could pose as a number or an array."""
 _OF_GENERATORS = (*_SPECIAL, "send", "throw", "close")
 _GENERATORS = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+_HOLDERS = (
+    functools.partial, functools.partialmethod, functools.cached_property,
+    functools.singledispatchmethod, property, classmethod, staticmethod, weakref.ref,
+    types.MethodType, types.BuiltinFunctionType, types.CellType,
+)  # fmt: skip
+"""Objects whose public attributes lead to what they hold."""
 _BUILT = "_built_by_the_test"
 
 
@@ -167,6 +174,8 @@ def special(name: str) -> Callable[..., Any]:
         others = [each for each in args if not isinstance(type(each), RemoteType)]
         if others and (name == "__eq__" or not _is_built(self)):
             return NotImplemented
+        if not type(self)._endpoint.is_expected(self, name):
+            return NotImplemented
         found = type(self)._endpoint.ask("method", self, name, args, {})
         return _built(found) if _is_built(self) else found
 
@@ -285,12 +294,16 @@ def guarded(endpoint: Conversation, operation: Callable[..., Any]) -> Callable[.
         entry = None if name is None else endpoint.table.entries[name]
         if entry is None or not entry.mine or entry.kind not in ("handle", "module"):
             raise WireError("the student's code requests an object that it was not given")
+        if entry.ended and not endpoint.outlives(entry):
+            raise RuntimeError(
+                "this object of the test was given to an earlier call, which has ended"
+            )
         if operation is not call:
             attribute = arguments[0]
             public = type(attribute) is str and not attribute.startswith("_")
             if not (public or (operation is method and attribute in _SPECIAL)):
                 raise AttributeError(f"{attribute!r:.80}")
-            inside = isinstance(target, functools.partial) and attribute != "__call__"
+            inside = isinstance(target, _HOLDERS) and attribute != "__call__"
             if inside or (callable(target) and hasattr(target, "__code__")):
                 raise AttributeError(f"{attribute!r:.80}")
             if isinstance(target, _GENERATORS) and attribute not in _OF_GENERATORS:
