@@ -210,7 +210,7 @@ def _fraction(decoder: Decoder, node: list[Node]) -> Fraction:
     return Fraction(numerator, denominator)
 
 
-def _memoryview(decoder: Decoder, node: list[Node]) -> memoryview:
+def _memoryview(decoder: Decoder, node: list[Node]) -> Any:
     if node[2] not in [*"bBhHiIlLqQfd?c"]:
         raise WireError("a message is malformed")
     return memoryview(bytes(decoder._buffer(node[1]))).cast(node[2])

@@ -114,10 +114,7 @@ class Endpoint:
         except (KeyError, WireError):
             raise self.wire._end(WireError("an answer is malformed")) from None
         if self.trusted and call.violations:
-            raise UnexpectedValue(
-                f"{call.key} changed {call.violations[0]} in place; "
-                "the solution leaves it unchanged"
-            )
+            raise UnexpectedValue(call.violations[0])
         if self.trusted and call.key is not None:
             expectations.check(self, call.key, value, decoder)
         elif self.trusted and decoder.live:
@@ -175,7 +172,10 @@ class Endpoint:
     def violation(self, what: str) -> None:
         """Note that the running call changed what the solution leaves unchanged."""
         if self._calls:
-            self._calls[-1].violations.append(what)
+            call = self._calls[-1]
+            call.violations.append(
+                f"{call.key} changed {what} in place; the solution leaves it unchanged"
+            )
 
     def _message(self, encoder: Encoder, message: Node, value: Any) -> Node:
         """Complete a message with changes, definitions, random state and printed text."""
@@ -285,8 +285,12 @@ class Endpoint:
                 decoder.live.clear()
                 decoder.fill(fresh, node)
                 if self.trusted:
-                    key = self._calls[-1].key
-                    expectations.check_passed(self, key, None, decoder)
+                    call = self._calls[-1]
+                    try:
+                        expectations.check_passed(self, call.key, None, decoder)
+                    except UnexpectedValue as error:
+                        call.violations.append(str(error))
+                        continue
                 if isinstance(value, list):
                     value[:] = fresh
                 else:

@@ -120,7 +120,7 @@ def _check_live(endpoint: Conversation, place: str, value: Any) -> None:
     if kind != "given" and _PATH not in vars(value):
         path = _path(place, kind, kinds)
         set_path = type.__setattr__ if isinstance(value, type) else object.__setattr__
-        set_path(value, _PATH, path)  # type: ignore[operator]
+        set_path(value, _PATH, path)
 
 
 def _path(place: str, kind: str, kinds: Iterable[str]) -> str:

@@ -114,5 +114,7 @@ def with_fixed_offset(value: Any) -> Any:
     zone = None if offset is None else datetime.timezone(offset)
     parts = [value.hour, value.minute, value.second, value.microsecond]
     if isinstance(value, datetime.datetime):
-        return datetime.datetime(value.year, value.month, value.day, *parts, zone)
-    return datetime.time(*parts, zone)
+        start = datetime.datetime(value.year, value.month, value.day)
+        clock = datetime.time(*parts)
+        return datetime.datetime.combine(start, clock).replace(tzinfo=zone)
+    return datetime.time(*parts).replace(tzinfo=zone)

@@ -1,0 +1,443 @@
+"""Plain data by default: what passes for a right answer earns nothing, what is right loses nothing.
+
+Each case has a solution, a test and a student's answer; all cases are cells of one notebook.
+"""
+
+import pytest
+from grader.examining import examined, merged
+from nbformat.v4 import new_code_cell, new_notebook
+from notebook_tools import flags
+
+GIVEN = """
+import collections
+import datetime
+import functools
+import random
+import numpy as np
+import torch
+from torch import nn
+"""
+NUMBERS = "def NAME():\n    return [1, 2, 3, 4]"
+EACH = """
+got, right = NAME(), [1, 2, 3, 4]
+assert len(got) == 4
+for a, b in zip(got, right):
+    assert a == b
+"""
+TENSOR = "def NAME(x):\n    return 2 * x"
+CLOSE = "x = torch.arange(6.0).reshape(2, 3)\nassert torch.allclose(NAME(x), 2 * x)"
+WEIGHTS = """
+hidden = nn.Linear(3, 1)
+def score(x):
+    return hidden(x)
+x = torch.randn(4, 3)
+assert torch.allclose(NAME(score, x), 2 * score(x))
+"""
+TWICE = "def NAME(score, x):\n    return 2 * score(x)"
+
+WRONG = {
+    "a length of 4 and no elements": (
+        NUMBERS,
+        EACH,
+        """
+class Four:
+    def __len__(self): return 4
+    def __iter__(self): return iter([])
+def NAME(): return Four()
+""",
+    ),
+    "an iterator that ends at once": (
+        NUMBERS,
+        EACH,
+        """
+class Four:
+    def __len__(self): return 4
+    def __iter__(self): return self
+    def __next__(self): raise StopIteration
+def NAME(): return Four()
+""",
+    ),
+    "a list of its own class": (
+        NUMBERS,
+        EACH,
+        """
+class Four(list):
+    def __len__(self): return 4
+    def __iter__(self): return iter([])
+    def __eq__(self, other): return True
+    def more(self): pass
+def NAME(): return Four([0, 0, 0, 0])
+""",
+    ),
+    "an object inside a list": (
+        NUMBERS,
+        EACH,
+        """
+class Any:
+    def __eq__(self, other): return True
+    __hash__ = None
+def NAME(): return [Any()] * 4
+""",
+    ),
+    "a function in place of a value": (
+        "def NAME(): return {'size': 3}",
+        "assert NAME()['size']",
+        "def NAME(): return {'size': lambda: 0}",
+    ),
+    "says that it equals": (
+        TENSOR,
+        "x = torch.ones(3)\nassert NAME(x).equal(2 * x)",
+        """
+class Equal:
+    def equal(self, other): return True
+def NAME(x): return Equal()
+""",
+    ),
+    "a tensor that answers for itself": (
+        TENSOR,
+        CLOSE,
+        """
+class T(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None): return True
+def NAME(x): return torch.zeros(2, 3).as_subclass(T)
+""",
+    ),
+    "a variable that answers for itself": (
+        "NAME = 3",
+        "assert not NAME - 3 and NAME == 3",
+        """
+class Any:
+    def __eq__(self, other): return True
+    def __sub__(self, other): return 0
+NAME = Any()
+""",
+    ),
+    "an attribute of an expected object": (
+        "class NAME:\n    def size(self): return 2\n    total = 5",
+        "n = NAME()\nassert n.total.equal(5) if hasattr(n.total, 'equal') else n.total == 5",
+        """
+class Equal:
+    def equal(self, other): return True
+class NAME:
+    def size(self): return 2
+    total = Equal()
+""",
+    ),
+    "an empty tensor": (
+        TENSOR,
+        CLOSE,
+        "def NAME(x): return torch.zeros(0, 1, 1)",
+    ),
+    "an empty tensor in a tuple": (
+        "def NAME(x): return 2 * x, 3 * x",
+        "x = torch.ones(2, 3)\nassert all(torch.allclose(a, b) for a, b in "
+        "zip(NAME(x), (2 * x, 3 * x)))",
+        "def NAME(x): return torch.zeros(0, 1), torch.zeros(0, 1)",
+    ),
+    "an empty array": (
+        "def NAME(x): return 2 * x",
+        "x = np.ones((2, 3))\nassert np.allclose(NAME(x), 2 * x)",
+        "def NAME(x): return np.zeros((0, 1, 1))",
+    ),
+    "writes into an input of which the reference is a view": (
+        "def NAME(x): return x.T.clone()",
+        "x = torch.arange(6.0).reshape(2, 3)\nexpected = x.T\n"
+        "assert torch.allclose(NAME(x), expected)",
+        "def NAME(x):\n    x.zero_()\n    return torch.zeros(3, 2)",
+    ),
+    "empties a list of which the test computes the reference": (
+        "def NAME(x): return sum(x)",
+        "x = [1, 2, 3]\nassert NAME(x) == sum(x)",
+        "def NAME(x):\n    x.clear()\n    return 0",
+    ),
+    "zeroes the model of the reference": (
+        "def NAME(model, x): return model(x).sum()",
+        "model, x = nn.Linear(2, 1), torch.ones(3, 2)\nassert NAME(model, x) == model(x).sum()",
+        """
+def NAME(model, x):
+    with torch.no_grad():
+        for each in model.parameters(): each.zero_()
+    return torch.tensor(0.0)
+""",
+    ),
+    "reads weights through the leaves of a callback": (
+        TWICE,
+        WEIGHTS,
+        """
+def NAME(score, x):
+    waiting, found = [score(x).grad_fn], []
+    while waiting:
+        node = waiting.pop()
+        found += [node.variable] if hasattr(node, 'variable') else []
+        waiting += [each for each, _ in node.next_functions if each is not None]
+    weights = [each for each in found if each.shape in ((1, 3), (1,))]
+    with torch.no_grad():
+        for each in weights: each.zero_()
+    return torch.zeros(4, 1)
+""",
+    ),
+    "reads what a test closed over": (
+        "def NAME(same): return next(i for i in range(10) if same(i))",
+        "right = 5\nassert NAME(lambda i: i == right) == 5",
+        """
+def NAME(same):
+    for way in ('__closure__', '__globals__', '__code__', '__self__', '__wrapped__'):
+        try: return getattr(same, way)['right']
+        except (AttributeError, TypeError): pass
+""",
+    ),
+    "reads the owner of a method": (
+        "def NAME(same): return next(i for i in range(10) if same(i))",
+        "assert NAME(collections.Counter([5]).__contains__) == 5",
+        "def NAME(same): return next(iter(same.__self__))",
+    ),
+    "reads the owner of a module's method": (
+        "def NAME(encode, x): return encode(x)",
+        "model, x = nn.Linear(2, 2), torch.ones(1, 2)\n"
+        "assert torch.allclose(NAME(model.forward, x), model(x))",
+        """
+def NAME(encode, x):
+    with torch.no_grad():
+        for each in encode.__self__.parameters(): each.zero_()
+    return torch.zeros(1, 2)
+""",
+    ),
+    "calls a callback of an earlier call": (
+        "def NAME(same, x): return x",
+        "assert NAME(lambda i: 7, 1) == 1\nassert NAME(lambda i: 8, 7) == 7",
+        """
+kept = []
+def NAME(same, x):
+    kept.append(same)
+    return 1 if len(kept) == 1 else kept[0](0)
+""",
+    ),
+    "reads a secret out of the state of a generator": (
+        "def NAME(guess): return guess",
+        "random.seed(11)\nsecret = random.random()\nrandom.seed(11)\nassert NAME(secret) == secret",
+        "def NAME(guess): return random.random()",
+    ),
+    "plants the next normal number": (
+        "def NAME(): return np.random.normal()",
+        "np.random.seed(1)\nNAME()\nassert 0.0 != np.random.normal() and NAME() != 0.0",
+        "def NAME():\n    state = list(np.random.get_state())\n    state[3:] = [1, 0.0]\n"
+        "    np.random.set_state(tuple(state))\n    return 0.0",
+    ),
+    "an endless range": ("def NAME(): return range(3)", "assert sum(NAME()) == 3",
+                         "def NAME(): return range(10**15)"),
+    "an endless iterator": (
+        "def NAME(): return [1, 2]",
+        "assert list(NAME()) == [1, 2]",
+        "import itertools\ndef NAME(): return itertools.count()",
+    ),
+    "a quantised tensor": (
+        TENSOR,
+        CLOSE,
+        "def NAME(x): return torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)",
+    ),
+    "a Decimal without end": (
+        "def NAME(): return 3",
+        "assert int(NAME()) == 3",
+        "import decimal\ndef NAME(): return decimal.Decimal('1e999999')",
+    ),
+    "passes an object of its own to a callback": (
+        "def NAME(accept): return accept(3)",
+        "def accept(x):\n    return x.equal(3) if hasattr(x, 'equal') else x == 3\n"
+        "assert NAME(accept)",
+        """
+class Equal:
+    def equal(self, other): return True
+def NAME(accept): return accept(Equal())
+""",
+    ),
+    "changes a list into objects": (
+        "def NAME(x): x.append(3)",
+        "x = [1]\nNAME(x)\nassert x[1] == 3 if type(x[1]) is int else x[1].equal(3)",
+        """
+class Equal:
+    def equal(self, other): return True
+def NAME(x): x.append(Equal())
+""",
+    ),
+}  # fmt: skip
+
+RIGHT = {
+    "np.str_": ("def NAME(): return 'abc'", "assert NAME() == 'abc' and NAME()[0] == 'a'",
+                "def NAME(): return np.str_('abc')"),
+    "Fraction": ("def NAME(): return 0.5", "assert NAME() == 0.5 and abs(NAME() - 0.5) < 1e-9",
+                 "from fractions import Fraction\ndef NAME(): return Fraction(1, 2)"),
+    "Decimal": ("def NAME(): return 3", "assert NAME() == 3 and NAME() + 1 == 4",
+                "from decimal import Decimal\ndef NAME(): return Decimal(3)"),
+    "IntEnum": ("def NAME(): return 2", "assert NAME() == 2 and NAME() < 3",
+                "import enum\nclass Colour(enum.IntEnum): RED = 2\ndef NAME(): return Colour.RED"),
+    "str-Enum": ("def NAME(): return 'red'", "assert NAME() == 'red'",
+                 "import enum\nclass C(str, enum.Enum): RED = 'red'\ndef NAME(): return C.RED"),
+    "a subclass of list": (NUMBERS, EACH + "assert got == right",
+                           "class L(list):\n    def more(self): pass\n"
+                           "def NAME(): return L([1, 2, 3, 4])"),
+    "a subclass of dict": ("def NAME(): return {1: 2}", "assert NAME() == {1: 2}",
+                           "class D(dict): pass\ndef NAME(): return D({1: 2})"),
+    "a subclass of str": ("def NAME(): return 'x'", "assert NAME() == 'x'",
+                          "class S(str): pass\ndef NAME(): return S('x')"),
+    "a subclass of Tensor": (TENSOR, CLOSE, "class T(torch.Tensor): pass\n"
+                             "def NAME(x): return (2 * x).as_subclass(T)"),
+    "UserDict": ("def NAME(): return {1: 2}", "assert NAME() == {1: 2}",
+                 "def NAME(): return collections.UserDict({1: 2})"),
+    "UserList": (NUMBERS, "assert NAME() == [1, 2, 3, 4]",
+                 "def NAME(): return collections.UserList([1, 2, 3, 4])"),
+    "memoryview": ("def NAME(): return b'ab'", "assert NAME() == b'ab'",
+                   "def NAME(): return memoryview(b'ab')"),
+    "keys of a dict": ("def NAME(): return {1, 2}", "assert NAME() == {1, 2}",
+                       "def NAME(): return {1: 0, 2: 0}.keys()"),
+    "values of a dict": (NUMBERS, "assert sum(NAME()) == 10 and list(NAME()) == [1, 2, 3, 4]",
+                         "def NAME(): return dict(enumerate([1, 2, 3, 4])).values()"),
+    "dates": ("def NAME(): return datetime.date(2020, 1, 31)",
+              "assert NAME() == datetime.date(2020, 1, 31)\n"
+              "assert NAME() + datetime.timedelta(1) == datetime.date(2020, 2, 1)",
+              "def NAME(): return datetime.date.fromisoformat('2020-01-31')"),
+    "date and time": ("def NAME(): return datetime.datetime(2020, 1, 31, 5)",
+                      "assert NAME().hour == 5 and NAME() < datetime.datetime(2021, 1, 1)",
+                      "def NAME(): return datetime.datetime.fromisoformat('2020-01-31T05:00:00')"),
+    "map": (NUMBERS, "assert list(NAME()) == [1, 2, 3, 4]",
+        "def NAME(): return map(abs, [1, 2, 3, 4])"),
+    "zip": ("def NAME(): return [(1, 2)]", "assert [*NAME()] == [(1, 2)]",
+            "def NAME(): return zip([1], [2])"),
+    "a generator": (NUMBERS, "assert [*NAME()] == [1, 2, 3, 4]",
+        "def NAME(): yield from range(1, 5)"),
+    "an endless generator, like the solution's": (
+        "def NAME():\n    n = 0\n    while True:\n        yield n\n        n += 1",
+        "g = NAME()\nassert [next(g) for _ in range(3)] == [0, 1, 2]",
+        "import itertools\ndef NAME(): return itertools.count()"),
+    "a named tuple": ("def NAME(): return (1, 2)", "assert NAME() == (1, 2)",
+                      "P = collections.namedtuple('P', 'x y')\ndef NAME(): return P(1, 2)"),
+    "an array of objects": ("def NAME(): return np.array([1, None], dtype=object)",
+                            "assert NAME()[1] is None and NAME()[0] == 1",
+                            "def NAME(): return np.array([1, None], dtype=object)"),
+    "NumPy's matrix": ("def NAME(): return np.ones((2, 2))", "assert np.allclose(NAME(), 1)",
+                       "def NAME(): return np.matrix([[1, 1], [1, 1]])"),
+    "datetime64": ("def NAME(): return np.datetime64('2020-01-01')",
+                   "assert NAME() == np.datetime64('2020-01-01')",
+                   "def NAME(): return np.datetime64('2020-01-01')"),
+    "an object of a class": (
+        "class NAME:\n    def __init__(self): self.items = []\n"
+        "    def push(self, x): self.items.append(x); return self\n"
+        "    def __len__(self): return len(self.items)\n"
+        "    def __iter__(self): return iter(self.items)",
+        "s = NAME().push(1).push(2)\n"
+        "assert len(s) == 2 and list(s) == [1, 2] and s.items == [1, 2]\n"
+        "assert isinstance(s, NAME) and 2 in s and 3 not in s",
+        "class NAME:\n    def __init__(self): self.items = ()\n"
+        "    def push(self, x): self.items = [*self.items, x]; return self\n"
+        "    def __len__(self): return len(self.items)\n"
+        "    def __iter__(self):\n        for each in self.items: yield each"),
+    "a class with a base class of its own": (
+        "class Animal: pass\nclass NAME(Animal):\n    def name(self): return 'x'",
+        "assert isinstance(NAME(), NAME) and NAME().name() == 'x'",
+        "class Animal: pass\nclass NAME(Animal):\n    def name(self): return 'x'"),
+    "changes a list in place, like the solution": (
+        "def NAME(x): x.sort()", "x = [2, 1]\nNAME(x)\nassert x == [1, 2]",
+        "def NAME(x): x[:] = sorted(x)"),
+    "changes a tensor in place, like the solution": (
+        "def NAME(x): x.mul_(2)", "x = torch.ones(2)\nNAME(x)\nassert x.tolist() == [2, 2]",
+        "def NAME(x):\n    x += x"),
+    "trains a model, like the solution": (
+        "def NAME(model, x):\n    model(x).sum().backward()\n    with torch.no_grad():\n"
+        "        for p in model.parameters(): p -= p.grad",
+        "model = nn.Linear(2, 1)\nbefore = model.weight.detach().clone()\n"
+        "NAME(model, torch.ones(1, 2))\n"
+        "assert torch.allclose(model.weight, before - 1)",
+        "def NAME(model, x):\n    model(x).sum().backward()\n"
+        "    torch.optim.SGD(model.parameters(), lr=1.0).step()"),
+    "keeps a callback, like the solution": (
+        "def NAME(f):\n    return lambda x: 2 * f(x)", "assert NAME(lambda x: x + 1)(2) == 6",
+        "class NAME:\n    def __init__(self, f): self.f = f\n"
+        "    def __call__(self, x): return 2 * self.f(x)"),
+    "a partial in place of a function": (
+        "def NAME(x): return x + 1", "assert NAME(1) == 2",
+        "import operator\nNAME = functools.partial(operator.add, 1)"),
+    "a seed, a call, the seed again, the reference": (
+        "def NAME(): return random.random(), torch.rand(2), np.random.rand()",
+        "def seed():\n    random.seed(1); torch.manual_seed(1); np.random.seed(1)\n"
+        "for _ in range(2):\n"
+        "    seed(); one = [NAME(), NAME()]\n"
+        "    seed(); two = [(random.random(), torch.rand(2), np.random.rand()) for _ in range(2)]\n"
+        "    for a, b in zip(one, two):\n"
+        "        assert a[0] == b[0] and torch.equal(a[1], b[1]) and a[2] == b[2]",
+        "def NAME(): return random.random(), torch.rand(2), np.random.rand()"),
+    "a gradient through a callback's weights": (
+        TWICE,
+        "w = torch.tensor(3.0, requires_grad=True)\nx = torch.tensor(2.0, requires_grad=True)\n"
+        "NAME(lambda x: w * x, x).backward()\nassert w.grad == 4 and x.grad == 6",
+        TWICE),
+    "a sum of many terms": (
+        "def NAME(x): return x + 1",
+        "x = torch.ones(1, requires_grad=True)\ny = x\nfor _ in range(150):\n    y = NAME(y)\n"
+        "y.sum().backward()\nassert x.grad == 1",
+        "def NAME(x): return 1 + x"),
+}  # fmt: skip
+
+
+def graded(cases):
+    """Return the notebook of all cases with the students' answers."""
+    cells, answers = [new_code_cell(GIVEN, id="given")], {}
+    for number, (solution, test, answer) in enumerate(cases.values()):
+        name = f"answer_{number}"
+        solution, test, answer = (t.replace("NAME", name) for t in (solution, test, answer))
+        answers[f"a{number}"] = answer
+        wanted = {"nbgrader": flags(f"a{number}", solution=True)}
+        points = {"nbgrader": flags(f"t{number}", grade=True, locked=True, points=1)}
+        cells.append(new_code_cell(solution, id=f"a{number}", metadata=wanted))
+        cells.append(new_code_cell(test, id=f"t{number}", metadata=points))
+    return merged(new_notebook(cells=cells), answers)
+
+
+def errors(notebook, cases):
+    """Return the error of the test of each case, or None."""
+    outcome = examined(notebook)
+    cells = {cell.id: cell for cell in outcome.cells}
+    found = {}
+    for number, name in enumerate(cases):
+        cell = cells[f"t{number}"]
+        said = [each.get("evalue", "") for each in cell.outputs if each["output_type"] == "error"]
+        found[name] = said[0] if cell.failed else None
+    return found
+
+
+def lost(cases):
+    """Return the cases whose test fails for the solution itself."""
+    notebook = graded({name: (s, t, s) for name, (s, t, _) in cases.items()})
+    return {name: said for name, said in errors(notebook, cases).items() if said is not None}
+
+
+@pytest.fixture(scope="module")
+def wrong():
+    return errors(graded(WRONG), WRONG)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_an_answer_that_only_passes_for_a_right_one_earns_nothing(wrong, name):
+    assert wrong[name] is not None
+
+
+def test_the_solution_loses_nothing():
+    assert lost(WRONG) == {}
+    assert lost(RIGHT) == {}
+
+
+@pytest.fixture(scope="module")
+def right():
+    return errors(graded(RIGHT), RIGHT)
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_answer_of_another_type_loses_nothing(right, name):
+    assert right[name] is None
+
+
+def test_the_message_names_the_call_the_class_and_what_the_solution_returns(wrong):
+    assert "_0() returned an object of the class Four; the solution returns a list" in str(
+        wrong["a length of 4 and no elements"]
+    )
+    said = wrong["an empty tensor"]
+    assert "shape (0, 1, 1); the solution returns one of shape (2, 3)" in said
