@@ -332,9 +332,12 @@ RIGHT = {
         "    def __len__(self): return len(self.items)\n"
         "    def __iter__(self):\n        for each in self.items: yield each"),
     "a class with a base class of its own": (
-        "class Animal: pass\nclass NAME(Animal):\n    def name(self): return 'x'",
-        "assert isinstance(NAME(), NAME) and NAME().name() == 'x'",
-        "class Animal: pass\nclass NAME(Animal):\n    def name(self): return 'x'"),
+        "class Base: pass\nclass NAME(Base):\n    def name(self): return 'x'\n"
+        "    def base(self): return Base",
+        "n = NAME()\nassert isinstance(n, NAME) and n.name() == 'x'\n"
+        "assert isinstance(n, n.base()) and issubclass(NAME, n.base())",
+        "class Base: pass\nclass NAME(Base):\n    def name(self): return 'x'\n"
+        "    def base(self): return Base"),
     "changes a list in place, like the solution": (
         "def NAME(x): x.sort()", "x = [2, 1]\nNAME(x)\nassert x == [1, 2]",
         "def NAME(x): x[:] = sorted(x)"),

@@ -204,6 +204,8 @@ class Unusable:
         object.__setattr__(self, "_why", why)
 
     def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":
+            return Unusable
         raise UnexpectedValue(object.__getattribute__(self, "_why"))
 
 

@@ -112,7 +112,12 @@ class Incoming:
                     nn.Module.__init__(value)
             elif what == "class":
                 value, kind = (
-                    module_proxies.proxy_class(self.endpoint, rest[0], self._known),
+                    module_proxies.proxy_class(
+                        self.endpoint,
+                        rest[0],
+                        self._known,
+                        [decoder.decode(each) for each in rest[0].get("bases", [])],
+                    ),
                     "handle",
                 )
             elif what == "function":

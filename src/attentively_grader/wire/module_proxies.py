@@ -90,9 +90,12 @@ def _remote_method(name: str) -> Callable[..., Any]:
 
 
 def proxy_class(
-    endpoint: Conversation, described: dict[str, Any], known: Callable[[Any], list[type]]
+    endpoint: Conversation,
+    described: dict[str, Any],
+    known: Callable[[Any], list[type]],
+    bases: list[Any],
 ) -> type:
-    """Return a proxy class for a class of the other end."""
+    """Return a proxy class for a class of the other end; `bases` are its remote base classes."""
     kinds = known(described["known"])
     parents = [each for each in kinds if _fits(each)]
     inherited_methods = asking([each for each in parents if not issubclass(each, nn.Module)])
@@ -104,6 +107,7 @@ def proxy_class(
         for name in ("__call__", "__str__", "__repr__"):
             namespace.pop(name, None)
     namespace["_known"] = parents
+    namespace["_bases"] = bases
     inherited = {name for each in namespace["_known"] for name in vars(each)}
     for name in described["methods"]:
         if name in inherited and not name.startswith("_") and not hasattr(nn.Module, name):

@@ -188,6 +188,11 @@ class Outgoing:
                 or each.__module__.split(".")[0] in (*self.endpoint.known_packages, "builtins")
             )
             description["known"] = [each for each in known if each]
+            description["bases"] = [
+                encoder.scope().encode(each)
+                for each in value.__mro__[1:]
+                if not self.endpoint.trusted and each.__module__ == "__main__"
+            ]
             definition = ["class", entry.name, description]
         elif isinstance(value, (*_FUNCTIONS, types.MethodType)):
             definition = ["function", entry.name, proxies.describe_function(value)]

@@ -111,6 +111,14 @@ class RemoteType(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         return _built(cls._endpoint.ask("call", cls, args, kwargs))
 
+    def __subclasscheck__(cls, other: type) -> bool:
+        return super().__subclasscheck__(other) or any(
+            base is cls for each in other.__mro__ for base in vars(each).get("_bases", ())
+        )
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return cls.__subclasscheck__(type(instance))
+
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__") or "_endpoint" not in vars(cls):
             raise AttributeError(name)
