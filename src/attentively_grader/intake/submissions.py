@@ -47,7 +47,17 @@ ACTIVE = {"text/html", "text/xml", "text/xsl", "application/xml", "application/w
 ACTIVE |= {"text/javascript", "application/javascript", "application/x-javascript"}
 ACTIVE |= {"message/rfc822", "application/x-shockwave-flash", "application/hta"}
 """Kinds of files that a browser executes, with all whose kind ends in +xml."""
-ACTIVE_SUFFIXES = (".htm", ".html", ".mht", ".mhtml", ".shtml", ".svg", ".svgz", ".swf", ".xht")
+ACTIVE_SUFFIXES: tuple[str, ...] = (
+    ".htm",
+    ".html",
+    ".mht",
+    ".mhtml",
+    ".shtml",
+    ".svg",
+    ".svgz",
+    ".swf",
+    ".xht",
+)
 ACTIVE_SUFFIXES += (".xhtml", ".xml", ".xsl", ".xslt", ".js", ".mjs", ".cjs", ".hta")
 
 
