@@ -36,7 +36,7 @@ def test_a_test_that_ends_its_process_fails_alone(worker, how):
         ("test", "assert f() == 2"),
     )
     limits = Limits(seconds=60, cell_seconds=1 if how == "no end" else 20)
-    ((_, outcome),) = worker.run([Job("ends", cells, limits=limits)])
+    ((_, outcome),) = worker.run([Job("ends", cells, limits=limits, solution=True)])
     assert failed(outcome) == ["test-2", "test-4"]
     if how not in ("sys.exit", "exit"):  # these only raise an error in a notebook
         assert "this test ended the process" in text(outcome.cells[2])
