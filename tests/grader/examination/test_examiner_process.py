@@ -45,5 +45,5 @@ def test_a_test_that_ends_its_process_fails_alone(worker, how):
 def test_a_warning_in_a_test_does_not_show_its_line(worker):
     test = "import warnings\nassert f() == 1; warnings.warn('old'); secret = 41"
     cells = notebook(("student", "def f():\n    return 1"), ("test", test))
-    ((_, outcome),) = worker.run([Job("warns", cells)])
+    ((_, outcome),) = worker.run([Job("warns", cells, solution=True)])
     assert text(outcome.cells[1]) == "UserWarning: old\n"
