@@ -39,6 +39,7 @@ NO_ISOLATION = """\
 !! It can read and delete your files and change the gradebook. Compare only the work of people
 !! whom you trust with this account, or compare in a container for this purpose.
 """
+STOPPED = "the solution of the assignment does not earn every point; see above"
 STEPS = ("source", "release", "submitted", "autograded", "feedback", "solution")
 """nbgrader's folders."""
 
@@ -201,6 +202,9 @@ def grade_here(
     coordinator.grade(copied)
     for submission, why in {**coordinator.set_aside, **coordinator.unrecorded}.items():
         failed[submission.assignment, submission.student] = why
+    for submission in copied:
+        if submission.assignment in coordinator.planner.stopped:
+            failed[submission.assignment, submission.student] = STOPPED
     return Results(verdicts(copy, copied), failed)
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 from grader.classroom import RIGHT_2, Classroom, Stub
 from nbformat.v4 import new_code_cell, new_output
+from notebook_tools import small_notebook, with_source
 
 from attentively_grader.__main__ import main
 from attentively_grader.comparison import (
@@ -163,6 +164,19 @@ def test_a_class_is_graded_in_both_ways(classroom, tmp_path, capsys):
     assert [each["student"] for each in content["differences"]] == ["di"]
     assert content["differences"][0]["nbgrader"]["points"] == 60
     assert sorted(classroom.root.rglob("*")) == before
+
+
+@pytest.mark.notebook
+def test_an_assignment_whose_solution_misses_points_is_not_compared(tmp_path, capsys):
+    (tmp_path / "course").mkdir()
+    wrong = "def part_1():\n    ### BEGIN SOLUTION\n    return 7\n    ### END SOLUTION"
+    classroom = Classroom(tmp_path / "course", with_source(small_notebook(), "part-1", wrong))
+    classroom.hand_in("ada")
+    arguments = {"options": Options(), "pool_factory": Stub()}
+    assert compare(classroom.root, None, [], **arguments) == 1
+    said = capsys.readouterr().out
+    assert "not compared: small, ada: the solution of the assignment does not earn" in said
+    assert "Compared 0 cells" in said
 
 
 @pytest.mark.parametrize(
