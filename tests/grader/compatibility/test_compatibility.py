@@ -52,7 +52,7 @@ def graded(request, tmp_path_factory):
     themes = [theme for theme in THEMES.values() if theme.name in wanted and not theme.missing]
     root = tmp_path_factory.mktemp("course")
     make_course(root, themes)
-    grade(root, options=Options(even_so=True))
+    grade(root, options=Options(even_so=True))  # a fault in one cell must not hide the others
     course = Course(root)
     return verdicts(course, course.submissions())
 
