@@ -42,6 +42,7 @@ def test_a_difference_names_the_cell_and_both_errors():
     theirs = results(ada=Verdict(1.5, 2.0), bo=Verdict(0.0, 2.0, "text on standard error: w"))
     found = compared(2, ours, theirs)
     assert not found.equal
+    assert found.weaker == 0
     first, second, last = found.lines()
     assert first.splitlines() == [
         "ada, small, notebook small, cell check-1: 0 here, 1.5 with nbgrader, of 2",
