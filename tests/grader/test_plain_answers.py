@@ -16,6 +16,7 @@ import random
 import numpy as np
 import torch
 from torch import nn
+SHARED = [2, 3, 1]
 """
 NUMBERS = "def NAME():\n    return [1, 2, 3, 4]"
 EACH = """
@@ -135,6 +136,11 @@ class NAME:
         "zip(NAME(x), (2 * x, 3 * x)))",
         "def NAME(x): return torch.zeros(0, 1), torch.zeros(0, 1)",
     ),
+    "an input that is emptied": (
+        TENSOR,
+        CLOSE,
+        "def NAME(x):\n    x.data = torch.zeros(0, 1, 1)\n    return x",
+    ),
     "an empty array": (
         "def NAME(x): return 2 * x",
         "x = np.ones((2, 3))\nassert np.allclose(NAME(x), 2 * x)",
@@ -150,6 +156,16 @@ class NAME:
         "def NAME(x): return sum(x)",
         "x = [1, 2, 3]\nassert NAME(x) == sum(x)",
         "def NAME(x):\n    x.clear()\n    return 0",
+    ),
+    "changes a list that must stay as it is": (
+        "def NAME(x): return sorted(x)",
+        "x = [2, 1]\nassert NAME(x) == [1, 2] and x == [2, 1]",
+        "def NAME(x):\n    x.sort()\n    return x",
+    ),
+    "changes an array that must stay as it is": (
+        "def NAME(x): return x + 1",
+        "x = np.zeros(3)\nassert (NAME(x) == 1).all() and (x == 0).all()",
+        "def NAME(x):\n    x += 1\n    return x",
     ),
     "zeroes the model of the reference": (
         "def NAME(model, x): return model(x).sum()",
@@ -338,6 +354,27 @@ RIGHT = {
         "assert isinstance(n, n.base()) and issubclass(NAME, n.base())",
         "class Base: pass\nclass NAME(Base):\n    def name(self): return 'x'\n"
         "    def base(self): return Base"),
+    "changes arguments that no test looks at": (
+        "def NAME(x, y): return max(x) + y.sum()",
+        "assert NAME([2, 3, 1], np.ones(2)) == 5\nassert NAME(SHARED, np.ones(2)) == 5",
+        "def NAME(x, y):\n    x.sort()\n    y += 1\n    return x[-1] + y.sum() - 2"),
+    "returns its changed argument": (
+        "def NAME(x): return sorted(x)", "x = [2, 1]\nassert NAME(x) == [1, 2]",
+        "def NAME(x):\n    x.sort()\n    return x"),
+    "returns its changed array": (
+        "def NAME(x): return x + 1", "assert (NAME(np.zeros(3)) == 1).all()",
+        "def NAME(x):\n    x += 1\n    return x"),
+    "returns its changed tensor": (
+        "def NAME(x): return 2 * x", "assert torch.equal(NAME(torch.ones(3)), 2 * torch.ones(3))",
+        "def NAME(x): return x.mul_(2)"),
+    "finds its arguments as they were": (
+        "def NAME(x): return x[0]", "assert NAME(SHARED) == 2 and SHARED == [2, 3, 1]",
+        "def NAME(x): return x[0]"),
+    "asks a model in evaluation mode": (
+        "def NAME(model, x): return model(x)",
+        "model, x = nn.Linear(2, 1), torch.ones(3, 2)\n"
+        "assert torch.equal(NAME(model, x), model(x))",
+        "def NAME(model, x):\n    model.eval()\n    return model(x)"),
     "changes a list in place, like the solution": (
         "def NAME(x): x.sort()", "x = [2, 1]\nNAME(x)\nassert x == [1, 2]",
         "def NAME(x): x[:] = sorted(x)"),

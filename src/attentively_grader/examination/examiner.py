@@ -390,7 +390,10 @@ class _Examination:
                 self.ours |= names
 
     def _test(self, cell: dict[str, Any]) -> CellOutcome:
+        self.endpoint.ignored.clear()
         ran = self._in_this_process(cell["id"], _source(cell), test=True)
+        if self._alive() and ran.error is None and self.endpoint.ignored:
+            ran = self._again_with_changes(cell, ran)
         if not self._alive():
             kept = [each for each in ran.outputs if each["output_type"] != "error"]
             said = _failed(cell, f"your code stopped here: {self._why(cell)}")
@@ -400,6 +403,18 @@ class _Examination:
         if not failed and type(ran.value) in (int, float):
             points = _points(ran.value, cell)
         return CellOutcome(cell["id"], ran.outputs, failed, points)
+
+    def _again_with_changes(self, cell: dict[str, Any], first: Ran) -> Ran:
+        """Run a test again after the student's code changed arguments that the solution does not.
+
+        The first run ignored these changes, so that they could not alter what the test expects. In
+        the second run they reach the test, which may forbid them. The test must pass both times.
+        """
+        with self.endpoint.following_changes():
+            ran = self._in_this_process(cell["id"], _source(cell), test=True)
+        credits = [each.value for each in (first, ran) if type(each.value) in (int, float)]
+        ran.value = min(credits, default=None)
+        return ran
 
     def _in_this_process(self, name: str, source: str, test: bool = False) -> Ran:
         """Run the instructor's text of a cell in this process."""

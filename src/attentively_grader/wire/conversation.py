@@ -1,6 +1,6 @@
 """The interface of an endpoint, as proxies, gradients and object codecs use it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -43,8 +43,8 @@ class Conversation(Protocol):
     def is_expected(self, target: Any, name: str) -> bool:
         """Return whether the test of the solution used this method too."""
 
-    def may_change(self, what: str) -> bool:
-        """Return whether the solution changed this too in the same call."""
+    def may_change(self, what: str, undo: Callable[[], None] | None = None) -> bool:
+        """Return whether a change in place is taken over."""
 
-    def violation(self, what: str) -> None:
+    def ignore(self, what: str) -> None:
         """Note that the running call changed what the solution leaves unchanged."""

@@ -4,7 +4,7 @@ import array
 import collections
 import datetime
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -37,11 +37,11 @@ class Decoder:
         self,
         buffers: Sequence[bytes | bytearray],
         other: Callable[["Decoder", list[Node]], Any] | None = None,
-        known: Sequence[Any] = (),
+        known: Iterable[Any] = (),
     ) -> None:
         self.buffers = buffers
         self.other = other
-        self.known = known
+        self.known = [*known]
         self.objects: list[Any] = []
         self.computed: Sequence[Tensor] = []
         """The local tensors for those tensors that have a computation graph at the other end."""

@@ -4,7 +4,7 @@ The two ends take turns: one sends a request and waits; while it waits, it serve
 other end. Each message contains the objects that it refers to, changes of the objects that both
 ends know (see `shared_objects`), and printed text; a request contains the random state too. If a
 call changes its arguments (lists, arrays, tensors) in place, they also change at the caller's end,
-provided that the instructor's solution changes them too.
+provided that the instructor's solution changes them too (see `Endpoint.following_changes`).
 
 The examiner accepts only plain data from the student process, and live objects where the solution
 had one (see `expectations`). The student's code can only call the examiner's objects that it was
@@ -12,6 +12,7 @@ given for the running call, and read their public attributes.
 """
 
 import contextlib
+import functools
 import io
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -60,8 +61,13 @@ class Endpoint:
         """Whether the notebook is the instructor's solution, which is recorded."""
         self.returned: dict[str, list[str]] = {}
         """The kinds of value that arrived, if they are recorded."""
+        self.follows_changes = False
+        """Whether all changes in place are taken over, as in a single process."""
+        self.ignored: list[str] = []
+        """Changes in place that were not taken over, because the solution does not make them."""
         self.graphs: list[gradients.Graph] = []
         self.collected: dict[int, Tensor] | None = None
+        self._undo: list[Callable[[], None]] = []
         self._calls: list[_Call] = []
         """The running requests of this end, the outermost first."""
         self._raised: dict[int, BaseException] = {}
@@ -111,6 +117,7 @@ class Endpoint:
             decoder.live.clear()
             decoder.arrays.clear()
             value = decoder.decode(answer["value"])
+            decoder.arrays += [each for each in decoder.known if each is value and _is_array(each)]
         except (KeyError, TypeError, ValueError, WireError):
             raise self.wire._end(WireError("an answer is malformed")) from None
         if self.trusted and call.violations:
@@ -164,18 +171,34 @@ class Endpoint:
         """Return whether the test of the solution used this method too."""
         return self.recording or expectations.key_of("method", (target, name)) in self.expected
 
-    def may_change(self, what: str) -> bool:
-        """Return whether the solution changed this too in the same call."""
-        key = self._calls[-1].key if self._calls else None
-        return expectations.was_noted(self, key, f"changes {what}")
+    def may_change(self, what: str, undo: Callable[[], None] | None = None) -> bool:
+        """Return whether a change in place is taken over: because the solution makes it too.
 
-    def violation(self, what: str) -> None:
+        With `follows_changes`, other changes are taken over as well if they can be undone.
+        """
+        key = self._calls[-1].key if self._calls else None
+        if expectations.was_noted(self, key, f"changes {what}"):
+            return True
+        if self.follows_changes and undo is not None:
+            self._undo.append(undo)
+            return True
+        return False
+
+    @contextlib.contextmanager
+    def following_changes(self) -> Iterator[None]:
+        """Take over all changes in place inside the block, as in one process; then undo them."""
+        self.follows_changes = True
+        try:
+            yield
+        finally:
+            self.follows_changes = False
+            while self._undo:
+                self._undo.pop()()
+
+    def ignore(self, what: str) -> None:
         """Note that the running call changed what the solution leaves unchanged."""
         if self._calls:
-            call = self._calls[-1]
-            call.violations.append(
-                f"{call.key} changed {what} in place; the solution leaves it unchanged"
-            )
+            self.ignored.append(f"{self._calls[-1].key} changed {what} in place")
 
     def _message(self, encoder: Encoder, message: Node, value: Any) -> Node:
         """Complete a message with changes, definitions, random state and printed text."""
@@ -230,7 +253,7 @@ class Endpoint:
             if "do" in message:
                 decoder.leaves, decoder.computed = gradients.as_leaves(computed)
             elif question is not None:
-                decoder.known = question.objects
+                decoder.known = [*question.objects]
                 decoder.question = question
                 leaves = [self._leaf(node, decoder) for node in message.get("leaves", [])]
                 decoder.computed = gradients.bridge(self, message.get("graph"), computed, leaves)
@@ -259,44 +282,49 @@ class Endpoint:
         return value
 
     def _restore(self, changes: Node, decoder: Decoder) -> None:
-        """Apply the changes that the other end made to its arguments in place."""
+        """Apply the changes that the other end made to its arguments in place.
+
+        If a change is not taken over, an answer that is this argument is a changed copy of it.
+        """
         for number, node in changes:
             if type(number) is not int or number < 0:
                 raise WireError("a message changes an unknown object")
             value = decoder.known[number]
+            changed = self._changed(value, node, decoder)
             if self.trusted:
                 place = self._calls[-1].place_of(value)
-                if not self.may_change(place):
-                    self.violation(f"its {place} ({type(value).__name__})")
+                if not self.may_change(place, functools.partial(_reset, value, _content(value))):
+                    self.ignore(f"its {place} ({type(value).__name__})")
+                    decoder.known[number] = changed
                     continue
             if isinstance(value, Tensor) and node[0] == "G":
                 with torch.enable_grad():  # overwritten by a tensor with a computation graph
-                    value.copy_(decoder.computed[node[1]])
+                    value.copy_(changed)
             elif isinstance(value, Tensor):
-                new = decoder.tensor(*node)
                 with torch.no_grad():
-                    if new.shape == value.shape and new.dtype == value.dtype:
-                        value.copy_(new)
+                    if changed.shape == value.shape and changed.dtype == value.dtype:
+                        value.copy_(changed)
                     else:
-                        value.data = new
-            elif isinstance(value, np.ndarray):
-                value[...] = decoder.array(*node)
+                        value.data = changed
             else:
-                fresh = type(value)()
-                decoder.live.clear()
-                decoder.fill(fresh, node)
-                if self.trusted:
-                    call = self._calls[-1]
-                    try:
-                        expectations.check_passed(self, call.key, None, decoder)
-                    except UnexpectedValue as error:
-                        call.violations.append(str(error))
-                        continue
-                if isinstance(value, list):
-                    value[:] = fresh
-                else:
-                    value.clear()
-                    value.update(fresh)
+                _reset(value, changed)
+
+    def _changed(self, value: Any, node: Node, decoder: Decoder) -> Any:
+        """Return a copy of an argument with the content that it has at the other end."""
+        if isinstance(value, Tensor):
+            return decoder.computed[node[1]] if node[0] == "G" else decoder.tensor(*node)
+        if isinstance(value, np.ndarray):
+            return decoder.array(*node)
+        changed = type(value)()
+        decoder.live.clear()
+        decoder.fill(changed, node)
+        if self.trusted:
+            call = self._calls[-1]
+            try:
+                expectations.check_passed(self, call.key, None, decoder)
+            except UnexpectedValue as error:
+                call.violations.append(str(error))
+        return changed
 
     def _revived(self, described: Node) -> BaseException:
         origin = described.get("origin") if isinstance(described, dict) else None
@@ -432,7 +460,7 @@ class _Call:
         self.given: list[Entry] = []
         """The objects that were given to it."""
         self.violations: list[str] = []
-        """What it changed although the solution does not."""
+        """What was not accepted in the objects that it changed."""
 
     def place_of(self, value: Any) -> str:
         """Return which argument contains an object."""
@@ -486,6 +514,23 @@ def _content(value: Any) -> Any:
     if isinstance(value, dict):
         return list(dict.items(value))
     return list(value)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Tensor | np.ndarray)
+
+
+def _reset(value: Any, content: Any) -> None:
+    """Give an object its earlier content again."""
+    if isinstance(value, Tensor):
+        value.data = content
+    elif isinstance(value, np.ndarray):
+        value[...] = content
+    elif isinstance(value, list):
+        value[:] = content
+    else:
+        value.clear()
+        value.update(content)
 
 
 def _same_content(value: Any, before: Any) -> bool:

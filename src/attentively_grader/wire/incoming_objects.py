@@ -22,6 +22,8 @@ from attentively_grader.wire.plain_data import Node
 from attentively_grader.wire.shared_objects import Entry
 
 _FRESH = nn.Module()
+_UNKNOWN = (torch.empty(0), torch.empty(0), None)
+"""The state of a tensor that is sent with the next message."""
 
 
 class Incoming:
@@ -168,8 +170,14 @@ class Incoming:
         """Take over those changes of our tensor that the solution made in the same call too."""
         may_change = self.endpoint.may_change
         refused = False
-        if data is not None and not may_change("values of a tensor"):
-            self.endpoint.violation("the values of a tensor that it was given")
+        values = value.detach().clone()
+
+        def undo() -> None:
+            value.data = values
+            entry.state = _UNKNOWN
+
+        if data is not None and not may_change("values of a tensor", undo):
+            self.endpoint.ignore("the values of a tensor that it was given")
             data, refused = None, True
         if grad is not None and not may_change("gradient of a tensor"):
             grad, refused = None, True
@@ -177,7 +185,7 @@ class Incoming:
             requires_grad, refused = value.requires_grad, True
         self._take_tensor(entry, value, data, grad, requires_grad)
         if refused:
-            entry.state = (torch.empty(0), torch.empty(0), None)  # send ours with the next message
+            entry.state = _UNKNOWN
 
     def _take_tensor(
         self, entry: Entry, value: Tensor, data: Node, grad: Node, requires_grad: Node
@@ -217,7 +225,7 @@ class Incoming:
                 and not self.endpoint.may_change(f"attribute {name}")
             ):
                 if name in entry.state:
-                    self.endpoint.violation(f"the attribute {name!r:.80} of an object")
+                    self.endpoint.ignore(f"the attribute {name!r:.80} of an object")
                     refused.append(name)  # ours is sent again
                 continue
             if not node and isinstance(value, nn.Module) and name in vars(_FRESH):
