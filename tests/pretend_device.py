@@ -111,6 +111,9 @@ class Generator(torch.Generator):
     def device(self):
         return self.place
 
+    def manual_seed(self, seed):
+        return super().manual_seed(seed + (self.place.type == NAME))  # other values than the CPU's
+
 
 class Module:
     """What PyTorch asks of the device, as ``torch.pretend``."""

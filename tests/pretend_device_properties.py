@@ -165,6 +165,7 @@ def test_random_numbers_are_the_devices_own():
     one, two = (torch.Generator(NAME).manual_seed(2) for _ in range(2))
     drawn = torch.rand(5, device=NAME, generator=one)
     assert torch.equal(drawn, torch.rand(5, device=NAME, generator=two))
+    assert not torch.equal(drawn.cpu(), torch.rand(5, generator=torch.Generator().manual_seed(2)))
 
 
 def test_autocasting():

@@ -10,12 +10,14 @@ import torch
 from tiny_examples import checkpoint_of, examples_for, one_of_each
 from tiny_models import MODELS, examples
 
+from attentively.data import toy
 from attentively.data.batches import Batch
 from attentively.device import best
 from attentively.generation.search import beam_search, greedy_search
 from attentively.training.objectives import teacher_forced_loss
 from attentively.training.trainer import Trainer
 from attentively.training.training_config import TrainingConfig
+from attentively.word_vectors.training import VectorConfig, train_vectors
 
 CONTROLS = ("seq2seq-additive", "transformer-rotary", "LanguageModel", "Captioner")
 
@@ -112,3 +114,18 @@ def test_training_goes_the_same_way(name, precision, other, monkeypatch):
 
     here, there = on_both(lambda: one_of_each()[name], other, losses)
     close(here, there, 1e-3 if precision == "float32" else 5e-2)
+
+
+@pytest.mark.parametrize("where", ["cpu", pytest.param("accelerator", marks=pytest.mark.gpu)])
+def test_word_vectors_are_the_same(other, monkeypatch):
+    """Windows, negative samples and the order of the pairs do not depend on the device."""
+    sentences = [pair.src for pair in toy.load("train", 300, clauses=(1,))]
+    config = VectorConfig(embedding_dim=5, min_count=1, epochs=2, batch_size=256, threshold=1e-2)
+
+    def vectors(device):
+        monkeypatch.setenv("ATTENTIVELY_DEVICE", device)
+        return train_vectors(sentences, config, progress=False).vectors.vectors
+
+    here, there = vectors("cpu"), vectors(other.type)
+    assert there.device.type == "cpu"
+    close(here, there, 1e-3)

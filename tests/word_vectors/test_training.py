@@ -338,12 +338,3 @@ def test_rates_that_are_not_positive_are_refused(name, value):
 
 def test_any_seed_will_do():
     assert VectorConfig(seed=0).seed == 0
-
-
-@pytest.mark.gpu
-def test_the_gpu_learns_the_same(monkeypatch):
-    monkeypatch.setenv("ATTENTIVELY_DEVICE", "cuda")
-    one, same = (train_vectors(company(), LEARNING).vectors for _ in range(2))
-    assert like_company_is_near(one)
-    assert one.vectors.device.type == "cpu"
-    torch.testing.assert_close(one.vectors, same.vectors, atol=1e-3, rtol=1e-3)

@@ -102,31 +102,31 @@ def train_vectors(
 ) -> TrainedVectors:
     """Learn a vector for every word that occurs at least `config.min_count` times.
 
-    The result is reproducible for the same sentences, configuration and device. With `progress`,
-    a terminal shows a progress bar after two seconds. Raises `ValueError` if no word occurs often
-    enough, and `FloatingPointError` if the loss is not finite.
+    The result is reproducible for the same sentences, configuration and device. All that is random
+    is sampled on the CPU, so every device trains on the same pairs and negative samples. With
+    `progress`, a terminal shows a progress bar after two seconds. Raises `ValueError` if no word
+    occurs often enough, and `FloatingPointError` if the loss is not finite.
     """
     config = config or VectorConfig()
     where = device.best()
     words = frequent_words(sentences, config.min_count)
     text = as_text(sentences, words)
     counts = torch.bincount(text.words, minlength=PAD_ID + 1 + len(words)).tolist()
-    keep = torch.tensor(keep_probabilities(counts, config.threshold), device=where)
-    noise = noise_distribution(counts).to(where)
+    keep = torch.tensor(keep_probabilities(counts, config.threshold))
+    noise = noise_distribution(counts)
     torch.manual_seed(config.seed)
     model = SkipGram(len(counts), config.embedding_dim).to(where)
     optimizer = torch.optim.Adam(model.parameters(), lr=config.learning_rate)
-    generator = torch.Generator(where).manual_seed(config.seed)
+    generator = torch.Generator().manual_seed(config.seed)
     records: list[Record] = []
     losses: list[Tensor] = []
     started = time.monotonic()
     with _bar(progress) as bar:
-        text = Text(*(row.to(where) for row in text))
         for pairs, done in batches(text, keep, config, generator):
             optimizer.param_groups[0]["lr"] = config.learning_rate * (1 - done)
-            centre, context = pairs.unbind(dim=1)
+            centre, context = pairs.to(where).unbind(dim=1)
             negatives = draw_negatives(noise, len(pairs), config.negatives, generator)
-            loss = model(centre, context, negatives)
+            loss = model(centre, context, negatives.to(where))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -175,16 +175,16 @@ def batches(
     Raises `ValueError` if no word has a neighbour.
     """
     for epoch in range(config.epochs):
-        stays = _uniform(text.words, generator) < keep[text.words]
+        stays = torch.rand(len(text.words), generator=generator) < keep[text.words]
         left = Text(*(row[stays] for row in text))
-        reach = 1 + (_uniform(left.words, generator) * config.window).long()
+        reach = 1 + (torch.rand(len(left.words), generator=generator) * config.window).long()
         pairs = window_pairs(left, reach)
         if not len(pairs):
             raise ValueError(
                 "no word has a neighbour: every sentence has one word, or "
                 f"threshold={config.threshold} discards too many words"
             )
-        order = torch.randperm(len(pairs), generator=generator, device=pairs.device)
+        order = torch.randperm(len(pairs), generator=generator)
         for start in range(0, len(pairs), config.batch_size):
             chosen = order[start : start + config.batch_size]
             yield Batch(pairs[chosen], (epoch + start / len(pairs)) / config.epochs)
@@ -204,10 +204,6 @@ def window_pairs(text: Text, reach: Int[Tensor, " places"]) -> Int[Tensor, "pair
             seen = together & (reach[centre] >= steps)
             found.append(torch.stack([words[centre][seen], words[context][seen]], dim=1))
     return torch.cat(found)
-
-
-def _uniform(like: Tensor, generator: torch.Generator) -> Float[Tensor, " places"]:
-    return torch.rand(len(like), generator=generator, device=like.device)
 
 
 def _record(
