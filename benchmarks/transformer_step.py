@@ -388,11 +388,8 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     places = [torch.device("cpu")] + [best] * (best.type != "cpu")
     rows = []
     for where in places:
-        sizes, repetitions = SIZES[where.type], given.repetitions
-        if given.quick:
-            sizes, repetitions = [TINY], 5
-        for size in sizes:
-            rows += measure(size, repetitions, where)
+        for size in [TINY] if given.quick else SIZES[where.type]:
+            rows += measure(size, 5 if given.quick else given.repetitions, where)
     print(table(rows))
     print(f"on {' and '.join(device.describe(where) for where in places)}")
     output = given.output or (None if given.quick else RESULTS)

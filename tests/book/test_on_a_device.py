@@ -1,4 +1,4 @@
-"""Every page, solution, experiment and command of the README also runs where there is a GPU.
+"""Pages, solutions, experiments, benchmarks and commands of the README run where there is a GPU.
 
 The pretend device stands in for it (`pretend_device`): it refuses tensors of two devices as a GPU
 does. Long training loops are shortened, so the results mean nothing here.
@@ -144,6 +144,22 @@ def test_torchrun_runs_on_a_device(tmp_path, count):
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
     assert f"on pretend{', 2 processes' if count == 2 else ''}" in ended.stdout + ended.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["decoding", "training_step", "transformer_step"])
+def test_benchmarks_run_on_a_device(name, tmp_path):
+    ended = subprocess.run(
+        [sys.executable, str(DEVICE), str(ROOT / "benchmarks" / f"{name}.py"), "--quick"],
+        cwd=tmp_path,
+        env=os.environ | environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert "pretend" in ended.stdout.splitlines()[-1]
 
 
 def test_every_command_of_every_kind_is_run():
