@@ -6,9 +6,11 @@ each operation runs. An operation on tensors of both devices raises, as CUDA's d
 elementwise operations, and a CPU tensor may index one of the device. Random numbers come from a
 generator of the device's own, so that the same seed gives other values than on the CPU. Products of
 matrices and softmaxes have another last bit, so that exact comparisons of the two devices fail.
+There are no 64-bit floats, as on Apple's GPUs.
 
-What it lacks: operations that change the shape of a tensor in place, `torch.compile`, streams, and
-the speed, the memory and the remaining differences in rounding of real hardware.
+What it lacks: operations that change the shape of a tensor in place, `torch.inference_mode` (which
+is `torch.no_grad` here), `torch.compile`, streams, and the speed, the memory and the remaining
+differences in rounding of real hardware.
 
     python tests/pretend_device.py -m attentively translate --model toy-additive "the dog sleeps"
 
@@ -48,6 +50,8 @@ class PretendTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held):
+        if held.dtype == torch.float64:
+            raise TypeError(f"{NAME}:0 has no 64-bit floats: convert on the CPU")
         made = torch.Tensor._make_wrapper_subclass(
             cls,
             held.size(),
@@ -414,6 +418,7 @@ def install():
     backend_registration._setup_privateuseone_for_python_backend(NAME, Module())
     torch.nn.Module._apply = _apply
     torch.Generator = Generator
+    torch.inference_mode = torch.no_grad
     library = torch.library.Library("aten", "IMPL")
     for func in _factories():
         kernel = functools.partial(_made, func)

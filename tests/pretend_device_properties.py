@@ -84,6 +84,8 @@ mixed = pytest.mark.parametrize(
         (lambda here, there: nn.GRU(3, 5).to(NAME)(there, torch.zeros(1, 5)), MIXED),
         (lambda here, there: here[there.long()], "indices should be either on cpu"),
         (lambda here, there: there.numpy(), "can't convert pretend:0 device type tensor"),
+        (lambda here, there: there.double(), "no 64-bit floats"),
+        (lambda here, there: here.double().to(NAME), "no 64-bit floats"),
         (lambda here, there: there.__array__(), "can't convert pretend:0 device type tensor"),
         (
             lambda here, there: torch.rand(2, device=NAME, generator=torch.Generator()),

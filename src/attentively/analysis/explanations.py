@@ -117,9 +117,9 @@ def weighted_least_squares(
     """
     design = torch.cat([features, torch.ones_like(features[:, :1])], dim=1)
     root = weights.sqrt().unsqueeze(1)
-    inverse = torch.linalg.pinv((root * design).double())
-    solution = inverse @ (root[:, 0] * targets).double()
-    *_, intercept = found = solution.to(features.dtype)
+    inverse = torch.linalg.pinv((root * design).cpu().double())
+    solution = inverse @ (root[:, 0] * targets).cpu().double()
+    *_, intercept = found = solution.to(features)
     return LinearModel(found[:-1], intercept)
 
 

@@ -198,7 +198,7 @@ def _summary(at: Positions, chosen: Bool[Tensor, " tokens"]) -> Row:
 
 
 def _mean(values: Tensor) -> float:
-    return round(float(values.double().mean()), 4)
+    return round(float(values.cpu().double().mean()), 4)
 
 
 def after_another_person(model: EncoderDecoder, examples: Sequence[tuple[Example, Example]]) -> Row:

@@ -182,8 +182,8 @@ def away(saving: str, ids: Tensor, seed: int, found: Step) -> float:
     for expected, other in pairs:
         assert expected.grad is not None
         assert other.grad is not None
-        difference = (other.grad - expected.grad).double().square().sum()
-        squares += torch.stack([difference, expected.grad.double().square().sum()]).cpu()
+        for n, each in enumerate([other.grad - expected.grad, expected.grad]):
+            squares[n] += each.cpu().double().square().sum()
     found.optimizer.zero_grad(set_to_none=True)
     return math.sqrt(squares[0] / squares[1])
 

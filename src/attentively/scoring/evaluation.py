@@ -251,7 +251,7 @@ def evaluate_language_model(
         first = torch.tensor([new[index] for index in indices], device=where)
         positions = torch.arange(targets.shape[1], device=where)
         scored = (targets != PAD_ID) & (positions >= first.unsqueeze(1))
-        total += losses[scored].double().sum().item()
+        total += losses[scored].cpu().double().sum().item()
         tokens += int(scored.sum())
     return LanguageModelEvaluation(tokens, characters, total / tokens)
 
@@ -379,7 +379,8 @@ def evaluate_masked_language_model(
         with evaluating(model):
             found = model(src, padding_mask(src, PAD_ID)).float().log_softmax(dim=-1)
         chosen = targets != PAD_ID
-        total -= found.gather(2, targets.unsqueeze(2)).squeeze(2)[chosen].double().sum().item()
+        truth = found.gather(2, targets.unsqueeze(2)).squeeze(2)[chosen]
+        total -= truth.cpu().double().sum().item()
         right += int((found.argmax(dim=-1) == targets)[chosen].sum())
         masked += int(chosen.sum())
     return MaskedEvaluation(len(rows), masked, right / masked, total / masked)

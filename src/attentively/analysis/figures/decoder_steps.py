@@ -31,7 +31,7 @@ def attention_step(weights: Float[Tensor, "src_len"]) -> Figure:
         raise ValueError(
             f"weights of shape {tuple(weights.shape)}: give those of one query, shape (src_len,)"
         )
-    values = weights.detach().double().tolist()
+    values = weights.detach().cpu().double().tolist()
     if min(values) < 0 or abs(sum(values) - 1) > 1e-3:
         raise ValueError(f"weights must be 0 or more and sum to 1, not to {sum(values):.3g}")
     labels = {"encoder\noutputs": 12.0, "scores": 76.0, "softmax": 112.0, "weights": 150.0,

@@ -40,7 +40,7 @@ def attention_flow(
             nodes[f"{name} {i}"] = Node("", end, role, "text", size=(0.0, 0.0))
     edges = [
         Edge(f"src {j}", f"tgt {i}", "key", width=0.5 + 4 * weight, head=False)
-        for i, row in enumerate(weights.detach().double().tolist())
+        for i, row in enumerate(weights.detach().cpu().double().tolist())
         for j, weight in enumerate(row)
         if weight >= least
     ]

@@ -34,7 +34,7 @@ def attention_lookup(
     for name, column in {"keys": keys, "values": values, **texts}.items():
         if len(column) != len(weights):
             raise ValueError(f"{len(weights)} weights do not fit {len(column)} {name}")
-    shares = weights.detach().double().tolist()
+    shares = weights.detach().cpu().double().tolist()
     table: dict[str, Sequence[str]] = {}
     if "word" in texts:
         table["word"] = texts.pop("word")
