@@ -2,7 +2,8 @@
 
 With ``c.Grading.hide_hidden_tests = True`` in the configuration of the course, feedback shows one
 line instead of the hidden tests. For an error in a hidden test, it shows the message but not the
-location.
+location. Lines of hidden tests are removed from printed text and from the tracebacks of all cells,
+because a test may call a function of another test's hidden lines.
 """
 
 import re
@@ -16,6 +17,8 @@ IN_PLACE = "# Hidden tests ran here."
 WHERE = "(in a hidden test)"
 SHORTEST = 4
 """A line with fewer characters, such as a bracket, reveals nothing."""
+TELLING = 12
+"""A hidden line of this length is found inside a longer line of another cell, too."""
 ARROW = re.compile(r"-+> *[0-9]")
 """The arrow to the failing line in a traceback."""
 NUMBERED = re.compile(r"(?:-+>)? *([0-9]{1,6}) ?(.*)")
@@ -32,18 +35,22 @@ def without_hidden_tests(notebook: Any, config: Config) -> Any:
     """Return an executed notebook without lines of hidden tests in sources and tracebacks."""
     marks = ClearHiddenTests(config=config)
     hidden = nbformat.from_dict(notebook)
-    for cell in hidden.cells:
-        if cell.cell_type != "code" or not cell.metadata.get("nbgrader", {}).get("grade"):
-            continue
-        kept, hidden_lines = _split(
-            cell.source, marks.begin_test_delimeter, marks.end_test_delimeter
-        )
-        cell.source = kept
+    lines_of: dict[int, dict[int, str]] = {}
+    for place, cell in enumerate(hidden.cells):
+        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("grade"):
+            cell.source, lines_of[place] = _split(
+                cell.source, marks.begin_test_delimeter, marks.end_test_delimeter
+            )
+    texts = {line for lines in lines_of.values() for line in lines.values()}
+    texts = {line for line in texts if len(line) >= SHORTEST}
+    for place, cell in enumerate(hidden.cells if texts else ()):
+        own = lines_of.get(place, {})
         for output in cell.get("outputs", []):
-            if output.output_type == "error" and hidden_lines:
-                output.traceback = [
-                    _without_hidden(part, hidden_lines) for part in output.traceback
-                ]
+            if output.output_type == "error":
+                output.traceback = [_without_hidden(part, own, texts) for part in output.traceback]
+            elif output.output_type == "stream":
+                lines = output.text.splitlines(keepends=True)
+                output.text = "".join(line for line in lines if not _tells(line, texts))
     return hidden
 
 
@@ -64,10 +71,10 @@ def _split(source: str, begin: str, end: str) -> tuple[str, dict[int, str]]:
     return "\n".join(kept), hidden
 
 
-def _without_hidden(part: str, hidden: dict[int, str]) -> str:
+def _without_hidden(part: str, hidden: dict[int, str], texts: set[str]) -> str:
     """Return a frame of a traceback without hidden lines; if one of them failed, only a note."""
     lines = part.splitlines()
-    shown = [line for line in lines if not _reveals(line, hidden)]
+    shown = [line for line in lines if not (_reveals(line, hidden) or _tells(line, texts))]
     if shown == lines:
         return part
     if not any(ARROW.match(COLOUR.sub("", line)) for line in shown):
@@ -82,3 +89,11 @@ def _reveals(line: str, hidden: dict[int, str]) -> bool:
     if numbered is not None and hidden.get(int(numbered[1])) == numbered[2].strip():
         return True
     return any(len(each) >= SHORTEST and each in line for each in hidden.values())
+
+
+def _tells(line: str, texts: set[str]) -> bool:
+    """Return whether a line is a hidden line of any cell, or contains a long one."""
+    line = COLOUR.sub("", line).strip()
+    numbered = NUMBERED.fullmatch(line)
+    bare = line if numbered is None else numbered[2].strip()
+    return bare in texts or any(len(each) >= TELLING and each in line for each in texts)

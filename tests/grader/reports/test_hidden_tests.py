@@ -138,3 +138,31 @@ def test_the_page_follows_the_configuration(tmp_path):
         assert ("BEGIN HIDDEN TESTS" in page) != wanted
         assert room.points("anna") == [0, 40]
     assert ran == [1, 0, 0]
+
+
+def test_hidden_lines_of_another_cell_are_hidden_too():
+    """A test that calls a function of another test's hidden lines shows its frame."""
+    shell = Shell()
+    marks = {"grade": True, "points": 1, "solution": False}
+    helper = "def secret(x):\n    return 1 / (x - 4711)"
+    calls = "import traceback\ntry:\n    secret(4711)\nexcept ZeroDivisionError:\n"
+    calls += "    traceback.print_exc()\nsecret(4711)"
+    sources = [f"### BEGIN HIDDEN TESTS\n{helper}\n### END HIDDEN TESTS", calls]
+    cells = []
+    for number, source in enumerate(sources, start=1):
+        ran = shell.run(f"c{number}", source, number)
+        own = {"nbgrader": {**marks, "grade_id": f"c{number}"}}
+        cells.append(nbformat.v4.new_code_cell(source, metadata=own, id=f"c{number}"))
+        cells[-1].outputs = nbformat.from_dict(ran.outputs)
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    assert str(notebook.cells[1].outputs).count("return 1 / (x - 4711)") >= 2
+    shown = hidden_tests.without_hidden_tests(notebook, Config())
+    assert "x - 4711" not in str(shown)
+    assert "ZeroDivisionError" in str(shown.cells[1].outputs)
+    assert "secret(4711)" in str(shown.cells[1].outputs)
+
+
+def test_printed_text_keeps_what_resembles_a_short_hidden_line():
+    source = "print('all tests passed')\n### BEGIN HIDDEN TESTS\npass\n### END HIDDEN TESTS"
+    (cell,) = hidden_tests.without_hidden_tests(run(source), Config()).cells
+    assert cell.outputs[0].text == "all tests passed\n"
