@@ -59,15 +59,27 @@ TRIES = 3
 """Number of attempts to write to a locked gradebook; each waits some seconds."""
 
 
+_SCORED = (api.SubmittedAssignment, api.SubmittedNotebook, api.Grade, api.Comment)
+
+
 class _Deferred(Session):
     """A database session that delays nbgrader's commits until the end of a submission."""
 
     def commit(self) -> None:
         self.flush()
-        self.expire_all()  # scores are computed by the database
+        self.forget_scores()
+
+    def forget_scores(self) -> None:
+        """Read again what the database computes; the parts of an assignment do not change."""
+        for each in self:
+            if isinstance(each, _SCORED):
+                self.expire(each)
 
     def write(self) -> None:
         super().commit()
+        for each in list(self):
+            if isinstance(each, _SCORED):
+                self.expunge(each)
 
 
 class SharedGradebook(api.Gradebook):
@@ -77,7 +89,7 @@ class SharedGradebook(api.Gradebook):
         super().__init__(url, course_id)
         self.db.remove()
         self.db: Any = scoped_session(
-            sessionmaker(class_=_Deferred, autoflush=True, bind=self.engine, future=True)
+            sessionmaker(class_=_Deferred, bind=self.engine, expire_on_commit=False)
         )
 
     def close(self) -> None:
@@ -101,8 +113,10 @@ class SharedGradebook(api.Gradebook):
         try:
             yield
             self.db().write()
-        finally:
+        except BaseException:
             self.db.remove()  # discards what was not written
+            raise
+        finally:
             for module in users:
                 module.Gradebook = api.Gradebook  # type: ignore[attr-defined]
 
