@@ -11,9 +11,9 @@ Which cell runs where:
   earlier cells have bound are real, and so are the imports of the model solution. A name that the
   instructor binds only later is undefined, even if the student binds it. All other names are the
   student's, and proxies. A name that the model solution binds is the student's from the answer cell
-  on, until a cell of the instructor binds it again. The cell earns its points if it raises no error
-  and the student process is still alive. If its last expression is a number, it earns this number
-  of points. What it does to the student's names is carried across (see `name_changes`).
+  on, until a cell of the instructor binds it again. The cell earns its points if it raises no error,
+  prints nothing on standard error itself, and the student process is still alive. If its last
+  expression is a number, it earns this number of points. What it does to the student's names is carried across (see `name_changes`).
 - A graded cell that is to run next to the student's code (`Job.beside`, or the tag
   ``beside-the-student``) is left out. Afterwards a new student process runs the notebook once more,
   from the top, with this cell in it, as nbgrader does. Of the other graded cells, only those run
@@ -238,9 +238,16 @@ class _Examination:
         return self.endpoint.wire.dead is None
 
     def _show(self, name: str, text: str) -> None:
-        """Print text of the student process where the test prints now."""
+        """Print text of the student process where the test prints now.
+
+        On the page, its standard error appears as output: warnings of an answer cost no points.
+        """
+        stream = sys.stderr if name == "stderr" else sys.stdout
+        if name == "stderr" and self.shell.collects(stream):
+            self.shell.outputs.text("stdout", text)
+            return
         with contextlib.suppress(Exception):  # a stream of the test that is closed, for example
-            (sys.stderr if name == "stderr" else sys.stdout).write(text)
+            stream.write(text)
 
     def _ask(self, operation: str, *arguments: Any, seconds: float | None = None) -> Any:
         """Send a request of the grader itself; return None if the process has ended."""
@@ -398,7 +405,8 @@ class _Examination:
             kept = [each for each in ran.outputs if each["output_type"] != "error"]
             said = _failed(cell, f"your code stopped here: {self._why(cell)}")
             return CellOutcome(cell["id"], [*kept, *said.outputs], True)
-        failed = ran.error is not None
+        told = [each for each in ran.outputs if each.get("name") == "stderr"]
+        failed = ran.error is not None or bool(told)  # some tests only print their failures
         points = None
         if not failed and type(ran.value) in (int, float):
             points = _points(ran.value, cell)
@@ -521,7 +529,13 @@ def _read(cell: dict[str, Any]) -> set[str]:
 def _python_in(source: str) -> str:
     """Return the Python code of a cell for the analysis of names, without a cell magic."""
     first, _, rest = source.lstrip().partition("\n")
-    return python_of(rest if first.split(" ")[0] in _AROUND else source)
+    magic, *options = first.split()[:2] or [""]
+    if magic not in _AROUND:
+        return python_of(source)
+    captured = [
+        f"\n{name} = None" for name in options if magic == "%%capture" and name.isidentifier()
+    ]
+    return python_of(rest) + "".join(captured)
 
 
 def python_of(source: str) -> str:

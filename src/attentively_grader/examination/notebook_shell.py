@@ -212,12 +212,23 @@ class Shell:
         return self.shell.user_ns
 
     def hide_lines_of_warnings(self) -> None:
-        """Show warnings without the place and the source line, which may be of a hidden test."""
+        """Show warnings without the place and the source line, which may be of a hidden test.
 
-        def text(message: Any, category: type[Warning], *_: Any) -> str:
-            return f"{category.__name__}: {message}\n"
+        They are shown as standard output, because text of a test on standard error is a failure.
+        """
 
-        warnings.formatwarning = cast(Any, text)
+        def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
+            text = f"{category.__name__}: {message}\n"
+            if self.collects(sys.stderr):
+                self.outputs.text("stdout", text)
+            else:
+                sys.stderr.write(text)
+
+        warnings.showwarning = show
+
+    def collects(self, stream: Any) -> bool:
+        """Return whether a stream is that of the cell, and not one to which it redirects text."""
+        return isinstance(stream, _Stream)
 
     def know(self, cell: str, source: str, number: int) -> None:
         """Make the source of a cell that runs elsewhere available to tracebacks."""

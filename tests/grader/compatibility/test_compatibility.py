@@ -23,18 +23,11 @@ DIFFERENT = {
 """Cells with other points than nbgrader's on purpose, by theme, student and cell: the reason."""
 IN_PLACE = "changes in place of a DataFrame that a test passes do not reach the test"
 CALLABLE = "attributes that an answer sets on a callable object do not reach the test"
-CAPTURED = "a test does not see the name that an earlier test bound by %%capture"
-PRINTED = "text that a test itself writes to standard error costs no points"
 UNSOLVED = {
     ("decorators", "variant-1", "decorate-in-the-test"): CALLABLE,
     ("decorators", "variant-1", "name"): CALLABLE,
     ("frames", "wrong-1", "frame-column"): IN_PLACE,
     ("frames", "wrong-1", "input-unchanged"): IN_PLACE,
-    ("printed", "solution", "captured-text"): CAPTURED,
-    ("printed", "variant-1", "captured-text"): CAPTURED,
-    ("printed", "variant-2", "captured-text"): CAPTURED,
-    ("standard-error", "wrong-1", "failures-on-standard-error"): PRINTED,
-    ("standard-error", "wrong-2", "failures-on-standard-error"): PRINTED,
 }
 """Known faults: cells whose points differ and should not, with the cause."""
 
