@@ -276,6 +276,11 @@ class Equal:
 def NAME(x): x.append(Equal())
 """,
     ),
+    "an object where any exception is accepted": (
+        "def NAME(): raise RuntimeError('no')",
+        "try:\n    NAME()\n    raise SystemExit\nexcept Exception:\n    pass",
+        "def NAME(): return object()",
+    ),
 }  # fmt: skip
 
 RIGHT = {

@@ -11,9 +11,10 @@ Which cell runs where:
   earlier cells have bound are real, and so are the imports of the model solution. A name that the
   instructor binds only later is undefined, even if the student binds it. All other names are the
   student's, and proxies. A name that the model solution binds is the student's from the answer cell
-  on, until a cell of the instructor binds it again. The cell earns its points if it raises no error,
-  prints nothing on standard error itself, and the student process is still alive. If its last
-  expression is a number, it earns this number of points. What it does to the student's names is carried across (see `name_changes`).
+  on, until a cell of the instructor binds it again. The cell earns its points if it raises no
+  error, prints nothing on standard error itself, and the student process is still alive. If its
+  last expression is a number, it earns this number of points. What it does to the student's names
+  is carried across (see `name_changes`).
 - A graded cell that is to run next to the student's code (`Job.beside`, or the tag
   ``beside-the-student``) is left out. Afterwards a new student process runs the notebook once more,
   from the top, with this cell in it, as nbgrader does. Of the other graded cells, only those run
@@ -398,6 +399,7 @@ class _Examination:
 
     def _test(self, cell: dict[str, Any]) -> CellOutcome:
         self.endpoint.ignored.clear()
+        self.endpoint.refused.clear()
         ran = self._in_this_process(cell["id"], _source(cell), test=True)
         if self._alive() and ran.error is None and self.endpoint.ignored:
             ran = self._again_with_changes(cell, ran)
@@ -405,6 +407,9 @@ class _Examination:
             kept = [each for each in ran.outputs if each["output_type"] != "error"]
             said = _failed(cell, f"your code stopped here: {self._why(cell)}")
             return CellOutcome(cell["id"], [*kept, *said.outputs], True)
+        if ran.error is None and self.endpoint.refused:
+            said = _failed(cell, self.endpoint.refused[0], "UnexpectedValue")
+            return CellOutcome(cell["id"], [*ran.outputs, *said.outputs], True)
         told = [each for each in ran.outputs if each.get("name") == "stderr"]
         failed = ran.error is not None or bool(told)  # some tests only print their failures
         points = None
@@ -604,10 +609,10 @@ def _points(value: float, cell: dict[str, Any]) -> float:
     return 0.0 if math.isnan(value) else float(min(max(value, 0), most))
 
 
-def _failed(cell: dict[str, Any], why: str) -> CellOutcome:
+def _failed(cell: dict[str, Any], why: str, name: str = "Ended") -> CellOutcome:
     output = {
         "output_type": "error",
-        "ename": "Ended",
+        "ename": name,
         "evalue": why,
         "traceback": [why],
     }

@@ -65,6 +65,8 @@ class Endpoint:
         """Whether all changes in place are taken over, as in a single process."""
         self.ignored: list[str] = []
         """Changes in place that were not taken over, because the solution does not make them."""
+        self.refused: list[str] = []
+        """Why values were not accepted; a test may have caught the error."""
         self.graphs: list[gradients.Graph] = []
         self.collected: dict[int, Tensor] | None = None
         self._undo: list[Callable[[], None]] = []
@@ -83,6 +85,9 @@ class Endpoint:
         self._calls.append(call)
         try:
             return self._asked(operation, arguments, call)
+        except UnexpectedValue as error:
+            self.refused.append(str(error))
+            raise
         finally:
             self._calls.pop()
             still_given = {id(entry) for other in self._calls for entry in other.given}
