@@ -212,7 +212,7 @@ class Shell:
         return self.shell.user_ns
 
     def hide_lines_of_warnings(self) -> None:
-        """Show warnings without the place and the source line, which may be of a hidden test.
+        """Show warnings without the file and the source line, which may be of a hidden test.
 
         They are shown as standard output, because text of a test on standard error is a failure.
         """
