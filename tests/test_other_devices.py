@@ -13,7 +13,7 @@ from tiny_models import MODELS, examples
 from attentively.data import toy
 from attentively.data.batches import Batch
 from attentively.device import best
-from attentively.generation.search import beam_search, greedy_search
+from attentively.generation.search import beam_search, greedy_search, sample
 from attentively.training.objectives import teacher_forced_loss
 from attentively.training.trainer import Trainer
 from attentively.training.training_config import TrainingConfig
@@ -51,6 +51,19 @@ def close(one, two, tolerance=1e-4):
 
 every_model = pytest.mark.parametrize(("name", "where"), cases(MODELS))
 every_kind = pytest.mark.parametrize(("name", "where"), cases(one_of_each()))
+
+
+@pytest.mark.parametrize(("name", "where"), cases(["seq2seq-additive", "transformer-rotary"]))
+def test_a_generator_on_the_cpu_samples_the_same_tokens(name, other):
+    def run(model, device):
+        src = examples(model).src.to(device)
+        generator = torch.Generator().manual_seed(3)
+        found = sample(model, src, 7, samples=5, generator=generator)
+        return [[hypothesis.ids for hypothesis in each] for each in found]
+
+    here, there = on_both(MODELS[name], other, run)
+    assert here == there
+    assert len({tuple(ids) for each in here for ids in each}) > 1
 
 
 @every_model

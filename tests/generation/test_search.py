@@ -518,14 +518,14 @@ def broken_twin(old, new):
         ("return scores.log_softmax(dim=-1)", "return scores", truncating_gives_the_distribution),
         # the likeliest is always drawn
         (
-            "torch.multinomial(kept.exp(), 1, generator=generator).squeeze(1)",
+            "torch.multinomial(kept, 1, generator=generator).squeeze(1)",
             "kept.argmax(-1)",
             samples_follow_the_distribution,
         ),
         # ... or anything that is left
         (
-            "torch.multinomial(kept.exp(),",
-            "torch.multinomial((kept > -math.inf).float(),",
+            "torch.multinomial(kept,",
+            "torch.multinomial((kept > 0).float(),",
             samples_follow_the_distribution,
         ),
         # the probability is that of what was drawn from

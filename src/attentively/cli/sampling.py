@@ -36,8 +36,6 @@ def sampling(
     seed: int,
     samples: int = 1,
 ) -> Sampling:
-    """Return the sampling settings, with a random generator on the model's device."""
+    """Return the sampling settings, with a generator on the CPU, independent of the device."""
     check_seed(seed)
-    where = next(checkpoint.model.parameters()).device
-    generator = torch.Generator(where).manual_seed(seed)
-    return Sampling(temperature, top_k, top_p, samples, generator)
+    return Sampling(temperature, top_k, top_p, samples, torch.Generator().manual_seed(seed))

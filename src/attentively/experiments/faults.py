@@ -137,6 +137,7 @@ def train(
 ) -> list[Record]:
     """Train, and return the learning curve that the run reports."""
     torch.manual_seed(seed)
+    where = next(model.parameters()).device
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     highest = TOO_HIGH if fault == "rate too high" else LEARNING_RATE
     sizes = [(len(example.src), len(example.tgt)) for example in examples]
@@ -148,7 +149,7 @@ def train(
     for step in range(steps):
         if not batches:
             batches = shuffled(sizes, seed, step, BATCH_SIZE)
-        batch = collate([examples[index] for index in batches.pop()])
+        batch = collate([examples[index] for index in batches.pop()]).to(where)
         optimizer.param_groups[0]["lr"] = highest * one_cycle(step, steps, WARM_UP_STEPS)
         if fault != "gradients added up":
             optimizer.zero_grad()
@@ -177,8 +178,9 @@ def write(
 
     Each step encodes the whole prefix again, so that it also works without a causal mask.
     """
-    src = collate([Example(source, [START_ID]) for source in sources]).src
-    tgt = torch.full((len(sources), 1), START_ID)
+    where = next(model.parameters()).device
+    src = collate([Example(source, [START_ID]) for source in sources]).src.to(where)
+    tgt = torch.full((len(sources), 1), START_ID, device=where)
     with evaluating(model):
         memory = model.encode(src)
         for _ in range(max_len):

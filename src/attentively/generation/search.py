@@ -378,8 +378,9 @@ def sample(
     """Sample each next token from the model's distribution after `truncate`.
 
     Returns `samples` hypotheses per source, possibly with repetitions. Their log-probability is
-    that of the model, before truncation. A `generator` on the model's device makes the result
-    reproducible for the same sources in the same order.
+    that of the model, before truncation. A `generator` makes the result reproducible for the same
+    sources in the same order; tokens are sampled on its device, so a generator on the CPU gives
+    the same samples for a model on any device, up to rounding of the probabilities.
     """
     check_at_least_one(max_len=max_len)
     how = Sampling(temperature, top_k, top_p, samples, generator)
@@ -399,8 +400,11 @@ def _sample(
     check_at_least_one(samples=samples)
 
     def draw(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
-        kept = truncate(log_probabilities, temperature, top_k, top_p)
-        return torch.multinomial(kept.exp(), 1, generator=generator).squeeze(1)
+        kept = truncate(log_probabilities, temperature, top_k, top_p).exp()
+        if generator is not None:
+            kept = kept.to(generator.device)
+        sampled = torch.multinomial(kept, 1, generator=generator).squeeze(1)
+        return sampled.to(log_probabilities.device)
 
     state, token = beginning
     if samples > 1:
