@@ -731,8 +731,7 @@ _NLL_TWINS = (
         lambda z, y: -z.log_softmax(dim=-1).max(dim=-1).values,
     ),
     Twin(
-        "This is the entropy, an average over all words of the vocabulary. Return the negative "
-        "log-likelihood of one word, the target.",
+        "This is the entropy, an average over all words of the vocabulary. Use only the target.",
         lambda z, y: -(z.softmax(dim=-1) * z.log_softmax(dim=-1)).sum(dim=-1),
     ),
     Twin(
