@@ -200,22 +200,22 @@ GRADIENTS = [
 # Part 4
 
 
-def surprises(logits, targets):
+def negative_log_likelihoods(logits, targets):
     shifted = logits - logits.max(dim=-1, keepdim=True).values
     log_probability = shifted - shifted.exp().sum(dim=-1, keepdim=True).log()
     return -log_probability.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
-def surprises_by_logsumexp(logits, targets):
+def negative_log_likelihoods_by_logsumexp(logits, targets):
     one_hot = F.one_hot(targets, logits.size(-1))
     return logits.logsumexp(dim=2) - (logits * one_hot).sum(dim=2)
 
 
-def surprises_by_library(logits, targets):
+def negative_log_likelihoods_by_library(logits, targets):
     return F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
 
 
-def surprises_by_loops(logits, targets):
+def negative_log_likelihoods_by_loops(logits, targets):
     rows = []
     for sentence, ids in zip(logits, targets, strict=True):
         row = []
@@ -226,88 +226,88 @@ def surprises_by_loops(logits, targets):
     return torch.stack(rows)
 
 
-def surprises_by_index(logits, targets):
+def negative_log_likelihoods_by_index(logits, targets):
     sentence = torch.arange(len(targets))[:, None]
     position = torch.arange(targets.size(1))
     return -torch.log_softmax(logits, -1)[sentence, position, targets]
 
 
-def surprises_in_64_bits(logits, targets):
-    return surprises(logits.double(), targets)
+def negative_log_likelihoods_in_64_bits(logits, targets):
+    return negative_log_likelihoods(logits.double(), targets)
 
 
-SURPRISES = [
-    surprises,
-    surprises_in_64_bits,
-    surprises_by_logsumexp,
-    surprises_by_library,
-    surprises_by_loops,
-    surprises_by_index,
+NLLS = [
+    negative_log_likelihoods,
+    negative_log_likelihoods_in_64_bits,
+    negative_log_likelihoods_by_logsumexp,
+    negative_log_likelihoods_by_library,
+    negative_log_likelihoods_by_loops,
+    negative_log_likelihoods_by_index,
 ]
 
 
 # Part 5
 
 
-def mean_surprise(surprises, targets, pad_id):
-    return surprises[targets != pad_id].mean()
+def mean_nll(nll, targets, pad_id):
+    return nll[targets != pad_id].mean()
 
 
-def mean_surprise_by_mask(surprises, targets, pad_id):
+def mean_nll_by_mask(nll, targets, pad_id):
     real = (targets != pad_id).float()
-    return (surprises * real).sum() / real.sum()
+    return (nll * real).sum() / real.sum()
 
 
-def mean_surprise_by_loops(surprises, targets, pad_id):
+def mean_nll_by_loops(nll, targets, pad_id):
     total, words = 0.0, 0
-    for row, ids in zip(surprises, targets.tolist(), strict=True):
-        for surprise, word in zip(row, ids, strict=True):
+    for row, ids in zip(nll, targets.tolist(), strict=True):
+        for value, word in zip(row, ids, strict=True):
             if word != pad_id:
-                total, words = total + surprise, words + 1
+                total, words = total + value, words + 1
     return total / words
 
 
-def mean_surprise_in_64_bits(surprises, targets, pad_id):
-    return mean_surprise(surprises.double(), targets, pad_id)
+def mean_nll_in_64_bits(nll, targets, pad_id):
+    return mean_nll(nll.double(), targets, pad_id)
 
 
-def perplexity(surprises, targets, pad_id):
-    return torch.exp(mean_surprise(surprises, targets, pad_id))
+def perplexity(nll, targets, pad_id):
+    return torch.exp(mean_nll(nll, targets, pad_id))
 
 
-def perplexity_as_a_geometric_mean(surprises, targets, pad_id):
-    probabilities = torch.exp(-surprises[targets.ne(pad_id)])
+def perplexity_as_a_geometric_mean(nll, targets, pad_id):
+    probabilities = torch.exp(-nll[targets.ne(pad_id)])
     return 1 / probabilities.log().mean().exp()
 
 
-def perplexity_by_power(surprises, targets, pad_id):
-    return math.e ** mean_surprise_by_mask(surprises, targets, pad_id)
+def perplexity_by_power(nll, targets, pad_id):
+    return math.e ** mean_nll_by_mask(nll, targets, pad_id)
 
 
-def perplexity_in_64_bits(surprises, targets, pad_id):
-    return mean_surprise_in_64_bits(surprises, targets, pad_id).exp()
+def perplexity_in_64_bits(nll, targets, pad_id):
+    return mean_nll_in_64_bits(nll, targets, pad_id).exp()
 
 
-def perplexity_by_math(surprises, targets, pad_id):
-    return math.exp(mean_surprise(surprises, targets, pad_id))
+def perplexity_by_math(nll, targets, pad_id):
+    return math.exp(mean_nll(nll, targets, pad_id))
 
 
-def perplexity_as_a_number_of_numpy(surprises, targets, pad_id):
-    return np.exp(surprises[targets != pad_id].numpy().mean())
+def perplexity_as_a_number_of_numpy(nll, targets, pad_id):
+    return np.exp(nll[targets != pad_id].numpy().mean())
 
 
-def perplexity_as_an_array_of_numpy(surprises, targets, pad_id):
-    return mean_surprise(surprises, targets, pad_id).exp().numpy()
+def perplexity_as_an_array_of_numpy(nll, targets, pad_id):
+    return mean_nll(nll, targets, pad_id).exp().numpy()
 
 
 PERPLEXITIES = [
-    (mean_surprise, perplexity_as_a_number_of_numpy),
-    (mean_surprise, perplexity_as_an_array_of_numpy),
-    (mean_surprise, perplexity_by_math),
-    (mean_surprise, perplexity),
-    (mean_surprise_by_mask, perplexity_as_a_geometric_mean),
-    (mean_surprise_by_loops, perplexity_by_power),
-    (mean_surprise_in_64_bits, perplexity_in_64_bits),
+    (mean_nll, perplexity_as_a_number_of_numpy),
+    (mean_nll, perplexity_as_an_array_of_numpy),
+    (mean_nll, perplexity_by_math),
+    (mean_nll, perplexity),
+    (mean_nll_by_mask, perplexity_as_a_geometric_mean),
+    (mean_nll_by_loops, perplexity_by_power),
+    (mean_nll_in_64_bits, perplexity_in_64_bits),
 ]
 
 # Each part's right answers, by the name of its check
@@ -315,6 +315,6 @@ RIGHT = {
     "shapes": SHAPES,
     "softmax": SOFTMAXES,
     "gradient": GRADIENTS,
-    "surprises": SURPRISES,
+    "nll": NLLS,
     "perplexity": PERPLEXITIES,
 }

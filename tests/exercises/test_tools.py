@@ -118,13 +118,13 @@ def test_a_softmax_that_is_wrong_only_for_many_words_is_caught():
         checks.softmax(limited)
 
 
-def test_a_wrong_word_is_a_surprise():
+def test_a_wrong_word_has_a_large_negative_log_likelihood():
     wrong_article = {"the cat drinks the milk": "le chat boit la lait"}
     reading = checks.read(wrong_article)
     assert reading.words == [["le", "chat", "boit", "la", "lait", "<end>"]]
-    surprises = right.surprises(reading.logits, reading.targets)[0]
-    assert surprises.argmax() == 3
-    assert surprises[3] > 5 > surprises[:3].max()
+    nll = right.negative_log_likelihoods(reading.logits, reading.targets)[0]
+    assert nll.argmax() == 3
+    assert nll[3] > 5 > nll[:3].max()
 
 
 def test_the_students_perplexity_is_the_packages():
@@ -132,7 +132,7 @@ def test_the_students_perplexity_is_the_packages():
     found = []
     for logits, targets, _, pad_id in readings.values():
         assert (targets == pad_id).any()
-        yours = right.perplexity(right.surprises(logits, targets), targets, pad_id)
+        yours = right.perplexity(right.negative_log_likelihoods(logits, targets), targets, pad_id)
         assert float(yours) == pytest.approx(
             perplexity(float(cross_entropy(logits, targets, pad_id))), rel=1e-4
         )

@@ -6,13 +6,13 @@ import torch
 from right_answers_00 import (
     alive,
     equation,
-    mean_surprise,
+    mean_nll,
+    negative_log_likelihoods,
     perplexity,
     product_shape,
     softmax,
     softmax_gradient,
     sum_shape,
-    surprises,
 )
 
 # Part 1: (answer, words of its message)
@@ -118,7 +118,7 @@ def inner_one_is_stretched(a, b):
     return None if front is None or inner is None else (*front, a[-2], b[-1])
 
 
-def number_by_number(a, b):
+def without_inner_axis(a, b):
     return sum_shape(a, b)
 
 
@@ -164,37 +164,43 @@ def einsum_not_a_string():
 
 
 SHAPES = [
-    ((lined_up_at_the_front, product_shape, equation), "lined up at their first axes"),
-    ((larger_wins, product_shape, equation), "the larger does not simply win"),
-    ((larger_of_those_that_fit, product_shape, equation), "a size of 1 becomes the other one"),
-    ((zero_fits_all, product_shape, equation), "a size of 0 is no 1"),
-    ((zero_is_stretched, product_shape, equation), "a size of 0 is no 1"),
-    ((equal_shapes_only, product_shape, equation), "1 fits any size"),
-    ((shrunk_to_one, product_shape, equation), "the other one does not shrink"),
+    ((lined_up_at_the_front, product_shape, equation), "aligned at their first axes"),
+    ((larger_wins, product_shape, equation), "The larger size is not enough"),
+    (
+        (larger_of_those_that_fit, product_shape, equation),
+        "a size of 1 is expanded to the other size",
+    ),
+    ((zero_fits_all, product_shape, equation), "a size of 0 is not 1"),
+    ((zero_is_stretched, product_shape, equation), "a size of 0 is not 1"),
+    ((equal_shapes_only, product_shape, equation), "1 fits every size"),
+    ((shrunk_to_one, product_shape, equation), "the other one stays as it is"),
     ((common_axes_only, product_shape, equation), "only the axes that both shapes have"),
-    ((left_in_reverse, product_shape, equation), "the axes come out in reverse"),
-    ((longer_given_back, product_shape, equation), "the longer shape as it is"),
-    ((both_shapes, product_shape, equation), "the axes of both, one after the other"),
+    ((left_in_reverse, product_shape, equation), "the axes are in reverse order"),
+    ((longer_given_back, product_shape, equation), "the longer shape unchanged"),
+    ((both_shapes, product_shape, equation), "the axes of a followed by those of b"),
     ((one_shape_short_refused, product_shape, equation), "a missing axis counts as 1"),
     ((sum_shape_raises, product_shape, equation), "Your code raises RuntimeError"),
-    ((sum_shape_printed, product_shape, equation), "Or is there no `return`?"),
+    ((sum_shape_printed, product_shape, equation), "Is there a `return`?"),
     ((sum_shape, inner_axis_kept, equation), "the inner axis is still there"),
-    ((sum_shape, inner_axis_not_compared, equation), "such a product does not exist"),
-    ((sum_shape, front_twice, equation), "matrix i of a meets matrix i of b only"),
-    ((sum_shape, front_lost, equation), "the axes in front are lost"),
-    ((sum_shape, front_of_the_first, equation), "Both have a say"),
-    ((sum_shape, front_must_be_equal, equation), "the axes in front are broadcast"),
-    ((sum_shape, inner_one_is_stretched, equation), "stretched in front only"),
-    ((sum_shape, number_by_number, equation), "the last size of a meets the second to last of b"),
-    ((sum_shape, turned_product, equation), "rows of a come first"),
-    ((sum_shape, product_shape, einsum_not_turned), "not in the order asked for"),
-    ((sum_shape, product_shape, einsum_size_left), "is to be summed over"),
+    ((sum_shape, inner_axis_not_compared, equation), "This product does not exist"),
+    ((sum_shape, front_twice, equation), "matrix i of a is multiplied by matrix i of b only"),
+    ((sum_shape, front_lost, equation), "the axes before the last two are missing"),
+    ((sum_shape, front_of_the_first, equation), "those of b count as well"),
+    ((sum_shape, front_must_be_equal, equation), "the axes before them are broadcast"),
+    ((sum_shape, inner_one_is_stretched, equation), "The two inner sizes must be equal"),
+    (
+        (sum_shape, without_inner_axis, equation),
+        "the last size of a equals the second to last of b",
+    ),
+    ((sum_shape, turned_product, equation), "the last two axes are exchanged"),
+    ((sum_shape, product_shape, einsum_not_turned), "the axes of the result are in another order"),
+    ((sum_shape, product_shape, einsum_size_left), "one axis too many"),
     ((sum_shape, product_shape, einsum_batch_summed), "an axis is missing"),
     ((sum_shape, product_shape, einsum_batches_apart), "has the same letter in both"),
     ((sum_shape, product_shape, einsum_without_an_arrow), "there is no arrow"),
-    ((sum_shape, product_shape, einsum_of_two_axes), "PyTorch does not take it"),
-    ((sum_shape, product_shape, einsum_unknown_letter), "PyTorch does not take it"),
-    ((sum_shape, product_shape, einsum_one_length), "PyTorch does not take it"),
+    ((sum_shape, product_shape, einsum_of_two_axes), "PyTorch rejects it"),
+    ((sum_shape, product_shape, einsum_unknown_letter), "PyTorch rejects it"),
+    ((sum_shape, product_shape, einsum_one_length), "PyTorch rejects it"),
     ((sum_shape, product_shape, einsum_not_a_string), "expected a string"),
 ]
 
@@ -313,30 +319,30 @@ def fixed_number_subtracted(scores):
 
 SOFTMAXES = [
     (without_exp, "The exp is missing"),
-    (not_divided, "not yet divided by their sum"),
-    (not_stable, "exp(1000) is too large for a number"),
-    (nan_replaced, "NaN hidden afterwards"),
-    (largest_of_all, "the largest score of the whole tensor was subtracted"),
-    (mean_subtracted, "not the row's largest score"),
-    (smallest_subtracted, "not the row's largest score"),
-    (fixed_number_subtracted, "Is a fixed number subtracted?"),
-    (sum_without_keepdim, "keepdim=True"),
+    (not_divided, "not divided by their sum"),
+    (not_stable, "exp(1000) overflows to infinity, exp(-1000)"),
+    (nan_replaced, "NaN seems to be replaced afterwards"),
+    (largest_of_all, "the largest score of the whole tensor is subtracted"),
+    (mean_subtracted, "is not the largest score of the row"),
+    (smallest_subtracted, "is not the largest score of the row"),
+    (fixed_number_subtracted, "Do you subtract a constant?"),
+    (sum_without_keepdim, "The sums of the rows are broadcast along the wrong axis"),
     (max_without_keepdim, "keepdim=True, in max as well as in sum"),
     (nothing_kept, "keepdim=True, in max as well as in sum"),
     (nothing_but_the_sum, "sum to 1 over the whole tensor"),
-    (along_the_first_axis, "along the first axis"),
-    (along_the_second_axis, "along the second axis"),
-    (logarithms, "logarithms of the weights"),
-    (sigmoids, "a sigmoid of each score"),
-    (cut_off, "are large scores cut off"),
-    (divided_by_the_largest, "divided or cut off"),
+    (along_the_first_axis, "over the first axis"),
+    (along_the_second_axis, "over the second axis"),
+    (logarithms, "the logarithms of the weights"),
+    (sigmoids, "the sigmoid of each score"),
+    (cut_off, "Are large scores clamped?"),
+    (divided_by_the_largest, "divided by the largest score"),
     (in_place, "Your code changes its input scores"),
     (over_its_own_exp, "the backward pass through them fails"),
     (detached, "no gradient flows through them"),
     (by_numbers, "no gradient flows through them"),
     (values_forgotten, "use .values"),
     (as_numpy, "as a torch.Tensor, got a ndarray"),
-    (one_too_few, "One weight for each score"),
+    (one_too_few, "Return one weight for each score"),
 ]
 
 
@@ -475,41 +481,41 @@ def sorted_ones(scores, upstream, temperatures, bound):
 
 
 GRADIENTS = [
-    ((temperature_forgotten, alive), "1 / temperature is missing"),
+    ((temperature_forgotten, alive), "the factor 1 / temperature is missing"),
     ((temperature_multiplied, alive), "multiplied by the temperature"),
     ((temperature_twice, alive), "divided by the temperature twice"),
-    ((sum_term_forgotten, alive), "a score also lowers all the other weights"),
-    ((diagonal_only, alive), "-p_k p_l"),
-    ((passed_through, alive), "as if scores were weights"),
-    ((upstream_summed_unweighted, alive), "in proportion to the weights"),
+    ((sum_term_forgotten, alive), "A higher score also lowers all other weights"),
+    ((diagonal_only, alive), "contains only ∂p_k/∂z_k"),
+    ((passed_through, alive), "the upstream gradient itself"),
+    ((upstream_summed_unweighted, alive), "Is upstream summed without the weights?"),
     ((mean_of_upstream, alive), "Yours sum to"),
-    ((factor_forgotten, alive), "is a factor p_l missing?"),
-    ((summed_over_everything, alive), "a row must not depend on another one"),
-    ((summed_over_the_batch, alive), "a row must not depend on another one"),
-    ((keepdim_forgotten, alive), "Sum along the last axis and keep it"),
-    ((sign_turned, alive), "the sign is turned"),
-    ((whole_jacobian, alive), "still to be multiplied by upstream_k"),
-    ((jacobian_not_summed, alive), "summed over k"),
-    ((summed_at_the_end, alive), "One number for each score"),
+    ((factor_forgotten, alive), "Is the factor p_l missing?"),
+    ((summed_over_everything, alive), "No row may depend on another row"),
+    ((summed_over_the_batch, alive), "No row may depend on another row"),
+    ((keepdim_forgotten, alive), "Sum over the last axis and keep it"),
+    ((sign_turned, alive), "the sign is wrong"),
+    ((whole_jacobian, alive), "Multiply each ∂p_k/∂z_l by upstream_k"),
+    ((jacobian_not_summed, alive), "This looks like the whole Jacobian"),
+    ((summed_at_the_end, alive), "Return one value for each score"),
     ((by_autograd, alive), "Your code raises RuntimeError"),
     ((divided_by_the_weights, alive), "There is NaN"),
     ((softmax_gradient, empty_list), "the list is empty"),
     ((softmax_gradient, dead_ones), "Return the others"),
-    ((softmax_gradient, with_sign), "take .abs() before .max()"),
-    ((softmax_gradient, sum_of_entries), "seem to be added up"),
-    ((softmax_gradient, norm_of_a_row), "several entries are put together"),
-    ((softmax_gradient, sum_over_the_batch), "several entries are put together"),
-    ((softmax_gradient, only_the_negative), "only entries below 0 are looked at"),
-    ((softmax_gradient, mean_of_entries), "seems to be taken"),
-    ((softmax_gradient, weights_at_one), "is to read scores / temperature"),
-    ((softmax_gradient, gradient_at_one), "not told the temperature"),
-    ((softmax_gradient, multiplied_scores), "divide them"),
-    ((softmax_gradient, no_softmax), "Is softmax_gradient given scores?"),
-    ((softmax_gradient, scores_for_weights), "is to read scores / temperature"),
-    ((softmax_gradient, every_row_alive), "one row is enough"),
+    ((softmax_gradient, with_sign), "negative entries are ignored"),
+    ((softmax_gradient, sum_of_entries), "the entries seem to be summed"),
+    ((softmax_gradient, norm_of_a_row), "several entries seem to be combined"),
+    ((softmax_gradient, sum_over_the_batch), "several entries seem to be combined"),
+    ((softmax_gradient, only_the_negative), "only negative entries are used"),
+    ((softmax_gradient, mean_of_entries), "the mean of the entries seems to be used"),
+    ((softmax_gradient, weights_at_one), "Compute softmax(scores / temperature)"),
+    ((softmax_gradient, gradient_at_one), "softmax_gradient does not receive the temperature"),
+    ((softmax_gradient, multiplied_scores), "multiplied by the temperature before the softmax"),
+    ((softmax_gradient, no_softmax), "Does softmax_gradient receive scores?"),
+    ((softmax_gradient, scores_for_weights), "Compute softmax(scores / temperature)"),
+    ((softmax_gradient, every_row_alive), "every row seems to need a large entry"),
     ((softmax_gradient, only_the_first), "Expected alive as a list, got a float"),
     ((softmax_gradient, yes_or_no), "Return the temperatures themselves"),
-    ((softmax_gradient, sorted_ones), "in the order in which they came"),
+    ((softmax_gradient, sorted_ones), "Return them in the given order"),
     ((softmax_gradient, above_the_bound), "At least `bound` means >="),
 ]
 
@@ -522,15 +528,15 @@ def log_of(probabilities, targets):
 
 
 def in_bits(logits, targets):
-    return surprises(logits, targets) / math.log(2)
+    return negative_log_likelihoods(logits, targets) / math.log(2)
 
 
-def sign_of_surprise_turned(logits, targets):
-    return -surprises(logits, targets)
+def log_likelihoods(logits, targets):
+    return -negative_log_likelihoods(logits, targets)
 
 
 def probabilities_of_targets(logits, targets):
-    return torch.exp(-surprises(logits, targets))
+    return torch.exp(-negative_log_likelihoods(logits, targets))
 
 
 def logits_of_targets(logits, targets):
@@ -553,7 +559,7 @@ def softmax_then_log(logits, targets):
     return log_of(softmax(logits), targets)
 
 
-def unstable_surprises(logits, targets):
+def unstable_softmax(logits, targets):
     exponentials = logits.exp()
     return log_of(exponentials / exponentials.sum(-1, keepdim=True), targets)
 
@@ -582,15 +588,15 @@ def largest_outside_only(logits, targets):
 
 
 def every_axis_squeezed(logits, targets):
-    return surprises(logits, targets).squeeze()
+    return negative_log_likelihoods(logits, targets).squeeze()
 
 
 def last_axis_kept(logits, targets):
-    return surprises(logits, targets).unsqueeze(-1)
+    return negative_log_likelihoods(logits, targets).unsqueeze(-1)
 
 
 def averaged_already(logits, targets):
-    return surprises(logits, targets).mean()
+    return negative_log_likelihoods(logits, targets).mean()
 
 
 def every_word(logits, targets):
@@ -598,38 +604,38 @@ def every_word(logits, targets):
 
 
 def first_sentence_only(logits, targets):
-    return surprises(logits, targets[:1].expand_as(targets))
+    return negative_log_likelihoods(logits, targets[:1].expand_as(targets))
 
 
-def surprises_detached(logits, targets):
-    return surprises(logits.detach(), targets)
+def nll_detached(logits, targets):
+    return negative_log_likelihoods(logits.detach(), targets)
 
 
 def targets_not_unsqueezed(logits, targets):
     return -logits.log_softmax(-1).gather(-1, targets)
 
 
-SURPRISES = [
-    (in_bits, "in bits"),
-    (sign_of_surprise_turned, "The sign is turned"),
+NLLS = [
+    (in_bits, "The result is in bits"),
+    (log_likelihoods, "these are log-likelihoods"),
     (probabilities_of_targets, "the probabilities of the targets"),
-    (logits_of_targets, "taken for logarithms of probabilities"),
+    (logits_of_targets, "as if they were log-probabilities"),
     (over_the_positions, "runs over the positions"),
-    (at_the_most_probable, "at the most probable word"),
+    (at_the_most_probable, "of the most probable word"),
     (entropies, "the entropy"),
-    (softmax_then_log, "rounds a tiny probability to 0"),
-    (unstable_surprises, "exp(1000) overflows"),
-    (unstable_sum, "exp(1000) overflows"),
-    (clamped, "is cut off"),
-    (with_epsilon, "is cut off"),
-    (largest_left_out, "subtracted from the other logits, not from the target's"),
-    (largest_outside_only, "subtracted from the target's, not inside the exp"),
-    (last_axis_kept, "is to go: .squeeze(-1)"),
-    (every_axis_squeezed, "squeeze(-1) the last one only"),
-    (averaged_already, "nothing is averaged yet"),
-    (every_word, "not for each word: pick the target's"),
-    (first_sentence_only, "the targets of the first one"),
-    (surprises_detached, "no gradient flows through them"),
+    (softmax_then_log, "rounds a small probability to 0"),
+    (unstable_softmax, "exp(1000) overflows to infinity"),
+    (unstable_sum, "exp(1000) overflows to infinity"),
+    (clamped, "Is the probability clamped"),
+    (with_epsilon, "Is the probability clamped"),
+    (largest_left_out, "inside the exp, but not from the logit of the target"),
+    (largest_outside_only, "from the logit of the target, but not inside the exp"),
+    (last_axis_kept, "remove the last axis"),
+    (every_axis_squeezed, "squeeze(-1) removes only the last one"),
+    (averaged_already, "without a mean"),
+    (every_word, "not one for each word: select the target"),
+    (first_sentence_only, "The targets of the first sentence"),
+    (nll_detached, "no gradient flows through them"),
     (targets_not_unsqueezed, "Your code raises RuntimeError"),
 ]
 
@@ -676,7 +682,7 @@ def zeros_left_out(s, y, pad):
 
 
 def as_a_number(s, y, pad):
-    return mean_surprise(s, y, pad).item()
+    return mean_nll(s, y, pad).item()
 
 
 def one_for_each_sentence(s, y, pad):
@@ -693,15 +699,15 @@ def mean_of_the_exps(s, y, pad):
 
 
 def two_to_the_mean(s, y, pad):
-    return 2 ** mean_surprise(s, y, pad)
+    return 2 ** mean_nll(s, y, pad)
 
 
 def a_probability(s, y, pad):
-    return torch.exp(-mean_surprise(s, y, pad))
+    return torch.exp(-mean_nll(s, y, pad))
 
 
 def exp_forgotten(s, y, pad):
-    return mean_surprise(s, y, pad)
+    return mean_nll(s, y, pad)
 
 
 def exp_with_padding(s, y, pad):
@@ -725,32 +731,32 @@ def mean_of_sentence_perplexities(s, y, pad):
 
 
 def cut_from_the_gradient(s, y, pad):
-    return mean_surprise(s.detach(), y, pad)
+    return mean_nll(s.detach(), y, pad)
 
 
 PERPLEXITIES = [
-    ((padding_counted, perplexity), "Padding is counted like a word"),
-    ((padding_in_the_denominator, perplexity), "still counted in the number"),
-    ((padding_in_the_sum, perplexity), "mean_surprise: Padding is left out of the number"),
-    ((mean_of_sentence_means, perplexity), "the mean of the sentences' means"),
-    ((the_padding_only, perplexity), "the wrong way round"),
+    ((padding_counted, perplexity), "mean_nll: Padding is included in the mean"),
+    ((padding_in_the_denominator, perplexity), "mean_nll: Padding is excluded from the sum"),
+    ((padding_in_the_sum, perplexity), "mean_nll: Padding is excluded from the number"),
+    ((mean_of_sentence_means, perplexity), "This is the mean of the sentence means"),
+    ((the_padding_only, perplexity), "The comparison must be !="),
     ((only_summed, perplexity), "This is the sum"),
     ((over_the_sentences, perplexity), "divided by the number of sentences"),
-    ((pad_is_zero, perplexity), "0 is taken for padding"),
-    ((zeros_left_out, perplexity), "A word that was certain is a word"),
+    ((pad_is_zero, perplexity), "The id 0 is treated as padding"),
+    ((zeros_left_out, perplexity), "Tokens with the value 0 are excluded"),
     ((as_a_number, perplexity), "a plain number, which carries no gradient"),
     ((one_for_each_sentence, perplexity), "sum over both axes"),
     ((cut_from_the_gradient, perplexity), "no gradient flows through them"),
-    ((mean_surprise, exp_of_the_sum), "e to the sum"),
-    ((mean_surprise, mean_of_the_exps), "First the mean, then exp"),
-    ((mean_surprise, two_to_the_mean), "2 to the mean"),
-    ((mean_surprise, a_probability), "Perplexity is 1 over it"),
-    ((mean_surprise, exp_forgotten), "take e to the power of it"),
-    ((mean_surprise, exp_with_padding), "perplexity: Padding is counted like a word"),
-    ((mean_surprise, exp_with_padding_below), "perplexity: Padding is left out of the sum"),
-    ((mean_surprise, exp_with_padding_above), "perplexity: Padding is left out of the number"),
-    ((mean_surprise, exp_of_sentence_means), "the mean of the sentences' means"),
-    ((mean_surprise, mean_of_sentence_perplexities), "the sentences' perplexities"),
+    ((mean_nll, exp_of_the_sum), "e to the power of the sum"),
+    ((mean_nll, mean_of_the_exps), "the mean of the exponentials"),
+    ((mean_nll, two_to_the_mean), "2 to the power of the mean"),
+    ((mean_nll, a_probability), "e to the power of minus the mean"),
+    ((mean_nll, exp_forgotten), "This is the mean itself"),
+    ((mean_nll, exp_with_padding), "perplexity: Padding is included in the mean"),
+    ((mean_nll, exp_with_padding_below), "perplexity: Padding is excluded from the sum"),
+    ((mean_nll, exp_with_padding_above), "perplexity: Padding is excluded from the number"),
+    ((mean_nll, exp_of_sentence_means), "This uses the mean of the sentence means"),
+    ((mean_nll, mean_of_sentence_perplexities), "the mean of the perplexities of the sentences"),
 ]
 
 # Each part's wrong answers, by the name of its check
@@ -758,7 +764,7 @@ WRONG = {
     "shapes": SHAPES,
     "softmax": SOFTMAXES,
     "gradient": GRADIENTS,
-    "surprises": SURPRISES,
+    "nll": NLLS,
     "perplexity": PERPLEXITIES,
 }
 
@@ -784,13 +790,13 @@ def alive(scores, upstream, temperatures, bound):
     return found
 """
 SENTENCE_MEANS = """
-def mean_surprise(surprises, targets, pad_id):
+def mean_nll(nll, targets, pad_id):
     real = (targets != pad_id).float()
-    return ((surprises * real).sum(dim=1) / real.sum(dim=1)).mean()
+    return ((nll * real).sum(dim=1) / real.sum(dim=1)).mean()
 
 
-def perplexity(surprises, targets, pad_id):
-    return mean_surprise(surprises, targets, pad_id).exp()
+def perplexity(nll, targets, pad_id):
+    return mean_nll(nll, targets, pad_id).exp()
 """
 
 # Student: the cells that differ from the solution's, the checks lost by it, words of the feedback
@@ -798,11 +804,11 @@ HANDED_IN = {
     "not_stable": (
         {"softmax": NOT_STABLE, "gradient": OWN_SOFTMAX},
         ["softmax-check"],
-        "exp(1000) is too large for a number",
+        "exp(1000) overflows to infinity",
     ),
     "sentence_means": (
         {"perplexity": SENTENCE_MEANS},
         ["perplexity-check"],
-        "This is the mean of the sentences",
+        "This is the mean of the sentence means",
     ),
 }

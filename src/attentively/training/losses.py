@@ -23,6 +23,8 @@ def cross_entropy(
 
     .. math::
 
+        (1 - \varepsilon) \log p(y_t) + \frac{\varepsilon}{K} \sum_{k=1}^{K} \log p(k).
+
     Szegedy et al. (2016), https://arxiv.org/abs/1512.00567, section 7; the Transformer
     paper uses :math:`\varepsilon = 0.1` (https://arxiv.org/abs/1706.03762, section
     5.4).

@@ -1,7 +1,8 @@
-"""Checks of the assignment on the tools: shapes, softmax, its gradient, surprise, perplexity.
+"""Checks of the assignment on the tools: shapes, softmax, gradient, likelihood and perplexity.
 
-What has its answer in PyTorch or in the package is compared with it. The gradient of part 3 is
-written nowhere here: autograd finds it, and mistakes are told by what they break.
+Parts 2, 4 and 5 are compared with PyTorch. Parts 1 and 3 are original problems, and this module
+contains no solution to them: the expected shapes and gradients are computed by PyTorch, and a
+mistake is recognised by the property that it violates.
 """
 
 import math
@@ -40,6 +41,7 @@ from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, target_ids
 __all__ = [
     "Reading",
     "gradient",
+    "nll",
     "once_solved",
     "perplexity",
     "progress",
@@ -48,12 +50,11 @@ __all__ = [
     "ready",
     "shapes",
     "softmax",
-    "surprises",
     "write",
 ]
 
 MODEL = "toy-additive"
-"""The trained translator in which the student's functions are put to use."""
+"""The trained translation model in which the student's functions are used."""
 
 SENTENCES = {
     "the cat drinks the milk": "le chat boit le lait",
@@ -66,7 +67,7 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, PyTorch, a trained model and these checks work."""
+    """Show that PyTorch, the package, a trained model and these checks work."""
     _parts.explain_undefined_names()
     sentence = next(iter(SENTENCES))
     translation = translate(load_pretrained(MODEL), [sentence], beam_size=1)[0]
@@ -75,27 +76,27 @@ def ready() -> None:
     try:
         softmax(lambda scores: scores / scores.sum(dim=-1, keepdim=True))
     except CheckFailed as verdict:
-        print("The checks work. Of an answer that lacks the exp one says, for example:\n")
+        print("The checks work. For an answer without exp, the check of part 2 says:\n")
         print(verdict)
 
 
-# The trained translator
+# The trained translation model
 
 
 class Reading(NamedTuple):
-    """What the translator thinks while it reads translations that are given to it."""
+    """What the translation model outputs when it reads given translations."""
 
     logits: Tensor
-    """For each word, a score of every word that could have come: (batch, len, vocab)."""
+    """For each position, a score of every word of the vocabulary: (batch, len, vocab)."""
     targets: Tensor
-    """The ids of the words that did come, ``<end>`` and padding too: (batch, len)."""
+    """The ids of the words of the translations, ``<end>`` and padding included: (batch, len)."""
     words: list[list[str]]
     """The words of each translation, ``<end>`` included."""
     pad_id: int
 
 
 def read(sentences: Mapping[str, str] = SENTENCES) -> Reading:
-    """Let the translator read sentences, each with a translation of it, word by word."""
+    """Return the logits of the translation model for sentences and given translations of them."""
     model, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     src = pad([src_tokenizer.encode(sentence) for sentence in sentences], PAD_ID)
     ids = [target_ids(tgt_tokenizer, sentence) for sentence in sentences.values()]
@@ -107,22 +108,22 @@ def read(sentences: Mapping[str, str] = SENTENCES) -> Reading:
 
 
 def readings(num_pairs: int = 100) -> dict[str, Reading]:
-    """Let the translator read sentences that it never saw, each with its translation, then not."""
+    """Return the logits for unseen sentences, with their own and with other translations."""
     pairs = toy.load("validation", num_pairs, clauses=(1, 2))
     sources, targets = [pair.src_text for pair in pairs], [pair.tgt_text for pair in pairs]
     shifted = targets[1:] + targets[:1]
     return {
-        "right translations": read(dict(zip(sources, targets, strict=True))),
-        "of another sentence": read(dict(zip(sources, shifted, strict=True))),
+        "correct translations": read(dict(zip(sources, targets, strict=True))),
+        "wrong translations": read(dict(zip(sources, shifted, strict=True))),
     }
 
 
 def write(
     softmax: Callable[[Tensor], Tensor], sentence: str, most: int = 30
 ) -> list[tuple[str, float]]:
-    """Let the translator write; `softmax` makes probabilities of its scores, the largest wins.
+    """Translate by greedy search, where `softmax` computes the probabilities from the scores.
 
-    Returns each word with its probability, after `most` words at the latest.
+    Returns each word with its probability, and stops after `most` words at the latest.
     """
     model, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     src = pad([src_tokenizer.encode(sentence)], PAD_ID)
@@ -143,31 +144,39 @@ def write(
 
 Shape = tuple[int, ...]
 Case = tuple[Shape, Shape, Mapping[Shape, str]]
-"""Two shapes, and what the shapes that mistakes make of them say of these mistakes."""
+"""Two shapes, and for each wrong result that a known mistake gives, the diagnosis."""
 
-_LARGER = "two sizes that differ fit only if one of them is 1; the larger does not simply win."
-_ZERO = "a size of 0 is no 1: it fits 0 and 1 only."
-_COMMON = "only the axes that both shapes have are here; those of the longer one alone stay."
-_FIRST = "the axes in front are those of a alone. Both have a say: they are broadcast as in a sum."
+_LARGER = "two different sizes fit only if one of them is 1. The larger size is not enough."
+_ZERO = "a size of 0 is not 1: it fits only 0 and 1."
+_COMMON = "only the axes that both shapes have are here. The other axes of the longer shape stay."
+_FIRST = (
+    "the axes before the last two are those of a alone. They are broadcast as in a sum, so those "
+    "of b count as well."
+)
 # In an order in which each mistake fails first where it is named.
 _SUMS: list[Case] = [
     (
         (2, 3),
         (2, 3),
         {
-            (3, 2): "the axes come out in reverse. If you walk from the last, turn them round.",
-            (2, 3, 2, 3): "these are the axes of both, one after the other.",
-            (4, 6): "the sizes are added; it is the numbers inside that are.",
+            (3, 2): "the axes are in reverse order. If you start from the last axis, reverse the "
+            "result at the end.",
+            (2, 3, 2, 3): "these are the axes of a followed by those of b.",
+            (4, 6): "the sizes are added. A sum adds the values; its shape stays the same.",
         },
     ),
     ((2, 3), (5, 3), {(5, 3): _LARGER}),
-    ((2, 3), (2, 1), {(2, 1): "an axis of size 1 is stretched; the other one does not shrink."}),
+    (
+        (2, 3),
+        (2, 1),
+        {(2, 1): "the axis of size 1 is expanded to the other size; the other one stays as it is."},
+    ),
     (
         (2, 3),
         (2,),
         {
-            (2, 3): "the shapes are lined up at their first axes. Broadcasting lines them up at "
-            "the last: here 3 meets 2."
+            (2, 3): "the shapes are aligned at their first axes. Broadcasting aligns them at the "
+            "last: here 3 is compared with 2."
         },
     ),
     ((2, 3), (3,), {(3,): _COMMON}),
@@ -177,14 +186,15 @@ _SUMS: list[Case] = [
         (3, 1),
         {
             (3, 5): _COMMON,
-            (2, 1, 5): "this is the longer shape as it is. Where its size is 1 the other's counts.",
+            (2, 1, 5): "this is the longer shape unchanged. Where its size is 1, the size of the "
+            "other shape is used.",
         },
     ),
     ((7, 3, 11), (7, 1, 5), {(7, 3, 11): _LARGER}),
     (
         (0,),
         (1,),
-        {(1,): "a size of 1 becomes the other one, here 0; the larger does not simply win."},
+        {(1,): "a size of 1 is expanded to the other size, here 0. The larger size is not enough."},
     ),
     ((0,), (3,), {(0,): _ZERO, (3,): _ZERO}),
 ]
@@ -200,36 +210,44 @@ _PRODUCTS: list[Case] = [
         (2, 3),
         (3, 5),
         {
-            (2, 3, 5): "the inner axis is still there. The product sums over it: it is gone.",
-            (2, 3, 3, 5): "these are the axes of both, one after the other.",
-            (5, 2): "the axes have changed places: rows of a come first, then columns of b.",
+            (2, 3, 5): "the inner axis is still there. The product sums over it, so it disappears.",
+            (2, 3, 3, 5): "these are the axes of a followed by those of b.",
+            (5, 2): "the last two axes are exchanged: first the rows of a, then the columns of b.",
         },
     ),
     (
         (2, 3),
         (2, 5),
         {
-            (2, 5): "rows of a have 3 numbers, columns of b have 2: such a product does not exist, "
-            "so None is expected."
+            (2, 5): "the rows of a have 3 entries, but the columns of b have 2. This product does "
+            "not exist, so the expected answer is None."
         },
     ),
     (
         (2, 3, 4, 5),
         (2, 3, 5, 6),
         {
-            (2, 3, 4, 2, 3, 6): "the axes in front come twice. They are shared: matrix i of a "
-            "meets matrix i of b only.",
-            (4, 6): "the axes in front are lost: there is a product for each pair of matrices.",
+            (2, 3, 4, 2, 3, 6): "the axes before the last two appear twice. They are shared: "
+            "matrix i of a is multiplied by matrix i of b only.",
+            (4, 6): "the axes before the last two are missing. The result contains one product for "
+            "each pair of matrices.",
         },
     ),
     ((2, 3, 5), (7, 5, 11), {(2, 3, 11): _FIRST, (7, 3, 11): _LARGER}),
-    ((7, 2, 3), (3, 5), {(2, 5): "the axis of a in front is lost; it is broadcast as in a sum."}),
+    (
+        (7, 2, 3),
+        (3, 5),
+        {(2, 5): "the first axis of a is missing. The axes before the last two are broadcast."},
+    ),
     ((2, 3), (7, 3, 5), {(2, 5): _FIRST}),
     ((5, 1, 2, 3), (7, 3, 11), {(5, 1, 2, 11): _FIRST}),
     (
         (2, 1),
         (3, 5),
-        {(2, 5): "a size of 1 is stretched in front only. The two inner sizes must be equal."},
+        {
+            (2, 5): "only the axes before the last two are broadcast. The two inner sizes must be "
+            "equal."
+        },
     ),
 ]
 _FURTHER_PRODUCTS: list[Case] = [
@@ -245,11 +263,13 @@ _FURTHER_PRODUCTS: list[Case] = [
 def shapes(
     sum_shape: object, product_shape: object, equation: object, thorough: bool = False
 ) -> None:
-    """Check two predictions of shapes against what PyTorch does, and an equation by its use."""
-    fits = "they are lined up at their last axes, a missing axis counts as 1, and 1 fits any size"
+    """Compare two predictions of shapes with PyTorch, and test an equation by applying it."""
+    fits = "they are aligned at the last axis, a missing axis counts as 1, and 1 fits every size"
     for case in _SUMS + _FURTHER_SUMS * thorough:
         _expect_shape(sum_shape, "sum_shape", torch.add, case, f"adds them: {fits}")
-    fits = "the last size of a meets the second to last of b, the axes in front are broadcast"
+    fits = (
+        "the last size of a equals the second to last of b, and the axes before them are broadcast"
+    )
     for case in _PRODUCTS + _FURTHER_PRODUCTS * thorough:
         why = f"multiplies them: {fits}"
         _expect_shape(product_shape, "product_shape", torch.matmul, case, why)
@@ -272,11 +292,11 @@ def _expect_shape(
     known = [Twin(f"{what}: {said}", lambda *_, s=shape: s) for shape, said in mistakes.items()]
     try:
         expected: Shape | None = tuple(operation(torch.zeros(a), torch.zeros(b)).shape)
-        said = f"None says that these do not fit, but PyTorch {why_it_fits}."
-        known.append(Twin(f"{what}: {said} Or is there no `return`?", lambda *_: None))
+        said = f"you return None, but PyTorch {why_it_fits}."
+        known.append(Twin(f"{what}: {said} Is there a `return`?", lambda *_: None))
     except RuntimeError as error:
         expected = None
-        said = f"these do not fit, so None is expected. PyTorch says: {error}."
+        said = f"these shapes do not fit, so the expected answer is None. PyTorch says: {error}."
         known.append(Twin(f"{what}: {said}", lambda *_: answer))
     expect_value(answer, expected, what, inputs, known)
 
@@ -290,29 +310,32 @@ def _check_equation(equation: object, batch: int, a_len: int, b_len: int, size: 
     try:
         got = torch.einsum(written, a, b)
     except (RuntimeError, ValueError) as error:
-        raise CheckFailed(f"  equation: PyTorch does not take it: {error}.\n{called}") from None
+        raise CheckFailed(f"  equation: PyTorch rejects it: {error}.\n{called}") from None
     expected = b @ a.transpose(1, 2)
     if got.shape == expected.shape and torch.allclose(got, expected, RTOL, ATOL):
         return
     turned = expected.transpose(1, 2)
     if "->" not in written:
-        diagnosis = "there is no arrow. What stands after -> are the axes that are to come out."
+        diagnosis = "there is no arrow. The letters after -> name the axes of the result."
     elif got.shape == turned.shape != expected.shape and torch.allclose(got, turned, RTOL, ATOL):
         diagnosis = (
-            "the products are right, their axes are not in the order asked for: the letters after "
-            "the arrow say it."
+            "the products are right, but the axes of the result are in another order. The order "
+            "of the letters after the arrow determines it."
         )
     elif got.dim() < expected.dim():
         diagnosis = (
-            "an axis is missing. What is not named after the arrow is summed over, and only the "
-            "last axis of a and b is to be."
+            "an axis is missing. einsum sums over every letter that is missing after the arrow, "
+            "and here only the last axis of a and b must be summed over."
         )
     elif got.dim() > expected.dim():
-        diagnosis = "an axis is left that is to be summed over: leave its letter out at the end."
+        diagnosis = (
+            "the result has one axis too many. Omit the letter of the axis that must be summed "
+            "over after the arrow."
+        )
     else:
         diagnosis = (
-            "the shape may be right, the numbers are not. An axis that a and b share, walked "
-            "through together, has the same letter in both: the batch, and what is summed over."
+            "the values are wrong, even if the shape is right. An axis that a and b share has the "
+            "same letter in both: the batch, and the axis that is summed over."
         )
     raise CheckFailed(
         f"  equation: {diagnosis}\n{called}\n  got         a tensor of shape {tuple(got.shape)}\n"
@@ -323,75 +346,77 @@ def _check_equation(equation: object, batch: int, a_len: int, b_len: int, size: 
 # Part 2
 
 
-def _laid_along_the_columns(scores: Tensor, largest: Tensor) -> Tensor:
+def _divided_by_column(scores: Tensor, largest: Tensor) -> Tensor:
     exponentials = (scores - largest).exp()
     return exponentials / exponentials.sum(dim=-1)
 
 
 _OVERFLOW = (
-    "There is NaN: exp(1000) is too large for a number and becomes infinity, exp(-1000) becomes 0, "
-    "and neither inf / inf nor 0 / 0 is a number. Subtract each row's largest score before exp; "
-    "that changes no weight."
+    "The weights contain NaN: exp(1000) overflows to infinity, exp(-1000) is rounded to 0, and "
+    "both inf / inf and 0 / 0 give NaN. Subtract the largest score of each row before exp. This "
+    "changes no weight."
 )
 _UNDERFLOW = (
-    "There is NaN: every exp of a row rounds to 0, and 0 / 0 is no number. Is a fixed number "
-    "subtracted? Subtract each row's largest score, which leaves exp(0) = 1 in every row."
+    "The weights contain NaN: every exp of a row is rounded to 0, and 0 / 0 gives NaN. Do you "
+    "subtract a constant? Subtract the largest score of each row, so that each row contains "
+    "exp(0) = 1."
 )
 _SOFTMAX_TWINS = (
     Twin(
-        "The exp is missing: a negative score would become a negative weight.",
+        "The exp is missing: a negative score gives a negative weight.",
         lambda s: s / s.sum(dim=-1, keepdim=True),
     ),
     *known(
-        "The exponentials are not yet divided by their sum, so the weights do not sum to 1.",
+        "The exponentials are not divided by their sum, so the weights do not sum to 1.",
         lambda s: s.exp(),
         lambda s: (s - s.max(dim=-1, keepdim=True).values).exp(),
     ),
     Twin(
-        "These are logarithms of the weights, and the weights themselves are meant.",
+        "These are the logarithms of the weights. Return the weights themselves.",
         lambda s: s.log_softmax(dim=-1),
     ),
     Twin(
-        "This is a sigmoid of each score; the weights of a row must share 1 among them.",
+        "This is the sigmoid of each score. The weights of each row must sum to 1.",
         torch.sigmoid,
     ),
     *known(
-        "Each row's sum was laid along the columns: column 1 was divided by the sum of row 1 and "
-        "so on. Keep the axis that is summed over: keepdim=True.",
-        lambda s: _laid_along_the_columns(s, s.max(dim=-1, keepdim=True).values),
-        lambda s: _laid_along_the_columns(s, s.max()),
+        "The sums of the rows are broadcast along the wrong axis: column 1 is divided by the sum "
+        "of row 1, and so on. Keep the axis that is summed over: keepdim=True.",
+        lambda s: _divided_by_column(s, s.max(dim=-1, keepdim=True).values),
+        lambda s: _divided_by_column(s, s.max()),
     ),
     *known(
-        "Each row's largest score was laid along the columns. Keep the axis that is reduced: "
-        "keepdim=True, in max as well as in sum.",
-        lambda s: _laid_along_the_columns(s, s.max(dim=-1).values),
+        "The largest scores of the rows are broadcast along the wrong axis. Keep the axis that is "
+        "reduced: keepdim=True, in max as well as in sum.",
+        lambda s: _divided_by_column(s, s.max(dim=-1).values),
         lambda s: (s - s.max(dim=-1).values).softmax(dim=-1),
     ),
     Twin(
-        "The weights sum to 1 over the whole tensor. Each row is to share 1 of its own: dim=-1.",
+        "The weights sum to 1 over the whole tensor. Each row must sum to 1: dim=-1.",
         lambda s: s.flatten().softmax(dim=0).reshape(s.shape),
     ),
     Twin(
-        "The weights sum to 1 along the first axis, not along the last: dim=-1.",
+        "The weights sum to 1 over the first axis. They must sum to 1 over the last: dim=-1.",
         lambda s: s.softmax(dim=0),
     ),
     Twin(
-        "The weights sum to 1 along the second axis. That is the last one only of two: dim=-1.",
+        "The weights sum to 1 over the second axis, which is the last one only if there are two. "
+        "Use dim=-1.",
         lambda s: s.softmax(dim=1),
     ),
     Twin(
-        "Large scores are divided or cut off, which changes the differences between them, and "
-        "with them the weights. Subtract instead.",
+        "The scores are divided by the largest score. This changes their differences, and "
+        "therefore the weights. Subtract the largest score instead.",
         lambda s: (s / s.max(dim=-1, keepdim=True).values).softmax(dim=-1),
     ),
     Twin(
-        "Is NaN hidden afterwards, by nan_to_num? Then the row no longer sums to 1. Let none "
-        "arise: subtract each row's largest score before exp.",
+        "NaN seems to be replaced afterwards, as by nan_to_num, so the row no longer sums to 1. "
+        "Avoid NaN: subtract the largest score of each row before exp.",
         lambda s: (s.exp() / s.exp().sum(dim=-1, keepdim=True)).nan_to_num(0.0),
     ),
     Twin(
-        "All weights are equal although the scores are not: are large scores cut off? That "
-        "changes the differences between them. Subtract instead.",
+        "All weights are equal although the scores are not. Are large scores clamped? This changes "
+        "their differences. Subtract the largest score instead.",
         lambda s: torch.full_like(s, 1 / s.size(-1)),
     ),
 )
@@ -403,20 +428,21 @@ _SOFTMAX_STAGES = [
     (torch.tensor([[-1000.0, -1001.0, -1003.0]]), _OVERFLOW),
     (
         torch.tensor([[1000.0, 999.0], [1.0, 0.0]]),
-        "There is NaN in one row: the largest score of the whole tensor was subtracted, and the "
-        "row far below it underflows to 0 / 0. Subtract each row's own: dim=-1, keepdim=True.",
+        "One row contains NaN: the largest score of the whole tensor is subtracted, so every exp "
+        "of a row with much lower scores is rounded to 0. Subtract the largest score of each row: "
+        "dim=-1, keepdim=True.",
     ),
     (
         torch.tensor([[0.0, 0.0, 500.0]]),
-        "There is NaN: what was subtracted is not the row's largest score, so exp can still "
-        "overflow. The largest must become 0.",
+        "The weights contain NaN: the value that is subtracted is not the largest score of the "
+        "row, so exp can still overflow. After the subtraction, the largest score must be 0.",
     ),
 ]
 
 
 @_parts.part("softmax", "softmax")
 def softmax(candidate: object, thorough: bool = False) -> None:
-    """Check a softmax along the last axis, at last inside the trained translator."""
+    """Check a softmax over the last axis, finally inside the trained translation model."""
     stages = [*_SOFTMAX_STAGES, (torch.randn(2, 3, 5), None), (torch.randn(3, 2, 5, 7), None)]
     if thorough:
         stages += [(torch.randn(shape), None) for shape in ((1,), (13, 1), (7, 11), (5, 2, 3, 1))]
@@ -440,7 +466,7 @@ def _expect_softmax(candidate: object, scores: Tensor, nan: str | None) -> Tenso
     twins = list(_SOFTMAX_TWINS)
     if type(weights) is Tensor and weights.isnan().any():
         twins = [Twin(nan or _UNDERFLOW, lambda _: weights)]
-    hint = "One weight for each score."
+    hint = "Return one weight for each score."
     expect_equal(weights, scores.softmax(dim=-1), "the weights", inputs, twins, hint)
     assert isinstance(weights, Tensor)  # or expect_equal would have said so
     return weights
@@ -458,7 +484,7 @@ def _by_autograd(scores: Tensor, upstream: Tensor, temperature: float) -> Tensor
 
 @_parts.part("gradient of the softmax", "softmax_gradient", "alive")
 def gradient(softmax_gradient: object, alive: object, thorough: bool = False) -> None:
-    """Check a gradient written by hand, and what it is good for."""
+    """Check a gradient written by hand, and the temperatures at which it does not vanish."""
     _check_gradient(softmax_gradient, thorough)
     _check_alive(alive, thorough)
 
@@ -471,7 +497,7 @@ def _check_gradient(candidate: object, thorough: bool) -> None:
         (row, torch.tensor([[4.0, 0.0, 0.0]]), 2.0),
         (row, torch.tensor([[0.0, 1.0, -3.0]]), 0.5),
         (torch.tensor([[0.5, 0.5], [0.25, 0.75]]), torch.tensor([[4.0, 0.0], [0.0, 8.0]]), 1.0),
-        # Saturated: one weight has everything, and nothing moves any more.
+        # Saturated: one weight is 1, and the gradient is 0.
         (torch.tensor([[1.0, 0.0, 0.0]]), torch.tensor([[1.0, 2.0, 3.0]]), 1.0),
         _weights_and_upstream(3, 5, 0.7),
     ]
@@ -493,13 +519,13 @@ def _expect_gradient(
 ) -> None:
     what = "softmax_gradient"
     inputs = {"weights": weights, "upstream": upstream, "temperature": temperature}
-    with torch.no_grad():  # the gradient is to be written, not asked for
+    with torch.no_grad():  # the gradient must be computed without autograd
         answer = in_32_bits(call_twice(candidate, inputs))
-    hint = "One number for each score: (batch, n)."
+    hint = "Return one value for each score: (batch, n)."
     if type(answer) is Tensor and answer.shape[-2:] == (weights.size(1), weights.size(1)):
         hint = (
-            "This looks like the whole Jacobian. Each ∂p_k/∂z_l is still to be multiplied by "
-            "upstream_k, and summed over k."
+            "This looks like the whole Jacobian. Multiply each ∂p_k/∂z_l by upstream_k, and sum "
+            "over k."
         )
     got = expect_tensor(answer, weights.shape, f"the answer of {what}", inputs, hint)
     expected = _by_autograd(temperature * weights.log(), upstream, temperature)
@@ -519,25 +545,25 @@ def _why_not(
     upstream: Tensor,
     temperature: float,
 ) -> str:
-    """Say what a wrong gradient breaks, in the order of the stages."""
+    """Return which property a wrong gradient violates, in the order of the stages."""
     if (upstream == 1).all():
         return (
-            "here the loss is the sum of the weights, which is 1 whatever the scores are, so the "
-            f"gradient must be 0. {_why_not_zero(got, weights)}"
+            "here the loss is the sum of the weights, which is 1 for all scores, so the gradient "
+            f"must be 0. {_why_not_zero(got, weights)}"
         )
     for power, said in (
         (
             1,
-            "1 / temperature is missing. The softmax reads score / temperature, and that inner "
-            "function has a derivative too.",
+            "the factor 1 / temperature is missing. The softmax is applied to score / temperature, "
+            "and this inner function has a derivative, too.",
         ),
-        (2, "the gradient is multiplied by the temperature; divide by it."),
-        (-1, "the gradient is divided by the temperature twice; once is right."),
+        (2, "the gradient is multiplied by the temperature. Divide by it instead."),
+        (-1, "the gradient is divided by the temperature twice. Divide once."),
     ):
         if torch.allclose(got, expected * temperature**power, RTOL, ATOL):
             return said
     if torch.allclose(got, -expected, RTOL, ATOL):
-        return "the sign is turned."
+        return "the sign is wrong."
     rows = zip(weights.split(1), upstream.split(1), strict=True)
     alone = [
         in_32_bits(call(candidate, {"weights": w, "upstream": u, "temperature": temperature}))
@@ -545,47 +571,49 @@ def _why_not(
     ]
     if torch.allclose(torch.cat([each for each in alone if type(each) is Tensor]), expected):
         return (
-            "each row alone is right, both together are not: a row must not depend on another "
-            "one. Sum along the last axis and keep it: dim=-1, keepdim=True."
+            "each row alone is right, but both together are not. No row may depend on another row. "
+            "Sum over the last axis and keep it: dim=-1, keepdim=True."
         )
     if got.sum().abs() > ATOL:
         return (
-            "adding the same number to every score changes no weight, so the entries of the "
-            f"gradient sum to 0. Yours sum to {float(got.sum()):.4g}: is a factor p_l missing?"
+            "adding the same value to every score changes no weight, so the entries of the "
+            f"gradient sum to 0. Yours sum to {float(got.sum()):.4g}. Is the factor p_l missing?"
         )
-    return "this is not the gradient that autograd finds."
+    return "this is not the gradient that autograd computes."
 
 
 def _why_not_zero(got: Tensor, weights: Tensor) -> str:
     if torch.allclose(got, weights):
-        return "Yours looks at each weight alone; a score also lowers all the other weights."
+        return "Yours is p_l alone. A higher score also lowers all other weights."
     if torch.allclose(got, weights - weights.square()):
-        return "Yours has ∂p_k/∂z_k, but where k is not l there is ∂p_k/∂z_l too: -p_k p_l."
+        return "Yours contains only ∂p_k/∂z_k. For k ≠ l, ∂p_k/∂z_l is -p_k p_l."
     if torch.allclose(got, torch.ones_like(got)):
-        return "Yours is the upstream gradient, as if scores were weights."
-    return "Is upstream summed as it is? It counts in proportion to the weights."
+        return "Yours is the upstream gradient itself, so the softmax is ignored."
+    return "Is upstream summed without the weights? Multiply it by the weights first."
 
 
 _SAID_OF_ALIVE = {
-    "none": "the list is empty, but at some of these temperatures the gradient is alive.",
-    "dead": "these are the temperatures at which the gradient is dead. Return the others.",
-    "signed": "the sign counts here, but -0.3 is as strong as 0.3: take .abs() before .max().",
-    "norm": "several entries are put together, as a norm does; the largest single one is asked "
-    "for.",
-    "negative": "only entries below 0 are looked at; take .abs() before .max().",
-    "summed": "the entries seem to be added up; the largest one is asked for.",
-    "mean": "the mean of the entries seems to be taken; the largest one is asked for.",
-    "weights at 1": "the softmax that gives the weights is to read scores / temperature.",
-    "scores": "these are all the temperatures. Is softmax_gradient given scores? It takes weights, "
-    "so make them first: softmax(scores / temperature).",
-    "gradient at 1": "the gradient is not told the temperature: pass it on.",
-    "every row": "one row is enough: the largest entry of all rows together is asked for.",
-    "sorted": "return them in the order in which they came.",
-    "multiplied": "the scores are multiplied by the temperature before the softmax; divide them.",
-    "above": "at 1 the largest entry is exactly the bound. At least `bound` means >=.",
+    "none": "the list is empty, but at some of these temperatures the gradient does not vanish.",
+    "dead": "these are the temperatures at which the gradient vanishes. Return the others.",
+    "signed": "negative entries are ignored, but -0.3 is as large as 0.3 here. Use .abs() before "
+    ".max().",
+    "norm": "several entries seem to be combined, as in a norm. Use the largest single entry.",
+    "negative": "only negative entries are used. Use .abs() before .max().",
+    "summed": "the entries seem to be summed. Use the largest entry.",
+    "mean": "the mean of the entries seems to be used. Use the largest entry.",
+    "weights at 1": "the weights are those of temperature 1. Compute softmax(scores / "
+    "temperature).",
+    "scores": "these are all the temperatures. Does softmax_gradient receive scores? It needs "
+    "weights: softmax(scores / temperature).",
+    "gradient at 1": "softmax_gradient does not receive the temperature. Pass it as the third "
+    "argument.",
+    "every row": "every row seems to need a large entry. Use the largest entry of all rows.",
+    "sorted": "the temperatures are sorted. Return them in the given order.",
+    "multiplied": "the scores are multiplied by the temperature before the softmax. Divide them.",
+    "above": "at temperature 1 the largest entry equals the bound. At least `bound` means >=.",
 }
 _TEMPERATURES = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
-# Scores, upstream, temperatures and bound; the answer, and those of the mistakes.
+# Scores, upstream, temperatures and bound; the right answer, and those of the mistakes.
 _ALIVE: list[tuple[dict[str, object], list[float], dict[str, list[float]]]] = [
     (
         {
@@ -617,7 +645,7 @@ _ALIVE: list[tuple[dict[str, object], list[float], dict[str, list[float]]]] = [
         [10.0, 1.0, 0.3],
         {"every row": [1.0], "sorted": [0.3, 1.0, 10.0]},
     ),
-    (  # Halves and doubles, so the bound is met without rounding.
+    (  # Halves and doubles, so that the entry equals the bound without rounding.
         {
             "scores": torch.tensor([[0.0, 0.0]]),
             "upstream": torch.tensor([[4.0, 0.0]]),
@@ -627,7 +655,7 @@ _ALIVE: list[tuple[dict[str, object], list[float], dict[str, list[float]]]] = [
         [0.5, 1.0],
         {"above": [0.5]},
     ),
-    (  # At 1 the entries of a row are 2/3, -1/3 and -1/3: only together they reach the bound.
+    (  # At 1 the entries of a row are 2/3, -1/3 and -1/3: only their sum reaches the bound.
         {
             "scores": torch.zeros(2, 3),
             "upstream": torch.tensor([[3.0, 0.0, 0.0], [3.0, 0.0, 0.0]]),
@@ -659,14 +687,14 @@ def _check_alive(alive: object, thorough: bool) -> None:
             Twin(f"alive: {_SAID_OF_ALIVE[name]}", lambda *_, found=found: found)
             for name, found in mistakes.items()
         ]
-        hint = "Return the temperatures themselves, those at which the gradient is alive."
+        hint = "Return the temperatures themselves at which the gradient does not vanish."
         expect_value(call_twice(alive, inputs), expected, "alive", inputs, known, hint)
 
 
 # Part 4
 
 
-def _surprises(logits: Tensor, targets: Tensor) -> Tensor:
+def _nll(logits: Tensor, targets: Tensor) -> Tensor:
     log_probabilities = logits.log_softmax(dim=-1)
     return -log_probabilities.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
@@ -675,76 +703,76 @@ def _of_the_targets(values: Tensor, targets: Tensor) -> Tensor:
     return values.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
-_SURPRISE_TWINS = (
+_NLL_TWINS = (
     Twin(
-        "The surprise is measured in bits, by log2. Nats are asked for: the natural logarithm.",
-        lambda z, y: _surprises(z, y) / math.log(2),
+        "The result is in bits (log2). Use the natural logarithm, so that it is in nats.",
+        lambda z, y: _nll(z, y) / math.log(2),
     ),
     Twin(
-        "The sign is turned: the logarithm of a probability is negative, the surprise is not.",
-        lambda z, y: -_surprises(z, y),
+        "The sign is wrong: these are log-likelihoods. Return minus the logarithm.",
+        lambda z, y: -_nll(z, y),
     ),
     Twin(
-        "These are the probabilities of the targets; the surprise is -log of it.",
-        lambda z, y: (-_surprises(z, y)).exp(),
+        "These are the probabilities of the targets. Return minus the logarithm of them.",
+        lambda z, y: (-_nll(z, y)).exp(),
     ),
     Twin(
-        "The logits are taken for logarithms of probabilities. They become so only once the "
-        "logarithm of the sum of all exp(logit) is subtracted.",
+        "The logits are used as if they were log-probabilities. Subtract the logarithm of the sum "
+        "of all exp(logit) from them first.",
         lambda z, y: -_of_the_targets(z, y),
     ),
     Twin(
-        "The softmax runs over the positions; a position's probabilities are shared among the "
-        "words: the last axis.",
+        "The softmax runs over the positions. It must run over the words of the vocabulary, the "
+        "last axis.",
         lambda z, y: -_of_the_targets(z.log_softmax(dim=1), y),
     ),
     Twin(
-        "This is the surprise at the most probable word; the target's is asked for.",
+        "This is the negative log-likelihood of the most probable word. Use the target.",
         lambda z, y: -z.log_softmax(dim=-1).max(dim=-1).values,
     ),
     Twin(
-        "This is the mean surprise over all words, the entropy. The surprise at one word, the "
-        "target, is asked for.",
+        "This is the entropy, an average over all words of the vocabulary. Use only the target.",
         lambda z, y: -(z.softmax(dim=-1) * z.log_softmax(dim=-1)).sum(dim=-1),
     ),
     Twin(
-        "Every sentence got the targets of the first one.",
-        lambda z, y: _surprises(z, y[:1].expand_as(y)),
+        "The targets of the first sentence are used for every sentence.",
+        lambda z, y: _nll(z, y[:1].expand_as(y)),
     ),
     Twin(
-        "The largest logit is subtracted from the other logits, not from the target's. Subtract it "
-        "once, from all, and go on with what is left.",
-        lambda z, y: _surprises(z, y) - z.max(dim=-1).values,
+        "The largest logit is subtracted inside the exp, but not from the logit of the target. "
+        "Subtract it from all logits once, and use the result in both terms.",
+        lambda z, y: _nll(z, y) - z.max(dim=-1).values,
     ),
     Twin(
-        "The largest logit is subtracted from the target's, not inside the exp. Subtract it once, "
-        "from all, and go on with what is left.",
-        lambda z, y: _surprises(z, y) + z.max(dim=-1).values,
+        "The largest logit is subtracted from the logit of the target, but not inside the exp. "
+        "Subtract it from all logits once, and use the result in both terms.",
+        lambda z, y: _nll(z, y) + z.max(dim=-1).values,
     ),
     Twin(
-        "There is infinity: softmax rounds a tiny probability to 0, and log(0) is -infinity. Take "
-        "the logarithm by formula: log p = logit - largest - log(sum of exp(logit - largest)).",
+        "The result contains infinity: the softmax rounds a small probability to 0, and log(0) is "
+        "-infinity. Compute the logarithm without the probability: log p = logit - largest - "
+        "log(sum of exp(logit - largest)).",
         lambda z, y: -_of_the_targets(z.softmax(dim=-1).log(), y),
     ),
     *known(
-        "exp(1000) overflows. Subtract the largest logit of each position before exp.",
+        "exp(1000) overflows to infinity. Subtract the largest logit of each position before exp.",
         lambda z, y: _of_the_targets(z.exp().sum(dim=-1, keepdim=True).log() - z, y),
         lambda z, y: -_of_the_targets((z.exp() / z.exp().sum(dim=-1, keepdim=True)).log(), y),
     ),
 )
 _CUT_OFF = (
-    "An unlikely word's surprise is cut off: is a small number added to the probability, or is it "
-    "clamped? Take the logarithm by formula: log p = logit - largest - log(sum of exp(logit - "
-    "largest))."
+    "The negative log-likelihood of an improbable word is too small. Is the probability clamped, "
+    "or is a small constant added to it? Compute the logarithm without the probability: log p = "
+    "logit - largest - log(sum of exp(logit - largest))."
 )
-# "de rien END" in the vocabulary <pad>, de, rien, merci, END: probabilities 1/2, 1/4 and 1/8.
+# "de rien <end>" in the vocabulary <pad>, de, rien, merci, <end>: probabilities 1/2, 1/4, 1/8.
 _DE_RIEN = torch.tensor([[[1, 8, 4, 2, 1], [2, 4, 4, 4, 2], [4, 6, 2, 2, 2]]]).div(16).log() + 3
 _DE_RIEN_END = torch.tensor([[1, 2, 4]])
 
 
-@_parts.part("surprise", "surprises")
-def surprises(candidate: object, thorough: bool = False) -> None:
-    """Check the surprise at each target, at last on what the trained translator says."""
+@_parts.part("negative log-likelihood", "negative_log_likelihoods")
+def nll(candidate: object, thorough: bool = False) -> None:
+    """Check the negative log-likelihood of each target, finally with the trained model."""
     stages = [
         (_DE_RIEN[:, :1], _DE_RIEN_END[:, :1]),
         (_DE_RIEN, _DE_RIEN_END),
@@ -760,7 +788,7 @@ def surprises(candidate: object, thorough: bool = False) -> None:
     reading = read()
     stages.append((reading.logits, reading.targets))
     for logits, targets in stages:
-        _expect_surprises(candidate, {"logits": logits, "targets": targets})
+        _expect_nll(candidate, {"logits": logits, "targets": targets})
     logits, targets = _logits_and_targets(2, 3, 5)
     inputs = {"logits": logits.requires_grad_(), "targets": targets}
     expect_gradients_through(candidate, inputs, {"logits": logits})
@@ -770,10 +798,10 @@ def _logits_and_targets(batch: int, length: int, vocab: int) -> tuple[Tensor, Te
     return torch.randn(batch, length, vocab), torch.randint(vocab, (batch, length))
 
 
-def _expect_surprises(candidate: object, inputs: Mapping[str, Tensor]) -> None:
+def _expect_nll(candidate: object, inputs: Mapping[str, Tensor]) -> None:
     answer = in_32_bits(call_twice(candidate, inputs))
-    expected = _surprises(*inputs.values())
-    twins = list(_SURPRISE_TWINS)
+    expected = _nll(*inputs.values())
+    twins = list(_NLL_TWINS)
     if (
         type(answer) is Tensor
         and answer.shape == expected.shape
@@ -782,123 +810,111 @@ def _expect_surprises(candidate: object, inputs: Mapping[str, Tensor]) -> None:
     ):
         twins = [Twin(_CUT_OFF, lambda *_: answer)]
     hint = _of_the_shape(tuple(answer.shape), *inputs.values()) if type(answer) is Tensor else ""
-    expect_equal(answer, expected, "the surprises", inputs, twins, hint)
+    expect_equal(answer, expected, "the negative log-likelihoods", inputs, twins, hint)
 
 
 def _of_the_shape(shape: tuple[int, ...], logits: Tensor, targets: Tensor) -> str:
-    """Say what may have made a wrong shape of the surprises."""
-    one_for_each = "One number for each target, (batch, len)"
+    """Return a hint on a wrong shape of the negative log-likelihoods."""
+    one_for_each = "Return one value for each target, (batch, len)"
     if shape == logits.shape:
-        return f"{one_for_each}, not for each word: pick the target's. gather does it."
+        return f"{one_for_each}, not one for each word: select the target with gather."
     if shape == (*targets.shape, 1):
-        return f"{one_for_each}: the last axis, which gather needs, is to go: .squeeze(-1)."
+        return f"{one_for_each}: remove the last axis, which gather needs, with .squeeze(-1)."
     if shape == targets.squeeze().shape:
         return (
-            f"{one_for_each}: nothing is averaged yet. Or is it .squeeze()? That takes away every "
-            "axis of size 1, squeeze(-1) the last one only."
+            f"{one_for_each}, without a mean. Or is it .squeeze()? It removes every axis of size "
+            "1, whereas squeeze(-1) removes only the last one."
         )
-    return f"{one_for_each}: nothing is averaged yet."
+    return f"{one_for_each}, without a mean."
 
 
 # Part 5
 
 
-def _mean(surprises: Tensor, targets: Tensor, pad_id: int) -> Tensor:
-    return surprises[targets != pad_id].mean()
+def _mean(nll: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    return nll[targets != pad_id].mean()
 
 
-def _sentence_means(surprises: Tensor, targets: Tensor, pad_id: int) -> Tensor:
-    rows = zip(surprises, targets, strict=True)
+def _sentence_means(nll: Tensor, targets: Tensor, pad_id: int) -> Tensor:
+    rows = zip(nll, targets, strict=True)
     return torch.stack([_mean(*row, pad_id) for row in rows])
 
 
+_PADDING_COUNTED = "Padding is included in the mean. Exclude it."
+_PADDING_BELOW = "Padding is excluded from the sum, but not from the number of tokens below it."
+_PADDING_ABOVE = "Padding is excluded from the number of tokens, but not from the sum above it."
 _MEAN_TWINS = (
-    Twin("Padding is counted like a word. It is none: leave it out.", lambda s, y, pad: s.mean()),
+    Twin(_PADDING_COUNTED, lambda s, y, pad: s.mean()),
+    Twin(_PADDING_BELOW, lambda s, y, pad: (s * (y != pad)).sum() / y.numel()),
+    Twin(_PADDING_ABOVE, lambda s, y, pad: s.sum() / (y != pad).sum()),
     Twin(
-        "Padding is left out of the sum, but still counted in the number that it is divided by.",
-        lambda s, y, pad: (s * (y != pad)).sum() / y.numel(),
-    ),
-    Twin(
-        "Padding is left out of the number that it is divided by, but its surprises are still in "
-        "the sum.",
-        lambda s, y, pad: s.sum() / (y != pad).sum(),
-    ),
-    Twin(
-        "This is the mean of the sentences' means: a word in a short sentence counts more than one "
-        "in a long sentence. Sum over the whole batch, then divide once.",
+        "This is the mean of the sentence means, in which a token of a short sentence has a larger "
+        "weight. Sum over the whole batch, then divide once.",
         lambda s, y, pad: _sentence_means(s, y, pad).mean(),
     ),
     Twin(
-        "This is the mean over the padding: the comparison is the wrong way round.",
+        "This is the mean over the padding. The comparison must be !=.",
         lambda s, y, pad: s[y == pad].mean(),
     ),
     Twin(
         "This is the sum, or the sum divided by the number of sentences. Divide it by the number "
-        "of real words.",
+        "of real tokens.",
         lambda s, y, pad: s[y != pad].sum() / len(y),
     ),
     Twin(
-        "0 is taken for padding, but here pad_id is another number. Compare with pad_id.",
+        "The id 0 is treated as padding, but here pad_id has another value. Compare with pad_id.",
         lambda s, y, pad: _mean(s, y, 0),
     ),
     Twin(
-        "Surprises of 0 are left out. A word that was certain is a word: compare the targets with "
-        "pad_id.",
+        "Tokens with the value 0 are excluded. The value of a real token is 0 if its probability "
+        "is 1. Compare the targets with pad_id instead.",
         lambda s, y, pad: s[(s != 0) & (y != pad)].mean(),
     ),
 )
 _PERPLEXITY_TWINS = (
     Twin(
-        "This is e to the sum, not to the mean: it grows with every word.",
+        "This is e to the power of the sum. Use the mean, so that the length does not matter.",
         lambda s, y, pad: s[y != pad].sum().exp(),
     ),
     Twin(
-        "This is the mean of e to the surprise. First the mean, then exp.",
+        "This is the mean of the exponentials. Compute the mean first, then exp.",
         lambda s, y, pad: s[y != pad].exp().mean(),
     ),
     Twin(
-        "This is 2 to the mean. Surprise in nats comes from the natural logarithm, so take e.",
+        "This is 2 to the power of the mean. The values are in nats, so the base is e.",
         lambda s, y, pad: 2 ** _mean(s, y, pad),
     ),
     Twin(
-        "This is e to minus the mean: a probability. Perplexity is 1 over it.",
+        "This is e to the power of minus the mean, a probability. The perplexity is 1 divided by "
+        "it.",
         lambda s, y, pad: (-_mean(s, y, pad)).exp(),
     ),
-    Twin("This is the mean surprise; take e to the power of it.", _mean),
+    Twin("This is the mean itself. The perplexity is e to the power of it.", _mean),
+    Twin(_PADDING_COUNTED, lambda s, y, pad: s.mean().exp()),
+    Twin(_PADDING_BELOW, lambda s, y, pad: ((s * (y != pad)).sum() / y.numel()).exp()),
+    Twin(_PADDING_ABOVE, lambda s, y, pad: (s.sum() / (y != pad).sum()).exp()),
     Twin(
-        "Padding is counted like a word. It is none: leave it out.",
-        lambda s, y, pad: s.mean().exp(),
-    ),
-    Twin(
-        "Padding is left out of the sum, but still counted in the number that it is divided by.",
-        lambda s, y, pad: ((s * (y != pad)).sum() / y.numel()).exp(),
-    ),
-    Twin(
-        "Padding is left out of the number that it is divided by, but its surprises are still in "
-        "the sum.",
-        lambda s, y, pad: (s.sum() / (y != pad).sum()).exp(),
-    ),
-    Twin(
-        "This starts from the mean of the sentences' means. Sum over the whole batch, divide once.",
+        "This uses the mean of the sentence means. Sum over the whole batch, then divide once.",
         lambda s, y, pad: _sentence_means(s, y, pad).mean().exp(),
     ),
     Twin(
-        "This is the mean of the sentences' perplexities. Take the mean over all words, then exp.",
+        "This is the mean of the perplexities of the sentences. Compute the mean over all tokens, "
+        "then exp.",
         lambda s, y, pad: _sentence_means(s, y, pad).exp().mean(),
     ),
 )
 
 
 _NO_TENSOR = (
-    "  mean_surprise: this is a plain number, which carries no gradient, so nothing could be "
-    "learned from it. Return the tensor, without .item() or float()."
+    "  mean_nll: the result is a plain number, which carries no gradient, so a model could not be "
+    "trained with it. Return the tensor, without .item() or float()."
 )
 
 
-@_parts.part("perplexity", "mean_surprise", "perplexity")
-def perplexity(mean_surprise: object, perplexity: object, thorough: bool = False) -> None:
-    """Check the mean surprise over real words, and e to the power of it."""
-    de_rien = _surprises(_DE_RIEN, _DE_RIEN_END)
+@_parts.part("perplexity", "mean_nll", "perplexity")
+def perplexity(mean_nll: object, perplexity: object, thorough: bool = False) -> None:
+    """Check the mean over the real tokens, and the perplexity."""
+    de_rien = _nll(_DE_RIEN, _DE_RIEN_END)
     two = torch.cat([de_rien, torch.tensor([[0.5, 3.0, 3.0]])])
     stages: list[tuple[Tensor, Tensor, int]] = [
         (de_rien, _DE_RIEN_END, 0),
@@ -910,12 +926,12 @@ def perplexity(mean_surprise: object, perplexity: object, thorough: bool = False
     if thorough:
         stages += [_padded(7, 2, 0), _padded(2, 11, 3), _padded(1, 1, 5), _padded(13, 3, 1)]
     for name, candidate, twins in (
-        ("mean_surprise", mean_surprise, _MEAN_TWINS),
+        ("mean_nll", mean_nll, _MEAN_TWINS),
         ("perplexity", perplexity, _PERPLEXITY_TWINS),
     ):
-        for surprises, targets, pad_id in stages:
-            inputs = {"surprises": surprises, "targets": targets, "pad_id": pad_id}
-            expected = _mean(surprises, targets, pad_id)
+        for nll, targets, pad_id in stages:
+            inputs = {"nll": nll, "targets": targets, "pad_id": pad_id}
+            expected = _mean(nll, targets, pad_id)
             if name == "perplexity":
                 expected = expected.exp()
             known = [Twin(f"{name}: {said}", wrong) for said, wrong in twins]
@@ -925,24 +941,26 @@ def perplexity(mean_surprise: object, perplexity: object, thorough: bool = False
             what = f"the answer of {name}"
             number = None if isinstance(answer, Tensor) else plain_number(answer)
             if number is not None:
-                if name == "mean_surprise":
+                if name == "mean_nll":
                     raise CheckFailed(_NO_TENSOR)
                 answer = torch.tensor(float(number))
-            expect_equal(answer, expected, what, inputs, known, "One number: sum over both axes.")
-    surprises, targets, pad_id = _padded(2, 3, 5)
-    surprises.requires_grad_()
+            expect_equal(
+                answer, expected, what, inputs, known, "Return one value: sum over both axes."
+            )
+    nll, targets, pad_id = _padded(2, 3, 5)
+    nll.requires_grad_()
 
-    def with_pad_id(surprises: Tensor, targets: Tensor) -> object:
-        return mean_surprise(surprises, targets, pad_id)  # type: ignore[operator]
+    def with_pad_id(nll: Tensor, targets: Tensor) -> object:
+        return mean_nll(nll, targets, pad_id)  # type: ignore[operator]
 
-    given = {"surprises": surprises, "targets": targets}
-    expect_gradients_through(with_pad_id, given, {"surprises": surprises})
+    given = {"nll": nll, "targets": targets}
+    expect_gradients_through(with_pad_id, given, {"nll": nll})
 
 
 def _padded(batch: int, length: int, pad_id: int) -> tuple[Tensor, Tensor, int]:
-    """Return surprises and targets of sentences of different lengths, padded with `pad_id`."""
-    surprises = torch.rand(batch, length)
+    """Return values and targets of sentences of different lengths, padded with `pad_id`."""
+    nll = torch.rand(batch, length)
     targets = pad_id + 1 + torch.randint(5, (batch, length))
     lengths = torch.tensor([1 + (2 * row + 1) % length for row in range(batch)])
     targets[torch.arange(length) >= lengths.unsqueeze(1)] = pad_id
-    return surprises, targets, pad_id
+    return nll, targets, pad_id
