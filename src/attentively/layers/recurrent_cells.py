@@ -64,7 +64,7 @@ class RNNCell(_Cell):
 
 
 class GRUCell(_Cell):
-    r"""A gated recurrent unit (GRU) cell: a weighted sum of previous and candidate state.
+    r"""A gated recurrent unit (GRU) cell: a weighted sum of old and candidate state.
 
     .. math::
 
