@@ -114,14 +114,12 @@ NAMES = re.compile(rf"\*(Symbol|Code|Also|{OLDER}):\* (.+?)\.(?= \*|$)")
 MINIMUM = 170
 NOT_YET_USED = {
     "absolute position": "13",
-    "contextual": "19",
     "extrapolation": "13",
     "faithfulness": "11",
     "inference": "16",
     "latency": "20",
     "regularise": "15",
     "throughput": "20",
-    "unrolling": "03",
     "weight decay": "16",
 }
 """Terms that their chapters will use when they are revised."""

@@ -241,7 +241,7 @@ def parameters_by_building(kind, *sizes):
     return sum(math.prod(each.shape) for each in network.parameters())
 
 
-def steps_in_a_row(lengths, num_layers, bidirectional):
+def sequential_steps(lengths, num_layers, bidirectional):
     longest = max(lengths)
     return longest * num_layers if bidirectional else longest + num_layers - 1
 
@@ -269,7 +269,7 @@ def steps_as_a_tensor(lengths, num_layers, bidirectional):
 
 
 PREDICTIONS = [
-    (parameters, steps_in_a_row),
+    (parameters, sequential_steps),
     (parameters_at_once, steps_by_walking),
     (parameters_by_building, steps_as_a_tensor),
 ]

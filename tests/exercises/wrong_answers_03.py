@@ -7,7 +7,7 @@ from right_answers_03 import (
     mended_encoder,
     parameters,
     read_both_ways,
-    steps_in_a_row,
+    sequential_steps,
 )
 from torch import nn
 
@@ -196,33 +196,33 @@ class NoReturn(_Blocks):
 
 
 GRU_STEPS = [
-    (WrongWayRound, "z is the wrong way round"),
-    (ResetBefore, "The reset gate meets the state before the recurrent matrix"),
-    (BiasOutside, "The bias b_hn stands outside"),
-    (NoBiases, "bias_ih and bias_hh are forgotten"),
-    (NoInputBias, "bias_ih is forgotten"),
-    (NoStateBias, "bias_hh is forgotten"),
-    (TanhAndSigmoidSwapped, "tanh and sigmoid have changed places"),
-    (TanhGates, "The gates come out of a tanh"),
-    (SigmoidCandidate, "The candidate comes out of a sigmoid"),
-    (NoTanh, "The candidate lacks its tanh"),
-    (GatesSwapped, "r and z have changed places"),
-    (CandidateFirst, "The blocks of rows are not taken in their order"),
-    (ResetOfAll, "The reset gate multiplies the input's part of the candidate too"),
-    (ResetOfTheInput, "the input's part of the candidate, not the state's"),
+    (WrongWayRound, "The shares of the update gate are exchanged"),
+    (ResetBefore, "The reset gate is applied before the recurrent matrix"),
+    (BiasOutside, "The bias b'_n is added outside"),
+    (NoBiases, "bias_ih and bias_hh are missing"),
+    (NoInputBias, "bias_ih is missing"),
+    (NoStateBias, "bias_hh is missing"),
+    (TanhAndSigmoidSwapped, "tanh and sigmoid are exchanged"),
+    (TanhGates, "The gates are computed with a tanh"),
+    (SigmoidCandidate, "The candidate is computed with a sigmoid"),
+    (NoTanh, "The tanh of the candidate is missing"),
+    (GatesSwapped, "r and z are exchanged"),
+    (CandidateFirst, "The blocks of rows are used in the wrong order"),
+    (ResetOfAll, "The reset gate multiplies the whole candidate term"),
+    (ResetOfTheInput, "The reset gate multiplies the part of the input"),
     (NoReset, "The reset gate is not used"),
-    (CandidateOnly, "This is the candidate"),
-    (OldStateForgotten, "The old state's share is missing"),
-    (CandidateWhole, "The candidate comes in whole"),
-    (TwoStates, "it is the LSTM that has two"),
+    (CandidateOnly, "These values are the candidate n"),
+    (OldStateForgotten, "The share of the old state is missing"),
+    (CandidateWhole, "The candidate is added with weight 1"),
+    (TwoStates, "GRUCell returns 2 values"),
     (InPlace, "changes its input state"),
     (Detached, "no gradient flows through them"),
     (StateDetached, "no gradient reaches state"),
-    (OtherNames, "The parameters must keep their names"),
-    (OneStateForAll, "One state for each sentence"),
+    (OtherNames, "The names or shapes of the parameters of GRUCell have changed"),
+    (OneStateForAll, "Return one state for each sentence"),
     (not_a_module, "must be a class that derives from torch.nn.Module"),
     (NoReturn, "is there a `return`?"),
-    (OneGateForBoth, "made of r = [["),
+    (OneGateForBoth, "from r = [["),
 ]
 
 
@@ -450,37 +450,37 @@ def word_without_its_batch_axis(f, b, e, n):
 
 
 READERS = [
-    (from_the_padding, "The backward reader starts at the padding"),
-    (from_the_padding_not_zeroed, "The backward reader starts at the padding"),
-    (in_reading_order, "stand in the order in which it read"),
-    (both_from_the_left, "The backward reader reads from the left"),
-    (padding_not_zero, "Annotations at padding are not zero"),
-    (states_kept_at_padding, "Annotations at padding are not zero"),
-    (halves_swapped, "The halves have changed places"),
+    (from_the_padding, "The backward RNN starts in the padding of a short sentence, so"),
+    (from_the_padding_not_zeroed, "The backward RNN starts in the padding of a short sentence, so"),
+    (in_reading_order, "in the order in which it computed them"),
+    (both_from_the_left, "The backward RNN processes the sentence from left to right"),
+    (padding_not_zero, "The annotations at padding are not zero"),
+    (states_kept_at_padding, "The annotations at padding are not zero"),
+    (halves_swapped, "The two halves are exchanged"),
     (added, "The two states of a word are added"),
-    (one_cell, "One cell reads in both directions"),
-    (cells_swapped, "The cells have changed places"),
-    (state_not_carried, "The state is not carried on"),
-    (state_before_the_word, "holds the state before its word is read"),
-    (state_left_for_the_next_sentence, "from one sentence of the batch into the next"),
-    (forward_state_returned, "This is the forward reader's state at the last word"),
-    (backward_state_at_the_last_word, "This is the backward reader's state at the last word"),
-    (state_at_the_end_of_the_batch, "This is what stands at the last position of the batch"),
-    (on_into_the_padding, "goes on from the first word into the padding"),
-    (state_from_the_padding, "starts at the padding of a short sentence"),
+    (one_cell, "forward_cell is used in both directions"),
+    (cells_swapped, "The two cells are exchanged"),
+    (state_not_carried, "The state is not passed on"),
+    (state_before_the_word, "contains the state before its word is processed"),
+    (state_left_for_the_next_sentence, "is used as the first state of the next sentence"),
+    (forward_state_returned, "This is the state of the forward RNN at the last word"),
+    (backward_state_at_the_last_word, "This is the state of the backward RNN at the last word"),
+    (state_at_the_end_of_the_batch, "This is the backward state at the last position of the batch"),
+    (on_into_the_padding, "continues from the first word into the padding"),
+    (state_from_the_padding, "starts in the padding of a short sentence. It must start"),
     (whole_annotation_as_state, "These are both halves of the first word's annotation"),
-    (from_masked_padding, "The backward reader starts at the padding"),
+    (from_masked_padding, "The backward RNN starts in the padding of a short sentence, so"),
     (annotations_only, "Expected a pair"),
-    (all_states, "One state for each sentence"),
-    (detached_in_the_loop, "the way through the states is cut"),
-    (no_gradient, "the way through the states is cut"),
+    (all_states, "Return one state for each sentence"),
+    (detached_in_the_loop, "the path through the states is interrupted"),
+    (no_gradient, "the path through the states is interrupted"),
     (written_over, "changes its input embedded"),
-    (shortest_length_only, "Two states for each position"),
-    (longest_length_only, "even if no sentence is so long"),
-    (on_from_the_forward_state, "from the forward reader's last state"),
-    (without_the_last_word, "The length is off by one"),
-    (one_word_more, "The length is off by one"),
-    (one_word_more_backwards, "The length is off by one"),
+    (shortest_length_only, "Return two states for each position"),
+    (longest_length_only, "even if every sentence is shorter"),
+    (on_from_the_forward_state, "with the last state of the forward RNN"),
+    (without_the_last_word, "The length is wrong by one"),
+    (one_word_more, "The length is wrong by one"),
+    (one_word_more_backwards, "The length is wrong by one"),
     (word_without_its_batch_axis, "Your code raises RuntimeError"),
 ]
 
@@ -613,29 +613,29 @@ def flattened(gs, m):
 
 
 CLIPPINGS = [
-    (each_by_its_own, "Each tensor is clipped by a norm of its own"),
-    (each_number_cut_off, "Each number is cut off at max_norm"),
-    (scaled_up_too, "Gradients that are small enough are scaled up"),
-    (divided_by_the_square, "The root is missing"),
-    (squared_norm, "The root is missing"),
+    (each_by_its_own, "Each tensor is clipped by its own norm"),
+    (each_number_cut_off, "Each entry is limited to max_norm separately"),
+    (scaled_up_too, "Gradients whose norm is below max_norm are scaled up"),
+    (divided_by_the_square, "The square root is missing"),
+    (squared_norm, "The square root is missing"),
     (norms_added, "The norms of the tensors are added"),
     (absolute_values, "Absolute values are added"),
-    (largest_number, "The size of the largest number is taken"),
-    (largest_tensor, "The largest norm of any tensor is taken"),
+    (largest_number, "The largest absolute entry is used"),
+    (largest_tensor, "The largest norm of any tensor is used"),
     (averaged, "The squares are averaged"),
     (to_length_one, "so the new norm is 1"),
-    (upside_down, "The factor is upside down"),
+    (upside_down, "The factor is inverted"),
     (divided_by_the_limit, "The gradients are divided by max_norm"),
-    (thrown_away, "Too large gradients are set to 0"),
-    (not_clipped, "The gradients come back as they were"),
+    (thrown_away, "Gradients that are too large are set to 0"),
+    (not_clipped, "The gradients are returned unchanged"),
     (zero_by_zero, "0 / 0 is not a number"),
-    (in_place, "writes into the gradients that it is given"),
+    (in_place, "changes the gradients that it is given"),
     (norm_afterwards, "This is the norm after clipping"),
-    (squared_norm_returned, "The root is missing"),
+    (squared_norm_returned, "The square root is missing"),
     (factor_returned, "This is the factor"),
     (sum_of_norms_returned, "The norms of the tensors are added"),
-    (as_one_vector, "Expected a list of 2 tensors"),
-    (without_the_total, "Expected a list of 2 tensors"),
+    (as_one_vector, "Expected a list of 2 clipped tensors"),
+    (without_the_total, "Expected a list of 2 clipped tensors"),
     (flattened, "The shape of clipped[1]"),
 ]
 
@@ -708,19 +708,19 @@ def a_float(*given):
 
 
 def added_up(lengths, layers, both):
-    return steps_in_a_row([sum(lengths)], layers, both)
+    return sequential_steps([sum(lengths)], layers, both)
 
 
 def shortest(lengths, layers, both):
-    return steps_in_a_row([min(lengths)], layers, both)
+    return sequential_steps([min(lengths)], layers, both)
 
 
 def mean_length(lengths, layers, both):
-    return steps_in_a_row([round(sum(lengths) / len(lengths))], layers, both)
+    return sequential_steps([round(sum(lengths) / len(lengths))], layers, both)
 
 
 def one_direction_after_the_other(lengths, layers, both):
-    return steps_in_a_row(lengths, layers, both) * (1 + both)
+    return sequential_steps(lengths, layers, both) * (1 + both)
 
 
 def without_layers(lengths, layers, both):
@@ -740,15 +740,15 @@ def one_too_many(lengths, layers, both):
 
 
 def first_of_the_list(lengths, layers, both):
-    return steps_in_a_row(lengths[:1], layers, both)
+    return sequential_steps(lengths[:1], layers, both)
 
 
 def last_of_the_list(lengths, layers, both):
-    return steps_in_a_row(lengths[-1:], layers, both)
+    return sequential_steps(lengths[-1:], layers, both)
 
 
 def two_more_a_layer(lengths, layers, both):
-    return max(lengths) + 2 * (layers - 1) if both else steps_in_a_row(lengths, layers, both)
+    return max(lengths) + 2 * (layers - 1) if both else sequential_steps(lengths, layers, both)
 
 
 def every_step(lengths, layers, both):
@@ -756,36 +756,42 @@ def every_step(lengths, layers, both):
 
 
 def nothing_returned(lengths, layers, both):
-    steps_in_a_row(lengths, layers, both)
+    sequential_steps(lengths, layers, both)
 
 
 PREDICTIONS = [
-    ((one_bias, steps_in_a_row), "one bias a gate is counted"),
-    ((no_bias, steps_in_a_row), "the biases are missing"),
-    ((one_direction, steps_in_a_row), "only one direction is counted"),
-    ((always_both_directions, steps_in_a_row), "both directions are counted although"),
-    ((upper_reads_one_state, steps_in_a_row), "upper layers are counted as if they read one state"),
-    ((upper_reads_words, steps_in_a_row), "every layer is counted as if it read the words"),
-    ((first_layer_only, steps_in_a_row), "only one layer is counted"),
-    ((upper_reads_nothing, steps_in_a_row), "without the states that they read"),
-    ((no_recurrence, steps_in_a_row), "the matrices that multiply the state are missing"),
-    ((two_gates, steps_in_a_row), "A GRU makes three vectors"),
-    ((gru_as_lstm, steps_in_a_row), "A GRU makes three vectors"),
-    ((rnn_with_a_gate, steps_in_a_row), "An RNN has no gates"),
-    ((shared_out, steps_in_a_row), "hidden_size is shared out between the two readers"),
-    ((a_float, steps_in_a_row), "expected a whole number"),
-    ((parameters, added_up), "the sentences of a batch are added up"),
-    ((parameters, shortest), "the shortest sentence is taken"),
-    ((parameters, mean_length), "the mean length is taken"),
-    ((parameters, one_direction_after_the_other), "are counted one after the other"),
-    ((parameters, without_layers), "the layers are forgotten"),
-    ((parameters, layer_after_layer), "Reading in one direction it need not"),
-    ((parameters, always_a_wave), "one of the two readers comes to it last"),
-    ((parameters, one_too_many), "the number of layers is added whole"),
-    ((parameters, first_of_the_list), "one place of the list is taken"),
-    ((parameters, last_of_the_list), "one place of the list is taken"),
-    ((parameters, two_more_a_layer), "following what waits for what"),
-    ((parameters, every_step), "the sentences of a batch are added up"),
+    ((one_bias, sequential_steps), "one bias per gate is counted"),
+    ((no_bias, sequential_steps), "the biases are missing"),
+    ((one_direction, sequential_steps), "only one direction is counted"),
+    ((always_both_directions, sequential_steps), "both directions are counted although"),
+    (
+        (upper_reads_one_state, sequential_steps),
+        "upper layers are counted as if their input were one state",
+    ),
+    ((upper_reads_words, sequential_steps), "the input of every layer is counted with input_size"),
+    ((first_layer_only, sequential_steps), "only one layer is counted"),
+    ((upper_reads_nothing, sequential_steps), "the input matrices of the upper layers are missing"),
+    ((no_recurrence, sequential_steps), "the recurrent matrices are missing"),
+    ((two_gates, sequential_steps), "A GRU computes three vectors"),
+    ((gru_as_lstm, sequential_steps), "A GRU computes three vectors"),
+    ((rnn_with_a_gate, sequential_steps), "An RNN has no gates"),
+    ((shared_out, sequential_steps), "hidden_size is divided between the two directions"),
+    ((a_float, sequential_steps), "expected a whole number"),
+    ((parameters, added_up), "the lengths of the sentences are added"),
+    ((parameters, shortest), "the length of the shortest sentence is used"),
+    ((parameters, mean_length), "the mean length is used"),
+    (
+        (parameters, one_direction_after_the_other),
+        "the two directions are counted one after another",
+    ),
+    ((parameters, without_layers), "the number of layers is ignored"),
+    ((parameters, layer_after_layer), "In one direction it can start earlier"),
+    ((parameters, always_a_wave), "one of the two directions reaches that word last"),
+    ((parameters, one_too_many), "the number of layers is added completely"),
+    ((parameters, first_of_the_list), "the first or the last length of the list is used"),
+    ((parameters, last_of_the_list), "the first or the last length of the list is used"),
+    ((parameters, two_more_a_layer), "the longest chain of dependent steps has a different length"),
+    ((parameters, every_step), "the lengths of the sentences are added"),
     ((parameters, nothing_returned), "Is there a `return`?"),
 ]
 
@@ -916,22 +922,28 @@ def summary_cut_off(*given):
 
 
 BUG_HUNTS = [
-    (faulty_encoder, "Order: the backward states stand in the order in which they were read"),
-    (hunted(not_turned=True), "Order: the backward states stand in the order"),
-    (hunted(memory=True), "Order: these are the LSTM's inner memories c"),
-    (backward_first, "Order: the halves have changed places"),
-    (forward_turned_too, "Order: the forward half is not right any more"),
-    (hunted(shared=True), "Neighbours: the first sentence is right"),
-    (hunted(padded=True), "Padding: the forward half is right"),
+    (faulty_encoder, "Order: the backward states are in the order in which they were computed"),
+    (
+        hunted(not_turned=True),
+        "Order: the backward states are in the order in which they were computed",
+    ),
+    (hunted(memory=True), "Order: these are the cell states c of the LSTM"),
+    (backward_first, "Order: the two halves are exchanged"),
+    (forward_turned_too, "Order: the forward half is wrong"),
+    (hunted(shared=True), "Neighbours: the first sentence is correct"),
+    (hunted(padded=True), "Padding: the forward half is correct"),
     (hunted(zeroed=False), "Padding: the annotations at padding must be zero"),
     (hunted(divisor="positions"), "Summary: padding is counted in the mean"),
     (hunted(divisor="nothing"), "Summary: this is the sum"),
     (hunted(divisor="sentences"), "Summary: the sum is divided by the number of sentences"),
-    (hunted(divisor="all words"), "Summary: the sum is divided by the words of all sentences"),
-    (largest_as_summary, "Summary: a sentence's summary is the mean"),
-    (hunted(detached="hc"), "Gradients: The numbers are right, but no gradient comes back"),
-    (hunted(detached="h"), "Gradients: the numbers are right, and gradients reach every word, but"),
-    (hunted(detached="c"), "Gradients: the numbers are right, and gradients reach every word, but"),
+    (
+        hunted(divisor="all words"),
+        "Summary: the sum is divided by the number of words of all sentences",
+    ),
+    (largest_as_summary, "Summary: the summary of a sentence must be the mean"),
+    (hunted(detached="hc"), "Gradients: The values are correct, but no gradient reaches"),
+    (hunted(detached="h"), "Gradients: the values are correct and gradients reach every word, but"),
+    (hunted(detached="c"), "Gradients: the values are correct and gradients reach every word, but"),
     (hunted(shared=True, detached="hc"), "Right so far: order."),
     (hunted(divisor="positions", detached="hc"), "Right so far: order, neighbours, padding."),
     (summary_cut_off, "no gradient flows through them"),
@@ -976,7 +988,7 @@ def parameters(kind, input_size, hidden_size, num_layers, bidirectional):
     return total
 
 
-def steps_in_a_row(lengths, num_layers, bidirectional):
+def sequential_steps(lengths, num_layers, bidirectional):
     return max(lengths) * num_layers if bidirectional else max(lengths) + num_layers - 1
 """
 
@@ -985,7 +997,7 @@ HANDED_IN = {
     "from_the_padding": (
         {"both-directions": FROM_THE_PADDING},
         ["both-directions-check"],
-        "The backward reader starts at the padding",
+        "The backward RNN starts in the padding",
     ),
-    "one_bias": ({"predictions": ONE_BIAS}, ["predictions-check"], "one bias a gate is counted"),
+    "one_bias": ({"predictions": ONE_BIAS}, ["predictions-check"], "one bias per gate is counted"),
 }

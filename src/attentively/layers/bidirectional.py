@@ -9,17 +9,15 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 
 class BidirectionalEncoder(nn.Module):
-    r"""Encode every position together with its left and right context.
+    r"""Encode each word together with its left and right context.
 
-    The annotation of position :math:`j` joins the state of a forward GRU,
-    :math:`\overrightarrow{h}_j`, and the state of a backward GRU,
-    :math:`\overleftarrow{h}_j`:
-    :math:`h_j = [\overrightarrow{h}_j; \overleftarrow{h}_j]`. Padding is never read:
-    the backward RNN starts at the last word of each sentence.
+    The annotation of word :math:`j` concatenates the hidden states of a forward and a
+    backward GRU: :math:`h_j = [\overrightarrow{h}_j; \overleftarrow{h}_j]`. Padding is
+    not read: the backward GRU starts at the last word of each sentence.
     """
 
     def __init__(self, embedding_dim: int, encoder_dim: int) -> None:
-        """`encoder_dim` is the hidden size per direction; outputs have twice that."""
+        """`encoder_dim` is the dimension of the hidden state in each direction."""
         super().__init__()
         self.gru = nn.GRU(
             embedding_dim,
@@ -36,11 +34,12 @@ class BidirectionalEncoder(nn.Module):
         Float[Tensor, "batch src_len key_dim"],
         Float[Tensor, "batch encoder_dim"],
     ]:
-        """Return the annotations, zero at padding, and the backward RNN's final state.
+        """Return the annotations, zero at padding, and the last backward state.
 
-        That state belongs to the first word, after the whole sentence. `mask` is True
-        at real tokens, which come first; a sentence without any, and a batch without
-        sentences, raise `ValueError`.
+        The backward GRU computes its last state at the first word, when it has read the
+        whole sentence. `mask` is True at real tokens, which come before the padding.
+
+        Raises `ValueError` if the batch is empty or a sentence has no token.
         """
         lengths = mask.sum(dim=1).cpu()
         if len(lengths) == 0:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 
 class _Cell(nn.Module):
-    """The weight matrices and biases of a cell, with one block of rows per gate or candidate."""
+    """The weight matrices and biases of a cell: one block of rows for each gate or candidate."""
 
     parts: int
 
@@ -58,13 +58,13 @@ class RNNCell(_Cell):
         x: Float[Tensor, "batch input_dim"],
         hidden: Float[Tensor, "batch hidden_dim"],
     ) -> Float[Tensor, "batch hidden_dim"]:
-        """Return the new state."""
+        """Return the new hidden state."""
         from_input, from_state = self.project(x, hidden)
         return torch.tanh(from_input + from_state)
 
 
 class GRUCell(_Cell):
-    r"""A gated recurrent unit (GRU): a gated mixture of candidate and previous state.
+    r"""A gated recurrent unit (GRU) cell: a weighted sum of old and candidate state.
 
     .. math::
 
@@ -86,7 +86,7 @@ class GRUCell(_Cell):
         x: Float[Tensor, "batch input_dim"],
         hidden: Float[Tensor, "batch hidden_dim"],
     ) -> Float[Tensor, "batch hidden_dim"]:
-        """Return the new state."""
+        """Return the new hidden state."""
         from_input, from_state = self.project(x, hidden)
         input_reset, input_update, input_candidate = from_input.chunk(3, dim=-1)
         state_reset, state_update, state_candidate = from_state.chunk(3, dim=-1)
@@ -97,7 +97,7 @@ class GRUCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    r"""A long short-term memory (LSTM) cell: a memory cell with three gates.
+    r"""A long short-term memory (LSTM) cell: a cell state with three gates.
 
     .. math::
 
@@ -105,10 +105,10 @@ class LSTMCell(_Cell):
         g_t &= \tanh(W_g x_t + U_g h_{t-1} + b_g) \\
         c_t &= f_t \odot c_{t-1} + i_t \odot g_t, \qquad h_t = o_t \odot \tanh(c_t)
 
-    The input gate :math:`i_t` controls what is written to the memory cell :math:`c_t`, the forget
-    gate :math:`f_t` what is kept, and the output gate :math:`o_t` what the hidden state
-    :math:`h_t` shows of it. This is `torch.nn.LSTMCell`. The paper of 1997 has no forget gate:
-    :math:`f_t = 1`.
+    The forget gate :math:`f_t` controls how much of the cell state :math:`c_{t-1}` is kept, the
+    input gate :math:`i_t` how much of the candidate :math:`g_t` is added to it, and the output
+    gate :math:`o_t` how much of it the hidden state :math:`h_t` shows. This is
+    `torch.nn.LSTMCell`. The paper of 1997 has no forget gate: :math:`f_t = 1`.
     """
 
     parts = 4
@@ -118,11 +118,12 @@ class LSTMCell(_Cell):
         x: Float[Tensor, "batch input_dim"],
         state: tuple[Float[Tensor, "batch hidden_dim"], Float[Tensor, "batch hidden_dim"]],
     ) -> tuple[Float[Tensor, "batch hidden_dim"], Float[Tensor, "batch hidden_dim"]]:
-        """Return the new hidden state and the new memory cell."""
-        hidden, memory = state
+        """Return the new hidden state and the new cell state."""
+        hidden, cell_state = state
         from_input, from_state = self.project(x, hidden)
-        parts = from_input + from_state
-        write, forget, candidate, read = parts.chunk(4, dim=-1)  # i, f, g, o
-        kept = torch.sigmoid(forget) * memory
-        memory = kept + torch.sigmoid(write) * torch.tanh(candidate)
-        return torch.sigmoid(read) * torch.tanh(memory), memory
+        i, f, g, o = (from_input + from_state).chunk(4, dim=-1)
+        input_gate, forget_gate = torch.sigmoid(i), torch.sigmoid(f)
+        candidate, output_gate = torch.tanh(g), torch.sigmoid(o)
+        cell_state = forget_gate * cell_state + input_gate * candidate  # c
+        hidden = output_gate * torch.tanh(cell_state)  # h
+        return hidden, cell_state

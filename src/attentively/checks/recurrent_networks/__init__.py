@@ -1,8 +1,8 @@
-"""Checks of the assignment on recurrent networks: a GRU step, an encoder, clipping, two hunts.
+"""Checks of the assignment on recurrent networks.
 
-PyTorch's own cells and the package's encoder give the values. The answers to parts 4 and 5 are
-written nowhere: the counts are measured, and the mended encoder is compared with one word after
-the other, read by hand.
+Parts 1 to 3 rebuild code of the package and are compared with PyTorch or the package. Parts 4 and
+5 are original problems, and this module contains no solution to them: costs are measured, and the
+corrected encoder is compared with a loop over the words of one sentence.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -70,18 +70,18 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its trained model and these checks work."""
+    """Translate one sentence, to show that the package, its trained model and the checks work."""
     _parts.explain_undefined_names()
     translation = translate(load_pretrained(MODEL), SENTENCES[:1], beam_size=1)[0]
     print(f"PyTorch {torch.__version__}. The trained model translates “{SENTENCES[0]}”")
-    print(f"as “{translation.text}”. Ready.")
+    print(f"to “{translation.text}”. The set-up is complete.")
 
 
 # The trained translator
 
 
 class _Encoder(nn.Module):
-    """A student's function where the package's encoder was, with cells that hold its weights."""
+    """A student's function in place of the package's encoder, with cells that have its weights."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ def _with_the_weights_of(theirs: nn.GRUCell, cell: Callable[[int, int], nn.Modul
 
 
 def _cells(encoder: BidirectionalEncoder) -> tuple[nn.GRUCell, nn.GRUCell]:
-    """Return the encoder's two readers as cells that read one word at a time."""
+    """Return the encoder's forward and backward GRU as cells, which process one word per call."""
     cells = []
     for suffix in ("_l0", "_l0_reverse"):
         cell = nn.GRUCell(encoder.gru.input_size, encoder.gru.hidden_size)
@@ -130,7 +130,7 @@ def _cells(encoder: BidirectionalEncoder) -> tuple[nn.GRUCell, nn.GRUCell]:
 
 
 def _round(*sizes: int) -> Tensor:
-    """Return random numbers with one decimal, which a message shows whole."""
+    """Return random values with one decimal, which a message shows completely."""
     return torch.randn(sizes).mul(10).round().div(10)
 
 
@@ -150,7 +150,7 @@ def _gru(
     inside: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda r, i, h: i + r * h,
     mix: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda z, n, h: (1 - z) * n + z * h,
 ) -> Tensor:
-    """Step as a GRU does, with one thing done differently."""
+    """Compute a GRU step in which one thing can be done differently."""
     from_input = dict(zip(order, (x @ weight_ih.T + bias_ih).chunk(3, dim=-1), strict=True))
     from_state = dict(zip(order, (state @ weight_hh.T + bias_hh).chunk(3, dim=-1), strict=True))
     r, z = (gate(from_input[name] + from_state[name]) for name in "rz")
@@ -161,7 +161,7 @@ def _gru(
 def _reset_before(
     x: Tensor, state: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor, bias_hh: Tensor
 ) -> Tensor:
-    """Step as in Cho et al. (2014), in print: the reset gate comes before the matrix."""
+    """Compute the step of Cho et al. (2014) as published: the reset gate before the matrix."""
     size = state.size(-1)
     gates = (x @ weight_ih.T + bias_ih + state @ weight_hh.T + bias_hh)[..., : 2 * size]
     r, z = gates.sigmoid().chunk(2, dim=-1)
@@ -173,7 +173,7 @@ def _reset_before(
 def _bias_outside(
     x: Tensor, state: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor, bias_hh: Tensor
 ) -> Tensor:
-    """Step with the candidate's recurrent bias added after the reset gate."""
+    """Compute a step in which the candidate's recurrent bias is added after the reset gate."""
     size = state.size(-1)
     b_hn = bias_hh[2 * size :]
     weights = (weight_ih, weight_hh, bias_ih, bias_hh)
@@ -189,70 +189,75 @@ def _no_bias(ih: bool, hh: bool) -> Callable[..., Tensor]:
 
 _STEP_TWINS = (
     *known(
-        "z is the wrong way round: in PyTorch z says how much of the *old* state stays, and 1 - z "
-        "how much of the candidate comes in. (Papers differ here; weights fit one of the two.)",
+        "The shares of the update gate are exchanged: z is the share of the *old* state and 1 - z "
+        "that of the candidate, (1 - z) * n + z * h. (Papers differ here; trained weights fit only "
+        "one version.)",
         partial(_gru, mix=lambda z, n, h: z * n + (1 - z) * h),
     ),
     Twin(
-        "The reset gate meets the state before the recurrent matrix, as the GRU's paper has it in "
-        "print. In PyTorch the matrix comes first: r * (W_hn h + b_hn).",
+        "The reset gate is applied before the recurrent matrix, U_n (r * h), as in the published "
+        "GRU paper. In PyTorch it is applied after it: r * (U_n h + b'_n).",
         _reset_before,
     ),
     Twin(
-        "The bias b_hn stands outside: the reset gate multiplies all of W_hn h + b_hn.",
+        "The bias b'_n is added outside the product with the reset gate. The gate multiplies the "
+        "whole term: r * (U_n h + b'_n).",
         _bias_outside,
     ),
-    Twin("bias_ih and bias_hh are forgotten.", _no_bias(True, True)),
-    Twin("bias_ih is forgotten.", _no_bias(True, False)),
-    Twin("bias_hh is forgotten.", _no_bias(False, True)),
+    Twin("bias_ih and bias_hh are missing. Add both biases.", _no_bias(True, True)),
+    Twin("bias_ih is missing. Add it to x @ weight_ih.T.", _no_bias(True, False)),
+    Twin("bias_hh is missing. Add it to state @ weight_hh.T.", _no_bias(False, True)),
     Twin(
-        "tanh and sigmoid have changed places: gates are between 0 and 1, by the sigmoid; the "
-        "candidate is between -1 and 1, by the tanh.",
+        "tanh and sigmoid are exchanged: the gates need the sigmoid (values between 0 and 1), the "
+        "candidate needs the tanh (values between -1 and 1).",
         partial(_gru, gate=torch.tanh, squash=torch.sigmoid),
     ),
     Twin(
-        "The gates come out of a tanh. A gate is between 0 and 1: the sigmoid.",
+        "The gates are computed with a tanh. A gate is between 0 and 1: use the sigmoid.",
         partial(_gru, gate=torch.tanh),
     ),
     Twin(
-        "The candidate comes out of a sigmoid. It is a state, between -1 and 1: the tanh.",
+        "The candidate is computed with a sigmoid. It is between -1 and 1: use the tanh.",
         partial(_gru, squash=torch.sigmoid),
     ),
     Twin(
-        "The candidate lacks its tanh, so states can grow without end.",
+        "The tanh of the candidate is missing, so the hidden state is not bounded.",
         partial(_gru, squash=lambda n: n),
     ),
     Twin(
-        "r and z have changed places. The three blocks of rows are r, z, n, in this order.",
+        "r and z are exchanged. The blocks of rows are in the order r, z, n.",
         partial(_gru, order="zrn"),
     ),
     *known(
-        "The blocks of rows are not taken in their order. It is r, z, n.",
+        "The blocks of rows are used in the wrong order. It is r, z, n.",
         *(partial(_gru, order=order) for order in ("nrz", "nzr", "rnz", "znr")),
     ),
     Twin(
-        "The reset gate multiplies the input's part of the candidate too. Only the state's part is "
-        "to be reset: the word that is read now always counts.",
+        "The reset gate multiplies the whole candidate term, W_n x + b_n included. It multiplies "
+        "only the part of the state, U_n h + b'_n.",
         partial(_gru, inside=lambda r, i, h: r * (i + h)),
     ),
     Twin(
-        "The reset gate multiplies the input's part of the candidate, not the state's.",
+        "The reset gate multiplies the part of the input, W_n x + b_n. It multiplies the part of "
+        "the state, U_n h + b'_n.",
         partial(_gru, inside=lambda r, i, h: r * i + h),
     ),
     Twin(
-        "The reset gate is not used: it multiplies W_hn h + b_hn in the candidate.",
+        "The reset gate is not used. In the candidate it multiplies U_n h + b'_n.",
         partial(_gru, inside=lambda r, i, h: i + h),
     ),
     Twin(
-        "This is the candidate. The new state mixes it with the old one: (1 - z) * n + z * h.",
+        "These values are the candidate n. The new state is a weighted sum of candidate and old "
+        "state: (1 - z) * n + z * h.",
         partial(_gru, mix=lambda z, n, h: n),
     ),
     Twin(
-        "The old state's share is missing: + z * h.",
+        "The share of the old state is missing: add z * h.",
         partial(_gru, mix=lambda z, n, h: (1 - z) * n),
     ),
     Twin(
-        "The candidate comes in whole. Its share is 1 - z, so that the shares sum to 1.",
+        "The candidate is added with weight 1. Its weight is 1 - z, so that the two weights sum to "
+        "1.",
         partial(_gru, mix=lambda z, n, h: n + z * h),
     ),
 )
@@ -260,7 +265,7 @@ _STEP_TWINS = (
 
 @_parts.part("GRU step", "GRUCell")
 def gru_step(candidate: object, thorough: bool = False) -> None:
-    """Check a GRU cell against PyTorch's, at last inside the trained translator's decoder."""
+    """Check a GRU cell against PyTorch's, then inside the decoder of the trained model."""
     # batch, input_size, hidden_size, and whether the biases are other than zero
     stages = [(1, 1, 1, False), (1, 1, 2, False), (1, 1, 2, True), (3, 5, 7, True)]
     if thorough:
@@ -295,8 +300,9 @@ def _cell_of(candidate: object, input_size: int, hidden_size: int) -> tuple[nn.M
     wanted = {name: tuple(value.shape) for name, value in theirs.named_parameters()}
     if found != wanted:
         raise CheckFailed(
-            "  The parameters must keep their names and shapes, or no trained weights fit into "
-            f"them.\n{describe(sizes)}\n  got         {found}\n  expected    {wanted}"
+            "  The names or shapes of the parameters of GRUCell have changed. The check loads "
+            f"trained weights by name, so they must stay as given.\n{describe(sizes)}\n"
+            f"  got         {found}\n  expected    {wanted}"
         )
     mine.load_state_dict(theirs.state_dict(), strict=False)
     return mine, theirs
@@ -317,10 +323,10 @@ def _check_step(
         expected = theirs(*inputs.values())
     if isinstance(answer, tuple | list):
         raise CheckFailed(
-            f"  Expected the new state alone, a tensor; got {len(answer)} things. A GRU has one "
-            f"state; it is the LSTM that has two.\n{describe(inputs)}"
+            f"  GRUCell returns {len(answer)} values; it must return one tensor, the new state. "
+            f"(An LSTM has two states, a GRU has one.)\n{describe(inputs)}"
         )
-    hint = "One state for each sentence: (batch, hidden_size)."
+    hint = "Return one state for each sentence: (batch, hidden_size)."
     try:
         expect_equal(answer, expected, "the new state", inputs | weights, _STEP_TWINS, hint)
     except CheckFailed as failed:
@@ -332,19 +338,19 @@ def _check_step(
 def _on_the_way(
     x: Tensor, state: Tensor, weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor, bias_hh: Tensor
 ) -> str:
-    """Return the right gates and candidate, for a mistake that has no name."""
+    """Return the correct gates and candidate, for a mistake without a message of its own."""
     x_r, x_z, x_n = (x @ weight_ih.T + bias_ih).chunk(3, dim=-1)
     h_r, h_z, h_n = (state @ weight_hh.T + bias_hh).chunk(3, dim=-1)
     r, z = (x_r + h_r).sigmoid(), (x_z + h_z).sigmoid()
     made = {"r": r, "z": z, "n": (x_n + r * h_n).tanh()}
-    return "              made of " + ", ".join(f"{name} = {show(v)}" for name, v in made.items())
+    return "              from " + ", ".join(f"{name} = {show(v)}" for name, v in made.items())
 
 
 # Part 2
 
 
 def _states(cell: nn.Module, embedded: Tensor, state: Tensor | None = None) -> Tensor:
-    """Return the cell's state after each position, read from the left; it starts with zeros."""
+    """Return the cell's state after each position, from left to right; it starts with zeros."""
     if state is None:
         state = embedded.new_zeros(len(embedded), cast(nn.GRUCell, cell).hidden_size)
     states = []
@@ -355,7 +361,7 @@ def _states(cell: nn.Module, embedded: Tensor, state: Tensor | None = None) -> T
 
 
 def _turned(values: Tensor, lengths: Tensor) -> Tensor:
-    """Turn the words of each sentence round; its padding stays at the end."""
+    """Reverse the words of each sentence; its padding stays at the end."""
     return torch.stack(
         [torch.cat([row[:n].flip(0), row[n:]]) for row, n in zip(values, lengths, strict=True)]
     )
@@ -378,7 +384,7 @@ def _without_state(cell: nn.Module, embedded: Tensor, lengths: Tensor) -> Tensor
 
 
 def _from_the_last_sentence(cell: nn.Module, embedded: Tensor, lengths: Tensor) -> Tensor:
-    """Read one sentence after the other and begin where the last one ended."""
+    """Process one sentence after another; each starts with the last state of the one before."""
     words = torch.cat([row[:n] for row, n in zip(embedded, lengths, strict=True)])
     rows = _states(cell, words.unsqueeze(0))[0].split(lengths.tolist())
     fillers = embedded.size(1) - lengths
@@ -407,7 +413,7 @@ def _one_late(states: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _held(states: Tensor, lengths: Tensor) -> Tensor:
-    """Return states of which the last one stands at all padding."""
+    """Return states in which the last one is repeated at all padding."""
     return torch.stack(
         [
             torch.cat([row[:n], row[n - 1].expand(len(row) - int(n), -1)])
@@ -422,7 +428,7 @@ def _side_by_side(
     join: Callable[[Tensor, Tensor], Tensor] = lambda f, b: torch.cat([f, b], dim=-1),
     end: Callable[[Tensor, Tensor], Tensor] = _masked,
 ) -> Reader:
-    """Return a way to read in which one thing is done differently."""
+    """Return a bidirectional encoder in which one thing is done differently."""
 
     def read(f: nn.Module, b: nn.Module, embedded: Tensor, lengths: Tensor) -> Tensor:
         both = join(forward(f, embedded, lengths), backward(b, embedded, lengths))
@@ -437,26 +443,28 @@ def _not_zeroed(values: Tensor, lengths: Tensor) -> Tensor:
 
 _READ_TWINS = (
     *known(
-        "The backward reader's states stand in the order in which it read: the first of them is "
-        "the last word's. Turn them round, so that each stands at its own word.",
+        "The states of the backward RNN are in the order in which it computed them, so the first "
+        "one belongs to the last word. Reverse them, so that each is at its own word.",
         _side_by_side(backward=lambda cell, e, n: _states(cell, _turned(e, n))),
         _side_by_side(backward=lambda cell, e, n: _states(cell, e.flip(1))),
         _side_by_side(backward=lambda cell, e, n: _states(cell, e.flip(1)), end=_not_zeroed),
     ),
     *known(
-        "The backward reader reads from the left, like the other one. It starts at the last word.",
+        "The backward RNN processes the sentence from left to right, like the forward RNN. It "
+        "starts at the last word.",
         _side_by_side(backward=lambda cell, e, n: _states(cell, e)),
         _side_by_side(backward=lambda cell, e, n: _states(cell, e), end=_not_zeroed),
     ),
     *known(
-        "The backward reader starts at the padding of a short sentence, so its states depend on "
-        "what else is in the batch. It starts at each sentence's own last word, with zeros.",
+        "The backward RNN starts in the padding of a short sentence, so its states depend on the "
+        "other sentences of the batch. It must start at the last word of each sentence, with "
+        "zeros.",
         _side_by_side(backward=_from_padding),
         _side_by_side(backward=_from_padding, end=_not_zeroed),
         _side_by_side(backward=lambda cell, e, n: _from_padding(cell, _masked(e, n), n)),
     ),
     *known(
-        "Annotations at padding are not zero. No word stands there: multiply by the mask.",
+        "The annotations at padding are not zero. Multiply them by the padding mask.",
         _side_by_side(end=_not_zeroed),
         _side_by_side(
             forward=lambda cell, e, n: _held(_states(cell, e), n),
@@ -469,36 +477,37 @@ _READ_TWINS = (
         _side_by_side(forward=lambda cell, e, n: _held(_states(cell, e), n), end=_not_zeroed),
     ),
     Twin(
-        "The halves have changed places: the forward reader's state comes first.",
+        "The two halves are exchanged: the state of the forward RNN comes first.",
         _side_by_side(join=lambda f, b: torch.cat([b, f], dim=-1)),
     ),
     Twin(
-        "The two states of a word are added. Put them side by side: torch.cat along the last axis.",
+        "The two states of a word are added. Concatenate them with torch.cat along the last axis.",
         _side_by_side(join=lambda f, b: f + b),
     ),
     Twin(
-        "One cell reads in both directions. The backward reader is a cell of its own.",
+        "forward_cell is used in both directions. The backward RNN uses backward_cell.",
         lambda f, b, e, n: _side_by_side()(f, f, e, n),
     ),
     Twin(
-        "The cells have changed places: forward_cell reads from the left.",
+        "The two cells are exchanged: forward_cell processes the sentence from left to right.",
         lambda f, b, e, n: _side_by_side()(b, f, e, n),
     ),
     Twin(
-        "The state is not carried on: each word is read as if it were the first. What the cell "
-        "returns is what it is given next.",
+        "The state is not passed on: each word is processed as if it were the first. Pass the "
+        "state that the cell returns to its next call.",
         _side_by_side(forward=_without_state, backward=_without_state),
     ),
     Twin(
-        "A reader carries its state from one sentence of the batch into the next. Each sentence "
-        "starts with zeros.",
+        "The last state of one sentence is used as the first state of the next sentence of the "
+        "batch. Each sentence starts with zeros.",
         _side_by_side(
             forward=_from_the_last_sentence,
             backward=lambda cell, e, n: _turned(_from_the_last_sentence(cell, _turned(e, n), n), n),
         ),
     ),
     *known(
-        "Each annotation holds the state before its word is read. It holds the one after.",
+        "Each annotation contains the state before its word is processed. It must contain the "
+        "state after it.",
         _side_by_side(
             forward=lambda cell, e, n: _one_late(_states(cell, e), n),
             backward=lambda cell, e, n: _turned(_one_late(_states(cell, _turned(e, n)), n), n),
@@ -506,11 +515,11 @@ _READ_TWINS = (
         _side_by_side(forward=lambda cell, e, n: _one_late(_states(cell, e), n)),
     ),
     Twin(
-        "The backward reader starts from the forward reader's last state. Both start with zeros.",
+        "The backward RNN starts with the last state of the forward RNN. Both start with zeros.",
         _on_from_the_forward_state,
     ),
     *known(
-        "The length is off by one: the words of a sentence stand at the positions 0 to length - 1.",
+        "The length is wrong by one: the words of a sentence are at the positions 0 to length - 1.",
         lambda f, b, e, n: _side_by_side()(f, b, e, n - 1),
         lambda f, b, e, n: _side_by_side()(f, b, e, _one_more(e, n)),
         _side_by_side(backward=lambda cell, e, n: _backwards(cell, e, _one_more(e, n))),
@@ -520,42 +529,42 @@ _READ_TWINS = (
 
 _STATE_TWINS = (
     Twin(
-        "This is the forward reader's state at the last word. Asked for is the backward reader's "
-        "at the first word.",
+        "This is the state of the forward RNN at the last word. Return the state of the backward "
+        "RNN at the first word.",
         lambda f, b, e, n: _at(_states(f, e), n - 1),
     ),
     *known(
-        "This is the backward reader's state at the last word, where it has read one word only. "
-        "Its last state stands at the first word.",
+        "This is the state of the backward RNN at the last word, after one word only. Return its "
+        "last state, which is at the first word.",
         lambda f, b, e, n: _at(_backwards(b, e, n), n - 1),
     ),
     Twin(
-        "This is what stands at the last position of the batch. Of a short sentence that is "
-        "padding; the backward reader's last state stands at the first word.",
+        "This is the backward state at the last position of the batch, which is padding in a short "
+        "sentence. The last state of the backward RNN is at the first word.",
         lambda f, b, e, n: _masked(_backwards(b, e, n), n)[:, -1],
     ),
     Twin(
-        "The backward reader goes on from the first word into the padding. Its last state is the "
-        "one after the first word.",
+        "The backward RNN continues from the first word into the padding. Return its state after "
+        "the first word.",
         lambda f, b, e, n: _states(b, _turned(e, n))[:, -1],
     ),
     Twin(
-        "The backward reader starts at the padding of a short sentence. It starts at each "
-        "sentence's own last word, with zeros.",
+        "The backward RNN starts in the padding of a short sentence. It must start at the last "
+        "word of each sentence, with zeros.",
         lambda f, b, e, n: _from_padding(b, e, n)[:, 0],
     ),
     Twin(
-        "These are both halves of the first word's annotation; asked for is the backward one.",
+        "These are both halves of the first word's annotation. Return the backward half only.",
         lambda f, b, e, n: _side_by_side()(f, b, e, n)[:, 0],
     ),
 )
 
 
-@_parts.part("both directions", "read_both_ways")
+@_parts.part("bidirectional encoder", "read_both_ways")
 def encoder(candidate: object, thorough: bool = False) -> None:
-    """Check reading in both directions, at last inside the trained translator's encoder."""
-    # The lengths of the sentences, the size of a word, the size of a state
-    # No state of size 1 comes first: beside one, a word without its batch axis crashes PyTorch.
+    """Check a bidirectional encoder, then in place of the encoder of the trained model."""
+    # The lengths of the sentences, the dimension of a word, the dimension of a state
+    # Not 1 first: with states of dimension 1, a word without its batch axis crashes PyTorch.
     stages = [([2], 1, 2), ([3, 1], 1, 1), ([1, 3, 2], 2, 3), ([5, 2, 7], 3, 5)]
     if thorough:
         stages += [([1], 5, 2), ([1, 1], 2, 7), ([11, 11, 4, 1], 7, 3), ([2, 13], 1, 11)]
@@ -575,7 +584,7 @@ def encoder(candidate: object, thorough: bool = False) -> None:
 def _reading_inputs(
     lengths: Sequence[int], size: int, hidden: int, more: int = 0
 ) -> dict[str, object]:
-    """Return two cells and sentences; all of them are followed by `more` places of padding."""
+    """Return two cells and sentences, with `more` positions of padding after the longest."""
     cells = [nn.GRUCell(size, hidden) for _ in range(2)]
     for cell in cells:
         for parameter in cell.parameters():
@@ -583,7 +592,7 @@ def _reading_inputs(
     return {
         "forward_cell": cells[0],
         "backward_cell": cells[1],
-        # Padding is not zero here: whoever reads it must be found out.
+        # Padding is not zero here, so that processing it changes the result.
         "embedded": _round(len(lengths), max(lengths) + more, size),
         "lengths": torch.tensor(lengths),
     }
@@ -598,16 +607,16 @@ def _check_reading(
         answer = expect_pair(call_twice(candidate, inputs), names, inputs)
         expected = _by_the_package(inputs)
         hint = (
-            "Two states for each position, padding too: (batch, src_len, 2 * hidden_size). "
-            "src_len is embedded.size(1), even if no sentence is so long."
+            "Return two states for each position, padding included: (batch, src_len, "
+            "2 * hidden_size). src_len is embedded.size(1), even if every sentence is shorter."
         )
         expect_equal(answer[0], expected[0], "the annotations", inputs, _READ_TWINS, hint)
-        hint = "One state for each sentence: (batch, hidden_size)."
+        hint = "Return one state for each sentence: (batch, hidden_size)."
         expect_equal(answer[1], expected[1], "the backward state", inputs, _STATE_TWINS, hint)
 
 
 def _by_the_package(inputs: Mapping[str, object]) -> tuple[Tensor, Tensor]:
-    """Read with the package's encoder, which holds the weights of the cells."""
+    """Apply the package's encoder, with the weights of the cells."""
     forward_cell, backward_cell = (cast(nn.GRUCell, each) for each in list(inputs.values())[:2])
     embedded, lengths = (cast(Tensor, each) for each in list(inputs.values())[2:])
     package = BidirectionalEncoder(forward_cell.input_size, forward_cell.hidden_size)
@@ -664,9 +673,9 @@ def _expect_way_back(read: object, given: Inputs, name: str, pick: Callable[...,
         if "no gradient" not in str(failed):
             raise
         raise CheckFailed(
-            f"  The numbers are right, but no gradient comes back to the {name} word from the "
-            "other end of its sentence: the way through the states is cut. Is a state detached, "
-            "or made anew by torch.tensor(...) or .data, before it is carried on?"
+            f"  The values are correct, but no gradient reaches the {name} word from the other end "
+            "of its sentence: the path through the states is interrupted. Is a state detached, or "
+            "copied with torch.tensor(...) or .data, before it is passed on?"
         ) from None
 
 
@@ -684,7 +693,7 @@ def _flat(gradients: Sequence[Tensor]) -> Tensor:
 def _scaled(
     measure: Callable[[Sequence[Tensor]], Tensor], always: bool = False
 ) -> Callable[..., Tensor]:
-    """Return clipping by another measure of the gradients' size."""
+    """Return a clipping function that uses another measure of the gradients' size."""
 
     def clip(gradients: Sequence[Tensor], max_norm: float) -> Tensor:
         size = measure(gradients)
@@ -698,29 +707,29 @@ def _sum_of_norms(gradients: Sequence[Tensor]) -> Tensor:
 
 
 _SUM_OF_NORMS = (
-    "The norms of the tensors are added. The total norm is that of all their numbers together: "
-    "the root of the sum of all squares."
+    "The norms of the tensors are added. The total norm is that of all entries together: the "
+    "square root of the sum of all squares."
 )
-_SQUARED = "The root is missing: the norm is the *root* of the sum of squares."
-_ABSOLUTE = "Absolute values are added. The norm is a length: the root of the sum of squares."
-_ONE_ENTRY = "The size of the largest number is taken for the norm; all the numbers count."
-_LARGEST = "The largest norm of any tensor is taken; all the tensors together have one norm."
-_MEAN = "The squares are averaged. A norm adds them."
+_SQUARED = "The square root is missing: the norm is the square root of the sum of squares."
+_ABSOLUTE = "Absolute values are added. The norm is the square root of the sum of squares."
+_ONE_ENTRY = "The largest absolute entry is used as the norm. The norm depends on all entries."
+_LARGEST = "The largest norm of any tensor is used. All tensors together have one norm."
+_MEAN = "The squares are averaged. The norm sums them."
 _CLIP_TWINS = (
     *known(
-        "Each tensor is clipped by a norm of its own, which turns the direction of the step. All "
-        "are scaled by one factor, from the norm of all together.",
+        "Each tensor is clipped by its own norm, which changes the direction of the step. Scale "
+        "all tensors by one factor, computed from the norm of all of them together.",
         lambda gs, m: torch.cat([_scaled(_norm)([g], m) for g in gs]),
         lambda gs, m: torch.cat([_scaled(_norm, always=True)([g], m) for g in gs]),
     ),
     Twin(
-        "Each number is cut off at max_norm, which turns the direction of the step. Scale all of "
-        "them by one factor.",
+        "Each entry is limited to max_norm separately, which changes the direction of the step. "
+        "Scale all entries by one factor.",
         lambda gs, m: _flat(gs).clamp(-m, m),
     ),
     Twin(
-        "Gradients that are small enough are scaled up. Clipping leaves them as they are: the "
-        "factor is never more than 1.",
+        "Gradients whose norm is below max_norm are scaled up. Leave them unchanged: the factor is "
+        "at most 1.",
         _scaled(_norm, always=True),
     ),
     *known(
@@ -735,12 +744,12 @@ _CLIP_TWINS = (
     Twin(_LARGEST, _scaled(lambda gs: torch.stack([g.norm() for g in gs]).max())),
     Twin(_MEAN, _scaled(lambda gs: _flat(gs).square().mean().sqrt())),
     *known(
-        "The gradients are divided by their norm, so the new norm is 1. It is to be max_norm.",
+        "The gradients are divided by their norm, so the new norm is 1. It must be max_norm.",
         lambda gs, m: _flat(gs) / _norm(gs),
         lambda gs, m: _flat(gs) / _norm(gs) if _norm(gs) > m else _flat(gs),
     ),
     Twin(
-        "The factor is upside down: it is max_norm / total.",
+        "The factor is inverted: it must be max_norm / total.",
         lambda gs, m: _flat(gs) * _norm(gs) / m if _norm(gs) > m else _flat(gs),
     ),
     Twin(
@@ -748,17 +757,19 @@ _CLIP_TWINS = (
         lambda gs, m: _flat(gs) / m if _norm(gs) > m else _flat(gs),
     ),
     Twin(
-        "Too large gradients are set to 0. They are scaled down; their direction is worth keeping.",
+        "Gradients that are too large are set to 0. Scale them down instead, so that their "
+        "direction is kept.",
         lambda gs, m: 0 * _flat(gs) if _norm(gs) > m else _flat(gs),
     ),
     Twin(
-        "The gradients come back as they were, although their norm is above max_norm.",
+        "The gradients are returned unchanged although their norm exceeds max_norm.",
         lambda gs, m: _flat(gs),
     ),
 )
 _TOTAL_TWINS = (
     Twin(
-        "This is the norm after clipping. Return the one before: it says whether steps explode.",
+        "This is the norm after clipping. Return the norm before clipping, which shows whether the "
+        "gradients explode.",
         lambda gs, m: min(float(_norm(gs)), m),
     ),
     Twin(_SQUARED, lambda gs, m: float(_norm(gs).square())),
@@ -774,9 +785,9 @@ _TOTAL_TWINS = (
 )
 
 
-@_parts.part("clipping", "clip")
+@_parts.part("gradient clipping", "clip")
 def clipping(candidate: object, thorough: bool = False) -> None:
-    """Check clipping by the total norm, at last on the trained translator's gradients."""
+    """Check clipping by the total norm, then on the gradients of the trained model."""
     by_hand = [torch.tensor([2.0, -3.0, 6.0]), torch.tensor([[8.0, -16.0, 16.0]])]
     stages: list[tuple[list[Tensor], float]] = [
         (by_hand, 5.0),
@@ -808,14 +819,13 @@ def _check_clipping(candidate: object, gradients: list[Tensor], max_norm: float)
         if "changes its input" not in str(failed):
             raise
         raise CheckFailed(
-            "  Your code writes into the gradients that it is given. Here they are to be left as "
-            "they are: make new tensors, no *= or /=, no method whose name ends in _.\n"
-            + describe(inputs)
+            "  Your code changes the gradients that it is given. Create new tensors instead: avoid "
+            "*=, /= and methods whose name ends in _.\n" + describe(inputs)
         ) from None
     clipped, total = expect_pair(answer, ("clipped", "total"), inputs)
     if not isinstance(clipped, list | tuple) or len(clipped) != len(gradients):
         raise CheckFailed(
-            f"  Expected a list of {len(gradients)} tensors, one for each that was given.\n"
+            f"  Expected a list of {len(gradients)} clipped tensors, one for each given tensor.\n"
             f"{describe(inputs)}\n  got         {show(clipped)}"
         )
     got = [
@@ -825,12 +835,12 @@ def _check_clipping(candidate: object, gradients: list[Tensor], max_norm: float)
     for index, (mine, given) in enumerate(zip(got, gradients, strict=True)):
         if mine.isnan().any():
             raise CheckFailed(
-                "  There is NaN: all gradients are 0 here, and 0 / 0 is not a number. Where "
-                f"nothing is too large, divide by nothing.\n{describe(inputs)}"
+                "  The clipped gradients contain NaN: all gradients are 0 here, and 0 / 0 is not a "
+                f"number. Divide by the norm only where it exceeds max_norm.\n{describe(inputs)}"
             )
         expect_tensor(mine, given.shape, f"clipped[{index}]", inputs)
     expected, total_norm = _scaled(_norm)(gradients, max_norm), float(_norm(gradients))
-    # The translator's gradients are many small numbers: compare them in units of the largest.
+    # The model's gradients have many small entries: compare them in units of the largest.
     unit = float(expected.abs().max()) or 1.0
     twins = [
         Twin(said, lambda *given, wrong=wrong: wrong(*given) / unit) for said, wrong in _CLIP_TWINS
@@ -840,7 +850,7 @@ def _check_clipping(candidate: object, gradients: list[Tensor], max_norm: float)
 
 
 def _gradients_of_the_translator() -> list[Tensor]:
-    """Return the gradients of the trained translator on a wrong translation, which are large."""
+    """Return the gradients of the trained model on a wrong translation, which are large."""
     model, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     src = pad([src_tokenizer.encode(SENTENCES[0])], PAD_ID)
     tgt = pad([target_ids(tgt_tokenizer, "la fille ne voit pas le cheval blanc")], PAD_ID)
@@ -879,13 +889,13 @@ def _wrong_count(
 
 _COUNT_TWINS = (
     Twin(
-        "one bias a gate is counted. PyTorch has two, bias_ih and bias_hh, although their sum "
-        "would do.",
+        "one bias per gate is counted. PyTorch has two for each gate or candidate, bias_ih and "
+        "bias_hh.",
         partial(_wrong_count, biases=1),
     ),
     Twin("the biases are missing.", partial(_wrong_count, biases=0)),
     Twin(
-        "only one direction is counted. The backward reader has parameters of its own.",
+        "only one direction is counted. The backward RNN has parameters of its own.",
         partial(_wrong_count, directions=1),
     ),
     Twin(
@@ -893,40 +903,42 @@ _COUNT_TWINS = (
         lambda k, i, h, n, b: -1 if k == "RNN" else _wrong_count(k, i, h, n, b, directions=2),
     ),
     *known(
-        "upper layers are counted as if they read one state. Of a bidirectional layer they get the "
-        "states of both readers, side by side.",
+        "upper layers are counted as if their input were one state. The input of a layer above a "
+        "bidirectional layer is the concatenation of two states.",
         partial(_wrong_count, upper=lambda i, h, d: h),
     ),
     Twin(
-        "every layer is counted as if it read the words. Upper layers read the states of the layer "
-        "below.",
+        "the input of every layer is counted with input_size. The input of an upper layer is the "
+        "output of the layer below.",
         partial(_wrong_count, upper=lambda i, h, d: i),
     ),
     Twin(
-        "hidden_size is shared out between the two readers. Each has a state of that size.",
+        "hidden_size is divided between the two directions. Each direction has a state of this "
+        "size.",
         lambda k, i, h, n, b: _wrong_count(k, i, h // 2 if b else h, n, b),
     ),
     Twin("only one layer is counted.", partial(_wrong_count, layers=1)),
     Twin(
-        "upper layers are counted without the states that they read from the layer below.",
+        "the input matrices of the upper layers are missing. They multiply the output of the layer "
+        "below.",
         partial(_wrong_count, upper=lambda i, h, d: 0),
     ),
     Twin(
-        "the matrices that multiply the state are missing: hidden_size × hidden_size a gate.",
+        "the recurrent matrices are missing: hidden_size × hidden_size for each gate or candidate.",
         lambda k, i, h, n, b: _wrong_count(k, i, h, n, b) - _GATES[k] * h * h * n * (2 if b else 1),
     ),
 )
 _GATE_NAMES = {
-    "RNN": "An RNN has no gates: it makes one vector, the new state.",
-    "GRU": "A GRU makes three vectors: r, z and the candidate n.",
-    "LSTM": "An LSTM makes four vectors: input, forget and output gate, and the candidate.",
+    "RNN": "An RNN has no gates: it computes one vector, the new state.",
+    "GRU": "A GRU computes three vectors: the gates r and z and the candidate n.",
+    "LSTM": "An LSTM computes four vectors: input, forget and output gate, and the candidate.",
 }
 
 
 def _steps(lengths: Sequence[int], num_layers: int, bidirectional: bool) -> int:
-    """Follow what waits for what: return the longest chain of steps.
+    """Return the length of the longest chain of dependent steps.
 
-    A step waits for the one before it in its direction, and for all that it reads below.
+    A step depends on the previous step of its direction, and on its input from the layer below.
     """
     longest = 0
     for length in lengths:
@@ -946,53 +958,55 @@ def _steps(lengths: Sequence[int], num_layers: int, bidirectional: bool) -> int:
 
 _STEP_COUNT_TWINS = (
     Twin(
-        "the sentences of a batch are added up. They do not wait for each other: one step reads a "
-        "word of each.",
+        "the lengths of the sentences are added. Sentences do not depend on each other: one step "
+        "processes a word of each.",
         lambda n, layers, both: _steps([sum(n)], layers, both),
     ),
     Twin(
-        "the shortest sentence is taken. All is done when the longest is.",
+        "the length of the shortest sentence is used. The longest sentence determines the result.",
         lambda n, layers, both: _steps([min(n)], layers, both),
     ),
     Twin(
-        "the mean length is taken. All is done when the longest sentence is.",
+        "the mean length is used. The longest sentence determines the result.",
         lambda n, layers, both: _steps([round(sum(n) / len(n))], layers, both),
     ),
     *known(
-        "one place of the list is taken, as if it were sorted. All is done when the longest is.",
+        "the first or the last length of the list is used, as if the list were sorted. The longest "
+        "sentence determines the result.",
         lambda n, layers, both: _steps(n[:1], layers, both),
         lambda n, layers, both: _steps(n[-1:], layers, both),
     ),
     Twin(
-        "the two directions are counted one after the other. Neither waits for the other in the "
-        "same layer.",
+        "the two directions are counted one after another. Within a layer they do not depend on "
+        "each other.",
         lambda n, layers, both: 2 * max(n) * layers if both else -1,
     ),
     Twin(
-        "the layers are forgotten: an upper layer waits for the one below.",
+        "the number of layers is ignored. A step of an upper layer depends on the layer below.",
         lambda n, layers, both: max(n),
     ),
     Twin(
-        "each layer waits here until the one below has read the whole sentence. Reading in one "
-        "direction it need not: layer 2 can read word 1 while layer 1 reads word 2.",
+        "each layer is counted as if it started after the layer below has processed the whole "
+        "sentence. In one direction it can start earlier: layer 2 can process word 1 while layer 1 "
+        "processes word 2.",
         lambda n, layers, both: -1 if both else max(n) * layers,
     ),
     Twin(
-        "layer 2 starts here as soon as layer 1 has read one word. But it reads both states of "
-        "that word, and one of the two readers comes to it last.",
+        "layer 2 is counted as if it could start after one step of layer 1. Its input is both "
+        "states of a word, and one of the two directions reaches that word last.",
         lambda n, layers, both: max(n) + layers - 1 if both else -1,
     ),
     Twin(
-        "the number of layers is added whole. The first layer's step at the last word is counted "
-        "already: each layer above it adds one.",
+        "the number of layers is added completely. The steps of the first layer are already "
+        "counted, so each further layer adds one.",
         lambda n, layers, both: max(n) + layers,
     ),
 )
 
 
-@_parts.part("predictions", "parameters", "steps_in_a_row")
-def predictions(parameters: object, steps_in_a_row: object, thorough: bool = False) -> None:
-    """Check two predictions against what PyTorch builds, and what waits for what."""
+@_parts.part("cost", "parameters", "sequential_steps")
+def predictions(parameters: object, sequential_steps: object, thorough: bool = False) -> None:
+    """Check predicted costs against the modules of PyTorch and a graph of dependent steps."""
     sizes = [
         ("GRU", 2, 3, 1, False),  # of an RNN, two directions count as many as two gates
         ("RNN", 2, 3, 1, False),
@@ -1017,7 +1031,7 @@ def predictions(parameters: object, steps_in_a_row: object, thorough: bool = Fal
     if thorough:
         steps += [([1], 5, False), ([1], 5, True), ([11, 13, 2, 2], 7, True), ([50, 3], 4, False)]
     for lengths, num_layers, bidirectional in steps:
-        _check_steps(steps_in_a_row, lengths, num_layers, bidirectional)
+        _check_steps(sequential_steps, lengths, num_layers, bidirectional)
 
 
 def _whole_number(what: str, answer: object, inputs: Mapping[str, object]) -> int:
@@ -1051,14 +1065,14 @@ def _check_parameters(
     expected = sum(parameter.numel() for parameter in network.parameters())
     if got == expected:
         return
-    said = "PyTorch makes another number of parameters."
+    said = "the module of PyTorch has a different number of parameters."
     sizes = (input_size, hidden_size, num_layers, bidirectional)
     other_gates = [_wrong_count(kind, *sizes, gates=gates) for gates in range(1, 9)]
     named = [twin.diagnosis for twin in _COUNT_TWINS if twin.answer(*inputs.values()) == got]
     if named:
         said = named[0]
     elif got in other_gates:
-        said = f"the number of gates is another. {_GATE_NAMES[kind]}"
+        said = f"the number of gates is wrong. {_GATE_NAMES[kind]}"
     raise CheckFailed(_prediction("parameters", said, inputs, got, expected))
 
 
@@ -1070,16 +1084,16 @@ def _check_steps(
         "num_layers": num_layers,
         "bidirectional": bidirectional,
     }
-    got = _whole_number("steps_in_a_row", call(candidate, inputs), inputs)
+    got = _whole_number("sequential_steps", call(candidate, inputs), inputs)
     expected = _steps(lengths, num_layers, bidirectional)
     if got == expected:
         return
-    said = "following what waits for what, the longest chain of steps is another."
+    said = "the longest chain of dependent steps has a different length."
     for twin in _STEP_COUNT_TWINS:
         if twin.answer(*inputs.values()) == got:
             said = twin.diagnosis
             break
-    raise CheckFailed(_prediction("steps_in_a_row", said, inputs, got, expected))
+    raise CheckFailed(_prediction("sequential_steps", said, inputs, got, expected))
 
 
 def _prediction(what: str, said: str, inputs: Mapping[str, object], got: int, expected: int) -> str:
@@ -1092,7 +1106,7 @@ def _prediction(what: str, said: str, inputs: Mapping[str, object], got: int, ex
 
 
 class _Example:
-    """Sentences for the bug hunt, and what must come of them, read word after word."""
+    """Sentences for the debugging part, and their annotations, computed word by word."""
 
     def __init__(self, lengths: Sequence[int], size: int, hidden: int) -> None:
         cells = [nn.LSTMCell(size, hidden) for _ in range(2)]
@@ -1115,7 +1129,7 @@ class _Example:
         }
 
     def ask(self, candidate: object) -> tuple[Tensor, Tensor]:
-        """Return the candidate's annotations and summaries, of the right shapes."""
+        """Return the candidate's annotations and summaries, after checking their shapes."""
         with torch.no_grad():
             answer = call_twice(candidate, self.inputs)
         answers = expect_pair(answer, ("annotations", "summaries"), self.inputs)
@@ -1129,7 +1143,7 @@ class _Example:
         return annotations, summaries
 
     def right(self, cell_states: bool = False) -> Tensor:
-        """Return the right annotations; with `cell_states`, the inner memories instead."""
+        """Return the correct annotations; with `cell_states`, the cell states instead."""
         rows = []
         for words, length in zip(self.embedded, self.lengths, strict=True):
             left = right = torch.zeros(2, 1, self.hidden).unbind()
@@ -1160,7 +1174,7 @@ def _close(one: Tensor, other: Tensor) -> bool:
 
 
 def _examine_order(candidate: object, thorough: bool) -> None:
-    # A state of size 1 would not do: a word without its batch axis then crashes PyTorch.
+    # Not 1: with states of dimension 1, a word without its batch axis crashes PyTorch.
     for length, size, hidden in [(3, 1, 2), (5, 2, 3)][: 1 + thorough]:
         example = _Example([length], size, hidden)
         got, _ = example.ask(candidate)
@@ -1169,20 +1183,20 @@ def _examine_order(candidate: object, thorough: bool) -> None:
             continue
         ahead, back = got.split(hidden, dim=-1)
         right_ahead, right_back = expected.split(hidden, dim=-1)
-        why = "these are not the annotations that come of reading word after word."
+        why = "the annotations differ from those of a loop over the words."
         if _close(got, example.right(cell_states=True)):
             why = (
-                "these are the LSTM's inner memories c. Annotations are made of what it puts out, "
-                "the states h, which the cell returns first."
+                "these are the cell states c of the LSTM. Annotations consist of the hidden states "
+                "h, which the cell returns first."
             )
         elif _close(torch.cat([back, ahead], dim=-1), expected):
-            why = "the halves have changed places: the forward reader's state comes first."
+            why = "the two halves are exchanged: the state of the forward RNN comes first."
         elif not _close(ahead, right_ahead):
-            why = "the forward half is not right any more; it was, before you mended."
+            why = "the forward half is wrong; in faulty_encoder it is correct."
         elif _close(back, right_back.flip(1)):
             why = (
-                "the backward states stand in the order in which they were read: the last word's "
-                "comes first. Turn them round before they meet the forward states."
+                "the backward states are in the order in which they were computed: that of the "
+                "last word comes first. Reverse them before the concatenation."
             )
         raise example.failed(f"Order: {why}", got, expected)
 
@@ -1194,11 +1208,11 @@ def _examine_neighbours(candidate: object, thorough: bool) -> None:
         expected = example.right()
         if _close(got, expected):
             continue
-        why = "these are not the annotations that come of reading each sentence alone."
+        why = "the annotations differ from those of each sentence alone."
         if _close(got[:1], expected[:1]):
             why = (
-                "the first sentence is right, those after it are not: a reader carries its state "
-                "from one sentence into the next. Each sentence starts with zeros."
+                "the first sentence is correct, the others are not: the last state of one sentence "
+                "is used as the first state of the next. Each sentence starts with zeros."
             )
         raise example.failed(f"Neighbours: {why}", got, expected)
 
@@ -1212,16 +1226,16 @@ def _examine_padding(candidate: object, thorough: bool) -> None:
             continue
         real = example.mask.unsqueeze(-1)
         ahead, _ = (got * real).split(3, dim=-1)
-        why = "a sentence with padding gets other annotations than alone."
+        why = "the annotations of a sentence change when it is padded."
         if _close(got * real, expected):
             why = "the annotations at padding must be zero."
         elif _close(ahead, expected.split(3, dim=-1)[0]):
             why = (
-                "the forward half is right, the backward half depends on how much padding follows: "
-                "does the backward reader start there? It starts at the sentence's own last word."
+                "the forward half is correct, but the backward half depends on the padding: does "
+                "the backward RNN start there? It must start at the last word of the sentence."
             )
         elif not _close((got * real)[:, 0, :3], expected[:, 0, :3]):
-            why = "padding reaches the forward states: does the forward reader start there?"
+            why = "padding changes the forward states: does the forward RNN start there?"
         raise example.failed(f"Padding: {why}", got, expected)
 
 
@@ -1233,18 +1247,21 @@ def _examine_summaries(candidate: object, thorough: bool) -> None:
         expected = annotations.sum(dim=1) / numbers
         if _close(got, expected):
             continue
-        why = "a sentence's summary is the mean of the annotations of its words."
+        why = "the summary of a sentence must be the mean of the annotations of its words."
         if _close(got, annotations.mean(dim=1)):
             why = (
-                "padding is counted in the mean: its zeros add nothing, but the sum is divided by "
-                "the length of the longest sentence. Divide by the number of real words."
+                "padding is counted in the mean: its zeros do not change the sum, but the sum is "
+                "divided by the padded length. Divide by the number of real words."
             )
         elif _close(got, annotations.sum(dim=1)):
             why = "this is the sum. Divide it by the number of real words."
         elif _close(got, annotations.sum(dim=1) / len(lengths)):
-            why = "the sum is divided by the number of sentences. Divide by that of real words."
+            why = "the sum is divided by the number of sentences. Divide by the number of words."
         elif _close(got, annotations.sum(dim=1) / sum(lengths)):
-            why = "the sum is divided by the words of all sentences. Each has its own number."
+            why = (
+                "the sum is divided by the number of words of all sentences. Divide by the number "
+                "of words of this sentence."
+            )
         raise example.failed(f"Summary: {why}", got, expected)
 
 
@@ -1291,8 +1308,8 @@ def _examine_gradients(candidate: object, thorough: bool) -> None:
         annotations = candidate(*cells, embedded, example.mask)[0]  # type: ignore[operator]
         if not _close(gradient(annotations), gradient(example.right())):
             raise CheckFailed(
-                "  Gradients: the numbers are right, and gradients reach every word, but not by "
-                "every way: part of it is cut. An LSTM carries h and c on; detach neither."
+                "  Gradients: the values are correct and gradients reach every word, but not along "
+                "every path. An LSTM passes on h and c; detach neither of them."
             )
 
 
@@ -1305,7 +1322,7 @@ _SYMPTOMS = {
 }
 
 
-@_parts.part("bug hunt", "mended_encoder")
+@_parts.part("debugging", "mended_encoder")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
-    """Check the mended encoder, one symptom after the other."""
+    """Check the corrected encoder, one property after another."""
     in_turn(_SYMPTOMS, candidate, thorough)
