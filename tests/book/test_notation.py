@@ -119,7 +119,6 @@ NOT_YET_USED = {
     "extrapolation": "13",
     "faithfulness": "11",
     "generalise": "01",
-    "inference": "16",
     "initialisation": "15",
     "latency": "20",
     "regularise": "15",
