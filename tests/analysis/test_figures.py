@@ -170,6 +170,9 @@ DIAGRAMS = {
         ["0 1 1 0"] * 3, ["1 0 1 0"] * 3, {"word": list("abc"), "score": list("123")}
     ),
     "attention_flow": lambda: figures.attention_flow(torch.full((6, 6), 0.1), SRC, TGT),
+    "encoder_decoder": lambda: figures.encoder_decoder(
+        ["you", "are", "welcome", "<end>"], ["de", "rien", "<end>"], ["tu", "<end>"]
+    ),
     "unrolled_network": lambda: figures.unrolled_network(SRC[:4]),
     "bidirectional_batch": lambda: figures.bidirectional_batch([SRC[:3], SRC[:5]]),
     "gru_cell": figures.gru_cell,
@@ -369,6 +372,41 @@ def test_long_sentences_get_a_wider_figure():
 def test_a_path_ends_at_words_that_are_there(source, target):
     with pytest.raises(ValueError, match=r"(source|target)=\S+ lies outside the 6 \1 words"):
         figures.context_paths(SRC, TGT, source, target)
+
+
+# --- encoder and decoder ---
+
+
+def test_inputs_are_the_labels_shifted_right_or_the_outputs_before():
+    figure = figures.encoder_decoder(["a", "b"], ["x", "y"], ["u", "v", "w"])
+    shown, joined = texts(figure), {*arrows(figure)}
+    assert [shown.count(word) for word in ("x", "y", "u", "v", "w")] == [2, 1, 2, 2, 1]
+    assert shown.count("<start>") == 2
+    assert {("free out1", "free in2"), ("free out2", "free in3")} <= joined
+    assert not any(a.startswith("forced out") for a, _ in joined)
+    for panel, steps in (("forced", 2), ("free", 3)):
+        assert {b for a, b in joined if a == f"{panel} c"} == {
+            f"{panel} s{i}" for i in range(1, steps + 1)
+        }
+        assert {a for a, b in joined if b == f"{panel} c"} == {f"{panel} h0", f"{panel} h1"}
+        assert (f"{panel} h0", f"{panel} s0") in joined
+
+
+def test_without_own_words_there_is_one_panel():
+    figure = figures.encoder_decoder(["a"], ["x"])
+    assert {name.split()[0] for name in nodes(figure)} == {"forced"}
+
+
+def test_the_steps_of_a_long_target_stay_apart():
+    figure = figures.encoder_decoder(SRC, [*TGT, "<end>"])
+    assert overlapping(figure) == []
+    assert crossed(figure) == []
+
+
+@pytest.mark.parametrize(("src", "tgt", "side"), [([], ["x"], "source"), (["a"], [], "target")])
+def test_an_encoder_decoder_needs_words(src, tgt, side):
+    with pytest.raises(ValueError, match=f"needs a {side} word"):
+        figures.encoder_decoder(src, tgt)
 
 
 # --- one step of attention ---

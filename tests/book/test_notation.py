@@ -116,7 +116,6 @@ NOT_YET_USED = {
     "absolute position": "13",
     "extrapolation": "13",
     "faithfulness": "11",
-    "inference": "16",
     "latency": "20",
     "regularise": "15",
     "throughput": "20",

@@ -76,7 +76,7 @@ def test_the_planted_inputs_are_those_of_the_definition(case):
 @pytest.mark.parametrize("case", [*checks._AFTER, *checks._FURTHER_AFTER])
 def test_the_planted_losses_are_those_of_the_planted_surprises(case):
     asked, surprises, expected, mistakes = case
-    model = checks.PlantedReader(asked["tgt"], surprises)
+    model = checks.PlantedLossModel(asked["tgt"], surprises)
     found = right.loss_after_by_sentences(model, *asked.values())
     assert found == pytest.approx(expected, rel=1e-4)
     for name, losses in mistakes.items():

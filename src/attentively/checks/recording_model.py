@@ -1,4 +1,4 @@
-"""Witnesses of a training step: a model and an optimizer that note what reaches them."""
+"""A model and an optimizer that record the inputs, modes and gradients of a training step."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
 
 
 class RecordingModel(nn.Module):
-    """A model of the package that notes what it reads, and whether it is being trained."""
+    """A model of the package that records its inputs, and whether it is in training mode."""
 
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
@@ -22,15 +22,15 @@ class RecordingModel(nn.Module):
         self.trained: list[bool] = []
 
     def source_mask(self, src: Tensor) -> Tensor:
-        """Return the mask of every model."""
+        """Return the padding mask of the source."""
         return self.model.source_mask(src)
 
     def forward(self, src: Tensor, tgt: Tensor) -> DecoderOutput:
-        """Encode and decode, as every model does."""
+        """Encode the source and decode the target."""
         return self.decode(tgt, self.encode(src))
 
     def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Memory:
-        """Read the source, and note its mask."""
+        """Encode the source, and record its mask."""
         memory = self.model.encode(src, src_mask)
         self.masks.append(memory.mask.clone())
         self.trained.append(self.model.training)
@@ -50,7 +50,7 @@ class RecordingModel(nn.Module):
 
 
 class RecordingOptimizer(torch.optim.SGD):
-    """Gradient descent that notes the gradients with which it moves the weights, and its rates."""
+    """Gradient descent that records the gradients of each update, and its learning rates."""
 
     def __init__(self, groups: Sequence[Iterable[nn.Parameter]], learning_rate: float) -> None:
         super().__init__([{"params": [*group]} for group in groups], lr=learning_rate)
@@ -58,7 +58,7 @@ class RecordingOptimizer(torch.optim.SGD):
         self.rates: list[list[float]] = []
 
     def step(self, closure: Any = None) -> Any:
-        """Note, and move."""
+        """Record the gradients, and update the parameters."""
         parameters = [each for group in self.param_groups for each in group["params"]]
         self.seen.append([_gradient(parameter).clone() for parameter in parameters])
         self.rates.append([float(group["lr"]) for group in self.param_groups])
@@ -70,23 +70,23 @@ def _gradient(parameter: Tensor) -> Tensor:
 
 
 def norm(gradients: Sequence[Tensor]) -> float:
-    """Return the length of all gradients together."""
+    """Return the norm of all gradients together."""
     return float(torch.cat([gradient.flatten() for gradient in gradients]).norm())
 
 
 def shortened(gradients: Sequence[Tensor], longest: float) -> list[Tensor]:
-    """Return the gradients, by one factor, such that they are together no longer than this."""
+    """Return the gradients, rescaled by one factor so that their norm is at most `longest`."""
     length = norm(gradients)
     return [gradient * min(1.0, longest / length) if length else gradient for gradient in gradients]
 
 
 def close(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
-    """Tell whether two lists of gradients are the same."""
+    """Return whether two lists of gradients are equal."""
     return all(torch.allclose(a, b, 1e-3, 1e-6) for a, b in zip(some, others, strict=True))
 
 
 def refused(why: str, asked: Mapping[str, object], measured: str = "") -> CheckFailed:
-    """Return what is wrong with a step, and what was measured of it."""
+    """Return the error with its message, the inputs, and what was measured."""
     lines = [f"  {why}", describe(asked)]
     return CheckFailed("\n".join([*lines, f"  measured    {measured}"] if measured else lines))
 
@@ -94,45 +94,48 @@ def refused(why: str, asked: Mapping[str, object], measured: str = "") -> CheckF
 def examine_reading(
     model: RecordingModel, parts: Sequence[tuple[Tensor, Tensor]], asked: Mapping[str, object]
 ) -> None:
-    """See that each part is read once, in training, with its mask and without its last column."""
+    """Check that each part is read once, in training mode, with the right mask and inputs."""
     if len(model.read) != len(parts):
-        once = "once a step" if len(parts) == 1 else f"once for each of the {len(parts)} parts"
-        raise refused(f"decode is called {len(model.read)} times; expected {once}.", asked)
+        once = "once" if len(parts) == 1 else f"once for each of the {len(parts)} parts"
+        raise refused(
+            f"decode is called {len(model.read)} times in one training step; expected {once}.",
+            asked,
+        )
     unread = [tgt for _, tgt in parts]  # the order in which they are read does not matter
     for read in model.read:
         before_each_label = [torch.equal(read, tgt[:, :-1]) for tgt in unread]
         if any(before_each_label):
             unread.pop(before_each_label.index(True))
             continue
-        why = "The decoder does not read what comes before each label."
+        why = "The decoder does not read the tokens before the labels."
         if any(torch.equal(read, tgt[:, 1:]) for tgt in unread):
             why = (
-                "The target leaks: the decoder reads the labels, and each is the very word that it "
-                "is to predict."
+                "The target leaks: the decoder reads the labels, which are the tokens that it must "
+                "predict."
             )
         elif any(torch.equal(read, tgt) for tgt in unread):
-            why = "The decoder reads END, after which nothing comes. The inputs are tgt[:, :-1]."
+            why = "The decoder reads <end> of the longest sentence. The inputs are tgt[:, :-1]."
         raise refused(f"Inputs: {why}", asked, f"the decoder reads {show(read)}")
     right = [model.source_mask(src) for src, _ in parts]
     if not all(any(torch.equal(mask, each) for each in right) for mask in model.masks):
         raise refused(
-            "Mask: the encoder or the decoder reads padding of the source like words. "
-            "model.encode(src) makes the right mask, and the memory carries it to the decoder.",
+            "Mask: the encoder or the decoder reads padding of the source like tokens. "
+            "model.encode(src) uses the correct mask, and the memory passes it to the decoder.",
             asked,
         )
     if not all(model.trained):
         raise refused(
-            "Mode: the model reads in evaluation mode, in which dropout is off. A step of "
-            "training begins with model.train().",
+            "Mode: the model is in evaluation mode, in which dropout is switched off. Call "
+            "model.train() at the beginning of a training step.",
             asked,
         )
 
 
 def examine_number(optimizer: RecordingOptimizer, asked: Mapping[str, object]) -> None:
-    """See that the weights move once."""
+    """Check that the parameters are updated once."""
     if len(optimizer.seen) != 1:
         raise refused(
-            f"Update: optimizer.step() is called {len(optimizer.seen)} times a step of training, "
+            f"Update: optimizer.step() is called {len(optimizer.seen)} times in one training step; "
             "expected once.",
             asked,
         )
@@ -146,10 +149,10 @@ def examine_update(
     asked: Mapping[str, object],
     mistaken: Mapping[str, Sequence[Tensor]] | None = None,
 ) -> None:
-    """See that the weights move once, by these gradients, shortened together to `clip_norm`.
+    """Check that the parameters are updated once, with these gradients, clipped to `clip_norm`.
 
-    `before` are the gradients that are there when the step begins, if there are any; `mistaken`
-    those that a mistake leads to, by what is to be said of it.
+    `before` are the gradients that are stored when the step begins, if there are any; `mistaken`
+    are those to which a known mistake leads, by the diagnosis.
     """
     examine_number(optimizer, asked)
     seen, length = optimizer.seen[0], norm(gradients)
@@ -158,40 +161,40 @@ def examine_update(
     of_mistakes = {said: shortened(other, clip_norm) for said, other in (mistaken or {}).items()}
     if norm(seen) == 0:
         why = (
-            "the weights do not move: when the optimizer steps, there are no gradients. Does "
-            "zero_grad stand between backward and step?"
+            "the parameters do not change: there are no gradients when optimizer.step() is called. "
+            "Is zero_grad called between backward and step?"
         )
     elif close(seen, gradients):
         why = (
-            "the gradients are not shortened when the weights move. Clipping stands between "
-            "backward and optimizer.step(): before it is too early, after it too late."
+            "the gradients are not clipped when the parameters are updated. Clip them after "
+            "backward and before optimizer.step()."
         )
     elif length < clip_norm and close(seen, [each * clip_norm / length for each in gradients]):
-        why = "gradients that are short enough are made longer. Clipping leaves them as they are."
+        why = "gradients with a norm below clip_norm are enlarged. Clipping must not change them."
     elif any(close(seen, other) for other in of_mistakes.values()):
         why = next(said for said, other in of_mistakes.items() if close(seen, other))
     elif before:
         why = (
-            "the gradients of the step before are still there, or others left by something else, "
-            "and backward adds to them. Call optimizer.zero_grad() before backward."
+            "gradients of an earlier step or of other code are still stored, and backward adds the "
+            "new ones to them. Call optimizer.zero_grad() before backward."
         )
     elif close(seen, [shortened([each], clip_norm)[0] for each in gradients]):
         why = (
-            "each gradient is shortened by itself, which turns the direction. Their common norm is "
-            "what counts: clip_grad_norm_ of all parameters at once."
+            "the gradient of each parameter is clipped separately, which changes the direction of "
+            "the update. Call clip_grad_norm_ once, with all parameters."
         )
     elif close(seen, [each.clamp(-clip_norm, clip_norm) for each in gradients]):
         why = (
-            "each number of the gradients is cut off by itself, which turns the direction. All are "
-            "to be shortened by one factor: clip_grad_norm_."
+            "each entry of the gradients is clipped separately, which changes the direction of the "
+            "update. Rescale all gradients by one factor: clip_grad_norm_."
         )
     else:
-        why = "these are not the gradients of the mean loss, shortened together to clip_norm."
+        why = "these are not the gradients of the mean loss, clipped together to clip_norm."
     raise refused(
         f"Update: {why}",
         asked,
-        f"a norm of {norm(seen):.3g}; the batch's own gradient has {length:.3g}, shortened to "
-        f"{min(length, clip_norm):.3g}",
+        f"gradient norm {norm(seen):.3g}; expected {min(length, clip_norm):.3g} (before clipping "
+        f"{length:.3g})",
     )
 
 

@@ -417,7 +417,7 @@ class Seq2Seq(RecurrentModel):
         src: Int[Tensor, "batch src_len"],
         src_mask: Bool[Tensor, "batch 1 src_len"] | None = None,
     ) -> Memory:
-        """Return one annotation per source token, and the last backward state."""
+        """Return one output per source token, and the last state of the backward RNN."""
         src_mask = self.source_mask(src) if src_mask is None else src_mask
         embedded = self.dropout(self.src_embedding(src))
         outputs, backward_state = self.encoder(embedded, src_mask.squeeze(1))

@@ -1,8 +1,9 @@
-"""Checks of the assignment on encoder and decoder: targets, loss, free running, exposure.
+"""Checks of the assignment on encoder and decoder: targets, loss, free running, exposure bias.
 
-What rebuilds the package is compared with it, at last inside a trained translator. The answers to
-parts 4, 5 and 6 stand nowhere here: those of part 4 were planted, those of part 5 are measured,
-and of part 6 it is recorded what a model reads and what its optimizer sees.
+Parts 1 to 3 rebuild functions of the package and are compared with the package, in the last stage
+with a trained model. Parts 4 to 6 are original problems, and this module contains no solution to
+them: in part 4 the expected losses are constructed, in part 5 the expected values are measured,
+and in part 6 the check records what a model reads and which gradients its optimizer receives.
 """
 
 import math
@@ -67,31 +68,32 @@ __all__ = [
 ]
 
 MODEL = "toy-fixed"
-"""The trained translator: an encoder, one fixed context vector, a decoder."""
+"""The trained model: an encoder, one fixed context vector, a decoder."""
 
 _parts = Parts()
 progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its trained translator and these checks work."""
+    """Translate one sentence, to show that the package, its trained model and the checks work."""
     _parts.explain_undefined_names()
     sentence = "the cat drinks the milk"
     text = translate(load_pretrained(MODEL), [sentence], beam_size=1)[0].text
-    print(f"PyTorch {torch.__version__}. The trained translator makes “{text}” of “{sentence}”.")
-    print(f"The ids: PAD {PAD_ID}, START {START_ID}, END {END_ID}. Ready.")
+    print(f"PyTorch {torch.__version__}. The trained model translates “{sentence}”")
+    print(f"to “{text}”. The set-up is complete.")
+    print(f"Ids of the special tokens: <pad> {PAD_ID}, <start> {START_ID}, <end> {END_ID}.")
 
 
-# The trained translator and its sentences
+# The trained model and its sentences
 
 
 def translator() -> Seq2Seq:
-    """Return the trained model, ready to be asked."""
+    """Return the trained model in evaluation mode."""
     return cast(Seq2Seq, load_pretrained(MODEL).model.eval())
 
 
 def sentences(number: int, clauses: int, split: str = "validation") -> tuple[Tensor, Tensor]:
-    """Return sentences of so many clauses that the translator never saw: sources and targets."""
+    """Return sources and targets of this number of clauses that the model was not trained on."""
     _, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     pairs = toy.load(split, number, clauses=(clauses,))
     texts = [Pair(pair.src_text, pair.tgt_text) for pair in pairs]
@@ -100,13 +102,13 @@ def sentences(number: int, clauses: int, split: str = "validation") -> tuple[Ten
 
 
 def tokens(ids: Iterable[int], side: str = "tgt") -> list[str]:
-    """Return the words of ids, special tokens too."""
+    """Return the tokens of the ids, special tokens included."""
     _, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     return list((tgt_tokenizer if side == "tgt" else src_tokenizer).tokens(ids))
 
 
 def own_words(src: Tensor, max_len: int = 60) -> list[list[int]]:
-    """Return the ids that the trained translator writes by itself, START and END left out."""
+    """Return the trained model's greedy outputs, without the ids of <start> and <end>."""
     model = translator()
     with torch.no_grad():
         found = greedy_search(model, src, max_len)
@@ -114,7 +116,7 @@ def own_words(src: Tensor, max_len: int = 60) -> list[list[int]]:
 
 
 def untrained(seed: int = 0) -> Seq2Seq:
-    """Return a small model with the translator's vocabularies that has learned nothing yet."""
+    """Return a small untrained model with the vocabularies of the trained one."""
     config = translator().config
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -122,7 +124,7 @@ def untrained(seed: int = 0) -> Seq2Seq:
 
 
 def _small_model(seed: int = 1, dropout: float = 0.0) -> Seq2Seq:
-    """Return an untrained model of 13 words on either side, whose scores are far from equal."""
+    """Return an untrained model with 13 tokens on each side, whose logits differ clearly."""
     config = Seq2SeqConfig(13, 13, 5, 3, 7, attention="fixed", dropout=dropout)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -146,7 +148,7 @@ def _with_model(candidate: object, model: object) -> object:
 
 
 def _batch(src_lengths: Sequence[int], tgt_lengths: Sequence[int], seed: int = 0) -> Batch:
-    """Return random sentences of 13 words with so many words a side, special tokens added."""
+    """Return random sentences with these numbers of words, with special tokens, of 13 tokens."""
     generator = torch.Generator().manual_seed(seed)
 
     def row(length: int) -> list[int]:
@@ -164,7 +166,7 @@ def _stacked(rows: Sequence[Sequence[int]], pad_id: int = PAD_ID) -> Tensor:
 
 # Part 1
 
-_ID_NAMES = "start_id, end_id and pad_id are given, and another vocabulary has others: use them."
+_ID_NAMES = "Use the arguments start_id, end_id and pad_id: other vocabularies have other ids."
 
 
 def _rows(
@@ -180,122 +182,127 @@ def _padded_in_front(s: Sequence[Sequence[int]], start: int, end: int, pad: int)
 
 _TARGET_TWINS = (
     Twin(
-        "The END is missing: a decoder that is never told to end does not.",
+        "The end token is missing. Without it the decoder would not learn to end its output.",
         lambda s, start, end, pad: _rows(s, [start], [], pad),
     ),
     Twin(
-        "The START is missing: the first word would have nothing before it.",
+        "The start token is missing. Without it there is no input for the first word.",
         lambda s, start, end, pad: _rows(s, [], [end], pad),
     ),
     Twin(
-        "START and END are missing: only words and padding are here.",
+        "Start token and end token are missing: the rows contain only words and padding.",
         lambda s, start, end, pad: _rows(s, [], [], pad),
     ),
     Twin(
-        "The END stands after the padding. It comes right after the last word, then padding.",
+        "The end token is after the padding. It must follow the last word directly.",
         lambda s, start, end, pad: [[start, *row, end] for row in _rows(s, [], [], pad)],
     ),
     Twin(
-        "The padding stands in front. It fills the rows up at their ends.",
+        "The padding is on the left of the sentence. It must be on the right.",
         _padded_in_front,
     ),
     Twin(
-        "Rows are filled up with END. Padding is another token, and it counts as nothing.",
+        "Rows are padded with the end token. Pad them with pad_id, which the loss leaves out.",
         lambda s, start, end, pad: _rows(s, [start], [end], end),
     ),
     Twin(
-        "Longer sentences are cut to the shortest one. The longest settles the length.",
+        "Sentences are cut to the length of the shortest one. Pad all rows to the longest one.",
         lambda s, start, end, pad: [[start, *ids[: min(map(len, s))], end] for ids in s],
     ),
     Twin(
-        "START and END have changed places.",
+        "Start token and end token are exchanged.",
         lambda s, start, end, pad: _rows(s, [end], [start], pad),
     ),
     Twin(
-        f"These are the package's ids. {_ID_NAMES}",
+        f"These are the ids of the package's vocabulary. {_ID_NAMES}",
         lambda s, start, end, pad: _rows(s, [START_ID], [END_ID], PAD_ID),
     ),
     Twin(
-        f"Rows are filled up with 0. {_ID_NAMES}",
+        f"Rows are padded with 0. {_ID_NAMES}",
         lambda s, start, end, pad: _rows(s, [start], [end], 0),
     ),
 )
 
 _SHIFTS: list[tuple[str, Callable[[Tensor], tuple[Tensor, Tensor]]]] = [
     (
-        "inputs and labels have changed places: shifted left, each input is the very word that is "
-        "to be predicted.",
+        "inputs and labels are exchanged, so that the target is shifted left: each input is the "
+        "token that has to be predicted.",
         lambda tgt: (tgt[:, 1:], tgt[:, :-1]),
     ),
     (
-        "the labels are the inputs themselves: the decoder would learn to repeat what it has just "
-        "read. A label is the token one place further.",
+        "the labels equal the inputs, so the decoder would learn to copy its input. The label is "
+        "the token one position later.",
         lambda tgt: (tgt[:, :-1], tgt[:, :-1]),
     ),
     (
-        "nothing is shifted: START is a label here, and each label is its own input.",
+        "the target is not shifted: the start token is a label, and each label is its own input.",
         lambda tgt: (tgt, tgt),
     ),
     (
-        "the inputs are not cut. Nothing comes after the END of the longest sentence, so its END "
-        "is not fed in.",
+        "the inputs have one column too many. Nothing has to be predicted after the end token of "
+        "the longest sentence, so this end token is not an input.",
         lambda tgt: (tgt, tgt[:, 1:]),
     ),
     (
-        "START is a label here. It is given and never predicted, so the labels begin with the "
-        "first word, and are one column shorter than the targets.",
+        "the start token is a label. It is never predicted, so the labels begin with the first "
+        "word and are one column shorter than the targets.",
         lambda tgt: (tgt[:, :-1], tgt),
     ),
     (
-        "the START is not fed in: the inputs are the labels, the answers themselves.",
+        "the inputs equal the labels, which the decoder has to predict. The inputs begin with the "
+        "start token.",
         lambda tgt: (tgt[:, 1:], tgt[:, 1:]),
     ),
     (
-        "the last column is gone from the labels too, and with it the END of the longest sentence: "
-        "nothing would teach the decoder to end.",
+        "the labels lack the last column, and with it the end token of the longest sentence. The "
+        "decoder must learn to predict it.",
         lambda tgt: (tgt[:, :-1], tgt[:, 1:-1]),
     ),
     (
-        "roll carries what leaves at one side in at the other. Cut a column off instead.",
+        "torch.roll moves the tokens that leave on one side to the other side. Remove a column "
+        "instead.",
         lambda tgt: (tgt, tgt.roll(-1, dims=1)),
     ),
     (
-        "roll carries what leaves at one side in at the other. Cut a column off instead.",
+        "torch.roll moves the tokens that leave on one side to the other side. Remove a column "
+        "instead.",
         lambda tgt: (tgt.roll(1, dims=1), tgt),
     ),
     (
-        "a second START is put in front. tgt begins with one: the inputs are tgt without its last "
-        "column, the labels tgt without its first.",
+        "a second start token is added. tgt begins with one already: the inputs are tgt without "
+        "its last column, and the labels are tgt without its first column.",
         lambda tgt: (torch.cat([tgt[:, :1], tgt[:, :-1]], dim=1), tgt),
     ),
     (
-        "a sentence is cut off, not a column: the first axis is that of the batch, so tgt[:, 1:].",
+        "a sentence is removed instead of a column. The first axis is the batch, so use tgt[:, "
+        "1:].",
         lambda tgt: (tgt[:-1], tgt[1:]),
     ),
     (
-        "the columns are shifted by two places, not by one.",
+        "the columns are shifted by two positions, not by one.",
         lambda tgt: (tgt[:, :-2], tgt[:, 2:]),
     ),
 ]
 
 
 def _expect_ids(answer: object, what: str, inputs: Mapping[str, object]) -> list[object]:
-    """Return rows of ids as a list, if they came as a tensor of whole numbers."""
+    """Return rows of ids as a list, if they are given as a tensor of integers."""
     if type(answer) is not Tensor:
         kind = type(answer).__name__
         said = f"a {kind}" if answer is not None else "None: is there a `return`?"
         raise CheckFailed(f"  Expected {what} as a torch.Tensor, got {said}\n{describe(inputs)}")
     if answer.is_floating_point() or answer.dtype == torch.bool:
         raise CheckFailed(
-            f"  The numbers of {what} are {answer.dtype}. Ids are whole numbers: torch.tensor of "
-            f"lists of ints makes torch.int64.\n{describe(inputs)}"
+            f"  {what.capitalize()} have the type {answer.dtype}. Ids are integers: torch.tensor "
+            f"of "
+            f"lists of ints gives torch.int64.\n{describe(inputs)}"
         )
     return cast(list[object], answer.tolist())
 
 
-@_parts.part("targets", "make_targets", "shift_right")
+@_parts.part("targets, shifted right", "make_targets", "shift_right")
 def targets(make_targets: object, shift_right: object, thorough: bool = False) -> None:
-    """Check the batch that a decoder is taught, and what of it is read and what predicted."""
+    """Check the targets of a batch, and the inputs and labels that are made from them."""
     cases: list[tuple[list[list[int]], int, int, int]] = [
         ([[5, 6]], START_ID, END_ID, PAD_ID),
         ([[5, 6, 7], [8]], START_ID, END_ID, PAD_ID),
@@ -328,7 +335,7 @@ def _expect_shift(candidate: object, tgt: Tensor) -> None:
     expected = [tgt[:, :-1].tolist(), tgt[:, 1:].tolist()]
     if _unread_blanked(got, tgt) == _unread_blanked(expected, tgt):
         return
-    diagnosis = "this is not the pair that is expected."
+    diagnosis = "the inputs or the labels differ from the expected ones."
     for said, wrong in _SHIFTS:
         if got == [part.tolist() for part in wrong(tgt)]:
             diagnosis = said
@@ -341,7 +348,7 @@ def _expect_shift(candidate: object, tgt: Tensor) -> None:
 
 
 def _unread_blanked(pair: Sequence[Any], tgt: Tensor) -> object:
-    """Return inputs and labels; what is fed in where the label is padding does not matter."""
+    """Return inputs and labels, without the inputs at positions where the label is padding."""
     inputs, labels = pair
     if torch.tensor(inputs).shape != tgt[:, 1:].shape:
         return pair
@@ -354,7 +361,7 @@ def _unread_blanked(pair: Sequence[Any], tgt: Tensor) -> object:
 
 
 class _Asked(NamedTuple):
-    """What the twins of the loss have to say of a batch."""
+    """Inputs, labels and logits of a batch, from which the known mistakes compute their loss."""
 
     inputs: Tensor
     labels: Tensor
@@ -377,7 +384,7 @@ def _surprises(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 _PADDING_COUNTED = (
-    "Padding is counted like a word. Where the label is PAD nothing is predicted: leave it out."
+    "Padding is included in the loss. Leave out the positions where the label is padding."
 )
 
 
@@ -437,99 +444,101 @@ def _loss_twins(model: Any) -> list[Twin]:
 
     return [
         *known(
-            "The scores are compared with the inputs instead of the labels: the loss would be "
-            "small for a decoder that repeats what it has just read.",
+            "The logits are compared with the inputs instead of the labels. This loss is small for "
+            "a decoder that copies its input.",
             against(all_but_last, all_but_last),
         ),
         *known(
-            "START is a label here, and every label is its own input: read and predicted are the "
-            "same columns. Shift them by one place.",
+            "Inputs and labels are the same columns: <start> is a label, and every label is its "
+            "own input. Shift them by one position.",
             against(every, every),
         ),
         *known(
-            "The labels are fed in: the decoder reads the very word that it is to predict, and "
-            "would learn to copy it.",
+            "The inputs are the labels: at each step the decoder reads the token that it has to "
+            "predict, and would learn to copy it.",
             against(all_but_first, all_but_first),
         ),
         *known(
-            "Inputs and labels have changed places.",
+            "Inputs and labels are exchanged.",
             against(all_but_first, all_but_last),
         ),
         Twin(_PADDING_COUNTED, lambda s, t: of(s, t)[0].mean()),
         Twin(
-            "Padding is left out of the sum, but still counted in the number that it is divided "
-            "by.",
+            "Padding is left out of the sum, but the sum is divided by the number of all "
+            "positions, "
+            "padding included. Divide it by the number of labels without padding.",
             below_too,
         ),
         Twin(
-            "The sum is divided by the number of tokens of tgt, START and padding among them. "
-            "Divide it by the number of real labels.",
+            "The sum is divided by the number of entries of tgt, with <start> and padding. Divide "
+            "it by the number of labels without padding.",
             lambda s, t: summed(s, t) / t.numel(),
         ),
         Twin(
-            "This is the mean of the sentences' means: a word in a short sentence counts more than "
-            "one in a long sentence. Sum over the whole batch, then divide once.",
+            "This is the mean of the means of the sentences, in which a word of a short sentence "
+            "has a larger weight. Sum over the whole batch, then divide once.",
             sentence_means,
         ),
         *known(
             "This is a sum, or a sum divided by the number of sentences. Divide it by the number "
-            "of real labels.",
+            "of labels without padding.",
             summed,
             lambda s, t: summed(s, t) / len(s),
         ),
         Twin(
-            "The END is left out. It is a label like a word: without it the decoder would not "
-            "learn to end.",
+            "The label <end> is left out. Without it the decoder would not learn to end its "
+            "output.",
             without_end,
         ),
         Twin(
-            "The mask lets the encoder read padding of the source as if it were words. "
-            "model.encode(src) makes the right one.",
+            "With this mask the encoder reads padding of the source like words. model.encode(src) "
+            "uses the correct mask.",
             padding_read,
         ),
         Twin(
-            "The softmax is taken twice: cross_entropy expects the scores, decode(...).logits.",
+            "The softmax is applied twice: cross_entropy expects logits, not probabilities.",
             twice_softmaxed,
         ),
         Twin(
-            "reshape has mixed the scores of different places: it moves no axis. "
-            "logits.transpose(1, 2) is (batch, vocab, length).",
+            "reshape mixes the logits of different positions, because it does not exchange axes. "
+            "logits.transpose(1, 2) has the shape (batch, vocab, length).",
             reshaped,
         ),
         Twin(
-            "The scores are shifted once more. Those at a position are for the token after it: "
-            "the first ones are for the first word.",
+            "The logits are shifted a second time. The logits at a position already belong to the "
+            "next token: the first ones predict the first word.",
             shifted_twice,
         ),
         Twin(
-            "The decoder reads its own words here. Teacher forced it reads the true ones, in one "
-            "call of decode.",
+            "The decoder reads its own outputs. With teacher forcing it reads the reference "
+            "tokens, "
+            "in one call of decode.",
             own_words_read,
         ),
         Twin(
-            "The mean of the probabilities is taken. The loss is the mean of -log p.",
+            "This is minus the mean of the probabilities. The loss is the mean of -log p.",
             lambda s, t: -(-of(s, t)[0][of(s, t)[1]]).exp().mean(),
         ),
         Twin(
-            "This is the perplexity, e to the loss.",
+            "This is the perplexity, which is e to the power of the loss.",
             lambda s, t: of(s, t)[0][of(s, t)[1]].mean().exp(),
         ),
         Twin(
-            "The sign is turned: log p is negative, a loss is not.",
+            "The sign is wrong: log p is negative, and the loss is minus its mean.",
             lambda s, t: -of(s, t)[0][of(s, t)[1]].mean(),
         ),
         Twin(
-            "The loss is measured in bits, by log2. Nats are asked for.",
+            "The loss is in bits (log2). Compute it in nats, with the natural logarithm.",
             lambda s, t: of(s, t)[0][of(s, t)[1]].mean() / math.log(2),
         ),
     ]
 
 
-@_parts.part("loss", "teacher_forced_loss")
+@_parts.part("loss with teacher forcing", "teacher_forced_loss")
 def loss(candidate: object, thorough: bool = False) -> None:
-    """Check the mean surprise at the true next token, at last of the trained translator."""
+    """Check the mean negative log-likelihood of the labels, with small and trained models."""
     if candidate is objectives.teacher_forced_loss:
-        raise CheckFailed("  This is the package's own teacher_forced_loss; write yours.")
+        raise CheckFailed("  This is the package's own teacher_forced_loss. Write your own.")
     small = _small_model()
     stages: list[tuple[Seq2Seq, Tensor, Tensor]] = [
         (small, *_batch((2,), (2,))),
@@ -558,27 +567,27 @@ def _expect_loss(candidate: object, model: Seq2Seq, src: Tensor, tgt: Tensor) ->
     answer = call_twice(_with_model(candidate, model), inputs)
     if isinstance(answer, float):
         raise CheckFailed(
-            "  This is a plain number, which carries no gradient, so nothing could be learned "
-            "from it. Return the tensor, without .item() or float()."
+            "  The loss is a plain number, which has no gradient. Return the tensor, without "
+            ".item() or float()."
         )
     if isinstance(answer, DecoderOutput) or answer is None:
-        said = "None: is there a `return`?" if answer is None else "what decode returns"
-        raise CheckFailed(f"  Expected the loss, a tensor without axes; got {said}.")
+        said = "None: is there a `return`?" if answer is None else "the output of decode."
+        raise CheckFailed(f"  Expected the loss, a tensor without axes, but got {said}")
     with torch.no_grad():
         expected = objectives.teacher_forced_loss(model, Batch(src, tgt))
-        hint = "One number: the mean over all real labels of the batch."
+        hint = "Expected one number: the mean over all labels of the batch, without padding."
         expect_equal(answer, expected, "the loss", inputs, _loss_twins(model), hint)
 
 
 # Part 3
 
 _JUNK, _LOST = 9, 10
-"""What a scripted model says after its END, and where what it is fed makes no sense."""
+"""Outputs of a scripted model after its <end>, and after inputs that are not its own outputs."""
 
 
 @dataclass(frozen=True)
 class _Script:
-    """Where a scripted model stands."""
+    """The state of a scripted model."""
 
     which: list[int]
     read: list[list[int]]
@@ -591,9 +600,9 @@ class _Script:
 
 
 class ScriptedModel(EncoderDecoder[_Script]):
-    """A model that writes texts known beforehand: of a source that begins with 11 the first.
+    """A model that outputs given texts: the first text for a source that begins with 11.
 
-    It does so only if it is fed START and then its own words. After its END it babbles.
+    It does so only if its inputs are <start> and then its own outputs. After <end> it outputs 9.
     """
 
     def __init__(self, texts: Sequence[Sequence[int]]) -> None:
@@ -606,7 +615,7 @@ class ScriptedModel(EncoderDecoder[_Script]):
         return Memory(src.unsqueeze(-1).float(), self.source_mask(src))
 
     def start(self, memory: Memory) -> _Script:
-        """Return the state in which nothing is read yet."""
+        """Return the state before the first input."""
         which = [int(row) - 11 for row in memory.outputs[:, 0, 0]]
         return _Script(which, [[] for _ in which])
 
@@ -614,7 +623,7 @@ class ScriptedModel(EncoderDecoder[_Script]):
         """Read one token."""
         if token.shape != (len(state.which),):
             raise ValueError(
-                f"token has the shape {tuple(token.shape)}, expected one a sentence, "
+                f"token has the shape {tuple(token.shape)}; expected one token per sentence, "
                 f"{(len(state.which),)}"
             )
         self.calls += 1
@@ -649,7 +658,7 @@ class ScriptedModel(EncoderDecoder[_Script]):
 def _free_run(
     model: Any, src: Tensor, max_len: int, *faults: str, look_at_all: bool = False
 ) -> list[list[int]]:
-    """Write greedily with the faults named."""
+    """Return greedy outputs with the faults that are named."""
     src_mask = torch.ones_like(model.source_mask(src)) if look_at_all else None
     state = model.start(model.encode(src, src_mask))
     token = torch.full((len(src),), START_ID)
@@ -679,54 +688,64 @@ def _free_run(
 
 _FREE_FAULTS: list[tuple[str, str]] = [
     (
-        "START is kept in the text. It is fed in to begin with, and nobody wrote it.",
+        "<start> is included in the output. It is the first input, and not an output.",
         "start kept",
     ),
-    ("END is kept in the text. It says that the words are over, and is none.", "end kept"),
-    ("START and END are kept in the text; only words are asked for.", "start kept, end kept"),
+    ("<end> is included in the output. Return the words only.", "end kept"),
     (
-        "It does not stop: after END it goes on writing until max_len, and what a model says after "
-        "END means nothing.",
+        "<start> and <end> are included in the output. Return the words only.",
+        "start kept, end kept",
+    ),
+    (
+        "The output does not end at <end>: tokens are added until max_len. Ignore all tokens after "
+        "the first <end> of a sentence.",
         "never",
     ),
     (
-        "It does not stop: END is left out of the text, and what comes after it is not.",
+        "The output does not end at <end>: <end> is left out, but the tokens after it are "
+        "included.",
         "never, drop",
     ),
     (
-        "The whole batch stops at the first END. The other sentences are not over yet.",
+        "The whole batch stops at the first <end>. The other sentences have not ended yet.",
         "any",
     ),
     (
-        "The whole batch stops at the first END, and END is kept.",
+        "The whole batch stops at the first <end>, and <end> is included in the output.",
         "any, end kept",
     ),
     (
-        "A sentence that has ended goes on writing while the others are written. What it says "
-        "after its END does not count.",
+        "A sentence that has ended receives further tokens while the others continue. Ignore all "
+        "tokens after the first <end> of a sentence.",
         "on",
     ),
     (
-        "A sentence that has ended goes on writing while the others are written, and its END is "
-        "kept.",
+        "A sentence that has ended receives further tokens while the others continue, and its "
+        "<end> is included.",
         "on, end kept",
     ),
     (
-        "The texts are filled up to one length. Return lists that are as long as their texts.",
+        "The outputs are padded to one length. Return lists without padding.",
         "padded",
     ),
     (
-        "The state is not carried on: each step begins from the first state, as if nothing had "
-        "been read. Pass on the state that step returns.",
+        "The state is not updated: each step starts from the first state. Pass the state that "
+        "step returns to the next step.",
         "no state",
     ),
     (
-        "Each step is fed START again. From the second step on the model reads its own last word.",
+        "The input of each step is <start>. From step 2 on, the input is the previous output.",
         "start again",
     ),
-    ("The least likely word is taken; the likeliest has the largest score.", "argmin"),
-    ("One word too many: max_len counts every word that is asked for, END too.", "one more"),
-    ("It stops one word early: max_len words may be asked for, END among them.", "one fewer"),
+    ("The least probable token is chosen. The most probable one has the largest logit.", "argmin"),
+    (
+        "There is one step too many: max_len is the number of steps, including that of <end>.",
+        "one more",
+    ),
+    (
+        "There is one step too few: max_len is the number of steps, including that of <end>.",
+        "one fewer",
+    ),
 ]
 
 
@@ -738,19 +757,21 @@ def _free_twins(model: Any) -> list[Twin]:
     twins = [twin(said, names) for said, names in _FREE_FAULTS]
     for faults in ("", "any"):
         said = (
-            "All sentences share one list: [[]] * n holds the same list n times. Make a list for "
-            "each: [[] for _ in range(n)]."
+            "All sentences share one list: [[]] * n contains the same list n times. Create one "
+            "list "
+            "for each sentence: [[] for _ in range(n)]."
         )
         twins.append(Twin(said, lambda src, m, f=faults: _shared(_free_run(model, src, m, f))))
     said = (
-        "The mask lets the model read padding of the source. model.encode(src) makes the right one."
+        "With this mask the model reads padding of the source. model.encode(src) uses the "
+        "right mask."
     )
     twins.append(Twin(said, lambda src, m: _free_run(model, src, m, look_at_all=True)))
     return twins
 
 
 def _shared(texts: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Return what stands in each text if all are one list, written word by word."""
+    """Return the texts if all of them are one list, to which each word is added."""
     longest = max(map(len, texts))
     words = [text[t] for t in range(longest) for text in texts if t < len(text)]
     return [words for _ in texts]
@@ -761,7 +782,7 @@ _TEXTS = [[5, 6], [7], [5, 7, 6, 8], [], [8, 8, 5, 5, 8, 5]]
 
 @_parts.part("free running", "write")
 def free_running(candidate: object, thorough: bool = False) -> None:
-    """Check the greedy loop, on models that follow a script, then on the trained translator."""
+    """Check greedy search with scripted models, then with the trained model."""
     stages = [
         ([0], 5),
         ([0], 3),
@@ -782,9 +803,10 @@ def free_running(candidate: object, thorough: bool = False) -> None:
     call(_with_model(candidate, model), inputs)
     if model.calls > 5:  # 3 for the batch, or 3 and 2 for one sentence after the other
         raise CheckFailed(
-            f"  The texts are right, but the loop does not stop when the last one has ended: the "
-            f"decoder was asked {model.calls} times for texts of 2 and 1 words, and 3 times are "
-            f"enough.\n{describe(inputs)}"
+            f"  The outputs are correct, but the loop does not stop when the last sentence has "
+            f"ended: "
+            f"the decoder was called {model.calls} times for outputs of 2 and 1 words. Expected 3 "
+            f"calls.\n{describe(inputs)}"
         )
     for clauses in (1, 2, 3) if thorough else (2,):
         src, _ = sentences(7, clauses)
@@ -800,22 +822,23 @@ def _expect_texts(candidate: object, model: Any, src: Tensor, max_len: int) -> N
             answer = [row.tolist() if type(row) is Tensor else row for row in answer]
         elif type(answer) is Tensor:
             raise CheckFailed(
-                "  Expected a list of lists of ids, one list a sentence; got a tensor. Texts "
+                "  Expected a list with one list of ids per sentence, but got a tensor. The "
+                "outputs "
                 f"differ in length.\n{describe(inputs)}"
             )
         expected = [hypothesis.ids for hypothesis in found]
-        hint = "One list of ids a sentence, without START and END."
-        expect_value(answer, expected, "the texts", inputs, _free_twins(model), hint)
+        hint = "Expected one list of ids per sentence, without <start> and <end>."
+        expect_value(answer, expected, "the outputs", inputs, _free_twins(model), hint)
 
 
 # Part 4
 
 
-class PlantedReader:
-    """A model whose surprise at each label was settled beforehand.
+class PlantedLossModel:
+    """A model with a fixed negative log-likelihood of each label.
 
-    It is `surprises[row][t]` nats at label t of the gold target, and one nat more for every word
-    read so far that is not the gold one. Sources that begin with 11 belong to the first row.
+    It is `surprises[row][t]` nats at label t of the reference, and one nat more for every input so
+    far that is not that of the reference. Sources that begin with 11 belong to the first row.
     """
 
     def __init__(self, tgt: Tensor, surprises: Sequence[Sequence[float]]) -> None:
@@ -835,7 +858,7 @@ class PlantedReader:
         return Memory(src.unsqueeze(-1).float(), self.source_mask(src))
 
     def start(self, memory: Memory) -> tuple[Memory, Tensor]:
-        """Return the state in which nothing is read yet."""
+        """Return the state before the first input."""
         return memory, torch.zeros(len(memory.outputs), 0, dtype=torch.long)
 
     def step(
@@ -847,7 +870,7 @@ class PlantedReader:
         return self.decode(read, memory).logits[:, -1], (memory, read)
 
     def decode(self, tgt: Tensor, memory: Memory, need_weights: bool = False) -> DecoderOutput:
-        """Return scores whose surprises are the planted ones."""
+        """Return logits that give the fixed negative log-likelihoods."""
         rows = [int(row) - 11 for row in memory.outputs[:, 0, 0]]
         logits = torch.zeros(*tgt.shape, 23)
         for row, (which, read) in enumerate(zip(rows, tgt.tolist(), strict=True)):
@@ -862,23 +885,24 @@ class PlantedReader:
 
 
 _SAID_OF_MIXED = {
-    "start overwritten": "the first own word takes START's place. START stays in column 0.",
-    "k ignored": "all of the model's words are here. Take its first k, then gold again.",
-    "turned": "the first k words are gold and the rest the model's; it is the other way round.",
-    "k counts start": "one word too few is the model's: k counts its words, START is none.",
-    "one more": "one word too many is the model's: k words, then gold.",
-    "filled": "the model's text has ended, and padding stands where it has no word. There gold "
-    "stays.",
-    "ended": "the model's text has ended, and END stands where it has no word. There gold stays.",
-    "uncut": "this has as many columns as tgt. As inputs the last column goes.",
-    "first row": "every sentence got the words of the first one.",
-    "stretched": "the model wrote fewer than k words, and PyTorch stretched the only one over k "
-    "places. Ask how many there are; elsewhere gold stays.",
-    "gold": "nothing is the model's: this is gold throughout.",
-    "put in": "the model's words are put in before the gold ones. They take their places.",
+    "start overwritten": "the first own word replaces <start>. <start> must stay in column 0.",
+    "k ignored": "all own words are used. Use the first k of them, and then the reference.",
+    "turned": "the first k words are the reference and the others are own words. Exchange the two.",
+    "k counts start": "k - 1 words are replaced instead of k. <start> is not one of the k words.",
+    "one more": "k + 1 words are replaced instead of k.",
+    "filled": "there is padding where the own output has no more words. Keep the reference "
+    "words there.",
+    "ended": "<end> is inserted where the own output has no more words. Keep the reference words "
+    "there.",
+    "uncut": "the result has as many columns as tgt. The inputs lack its last column.",
+    "first row": "every sentence has the own words of the first sentence.",
+    "stretched": "the own output has fewer than k words, and PyTorch broadcasts its only word to k "
+    "positions. Replace only as many words as there are, and keep the reference elsewhere.",
+    "gold": "no word is replaced: these are the reference inputs.",
+    "put in": "the own words are inserted before the reference words. They must replace them.",
 }
 _MixedCase = tuple[dict[str, object], list[list[int]], dict[str, list[list[int]]]]
-# START is 2, END 3 and PAD 0. What a mistake gives stands beside its name.
+# <start> is 2, <end> 3 and <pad> 0. After the name of a mistake comes its result.
 _MIXED: list[_MixedCase] = [
     (
         {"tgt": torch.tensor([[2, 4, 5, 6, 7, 3]]), "own": [[8, 9, 8, 9]], "k": 2},
@@ -987,27 +1011,33 @@ _FURTHER_MIXED: list[_MixedCase] = [
 ]
 
 _SAID_OF_AFTER = {
-    "all labels": "all labels are counted. Only those after the first k words tell the two apart.",
-    "too early": "the counting begins one label too early. Label k, counted from 0, is the first "
-    "one that is predicted after all k words.",
-    "too late": "the counting begins one label too late. Label k, counted from 0, is the first one "
-    "that is predicted after all k words.",
-    "before": "these are the labels before k. Those after the first k words are asked for.",
-    "turned": "the two have changed places: first after gold, then after the model's own words.",
-    "padding": "padding is counted. Where the label is PAD nothing is predicted.",
-    "sentence means": "this is the mean of the sentences' means. Take one mean over all labels.",
-    "own labels": "the labels have become the model's own words. The labels stay gold, whatever is "
-    "read.",
-    "unshifted": "the scores are compared with the inputs. Label k stands in column k + 1 of tgt.",
-    "summed": "this is the sum, not the mean.",
-    "own throughout": "all of the model's words are fed in; only its first k are, then gold.",
-    "gold twice": "both are after gold words: the model's own were not fed in.",
-    "own twice": "both are after the model's own words.",
-    "rest": "the first k words are gold and the rest the model's; it is the other way round.",
-    "one label": "only label k is counted; all from label k on are.",
-    "without end": "the label END is left out. It is predicted like a word.",
-    "other divisor": "the sum is divided by the number of all labels. Divide it by that of the "
-    "labels from k on.",
+    "all labels": "all labels are included. Include only those from index k on.",
+    "too early": "the first label that is included is one too early. The label with index k, "
+    "counted "
+    "from 0, is the first one that is predicted after all k words.",
+    "too late": "the first label that is included is one too late. The label with index k, counted "
+    "from 0, is the first one that is predicted after all k words.",
+    "before": "these are the labels before index k. Include the labels from index k on.",
+    "turned": "the two losses are exchanged. Return the loss after reference inputs first.",
+    "padding": "padding is included. Leave out the positions where the label is padding.",
+    "sentence means": "this is the mean of the means of the sentences. Take one mean over all "
+    "labels.",
+    "own labels": "the labels are own words. The labels are always the reference, whatever the "
+    "inputs "
+    "are.",
+    "unshifted": "the logits are compared with the inputs. The label with index k is in column k "
+    "+ 1 of tgt.",
+    "summed": "this is a sum. Return the mean.",
+    "own throughout": "all own words are inputs. Use only the first k of them, and then the "
+    "reference.",
+    "gold twice": "both losses are after reference inputs: the mixed inputs are not used.",
+    "own twice": "both losses are after mixed inputs. The first one is after reference inputs.",
+    "rest": "the first k inputs are the reference and the others are own words. Exchange the two.",
+    "one label": "only the label with index k is included. Include all labels from index k on.",
+    "without end": "the label <end> is left out. It is a label like a word.",
+    "other divisor": "the sum is divided by the number of all labels. Divide it by the number of "
+    "the "
+    "labels from index k on.",
 }
 _AfterCase = tuple[
     dict[str, object], list[list[float]], tuple[float, float], dict[str, tuple[float, float]]
@@ -1132,9 +1162,9 @@ _FURTHER_AFTER: list[_AfterCase] = [
 ]
 
 
-@_parts.part("exposure", "mixed_inputs", "loss_after")
+@_parts.part("exposure bias", "mixed_inputs", "loss_after")
 def exposure(mixed_inputs: object, loss_after: object, thorough: bool = False) -> None:
-    """Check planted prefixes and planted losses, then what must hold of the trained translator."""
+    """Check constructed inputs and losses, then two properties with the trained model."""
     for asked, expected, mistakes in _MIXED + _FURTHER_MIXED * thorough:
         got = _expect_ids(call_twice(mixed_inputs, asked), "the mixed inputs", asked)
         twins = [
@@ -1146,16 +1176,18 @@ def exposure(mixed_inputs: object, loss_after: object, thorough: bool = False) -
         if blank[0] != blank[1]:
             expect_value(got, expected, "the mixed inputs", asked, twins)
     for asked, surprises, after, mistaken in _AFTER + _FURTHER_AFTER * thorough:
-        model = PlantedReader(cast(Tensor, asked["tgt"]), surprises)
+        model = PlantedLossModel(cast(Tensor, asked["tgt"]), surprises)
         twins = [
             Twin(f"loss_after: {_SAID_OF_AFTER[name]}", lambda *_, w=losses: w)
             for name, losses in mistaken.items()
         ]
         answer = call_twice(_with_model(loss_after, model), asked)
-        pair = expect_pair(answer, ("after_gold", "after_own"), asked)
+        pair = expect_pair(
+            answer, ("the loss after reference inputs", "the loss after mixed inputs"), asked
+        )
         given = tuple(_short(plain_number(each)) for each in pair)
         expect_value(
-            given, after, "the two losses", asked | {"planted surprises": surprises}, twins
+            given, after, "the two losses", asked | {"losses of the labels": surprises}, twins
         )
     _examine_exposure(loss_after, thorough)
 
@@ -1165,13 +1197,13 @@ def _short(number: int | float | None) -> float | None:
 
 
 def _unread(rows: object, tgt: Tensor) -> object:
-    """Return the inputs, blank where the label is padding: what is read there does not matter."""
+    """Return the inputs, without those at positions where the label is padding."""
     blanked = _unread_blanked((rows, None), tgt)
     return cast(tuple[object, object], blanked)[0]
 
 
 def _examine_exposure(loss_after: object, thorough: bool) -> None:
-    """See that nothing changes at k = 0, and nothing where the model's own words are gold."""
+    """Check that the losses are equal at k = 0, and where the own words are the reference."""
     model = translator()
     src, tgt = sentences(13 if thorough else 5, 2)
     gold = [[i for i in row if i not in (PAD_ID, START_ID, END_ID)] for row in tgt.tolist()]
@@ -1179,13 +1211,15 @@ def _examine_exposure(loss_after: object, thorough: bool) -> None:
     with torch.no_grad():
         expected = float(objectives.teacher_forced_loss(model, Batch(src, tgt)))
     for k, texts, why in [
-        (0, own, "At k = 0 no word is the model's own: both are the teacher-forced loss."),
-        (3, gold, "The model's own words are the gold ones here, so both losses are the same."),
+        (0, own, "At k = 0 no word is replaced, so both losses are that of teacher forcing."),
+        (3, gold, "The own words equal the reference here, so both losses must be equal."),
     ]:
         asked = {"src": src, "tgt": tgt, "own": texts, "k": k}
         with torch.no_grad():
             answer = call(_with_model(loss_after, model), asked)
-        pair = expect_pair(answer, ("after_gold", "after_own"), asked)
+        pair = expect_pair(
+            answer, ("the loss after reference inputs", "the loss after mixed inputs"), asked
+        )
         first, second = (plain_number(each) for each in pair)
         wanted = (expected, expected) if k == 0 else (first, first)
         expect_value((first, second), wanted, "the two losses", asked, hint=f"loss_after: {why}")
@@ -1194,12 +1228,12 @@ def _examine_exposure(loss_after: object, thorough: bool) -> None:
 # Part 5
 
 _Known = dict[str, list[tuple[str, object]]]
-"""For each key what mistakes answer there: what to say of it, and the answer."""
+"""For each key the known mistakes: the diagnosis, and the value to which the mistake leads."""
 
 
-@_parts.part("predictions", "counts", "shapes")
+@_parts.part("calls, counts and shapes", "counts", "shapes")
 def predictions(counts: object, shapes: object, thorough: bool = False) -> None:
-    """Check the numbers and shapes foretold against what a model of the package does."""
+    """Compare the predicted counts and shapes with those of a model of the package."""
     cases: list[tuple[list[int], int]] = [([2], 10), ([5, 2, 3], 10), ([7, 1, 2, 4], 5)]
     if thorough:
         cases += [([11, 13, 3, 2, 5, 1], 20), ([3] * 7, 4), ([1], 1)]
@@ -1225,22 +1259,22 @@ def _expect_table(
     answer = call_twice(candidate, asked)
     if not isinstance(answer, dict):
         said = "None: is there a `return`?" if answer is None else show(answer)
-        raise CheckFailed(f"  {what}: expected a dict, got {said}")
+        raise CheckFailed(f"  {what}: expected a dict, but got {said}")
     missing = [key for key in expected if key not in answer]
     if missing:
         keys = ", ".join(map(repr, missing))
-        raise CheckFailed(f"  {what}: the dict lacks {keys}.\n{describe(asked)}")
+        raise CheckFailed(f"  {what}: the dict has no key {keys}.\n{describe(asked)}")
     for key, measured in expected.items():
         got = answer[key]
         if isinstance(got, torch.Size):
             got = tuple(got)
         twins = [Twin(f"{what}, {key}: {s}", lambda *_, w=wrong: w) for s, wrong in known[key]]
-        hint = "It is measured on a model of the package, which differs."
+        hint = "The expected value was measured with a model of the package."
         expect_value(got, measured, f"{what}, {key}", asked, twins, hint)
 
 
 def _counted(lengths: Sequence[int], max_len: int) -> dict[str, object]:
-    """Let models read a batch with targets of these lengths, and write texts of them; count."""
+    """Decode a batch with targets of these lengths in both modes, and count."""
     batch = _batch([2] * len(lengths), lengths)
     model, runs = _small_model(), []
     model.decoder.cell.register_forward_hook(lambda *_: runs.append(1))
@@ -1261,54 +1295,69 @@ def _counted(lengths: Sequence[int], max_len: int) -> dict[str, object]:
 
 def _counted_wrong(lengths: Sequence[int], max_len: int) -> _Known:
     longest, total, batch = max(lengths), sum(lengths), len(lengths)
-    words_only = "END is missing: it is predicted like a word, after the last one is read."
-    start_too = "START is read and never predicted, so it adds nothing: one for each word and END."
-    side_by_side = "the sentences of a batch go side by side, so the longest one settles it."
+    words_only = "the label <end> of each sentence is missing. It is predicted after the last word."
+    start_too = "<start> is never a label: the labels of a sentence are its words and <end>."
+    side_by_side = (
+        "the sentences of a batch are processed together, so the longest sentence determines it."
+    )
     return {
         "decode_calls": [
-            ("one call reads the whole target, all words of all sentences.", longest),
-            ("one call reads the whole target, all words of all sentences.", longest + 1),
-            ("one call reads the whole batch.", batch),
+            ("one call decodes all positions of all sentences.", longest),
+            ("one call decodes all positions of all sentences.", longest + 1),
+            ("one call decodes the whole batch.", batch),
         ],
         "step_calls": [
             (
-                "the loop gives up after max_len calls, however long the texts would be.",
+                "the loop stops after max_len calls, however long the outputs would be.",
                 longest + 1,
             ),
-            ("END is missing: it takes a call to be told that the text is over.", longest),
-            ("the loop stops when the last text has ended, long before max_len.", max_len),
+            ("one call is missing: the output <end> also needs a call of step.", longest),
+            ("the loop stops when the last sentence has ended, before max_len.", max_len),
             (side_by_side, total + batch),
             (side_by_side, batch * (longest + 1)),
             (side_by_side, total),
-            ("each word needs the one before it, so one call for all cannot do.", 1),
-            ("START is fed in by the first call, which predicts the first word.", longest + 2),
+            ("each input is the previous output, so one call cannot decode all positions.", 1),
+            ("the first call already reads <start> and predicts the first word.", longest + 2),
         ],
         "cell_runs": [
             (
-                "decode is one call, but inside it the state passes from word to word: the cell "
-                "runs once a column. Teacher forcing spares a recurrent decoder no step.",
+                "decode is called once, but inside it each state needs the previous state, so the "
+                "cell runs once per column. Teacher forcing saves a recurrent decoder no step.",
                 1,
             ),
-            ("END is missing: the last word has to be read to predict it.", longest),
-            ("START is read and END is not: one run for each column of the inputs.", longest + 2),
+            ("one run is missing: the last word must be read in order to predict <end>.", longest),
+            (
+                "there is one run per column of the inputs, which contain <start> but not the "
+                "last <end>.",
+                longest + 2,
+            ),
             (side_by_side, total + batch),
             (side_by_side, batch * (longest + 1)),
-            ("max_len limits free running only; gold is read to its end.", max_len),
+            (
+                "max_len limits free running only. With teacher forcing the whole target is read.",
+                max_len,
+            ),
         ],
         "positions": [
-            ("padding has scores too: the batch is a full rectangle.", total + batch),
-            ("one column is missing: END is predicted as well.", batch * longest),
             (
-                "one column too many: the inputs are one shorter than START … END.",
+                "logits are also computed at padding: the batch is a rectangular tensor.",
+                total + batch,
+            ),
+            ("one column is missing: <end> is predicted as well.", batch * longest),
+            (
+                "there is one column too many: the inputs are one column shorter than the targets.",
                 batch * (longest + 2),
             ),
-            ("this is one sentence; the batch has more.", longest + 1),
+            ("this is the number for one sentence. Count all sentences of the batch.", longest + 1),
         ],
         "labels": [
             (words_only, total),
-            ("padding is no label that counts.", batch * (longest + 1)),
+            (
+                "padding is included. The loss leaves out labels that are padding.",
+                batch * (longest + 1),
+            ),
             (start_too, total + 2 * batch),
-            ("this is one sentence; the batch has more.", longest + 1),
+            ("this is the number for one sentence. Count all sentences of the batch.", longest + 1),
         ],
     }
 
@@ -1322,7 +1371,7 @@ def _shapes(
     decoder_dim: int,
     vocab: int,
 ) -> dict[str, object]:
-    """Send a batch through a model of the package and look at what passes by."""
+    """Measure the shapes of the tensors inside a model of the package."""
     sizes = (embedding_dim, encoder_dim, decoder_dim)
     model = Seq2Seq(Seq2SeqConfig(29, vocab, *sizes, attention="fixed")).eval()
     seen: dict[str, Tensor] = {}
@@ -1356,85 +1405,87 @@ def _shapes_wrong(
     decoder_dim: int,
     vocab: int,
 ) -> _Known:
-    both = "two readers read the source, and what they say is put side by side."
-    every_word = "there is one vector for each word of the source."
+    both = "the outputs of the forward and the backward GRU are concatenated."
+    every_word = "there is one vector for each token of the source."
     return {
         "src_embedded": [
-            ("one vector for each word: the embedding size is the last axis.", (batch, src_len)),
-            ("the batch comes first.", (src_len, batch, embedding_dim)),
+            ("each token has a vector, so the last axis is embedding_dim.", (batch, src_len)),
+            ("the batch is the first axis.", (src_len, batch, embedding_dim)),
             (
-                "an embedding looks rows up; no axis as long as the vocabulary is left.",
+                "an embedding looks up one vector per token; its result has no vocabulary axis.",
                 (batch, src_len, vocab),
             ),
         ],
         "encoder_outputs": [
             (both, (batch, src_len, encoder_dim)),
-            (f"{every_word} One vector for all is the context.", (batch, 2 * encoder_dim)),
+            (f"{every_word} The single vector is the context.", (batch, 2 * encoder_dim)),
             (f"{every_word} {both}", (batch, encoder_dim)),
         ],
         "context": [
             (
-                "it is one vector for the whole source, whose words have no axis any more.",
+                "it is one vector for the whole source, so there is no axis src_len.",
                 (batch, src_len, 2 * encoder_dim),
             ),
-            ("it holds the last state of both readers.", (batch, encoder_dim)),
+            ("it contains the last states of both GRUs.", (batch, encoder_dim)),
             (
-                "nothing turns it to the decoder's size: it is the readers' last states.",
+                "no layer maps it to decoder_dim: it consists of the last states of both GRUs.",
                 (batch, decoder_dim),
             ),
         ],
         "first_state": [
-            ("the bridge makes the decoder's size of it.", (batch, encoder_dim)),
-            ("the bridge makes the decoder's size of it.", (batch, 2 * encoder_dim)),
+            ("the bridge maps it to decoder_dim.", (batch, encoder_dim)),
+            ("the bridge maps it to decoder_dim.", (batch, 2 * encoder_dim)),
             (
-                "it is one state, before any word of the target is read.",
+                "it is a single state, before the first input is read.",
                 (batch, tgt_len - 1, decoder_dim),
             ),
         ],
         "cell_input": [
-            ("beside the word the cell reads the context, at every step.", (batch, embedding_dim)),
-            ("the context has the states of both readers.", (batch, embedding_dim + encoder_dim)),
+            ("the cell also reads the context, at every step.", (batch, embedding_dim)),
+            ("the context contains the states of both GRUs.", (batch, embedding_dim + encoder_dim)),
             (
-                "the cell reads one word at a time.",
+                "the cell reads one token per sentence at a time.",
                 (batch, tgt_len - 1, embedding_dim + 2 * encoder_dim),
             ),
             (
-                "the state goes in beside it, not as a part of it.",
+                "the state is a separate argument of the cell, not a part of its input.",
                 (batch, embedding_dim + 2 * encoder_dim + decoder_dim),
             ),
         ],
         "logits": [
             (
-                "tgt_len counts START and END; the inputs are one column shorter.",
+                "tgt_len includes <start> and <end>; the inputs are one column shorter.",
                 (batch, tgt_len, vocab),
             ),
             (
-                "START is read and END is predicted: one column is lost, not two.",
+                "the inputs are only one column shorter than the targets, not two: <end> is "
+                "predicted.",
                 (batch, tgt_len - 2, vocab),
             ),
             (
-                "a score for every word of the vocabulary, so its size is the last axis.",
+                "there is one logit for each token of the vocabulary, so the last axis is vocab.",
                 (batch, tgt_len - 1),
             ),
             (
-                "a score for every word of the vocabulary, so its size is the last axis.",
+                "there is one logit for each token of the vocabulary, so the last axis is vocab.",
                 (batch, tgt_len - 1, decoder_dim),
             ),
             (
-                "the labels are target words: the source's length has no part in it.",
+                "there is one position for each target token; the length of the source has no "
+                "influence.",
                 (batch, src_len, vocab),
             ),
         ],
         "step_logits": [
             (
-                "step predicts one token for each sentence, so there is no axis of positions.",
+                "step predicts one token per sentence, so there is no axis of positions.",
                 (batch, 1, vocab),
             ),
             (
-                "step predicts one token for each sentence, so there is no axis of positions.",
+                "step predicts one token per sentence, so there is no axis of positions.",
                 (batch, tgt_len - 1, vocab),
             ),
-            ("scores come out of it, not the chosen word.", (batch,)),
+            ("step returns logits, not the chosen token.", (batch,)),
         ],
     }
 
@@ -1442,9 +1493,9 @@ def _shapes_wrong(
 # Part 6
 
 
-@_parts.part("bug hunt", "training_step")
+@_parts.part("debugging", "training_step")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
-    """Watch a training step: what the model reads, what is averaged, what moves the weights."""
+    """Check a training step: what the model reads, the loss, and the update of the parameters."""
     cases: list[tuple[Sequence[int], Sequence[int], float]] = [
         ((2, 3), (1, 3), 0.1),
         ((1,), (2,), 100.0),
@@ -1460,7 +1511,7 @@ def _watch(
 ) -> None:
     inside = _small_model(dropout=0.0)
     model, optimizer = RecordingModel(inside), RecordingOptimizer([inside.parameters()], 0.5)
-    model.eval()  # as a validation leaves it
+    model.eval()  # as after a validation
 
     def step(src: Tensor, tgt: Tensor, clip_norm: float) -> object:
         return candidate(model, optimizer, src, tgt, clip_norm)  # type: ignore[operator]
@@ -1498,8 +1549,8 @@ def _examine_loss(
 ) -> None:
     if type(answer) is Tensor and answer.requires_grad:
         raise refused(
-            "Loss: what is returned still holds the whole graph of its step, and a log of such "
-            "losses fills the memory. Return a number: .item().",
+            "Loss: the returned tensor still refers to the computation graph of the step, which "
+            "stays in memory with it. Return a plain number: loss.item().",
             asked,
         )
     given = plain_number(answer)
@@ -1507,16 +1558,15 @@ def _examine_loss(
         inputs, labels, logits = _asked(twin, src, tgt)
         surprises = _surprises(logits, labels)
         start_too = averaged(logits.flatten(0, 1), inputs.flatten(), ignore_index=PAD_ID)
-    hint = "Loss: it is not the mean surprise at the labels, before the weights move."
+    hint = "Loss: expected the mean negative log-likelihood of the labels, before the update."
     twins = [
         Twin(f"Loss: {_PADDING_COUNTED}", lambda *_: float(surprises.mean())),
         Twin(
-            "Loss: the scores are compared with the inputs instead of the labels; START would be "
-            "one.",
+            "Loss: the logits are compared with the inputs instead of the labels.",
             lambda *_: float(start_too),
         ),
         Twin(
-            "Loss: this is a sum. Its gradient would grow with the batch; take the mean.",
+            "Loss: this is a sum, whose gradient grows with the batch. Return the mean.",
             lambda *_: float(surprises[labels != PAD_ID].sum()),
         ),
     ]
