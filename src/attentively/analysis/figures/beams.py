@@ -16,7 +16,7 @@ def beam(
     name: Callable[[int], str],
     marked: Mapping[str, Sequence[int]] | None = None,
 ) -> Figure:
-    """Draw the hypotheses of each step in a row, each with its last token and its probability.
+    """Draw the hypotheses of each step side by side, with their last tokens and probabilities.
 
     A line joins each hypothesis to the one that it extends; finished hypotheses are in the
     column on the right. `name` returns the text of a token. `marked` gives complete hypotheses by
