@@ -47,5 +47,5 @@ def test_the_order_is_from_best_to_worst_and_ties_keep_the_first():
 
 
 def test_without_samples_there_is_nothing_to_choose():
-    with pytest.raises(ValueError, match="at least one sample"):
+    with pytest.raises(ValueError, match="at least one sample is needed"):
         expected_utilities([], overlap)

@@ -21,15 +21,12 @@ def expected_utilities(samples: Sequence[str], utility: Utility) -> dict[str, fl
     The best hypotheses come first. Raises `ValueError` if there are no samples.
     """
     if not samples:
-        raise ValueError("samples=[] is empty: the expected utility needs at least one sample")
+        raise ValueError("samples=[] is empty: at least one sample is needed")
     counts = Counter(samples)  # equal samples are compared once
-    means = {
-        hypothesis: sum(
-            count * utility(hypothesis, reference) for reference, count in counts.items()
-        )
-        / len(samples)
-        for hypothesis in counts
-    }
+    means = {}
+    for hypothesis in counts:
+        total = sum(n * utility(hypothesis, other) for other, n in counts.items())
+        means[hypothesis] = total / len(samples)
     return dict(sorted(means.items(), key=lambda item: item[1], reverse=True))
 
 
