@@ -54,6 +54,7 @@ SHORT_NAMES = {
     "parallel": "training.data_parallel",
     "memory_meter": "training.memory_meter",
     "decoding": "generation.search",
+    "minimum_bayes_risk": "generation.minimum_bayes_risk",
     "writing": "generation.generate",
     "reading": "generation.predict",
     "metrics": "scoring.metrics",

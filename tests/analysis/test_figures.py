@@ -16,9 +16,11 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Rectangle
 
 from attentively.analysis import figures
+from attentively.analysis.beam_trace import Prefix, Trace
 from attentively.analysis.figures import Branch, Edge, Node, diagram
 from attentively.analysis.figures.diagram import text_size
 from attentively.analysis.plots import COLOURS, use_book_style
+from attentively.generation.search import Hypothesis
 
 COLUMN = 342
 """Width of the text on a phone of 390 pixels, in pixels."""
@@ -161,6 +163,29 @@ def maps(**changed):
     return figures.heat_maps(**{"panels": panels} | options | changed)
 
 
+def traced():
+    """The beam of size 2 over a language of two words, whose best sentence is "b b"."""
+    first = [Prefix([1], 0, math.log(0.6)), Prefix([2], 0, math.log(0.4))]
+    second = [Prefix([2, 2], 1, math.log(0.36)), Prefix([1, 1], 0, math.log(0.33))]
+    finished = [
+        Hypothesis([2, 2], math.log(0.36), 0.0, True),
+        Hypothesis([1], math.log(0.1), 0.0, True),
+    ]
+    return Trace(finished, [[Prefix([], None, 0.0)], first, second])
+
+
+def beam(**changed):
+    options = {"trace": traced(), "name": {1: "a", 2: "b"}.get, "marked": {"value": [2, 2]}}
+    return figures.beam(**options | changed)
+
+
+def bars(**changed):
+    panels = {"no change": [0.5, 0.3, 0.2], "top-k, k = 2": [0.6, 0.4, 0.0]}
+    return figures.probability_bars(
+        **{"panels": panels, "labels": ["one", "two", "three"]} | changed
+    )
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
@@ -179,6 +204,7 @@ DIAGRAMS = {
     "lstm_cell": figures.lstm_cell,
     "transformer_layers": figures.transformer_layers,
     "tree": laughter,
+    "beam": beam,
 }
 EXAMPLES = DIAGRAMS | {
     "seed_curves": curves,
@@ -187,6 +213,7 @@ EXAMPLES = DIAGRAMS | {
     "panels": lambda: curves(panel="model", by="seed", names=None),
     "seed_dots": dots,
     "heat_maps": maps,
+    "probability_bars": bars,
     "six maps": lambda: maps(panels={str(i): torch.eye(3) for i in range(6)}, rows=list("123"),
                              columns=list("123"), across=2, values=False),
 }  # fmt: skip
@@ -690,6 +717,48 @@ def test_a_tree_has_a_line_for_each_leaf():
     assert heights == sorted(heights, reverse=True)
     thick = {pair for pair, arrow in arrows(figure).items() if arrow.get_linewidth() > 2}
     assert thick == {("0", "0.0"), ("0.0", "0.0.0")}
+
+
+def test_a_beam_joins_each_hypothesis_to_the_one_that_it_extends():
+    figure = beam()
+    assert {"<start>\n1.000", "a\n0.600", "b\n0.360", "<end>\n0.100"} <= {*texts(figure)}
+    assert {*arrows(figure)} == {("0.0", "1.0"), ("0.0", "1.1"), ("1.1", "2.0"), ("1.0", "2.1"),
+                                 ("2.0", "end 2"), ("1.0", "end 1")}  # fmt: skip
+    thick = {pair for pair, arrow in arrows(figure).items() if arrow.get_linewidth() > 2}
+    assert thick == {("0.0", "1.1"), ("1.1", "2.0"), ("2.0", "end 2")}
+    heights = [nodes(figure)[name].get_y() for name in ("0.0", "1.0", "2.0", "end 2")]
+    assert heights == sorted(heights, reverse=True)
+    assert nodes(figure)["end 1"].get_x() == nodes(figure)["end 2"].get_x()
+
+
+def test_a_beam_needs_a_step():
+    with pytest.raises(ValueError, match="needs a step"):
+        beam(trace=Trace([], []))
+
+
+# --- bars ---
+
+
+def test_bars_are_probabilities_and_dots_are_zeros():
+    figure = bars()
+    heights = [[patch.get_height() for patch in ax.patches] for ax in figure.axes]
+    assert heights == [[0.5, 0.3, 0.2], [0.6, 0.4, 0.0]]
+    assert [list(ax.get_lines()[0].get_xdata()) for ax in figure.axes] == [[], [2]]
+    assert len({ax.get_ylim() for ax in figure.axes}) == 1
+    assert [t.get_text() for t in figure.axes[-1].get_xticklabels()] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"panels": {}}, "needs a distribution"),
+        ({"labels": ["one"]}, "'no change' has 3 probabilities, but there are 1 labels"),
+        ({"role": "grey"}, "role='grey' is unknown"),
+    ],
+)
+def test_bars_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        bars(**changed)
 
 
 # --- heat maps ---

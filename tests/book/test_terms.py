@@ -373,7 +373,6 @@ TEXTS = [
 TO_REVISE = [
     "01_embeddings",
     "02_subwords",
-    "05_decoding",
     "06_scoring_and_the_bottleneck",
     "07_queries_keys_and_values",
     "09_multiplicative_attention",

@@ -28,7 +28,7 @@ def greedy(step, max_len):
 
 
 def greedy_by_rereading(step, max_len):
-    """All that is written so far is read anew for each token; a product, its logarithm at last."""
+    """All that is written so far is read again for each token; a product, its logarithm at last."""
     tokens, probability = [], 1.0
     for _ in range(max_len):
         log_probabilities, state = step(START_ID, None)
@@ -234,19 +234,19 @@ def top_p_by_masking(scores, temperature, p):
 
 
 def costs(words, max_len, beam_size):
-    beginnings = [words**n for n in range(max_len)]
+    prefixes = [words**n for n in range(max_len)]
     return {
-        "texts": sum(beginnings),
+        "texts": sum(prefixes),
         "greedy": max_len,
-        "beam": sum(min(beam_size, number) for number in beginnings),
+        "beam": sum(min(beam_size, number) for number in prefixes),
     }
 
 
 def costs_by_growing(words, max_len, beam_size):
-    texts, beginnings, calls, width = 0, 1, 0, 1
+    texts, prefixes, calls, width = 0, 1, 0, 1
     for _ in range(max_len):
-        texts, calls = texts + beginnings, calls + width
-        beginnings, width = beginnings * words, min(beam_size, width * words)
+        texts, calls = texts + prefixes, calls + width
+        prefixes, width = prefixes * words, min(beam_size, width * words)
     return {"texts": texts, "greedy": torch.tensor(max_len), "beam": calls, "more": None}
 
 
@@ -335,7 +335,7 @@ def ranked_by_torch(ended, alpha):
     return tuple(tuple(ended[i][0]) for i in scores.argsort(descending=True))
 
 
-def drawn(step, max_len, temperature, p, numbers):
+def sampled(step, max_len, temperature, p, numbers):
     token, state, tokens = START_ID, None, []
     for number in numbers[:max_len]:
         log_probabilities, state = step(token, state)
@@ -350,7 +350,7 @@ def drawn(step, max_len, temperature, p, numbers):
     return tokens
 
 
-def drawn_with_part_4(step, max_len, temperature, p, numbers):
+def sampled_with_part_4(step, max_len, temperature, p, numbers):
     tokens, numbers = [], iter(numbers)
     values, state = step(START_ID, None)
     while len(tokens) < max_len:
@@ -378,7 +378,7 @@ RIGHT = {
         (costs_by_growing, tipping_alphas_by_torch, tipping_temperature_by_search),
     ],
     "bug_hunt": [
-        (clones, ranked, drawn),
-        (clones_from_one_row, ranked_by_torch, drawn_with_part_4),
+        (clones, ranked, sampled),
+        (clones_from_one_row, ranked_by_torch, sampled_with_part_4),
     ],
 }

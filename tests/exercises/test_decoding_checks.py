@@ -35,9 +35,9 @@ def test_a_step_function_says_what_its_table_says():
     assert second.exp().tolist() == pytest.approx([0, 0, 0, 0, 0, 1, 0])
     assert step(4, state)[1] == after  # the state that was given stays as it was
     assert step(5, after)[0].exp()[END_ID] == 1  # what the table lacks ends
-    with pytest.raises(ValueError, match="begins with step"):
+    with pytest.raises(ValueError, match="The first call is step"):
         step(4, None)
-    with pytest.raises(ValueError, match="the second of its two values"):
+    with pytest.raises(ValueError, match="the second of the two values"):
         step(4, (first, state))
 
 
@@ -108,16 +108,16 @@ def test_what_a_beam_of_ten_finds_on_the_translator_is_likelier_and_much_too_sho
 
 
 @pytest.mark.parametrize("faults", FAULTS, ids="-".join)
-def test_the_hunt_for_clones_ends_only_when_all_are_mended(faults):
+def test_the_hunt_for_clones_ends_only_when_all_are_corrected(faults):
     with pytest.raises(CheckFailed):
-        checks.bug_hunt(wrong.clones_with(*faults), right.ranked, right.drawn)
+        checks.bug_hunt(wrong.clones_with(*faults), right.ranked, right.sampled)
 
 
-def test_a_sampler_that_is_hardly_mended_hears_what_is_left():
+def test_a_sampler_that_is_hardly_corrected_hears_what_is_left():
     for faults in (("shares", "unshared"), ("crossing", "shares")):
         with pytest.raises(CheckFailed) as caught:
-            checks.bug_hunt(right.clones, right.ranked, wrong.drawn_with(*faults))
+            checks.bug_hunt(right.clones, right.ranked, wrong.sampled_with(*faults))
         flat = " ".join(str(caught.value).split())
         names = {"shares": "temperature"}
         for fault in faults:
-            assert checks._DRAWN_FAULTS[names.get(fault, fault)] in flat
+            assert checks._SAMPLED_FAULTS[names.get(fault, fault)] in flat

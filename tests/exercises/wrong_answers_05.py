@@ -8,11 +8,11 @@ from right_answers_05 import (
     beam_search,
     clones,
     costs,
-    drawn,
     empty_wins,
     greedy,
     greedy_loses,
     ranked,
+    sampled,
     tipping_alphas,
     tipping_temperature,
     top_p,
@@ -70,26 +70,26 @@ def greedy_with_state_first(step, max_len):
 
 
 GREEDIES = [
-    (greedy_with("end kept"), "END is kept among the tokens"),
-    (greedy_with("start kept"), "START is kept among the tokens"),
+    (greedy_with("end kept"), "END is among the returned tokens"),
+    (greedy_with("start kept"), "START is among the returned tokens"),
     (greedy_with("end uncounted"), "The log-probability of END is missing"),
     (greedy_with("product"), "This is the probability, a product"),
     (greedy_with("added"), "Probabilities are added"),
     (greedy_with("mean"), "the mean over the tokens"),
-    (greedy_with("last"), "This is the last token's alone"),
-    (greedy_with("minus"), "The sign is turned"),
-    (greedy_with("bits"), "a logarithm to the base 2"),
-    (greedy_with("on"), "goes on after END until max_len"),
-    (greedy_with("on", "end kept"), "goes on after END until max_len"),
-    (greedy_with("least"), "The least likely token is taken"),
-    (greedy_with("first state"), "asked in the state after START"),
-    (greedy_with("no state"), "a text begins with step(START_ID, None)"),
-    (greedy_with("start again"), "Each step reads START again"),
-    (greedy_with("one more"), "One token too many"),
-    (greedy_with("one fewer"), "stops one token early"),
-    (greedy_with("words only"), "END is never taken"),
-    (greedy_with("no limit"), "After max_len steps it gives up"),
-    (greedy_with("turned"), "The two stand in the wrong order"),
+    (greedy_with("last"), "This is the log-probability of the last token alone"),
+    (greedy_with("minus"), "The sign is wrong: the logarithm"),
+    (greedy_with("bits"), "This is a logarithm to base 2"),
+    (greedy_with("on"), "continues after END until max_len"),
+    (greedy_with("on", "end kept"), "continues after END until max_len"),
+    (greedy_with("least"), "The least probable token is chosen"),
+    (greedy_with("first state"), "computed from the state after START"),
+    (greedy_with("no state"), "The first call is step(START_ID, None)"),
+    (greedy_with("start again"), "Every step reads START"),
+    (greedy_with("one more"), "There is one token too many"),
+    (greedy_with("one fewer"), "The search stops one step early"),
+    (greedy_with("words only"), "END is never chosen"),
+    (greedy_with("no limit"), "It must stop after max_len steps"),
+    (greedy_with("turned"), "The two results are in the wrong order"),
     (greedy_with("tokens only"), "Expected a pair, `return tokens, log_probability`"),
     (greedy_with_state_first, "Your code raises TypeError"),
 ]
@@ -105,7 +105,7 @@ def a_list():
     return [{"a": 0.5, "END": 0.5}]
 
 
-def without_a_beginning():
+def without_an_empty_prefix():
     return {"a": {"END": 1.0}}
 
 
@@ -121,7 +121,7 @@ def with_another_word():
     return {"": {"a": 0.51, "c": 0.49}, "a": {"a": 0.34, "b": 0.33, "END": 0.33}}
 
 
-def with_a_strange_beginning():
+def with_a_strange_prefix():
     return {"": {"a": 0.51, "b": 0.49}, ("a",): {"a": 0.34, "b": 0.33, "END": 0.33}}
 
 
@@ -187,7 +187,7 @@ def no_penalty_mends_it():
 
 
 def long_text_dropped():
-    """Greedy's text has the best mean, and a beam of 2 drops its beginning."""
+    """Greedy's text has the best mean, and a beam of 2 drops its prefix."""
     third = {"a": 0.34, "b": 0.33, "END": 0.33}
     return {
         "": {"a": 0.38, "END": 0.34, "b": 0.28},
@@ -221,27 +221,33 @@ def table_set(first=greedy_loses, second=beam_loses, third=empty_wins):
 TABLES = [
     (table_set(nothing), "None: is there a `return`?"),
     (table_set(a_list), "expected a dict of dicts"),
-    (table_set(without_a_beginning), "the row of the empty beginning"),
-    (table_set(with_end_forgotten), "sum to 0.67, not to 1. END takes part"),
+    (table_set(without_an_empty_prefix), "the row of the empty prefix"),
+    (table_set(with_end_forgotten), "sum to 0.67; they must sum to 1. END is a token"),
     (table_set(with_a_negative_share), "a probability is a number from 0 to 1"),
-    (table_set(with_another_word), "has 'c'; the tokens are a, b, END"),
-    (table_set(with_a_strange_beginning), "a beginning is made of a and b, with spaces"),
-    (table_set(with_two_spaces), "one space between two words"),
-    (table_set(with_many_rows), "at most 60"),
-    (table_set(greedy_wins), "1.00 times as likely"),
-    (table_set(loses_by_little), "1.67 times as likely. It should be twice"),
-    (table_set(loses_by_a_tie), "Equally likely tokens may be taken in either order"),
-    (table_set(loses_beyond_a_beam_of_two), "a beam of 2 misses the likeliest text"),
-    (table_set(second=greedy_loses), "beam_loses: a beam of 2 writes 'b' (0.49)"),
-    (table_set(second=three_miss_it_too), "beam_loses: a beam of 3 misses the likeliest"),
-    (table_set(third=greedy_writes_little), "three words or more are asked for"),
-    (table_set(third=greedy_writes_nothing), "greedy writes 'the empty text'"),
-    (table_set(third=empty_is_behind), "END must be second at the start"),
-    (table_set(third=no_penalty_mends_it), "with alpha = 1 a beam of 2 writes 'a b' (0.168), not"),
-    (table_set(third=no_penalty_mends_it), "compare those means"),
-    (table_set(third=long_text_dropped), "but the beam drops its beginning on the way"),
-    (table_set(finds_by_a_tie), "Equally likely tokens may be taken in either order"),
-    (table_set(third=empty_wins_by_a_tie), "Equally likely tokens may be taken in either order"),
+    (table_set(with_another_word), "contains 'c'; the tokens are a, b, END"),
+    (
+        table_set(with_a_strange_prefix),
+        "must be a string of the words a and b, separated by spaces",
+    ),
+    (table_set(with_two_spaces), "write one space between two words"),
+    (table_set(with_many_rows), "At most 60 are allowed"),
+    (table_set(greedy_wins), "1.00 times as probable"),
+    (table_set(loses_by_little), "1.67 times as probable; the factor must be 2"),
+    (table_set(loses_by_a_tie), "equally probable tokens in either order"),
+    (table_set(loses_beyond_a_beam_of_two), "a beam of size 2 misses the most probable sentence"),
+    (table_set(second=greedy_loses), "beam_loses: a beam of size 2 outputs 'b' (0.49)"),
+    (table_set(second=three_miss_it_too), "beam_loses: a beam of size 3 misses the most probable"),
+    (table_set(third=greedy_writes_little), "it must output three or more words"),
+    (table_set(third=greedy_writes_nothing), "greedy search outputs 'the empty sentence'"),
+    (table_set(third=empty_is_behind), "END must be the second most probable token at the start"),
+    (
+        table_set(third=no_penalty_mends_it),
+        "with alpha = 1, a beam of size 2 outputs 'a b' (0.168) instead",
+    ),
+    (table_set(third=no_penalty_mends_it), "Compare these means"),
+    (table_set(third=long_text_dropped), "but the beam drops one of its prefixes"),
+    (table_set(finds_by_a_tie), "equally probable tokens in either order"),
+    (table_set(third=empty_wins_by_a_tie), "equally probable tokens in either order"),
 ]
 
 # Part 3
@@ -292,7 +298,7 @@ def beam_with(*faults):
             full, best = len(found) >= beam_size, ahead[0][0] / length**alpha
             if "stop unpenalised" in faults:
                 best = ahead[0][0]
-            if "worst beginning" in faults:
+            if "worst prefix" in faults:
                 best = ahead[-1][0] / length**alpha
             worst = found[0 if "against the best" in faults else beam_size - 1] if full else None
             if full and "never stops" not in faults and ("early" in faults or best <= worst[1]):
@@ -329,39 +335,39 @@ def best_only(step, beam_size, max_len, alpha):
     return beam_search(step, beam_size, max_len, alpha)[0]
 
 
-TOO_EARLY = "It stops too early"
+TOO_EARLY = "The search stops too early"
 BEAMS = [
-    (beam_with("end kept"), "END is kept among the tokens"),
-    (beam_with("no penalty"), "The length has no part in it"),
-    (beam_with("raw order"), "Texts are ranked by log-probability"),
+    (beam_with("end kept"), "END is among the returned tokens"),
+    (beam_with("no penalty"), "The length is not used"),
+    (beam_with("raw order"), "Finished hypotheses are ranked by log-probability"),
     (beam_with("end uncounted"), "END is not counted in the length"),
     (beam_with("multiplied"), "is multiplied by length ** alpha"),
-    (beam_with("worst first"), "The worst stands first"),
-    (beam_with("no sum"), "Add that of its beginning"),
-    (beam_with("best of each"), "so a beam never forks"),
-    (beam_with("all"), "only the beam_size likeliest go on"),
-    (beam_with("by place"), "the one that stood at its place"),
-    (beam_with("first state"), "All texts go on in the state of the likeliest one"),
-    (beam_with("last state"), "in the state that step returned last"),
+    (beam_with("worst first"), "The worst hypothesis is first"),
+    (beam_with("no sum"), "Add that of the partial hypothesis"),
+    (beam_with("best of each"), "Extend it by every token"),
+    (beam_with("all"), "All extensions are kept"),
+    (beam_with("by place"), "the one that had its index before"),
+    (beam_with("first state"), "continue from the state of the most probable one"),
+    (beam_with("last state"), "from the state that `step` returned last"),
     (beam_with("factor"), "Alpha is an exponent: length ** alpha"),
-    (beam_with("gnmt"), "This is GNMT's penalty"),
+    (beam_with("gnmt"), "This is the length penalty of GNMT"),
     (beam_with("start counted"), "END is counted, START is not"),
-    (beam_with("score carried"), "A beginning goes on with its score"),
-    (beam_with("ends anywhere"), "is kept although it is not among the beam_size likeliest"),
-    (beam_with("shrinking"), "the beam becomes narrower"),
-    (beam_with("more kept"), "More than beam_size texts are kept"),
+    (beam_with("score carried"), "A partial hypothesis is extended with its score"),
+    (beam_with("ends anywhere"), "is kept although it is not among the beam_size most probable"),
+    (beam_with("shrinking"), "the beam becomes smaller"),
+    (beam_with("more kept"), "More than beam_size finished hypotheses are kept"),
     (beam_with("early"), TOO_EARLY),
     (beam_with("first end"), TOO_EARLY),
     (beam_with("against the best"), TOO_EARLY),
     (beam_with("stop unpenalised"), TOO_EARLY),
-    (beam_with("worst beginning"), TOO_EARLY),
-    (beam_with("never stops"), "It goes on to max_len"),
-    (beam_with("unfinished"), "Texts without END are returned"),
-    (beam_with("impossible"), "Extensions of probability 0"),
-    (beam_with("one more"), "One step too many"),
+    (beam_with("worst prefix"), TOO_EARLY),
+    (beam_with("never stops"), "The search always runs until max_len"),
+    (beam_with("unfinished"), "Hypotheses without END are returned"),
+    (beam_with("impossible"), "Extensions with probability 0"),
+    (beam_with("one more"), "There is one step too many"),
     (beam_with("one fewer"), "stops one step early"),
-    (beam_with("texts only"), "A list of pairs (tokens, score)"),
-    (best_only, "A list of pairs (tokens, score)"),
+    (beam_with("texts only"), "a list of pairs (tokens, score)"),
+    (best_only, "a list of pairs (tokens, score)"),
     (greedy_with(), "Your code raises TypeError"),
 ]
 
@@ -425,27 +431,27 @@ def nothing_returned(scores, temperature, p):
 
 
 NUCLEI = [
-    (top_p_with("unshared"), "What is left does not sum to 1"),
-    (top_p_with("over p"), "What is left is divided by p"),
-    (top_p_with("no softmax"), "The exponentials are held against p"),
-    (top_p_with("sorted"), "stand in the order of their size"),
-    (top_p_with("crossing"), "The token with which p is reached is dropped"),
-    (top_p_with("crossing", "first kept"), "The token with which p is reached is dropped"),
-    (top_p_with("one more"), "One token too many"),
-    (top_p_with("at the edge"), "One token too many"),
-    (top_p_with("cold"), "The temperature has no part in it"),
-    (top_p_with("cut first"), "The cut comes before the temperature"),
+    (top_p_with("unshared"), "The kept probabilities do not sum to 1"),
+    (top_p_with("over p"), "The kept probabilities are divided by p"),
+    (top_p_with("no softmax"), "The exponentials are compared with p"),
+    (top_p_with("sorted"), "The probabilities are in sorted order"),
+    (top_p_with("crossing"), "The token with which the sum reaches p is removed"),
+    (top_p_with("crossing", "first kept"), "The token with which the sum reaches p is removed"),
+    (top_p_with("one more"), "One token too many is kept"),
+    (top_p_with("at the edge"), "One token too many is kept"),
+    (top_p_with("cold"), "The temperature has no effect"),
+    (top_p_with("cut first"), "Tokens are removed before the temperature"),
     (top_p_with("hot"), "multiplied by the temperature"),
-    (top_p_with("shares"), "sharing out again undoes that"),
-    (top_p_with("not cut"), "Nothing is cut off"),
-    (top_p_with("rarest"), "The rarest tokens are kept"),
-    (top_p_with("threshold"), "p is used as the least probability"),
-    (top_p_with("fraction"), "as a share of the likeliest token's"),
-    (top_p_with("ties"), "Of tokens that are equally likely all are kept"),
+    (top_p_with("shares"), "normalising undoes the division"),
+    (top_p_with("not cut"), "No token is removed"),
+    (top_p_with("rarest"), "The least probable tokens are kept"),
+    (top_p_with("threshold"), "p is used as the minimum probability"),
+    (top_p_with("fraction"), "as a fraction of the highest probability"),
+    (top_p_with("ties"), "All of several equally probable tokens are kept"),
     (top_p_with("zero score"), "and exp(0) is 1"),
     (top_p_with("logarithms"), "These are log-probabilities"),
-    (top_p_with("softmax again"), "A softmax is taken of probabilities"),
-    (top_p_with("even"), "are made equally likely"),
+    (top_p_with("softmax again"), "A softmax is applied to probabilities"),
+    (top_p_with("even"), "All kept tokens are equally probable"),
     (nothing_returned, "None: is there a `return`?"),
 ]
 
@@ -487,10 +493,10 @@ def one_alpha(short, long):
 
 PREDICTIONS = [
     ((nothing_returned, tipping_alphas, tipping_temperature), "Your code raises"),
-    ((without_a_key, tipping_alphas, tipping_temperature), "the dict lacks 'greedy'"),
+    ((without_a_key, tipping_alphas, tipping_temperature), "the key 'greedy' is missing"),
     (
         costs_with(texts=lambda w, n, k: sum(w**i for i in range(1, n))),
-        "the empty text is one of them",
+        "the empty sentence is missing",
     ),
     (
         costs_with(texts=lambda w, n, k: sum(w**i for i in range(n + 1))),
@@ -501,37 +507,37 @@ PREDICTIONS = [
         "Your code raises ZeroDivisionError",
     ),
     (costs_with(texts=lambda w, n, k: w**n), "END is one of the max_len tokens"),
-    (costs_with(texts=lambda w, n, k: w ** (n - 1)), "shorter texts count too"),
-    (costs_with(texts=lambda w, n, k: (w + 1) ** n), "after END nothing follows"),
-    (costs_with(greedy=lambda w, n, k: n - 1), "the last token, too, is asked for"),
-    (costs_with(greedy=lambda w, n, k: n + 1), "START is read by the first call"),
-    (costs_with(greedy=lambda w, n, k: n * w), "one call gives the log-probabilities of all"),
+    (costs_with(texts=lambda w, n, k: w ** (n - 1)), "shorter sentences are missing"),
+    (costs_with(texts=lambda w, n, k: (w + 1) ** n), "nothing follows END"),
+    (costs_with(greedy=lambda w, n, k: n - 1), "the last token needs a call as well"),
+    (costs_with(greedy=lambda w, n, k: n + 1), "the call that reads START already predicts"),
+    (costs_with(greedy=lambda w, n, k: n * w), "one call returns the log-probabilities of all"),
     (costs_with(beam=lambda w, n, k: n * k), "the beam is not full from the start"),
     (costs_with(beam=lambda w, n, k: 1 + (n - 1) * k), "the beam is not full from the start"),
-    (costs_with(beam=lambda w, n, k: 1 + w + (n - 2) * k), "then for each two words"),
+    (costs_with(beam=lambda w, n, k: 1 + w + (n - 2) * k), "then one for each pair of words"),
     (
         costs_with(beam=lambda w, n, k: sum(min(k, (w + 1) ** i) for i in range(n))),
-        "a text that has ended does not go on",
+        "a finished hypothesis is not extended",
     ),
-    (costs_with(beam=lambda w, n, k: n), "each beginning needs a call of its own"),
-    (costs_with(beam=lambda w, n, k: n * k * w), "one call gives the log-probabilities of all"),
+    (costs_with(beam=lambda w, n, k: n), "each partial hypothesis needs a call of its own"),
+    (costs_with(beam=lambda w, n, k: n * k * w), "one call returns the log-probabilities of all"),
     ((costs, one_alpha, tipping_temperature), "Expected a pair"),
     (
         alphas_with("power", lambda s, l: -tipping_alphas(s, l)[0]),
-        "tipping_alphas, power: the sign is turned",
+        "tipping_alphas, power: the sign is wrong",
     ),
     (
         alphas_with(
             "power", lambda s, l: math.log(math.prod(s) / math.prod(l)) / math.log(len(l) / len(s))
         ),
-        "probabilities are compared",
+        "the probabilities are compared",
     ),
     (
         alphas_with(
             "gnmt",
             lambda s, l: math.log(summed(l) / summed(s)) / math.log((4 + len(l)) / (4 + len(s))),
         ),
-        "tipping_alphas, gnmt: END is left out of the lengths",
+        "tipping_alphas, gnmt: END is not counted in the lengths",
     ),
     (
         alphas_with("gnmt", lambda s, l: tipping_alphas(s, l)[0]),
@@ -543,16 +549,28 @@ PREDICTIONS = [
     ),
     (
         alphas_with("power", lambda s, l: summed(l) / summed(s) / math.log(len(l) / len(s))),
-        "of the ratio of the sums, too",
+        "the logarithm of the ratio of log-probabilities is missing",
     ),
-    (alphas_with("gnmt", lambda s, l: 1 / tipping_alphas(s, l)[1]), "this is its inverse"),
-    (alphas_with("gnmt", lambda s, l: 1.0), "At the expected alpha the score of both is"),
-    (temperature_with(lambda a, b, n: math.log(n) / math.log(a / b)), "this is its inverse"),
-    (temperature_with(lambda a, b, n: a / b / n), "divides the scores, logarithms"),
-    (temperature_with(lambda a, b, n: n * b / a), "divides the scores, logarithms"),
-    (temperature_with(lambda a, b, n: math.log(a / b) / n), "of `times` the logarithm is needed"),
-    (temperature_with(lambda a, b, n: math.log(b / a) / math.log(n)), "the sign is turned"),
-    (temperature_with(lambda a, b, n: 1.0), "the softmax of the scores divided by it"),
+    (
+        alphas_with("gnmt", lambda s, l: 1 / tipping_alphas(s, l)[1]),
+        "this is the reciprocal of alpha",
+    ),
+    (
+        alphas_with("gnmt", lambda s, l: 1.0),
+        "At the expected alpha, both hypotheses have the score",
+    ),
+    (
+        temperature_with(lambda a, b, n: math.log(n) / math.log(a / b)),
+        "tipping_temperature: this is the reciprocal",
+    ),
+    (temperature_with(lambda a, b, n: a / b / n), "divides log-probabilities, not probabilities"),
+    (temperature_with(lambda a, b, n: n * b / a), "divides log-probabilities, not probabilities"),
+    (temperature_with(lambda a, b, n: math.log(a / b) / n), "the logarithm of `ratio` is missing"),
+    (
+        temperature_with(lambda a, b, n: math.log(b / a) / math.log(n)),
+        "tipping_temperature: the sign is wrong",
+    ),
+    (temperature_with(lambda a, b, n: 1.0), "the two probabilities have the ratio"),
 ]
 
 # Part 6
@@ -606,8 +624,8 @@ def by_log_probability(ended, alpha):
     return ranked(ended, 0.0)
 
 
-def drawn_with(*faults):
-    def drawn(step, max_len, temperature, p, numbers):
+def sampled_with(*faults):
+    def sampled(step, max_len, temperature, p, numbers):
         token, state, tokens = START_ID, None, []
         for number in numbers if "endless" in faults else numbers[:max_len]:
             values, state = step(token, state)
@@ -637,40 +655,52 @@ def drawn_with(*faults):
             tokens.append(token)
         return tokens
 
-    return drawn
+    return sampled
 
 
-def hunted(first=clones, second=ranked, third=drawn):
+def hunted(first=clones, second=ranked, third=sampled):
     return first, second, third
 
 
 HUNTS = [
-    (hunted(clones_with("alike", "states")), "the same text stands there 2 times"),
-    (hunted(clones_with("alike")), "the same text stands there 2 times"),
-    (hunted(clones_with("states")), "A text must go on in the state of its parent"),
-    (hunted(clones_with("sorted")), "A text must go on in the state of its parent"),
-    (hunted(clones_with("end kept")), "is said to have the log-probability"),
-    (hunted(clones_with("worst first")), "the likeliest first"),
-    (hunted(clones_with("all")), "clones: Pairs (tokens, log-probability)"),
-    (hunted(clones_with("early")), "what ended in max_len steps"),
-    (hunted(second=ranked_with("times", "end")), "still multiplied, and END is not counted"),
-    (hunted(second=ranked_with("times")), "the longer a text, the worse its score"),
+    (hunted(clones_with("alike", "states")), "the same hypothesis is returned 2 times"),
+    (hunted(clones_with("alike")), "the same hypothesis is returned 2 times"),
+    (hunted(clones_with("states")), "must continue from the state of the one that it extends"),
+    (hunted(clones_with("sorted")), "must continue from the state of the one that it extends"),
+    (hunted(clones_with("end kept")), "is returned with the log-probability"),
+    (hunted(clones_with("worst first")), "the most probable first"),
+    (hunted(clones_with("all")), "clones: Expected are pairs (tokens, log-probability)"),
+    (hunted(clones_with("early")), "that finish within max_len steps"),
+    (hunted(second=ranked_with("times", "end")), "still multiplied, and END is still not counted"),
+    (hunted(second=ranked_with("times")), "the score of a long hypothesis becomes worse"),
     (hunted(second=ranked_with("end")), "END is not counted in the length"),
     (hunted(second=ranked_with("factor")), "Alpha is an exponent: length ** alpha"),
-    (hunted(second=ranked_with("turned")), "ranked: the worst stands first"),
-    (hunted(second=ranked_with("pairs")), "ranked: the texts, best first"),
-    (hunted(second=by_log_probability), "alpha has no part in it"),
-    (hunted(third=drawn_with("shares", "crossing", "unshared")), "which undoes it; and the token"),
-    (hunted(third=drawn_with("shares")), "which undoes it"),
-    (hunted(third=drawn_with("crossing")), "the token with which p is reached is dropped"),
-    (hunted(third=drawn_with("unshared")), "a number above the sum draws the rarest"),
-    (hunted(third=drawn_with("unshared", "clamped")), "its last token takes all numbers above"),
-    (hunted(third=drawn_with("crossing", "unshared")), "to be kept; and what is kept"),
-    (hunted(third=drawn_with("past")), "drawn: the number 1 points past the tokens kept"),
-    (hunted(third=drawn_with("endless")), "drawn: max_len has no part in it"),
-    (hunted(third=drawn_with("one more")), "drawn: where p is reached exactly"),
-    (hunted(third=drawn_with("cut first")), "drawn: the cut comes before the temperature"),
-    (hunted(third=drawn_with("cut first", "past")), "the last of those kept; and the cut comes"),
+    (hunted(second=ranked_with("turned")), "ranked: the worst hypothesis is first"),
+    (hunted(second=ranked_with("pairs")), "ranked: expected are the token lists, the best first"),
+    (hunted(second=by_log_probability), "ranked: alpha has no effect"),
+    (
+        hunted(third=sampled_with("shares", "crossing", "unshared")),
+        "which undoes the division; and the token",
+    ),
+    (hunted(third=sampled_with("shares")), "which undoes the division"),
+    (hunted(third=sampled_with("crossing")), "the token with which the sum reaches p is removed"),
+    (hunted(third=sampled_with("unshared")), "a number above their sum selects the least probable"),
+    (
+        hunted(third=sampled_with("unshared", "clamped")),
+        "all numbers above their sum select the last kept token",
+    ),
+    (
+        hunted(third=sampled_with("crossing", "unshared")),
+        "must be kept; and the kept probabilities",
+    ),
+    (hunted(third=sampled_with("past")), "sampled: the number 1 selects a token that was removed"),
+    (hunted(third=sampled_with("endless")), "sampled: max_len has no effect"),
+    (hunted(third=sampled_with("one more")), "sampled: where the sum reaches p exactly"),
+    (hunted(third=sampled_with("cut first")), "sampled: tokens are removed before the temperature"),
+    (
+        hunted(third=sampled_with("cut first", "past")),
+        "the last of the kept ones; and tokens are removed",
+    ),
 ]
 
 # Each part's wrong answers, by the name of its check
@@ -720,7 +750,7 @@ HANDED_IN = {
     "no_penalty": (
         {"beam": RANKED_BY_LOG_PROBABILITY},
         ["beam-check"],
-        "The length has no part in it",
+        "The length is not used",
     ),
-    "a_tie": ({"tables": A_TIE}, ["tables-check"], "1.00 times as likely"),
+    "a_tie": ({"tables": A_TIE}, ["tables-check"], "1.00 times as probable"),
 }

@@ -83,6 +83,6 @@ def test_what_the_model_thinks_beside_what_was_found():
 
 
 def test_each_seed_takes_other_sentences():
-    first, second = (decoding._items(3, seed, quick=False) for seed in (0, 1))
+    first, second = (decoding.sentences_of(3, seed, quick=False) for seed in (0, 1))
     assert len(first) == len(second) == 100
     assert not {item.src for item in first} & {item.src for item in second}

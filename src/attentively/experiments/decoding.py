@@ -52,7 +52,7 @@ def measure(model: str, seed: int, quick: bool, directory: Path, clauses: int | 
     checkpoint = load_pretrained(model, device.best())
     translator, src_tokenizer, tgt_tokenizer = checkpoint.translator()
     tokenize = tokenize_13a if clauses is None else str.split
-    items = sorted(_items(clauses, seed, quick), key=lambda item: len(item.src))
+    items = sorted(sentences_of(clauses, seed, quick), key=lambda item: len(item.src))
     beam_sizes = (1, 3) if quick else BEAM_SIZES
 
     searches: list[Row] = []
@@ -90,7 +90,8 @@ def measure(model: str, seed: int, quick: bool, directory: Path, clauses: int | 
     }
 
 
-def _items(clauses: int | None, seed: int, quick: bool) -> list[Item]:
+def sentences_of(clauses: int | None, seed: int, quick: bool) -> list[Item]:
+    """Return the test sentences of a seed: of the toy language with `clauses`, else of Tatoeba."""
     if clauses is not None or quick:  # the quick form needs no real sentences
         number = 10 if quick else 100
         pairs = toy.load("test", number, clauses=(clauses or 1,), seed=seed)

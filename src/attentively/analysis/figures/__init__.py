@@ -5,6 +5,8 @@ by `pyplot`, so ``plt.show()`` is not needed. Figures are narrow enough for thei
 pixels or more on a phone.
 """
 
+from attentively.analysis.figures.bars import probability_bars
+from attentively.analysis.figures.beams import beam
 from attentively.analysis.figures.curves import seed_curves, seed_dots
 from attentively.analysis.figures.decoder_steps import attention_step, query_states
 from attentively.analysis.figures.diagram import Edge, Node, diagram
@@ -29,6 +31,7 @@ __all__ = [
     "attention_flow",
     "attention_lookup",
     "attention_step",
+    "beam",
     "bidirectional_batch",
     "context_paths",
     "diagram",
@@ -36,6 +39,7 @@ __all__ = [
     "gru_cell",
     "heat_maps",
     "lstm_cell",
+    "probability_bars",
     "query_states",
     "seed_curves",
     "seed_dots",

@@ -1,8 +1,9 @@
-"""Checks of the assignment on decoding: greedy, tables, beam search, top-p, predictions, bugs.
+"""Checks of the assignment on decoding.
 
-Searches are tried on small tables of probabilities, where every text can be listed, and then on
-a trained translator. The answers to parts 2, 5 and 6 stand nowhere here: tables are searched,
-predictions measured, and what the mended code finds is held against what the tables say.
+Searches are tested on small tables of probabilities, whose sentences can all be listed, and then
+on a trained translation model. This module contains no solution to the original parts 2, 5 and 6:
+the tables of part 2 are searched, the predictions of part 5 are compared with measurements, and the
+outputs of part 6 with the probabilities of the tables.
 """
 
 import itertools
@@ -66,13 +67,13 @@ __all__ = [
 ]
 
 MODEL = "toy-fixed"
-"""The trained translator: an encoder, one fixed context vector, a decoder."""
+"""The trained translation model: an encoder, one fixed context vector, a decoder."""
 
 Table = Mapping[str, Mapping[str, float]]
-"""What may follow each beginning: ``{"": {"a": 0.6, "b": 0.4}, "a b": {"END": 1.0}}``."""
+"""The next tokens of each prefix: ``{"": {"a": 0.6, "b": 0.4}, "a b": {"END": 1.0}}``."""
 
 Step = Callable[[Any, Any], tuple[Tensor, Any]]
-"""Reads a token in a state; gives the log-probabilities of the next, and the state after it."""
+"""Read a token in a state; return the log-probabilities of the next token and the new state."""
 
 NAMES = ("a", "b", "c")
 """The words of every table; their ids are 4, 5 and 6."""
@@ -83,15 +84,16 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its trained translator and these checks work."""
+    """Translate one sentence, to show that the package, its trained model and the checks work."""
     _parts.explain_undefined_names()
     sentence = "the cat drinks the milk"
     text = translate(load_pretrained(MODEL), [sentence], beam_size=1)[0].text
-    print(f"PyTorch {torch.__version__}. The trained translator makes “{text}” of “{sentence}”.")
-    print(f"The ids: START {START_ID}, END {END_ID}; a, b, c of the tables 4, 5, 6. Ready.")
+    print(f"PyTorch {torch.__version__}. The trained model translates “{sentence}”")
+    print(f"to “{text}”. Token ids: START {START_ID}, END {END_ID}, and the words a, b, c of the")
+    print("tables 4, 5, 6. The set-up is complete.")
 
 
-# What is searched: tables, and the trained translator
+# The step functions of tables and of the trained model
 
 
 class _Read(NamedTuple):
@@ -101,17 +103,20 @@ class _Read(NamedTuple):
 
 
 def step_of(table: Table, names: Sequence[str] = NAMES) -> Step:
-    """Return the step function of a table; a beginning that the table lacks ends at once."""
+    """Return the step function of a table; after a prefix that is not in the table, END follows."""
 
     def step(token: Any, state: Any) -> tuple[Tensor, _Read]:
         token = int(token)
         if state is None and token != START_ID:
             raise ValueError(
-                f"step({token}, None): a text begins with step(START_ID, None); after that, pass "
-                "on the state that step returned"
+                f"step({token}, None) was called. The first call is step(START_ID, None); every "
+                "later call receives the state that the previous call returned"
             )
         if state is not None and not isinstance(state, _Read):
-            raise ValueError("the state is what step returned, the second of its two values")
+            raise ValueError(
+                "the second argument of step is not a state: pass the second of the two values "
+                "that step returned"
+            )
         read = _Read((*(state.tokens if state else ()), token))
         return _following(table, read.tokens, names).log(), read
 
@@ -119,7 +124,7 @@ def step_of(table: Table, names: Sequence[str] = NAMES) -> Step:
 
 
 def _following(table: Table, read: Sequence[int], names: Sequence[str] = NAMES) -> Tensor:
-    """Return the probabilities of what follows; nothing sensible follows what makes no sense."""
+    """Return the probabilities of the next token; after an invalid prefix, always the last word."""
     ids = {"END": END_ID, **{name: 4 + place for place, name in enumerate(names)}}
     first, *rest = read
     if first != START_ID or not {*rest} <= {*range(4, 4 + len(names))}:
@@ -133,12 +138,12 @@ def _following(table: Table, read: Sequence[int], names: Sequence[str] = NAMES) 
 
 
 def translator() -> Seq2Seq:
-    """Return the trained model, ready to be asked."""
+    """Return the trained model in evaluation mode."""
     return cast(Seq2Seq, load_pretrained(MODEL).model.eval())
 
 
 def sentences(number: int, clauses: int) -> tuple[Tensor, Tensor]:
-    """Return sentences that the translator never saw, of so many clauses: sources and targets."""
+    """Return sources and targets of `clauses` clauses that the model has not seen in training."""
     _, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     pairs = toy.load("validation", number, clauses=(clauses,))
     texts = [Pair(pair.src_text, pair.tgt_text) for pair in pairs]
@@ -147,7 +152,7 @@ def sentences(number: int, clauses: int) -> tuple[Tensor, Tensor]:
 
 
 def translation_step(src: Tensor, forbidden_ids: Sequence[int] = FORBIDDEN_IDS) -> Step:
-    """Return the step function of the translator for one source, of shape (1, src_len)."""
+    """Return the step function of the trained model for one source, of shape (1, src_len)."""
     model = translator()
     with torch.no_grad():
         first = model.start(model.encode(src))
@@ -162,12 +167,12 @@ def translation_step(src: Tensor, forbidden_ids: Sequence[int] = FORBIDDEN_IDS) 
 
 
 def words(ids: Iterable[int], side: str = "tgt") -> str:
-    """Return the translator's words of ids, special tokens left out."""
+    """Return the words of token ids, without special tokens."""
     _, src_tokenizer, tgt_tokenizer = load_pretrained(MODEL).translator()
     return (tgt_tokenizer if side == "tgt" else src_tokenizer).decode(ids)
 
 
-# Asking
+# Calling a candidate
 
 
 def _ask(
@@ -176,7 +181,7 @@ def _ask(
     shown: Mapping[str, object],
     how: Callable[..., object] = call_twice,
 ) -> object:
-    """Call the candidate with what is given; messages show something that a reader can read."""
+    """Call the candidate with `given`; messages show `shown`, which is readable."""
     if not callable(candidate):
         return call(candidate, shown)
 
@@ -188,7 +193,7 @@ def _ask(
 
 
 def _as_lists(answer: object) -> object:
-    """Return tensors and arrays with axes, tuples and named tuples as lists; all else as it is."""
+    """Return tensors, arrays and tuples as lists, and other values unchanged."""
     if type(answer) in (Tensor, np.ndarray) and cast(Tensor, answer).ndim:
         return cast(Tensor, answer).tolist()
     if isinstance(answer, list | tuple):
@@ -198,14 +203,14 @@ def _as_lists(answer: object) -> object:
 
 def _rows(table: Table) -> dict[str, object]:
     """Return a table row by row, for messages."""
-    return {f"table[{beginning!r}]": dict(row) for beginning, row in table.items()}
+    return {f"table[{prefix!r}]": dict(row) for prefix, row in table.items()}
 
 
 # Part 1
 
 
 def _greedy(step: Step, max_len: int, fault: str = "") -> list[object]:
-    """Write greedily, with the fault named."""
+    """Return the result of greedy search with the given fault."""
     token, state, first = START_ID, None, None
     tokens: list[int] = []
     total, product, added = 0.0, 1.0, 0.0
@@ -247,34 +252,38 @@ def _greedy(step: Step, max_len: int, fault: str = "") -> list[object]:
 
 
 _GREEDY_FAULTS = {
-    "end kept": "END is kept among the tokens. It says that the words are over, and is none.",
-    "start kept": "START is kept among the tokens. It is read to begin with; nobody wrote it.",
-    "end uncounted": "The log-probability of END is missing: ending, too, has a probability.",
-    "product": "This is the probability, a product. Its logarithm is asked for: add "
+    "end kept": "END is among the returned tokens. It marks the end of the sentence and is not "
+    "returned.",
+    "start kept": "START is among the returned tokens. It is the input of the first step and is "
+    "not returned.",
+    "end uncounted": "The log-probability of END is missing. The probability of a sentence "
+    "includes that of its END.",
+    "product": "This is the probability, a product. Return its logarithm, the sum of the "
     "log-probabilities.",
-    "mean": "This is the mean over the tokens. The log-probability of a text is their sum.",
-    "added": "Probabilities are added. Those of several steps are multiplied, so their logarithms "
-    "are added.",
-    "last": "This is the last token's alone. The log-probability of a text is the sum of all.",
-    "minus": "The sign is turned. The logarithm of a probability is never above zero.",
-    "bits": "This is a logarithm to the base 2; step gives natural logarithms: add them as they "
-    "are.",
-    "on": "It goes on after END until max_len, and what is said there means nothing.",
-    "on, end kept": "It goes on after END until max_len, and what is said there means nothing.",
-    "least": "The least likely token is taken.",
-    "words only": "END is never taken. It is a token like the others: where it is the likeliest, "
-    "the text is over.",
-    "turned": "The two stand in the wrong order: first the tokens, then the log-probability.",
-    "first state": "Each step is asked in the state after START. Pass on the state that step "
+    "mean": "This is the mean over the tokens. The log-probability of a sentence is the sum.",
+    "added": "Probabilities are added. The probabilities of the steps are multiplied, so add their "
+    "logarithms.",
+    "last": "This is the log-probability of the last token alone. Return the sum over all tokens.",
+    "minus": "The sign is wrong: the logarithm of a probability is never above 0.",
+    "bits": "This is a logarithm to base 2. `step` returns natural logarithms: add them unchanged.",
+    "on": "The search continues after END until max_len. It must stop at the first END.",
+    "on, end kept": "The search continues after END until max_len. It must stop at the first END.",
+    "least": "The least probable token is chosen. Greedy search chooses the most probable one.",
+    "words only": "END is never chosen. It is a token like the others: the sentence ends where END "
+    "is the most probable token.",
+    "turned": "The two results are in the wrong order. Return the tokens first, then the "
+    "log-probability.",
+    "first state": "Every step is computed from the state after START. Pass the state that `step` "
     "returned last.",
-    "start again": "Each step reads START again. From the second on it reads the last token "
-    "written.",
-    "one more": "One token too many: max_len counts every token asked for, END too.",
-    "one fewer": "It stops one token early: max_len tokens may be asked for, END among them.",
-    "no limit": "It goes on until END comes. After max_len steps it gives up.",
+    "start again": "Every step reads START. From the second step on, it must read the previously "
+    "chosen token.",
+    "one more": "There is one token too many: max_len counts every step, also that of END.",
+    "one fewer": "The search stops one step early: max_len steps are allowed, that of END "
+    "included.",
+    "no limit": "The search continues until END. It must stop after max_len steps.",
 }
 
-# Tables of growing size. "a b" ends surely or nearly so, and what follows depends on all before.
+# Tables of increasing size. The next token depends on the whole prefix.
 _ONE_WORD: Table = {"": {"a": 0.7, "END": 0.3}, "a": {"END": 0.8, "b": 0.2}}
 _TWO_WORDS: Table = {
     "": {"a": 0.6, "b": 0.3, "END": 0.1},
@@ -291,9 +300,9 @@ _AGAIN: Table = {
 _NOTHING: Table = {"": {"END": 0.6, "a": 0.4}}
 
 
-@_parts.part("greedy", "greedy")
+@_parts.part("greedy search", "greedy")
 def greedy_loop(candidate: object, thorough: bool = False) -> None:
-    """Check the greedy loop on tables, then on the trained translator."""
+    """Check greedy search on tables, then on the trained model."""
     cases = [(_ONE_WORD, 5), (_TWO_WORDS, 5), (_AGAIN, 7), (_NOTHING, 3), (_AGAIN, 2), (_AGAIN, 3)]
     if thorough:
         cases += [(_random_table(seed, 3, 3), max_len) for seed in (1, 2, 5) for max_len in (2, 7)]
@@ -307,7 +316,7 @@ def greedy_loop(candidate: object, thorough: bool = False) -> None:
         answer = _ask(candidate, (translation_step(row), 60), shown, call)
         (found,) = greedy_search(model, row, 60)
         expected = [found.ids, found.log_probability]
-        hint = "On the tables it was right. Does your loop rely on how many tokens there are?"
+        hint = "All tables were right. Does your code depend on the vocabulary size?"
         expect_value(answer, expected, "the translation", shown, hint=hint)
 
 
@@ -324,16 +333,16 @@ def _expect_greedy(
 
 
 def _random_table(seed: int, depth: int, number: int) -> Table:
-    """Return a table with a row for each beginning of up to `depth` words, in hundredths."""
+    """Return a table with a row for each prefix of up to `depth` words, in hundredths."""
     generator = torch.Generator().manual_seed(seed)
     table = {}
     for length in range(depth + 1):
-        for beginning in itertools.product(NAMES[:number], repeat=length):
+        for prefix in itertools.product(NAMES[:number], repeat=length):
             shares = torch.rand(number + 1, generator=generator).square()
             hundredths = (shares / shares.sum() * 100).round().tolist()
             hundredths[int(shares.argmax())] += 100 - sum(hundredths)
             row = zip((*NAMES[:number], "END"), hundredths, strict=True)
-            table[" ".join(beginning)] = {name: int(n) / 100 for name, n in row if n > 0}
+            table[" ".join(prefix)] = {name: int(n) / 100 for name, n in row if n > 0}
     return table
 
 
@@ -341,28 +350,28 @@ def _random_table(seed: int, depth: int, number: int) -> Table:
 
 
 class _Found(NamedTuple):
-    """A text and its probability."""
+    """A sentence and its probability."""
 
     text: str
     probability: float
 
     def __str__(self) -> str:
-        return f"{self.text or 'the empty text'!r} ({self.probability:.3g})"
+        return f"{self.text or 'the empty sentence'!r} ({self.probability:.3g})"
 
 
-def _texts(table: Table, beginning: str = "", probability: float = 1.0) -> Iterator[_Found]:
-    """Yield every text of a table with its probability."""
-    for name, share in table.get(beginning, {"END": 1.0}).items():
+def _texts(table: Table, prefix: str = "", probability: float = 1.0) -> Iterator[_Found]:
+    """Yield every sentence of a table with its probability."""
+    for name, share in table.get(prefix, {"END": 1.0}).items():
         if name == "END":
-            yield _Found(beginning, probability * share)
+            yield _Found(prefix, probability * share)
         elif share:
-            yield from _texts(table, f"{beginning} {name}".strip(), probability * share)
+            yield from _texts(table, f"{prefix} {name}".strip(), probability * share)
 
 
 def _written(table: Table, beam_size: int, alpha: float = 0.0) -> list[_Found]:
-    """Return the best of what a search finds, for each order in which it may take equal tokens.
+    """Return the best hypothesis of a search, for each order in which it may take equal tokens.
 
-    It goes on until no beginning is left: no rule to stop sooner is told before part 3.
+    The search ends when no partial hypothesis is left; part 3 introduces the earlier stop.
     """
     found, most = [], 2 + _depth(table)
     for names, end_last in itertools.product((NAMES, NAMES[::-1]), (False, True)):
@@ -374,15 +383,15 @@ def _written(table: Table, beam_size: int, alpha: float = 0.0) -> list[_Found]:
 
 
 def _depth(table: Table) -> int:
-    return max(len(beginning.split()) for beginning in table)
+    return max(len(prefix.split()) for prefix in table)
 
 
 def _of_ties(found: Sequence[_Found]) -> str:
-    """Return what to say where equal tokens, taken in another order, make another text."""
-    return " Equally likely tokens may be taken in either order." * (len({*found}) > 1)
+    """Return a remark if the result depends on the order of equally probable tokens."""
+    return " A search may take equally probable tokens in either order." * (len({*found}) > 1)
 
 
-def _likeliest(table: Table) -> _Found:
+def _most_probable(table: Table) -> _Found:
     return max(_texts(table), key=lambda found: found.probability)
 
 
@@ -390,7 +399,7 @@ def _likeliest(table: Table) -> _Found:
 def tables(
     greedy_loses: object, beam_loses: object, empty_wins: object, thorough: bool = False
 ) -> None:
-    """Search the tables handed in, in every way; there is nothing further to try."""
+    """Search the submitted tables; `thorough` tests nothing further."""
     in_turn(
         {
             "greedy_loses": lambda: _examine_greedy_loses(_table(greedy_loses, "greedy_loses", 2)),
@@ -405,7 +414,7 @@ _NEARLY = 1 - 1e-4  # step functions round to 32 bits
 
 
 def _table(candidate: object, name: str, number: int) -> Table:
-    """Return the table of a candidate, if it is one."""
+    """Return the table of a candidate; refuse what is no table."""
     table = call_twice(candidate, {})
     may = (*NAMES[:number], "END")
 
@@ -416,55 +425,66 @@ def _table(candidate: object, name: str, number: int) -> Table:
         said = "None: is there a `return`?" if table is None else show(table)
         raise refuse(f"expected a dict of dicts, got {said}")
     if "" not in table:
-        raise refuse("the row of the empty beginning, table[''], is missing: there all begins.")
+        raise refuse(
+            "table[''] is missing: the row of the empty prefix, with which the search starts."
+        )
     if len(table) > _MOST_ROWS:
-        raise refuse(f"{len(table)} rows; at most {_MOST_ROWS}, and a handful will do.")
+        raise refuse(
+            f"the table has {len(table)} rows. At most {_MOST_ROWS} are allowed, and five suffice."
+        )
     numbers: dict[str, dict[str, float]] = {}
-    for beginning, row in table.items():
-        where = f"table[{beginning!r}]"
-        if not isinstance(beginning, str) or not {*beginning.split()} <= {*may[:-1]}:
-            raise refuse(f"{where}: a beginning is made of {' and '.join(may[:-1])}, with spaces.")
-        if beginning != " ".join(beginning.split()):
-            raise refuse(f"{where}: one space between two words, and none around them.")
+    for prefix, row in table.items():
+        where = f"table[{prefix!r}]"
+        if not isinstance(prefix, str) or not {*prefix.split()} <= {*may[:-1]}:
+            raise refuse(
+                f"{where} is not a prefix: it must be a string of the words "
+                f"{' and '.join(may[:-1])}, separated by spaces."
+            )
+        if prefix != " ".join(prefix.split()):
+            raise refuse(
+                f"{where} has superfluous spaces: write one space between two words and none "
+                "around them."
+            )
         strange = [word for word in row if word not in may]
         if strange:
-            raise refuse(f"{where} has {strange[0]!r}; the tokens are {', '.join(may)}.")
+            raise refuse(f"{where} contains {strange[0]!r}; the tokens are {', '.join(may)}.")
         shares = {word: plain_number(value) for word, value in row.items()}
         if not all(share is not None and share >= 0 for share in shares.values()):
-            raise refuse(f"{where}: a probability is a number from 0 to 1. Got {show(row)}")
-        numbers[beginning] = {word: float(share or 0) for word, share in shares.items()}
-        total = sum(numbers[beginning].values())
+            raise refuse(f"{where}: a probability is a number from 0 to 1; got {show(row)}")
+        numbers[prefix] = {word: float(share or 0) for word, share in shares.items()}
+        total = sum(numbers[prefix].values())
         if abs(total - 1) > 1e-6:
             raise refuse(
-                f"the probabilities of {where} sum to {total:.4g}, not to 1. END takes part: it is "
-                "a token like the others."
+                f"the probabilities of {where} sum to {total:.4g}; they must sum to 1. END is a "
+                "token like the others and is part of the sum."
             )
     return numbers
 
 
 def _examine_greedy_loses(table: Table) -> None:
-    best = _likeliest(table)
+    best = _most_probable(table)
     written = _written(table, 1)
     for greedy in written:
         if best.probability < _NEARLY * 2 * greedy.probability:
             raise CheckFailed(
-                f"  greedy_loses: greedy writes {greedy}, and the likeliest is {best}: "
-                f"{best.probability / greedy.probability:.2f} times as likely. It should be twice "
-                "as likely or more. How small can greedy's second factor become?"
+                f"  greedy_loses: greedy search outputs {greedy}. The most probable sentence is "
+                f"{best}, {best.probability / greedy.probability:.2f} times as probable; the "
+                "factor must be 2 or more. How small can the second factor of greedy search become?"
                 f"{_of_ties(written)}\n{describe(_rows(table))}"
             )
     _expect_finds(table, 2, best, "greedy_loses")
 
 
 def _examine_beam_loses(table: Table) -> None:
-    best = _likeliest(table)
+    best = _most_probable(table)
     written = _written(table, 2)
     for found in written:
         if best.probability < _NEARLY * 1.1 * found.probability:
             raise CheckFailed(
-                f"  beam_loses: a beam of 2 writes {found}, and the likeliest is {best}: hardly "
-                "more, and 1.1 times as much is asked for. Its first word has to be the third at "
-                f"the start, or the path is dropped later.{_of_ties(written)}"
+                f"  beam_loses: a beam of size 2 outputs {found}. The most probable sentence is "
+                f"{best}; it must be at least 1.1 times as probable. The beam of size 2 must drop "
+                "one of its prefixes: the first word if it is third at the start, or a later "
+                f"one.{_of_ties(written)}"
                 f"\n{describe(_rows(table))}"
             )
     _expect_finds(table, 3, best, "beam_loses")
@@ -475,8 +495,9 @@ def _expect_finds(table: Table, beam_size: int, best: _Found, name: str) -> None
     for found in written:
         if found.probability < _NEARLY * best.probability:
             raise CheckFailed(
-                f"  {name}: a beam of {beam_size} misses the likeliest text: it writes {found}, "
-                f"not {best}. Its beginning must be among the {beam_size} likeliest all the way."
+                f"  {name}: a beam of size {beam_size} misses the most probable sentence: it "
+                f"outputs {found} instead of {best}. At every step, the prefix of that sentence "
+                f"must be among the {beam_size} most probable ones."
                 f"{_of_ties(written)}\n{describe(_rows(table))}"
             )
 
@@ -485,28 +506,29 @@ def _examine_empty_wins(table: Table) -> None:
     rows = describe(_rows(table))
     ways = [_written(table, 1), _written(table, 2), _written(table, 2, alpha=1.0)]
     ties = [_of_ties(written) for written in ways]
-    for greedy, plain, mended in zip(*ways, strict=True):
+    for greedy, plain, normalised in zip(*ways, strict=True):
         if len(greedy.text.split()) < 3:
             raise CheckFailed(
-                f"  empty_wins: greedy writes {greedy}; three words or more are asked for."
+                f"  empty_wins: greedy search outputs {greedy}; it must output three or more words."
                 f"{ties[0]}\n{rows}"
             )
         if plain.text:
             raise CheckFailed(
-                f"  empty_wins: without a penalty a beam of 2 writes {plain}, not the empty text. "
-                "END must be second at the start, and the long text in the end less likely than "
-                f"that.{ties[1]}\n{rows}"
+                f"  empty_wins: without a length penalty, a beam of size 2 outputs {plain} instead "
+                "of the empty sentence. END must be the second most probable token at the start, "
+                f"and the long sentence must be less probable than the empty one.{ties[1]}\n{rows}"
             )
-        if mended.text != greedy.text:
-            why = "compare those means."
-            if _mean(mended) < _mean(greedy):
+        if normalised.text != greedy.text:
+            why = "Compare these means."
+            if _mean(normalised) < _mean(greedy):
                 why = (
-                    "that mean is better for greedy's, but the beam drops its beginning on the way."
+                    "The output of greedy search has the higher mean, but the beam drops one of "
+                    "its prefixes."
                 )
             raise CheckFailed(
-                f"  empty_wins: with alpha = 1 a beam of 2 writes {mended}, not greedy's {greedy}. "
-                "Then log-probabilities are divided by the number of tokens, END counted: "
-                f"{why}{ties[2]}\n{rows}"
+                f"  empty_wins: with alpha = 1, a beam of size 2 outputs {normalised} instead of "
+                f"{greedy}, the output of greedy search. With alpha = 1, the log-probability is "
+                f"divided by the number of tokens, END included. {why}{ties[2]}\n{rows}"
             )
 
 
@@ -518,12 +540,12 @@ def _mean(found: _Found) -> float:
 
 
 class _Text(NamedTuple):
-    """A text that a search follows."""
+    """A partial hypothesis."""
 
     tokens: list[int]
     total: float
     state: Any
-    """The state in which its last token is still to be read."""
+    """The state before its last token is read."""
 
 
 def search(
@@ -534,9 +556,9 @@ def search(
     fault: str = "",
     end_last: bool = False,
 ) -> list[tuple[list[int], float]]:
-    """Search with a beam by the rules of part 3; return texts and scores, with the fault named.
+    """Return the hypotheses and scores of beam search by the rules of part 3, with a fault.
 
-    Among extensions that are equally likely END comes first or, if `end_last`, last.
+    Among equally probable extensions, END comes first or, with `end_last`, last.
     """
     live = [_Text([], 0.0, None)]
     ended: list[tuple[float, list[int], float]] = []
@@ -606,57 +628,62 @@ def _over(
         return True
     if fault == "stop unpenalised":
         divisor = 1.0
-    best_live = live[-(fault == "worst beginning")] / divisor
+    best_live = live[-(fault == "worst prefix")] / divisor
     return best_live <= ended[0 if fault == "against the best" else beam_size - 1][2]
 
 
 _TOO_EARLY = (
-    "It stops too early. Rule 5: it goes on until beam_size texts are kept and the likeliest "
-    "beginning, divided by its own length ** alpha, does not beat the worst of them."
+    "The search stops too early. Rule 5: it continues until beam_size hypotheses are kept and the "
+    "most probable partial hypothesis, divided by its present length ** alpha, is not better than "
+    "the worst of them."
 )
 SEARCH_FAULTS = {
-    "end kept": "END is kept among the tokens. It says that the words are over, and is none.",
-    "no penalty": "The length has no part in it. The score is the log-probability divided by "
+    "end kept": "END is among the returned tokens. It marks the end of the sentence and is not "
+    "returned.",
+    "no penalty": "The length is not used. The score is the log-probability divided by "
     "length ** alpha.",
-    "raw order": "Texts are ranked by log-probability. The score decides which come first and "
-    "which are kept.",
+    "raw order": "Finished hypotheses are ranked by log-probability. Rank them by score, and keep "
+    "those with the best scores.",
     "end uncounted": "END is not counted in the length. It is a token, and its log-probability is "
-    "in the sum.",
-    "multiplied": "The log-probability is multiplied by length ** alpha. It is negative: what "
-    "should favour long texts punishes them.",
+    "part of the sum.",
+    "multiplied": "The log-probability is multiplied by length ** alpha. Because it is negative, "
+    "this makes long hypotheses worse instead of better: divide.",
     "factor": "The length is multiplied by alpha. Alpha is an exponent: length ** alpha.",
-    "start counted": "The length is one too great: END is counted, START is not.",
-    "gnmt": "This is GNMT's penalty. Here the score is the log-probability / length ** alpha.",
-    "score carried": "A beginning goes on with its score. Keep its log-probability; divide only to "
-    "compare.",
-    "worst first": "The worst stands first. Return the best first.",
-    "no sum": "Each extension has its last token's log-probability only. Add that of its "
-    "beginning.",
-    "best of each": "Each beginning is extended by its likeliest token alone, so a beam never "
-    "forks. Extend by every token, then compare all.",
-    "all": "All extensions are followed; only the beam_size likeliest go on.",
-    "by place": "A text goes on in the state of the one that stood at its place, not of its own "
-    "beginning. Carry the state with the text.",
-    "first state": "All texts go on in the state of the likeliest one. Carry each text's state "
-    "with it.",
-    "last state": "All texts go on in the state that step returned last. Carry each text's state "
-    "with it.",
-    "ends anywhere": "An extension that ends is kept although it is not among the beam_size "
-    "likeliest extensions.",
-    "shrinking": "Texts that end take the place of beginnings: the beam becomes narrower. The "
-    "beam_size likeliest that do not end go on.",
-    "more kept": "More than beam_size texts are kept. Of those that ended, the beam_size with the "
+    "start counted": "The length is too large by 1. END is counted, START is not.",
+    "gnmt": "This is the length penalty of GNMT. Here, the score is the log-probability / "
+    "length ** alpha.",
+    "score carried": "A partial hypothesis is extended with its score. Keep its log-probability, "
+    "and divide only to compare.",
+    "worst first": "The worst hypothesis is first. Return the best one first.",
+    "no sum": "An extension has only the log-probability of its last token. Add that of the "
+    "partial hypothesis.",
+    "best of each": "Each partial hypothesis is extended by its most probable token only. Extend "
+    "it by every token, then compare all extensions.",
+    "all": "All extensions are kept. Only the beam_size most probable ones that do not end are "
+    "extended further.",
+    "by place": "A hypothesis continues from the state of the one that had its index before, "
+    "instead of the one that it extends. Store the state with each hypothesis.",
+    "first state": "All hypotheses continue from the state of the most probable one. Store the "
+    "state with each hypothesis.",
+    "last state": "All hypotheses continue from the state that `step` returned last. Store the "
+    "state with each hypothesis.",
+    "ends anywhere": "An extension that ends is kept although it is not among the beam_size most "
+    "probable extensions (rule 3).",
+    "shrinking": "A finished hypothesis takes the place of a partial one, so the beam becomes "
+    "smaller. Rule 4: the beam_size most probable extensions that do not end are kept.",
+    "more kept": "More than beam_size finished hypotheses are kept. Keep the beam_size with the "
     "best scores.",
     "early": _TOO_EARLY,
     "first end": _TOO_EARLY,
     "against the best": _TOO_EARLY,
-    "worst beginning": _TOO_EARLY,
+    "worst prefix": _TOO_EARLY,
     "stop unpenalised": _TOO_EARLY,
-    "never stops": "It goes on to max_len. Rule 5: once beam_size texts are kept and the likeliest "
-    "beginning, scored at its present length, beats none of them, it stops.",
-    "unfinished": "Texts without END are returned. Only those that ended count.",
-    "one more": "One step too many: max_len counts every token, END too.",
-    "one fewer": "It stops one step early: the END may be token number max_len.",
+    "never stops": "The search always runs until max_len. Rule 5: once beam_size hypotheses are "
+    "kept and the most probable partial hypothesis, scored at its present length, is better than "
+    "none of them, it stops.",
+    "unfinished": "Hypotheses without END are returned. Return finished ones only.",
+    "one more": "There is one step too many: max_len counts every token, END included.",
+    "one fewer": "The search stops one step early: END may be token number max_len.",
 }
 
 _SearchCase = tuple[Table, int, int, float]
@@ -665,7 +692,7 @@ _FORK: Table = {
     "a": {"a": 0.4, "b": 0.35, "END": 0.25},
     "b": {"a": 0.9, "END": 0.1},
 }
-"""Greedy writes "a a" with 0.24; "b a" has 0.36."""
+"""Greedy search outputs "a a" with 0.24; "b a" has 0.36."""
 CASES: list[_SearchCase] = [
     (_FORK, 1, 4, 0.0),
     (_FORK, 2, 4, 0.0),
@@ -687,7 +714,7 @@ FURTHER: list[_SearchCase] = [
 
 @_parts.part("beam search", "beam_search")
 def beam(candidate: object, thorough: bool = False) -> None:
-    """Check beam search on tables, every text and score of it, then on the trained translator."""
+    """Check all hypotheses and scores of beam search on tables, then on the trained model."""
     for table, beam_size, max_len, alpha in CASES + FURTHER * thorough:
         how = {"beam_size": beam_size, "max_len": max_len, "alpha": alpha}
         shown = {**_rows(table), **how}
@@ -701,12 +728,12 @@ def beam(candidate: object, thorough: bool = False) -> None:
             isinstance(pair, list) and -math.inf in pair for pair in answer
         ):
             raise CheckFailed(
-                "  Extensions of probability 0, −inf, are kept. Leave them out."
+                "  Extensions with probability 0 (log-probability −inf) are kept. Leave them out."
                 f"\n{describe(shown)}\n  got         {show(answer)}"
             )
         expected = _as_lists(search(step, beam_size, max_len, alpha))
-        hint = "A list of pairs (tokens, score), the best first."
-        expect_value(answer, expected, "the texts", shown, twins, hint)
+        hint = "Expected is a list of pairs (tokens, score), the best score first."
+        expect_value(answer, expected, "the hypotheses", shown, twins, hint)
     model = translator()
     for clauses, beam_size, alpha in [(2, 10, 1.0), *[(3, 4, 0.0)] * thorough]:
         src, _ = sentences(1, clauses)
@@ -716,7 +743,7 @@ def beam(candidate: object, thorough: bool = False) -> None:
 def _expect_translations(
     candidate: object, model: Seq2Seq, src: Tensor, beam_size: int, alpha: float
 ) -> None:
-    """Hold the best text and all scores against what the package finds."""
+    """Compare the best hypothesis and all scores with those of the package."""
     text = words(src[0].tolist(), "src")
     shown = {"sentence": text, "beam_size": beam_size, "max_len": 60, "alpha": alpha}
     given = (translation_step(src), beam_size, 60, alpha)
@@ -726,14 +753,14 @@ def _expect_translations(
     expected = [over[0].ids, [hypothesis.score for hypothesis in over]]
     pairs = cast(list[Any], answer)
     got = [pairs[0][0], [pair[1] for pair in pairs]] if pairs else answer
-    expect_value(got, expected, "the best translation and the scores of all", shown)
+    expect_value(got, expected, "the best translation and all scores", shown)
 
 
 # Part 4
 
 
 def _top_p(scores: Tensor, temperature: float, p: float, fault: str = "") -> Tensor:
-    """Return what is drawn from, with the fault named."""
+    """Return the distribution to sample from, with the given fault."""
     if fault == "hot":
         temperature = 1 / temperature
     plain = scores.double()
@@ -784,42 +811,43 @@ def _top_p(scores: Tensor, temperature: float, p: float, fault: str = "") -> Ten
 
 
 _TOP_P_FAULTS = {
-    "ties": "Of tokens that are equally likely all are kept. As few as reach p: which of them is "
-    "left to you.",
-    "no softmax": "The exponentials are held against p before they are shared out. First the "
-    "softmax: they need not sum to 1.",
-    "cut first": "The cut comes before the temperature. First the temperature, then the cut: a "
-    "higher one keeps more tokens.",
-    "hot": "Scores are multiplied by the temperature. Divide: a high one makes tokens more alike.",
-    "cold": "The temperature has no part in it. (If probabilities are divided by it, sharing out "
-    "again undoes that: divide the scores.)",
-    "fraction": "The number p is used as a share of the likeliest token's probability. It is what "
-    "those kept reach together.",
-    "zero score": "What is cut off gets the score 0, and exp(0) is 1. Its score is −inf, its "
-    "probability 0.",
-    "unshared": "What is left does not sum to 1. Divide by its sum: those kept share out the rest.",
-    "over p": "What is left is divided by p. It reaches p, and may be more: divide by its sum.",
-    "sorted": "The probabilities stand in the order of their size. Each belongs to its own token: "
-    "put them back.",
-    "crossing dropped": "The token with which p is reached is dropped. It is kept: without it the "
-    "sum stays below p.",
-    "crossing dropped, one kept": "The token with which p is reached is dropped. It is kept: "
-    "without it the sum stays below p.",
-    "one more": "One token too many: with the one before it p was reached already.",
-    "not cut": "Nothing is cut off; p has no part in it.",
-    "rarest": "The rarest tokens are kept. Begin with the likeliest.",
-    "threshold": "The number p is used as the least probability of a token. It is what those kept "
-    "reach together.",
-    "logarithms": "These are log-probabilities. Probabilities are asked for.",
-    "softmax again": "A softmax is taken of probabilities, which gives what was cut off a share. "
-    "Divide by the sum.",
-    "even": "Those kept are made equally likely. They keep their proportions.",
+    "ties": "All of several equally probable tokens are kept. Keep as few tokens as reach p; any "
+    "of the equal ones will do.",
+    "no softmax": "The exponentials are compared with p before they are normalised, so they need "
+    "not sum to 1. Apply the softmax first.",
+    "cut first": "Tokens are removed before the temperature is applied. Apply the temperature "
+    "first: a higher one keeps more tokens.",
+    "hot": "Scores are multiplied by the temperature. Divide: a high temperature makes "
+    "probabilities more equal.",
+    "cold": "The temperature has no effect. (If the *probabilities* are divided by it, normalising "
+    "undoes the division: divide the scores.)",
+    "fraction": "The number p is used as a fraction of the highest probability. It is the total "
+    "probability that the kept tokens must reach.",
+    "zero score": "Removed tokens get the score 0, and exp(0) is 1. Their score must be −inf and "
+    "their probability 0.",
+    "unshared": "The kept probabilities do not sum to 1. Divide them by their sum.",
+    "over p": "The kept probabilities are divided by p. Their sum is at least p and can be larger: "
+    "divide by the sum.",
+    "sorted": "The probabilities are in sorted order. Put each one back at the index of its token.",
+    "crossing dropped": "The token with which the sum reaches p is removed. Keep it: without it, "
+    "the sum is below p.",
+    "crossing dropped, one kept": "The token with which the sum reaches p is removed. Keep it: "
+    "without it, the sum is below p.",
+    "one more": "One token too many is kept: the sum reaches p without it.",
+    "not cut": "No token is removed; p has no effect.",
+    "rarest": "The least probable tokens are kept. Begin with the most probable one.",
+    "threshold": "The number p is used as the minimum probability of a token. It is the total "
+    "probability that the kept tokens must reach.",
+    "logarithms": "These are log-probabilities. Return probabilities.",
+    "softmax again": "A softmax is applied to probabilities, which gives removed tokens a positive "
+    "probability. Divide by the sum instead.",
+    "even": "All kept tokens are equally probable. They must keep their proportions.",
 }
 
 
 @_parts.part("top-p", "top_p")
 def nucleus(candidate: object, thorough: bool = False) -> None:
-    """Check what is kept and how it is shared out, ties and single tokens too."""
+    """Check which tokens are kept and with which probabilities, also for ties and single tokens."""
     logs = [([0.25, 0.08, 0.36, 0.1, 0.21], 0.6), ([0.6, 0.3, 0.1], 0.8)]
     cases = [(torch.tensor(row).log(), 1.0, p) for row, p in logs]
     cases += [
@@ -846,7 +874,7 @@ def _expect_top_p(candidate: object, scores: Tensor, temperature: float, p: floa
     got = _as_floats(answer)
     expected = truncate(scores.double(), temperature, top_p=p).exp().float()
     if isinstance(got, Tensor) and got.shape == scores.shape:
-        # Tokens that are equally likely may stand for each other.
+        # Any of several equally probable tokens may be kept.
         same = scores.unsqueeze(0) == scores.unsqueeze(1)
         sums = [torch.where(same, row, 0.0).sum(1) for row in (got, expected)]
         number = [int((row > 0).sum()) for row in (got, expected)]
@@ -856,12 +884,12 @@ def _expect_top_p(candidate: object, scores: Tensor, temperature: float, p: floa
         Twin(said, lambda *_, f=fault: _top_p(**inputs, fault=f))
         for fault, said in _TOP_P_FAULTS.items()
     ]
-    hint = "One probability for each token, those cut off 0."
+    hint = "Expected is one probability for each token, 0 for removed ones."
     expect_equal(got, expected, "the probabilities", inputs, twins, hint)
 
 
 def _as_floats(answer: object) -> object:
-    """Return lists of numbers and tensors of 64 bits as tensors of 32."""
+    """Return lists of numbers and float64 tensors as float32 tensors."""
     if isinstance(answer, list | tuple):
         numbers = [plain_number(value) for value in answer]
         return torch.tensor(numbers) * 1.0 if None not in numbers else answer
@@ -877,7 +905,7 @@ def _as_floats(answer: object) -> object:
 def predictions(
     costs: object, tipping_alphas: object, tipping_temperature: object, thorough: bool = False
 ) -> None:
-    """Hold what is foretold against what is counted and found by trying."""
+    """Compare the predictions with counts and with numerical solutions."""
     further = [(5, 3, 7), (2, 6, 11), (4, 1, 3)]
     for sizes in [(2, 4, 5), (3, 4, 5), (1, 4, 3), *further * thorough]:
         _expect_costs(costs, dict(zip(("words", "max_len", "beam_size"), sizes, strict=True)))
@@ -891,12 +919,12 @@ def predictions(
     ]
     for short, long in texts + more * thorough:
         _expect_alphas(tipping_alphas, {"short": short, "long": long})
-    for likelier, other, times in [
+    for higher, lower, ratio in [
         (0.5, 0.1, 3.0),
         (0.5, 0.2, 10.0),
         *[(0.9, 0.01, 1.5), (0.3, 0.25, 4.0)] * thorough,
     ]:
-        asked = {"likelier": likelier, "other": other, "times": times}
+        asked = {"higher": higher, "lower": lower, "ratio": ratio}
         _expect_temperature(tipping_temperature, asked)
 
 
@@ -907,17 +935,17 @@ def _expect_costs(candidate: object, asked: Mapping[str, int]) -> None:
         raise CheckFailed(f"  costs: expected a dict, got {said}")
     for key, counted in _counted(**asked).items():
         if key not in answer:
-            raise CheckFailed(f"  costs: the dict lacks {key!r}.\n{describe(asked)}")
+            raise CheckFailed(f"  costs: the key {key!r} is missing.\n{describe(asked)}")
         twins = [
             Twin(f"costs, {key}: {said}", lambda *_, w=wrong: w)
             for said, wrong in _miscounted(**asked)[key]
         ]
-        hint = "It was counted on a language of that size."
+        hint = "The expected value was counted on a language of this size."
         expect_value(answer[key], counted, f"costs, {key}", asked, twins, hint)
 
 
 def _counted(words: int, max_len: int, beam_size: int) -> dict[str, int]:
-    """List the texts of a language in which END is never likely, and search it."""
+    """Count the sentences of a language in which END is improbable, and the calls of searches."""
     calls: list[int] = []
     row = torch.cat([torch.tensor([-50.0]), torch.linspace(1, 2, words)]).log_softmax(0)
     impossible = torch.full((END_ID,), -math.inf)
@@ -939,25 +967,25 @@ def _miscounted(words: int, max_len: int, beam_size: int) -> dict[str, list[tupl
     def sizes(lengths: range) -> int:
         return sum(words**n for n in lengths)
 
-    end_too = "END is one of the max_len tokens, so a text has at most max_len - 1 words."
+    end_too = "END is one of the max_len tokens, so a sentence has at most max_len - 1 words."
     full = (
-        "the beam is not full from the start: there is one beginning, then one for each word, then "
-        "for each two words, until there are beam_size."
+        "the beam is not full from the start. There is one prefix of no words, then one for each "
+        "word, then one for each pair of words, until there are beam_size."
     )
     return {
         "texts": [
-            ("the empty text is one of them.", sizes(range(1, max_len))),
+            ("the empty sentence is missing.", sizes(range(1, max_len))),
             (end_too, sizes(range(max_len + 1))),
             (end_too, sizes(range(1, max_len + 1))),
             (end_too, words**max_len),
-            ("shorter texts count too.", words ** (max_len - 1)),
-            ("after END nothing follows: these are rows of any tokens.", (words + 1) ** max_len),
+            ("shorter sentences are missing.", words ** (max_len - 1)),
+            ("nothing follows END, but these are all sequences of tokens.", (words + 1) ** max_len),
         ],
         "greedy": [
-            ("the last token, too, is asked for.", max_len - 1),
-            ("START is read by the first call, which gives the first token.", max_len + 1),
-            ("one call gives the log-probabilities of all tokens.", max_len * words),
-            ("one call gives the log-probabilities of all tokens.", max_len * (words + 1)),
+            ("the last token needs a call as well.", max_len - 1),
+            ("the call that reads START already predicts the first token.", max_len + 1),
+            ("one call returns the log-probabilities of all tokens.", max_len * words),
+            ("one call returns the log-probabilities of all tokens.", max_len * (words + 1)),
         ],
         "beam": [
             (full, beam_size * max_len),
@@ -965,18 +993,18 @@ def _miscounted(words: int, max_len: int, beam_size: int) -> dict[str, list[tupl
             (full, 1 + words + beam_size * (max_len - 2)),
             (full, 1 + min(beam_size, words) * (max_len - 1)),
             (
-                "a text that has ended does not go on: there are only the words to extend by.",
+                "a finished hypothesis is not extended, so a prefix is extended by words only.",
                 sum(min(beam_size, (words + 1) ** n) for n in range(max_len)),
             ),
-            ("what comes out of the last call is not read any more.", beam_size * (max_len + 1)),
-            ("each beginning needs a call of its own.", max_len),
-            ("one call gives the log-probabilities of all tokens.", beam_size * max_len * words),
+            ("the tokens of the last step are not read.", beam_size * (max_len + 1)),
+            ("each partial hypothesis needs a call of its own.", max_len),
+            ("one call returns the log-probabilities of all tokens.", beam_size * max_len * words),
         ],
     }
 
 
 def _found_by_trying(rises: Callable[[float], float], least: float, most: float) -> float:
-    """Return where a function that goes from below zero to above crosses it."""
+    """Return the zero of an increasing function, by bisection."""
     for _ in range(200):
         middle = (least + most) / 2
         least, most = (middle, most) if rises(middle) < 0 else (least, middle)
@@ -1005,7 +1033,7 @@ def _expect_alpha(
     other: Callable[[int], float],
     asked: Mapping[str, list[float]],
 ) -> None:
-    """See that both texts score the same at the alpha foretold."""
+    """Compare an alpha with the one at which both hypotheses have the same score."""
     sums = [sum(map(math.log, text)) for text in asked.values()]
     lengths = [len(text) for text in asked.values()]
 
@@ -1017,47 +1045,53 @@ def _expect_alpha(
 
     right, ratio = _found_by_trying(ahead, 0.0, 100.0), sums[1] / sums[0]
     wrong: list[tuple[str, Callable[[], float]]] = [
-        ("the sign is turned: which of the two sums is farther from 0?", lambda: -right),
         (
-            "probabilities are compared; scores are made of log-probabilities.",
+            "the sign is wrong. Which of the two log-probabilities is further from 0?",
+            lambda: -right,
+        ),
+        (
+            "the probabilities are compared, but a score contains the log-probability.",
             lambda: (sums[0] - sums[1]) / growth(base),
         ),
-        ("END is left out of the lengths.", lambda: math.log(ratio) / growth(base, minus=1)),
+        ("END is not counted in the lengths.", lambda: math.log(ratio) / growth(base, minus=1)),
         ("this is the alpha of the other penalty.", lambda: math.log(ratio) / growth(other)),
         (
-            "alpha is an exponent, not a factor: solve by logarithms.",
+            "alpha is an exponent, not a factor. Take logarithms to solve for it.",
             lambda: ratio / math.exp(growth(base)),
         ),
-        ("of the ratio of the sums, too, the logarithm is needed.", lambda: ratio / growth(base)),
-        ("this is its inverse.", lambda: 1 / right),
+        (
+            "the logarithm of the ratio of log-probabilities is missing.",
+            lambda: ratio / growth(base),
+        ),
+        ("this is the reciprocal of alpha.", lambda: 1 / right),
     ]
     twins = [
         Twin(f"tipping_alphas, {name}: {said}", lambda *_, w=answer: w()) for said, answer in wrong
     ]
     score = sums[0] / base(lengths[0]) ** right
-    hint = f"At the expected alpha the score of both is {score:.3f}."
+    hint = f"At the expected alpha, both hypotheses have the score {score:.3f}."
     expect_value(got, right, f"tipping_alphas, {name}", asked, twins, hint)
 
 
 def _expect_temperature(candidate: object, asked: Mapping[str, float]) -> None:
-    scores = torch.tensor([asked["likelier"], asked["other"]], dtype=torch.float64).log()
-    times = asked["times"]
+    scores = torch.tensor([asked["higher"], asked["lower"]], dtype=torch.float64).log()
+    ratio = asked["ratio"]
 
     def too_even(temperature: float) -> float:
         first, second = (scores / temperature).softmax(0).tolist()
-        return times - first / second
+        return ratio - first / second
 
     right = _found_by_trying(too_even, 0.01, 1000.0)
-    odds = asked["likelier"] / asked["other"]
+    odds = asked["higher"] / asked["lower"]
     wrong = [
-        ("this is its inverse: a high temperature makes tokens more alike.", 1 / right),
-        ("temperature divides the scores, logarithms; not the probabilities.", odds / times),
-        ("temperature divides the scores, logarithms; not the probabilities.", times / odds),
-        ("of `times` the logarithm is needed as well.", math.log(odds) / times),
-        ("the sign is turned.", -right),
+        ("this is the reciprocal. A high temperature makes probabilities more equal.", 1 / right),
+        ("a temperature divides log-probabilities, not probabilities.", odds / ratio),
+        ("a temperature divides log-probabilities, not probabilities.", ratio / odds),
+        ("the logarithm of `ratio` is missing.", math.log(odds) / ratio),
+        ("the sign is wrong.", -right),
     ]
     twins = [Twin(f"tipping_temperature: {said}", lambda *_, w=number: w) for said, number in wrong]
-    hint = f"At {right:.3f} the softmax of the scores divided by it makes them {times:g} to 1."
+    hint = f"At the temperature {right:.3f}, the two probabilities have the ratio {ratio:g}."
     answer = call_twice(candidate, asked)
     expect_value(answer, right, "tipping_temperature", asked, twins, hint)
 
@@ -1067,7 +1101,7 @@ def _expect_temperature(candidate: object, asked: Mapping[str, float]) -> None:
 
 @dataclass(frozen=True)
 class _Reads:
-    """Where the rows of a `TableModel` stand."""
+    """The state of a `TableModel`: the tokens that each row has read."""
 
     reads: list[tuple[int, ...]]
 
@@ -1077,7 +1111,7 @@ class _Reads:
 
 
 class TableModel(EncoderDecoder[_Reads]):
-    """A model of the package that says what a table says, whatever the source."""
+    """A model that reads its probabilities from a table, whatever the source."""
 
     def __init__(self, table: Table) -> None:
         super().__init__()
@@ -1088,22 +1122,22 @@ class TableModel(EncoderDecoder[_Reads]):
         return Memory(src.unsqueeze(-1).float(), self.source_mask(src))
 
     def start(self, memory: Memory) -> _Reads:
-        """Return the state in which nothing is read yet."""
+        """Return the state before the first token."""
         return _Reads([() for _ in memory.outputs])
 
     def step(self, token: Tensor, state: _Reads) -> tuple[Tensor, _Reads]:
-        """Read one token for each row."""
+        """Read one token for each row; return the logits of the next tokens and the new state."""
         if token.shape != (len(state.reads),):
             raise ValueError(
-                f"token has the shape {tuple(token.shape)}; the state has {len(state.reads)} rows, "
-                "and wants one token for each"
+                f"token has the shape {tuple(token.shape)}, but the state has {len(state.reads)} "
+                "rows: pass one token for each row"
             )
         reads = [(*row, new) for row, new in zip(state.reads, token.tolist(), strict=True)]
         logits = torch.stack([_following(self.table, row).log() for row in reads])
         return logits, _Reads(reads)
 
     def decode(self, tgt: Tensor, memory: Memory, need_weights: bool = False) -> DecoderOutput:
-        """Read a whole target."""
+        """Return the logits at every position of a known target."""
         state, columns = self.start(memory), []
         for token in tgt.unbind(dim=1):
             logits, state = self.step(token, state)
@@ -1111,14 +1145,14 @@ class TableModel(EncoderDecoder[_Reads]):
         return DecoderOutput(torch.stack(columns, dim=1))
 
 
-@_parts.part("bug hunt", "clones", "ranked", "drawn")
-def bug_hunt(clones: object, ranked: object, drawn: object, thorough: bool = False) -> None:
-    """Examine one mended search after the other."""
+@_parts.part("debugging", "clones", "ranked", "sampled")
+def bug_hunt(clones: object, ranked: object, sampled: object, thorough: bool = False) -> None:
+    """Examine the three corrected functions one after the other."""
     in_turn(
         {
             "clones": lambda: _examine_clones(clones, thorough),
             "ranked": lambda: _examine_ranked(ranked, thorough),
-            "drawn": lambda: _examine_drawn(drawn, thorough),
+            "sampled": lambda: _examine_sampled(sampled, thorough),
         }
     )
 
@@ -1149,31 +1183,35 @@ def _examine_clones_on(
 ) -> None:
     with torch.no_grad():
         answer = _ask(candidate, given, shown)
-    # Places, not beginnings, are filled; and without a penalty nothing better comes after rule 5.
+    # A finished hypothesis occupies a row; without a penalty, rule 5 loses no better hypothesis.
     expected = _as_lists(search(step, beam_size, max_len, 0.0, "shrinking"))
     pairs = answer if isinstance(answer, list) else []
     if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         texts = [str(tokens) for tokens, _ in pairs]
         if len({*texts}) < len(texts):
             raise CheckFailed(
-                f"  clones: the same text stands there {texts.count(texts[0])} times. All places "
-                "begin alike, so the likeliest extension of one is that of each. At the first "
-                f"step only one place may count.\n{describe(shown)}\n  got         {show(answer)}"
+                f"  clones: the same hypothesis is returned {texts.count(texts[0])} times. All "
+                "rows start with the same prefix, so they have the same extensions. At the first "
+                f"step, only one row may count.\n{describe(shown)}\n  got         {show(answer)}"
             )
         for tokens, said in pairs:
             true, number = _log_probability(step, tokens), plain_number(said)
             if number is None or abs(true - number) > 1e-3:
                 raise CheckFailed(
-                    f"  clones: {show(tokens)} is said to have the log-probability {show(said)}; "
-                    f"the model gives it {true:.4g}. A text must go on in the state of its parent, "
-                    f"whose place it may have left.\n{describe(shown)}"
+                    f"  clones: {show(tokens)} is returned with the log-probability {show(said)}, "
+                    f"but the model assigns it {true:.4g}. Each hypothesis must continue from the "
+                    f"state of the one that it extends, which may be in another "
+                    f"row.\n{describe(shown)}"
                 )
-    hint = "Pairs (tokens, log-probability) of what ended in max_len steps, the likeliest first."
+    hint = (
+        "Expected are pairs (tokens, log-probability) of the hypotheses that finish within max_len "
+        "steps, the most probable first."
+    )
     expect_value(answer, expected, "clones", shown, hint=f"clones: {hint}")
 
 
 def _log_probability(step: Step, tokens: object) -> float:
-    """Return the log-probability of a text with its END; of what is no text, minus infinity."""
+    """Return the log-probability of a sentence with its END; of anything else, minus infinity."""
     total, read, state = 0.0, START_ID, None
     for token in [*cast(list[int], tokens), END_ID] if isinstance(tokens, list) else []:
         number = plain_number(token)
@@ -1200,13 +1238,13 @@ def _ranked(ended: _Ended, alpha: float, fault: str = "") -> list[list[int]]:
 
 
 _RANKED_FAULTS = {
-    "as it was": "the log-probability is still multiplied, and END is not counted.",
-    "multiplied": "the log-probability is multiplied by length ** alpha. It is negative: the "
-    "longer a text, the worse its score.",
-    "end": "END is not counted in the length. It is a token, and its log-probability is in the "
-    "sum.",
-    "turned": "the worst stands first.",
-    "alpha": "alpha has no part in it.",
+    "as it was": "the log-probability is still multiplied, and END is still not counted.",
+    "multiplied": "the log-probability is multiplied by length ** alpha. Because it is negative, "
+    "the score of a long hypothesis becomes worse: divide.",
+    "end": "END is not counted in the length. It is a token, and its log-probability is part of "
+    "the sum.",
+    "turned": "the worst hypothesis is first.",
+    "alpha": "alpha has no effect.",
     "factor": "the length is multiplied by alpha. Alpha is an exponent: length ** alpha.",
 }
 
@@ -1227,26 +1265,32 @@ def _examine_ranked(candidate: object, thorough: bool) -> None:
             Twin(f"ranked: {said}", lambda ended, alpha, f=fault: _ranked(ended, alpha, f))
             for fault, said in _RANKED_FAULTS.items()
         ]
-        hint = "ranked: the texts, best first, by log-probability / (tokens, END counted) ** alpha."
+        hint = (
+            "ranked: expected are the token lists, the best first, by log-probability / "
+            "(number of tokens, END included) ** alpha."
+        )
         answer = _as_lists(call_twice(candidate, asked))
         expect_value(answer, _ranked(ended, alpha), "ranked", asked, twins, hint)
 
 
-_DRAWN_FAULTS = {
-    "past": "the number 1 points past the tokens kept, at one that was cut off; it is the end of "
-    "the row, the last of those kept",
-    "temperature": "probabilities are divided by the temperature and shared out again, which "
-    "undoes it",
-    "cut first": "the cut comes before the temperature; first the temperature, then the cut",
-    "crossing": "the token with which p is reached is dropped, though it is to be kept",
-    "one more": "where p is reached exactly, one token too many is kept",
-    "endless": "max_len has no part in it, and there may be more numbers than that",
-    "unshared": "what is kept does not sum to 1, so a number above the sum draws the rarest token",
-    "clamped": "what is kept does not sum to 1, and its last token takes all numbers above the sum",
+_SAMPLED_FAULTS = {
+    "past": "the number 1 selects a token that was removed; it must select the last of the kept "
+    "ones",
+    "temperature": "the probabilities are divided by the temperature and then normalised, which "
+    "undoes the division",
+    "cut first": "tokens are removed before the temperature is applied; the temperature comes "
+    "first",
+    "crossing": "the token with which the sum reaches p is removed, although it must be kept",
+    "one more": "where the sum reaches p exactly, one token too many is kept",
+    "endless": "max_len has no effect, although there can be more numbers than that",
+    "unshared": "the kept probabilities do not sum to 1, so a number above their sum selects the "
+    "least probable token",
+    "clamped": "the kept probabilities do not sum to 1, so all numbers above their sum select the "
+    "last kept token",
 }
 
 
-def _drawn(
+def _sampled(
     step: Step,
     max_len: int,
     temperature: float,
@@ -1281,10 +1325,10 @@ def _drawn(
 
 
 _EVER_THE_SAME: Table = {
-    beginning: {"a": 0.5, "b": 0.3, "c": 0.15, "END": 0.05}
-    for beginning in ("", *NAMES, *map(" ".join, itertools.product(NAMES, repeat=2)))
+    prefix: {"a": 0.5, "b": 0.3, "c": 0.15, "END": 0.05}
+    for prefix in ("", *NAMES, *map(" ".join, itertools.product(NAMES, repeat=2)))
 }
-_DRAWS: list[tuple[Table, int, float, float, list[float]]] = [
+_SAMPLES: list[tuple[Table, int, float, float, list[float]]] = [
     (_EVER_THE_SAME, 3, 3.0, 0.7, [0.46, 0.93, 0.57]),
     ({"": {"a": 0.6, "b": 0.3, "END": 0.1}}, 3, 0.3, 0.98, [0.75, 0.5, 0.5]),
     (_TWO_WORDS, 5, 1.0, 0.5, [0.99, 0.9, 0.99, 0.9, 0.9]),
@@ -1297,8 +1341,8 @@ _DRAWS: list[tuple[Table, int, float, float, list[float]]] = [
 ]
 
 
-def _examine_drawn(candidate: object, thorough: bool) -> None:
-    cases = [*_DRAWS]
+def _examine_sampled(candidate: object, thorough: bool) -> None:
+    cases = [*_SAMPLES]
     if thorough:
         generator = torch.Generator().manual_seed(5)
         for seed, temperature, p in [(1, 0.5, 0.9), (2, 2.0, 0.6), (3, 1.5, 1.0), (4, 1.0, 0.3)]:
@@ -1315,18 +1359,18 @@ def _examine_drawn(candidate: object, thorough: bool) -> None:
         shown = {**_rows(table), **how}
         answer = _ask(candidate, (step, *how.values()), shown)
         twins = (Twin(said, lambda *_, a=answer: a) for said in _left_undone(candidate))
-        hint = "drawn: the tokens, without START and END."
-        expect_value(answer, _drawn(step, **how), "drawn", shown, twins, hint)
+        hint = "sampled: expected are the tokens, without START and END."
+        expect_value(answer, _sampled(step, **how), "sampled", shown, twins, hint)
 
 
 def _left_undone(candidate: object) -> Iterator[str]:
-    """Say what explains the answers to all of `_DRAWS`: one fault, or as few as possible."""
+    """Yield the faults that explain the answers to all of `_SAMPLES`, as few as possible."""
     pairs = []
-    for table, max_len, temperature, p, numbers in _DRAWS:
+    for table, max_len, temperature, p, numbers in _SAMPLES:
         step, how = step_of(table), (max_len, temperature, p, numbers)
         with suppress(CheckFailed):
             pairs.append((step, how, _ask(candidate, (step, *how), {})))
     for number in (1, 2, 3):
-        for faults in itertools.combinations(_DRAWN_FAULTS, number):
-            if all(_drawn(step, *how, faults=faults) == answer for step, how, answer in pairs):
-                yield f"drawn: {'; and '.join(_DRAWN_FAULTS[each] for each in faults)}."
+        for faults in itertools.combinations(_SAMPLED_FAULTS, number):
+            if all(_sampled(step, *how, faults=faults) == answer for step, how, answer in pairs):
+                yield f"sampled: {'; and '.join(_SAMPLED_FAULTS[each] for each in faults)}."
