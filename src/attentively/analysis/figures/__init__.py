@@ -20,6 +20,7 @@ from attentively.analysis.figures.recurrent import (
 )
 from attentively.analysis.figures.transformer_layers import transformer_layers
 from attentively.analysis.figures.trees import Branch, tree
+from attentively.analysis.figures.word_vectors import embedding_lookup, skip_gram_window, word_map
 
 __all__ = [
     "Branch",
@@ -31,13 +32,16 @@ __all__ = [
     "bidirectional_batch",
     "context_paths",
     "diagram",
+    "embedding_lookup",
     "gru_cell",
     "heat_maps",
     "lstm_cell",
     "query_states",
     "seed_curves",
     "seed_dots",
+    "skip_gram_window",
     "transformer_layers",
     "tree",
     "unrolled_network",
+    "word_map",
 ]
