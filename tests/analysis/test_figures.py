@@ -763,6 +763,6 @@ def test_a_map_labels_every_point():
     assert colours["cat"] == COLOURS["query"]
     assert colours["tea"] == COLOURS["key"]
     with pytest.raises(ValueError, match="1 points do not fit 6 words"):
-        word_map([(0, 0)])
+        word_map([(0.0, 0.0)])
     with pytest.raises(ValueError, match="8 groups, but there are 7 colours"):
         figures.word_map(torch.zeros(8, 2), {str(i): ["x"] for i in range(8)})

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.transforms import Bbox
+from matplotlib.transforms import Bbox, BboxBase
 from torch import Tensor
 
 from attentively.analysis.figures.diagram import (
@@ -24,7 +24,7 @@ from attentively.analysis.figures.diagram import (
 from attentively.analysis.plots import COLOURS
 
 _ROW = 21.0  # height of a row of a matrix, in points
-_ONE_HOT, _WIDE = 14.0, 23.0  # width of a column of one-hot vectors, and of other values
+_ONE_HOT, _WIDE = 14.0, 22.0  # width of a column of one-hot vectors, and of other values
 _BESIDE = 6.0  # between a matrix and the labels of its rows
 _ROLES = ("query", "key", "value", "decoder", "encoder", "gold", "neutral")
 _MARKERS = "os^DvPX"
@@ -59,15 +59,15 @@ def embedding_lookup(
 
     margin = max(text_size(word)[0] for word in words) + _BESIDE
     first = margin
-    second = first + _ONE_HOT * len(words) + 22 + margin
-    third = second + _WIDE * dim + 28
+    second = first + _ONE_HOT * len(words) + 18 + margin
+    third = second + _WIDE * dim + 22
     height = _ROW * max(len(words), len(sentence))
     ax = canvas([(0, 22), (third + _WIDE * dim, -height)])
     _draw_matrix(ax, first, _ONE_HOT, one_hot, own, labels, "one-hot vectors $X$", fill="1")
     _draw_matrix(ax, second, _WIDE, rows, colours, words, "table $E$")
     _draw_matrix(ax, third, _WIDE, [rows[one] for one in sentence], own, (), "$X E$")
     middle = -height / 2
-    for sign, x in (("×", first + _ONE_HOT * len(words) + 11), ("=", third - 14)):
+    for sign, x in (("×", first + _ONE_HOT * len(words) + 9), ("=", third - 11)):
         ax.text(x, middle, sign, fontsize=14, ha="center", va="center")
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
@@ -189,7 +189,7 @@ def word_map(
     figure.set_layout_engine("none")
     frame = ax.get_window_extent()
     spots = [tuple(spot) for spot in ax.transData.transform(places)]
-    taken = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in spots]
+    taken: list[BboxBase] = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in spots]
     for word, place, colour in zip(words, places, colours, strict=True):
         taken.append(_place_label(ax, word, place, colour, taken, frame))
     return figure
@@ -200,9 +200,9 @@ def _place_label(
     word: str,
     at: tuple[float, float],
     colour: str,
-    taken: Sequence[Bbox],
-    frame: Bbox,
-) -> Bbox:
+    taken: Sequence[BboxBase],
+    frame: BboxBase,
+) -> BboxBase:
     """Write a label where it covers nothing, as near to its point as possible."""
     for x, y in _shifts():
         across = "center" if x == 0 else "left" if x > 0 else "right"
@@ -214,8 +214,7 @@ def _place_label(
         if inside and not any(box.overlaps(other) for other in taken):
             if math.hypot(x, y) > _FAR:  # a line says to which point it belongs
                 line = {"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 7.0}
-                end = {"xycoords": "data", "textcoords": "offset points", "arrowprops": line}
-                ax.annotate("", at, (x, y), **end)
+                ax.annotate("", at, (x, y), textcoords="offset points", arrowprops=line)
             return box
         label.remove()
     label = ax.annotate(word, at, (6, 0), textcoords="offset points", va="center", color=colour)
