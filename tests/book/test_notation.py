@@ -115,10 +115,8 @@ MINIMUM = 170
 NOT_YET_USED = {
     "absolute position": "13",
     "backpropagation": "00",
-    "contextual": "19",
     "extrapolation": "13",
     "faithfulness": "11",
-    "generalise": "01",
     "inference": "16",
     "initialisation": "15",
     "latency": "20",

@@ -179,7 +179,8 @@ def word_map(
     ):
         own = places[start : start + len(group)]
         start += len(group)
-        ax.scatter(*zip(*own, strict=True), color=COLOURS[role], marker=marker, label=name, s=22)
+        x, y = zip(*own, strict=True)
+        ax.scatter(x, y, s=22, color=COLOURS[role], marker=marker, label=name)
         colours += [COLOURS[role]] * len(group)
     ax.set(xlabel=f"{axes} 1", ylabel=f"{axes} 2")
     ax.margins(0.14, 0.06)
