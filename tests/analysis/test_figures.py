@@ -186,6 +186,25 @@ def bars(**changed):
     )
 
 
+TABLE = torch.tensor([[0.0, 0], [1, 0], [2, 1], [-1, 3], [0, 2]])
+VOCABULARY = ["<pad>", "the", "cat", "drank", "milk"]
+
+
+def table_lookup(words=VOCABULARY, ids=(1, 2, 3, 1, 4), table=TABLE):
+    return figures.embedding_lookup(words, torch.tensor(ids), table)
+
+
+def window(centre=1):
+    return figures.skip_gram_window(SRC[:5], centre, 2, ["street", "because"])
+
+
+CROWD = {"animals": ["cat", "dog", "mouse"], "drinks": ["milk", "tea", "lemonade"]}
+
+
+def word_map(points=((0, 0), (0, 0.02), (1, 1), (0.01, 0), (0, -0.02), (-1, 1))):
+    return figures.word_map(torch.tensor(points), CROWD, "component")
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
@@ -205,9 +224,13 @@ DIAGRAMS = {
     "transformer_layers": figures.transformer_layers,
     "tree": laughter,
     "beam": beam,
+    "skip_gram_window": window,
+    "window at the start": lambda: window(0),
 }
 EXAMPLES = DIAGRAMS | {
     "seed_curves": curves,
+    "embedding_lookup": table_lookup,
+    "word_map": word_map,
     "long names": lambda: curves(names={"additive": "with skip connections", "fixed": "attention"}),
     "marked panels": lambda: curves(panel="seed"),
     "panels": lambda: curves(panel="model", by="seed", names=None),
@@ -787,3 +810,66 @@ def test_heat_maps_show_their_labels_and_values():
 def test_heat_maps_refuse(changed, message):
     with pytest.raises(ValueError, match=message):
         maps(**changed)
+
+
+# --- word vectors ---
+
+
+def filled(figure):
+    """Return the positions of filled cells, by row from the top and column from the left."""
+    cells = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    return [
+        (round((-cell.get_y() - cell.get_height()) / 21), to_hex(cell.get_facecolor()))
+        for cell in cells
+        if to_hex(cell.get_facecolor()) != "#ffffff"
+    ]
+
+
+def test_a_lookup_copies_rows_in_the_colour_of_their_word():
+    figure = table_lookup()
+    by_row = filled(figure)
+    assert [row for row, _ in by_row] == [0, 1, 2, 3, 4]  # one filled cell for each position
+    assert by_row[0][1] == by_row[3][1]  # both are "the"
+    assert len({colour for _, colour in by_row}) == 4
+    shown = texts(figure)
+    assert shown.count("the") == 3  # twice in the sentence and once in the table
+    assert shown.count("−1") == 2  # in the table and in the result
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"words": ["a"]}, "1 words do not fit a table of 5 rows"),
+        ({"ids": (5,)}, "do not all belong to 5 words"),
+        ({"words": list("abcdefgh"), "table": torch.zeros(8, 2)}, "8 words, but there are 7"),
+    ],
+)
+def test_a_table_lookup_refuses(changed, message):
+    with pytest.raises(ValueError, match=message):
+        table_lookup(**changed)
+
+
+def test_the_centre_is_joined_to_its_window_and_to_negatives():
+    assert {*arrows(window())} == {
+        *(("word 1", f"word {i}") for i in (0, 2, 3)),
+        *(("word 1", f"negative {i}") for i in (0, 1)),
+    }
+    dashed = {end for (_, end), arrow in arrows(window()).items() if arrow.get_linestyle() != "-"}
+    assert dashed == {"negative 0", "negative 1"}
+    with pytest.raises(ValueError, match="centre=5 lies outside a sentence of 5 words"):
+        window(5)
+
+
+def test_a_map_labels_every_point():
+    figure = word_map()
+    assert {word for group in CROWD.values() for word in group} <= {*texts(figure)}
+    assert {"animals", "drinks", "component 1", "component 2"} <= {*texts(figure)}
+    sizes = [len(points.get_offsets()) for points in figure.axes[0].collections]
+    assert sizes == [3, 3]
+    colours = {text.get_text(): text.get_color() for text in figure.axes[0].texts}
+    assert colours["cat"] == COLOURS["query"]
+    assert colours["tea"] == COLOURS["key"]
+    with pytest.raises(ValueError, match="1 points do not fit 6 words"):
+        word_map([(0.0, 0.0)])
+    with pytest.raises(ValueError, match="8 groups, but there are 7 colours"):
+        figures.word_map(torch.zeros(8, 2), {str(i): ["x"] for i in range(8)})

@@ -32,7 +32,7 @@ def test_each_part_has_twelve_wrong_answers_or_more():
 
 def test_ready_translates_and_counts_vectors(capsys):
     checks.ready()
-    assert "Ready." in capsys.readouterr().out
+    assert "The set-up is complete." in capsys.readouterr().out
 
 
 # What is not written yet
@@ -68,7 +68,7 @@ def test_a_table_that_forgets_its_padding_after_training_is_caught():
                 return self.weight[ids]
             return super().forward(ids)
 
-    with pytest.raises(CheckFailed, match="after five steps of training"):
+    with pytest.raises(CheckFailed, match="after five training steps"):
         checks.lookup(right.one_hot_by_loops, Late)
 
 
@@ -114,7 +114,7 @@ def test_the_planted_counts_are_those_of_other_methods(count):
 
 
 def test_what_happens_is_told_as_it_is():
-    """Each story names the answers let in, left out, and by c alone."""
+    """Each story names the answers with all words allowed, with three excluded, and by c alone."""
     for words, vectors, question, story, ones, _ in checks._SINGLE:
         if "asked" not in ones:
             continue

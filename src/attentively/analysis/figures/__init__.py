@@ -23,6 +23,7 @@ from attentively.analysis.figures.recurrent import (
 )
 from attentively.analysis.figures.transformer_layers import transformer_layers
 from attentively.analysis.figures.trees import Branch, tree
+from attentively.analysis.figures.word_vectors import embedding_lookup, skip_gram_window, word_map
 
 __all__ = [
     "Branch",
@@ -36,6 +37,7 @@ __all__ = [
     "context_paths",
     "diagram",
     "encoder_decoder",
+    "embedding_lookup",
     "gru_cell",
     "heat_maps",
     "lstm_cell",
@@ -43,7 +45,9 @@ __all__ = [
     "query_states",
     "seed_curves",
     "seed_dots",
+    "skip_gram_window",
     "transformer_layers",
     "tree",
     "unrolled_network",
+    "word_map",
 ]

@@ -1,8 +1,9 @@
 """Checks of the assignment on embeddings.
 
-Parts 1, 3 and 4 rebuild what the package has, so they are compared with the package, and parts 1
-and 3 end inside its models. The answers to parts 2, 5 and 6 stand nowhere here: they are compared
-with autograd, or their inputs are made around a known answer.
+Parts 1, 3 and 4 rebuild functions of the package and are compared with the package; parts 1 and 3
+are also used inside its models. Parts 2, 5 and 6 are original problems, and this module contains no
+solution to them: answers are compared with autograd, or the inputs are constructed from a known
+answer.
 """
 
 from collections import Counter
@@ -55,7 +56,7 @@ __all__ = [
 ]
 
 VECTORS = "tatoeba-english"
-"""The word vectors that parts 4 and 5 look at once they are solved."""
+"""The word vectors that parts 4 and 5 examine when they are solved."""
 
 SENTENCES = (
     "the cat drinks the milk",
@@ -70,16 +71,17 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its trained translator, its word vectors and these checks work."""
+    """Show that the package, its trained model, its word vectors and the checks work."""
     _parts.explain_undefined_names()
     translation = translate(load_pretrained(MODEL), SENTENCES[:1], beam_size=1)[0]
     vectors = load_pretrained_vectors(VECTORS)
     print(f"PyTorch {torch.__version__}. The trained model translates “{SENTENCES[0]}”")
-    print(f"as “{translation.text}”; {len(vectors.words):,} words have a vector. Ready.")
+    print(f"to “{translation.text}”. {len(vectors.words):,} English words have a vector.")
+    print("The set-up is complete.")
 
 
 def _named(function: str, twins: Sequence[Twin]) -> list[Twin]:
-    """Let each diagnosis begin with the name of the function that it is about."""
+    """Put the name of the function in front of each diagnosis."""
     return [
         Twin(f"{function}: {twin.diagnosis[0].lower()}{twin.diagnosis[1:]}", twin.answer)
         for twin in twins
@@ -94,86 +96,89 @@ def _random(*sizes: int, scale: float = 1.0) -> Tensor:
 
 _ONE_HOT_TWINS = (
     Twin(
-        "The vectors are only as long as the largest id in this call. Every vector needs one "
-        "number for each word of the vocabulary: vocab_size.",
+        "The length of the vectors depends on the largest id in this call. Each vector must have "
+        "vocab_size entries, one for each word of the vocabulary.",
         lambda ids, size: F.one_hot(ids).float(),
     ),
     Twin(
-        "The 1 stands one place too far left: ids count from 0.",
+        "The 1 is one position too far to the left: ids are counted from 0.",
         lambda ids, size: F.one_hot((ids - 1) % size, size).float(),
     ),
     Twin(
-        "The 1 stands one place too far right: ids count from 0.",
+        "The 1 is one position too far to the right: ids are counted from 0.",
         lambda ids, size: F.one_hot((ids + 1) % size, size).float(),
     ),
     Twin(
-        "The axis of the vocabulary comes first; it belongs behind the axes of ids.",
+        "The vocabulary is the first axis. It must be the last axis, after the axes of ids.",
         lambda ids, size: F.one_hot(ids, size).float().movedim(-1, 0),
     ),
     Twin(
-        "The vectors of several words have been added up, which forgets their order. Keep one "
+        "The vectors of several words were added, so the order of the words is lost. Return one "
         "vector for each id.",
         lambda ids, size: F.one_hot(ids, size).float().sum(dim=-2),
     ),
     Twin(
-        "The axes of ids are lost: one vector for each id, in the places where the ids stand.",
+        "The axes of ids are lost. Keep them: one vector for each id, at the same position.",
         lambda ids, size: F.one_hot(ids.flatten(), size).float(),
     ),
     Twin(
-        "The vector of id 0 is all zeros. Here padding is a word like others: its vector has its 1 "
-        "in the first place. That its row is zero is a matter of the table.",
+        "The vector of id 0 is all zeros. In one_hot, padding is treated like any other word: its "
+        "vector has a 1 as its first entry. Only the row of padding in the table is zero.",
         lambda ids, size: F.one_hot(ids, size).float() * (ids != PAD_ID).unsqueeze(-1),
     ),
     Twin(
-        "0 and 1 have changed places: a one-hot vector is 0 everywhere but at its word.",
+        "0 and 1 are exchanged. A one-hot vector is 1 at the id and 0 everywhere else.",
         lambda ids, size: 1 - F.one_hot(ids, size).float(),
     ),
     Twin(
-        "The id itself stands where a 1 belongs.",
+        "The entry is the id itself. It must be 1.",
         lambda ids, size: (F.one_hot(ids, size) * ids.unsqueeze(-1)).float(),
     ),
 )
 
 _LOOKUP_TWINS = (
-    Twin("These are the rows of the ids before: ids count from 0.", lambda ids, E: E[ids - 1]),
     Twin(
-        "The axis of the embedding comes first; it belongs behind the axes of ids.",
+        "These are the rows of the ids minus 1: ids are counted from 0.",
+        lambda ids, E: E[ids - 1],
+    ),
+    Twin(
+        "The embedding dimension is the first axis. It must be the last, after the axes of ids.",
         lambda ids, E: E[ids].movedim(-1, 0),
     ),
     Twin(
-        "The axes of ids are lost: one row for each id, in the places where the ids stand.",
+        "The axes of ids are lost. Keep them: one row for each id, at the same position.",
         lambda ids, E: E[ids.flatten()],
     ),
     Twin(
-        "The rows of several words have been added up; keep one row for each id.",
+        "The rows of several words were added. Return one row for each id.",
         lambda ids, E: E[ids].sum(dim=-2),
     ),
     Twin(
-        "The rows of several words have been averaged; keep one row for each id.",
+        "The rows of several words were averaged. Return one row for each id.",
         lambda ids, E: E[ids].mean(dim=-2),
     ),
     Twin(
-        "These are one-hot vectors; their product with the table is missing.",
+        "These are one-hot vectors. Return rows of the table.",
         lambda ids, E: F.one_hot(ids, len(E)).float(),
     ),
     Twin(
-        "The rows are multiplied by √embedding_dim. The Transformer will do that; a lookup returns "
-        "the rows as they are.",
+        "The rows are multiplied by √embedding_dim. The Transformer does this later; a lookup "
+        "returns the rows unchanged.",
         lambda ids, E: E[ids] * E.size(1) ** 0.5,
     ),
     Twin(
-        "The rows are made of length 1; a lookup returns them as they are.",
+        "The rows are normalised to length 1. A lookup returns them unchanged.",
         lambda ids, E: F.normalize(E[ids], dim=-1),
     ),
     Twin(
-        "Every sentence got the rows of the first one.",
+        "Every sentence received the rows of the first sentence.",
         lambda ids, E: E[ids[:1].expand_as(ids)],
     ),
 )
 
 
 def _random_ids(*shape: int, vocab_size: int) -> Tensor:
-    """Draw ids; where there are several, one is padding and one the last of the vocabulary."""
+    """Sample ids; if there are several, one is padding and one the last of the vocabulary."""
     ids = torch.randint(0, vocab_size, shape)
     if ids.numel() > 1:
         ids.view(-1)[:2] = torch.tensor([PAD_ID, vocab_size - 1])
@@ -182,12 +187,12 @@ def _random_ids(*shape: int, vocab_size: int) -> Tensor:
 
 @_parts.part("lookup", "one_hot", "Embedding")
 def lookup(one_hot: object, candidate: object, thorough: bool = False) -> None:
-    """Check one-hot vectors and a class like `nn.Embedding`, at last inside trained models."""
+    """Check one-hot vectors and a class like `nn.Embedding`, finally inside trained models."""
     _check_one_hot(one_hot, thorough)
     if getattr(candidate, "forward", None) in (nn.Embedding.forward, TokenEmbedding.forward):
-        raise CheckFailed("  Embedding: this is the library's own lookup; write yours.")
+        raise CheckFailed("  Embedding: this is PyTorch's or the package's lookup. Write your own.")
     if isinstance(candidate, nn.Module):
-        raise CheckFailed("  Pass the class, not an object of it: Embedding, without ().")
+        raise CheckFailed("  Embedding: this is an instance. Pass the class, Embedding without ().")
     check_embedding(candidate, thorough)
 
 
@@ -205,17 +210,17 @@ def _check_one_hot(one_hot: object, thorough: bool) -> None:
         answer = call_twice(one_hot, inputs)
         if type(answer) is Tensor and not answer.is_floating_point():
             raise CheckFailed(
-                f"  one_hot: the numbers are {answer.dtype}, and such a vector cannot be multiplied"
-                f" with a table of 32-bit numbers: .float().\n{describe(inputs)}"
+                f"  one_hot: the result is {answer.dtype}, which cannot be multiplied by a table "
+                f"of 32-bit floats. Convert it with .float().\n{describe(inputs)}"
             )
         expected = torch.eye(vocab_size)[ids]
-        hint = "The shape of ids, and behind it one axis more, of vocab_size."
+        hint = "Expected the shape of ids, followed by one axis of size vocab_size."
         twins = _named("one_hot", _ONE_HOT_TWINS)
         expect_equal(answer, expected, "one-hot vectors", inputs, twins, hint)
 
 
 def check_embedding(candidate: object, thorough: bool = False) -> None:
-    """Check any embedding class, the package's own table too."""
+    """Check any embedding class, including the package's own."""
     by_hand = torch.tensor([[0.0, 0.0], [0.5, -1.0], [2.0, 0.25], [-0.75, 3.0]])
     mine = _build(candidate, 4, 2)
     other = _build(candidate, 4, 2)
@@ -260,21 +265,21 @@ def _build(candidate: object, vocab_size: int, embedding_dim: int) -> nn.Module:
         return mine
     if "weight" not in found and isinstance(weight, Tensor):
         advice = (
-            "weight is a tensor, but no parameter, so no optimizer would find it: "
+            "weight is a tensor but not a parameter, so an optimiser does not find it. Use "
             "self.weight = nn.Parameter(...)."
         )
     elif found.get("weight") == shape[::-1]:
-        advice = f"weight has the shape {found['weight']}: one row for each word is wanted, {shape}"
+        advice = f"The shape of weight is {found['weight']}, expected a row for each word: {shape}."
     elif "weight" in found and found["weight"] != shape:
-        advice = f"weight has the shape {found['weight']}, expected {shape}: a row for each word."
+        advice = f"The shape of weight is {found['weight']}, expected {shape}: a row for each word."
     elif "weight" not in found:
-        advice = f"There is no parameter weight, but {sorted(found) or 'none at all'}."
+        advice = f"There is no parameter weight; the parameters are {sorted(found) or 'none'}."
     else:
         others = sorted({*found, *mine.state_dict()} - {"weight"})
-        advice = f"Beside weight there is {', '.join(others)}; a table is all that is needed."
+        advice = f"The class has more than the parameter weight: {', '.join(others)}."
     raise CheckFailed(
-        f"  Embedding: {advice}\n  Trained tables are to be loaded into your class, so it needs "
-        f"the one parameter weight {shape}.\n{describe(sizes)}"
+        f"  Embedding: {advice}\n  The check loads trained tables into your class, so it needs "
+        f"exactly one parameter, weight, of shape {shape}.\n{describe(sizes)}"
     )
 
 
@@ -282,28 +287,29 @@ def _expect_good_start(mine: nn.Module, sizes: Mapping[str, int], other: nn.Modu
     table = cast(Tensor, mine.weight).detach()
     if table[PAD_ID].count_nonzero():
         raise CheckFailed(
-            "  Embedding: the row of padding, row 0, is not zero at the start. Padding means "
-            f"nothing, so its vector is zero.\n{describe(sizes)}\n  got         {show(table[0])}"
+            "  Embedding: the row of padding, row 0, is not zero at initialisation. Set it to zero "
+            f"in __init__.\n{describe(sizes)}\n  got         {show(table[0])}\n"
+            "  expected    zeros"
         )
     if not table.isfinite().all():
         raise CheckFailed(
-            "  Embedding: some numbers at the start are not finite: torch.empty holds whatever was "
-            f"in memory. Draw them: torch.randn(...).\n{describe(sizes)}"
+            "  Embedding: some initial values are not finite. torch.empty does not initialise its "
+            f"memory; use random values, torch.randn(...).\n{describe(sizes)}"
         )
     if torch.equal(table[1], table[2]):
         raise CheckFailed(
-            "  Embedding: all words begin with the same vector, so nothing tells them apart. Draw "
-            f"the rows by chance: torch.randn(...).\n{describe(sizes)}"
+            "  Embedding: all words have the same initial vector, so a model cannot distinguish "
+            f"them. Initialise the rows randomly: torch.randn(...).\n{describe(sizes)}"
         )
     if torch.equal(table, cast(Tensor, other.weight)):
         raise CheckFailed(
-            "  Embedding: two tables, made one after the other, begin with the same numbers. Draw "
-            f"the rows by chance, and set no seed.\n{describe(sizes)}\n  got         {show(table)}"
+            "  Embedding: two instances have the same initial values. Initialise the rows "
+            f"randomly, and do not set a seed.\n{describe(sizes)}\n  got         {show(table)}"
         )
 
 
 class _Products(TorchFunctionMode):
-    """Note whether matrices are multiplied."""
+    """Record whether matrices are multiplied."""
 
     names = frozenset({"matmul", "__matmul__", "__rmatmul__", "mm", "einsum", "linear"})
 
@@ -323,8 +329,9 @@ def _expect_no_product(mine: nn.Module, ids: Tensor) -> None:
         call(mine, {"ids": ids})
     if products.seen:
         raise CheckFailed(
-            "  Embedding: the vectors come out of a product of matrices, nearly all of it by zero. "
-            f"Look the rows up: indexing the table does it.\n{describe({'ids': ids})}"
+            "  Embedding: the vectors are computed by a matrix product, and nearly all of its "
+            "multiplications are by zero. Look the rows up by indexing the table instead."
+            f"\n{describe({'ids': ids})}"
         )
 
 
@@ -337,15 +344,15 @@ def _compare_lookup(mine: nn.Module, ids: Tensor) -> None:
     with torch.no_grad():
         answer = call_twice(mine, {"ids": ids})
     inputs = {"ids": ids, "weight": table}
-    hint = "The shape of ids, and behind it one axis more, of embedding_dim."
+    hint = "Expected the shape of ids, followed by one axis of size embedding_dim."
     twins = _named("Embedding", _LOOKUP_TWINS)
     expect_equal(answer, table[ids], "the vectors", inputs, twins, hint)
     if not torch.equal(cast(Tensor, mine.weight), table):
-        raise CheckFailed(f"  Embedding: looking up changes the table.\n{describe(inputs)}")
+        raise CheckFailed(f"  Embedding: the lookup changes the table.\n{describe(inputs)}")
 
 
 def _compare_gradients(mine: nn.Module, ids: Tensor) -> None:
-    """Let a gradient flow back into the table; only the rows looked up get any of it."""
+    """Compare the gradient of the table; only rows that are looked up receive one."""
     weight = cast(nn.Parameter, mine.weight)
     mine.zero_grad()
     vectors = cast(Tensor, call(mine, {"ids": ids}))
@@ -357,15 +364,16 @@ def _compare_gradients(mine: nn.Module, ids: Tensor) -> None:
     expected = _by_autograd(ids, upstream, len(weight))
     if weight.grad is None:
         raise CheckFailed(
-            "  Embedding: the vectors are right, but no gradient reaches weight, so nothing could "
-            f"be learned. Is there a copy of it, .detach() or .data?\n{describe(inputs)}"
+            "  Embedding: the vectors are correct, but no gradient reaches weight, so it cannot be "
+            "trained. Does your code use a copy of weight, .detach() or .data?"
+            f"\n{describe(inputs)}"
         )
     got = weight.grad.to_dense() if weight.grad.is_sparse else weight.grad
     if got[PAD_ID].count_nonzero() and not expected[PAD_ID].count_nonzero():
         raise CheckFailed(
-            "  Embedding: the row of padding gets a gradient, so after the first step of training "
-            "it is no longer zero. Whatever comes out for id 0 must not depend on the table: "
-            f"multiply it by 0, for instance.\n{describe(inputs)}\n"
+            "  Embedding: the row of padding receives a gradient, so after one training step it is "
+            "no longer zero. The result for id 0 must not depend on the table: multiply it by 0, "
+            f"for example.\n{describe(inputs)}\n"
             f"  got         {show(got[PAD_ID])} for row 0\n  expected    zeros"
         )
     expect_equal(got, expected, "the gradient of weight", inputs)
@@ -374,14 +382,14 @@ def _compare_gradients(mine: nn.Module, ids: Tensor) -> None:
 def _by_autograd(
     ids: Tensor, upstream: Tensor, vocab_size: int, padding_idx: int | None = PAD_ID
 ) -> Tensor:
-    """Return the gradient that PyTorch finds for the table of an embedding."""
+    """Return the gradient of an embedding table, computed by PyTorch."""
     table = torch.zeros(vocab_size, upstream.size(-1), requires_grad=True)
     F.embedding(ids, table, padding_idx).backward(upstream)
     return cast(Tensor, table.grad)
 
 
 def _descend(model: nn.Module, loss: Tensor) -> None:
-    """Take one plain step: the optimizers of PyTorch take seconds to be imported."""
+    """Take one step of gradient descent: PyTorch's optimisers take seconds to import."""
     model.zero_grad()
     loss.backward()
     with torch.no_grad():
@@ -391,7 +399,7 @@ def _descend(model: nn.Module, loss: Tensor) -> None:
 
 
 def _expect_same_training(candidate: object) -> None:
-    """Train the package's skip-gram with the candidate for its tables, and with its own."""
+    """Train the package's skip-gram with the candidate's tables, and with its own."""
     sizes = {"vocab_size": 11, "embedding_dim": 3}
     theirs, ours = SkipGram(**sizes), SkipGram(**sizes)
     nn.init.normal_(theirs.centre.table.weight[1:])
@@ -409,7 +417,7 @@ def _expect_same_training(candidate: object) -> None:
 
         for _ in range(5):
             _descend(model, cast(Tensor, call(loss, inputs)))
-    what = "the package's skip-gram after five steps of training with your tables"
+    what = "the package's skip-gram after five training steps with your class Embedding"
     for (name, expected), got in zip(
         theirs.state_dict().items(), ours.state_dict().values(), strict=True
     ):
@@ -420,7 +428,7 @@ def _expect_same_training(candidate: object) -> None:
 
 
 def _first_or_last(ids: Tensor, upstream: Tensor, last: bool) -> Tensor:
-    """Return what flows back if each word hears only one of its places."""
+    """Return the gradients if each word uses only one of its positions."""
     words, rows = ids.flatten().tolist(), upstream.reshape(-1, upstream.size(-1)).clone()
     for place, word in enumerate(words):
         others = words[place + 1 :] if last else words[:place]
@@ -434,61 +442,63 @@ def _times_each(ids: Tensor, vocab_size: int) -> Tensor:
 
 
 _LAST_WINS = (
-    "A word that occurs twice keeps the gradient of its last place only: assigning to a row again "
-    "overwrites it. Its places must add up. (So must they with +=, which on repeated indices also "
-    "writes once: index_add does not.)"
+    "The row of a word that occurs twice has the gradient of its last position only, because a "
+    "second assignment to a row overwrites the first. Add the gradients of all positions. (With "
+    "repeated indices, += also writes each row once; index_add adds all of them.)"
 )
 _GRADIENT_TWINS = (
     Twin(
-        "The row of padding, row 0, gets a gradient. It must stay zero, so nothing flows into it.",
+        "The row of padding, row 0, receives a gradient. Its gradient must be zero.",
         lambda ids, G, size: _by_autograd(ids, G, size, padding_idx=None),
     ),
     Twin(_LAST_WINS, lambda ids, G, size: _by_autograd(ids, _first_or_last(ids, G, True), size)),
     Twin(
-        "A word that occurs twice keeps the gradient of its first place only; its places add up.",
+        "The row of a word that occurs twice has the gradient of its first position only. Add the "
+        "gradients of all positions.",
         lambda ids, G, size: _by_autograd(ids, _first_or_last(ids, G, False), size),
     ),
     Twin(
-        "A word that occurs twice gets the mean of its places. The loss depends on the row at each "
-        "of them, so their gradients add up.",
+        "The row of a word that occurs twice has the mean of the gradients of its positions. The "
+        "loss depends on the row through each position, so the gradients are added.",
         lambda ids, G, size: _by_autograd(ids, G, size) / _times_each(ids, size),
     ),
     Twin(
-        "Everything is divided by the number of ids. Whether the loss is a mean was settled before "
-        "the gradient came here: add up, do not divide.",
+        "The gradient is divided by the number of ids. The upstream gradient already contains any "
+        "mean in the loss: add, do not divide.",
         lambda ids, G, size: _by_autograd(ids, G, size) / ids.numel(),
     ),
     Twin(
-        "Everything is divided by the number of sentences; add up, do not divide.",
+        "The gradient is divided by the number of sentences. Add, do not divide.",
         lambda ids, G, size: _by_autograd(ids, G, size) / len(ids),
     ),
     Twin(
-        "Only the first sentence of the batch is counted.",
+        "Only the first sentence of the batch contributes. Add the gradients of all sentences.",
         lambda ids, G, size: _by_autograd(ids[0], G[0], size),
     ),
     Twin(
-        "The sign is turned. This is the direction of a step downhill; the gradient points uphill.",
+        "The sign is wrong. This is the direction of a descent step; the gradient points the "
+        "opposite way.",
         lambda ids, G, size: -_by_autograd(ids, G, size),
     ),
     Twin(
-        "This counts how often each word occurs; the upstream gradient does not come in.",
+        "These values count how often each word occurs. The upstream gradient is not used.",
         lambda ids, G, size: _by_autograd(ids, torch.ones_like(G), size),
     ),
     Twin(
-        "This has turned axes: one row for each word, one column for each component.",
+        "The axes are exchanged: expected one row for each word, one column for each entry.",
         lambda ids, G, size: _by_autograd(ids, G, size).T,
     ),
     Twin(
-        "Each gradient stands one row too far down: ids count from 0.",
+        "Each gradient is one row too low: ids are counted from 0.",
         lambda ids, G, size: _by_autograd(ids, G, size).roll(1, dims=0),
     ),
     Twin(
-        "Each gradient stands one row too far up: ids count from 0.",
+        "Each gradient is one row too high: ids are counted from 0.",
         lambda ids, G, size: _by_autograd(ids, G, size).roll(-1, dims=0),
     ),
     Twin(
-        "This is what comes in, one row for each place in the text. What is wanted is one row for "
-        "each word of the vocabulary.",
+        "This is the upstream gradient, with one row for each position of the text. Return one row "
+        "for each word of the vocabulary.",
         lambda ids, G, size: G,
     ),
 )
@@ -499,22 +509,22 @@ def _upstream(ids: Tensor, dim: int) -> Tensor:
 
 
 def _call_without_autograd(candidate: object, inputs: Mapping[str, object]) -> object:
-    """Call a candidate that is to find a gradient by itself."""
+    """Call a candidate that must compute a gradient without autograd."""
     try:
         with torch.inference_mode():  # unlike no_grad, not undone by enable_grad
             return call_twice(candidate, inputs)
     except CheckFailed as failed:
         if "does not require grad" in str(failed):
             raise CheckFailed(
-                "  The gradient is to be found by hand here. The check turns autograd off, so "
-                f".backward() and torch.autograd.grad find nothing.\n{failed}"
+                "  Compute the gradient yourself in this part. The check turns autograd off, so "
+                f".backward() and torch.autograd.grad do not work.\n{failed}"
             ) from None
         raise
 
 
-@_parts.part("backward", "table_gradient", "touched_rows")
+@_parts.part("gradient of a lookup", "table_gradient", "touched_rows")
 def backward(table_gradient: object, touched_rows: object, thorough: bool = False) -> None:
-    """Check the gradient of an embedding's table, whole and by the rows that have any."""
+    """Check the gradient of an embedding table: the whole table, and only the rows used."""
     _check_table_gradient(table_gradient, thorough)
     _check_touched_rows(touched_rows, thorough)
 
@@ -536,8 +546,8 @@ def _check_table_gradient(candidate: object, thorough: bool) -> None:
         inputs: dict[str, object] = {"ids": ids, "upstream": upstream, "vocab_size": vocab_size}
         answer = _call_without_autograd(candidate, inputs)
         expected = _by_autograd(ids, upstream, vocab_size)
-        hint = "One row for each word of the vocabulary: (vocab_size, embedding_dim)."
-        what = "the table's gradient"
+        hint = "Expected one row for each word of the vocabulary: (vocab_size, dim)."
+        what = "the gradient of the table"
         twins = _named("table_gradient", _GRADIENT_TWINS)
         expect_equal(answer, expected, what, inputs, twins, hint)
 
@@ -560,7 +570,7 @@ def _check_touched_rows(candidate: object, thorough: bool) -> None:
         cases.append(torch.tensor([[_HUGE - 2, 0], [_HUGE, _HUGE - 2]]))
     for ids in cases:
         _expect_rows(candidate, ids, _upstream(ids, 2))
-    # What comes in for word 2 sums to 0.
+    # The gradients of word 2 sum to 0.
     upstream = torch.tensor([[1.0, -2.0], [0.5, 4.0], [-1.0, 2.0]])
     _expect_rows(candidate, torch.tensor([2, 5, 2]), upstream)
 
@@ -572,13 +582,14 @@ def _expect_rows(candidate: object, ids: Tensor, upstream: Tensor) -> None:
     except CheckFailed as failed:
         if ids.numel() and ids.max() >= _HUGE:
             raise CheckFailed(
-                "  touched_rows: ids may be huge here. Something in your code is as long as "
-                f"the largest id; only the words that occur may need a row.\n{failed}"
+                "  touched_rows: ids can be very large here, and a tensor in your code is as long "
+                "as the largest id. Only the words that occur may need a row. Your code stopped "
+                f"with:\n{failed}"
             ) from None
         if not ids.count_nonzero():
             raise CheckFailed(
-                "  touched_rows: here all ids are padding. What is wanted is no rows, of shape "
-                f"(0,), and no gradients, of shape (0, dim).\n{failed}"
+                "  touched_rows: here all ids are padding. Expected empty rows of shape (0,) and "
+                f"empty gradients of shape (0, dim). Your code stopped with:\n{failed}"
             ) from None
         raise
     _compare_rows(answer, inputs)
@@ -589,7 +600,7 @@ def _compare_rows(answer: object, inputs: Inputs) -> None:
     if type(rows) is not Tensor or rows.dtype != torch.int64 or rows.ndim != 1:
         got = f"{rows.dtype} of shape {tuple(rows.shape)}" if type(rows) is Tensor else show(rows)
         raise CheckFailed(
-            "  touched_rows: expected rows as a torch.Tensor of ids, torch.int64, with one axis; "
+            "  touched_rows: expected rows as a torch.Tensor of ids (torch.int64) with one axis, "
             f"got {got}.\n{describe(inputs)}"
         )
     ids, upstream = inputs.values()
@@ -597,15 +608,15 @@ def _compare_rows(answer: object, inputs: Inputs) -> None:
     got_rows = rows.tolist()
     diagnosis = ""
     if PAD_ID in got_rows:
-        diagnosis = "padding, id 0, is among the rows. It gets no gradient, so leave it out."
+        diagnosis = "padding, id 0, is among the rows. It receives no gradient; leave it out."
     elif len({*got_rows}) < len(got_rows):
-        diagnosis = "a row is named twice. Name each word once, with the sum of its gradients."
+        diagnosis = "a row occurs twice. Return each word once, with the sum of its gradients."
     elif got_rows == [word for word in wanted if upstream[ids == word].sum(0).any()] != wanted:
-        diagnosis = "a word whose gradients sum to 0 occurs all the same: name it."
+        diagnosis = "a word is missing whose gradients sum to 0. It occurs, so return it."
     elif PAD_ID not in ids and got_rows == wanted[1:]:
-        diagnosis = "the first row is missing. There is no padding here that could be dropped."
+        diagnosis = "the first row is missing. These ids contain no padding to leave out."
     elif sorted(got_rows) != wanted:
-        diagnosis = "these are not the words that occur, padding aside."
+        diagnosis = "these are not the words that occur, without padding."
     elif got_rows != wanted:
         diagnosis = "the rows are not in ascending order."
     if diagnosis:
@@ -613,7 +624,7 @@ def _compare_rows(answer: object, inputs: Inputs) -> None:
             f"  touched_rows: {diagnosis}\n{describe(inputs)}\n"
             f"  got         rows {show(rows)}\n  expected    rows {wanted}"
         )
-    # Autograd finds the gradients in a table that has only these rows.
+    # Autograd computes the gradients in a table that has only these rows.
     places = torch.zeros_like(ids)
     for number, word in enumerate(wanted, start=1):
         places[ids == word] = number
@@ -626,22 +637,25 @@ def _compare_rows(answer: object, inputs: Inputs) -> None:
 
     twins = [
         Twin(_LAST_WINS, only(last=True)),
-        Twin("Only the first place of a repeated word counts.", only(last=False)),
         Twin(
-            "A repeated word gets the mean of its places; add them up.",
+            "A repeated word has the gradient of its first position only. Add all positions.",
+            only(last=False),
+        ),
+        Twin(
+            "A repeated word has the mean of the gradients of its positions. Add them.",
             lambda *_: expected / _times_each(places, size)[1:],
         ),
         Twin(
-            "The rows are sorted, the gradients are not: each must stand where its row stands.",
+            "The rows are sorted, but the gradients are not. Both must have the same order.",
             lambda *_: expected[[wanted.index(word) for word in by_first_place]],
         ),
         Twin(
-            "This is what comes in, one row for each place in the text; add up the "
-            "places of each word.",
+            "This is the upstream gradient, with one row for each position of the text. Add the "
+            "rows of each word.",
             lambda ids, G: G.reshape(-1, G.size(-1)),
         ),
     ]
-    hint = "One row for each of rows."
+    hint = "Expected one gradient for each entry of rows."
     twins = _named("touched_rows", twins)
     expect_equal(gradients, expected, "the gradients of the touched rows", inputs, twins, hint)
 
@@ -668,61 +682,61 @@ def _pair_twins() -> list[Twin]:
     return [
         twin("The centre is paired with itself.", lambda i, j, s, w: abs(i - j) <= w),
         twin(
-            "Only the words after the centre are taken; those before it belong to its company too.",
+            "Only the words after the centre are used. Those before it are context words too.",
             lambda i, j, s, w: near(i, j, w) and j > i,
         ),
         twin(
-            "Only the words before the centre are taken; those after it belong to its company too.",
+            "Only the words before the centre are used. Those after it are context words too.",
             lambda i, j, s, w: near(i, j, w) and j < i,
         ),
         twin(
-            "The window ends one word too early on the right: the end of a range or slice is not "
-            "part of it.",
+            "The window ends one position too early on the right. The end of a range or slice is "
+            "exclusive.",
             lambda i, j, s, w: near(i, j, w) and j - i < w,
         ),
         twin(
-            "The window is one word too small on both sides.",
+            "The window is one position too small on both sides.",
             lambda i, j, s, w: 0 < abs(i - j) < w,
         ),
         twin(
-            "The window is one word too large on both sides.",
+            "The window is one position too large on both sides.",
             lambda i, j, s, w: 0 < abs(i - j) <= w + 1,
         ),
         twin(
-            "window is taken for both sides together; it counts the words on each side.",
+            "window is used for both sides together. It is the number of positions on each side.",
             lambda i, j, s, w: 0 < abs(i - j) <= w // 2,
         ),
         twin(
-            "At the start of the sentence the words before the centre are lost: place - window is "
-            "negative there, and a negative index counts from the end. max(0, place - window).",
+            "At the start of the sentence, the words before the centre are missing: position - "
+            "window is negative there, and a negative index counts from the end. Use max(0, ...).",
             lambda i, j, s, w: near(i, j, w) and (j > i or i >= w),
         ),
         twin(
-            "Words whose window would reach over an end of the sentence are left out. They have "
-            "company too, only less.",
+            "Centre words whose window extends beyond an end of the sentence are missing. They "
+            "also have context words, only fewer.",
             lambda i, j, s, w: near(i, j, w) and w <= i < len(s) - w,
         ),
         twin(
-            "A window reaches round from one end of the sentence to the other.",
+            "A window wraps around from one end of the sentence to the other.",
             lambda i, j, s, w: near(i, j, w) or 0 < len(s) - abs(i - j) <= w,
         ),
         twin(
-            "The first words are paired with the last ones: place - window is negative there, and "
-            "a negative index counts from the end. max(0, place - window).",
+            "The first words are paired with the last ones: position - window is negative there, "
+            "and a negative index counts from the end. Use max(0, ...).",
             lambda i, j, s, w: near(i, j, w) or 0 < len(s) + i - j <= w,
         ),
         twin(
-            "A word that occurs again nearby is left out. What is left out is the centre's own "
-            "place, not its word.",
+            "A context word that equals the centre word is missing. Leave out the position of the "
+            "centre, not all occurrences of its word.",
             lambda i, j, s, w: near(i, j, w) and s[i] != s[j],
         ),
         Twin(
-            "Pairs that occur again are left out. How often two words meet is what is learned.",
+            "Repeated pairs are missing. Skip-gram learns from how often two words occur together.",
             lambda s, w: [*{*context_pairs(s, w)}],
         ),
         Twin(
-            "A word that comes again gets the company of its first place: list.index finds no "
-            "other. enumerate goes through all places.",
+            "A repeated word has the context of its first position, because list.index returns "
+            "only the first one. Use enumerate to visit all positions.",
             lambda s, w: [
                 (word, s[j]) for word in s for j in range(len(s)) if near(s.index(word), j, w)
             ],
@@ -739,9 +753,9 @@ def _agreeing(
     cases: Sequence[Mapping[str, object]],
     sort: bool = False,
 ) -> list[Twin]:
-    """Return the known mistakes that answer as the candidate does in every case.
+    """Return the known mistakes that give the candidate's answer in every case.
 
-    Lists are short where inputs are small, and one list is soon like another.
+    With small inputs, lists are short and several mistakes can give the same one.
     """
 
     def plain(answer: object) -> object:
@@ -783,95 +797,99 @@ def _from_scores(formula: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., T
 
 _LOSS_TWINS = (
     Twin(
-        "The sign of the negatives: a drawn word is to be refused, so its score comes in as "
-        "log σ(−u·v).",
+        "The sign of the scores of the negatives is wrong. Their term is log σ(−u·v).",
         _from_scores(lambda s, n: (-F.logsigmoid(s) - F.logsigmoid(n).sum(1)).mean()),
     ),
     Twin(
-        "The sign of the seen word: its score comes in as log σ(+u·v).",
+        "The sign of the score of the context word is wrong. Its term is log σ(+u·v).",
         _from_scores(lambda s, n: (-F.logsigmoid(-s) - F.logsigmoid(-n).sum(1)).mean()),
     ),
     Twin(
-        "Both signs are turned: the seen word comes in as log σ(+u·v), a drawn one as log σ(−u·v).",
+        "The signs of both scores are wrong. The term of the context word is log σ(+u·v), that of "
+        "a negative is log σ(−u·v).",
         _from_scores(lambda s, n: (-F.logsigmoid(-s) - F.logsigmoid(n).sum(1)).mean()),
     ),
     Twin(
-        "This is the logarithm that is to grow; a loss is to fall. Turn its sign.",
+        "The sign of the loss is wrong. This is the log-probability, which training increases; "
+        "return minus this value.",
         _from_scores(lambda s, n: (F.logsigmoid(s) + F.logsigmoid(-n).sum(1)).mean()),
     ),
     Twin(
-        "The negatives are averaged; the formula sums them.",
+        "The terms of the negatives are averaged. The formula sums them.",
         _from_scores(lambda s, n: (-F.logsigmoid(s) - F.logsigmoid(-n).mean(1)).mean()),
     ),
     Twin(
-        "The loss of a pair is divided by 1 + k, the number of its words (as the mean of a "
-        "library's cross-entropy does); the formula sums them.",
+        "The loss of a pair is divided by 1 + k, the number of its scores (as the mean in a "
+        "library's cross-entropy does). The formula sums over them.",
         _from_scores(
             lambda s, n: ((-F.logsigmoid(s) - F.logsigmoid(-n).sum(1)) / (1 + n.size(1))).mean()
         ),
     ),
     Twin(
-        "The logarithm is missing: these are the numbers of −σ(u·v) − Σ σ(−u·v).",
+        "The logarithm is missing: these values are −σ(u·v) − Σ σ(−u·v).",
         _from_scores(lambda s, n: (-s.sigmoid() - (-n).sigmoid().sum(1)).mean()),
     ),
     Twin(
-        "The σ is missing: these are plain scores, which could fall without end.",
+        "The σ is missing: this loss is linear in the scores and has no minimum.",
         _from_scores(lambda s, n: (-s + n.sum(1)).mean()),
     ),
     Twin(
-        "This is a softmax over the seen word and the drawn ones. Here each word is a question of "
-        "its own, seen or drawn, with a σ of its own.",
+        "This is a softmax over the context word and the negatives. Here each word is a separate "
+        "binary classification with its own σ.",
         _from_scores(
             lambda s, n: -torch.cat([s.unsqueeze(1), n], 1).log_softmax(dim=1)[:, 0].mean()
         ),
     ),
-    Twin("The negatives do not come in.", _from_scores(lambda s, n: -F.logsigmoid(s).mean())),
     Twin(
-        "The seen word does not come in.",
+        "The terms of the negatives are missing.",
+        _from_scores(lambda s, n: -F.logsigmoid(s).mean()),
+    ),
+    Twin(
+        "The term of the context word is missing.",
         _from_scores(lambda s, n: -F.logsigmoid(-n).sum(1).mean()),
     ),
     Twin(
-        "The losses of the pairs are summed; return their mean.",
+        "The losses of the pairs are summed. Return their mean.",
         _from_scores(lambda s, n: (-F.logsigmoid(s) - F.logsigmoid(-n).sum(1)).sum()),
     ),
     Twin(
-        "This is the loss of each pair; return their mean, one number.",
+        "This is the loss of each pair. Return the mean over the pairs, a tensor of shape ().",
         _from_scores(lambda s, n: -F.logsigmoid(s) - F.logsigmoid(-n).sum(1)),
     ),
     Twin(
-        "Every pair got the negatives of the first one.",
+        "Every pair uses the negatives of the first pair. Each pair has negatives of its own.",
         lambda v, u, c, o, n: _loss(v, u, c, o, n[:1].expand_as(n)),
     ),
     Twin(
-        "The tables have changed places: v holds the vectors of centres, u those of context words, "
-        "drawn ones among them.",
+        "v and u are exchanged: v contains the vectors of centre words, u those of context words "
+        "and negatives.",
         lambda v, u, c, o, n: _loss(u, v, c, o, n),
     ),
     Twin(
-        "The table v serves for both words; context words and negatives have theirs in u.",
+        "All vectors are taken from v. Those of context words and negatives are in u.",
         lambda v, u, c, o, n: _loss(v, v, c, o, n),
     ),
     Twin(
-        "The table u serves for both words; centres have theirs in v.",
+        "All vectors are taken from u. Those of centre words are in v.",
         lambda v, u, c, o, n: _loss(u, u, c, o, n),
     ),
     Twin(
-        "The negatives are looked up in v; as context words they have their vectors in u.",
+        "The negatives are looked up in v. Their vectors are in u, like those of context words.",
         lambda v, u, c, o, n: (
             -F.logsigmoid(_scores(v, u, c, o, n)[0])
             - F.logsigmoid(-_scores(v, v, c, o, n)[1]).sum(1)
         ).mean(),
     ),
     Twin(
-        "The negatives are held against the context word; hold them against the centre.",
+        "The scores of the negatives are computed with the context word. Use the centre word.",
         lambda v, u, c, o, n: (
             -F.logsigmoid(_scores(v, u, c, o, n)[0])
             - F.logsigmoid(-_scores(u, u, o, o, n)[1]).sum(1)
         ).mean(),
     ),
     Twin(
-        "These are cosines: the vectors have been made of length 1. The formula takes plain dot "
-        "products; here lengths may grow.",
+        "The scores are cosines, because the vectors are normalised to length 1. The formula uses "
+        "dot products of the vectors as they are.",
         lambda v, u, c, o, n: _loss(F.normalize(v, dim=1), F.normalize(u, dim=1), c, o, n),
     ),
 )
@@ -879,7 +897,7 @@ _LOSS_TWINS = (
 
 @_parts.part("skip-gram", "pairs", "loss")
 def skip_gram(pairs: object, loss: object, thorough: bool = False) -> None:
-    """Check the pairs of a window and the loss, at last inside the package's model."""
+    """Check the pairs of a window and the loss, finally inside the package's model."""
     _check_pairs(pairs, thorough)
     _check_loss(loss, thorough)
     _expect_same_model(pairs, loss)
@@ -896,14 +914,14 @@ def _check_pairs(candidate: object, thorough: bool) -> None:
     if thorough:
         cases += [([], 1), ([*range(1, 12)], 3), ([5, 5, 5], 1), ([3, 1, 4, 1, 5, 9, 2, 6], 7)]
     if candidate is context_pairs:
-        raise CheckFailed("  pairs: this is the package's own context_pairs; write yours.")
+        raise CheckFailed("  pairs: this is context_pairs of the package. Write your own.")
     for sentence, window in cases:
         inputs: dict[str, object] = {"sentence": sentence, "window": window}
         answer = call_twice(candidate, inputs)
         expected = sorted(context_pairs(sentence, window))
         if hasattr(answer, "__next__"):
             raise CheckFailed(
-                "  pairs: this is a generator, which can be read only once. Return a list."
+                "  pairs: the result is a generator, which can be read only once. Return a list."
                 f"\n{describe(inputs)}"
             )
         if not isinstance(answer, list | tuple):
@@ -919,7 +937,7 @@ def _check_pairs(candidate: object, thorough: bool) -> None:
         got = [tuple(plain_number(word) for word in pair) for pair in answer]
         if not all(type(word) is int for pair in got for word in pair):
             raise CheckFailed(
-                f"  pairs: a pair holds ids of words, got {show(answer[0])}.\n{describe(inputs)}"
+                f"  pairs: a pair must contain two ids, got {show(answer[0])}.\n{describe(inputs)}"
             )
         # Their order does not matter.
         in_order = sorted(cast(list[tuple[int, int]], got))
@@ -929,10 +947,10 @@ def _check_pairs(candidate: object, thorough: bool) -> None:
         by_place = sorted((i, j) for i in places for j in places if 0 < abs(i - j) <= window)
         if in_order == by_place:
             raise CheckFailed(
-                f"  pairs: these are places in the sentence; return the words that stand there."
+                f"  pairs: these are positions in the sentence. Return the ids at these positions."
                 f"\n{describe(inputs)}"
             )
-        what = "the pairs (sorted; their order does not matter)"
+        what = "the pairs (sorted, since their order does not matter)"
         longer: dict[str, object] = {"sentence": [3, 8, 3, 6, 1, 9, 2, 5, 8, 4], "window": 3}
         twins = [
             Twin(each.diagnosis, lambda s, w, each=each: sorted(each.answer(s, w)))
@@ -942,7 +960,7 @@ def _check_pairs(candidate: object, thorough: bool) -> None:
 
 
 def _with_kind(value: object) -> str:
-    """Show a value; a tensor looks like a list otherwise."""
+    """Show a value, and name its kind if it is a tensor, which would look like a list."""
     return f"the tensor {show(value)}" if isinstance(value, Tensor) else show(value)
 
 
@@ -978,7 +996,7 @@ def _check_loss(candidate: object, thorough: bool) -> None:
         stages += [_loss_inputs(*each) for each in sizes]
     for inputs in stages:
         answer = call_twice(candidate, inputs)
-        hint = "One number: the mean over the pairs."
+        hint = "Expected the mean over the pairs, a tensor of shape ()."
         twins = _named("loss", _LOSS_TWINS)
         expect_equal(answer, _loss(*inputs.values()), "the loss", inputs, twins, hint)
         _compare_loss_gradients(candidate, inputs)
@@ -987,7 +1005,7 @@ def _check_loss(candidate: object, thorough: bool) -> None:
 
 
 def _compare_loss_gradients(candidate: object, inputs: Inputs) -> None:
-    """Compare the gradients of both tables: a detached word learns nothing."""
+    """Compare the gradients of both tables: a detached vector is not trained."""
     v, u = (inputs[name].clone().requires_grad_() for name in "vu")
     rest = [inputs[name] for name in ("centre", "context", "negatives")]
 
@@ -1007,11 +1025,12 @@ def _compare_loss_gradients(candidate: object, inputs: Inputs) -> None:
     for name, one, other in zip("vu", got, expected, strict=True):
         if torch.allclose(one, other, 1e-3, 1e-5):
             continue
-        diagnosis = f"The loss is right, but its gradient with respect to {name} is not"
+        diagnosis = f"The loss is correct, but its gradient with respect to {name} is wrong"
         if name == "u" and torch.allclose(one, without_drawn, 1e-3, 1e-5):
-            diagnosis = "The loss is right, but the drawn words get no gradient: they never learn"
+            diagnosis = "The loss is correct, but the vectors of the negatives receive no gradient"
         raise CheckFailed(
-            f"  {diagnosis}. Is something detached, or taken from .data?\n{describe(inputs)}"
+            f"  loss: {diagnosis[0].lower()}{diagnosis[1:]}. Does your code use .detach() or .data?"
+            f"\n{describe(inputs)}"
         )
 
 
@@ -1028,9 +1047,9 @@ def _expect_stable(candidate: object, seen: float, drawn: float) -> None:
     if got.shape == expected.shape and torch.allclose(got, expected, 1e-3, 1e-3):
         return
     raise CheckFailed(
-        "  loss: far from 0, σ is exactly 0 or 1 in 32 bits, and the logarithm of 0 is −∞ (or of "
-        "whatever bound was put there). F.logsigmoid takes both steps at once and stays exact; "
-        f"1 − σ(x) is σ(−x).\n{describe(inputs)}\n"
+        "  loss: the value is wrong for scores far from 0. There, σ is exactly 0 or 1 in 32 bits, "
+        "so its logarithm is −∞ or a bound that your code sets. F.logsigmoid computes log σ in "
+        f"one step and stays exact; 1 − σ(x) is σ(−x).\n{describe(inputs)}\n"
         f"  got         {show(got)}\n  expected    {show(expected)}"
     )
 
@@ -1063,7 +1082,7 @@ def _expect_same_model(pairs: object, loss: object) -> None:
 
 # Part 4
 
-# In the plane, so that they can be drawn. The longest is one that no answer may be drawn to.
+# Two-dimensional, so that they can be drawn. The longest vector is never a correct answer.
 _WORDS = ("man", "woman", "king", "queen", "prince", "apple", "pear", "rock")
 _PLANE = torch.tensor(
     [
@@ -1103,26 +1122,29 @@ def _neighbour_twins() -> list[Twin]:
 
     return [
         twin(
-            "These are ordered by the dot product, which favours long vectors. Divide by both "
-            "lengths: the word's own changes no order, those of the others do.",
+            "The words are ordered by the dot product, which favours long vectors. Divide by both "
+            "lengths: that of the word itself does not change the order, those of the others do.",
             lambda E, x: E @ x,
         ),
         twin(
-            "These are ordered by distance; two vectors of one direction and different lengths are "
-            "far apart and have the cosine 1.",
+            "The words are ordered by distance. Use the cosine: vectors of the same direction but "
+            "different lengths have a large distance and the cosine 1.",
             lambda E, x: -(E - x).norm(dim=1),
         ),
-        twin("These are the farthest words: the order is turned.", lambda E, x: -cosine(E, x)),
+        twin(
+            "These are the words with the smallest cosine. Start with the largest.",
+            lambda E, x: -cosine(E, x),
+        ),
         Twin(
-            "The columns of vectors are made of length 1; a word is a row, so take dim=1.",
+            "The columns of vectors are normalised. A word is a row, so use dim=1.",
             by_columns,
         ),
         twin(
-            "The sign of the cosine is lost: vectors that point apart count as near.",
+            "The sign of the cosine is lost, so opposite directions count as near.",
             lambda E, x: cosine(E, x).abs(),
         ),
         Twin(
-            "There is one word too few: first leave the word out, then count.",
+            "There is one word too few. Leave the word itself out first, then take count words.",
             one_short,
         ),
     ]
@@ -1153,27 +1175,28 @@ def _analogy_twins() -> list[Twin]:
 
     return [
         twin(
-            "a − b + c in place of b − a + c: what a lacks to be b is to be added to c.",
+            "This is the answer for a − b + c. Use b − a + c.",
             lambda a, b, c: a - b + c,
         ),
-        twin("a + b − c in place of b − a + c.", lambda a, b, c: a + b - c),
-        twin("a + b + c: nothing is taken away.", lambda a, b, c: a + b + c),
-        twin("This is nearest to c alone; a and b have no say.", lambda a, b, c: c),
-        twin("This is nearest to b alone; a and c have no say.", lambda a, b, c: b),
-        twin("This is nearest to b − a; c is missing.", lambda a, b, c: b - a),
+        twin("This is the answer for a + b − c. Use b − a + c.", lambda a, b, c: a + b - c),
+        twin("This is the answer for a + b + c. Use b − a + c.", lambda a, b, c: a + b + c),
+        twin("This is the word nearest to c alone. Use b − a + c.", lambda a, b, c: c),
+        twin("This is the word nearest to b alone. Use b − a + c.", lambda a, b, c: b),
+        twin("This is the word nearest to b − a. Use b − a + c.", lambda a, b, c: b - a),
         twin(
-            "The vectors are added as they are. Make them of length 1 first, or the longest of the "
-            "three has the most say.",
+            "b − a + c is computed from vectors of different lengths. Normalise them to length 1 "
+            "first; otherwise the longest of the three dominates the sum.",
             length_1=False,
         ),
         twin(
-            "The answer is looked for by the plain dot product, which favours long vectors.",
+            "The vectors are not normalised, and the answer is chosen by the dot product, which "
+            "favours long vectors.",
             length_1=False,
             score=lambda E, x: E @ x,
         ),
         twin(
-            "b − a + c is right, but the answer is then looked for by the plain dot product with "
-            "vectors as they are, which favours long ones.",
+            "b − a + c is correct, but the answer is chosen by the dot product with vectors that "
+            "are not normalised, which favours long ones.",
             length_1=False,
             wanted=lambda a, b, c: (
                 F.normalize(b, dim=0) - F.normalize(a, dim=0) + F.normalize(c, dim=0)
@@ -1181,13 +1204,17 @@ def _analogy_twins() -> list[Twin]:
             score=lambda E, x: E @ x,
         ),
         twin(
-            "The answer is looked for by distance to the vectors as they are; take the cosine.",
+            "The answer is chosen by the distance between vectors that are not normalised. Use the "
+            "cosine.",
             length_1=False,
             score=lambda E, x: -(E - x).norm(dim=1),
         ),
-        twin("These are the farthest words: the order is turned.", score=lambda E, x: -(E @ x)),
         twin(
-            "The words of the question are left out although exclude is False.",
+            "These are the words with the smallest cosine. Start with the largest.",
+            score=lambda E, x: -(E @ x),
+        ),
+        twin(
+            "The words of the question are excluded although exclude is False.",
             always=True,
         ),
     ]
@@ -1201,13 +1228,13 @@ def neighbours(nearest: object, analogy: object, thorough: bool = False) -> None
 
 
 def _lexicon(num_words: int, dim: int) -> tuple[list[str], Tensor]:
-    """Make up words and vectors whose lengths differ widely."""
+    """Return invented words, and random vectors whose lengths differ widely."""
     lengths = torch.linspace(0.3, 4, num_words)[torch.randperm(num_words)]
     vectors = F.normalize(torch.randn(num_words, dim), dim=1) * lengths.unsqueeze(1)
     return [f"w{number}" for number in range(num_words)], vectors
 
 
-# Two words of one direction and two lengths: either may stand first in an order by cosine.
+# Two words of the same direction and different lengths: either can be first by cosine.
 _ALIKE = ["kat", "cat", "dog"], torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.5, 0.5]])
 
 
@@ -1223,13 +1250,13 @@ def _expect_words(
     given = answer if isinstance(answer, list | tuple) else None
     diagnosis = ""
     if isinstance(answer, str) and len(expected) == 1:
-        diagnosis = "a list of words is wanted, also where it holds only one."
+        diagnosis = "expected a list of words, even if it contains only one word."
     elif given and all(type(each) is tuple for each in given):
-        diagnosis = "words alone are wanted, without their cosines."
+        diagnosis = "expected the words only, without their cosines."
     elif isinstance(answer, Tensor) or (
         given and all(plain_number(each) is not None for each in given)
     ):
-        diagnosis = "these are indices or numbers; return the words."
+        diagnosis = "these are indices or other numbers. Return the words."
     if diagnosis:
         raise CheckFailed(
             f"  {what}: {diagnosis}\n{describe(inputs)}\n  got         {show(answer)}"
@@ -1266,10 +1293,10 @@ def _check_nearest(candidate: object, thorough: bool) -> None:
         answer = call_twice(candidate, inputs)
         if isinstance(answer, list | tuple) and word in answer:
             diagnosis = (
-                "another word has exactly the same direction here, so the word itself need not "
-                "come first: leave it out by its name, not by its place."
+                "the word itself is in the result. Another word has exactly the same direction "
+                "here, so the word need not come first. Exclude it by its index, not as the first."
                 if words == _ALIKE[0]
-                else "the word itself is among its neighbours: leave it out."
+                else "the word itself is among its neighbours. Leave it out."
             )
             raise CheckFailed(
                 f"  nearest: {diagnosis}\n{describe(inputs)}\n  got         {show(answer)}"
@@ -1303,8 +1330,8 @@ def _check_analogy(candidate: object, thorough: bool) -> None:
             asked = [name for name in "abc" if inputs[name] in given]
             if exclude and asked:
                 raise CheckFailed(
-                    f"  analogy: {' and '.join(asked)} of the question is among the answers, "
-                    "although exclude is True: leave out all three words.\n"
+                    f"  analogy: {' and '.join(asked)} of the question is among the answers "
+                    "although exclude is True. Exclude all three words.\n"
                     f"{describe(inputs)}\n  got         {show(answer)}"
                 )
             right = WordVectors(words, vectors).analogy(a, b, c, count, exclude)
@@ -1329,84 +1356,85 @@ _FAMILY_VECTORS = torch.tensor(
 )
 _COUNTS = ("asked", "skipped", "right", "right_let_in", "said_c", "right_by_c", "earned")
 
-# Single questions: what happens, the counts that are 1, and what another count tells.
+# Single questions: the answers, the counts that are 1, and the cause of another count.
 _Single = tuple[tuple[str, str, str, str], str, set[str], dict[str, str]]
 _OF_THE_FAMILY: list[_Single] = [
     (
         ("king", "queen", "boy", "girl"),
-        "The nearest to queen − king + boy is boy; with the three words left out it is girl, which "
-        "is right. The nearest to boy alone, the three left out, is man, which is wrong.",
+        "The nearest to queen − king + boy is boy; with the three words excluded it is girl, which "
+        "is correct. The nearest to boy alone, the three excluded, is man, which is wrong.",
         {"asked", "right", "said_c", "earned"},
         {
-            "right": "the words of the question are no answers here: with them left out it is girl",
-            "right_let_in": "let in means that the question's own words may answer",
-            "said_c": "let in, the answer is boy, which is c. With the words left out it never is",
-            "right_by_c": "nearest to c alone is man, which is wrong",
-            "earned": "right where c alone is wrong: this one was earned",
+            "right": "exclude the words of the question here; the answer is then girl",
+            "right_let_in": "all words are allowed as answers here, also those of the question",
+            "said_c": "if all words are allowed, the answer is boy, which is c. This count is "
+            "about that answer, not about the one with the words excluded",
+            "right_by_c": "the nearest word to c alone is man, which is wrong",
+            "earned": "the analogy is correct and c alone is wrong, so this question counts",
         },
     ),
     (
         ("man", "woman", "dog", "puppy"),
-        "The nearest to woman − man + dog is dog; with the three words left out it is puppy, which "
-        "is right. The nearest to dog alone, the three left out, is puppy too.",
+        "The nearest to woman − man + dog is dog; with the three words excluded it is puppy, which "
+        "is correct. The nearest to dog alone, the three excluded, is puppy too.",
         {"asked", "right", "said_c", "right_by_c"},
         {
-            "right_by_c": "the nearest to c alone would be c itself, always. Leave the words of "
-            "the question out there too",
-            "earned": "c alone leads to the right word here, so a and b have earned nothing",
+            "right_by_c": "without exclusion, the nearest word to c alone is always c itself. "
+            "Exclude the words of the question for c alone too",
+            "earned": "c alone gives the correct word here, so this question does not count",
         },
     ),
     (
         ("boy", "girl", "man", "woman"),
-        "The nearest to girl − boy + man is boy, which is a; with the three words left out it is "
-        "woman, which is right. The nearest to man alone, the three left out, is king.",
+        "The nearest to girl − boy + man is boy, which is a; with the three words excluded it is "
+        "woman, which is correct. The nearest to man alone, the three excluded, is king.",
         {"asked", "right", "earned"},
         {
-            "right": "only c is left out; a is the answer then. Leave out all three",
-            "said_c": "let in, the answer is boy: a, not c",
+            "right": "only c is excluded, so the answer is a. Exclude all three words",
+            "said_c": "if all words are allowed, the answer is boy, which is a and not c",
         },
     ),
     (
         ("dog", "puppy", "man", "woman"),
-        "The nearest to puppy − dog + man is man; with the three words left out it is king, which "
-        "is wrong. The nearest to man alone, the three left out, is boy, which is wrong too.",
+        "The nearest to puppy − dog + man is man; with the three words excluded it is king, which "
+        "is wrong. The nearest to man alone, the three excluded, is boy, which is wrong too.",
         {"asked", "said_c"},
         {
-            "right": "king is wrong, and man, let in, is no answer here",
-            "earned": "c alone is wrong here, and so is the analogy: nothing was earned",
+            "right": "the answer king is wrong, and man is excluded as an answer",
+            "earned": "c alone is wrong here, but so is the analogy. This question does not count",
         },
     ),
     (
         ("man", "woman", "boy", "girl"),
-        "The nearest to woman − man + boy is woman, which is b; with the three words left out it "
-        "is girl, which is right. The nearest to boy alone, the three left out, is girl too.",
+        "The nearest to woman − man + boy is woman, which is b; with the three words excluded it "
+        "is girl, which is correct. The nearest to boy alone, the three excluded, is girl too.",
         {"asked", "right", "right_by_c"},
         {
-            "right": "only c is left out; b is the answer then. Leave out all three",
-            "right_by_c": "only c is left out, and man, which is a, is nearer. Leave out the same "
-            "three words as for the analogy, or the two cannot be compared",
-            "earned": "c alone leads to the right word here, so a and b have earned nothing",
+            "right": "only c is excluded, so the answer is b. Exclude all three words",
+            "right_by_c": "only c is excluded, so the answer is man, which is a. Exclude the same "
+            "three words as for the analogy; otherwise the two cannot be compared",
+            "earned": "c alone gives the correct word here, so this question does not count",
         },
     ),
     (
         ("man", "woman", "king", "queen"),
-        "The nearest to woman − man + king is puppy, let in or not. The nearest to king alone, "
-        "the three words left out, is queen.",
+        "The nearest to woman − man + king is puppy, allowed or not. The nearest to king alone, "
+        "the three words excluded, is queen.",
         {"asked", "right_by_c"},
         {
-            "earned": "earned counts questions that are right where c alone is wrong. It is no "
-            "difference of two counts: here a and b have lost what c alone had",
-            "said_c": "let in, the answer is puppy, which is wrong but not c",
+            "earned": "earned counts the questions that the analogy answers correctly and c alone "
+            "does not. It is not a difference of two counts: here only c alone is correct",
+            "said_c": "if all words are allowed, the answer is puppy, which is wrong but not c",
         },
     ),
     (
         ("boy", "girl", "king", "queen"),
-        "The nearest to girl − boy + king is queen, let in or not. The nearest to king alone, the "
+        "The nearest to girl − boy + king is queen, allowed or not. The nearest to king alone, the "
         "three words left out, is queen too.",
         {"asked", "right", "right_let_in", "right_by_c"},
         {
-            "right_let_in": "queen comes first although all words may answer",
-            "earned": "c alone leads to the right word here, so a and b have earned nothing",
+            "right_let_in": "the answer is queen although all words are allowed",
+            "earned": "c alone gives the correct word here, so this question does not count",
         },
     ),
     (
@@ -1414,33 +1442,33 @@ _OF_THE_FAMILY: list[_Single] = [
         "duke and duchess have no vector.",
         {"skipped"},
         {
-            "asked": "a question with a word that has no vector is not asked: it is skipped",
-            "skipped": "a question with a word that has no vector is skipped, and counted so",
+            "asked": "a question that contains a word without a vector is skipped, not asked",
+            "skipped": "a question that contains a word without a vector counts as skipped",
         },
     ),
     (
         ("man", "woman", "boy", "lass"),
-        "lass has no vector, so the right answer cannot be given.",
+        "lass has no vector, so the correct answer cannot be given.",
         {"skipped"},
         {
-            "asked": "the right answer has no vector. Such a question cannot be answered right, "
-            "and says nothing about the vectors: skip it too",
-            "skipped": "the right answer has no vector: such a question is skipped too",
+            "asked": "the correct answer d has no vector, so the question cannot be answered "
+            "correctly. Skip it too",
+            "skipped": "the correct answer d has no vector. Such a question is skipped too",
         },
     ),
 ]
 _OF_LETTERS: _Single = (
     ("a", "b", "c", "d"),
-    "The nearest to b − a + c is c; with the three words left out it is d, which is right. The "
-    "nearest to c alone, the three left out, is d too; b is nearer, and is one of them.",
+    "The nearest to b − a + c is c; with the three words excluded it is d, which is correct. The "
+    "nearest to c alone, the three excluded, is d too; b is nearer, and is one of them.",
     {"asked", "right", "said_c", "right_by_c"},
     {
-        "right_by_c": "b is left in, and is nearest to c alone. Leave out all three words of the "
-        "question there too",
+        "right_by_c": "b is not excluded, and it is the nearest word to c alone. Exclude all three "
+        "words of the question",
     },
 )
 _LETTER_VECTORS = torch.tensor([[0.0, 1.0], [1.0, 0.1], [1.0, 0.0], [1.0, 0.3]])
-# The words and vectors of each single question go before it.
+# Each single question, with its words and vectors in front.
 _SINGLE = [
     *((_FAMILY, _FAMILY_VECTORS, *each) for each in _OF_THE_FAMILY),
     (("a", "b", "c", "d"), _LETTER_VECTORS, *_OF_LETTERS),
@@ -1459,26 +1487,26 @@ _QUESTIONS = (
     ("man", "woman", "king", "queen"),
     ("boy", "girl", "king", "queen"),
 )
-# What to ask of _QUESTIONS, and the counts in the order of _COUNTS.
+# Selections of _QUESTIONS, and their counts in the order of _COUNTS.
 _ASKED_TOGETHER = [
     (slice(None), (9, 3, 6, 1, 5, 5, 2)),
     (slice(3, None), (7, 2, 5, 1, 3, 4, 2)),
     (slice(None, None, 2), (5, 1, 3, 0, 4, 3, 1)),
     (slice(0, 0), (0, 0, 0, 0, 0, 0, 0)),
 ]
-# What comes out of all questions by other ways of answering.
+# The counts over all questions with other ways of answering.
 _OTHER_WAYS: dict[tuple[int, ...], str] = {
-    (9, 3, 3, 0, 6, 5, 0): "the counts are those of a − b + c; wanted is b − a + c",
-    (9, 3, 5, 2, 3, 6, 1): "the vectors are added, or compared, as they are; make them of length 1 "
-    "first, as in part 4",
-    (9, 3, 6, 2, 3, 6, 1): "words are compared by distance or by vectors that are not of length 1; "
-    "take the cosine, as in part 4",
+    (9, 3, 3, 0, 6, 5, 0): "the counts are those of a − b + c. Use b − a + c",
+    (9, 3, 5, 2, 3, 6, 1): "the vectors are not normalised before they are added or compared. "
+    "Normalise them to length 1 first, as in part 4",
+    (9, 3, 6, 2, 3, 6, 1): "words are compared by distance, or the vectors are not normalised. Use "
+    "the cosine, as in part 4",
 }
 
 
-@_parts.part("honest score", "questions_from", "anatomy")
+@_parts.part("protocol and baseline", "questions_from", "anatomy")
 def anatomy(questions_from: object, candidate: object, thorough: bool = False) -> None:
-    """Check questions made of pairs, and what their answers consist of."""
+    """Check the questions made of pairs, and the counts of their answers."""
     _check_questions(questions_from, thorough)
     for words, vectors, question, story, ones, mistakes in _SINGLE:
         expected = {name: int(name in ones) for name in _COUNTS}
@@ -1491,13 +1519,13 @@ def anatomy(questions_from: object, candidate: object, thorough: bool = False) -
 
 
 def _check_questions(candidate: object, thorough: bool) -> None:
-    # The third shares a word with each of the first two, and is a pair of its own all the same.
+    # The third shares a word with each of the first two, but is a pair of its own.
     pairs = [("go", "went"), ("begin", "gone"), ("go", "gone"), ("dog", "dogs"), ("map", "maps")]
     for number in (2, 3, 5, 1, 0) if thorough else (2, 3):
         inputs: dict[str, object] = {"pairs": pairs[:number]}
         answer = call_twice(candidate, inputs)
         if hasattr(answer, "__next__"):
-            raise CheckFailed("  questions_from: this can be read only once. Return a list.")
+            raise CheckFailed("  questions_from: the result can be read only once. Return a list.")
         if not isinstance(answer, list | tuple) or not all(
             isinstance(each, list | tuple) and len(each) == 4 for each in answer
         ):
@@ -1508,17 +1536,17 @@ def _check_questions(candidate: object, thorough: bool) -> None:
         got = Counter((tuple(each[:2]), tuple(each[2:])) for each in answer)
         diagnosis = ""
         if any(one not in pairs or other not in pairs for one, other in got):
-            diagnosis = "a question joins two pairs as they are: a and b of one, c and d of another"
+            diagnosis = "a question must join two pairs: (a, b) is one of them, (c, d) another"
         elif any(one == other for one, other in got):
-            diagnosis = "a question about a pair and itself has its answer in it"
+            diagnosis = "a question combines a pair with itself, so it contains its own answer"
         elif got.total() > len(got):
-            diagnosis = "a question is asked twice"
+            diagnosis = "a question occurs twice"
         elif len(got) < number * (number - 1):
-            diagnosis = "questions are missing: each two pairs give two, either may come first"
+            diagnosis = "questions are missing. Two pairs give two questions, one in each order"
             asked = {frozenset(each) for each in got}
             others = [each for each in combinations(pairs[:number], 2) if {*each} not in asked]
             if others and all({*one} & {*other} for one, other in others):
-                diagnosis = "two pairs may share a word; they are two pairs all the same"
+                diagnosis = "questions are missing for two pairs that share a word"
         if diagnosis:
             raise CheckFailed(
                 f"  questions_from: {diagnosis}.\n{describe(inputs)}\n  got         {show(answer)}"
@@ -1545,8 +1573,8 @@ def _compare_counts(
         except CheckFailed:
             together = ()
         diagnosis = _OTHER_WAYS.get(together, diagnosis)
-    diagnosis = diagnosis or "this is another number than it should be"
-    told = f"  What happens here: {story}\n" if story else ""
+    diagnosis = diagnosis or "the count is wrong"
+    told = f"  Explanation: {story}\n" if story else ""
     raise CheckFailed(
         f"  anatomy, {name!r}: {diagnosis}.\n{told}{describe(inputs)}\n"
         f"  got         {name}: {got[name]}\n  expected    {name}: {expected[name]}"
@@ -1562,15 +1590,15 @@ def _counts_of(candidate: object, inputs: Mapping[str, object]) -> dict[str, int
     missing = [name for name in _COUNTS if name not in answer]
     if missing:
         raise CheckFailed(
-            f"  anatomy: the counts lack {', '.join(missing)}.\n{describe(inputs)}\n"
+            f"  anatomy: the dict lacks the counts {', '.join(missing)}.\n{describe(inputs)}\n"
             f"  got         {show(answer)}"
         )
     counts = {name: plain_number(answer[name]) for name in _COUNTS}
     for name, count in counts.items():
         if type(count) is not int:
             raise CheckFailed(
-                f"  anatomy, {name!r}: expected a count, a whole number, got "
-                f"{answer[name]!r}. Shares can be made of counts later.\n{describe(inputs)}"
+                f"  anatomy, {name!r}: expected a count, which is an integer and not a share, got "
+                f"{answer[name]!r}.\n{describe(inputs)}"
             )
     return cast(dict[str, int], counts)
 
@@ -1593,14 +1621,14 @@ def _step_inputs(
 
 
 def _one_pair() -> dict[str, Any]:
-    """One pair and one negative, no word twice: small enough for paper."""
+    """Return one pair with one negative and no repeated word: small enough for paper."""
     v = torch.tensor([[0.0, 0.0], [1.0, 0.5], [-1.5, 1.0], [0.5, -1.5]])
     u = torch.tensor([[0.0, 0.0], [0.5, 1.0], [1.0, -1.0], [0.5, 1.5]])
     return _step_inputs(v, u, [1], [2], [[3]], learning_rate=0.25)
 
 
 def _by_descent(inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-    """Let autograd find the gradients of the loss, and take the step."""
+    """Compute the gradients of the loss by autograd, and take the step."""
     v, u = (inputs[name].clone().requires_grad_() for name in "vu")
     loss = _loss(v, u, inputs["centre"], inputs["context"], inputs["negatives"])
     rate = inputs["learning_rate"]
@@ -1611,7 +1639,7 @@ def _by_descent(inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
 
 
 def _take(candidate: object, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
-    """Return by how much the candidate changes both tables."""
+    """Return the changes that the candidate makes to both tables."""
     pair = expect_pair(_call_without_autograd(candidate, inputs), ("v", "u"), inputs)
     return cast(
         tuple[Tensor, Tensor],
@@ -1622,9 +1650,9 @@ def _take(candidate: object, inputs: Mapping[str, Any]) -> tuple[Tensor, Tensor]
     )
 
 
-@_parts.part("bug hunt", "mended_step")
+@_parts.part("debugging", "mended_step")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
-    """Check the mended step of training, one symptom after the other."""
+    """Check the corrected training step, one symptom after the other."""
     in_turn(_SYMPTOMS, candidate)
     sizes = [(13, 5, 7, 3)]
     if thorough:
@@ -1642,35 +1670,35 @@ def _examine_directions(candidate: object) -> None:
     v, u = inputs["v"], inputs["u"]
     if torch.equal((v + moved)[1], u[1]) and torch.equal((u + change)[2:], v[2:]):
         raise CheckFailed(
-            f"  The two tables have changed places: return v, u, in this order.\n{describe(inputs)}"
+            f"  v and u are exchanged in the result. Return v, u in this order.\n{describe(inputs)}"
         )
     centre = v[1]
     seen, drawn = float(change[2] @ centre), float(change[3] @ centre)
     if seen > 0 > drawn:
         return
     if seen == 0 and drawn == 0:
-        diagnosis = "The vectors of the context words do not move."
+        diagnosis = "The vectors u of the context word and the negative do not change."
     elif seen > 0:
         diagnosis = (
-            "The drawn word is not pushed away from the centre but pulled towards it, as the seen "
-            "word is. Which words does the step take for seen?"
+            "The vector of the negative moves towards that of the centre, as the context word's "
+            "does. It must move away. Which words have y = 1 in the step?"
             if drawn > 0
-            else "The drawn word does not move."
+            else "The vector of the negative does not change."
         )
     elif drawn > 0:
         diagnosis = (
-            "The step climbs: the seen word is pushed away from the centre, the drawn word pulled "
-            "towards it. Turn the sign."
+            "The sign of the step is wrong: the context word moves away from the centre, and the "
+            "negative towards it, so the loss increases."
         )
     else:
         diagnosis = (
-            "The seen word is pushed away from the centre, as the drawn word is. Which words does "
-            "the step take for seen?"
+            "The vector of the context word moves away from that of the centre, as the negative's "
+            "does. It must move towards it. Which words have y = 1 in the step?"
         )
     raise CheckFailed(
         f"  {diagnosis}\n{describe(inputs)}\n"
-        f"  got         u of the seen word moves by {show(change[2])}, "
-        f"of the drawn word by {show(change[3])}"
+        f"  got         u of the context word changes by {show(change[2])}, "
+        f"that of the negative by {show(change[3])}"
     )
 
 
@@ -1686,17 +1714,17 @@ def _examine_order(candidate: object) -> None:
         return
     if _parallel(change[2], old + moved[1]):
         diagnosis = (
-            "The context words move along the centre's vector as it is after its own step. Both "
-            "gradients belong to the tables as they came in: take both, then move."
+            "The gradient of u is computed with the vector of the centre after its own update. "
+            "Compute both gradients from the tables as they were passed in, then update."
         )
     else:
         diagnosis = (
-            "The seen word does not move along the centre's vector. The gradient of u·v with "
-            "respect to u is v."
+            "The vector u of the context word does not move along v of the centre. The gradient of "
+            "u·v with respect to u is v."
         )
     raise CheckFailed(
         f"  {diagnosis}\n{describe(inputs)}\n"
-        f"  got         u of the seen word moves by {show(change[2])}, the centre was {show(old)}"
+        f"  got         u of the context word changes by {show(change[2])}; v is {show(old)}"
     )
 
 
@@ -1710,23 +1738,23 @@ def _examine_errors(candidate: object) -> None:
         got, expected = errors[word], float(wanted - torch.sigmoid(u[word] @ old))
         if abs(got - expected) < 1e-4:
             continue
-        which = "seen" if wanted else "drawn"
+        which = "context word" if wanted else "negative"
         others = {
-            float(wanted - torch.sigmoid(v[word] @ old)): "the score is made of two vectors of v; "
-            "context words, drawn ones too, have theirs in u",
-            float(wanted - torch.sigmoid(u[word] @ u[1])): "the score is made of two vectors of u; "
-            "the centre has its own in v",
+            float(wanted - torch.sigmoid(v[word] @ old)): "the score uses two vectors of v. "
+            "Those of the context word and the negatives are in u",
+            float(wanted - torch.sigmoid(u[word] @ u[1])): "the score uses two vectors of u. "
+            "That of the centre is in v",
             float(wanted - u[word] @ old): "the σ is missing",
-            expected / 2: "it is divided by the number of words of a pair; the formula sums them",
-            expected / rate: "the learning rate does not come in",
-            expected * rate: "the learning rate comes in twice",
+            expected / 2: "it is divided by the number of scores of a pair. The formula sums them",
+            expected / rate: "the learning rate is not used",
+            expected * rate: "the learning rate is used twice",
         }
         why = next((text for value, text in others.items() if abs(got - value) < 1e-4), "")
         raise CheckFailed(
-            f"  The {which} word moves along the centre, by the wrong amount"
+            f"  The vector u of the {which} has the right direction of change, but the wrong size"
             f"{': ' + why if why else ''}.\n{describe(inputs)}\n"
-            f"  got         {got:.4g} times learning_rate times the centre's vector\n"
-            f"  expected    {expected:.4g} times, {wanted:.0f} − σ(u·v)"
+            f"  got         {got:.4g} times learning_rate times v of the centre\n"
+            f"  expected    {expected:.4g} times learning_rate times v, from {wanted:.0f} − σ(u·v)"
         )
 
 
@@ -1743,28 +1771,28 @@ def _examine_centre(candidate: object) -> None:
     others = [
         (
             rate * (seen * new_u[2] + drawn * new_u[3]),
-            "it moves along context words that have "
-            "moved already. Take both gradients first, then move",
+            "its gradient is computed with vectors u "
+            "that are already updated. Compute both gradients first, then update",
         ),
         (
             rate * (seen * v[2] + drawn * v[3]),
-            "it moves along vectors of v; the gradient of u·v with respect to v is u",
+            "it moves along vectors of v. The gradient of u·v with respect to v is u",
         ),
-        (rate * seen * u[2], "the drawn words do not move it"),
-        (rate * drawn * u[3], "the seen word does not move it"),
-        (-expected, "the sign is turned"),
-        (torch.zeros(2), "it does not move at all"),
-        (expected / 2, "it is divided by the number of words of a pair; the formula sums them"),
+        (rate * seen * u[2], "the negatives do not contribute to it"),
+        (rate * drawn * u[3], "the context word does not contribute to it"),
+        (-expected, "the sign is wrong"),
+        (torch.zeros(2), "it does not change at all"),
+        (expected / 2, "it is divided by the number of scores of a pair. The formula sums them"),
     ]
     why = next((text for value, text in others if torch.allclose(got, value, 1e-3, 1e-5)), "")
     raise CheckFailed(
-        f"  The centre's own vector moves wrongly{': ' + why if why else ''}.\n"
+        f"  The change of v of the centre is wrong{': ' + why if why else ''}.\n"
         f"{describe(inputs)}\n  got         {show(got)}\n  expected    {show(expected)}"
     )
 
 
 def _examine_mean(candidate: object) -> None:
-    """Two pairs that share no word: each moves by half of what it would alone."""
+    """Check two pairs that share no word: each change is half of that for one pair."""
     generator = torch.Generator().manual_seed(3)
     v, u = (torch.randn(7, 2, generator=generator).round(decimals=1) for _ in range(2))
     inputs = _step_inputs(v, u, [1, 2], [3, 4], [[5], [6]])
@@ -1772,32 +1800,33 @@ def _examine_mean(candidate: object) -> None:
         candidate,
         inputs,
         {
-            2.0: "{name} moves too far by the factor 2, the number of pairs: the loss is their "
-            "mean",
-            0.5: "{name} moves too little by the factor 2: is something divided by the number of "
-            "pairs twice?",
+            2.0: "the change of {name} is too large by the factor 2, the number of pairs. The loss "
+            "is the mean over the pairs",
+            0.5: "the change of {name} is too small by the factor 2. Does your code divide by the "
+            "number of pairs twice?",
         },
-        "Right for a single pair, wrong for two that share no word: {name} moves to other places.",
+        "The step is correct for a single pair, but for two pairs without a common word the change "
+        "of {name} is wrong.",
     )
 
 
 def _examine_repeats(candidate: object) -> None:
-    """One word is the centre of two pairs, another is seen once and drawn twice."""
+    """Check words that occur twice in a batch, in several roles."""
     generator = torch.Generator().manual_seed(5)
     v, u = (torch.randn(6, 2, generator=generator).round(decimals=1) for _ in range(2))
     for centre, context, negatives, what in (
         ([1, 1], [2, 3], [[4], [5]], "a word is the centre of two pairs"),
-        ([1, 2], [3, 3], [[4], [5]], "a word is seen in two pairs"),
-        ([1], [2], [[3, 3]], "a word is drawn twice for one pair"),
-        ([1, 2], [3, 4], [[4, 5], [3, 3]], "a word is seen in one pair and drawn in another"),
+        ([1, 2], [3, 3], [[4], [5]], "a word is the context word of two pairs"),
+        ([1], [2], [[3, 3]], "a word is a negative of one pair twice"),
+        ([1, 2], [3, 4], [[4, 5], [3, 3]], "a word is a context word and also a negative"),
     ):
         inputs = _step_inputs(v, u, centre, context, negatives)
         _compare_tables(
             candidate,
             inputs,
             {},
-            f"Right where no word comes twice. Here {what}, and {{name}} is wrong: all that moves "
-            "one row must add up. Writing to a row twice, by = or -=, keeps the last only.",
+            f"The step is correct if no word occurs twice. Here {what}, and {{name}} is wrong. Add "
+            "all changes of a row: if = or -= writes to a row twice, only the last one counts.",
         )
 
 
@@ -1811,20 +1840,20 @@ def _compare_tables(
         diagnosis = otherwise
         for factor, text in factors.items():
             if torch.allclose(got, factor * expected, 1e-3, 1e-5):
-                diagnosis = f"{text}."
+                diagnosis = text if text.endswith("?") else f"{text}."
         row = int((got - expected).abs().sum(dim=1).argmax())
         raise CheckFailed(
-            f"  {diagnosis.format(name=name)}\n{describe(inputs)}\n"
-            f"  got         {name}[{row}] moves by {show(got[row])}\n"
+            f"  {diagnosis[0].upper()}{diagnosis[1:].format(name=name)}\n{describe(inputs)}\n"
+            f"  got         {name}[{row}] changes by {show(got[row])}\n"
             f"  expected    {show(expected[row])}"
         )
 
 
 _SYMPTOMS: dict[str, Callable[[object], None]] = {
-    "who is pulled and who is pushed": _examine_directions,
-    "what context words move along": _examine_order,
-    "how far they move": _examine_errors,
-    "how the centre moves": _examine_centre,
-    "the mean over pairs": _examine_mean,
-    "words that come twice": _examine_repeats,
+    "the signs of the changes": _examine_directions,
+    "the direction of the changes of u": _examine_order,
+    "their size": _examine_errors,
+    "the change of v": _examine_centre,
+    "the mean over the pairs": _examine_mean,
+    "words that occur twice": _examine_repeats,
 }
