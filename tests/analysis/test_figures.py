@@ -161,6 +161,11 @@ def maps(**changed):
     return figures.heat_maps(**{"panels": panels} | options | changed)
 
 
+def merged():
+    rows = {"0": list("▁the▁cat"), "2": ["▁t", "he", *"▁cat"], "4,881": ["▁the", "▁cat"]}
+    return figures.segmentations(rows, label="merges")
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
@@ -184,6 +189,7 @@ EXAMPLES = DIAGRAMS | {
     "panels": lambda: curves(panel="model", by="seed", names=None),
     "seed_dots": dots,
     "heat_maps": maps,
+    "segmentations": merged,
     "six maps": lambda: maps(panels={str(i): torch.eye(3) for i in range(6)}, rows=list("123"),
                              columns=list("123"), across=2, values=False),
 }  # fmt: skip
@@ -680,3 +686,27 @@ def test_heat_maps_show_their_labels_and_values():
 def test_heat_maps_refuse(changed, message):
     with pytest.raises(ValueError, match=message):
         maps(**changed)
+
+
+# --- segmentations ---
+
+
+def test_segmentations_have_a_box_for_each_subword():
+    figure = merged()
+    labels = [box.get_label() for box in figure.axes[0].patches]
+    assert labels[:2] == ["▁the", "▁cat"]  # from below
+    assert labels[2:] == ["▁t", "he", *"▁cat", *"▁the▁cat"]
+    assert {"merges", "tokens", "0", "2", "4,881", "6", "8"} <= {*texts(figure)}
+    blue, grey = COLOURS["query"], COLOURS["neutral"]
+    for box in figure.axes[0].patches:
+        assert to_hex(box.get_edgecolor()) == (blue if box.get_label()[0] == "▁" else grey)
+    for one, other in itertools.pairwise(figure.axes[0].patches[2:8]):
+        assert one.get_x() + one.get_width() < other.get_x()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"), [({}, "needs a row"), ({"0": ["a"], "1": ["b"]}, "spell one text")]
+)
+def test_segmentations_refuse(rows, message):
+    with pytest.raises(ValueError, match=message):
+        figures.segmentations(rows)

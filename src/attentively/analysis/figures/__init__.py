@@ -18,6 +18,7 @@ from attentively.analysis.figures.recurrent import (
     lstm_cell,
     unrolled_network,
 )
+from attentively.analysis.figures.segmentations import segmentations
 from attentively.analysis.figures.transformer_layers import transformer_layers
 from attentively.analysis.figures.trees import Branch, tree
 
@@ -37,6 +38,7 @@ __all__ = [
     "query_states",
     "seed_curves",
     "seed_dots",
+    "segmentations",
     "transformer_layers",
     "tree",
     "unrolled_network",
