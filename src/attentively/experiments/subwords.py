@@ -8,9 +8,10 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
@@ -20,6 +21,7 @@ from attentively.data.pairs import Pair
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text
 from attentively.tokens.byte_pair import learn_merges, merge_word
+from attentively.tokens.unigram import best_segmentation, learn_unigram
 from attentively.tokens.vocabulary import SPECIAL_TOKENS, UNK, BPETokenizer
 
 KINDS = ("corpus", "characters", "words", "joint", "separate", "wordpiece", "unigram")
@@ -117,8 +119,10 @@ def _vocabularies(kind: str, size: int, seed: int, quick: bool) -> dict[str, Voc
     elif kind == "words":
         frequent = frozenset(word for word, _ in both.most_common(size - len(SPECIAL_TOKENS)))
         listed = Vocabulary(frequent, lambda word: [word if word in frequent else UNK])
-    elif kind in ("wordpiece", "unigram"):
-        listed = _of_the_library(kind, size, both)
+    elif kind == "wordpiece":
+        listed = _wordpiece(both, size)
+    elif kind == "unigram":
+        listed = _unigram(both, size)
     else:
         raise ValueError(f"kind={kind!r} is unknown: choose one of {', '.join(KINDS)}")
     return dict.fromkeys(SIDES, listed)
@@ -133,35 +137,38 @@ def _subwords(counts: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> V
     )
 
 
-def _of_the_library(kind: str, size: int, counts: Mapping[str, int]) -> Vocabulary:
-    """Return a vocabulary of WordPiece or of the unigram model, by the `tokenizers` library.
+def _wordpiece(counts: Mapping[str, int], size: int) -> Vocabulary:
+    """Return a WordPiece vocabulary, by the `tokenizers` library.
 
-    WordPiece marks the subwords that continue a word, by ``##``, and not those that start one. The
-    library learns its vocabulary from pair counts, as in byte-pair encoding; only the segmentation
-    differs.
+    It marks the subwords that continue a word, by ``##``, and not those that start one. The library
+    learns it from pair counts, as in byte-pair encoding; only the segmentation differs.
     """
-    settings: dict[str, Any] = {
-        "vocab_size": size,
-        "special_tokens": list(SPECIAL_TOKENS),
-        "show_progress": False,
-    }
-    if kind == "wordpiece":
-        tokenizer = tokenizers.Tokenizer(models.WordPiece(unk_token=UNK))
-        trainer: Any = trainers.WordPieceTrainer(**settings)
-    else:
-        tokenizer = tokenizers.Tokenizer(models.Unigram())
-        trainer = trainers.UnigramTrainer(unk_token=UNK, **settings)
-    mark = "▁" if kind == "wordpiece" else ""
+    tokenizer = tokenizers.Tokenizer(models.WordPiece(unk_token=UNK))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    repeated = (" ".join([word.removeprefix(mark)] * count) for word, count in counts.items())
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, special_tokens=list(SPECIAL_TOKENS), show_progress=False
+    )
+    repeated = (" ".join([word.removeprefix("▁")] * count) for word, count in counts.items())
     tokenizer.train_from_iterator(repeated, trainer)
-    pieces = frozenset(tokenizer.get_vocab()) - {*SPECIAL_TOKENS}
 
     def cut(word: str) -> list[str]:
-        found = [token.value for token in tokenizer.model.tokenize(word.removeprefix(mark))]
-        return [piece if piece in pieces else UNK for piece in found]
+        return [token.value for token in tokenizer.model.tokenize(word.removeprefix("▁"))]
 
-    return Vocabulary(pieces, cut)
+    return Vocabulary(frozenset(tokenizer.get_vocab()) - {*SPECIAL_TOKENS}, cut)
+
+
+def _unigram(counts: Mapping[str, int], size: int) -> Vocabulary:
+    """Return a vocabulary of the unigram language model."""
+    probabilities = learn_unigram(counts, size - len(SPECIAL_TOKENS))
+
+    def cut(word: str) -> list[str]:
+        found: list[str] = []
+        for known, characters in groupby(word, key=probabilities.__contains__):
+            run = "".join(characters)
+            found += best_segmentation(run, probabilities) if known else [UNK] * len(run)
+        return found
+
+    return Vocabulary(frozenset(probabilities), cut)
 
 
 def _merges(size: int, tokenizer: BPETokenizer) -> list[tuple[str, str]]:

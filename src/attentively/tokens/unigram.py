@@ -63,7 +63,7 @@ def learn_unigram(word_counts: Mapping[str, int], size: int) -> dict[str, float]
     longer = [subword for subword in counts if len(subword) > 1]
     longer.sort(key=lambda subword: (-counts[subword] * len(subword), subword))
     kept = [*sorted(characters), *longer[: SEEDS * size]]
-    probabilities = _shares({subword: counts[subword] for subword in kept})
+    probabilities = _shares({subword: float(counts[subword]) for subword in kept})
     while True:
         for _ in range(2):
             probabilities = _shares(_expected_counts(word_counts, probabilities))
