@@ -373,7 +373,6 @@ TEXTS = [
 TO_REVISE = [
     "00_tools",
     "01_embeddings",
-    "02_subwords",
     "03_recurrent_networks",
     "04_encoder_and_decoder",
     "05_decoding",

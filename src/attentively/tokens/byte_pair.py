@@ -75,10 +75,10 @@ def merge_word(
 
     `merges` is the list from `learn_merges`, or a dict from each pair to its rank, which
     saves time for many words. With `dropout` (BPE-dropout), each possible merge is
-    skipped with this probability, sampled again before every merge, so that one word has
-    many segmentations: Provilkov, Emelianenko & Voita (2020), https://arxiv.org/abs/1910.13267,
-    section 3. `generator` is the source of randomness. Raises `ValueError` for a
-    `dropout` outside [0, 1].
+    skipped with this probability, sampled again before every merge, so that one word
+    has many segmentations: Provilkov, Emelianenko & Voita (2020),
+    https://arxiv.org/abs/1910.13267, section 3. `generator` is the source of
+    randomness. Raises `ValueError` for a `dropout` outside [0, 1].
     """
     if not 0 <= dropout <= 1:
         raise ValueError(f"dropout={dropout} must be from 0 to 1")
@@ -98,7 +98,7 @@ def merge_word(
 
 
 def to_bytes(text: str) -> str:
-    """Return one character per UTF-8 byte of `text`: 256 characters represent any text."""
+    """Return one character per UTF-8 byte of `text`: 256 characters suffice."""
     return text.encode("utf-8").decode("latin-1")
 
 
