@@ -73,8 +73,8 @@ def merge_word(
 ) -> list[str]:
     """Return the subwords of `word`: apply the merge learned first, until none applies.
 
-    `merges` is the list from `learn_merges`, or a dict from each pair to its rank, which
-    saves time for many words. With `dropout` (BPE-dropout), each possible merge is
+    `merges` is the list from `learn_merges`, or a dict from each pair to its rank,
+    which saves time for many words. With `dropout` (BPE-dropout), each possible merge is
     skipped with this probability, sampled again before every merge, so that one word
     has many segmentations: Provilkov, Emelianenko & Voita (2020),
     https://arxiv.org/abs/1910.13267, section 3. `generator` is the source of

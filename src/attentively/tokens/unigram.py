@@ -35,7 +35,7 @@ def best_segmentation(word: str, probabilities: Mapping[str, float]) -> list[str
                 best[end] = best[begin] + math.log(probability)
                 start[end] = begin
     if best[-1] == -math.inf:
-        raise ValueError(f"{word!r} cannot be spelled with the subwords of the vocabulary")
+        raise ValueError(f"{word!r} cannot be spelled with the subwords given")
     pieces: list[str] = []
     end = len(word)
     while end:
