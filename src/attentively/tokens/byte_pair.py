@@ -74,8 +74,8 @@ def merge_word(
     """Return the subwords of `word`: apply the merge learned first, until none applies.
 
     `merges` is the list from `learn_merges`, or a dict from each pair to its rank,
-    which saves time for many words. With `dropout` (BPE-dropout), each possible merge is
-    skipped with this probability, sampled again before every merge, so that one word
+    which saves time for many words. With `dropout` (BPE-dropout), each possible merge
+    is skipped with this probability, sampled again before every merge, so that one word
     has many segmentations: Provilkov, Emelianenko & Voita (2020),
     https://arxiv.org/abs/1910.13267, section 3. `generator` is the source of
     randomness. Raises `ValueError` for a `dropout` outside [0, 1].
