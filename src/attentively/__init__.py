@@ -29,6 +29,7 @@ SHORT_NAMES = {
     "multi_head": "attention.multi_head",
     "plain_multi_head": "attention.plain_multi_head",
     "byte_pair": "tokens.byte_pair",
+    "unigram": "tokens.unigram",
     "vocabulary": "tokens.vocabulary",
     "embedding": "layers.embedding",
     "feed_forward": "layers.feed_forward",

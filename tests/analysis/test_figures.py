@@ -205,6 +205,11 @@ def word_map(points=((0, 0), (0, 0.02), (1, 1), (0.01, 0), (0, -0.02), (-1, 1)))
     return figures.word_map(torch.tensor(points), CROWD, "component")
 
 
+def merged():
+    rows = {"0": list("▁the▁cat"), "2": ["▁t", "he", *"▁cat"], "4,881": ["▁the", "▁cat"]}
+    return figures.segmentations(rows, label="merges")
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
@@ -237,6 +242,7 @@ EXAMPLES = DIAGRAMS | {
     "seed_dots": dots,
     "heat_maps": maps,
     "probability_bars": bars,
+    "segmentations": merged,
     "six maps": lambda: maps(panels={str(i): torch.eye(3) for i in range(6)}, rows=list("123"),
                              columns=list("123"), across=2, values=False),
 }  # fmt: skip
@@ -873,3 +879,27 @@ def test_a_map_labels_every_point():
         word_map([(0.0, 0.0)])
     with pytest.raises(ValueError, match="8 groups, but there are 7 colours"):
         figures.word_map(torch.zeros(8, 2), {str(i): ["x"] for i in range(8)})
+
+
+# --- segmentations ---
+
+
+def test_segmentations_have_a_box_for_each_subword():
+    figure = merged()
+    labels = [box.get_label() for box in figure.axes[0].patches]
+    assert labels[:2] == ["▁the", "▁cat"]  # from below
+    assert labels[2:] == ["▁t", "he", *"▁cat", *"▁the▁cat"]
+    assert {"merges", "tokens", "0", "2", "4,881", "6", "8"} <= {*texts(figure)}
+    blue, grey = COLOURS["query"], COLOURS["neutral"]
+    for box in figure.axes[0].patches:
+        assert to_hex(box.get_edgecolor()) == (blue if box.get_label()[0] == "▁" else grey)
+    for one, other in itertools.pairwise(figure.axes[0].patches[2:8]):
+        assert one.get_x() + one.get_width() < other.get_x()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"), [({}, "needs a row"), ({"0": ["a"], "1": ["b"]}, "spell one text")]
+)
+def test_segmentations_refuse(rows, message):
+    with pytest.raises(ValueError, match=message):
+        figures.segmentations(rows)

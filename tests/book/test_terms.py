@@ -371,7 +371,6 @@ TEXTS = [
 ]
 
 TO_REVISE = [
-    "02_subwords",
     "06_scoring_and_the_bottleneck",
     "07_queries_keys_and_values",
     "09_multiplicative_attention",

@@ -5,6 +5,8 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
+import tokenizers
+from tokenizers import models, pre_tokenizers, trainers
 
 from attentively.experiments import subwords
 from attentively.experiments.subwords import SIDES, Vocabulary
@@ -88,6 +90,38 @@ def test_subwords_fill_the_vocabulary_and_shorten_the_sentences():
     ]
     assert all(row["merges_equal_to_own"] == row["merges_compared"] > 0 for row in rows)
     assert all(row["unknown_tokens"] == 0 and row["names_cut_alike"] == 1 for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "unigram"])
+def test_other_algorithms_segment_all_known_characters(kind, monkeypatch):
+    monkeypatch.setattr(subwords, "COMPARED_SIZE", 240)
+    monkeypatch.setattr(subwords, "EXAMPLES", ("cat", "queens", "π"))
+    row = subwords.measure(kind, 240, 0, quick=True, directory=Path())
+    assert row["vocabulary"] <= 240
+    assert row["unknown_tokens"] == 0
+    assert row["src_tokens"] < subwords.measure("characters", 0, 0, True, Path())["src_tokens"]
+    for word, found in row["examples"].items():
+        joined = "".join(found).removeprefix("▁").replace("##", "")
+        assert joined == (UNK if word == "π" else word)
+
+
+def test_the_librarys_wordpiece_vocabulary_is_learned_from_pair_counts():
+    counts = Counter({"▁the": 4, "▁cat": 3, "▁at": 2, "▁hat": 1, "▁that": 1})
+    settings = {"vocab_size": 18, "special_tokens": list(SPECIAL_TOKENS), "show_progress": False}
+    bpe = tokenizers.Tokenizer(models.BPE(unk_token=UNK, continuing_subword_prefix="##"))
+    bpe.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.BpeTrainer(continuing_subword_prefix="##", **settings)
+    lines = [" ".join([word[1:]] * count) for word, count in counts.items()]
+    bpe.train_from_iterator(lines, trainer)
+    listed = subwords._wordpiece(counts, 18)
+    assert listed.pieces == set(bpe.get_vocab()) - {*SPECIAL_TOKENS}
+
+
+def test_rank_times_count_is_compared_from_rank_10_to_1000():
+    zipf = [3600 // rank for rank in range(1, 1002)]
+    zipf[9], zipf[0], zipf[1000] = 720, 10**6, 0
+    assert subwords._rank_times_count_ratio(zipf) == round(7200 / 2703, 2)
+    assert subwords._rank_times_count_ratio([5, 4]) is None
 
 
 def test_merges_are_compared_with_those_by_hand(monkeypatch):

@@ -8,19 +8,30 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
+
+import tokenizers
+from tokenizers import models, pre_tokenizers, trainers
 
 from attentively.data import tatoeba, toy
 from attentively.data.pairs import Pair
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text
 from attentively.tokens.byte_pair import learn_merges, merge_word
+from attentively.tokens.unigram import best_segmentation, learn_unigram
 from attentively.tokens.vocabulary import SPECIAL_TOKENS, UNK, BPETokenizer
 
-KINDS = ("corpus", "characters", "words", "joint", "separate")
+KINDS = ("corpus", "characters", "words", "joint", "separate", "wordpiece", "unigram")
 SIZES = (500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000)
+COMPARED_SIZE = 8_000
+"""Vocabulary size for which byte-pair encoding, WordPiece and the unigram model are compared."""
+
+EXAMPLES = ("welcomed", "milking", "unfriendly", "unhappiness", "queens", "maisons", "wombat")
+"""Words whose segmentations are compared."""
+
 SIDES = ("src", "tgt")
 RARE = 10
 """A subword with a lower training frequency is called rare."""
@@ -40,7 +51,8 @@ def measure(kind: str, size: int, seed: int, quick: bool, directory: Path) -> Ro
     """Count tokens, unknown tokens and rare tokens with a joint or with separate vocabularies.
 
     `size` is the total size of all vocabularies, special tokens included; character vocabularies
-    contain every character. The kind ``corpus`` counts the words themselves.
+    contain every character. The kind ``corpus`` counts the words themselves. Subwords are those of
+    byte-pair encoding, except for the kinds ``wordpiece`` and ``unigram``.
     """
     del directory  # no training run to resume
     if kind == "corpus":
@@ -87,6 +99,8 @@ def measure(kind: str, size: int, seed: int, quick: bool, directory: Path) -> Ro
         own = _own_merges(seed, quick)[: len(merges)]
         row["merges_compared"] = len(merges)
         row["merges_equal_to_own"] = sum(a == b for a, b in zip(merges, own, strict=True))
+    if kind in ("joint", "wordpiece", "unigram") and size == COMPARED_SIZE:
+        row["examples"] = {word: vocabularies["src"].cut(f"▁{word}") for word in EXAMPLES}
     return row
 
 
@@ -105,6 +119,10 @@ def _vocabularies(kind: str, size: int, seed: int, quick: bool) -> dict[str, Voc
     elif kind == "words":
         frequent = frozenset(word for word, _ in both.most_common(size - len(SPECIAL_TOKENS)))
         listed = Vocabulary(frequent, lambda word: [word if word in frequent else UNK])
+    elif kind == "wordpiece":
+        listed = _wordpiece(both, size)
+    elif kind == "unigram":
+        listed = _unigram(both, size)
     else:
         raise ValueError(f"kind={kind!r} is unknown: choose one of {', '.join(KINDS)}")
     return dict.fromkeys(SIDES, listed)
@@ -117,6 +135,40 @@ def _subwords(counts: Mapping[str, int], merges: Sequence[tuple[str, str]]) -> V
     return Vocabulary(
         pieces, lambda word: [p if p in pieces else UNK for p in merge_word(word, rank)]
     )
+
+
+def _wordpiece(counts: Mapping[str, int], size: int) -> Vocabulary:
+    """Return a WordPiece vocabulary, by the `tokenizers` library.
+
+    It marks the subwords that continue a word, by ``##``, and not those that start one. The library
+    learns it from pair counts, as in byte-pair encoding; only the segmentation differs.
+    """
+    tokenizer = tokenizers.Tokenizer(models.WordPiece(unk_token=UNK))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, special_tokens=list(SPECIAL_TOKENS), show_progress=False
+    )
+    repeated = (" ".join([word.removeprefix("▁")] * count) for word, count in counts.items())
+    tokenizer.train_from_iterator(repeated, trainer)
+
+    def cut(word: str) -> list[str]:
+        return [token.value for token in tokenizer.model.tokenize(word.removeprefix("▁"))]
+
+    return Vocabulary(frozenset(tokenizer.get_vocab()) - {*SPECIAL_TOKENS}, cut)
+
+
+def _unigram(counts: Mapping[str, int], size: int) -> Vocabulary:
+    """Return a vocabulary of the unigram language model."""
+    probabilities = learn_unigram(counts, size - len(SPECIAL_TOKENS))
+
+    def cut(word: str) -> list[str]:
+        found: list[str] = []
+        for known, characters in groupby(word, key=probabilities.__contains__):
+            run = "".join(characters)
+            found += best_segmentation(run, probabilities) if known else [UNK] * len(run)
+        return found
+
+    return Vocabulary(frozenset(probabilities), cut)
 
 
 def _merges(size: int, tokenizer: BPETokenizer) -> list[tuple[str, str]]:
@@ -166,9 +218,16 @@ def _words_of(seed: int, quick: bool) -> Row:
             "distinct_words": len(ranked),
             "seen_once": round(ranked.count(1) / len(ranked), 4),
             "zipf": [[r, ranked[r - 1]] for r in ranks],
+            "rank_times_count_ratio": _rank_times_count_ratio(ranked),
             "unknown_after": _unknown_after(side, seed, quick),
         }
     return row
+
+
+def _rank_times_count_ratio(ranked: Sequence[int]) -> float | None:
+    """Return the largest rank × count divided by the smallest, from rank 10 to rank 1,000."""
+    products = [rank * count for rank, count in enumerate(ranked[:1_000], start=1)][9:]
+    return round(max(products) / min(products), 2) if products else None
 
 
 def _unknown_after(side: str, seed: int, quick: bool) -> list[tuple[int, float]]:
@@ -231,7 +290,8 @@ EXPERIMENT = Experiment(
     conditions=[
         {"kind": "corpus", "size": 0},
         {"kind": "characters", "size": 0},
-        *({"kind": kind, "size": size} for kind in KINDS[2:] for size in SIZES),
+        *({"kind": kind, "size": size} for kind in KINDS[2:5] for size in SIZES),
+        *({"kind": kind, "size": COMPARED_SIZE} for kind in KINDS[5:]),
     ],
     measure=measure,
 )

@@ -1,4 +1,4 @@
-"""Byte-pair encoding by hand: learn merges of neighbouring symbols, and apply them to a word.
+"""Byte-pair encoding by hand: learn merges of adjacent subwords, and apply them to a word.
 
 Sennrich, Haddow & Birch (2016), https://arxiv.org/abs/1508.07909, section 3.2, after the data
 compression of Gage (1994). The models of the package use the fast implementation of the same
@@ -14,17 +14,17 @@ Pair = tuple[str, str]
 
 
 def learn_merges(word_counts: Mapping[str, int], num_merges: int) -> list[Pair]:
-    """Learn merges: at each step, of the most frequent pair of neighbouring symbols.
+    """Learn merges: at each step, merge the most frequent pair of adjacent subwords.
 
     `word_counts` contains the frequency of each word. A word starts as a sequence of
     characters, and no pair crosses a word boundary. Ties are broken as in the
-    `tokenizers` library: by the first symbol, then by the second, where characters are
-    in Unicode order and merged symbols follow in the order of their creation. Returns
-    fewer than `num_merges` merges if every word becomes a single symbol before. Raises
-    `ValueError` for no words, an empty word, or a count below 1.
+    `tokenizers` library: by the left subword, then by the right one. Characters come
+    first, in Unicode order, and merged subwords follow in the order in which they are
+    created. Returns fewer than `num_merges` merges if every word becomes a single
+    subword before. Raises `ValueError` for no words, an empty word, or a count below 1.
     """
     _check(word_counts, num_merges)
-    words = [list(word) for word in word_counts]  # as lists of symbols
+    words = [list(word) for word in word_counts]  # as lists of subwords
     counts = list(word_counts.values())
     characters = sorted({character for word in words for character in word})
     place = {piece: index for index, piece in enumerate(characters)}
@@ -55,7 +55,7 @@ def learn_merges(word_counts: Mapping[str, int], num_merges: int) -> list[Pair]:
 
 
 def join(pieces: Iterable[str], pair: Pair) -> list[str]:
-    """Return `pieces` with every occurrence of `pair` merged, from left to right."""
+    """Return `pieces` with each occurrence of `pair` merged, from left to right."""
     rest = list(pieces)
     joined = []
     while rest:
@@ -71,14 +71,14 @@ def merge_word(
     dropout: float = 0.0,
     generator: random.Random | None = None,
 ) -> list[str]:
-    """Return the subwords of `word`: apply the earliest merge until none applies.
+    """Return the subwords of `word`: apply the merge learned first, until none applies.
 
-    `merges` is the list of `learn_merges`, or the rank of each pair, which saves time
-    for many words. With `dropout` (BPE-dropout), each possible merge is skipped with
-    this probability, sampled again before every merge, so that a word is segmented in
-    many ways: Provilkov, Emelianenko & Voita (2020), https://arxiv.org/abs/1910.13267,
-    section 3. `generator` is the source of randomness. Raises `ValueError` for a
-    `dropout` outside [0, 1].
+    `merges` is the list from `learn_merges`, or a dict from each pair to its rank,
+    which saves time for many words. With `dropout` (BPE-dropout), each possible merge
+    is skipped with this probability, sampled again before every merge, so that one word
+    has many segmentations: Provilkov, Emelianenko & Voita (2020),
+    https://arxiv.org/abs/1910.13267, section 3. `generator` is the source of
+    randomness. Raises `ValueError` for a `dropout` outside [0, 1].
     """
     if not 0 <= dropout <= 1:
         raise ValueError(f"dropout={dropout} must be from 0 to 1")
@@ -98,7 +98,7 @@ def merge_word(
 
 
 def to_bytes(text: str) -> str:
-    """Return one character per UTF-8 byte of `text`: 256 symbols represent any text."""
+    """Return one character per UTF-8 byte of `text`: 256 characters suffice."""
     return text.encode("utf-8").decode("latin-1")
 
 

@@ -21,6 +21,7 @@ from attentively.analysis.figures.recurrent import (
     lstm_cell,
     unrolled_network,
 )
+from attentively.analysis.figures.segmentations import segmentations
 from attentively.analysis.figures.transformer_layers import transformer_layers
 from attentively.analysis.figures.trees import Branch, tree
 from attentively.analysis.figures.word_vectors import embedding_lookup, skip_gram_window, word_map
@@ -46,6 +47,7 @@ __all__ = [
     "seed_curves",
     "seed_dots",
     "skip_gram_window",
+    "segmentations",
     "transformer_layers",
     "tree",
     "unrolled_network",

@@ -1,9 +1,9 @@
 """Checks of the assignment on subwords.
 
-Parts 1 to 3 rebuild what `attentively.tokens.byte_pair` has, so they are compared with it, and the
-encoder ends inside a trained translator. The answers to parts 4 to 6 stand nowhere here: what is
-encoded must come back, the answers are known from how the inputs were made, or properties are
-looked at one by one.
+Parts 1 to 3 rebuild functions of `attentively.tokens.byte_pair`, so they are compared with it, and
+the encoder is put into a trained translation model. Parts 4 to 6 are original: their solutions are
+not in the package. Their checks test that an encoded text is restored, that answers agree with
+values that are known by construction, and properties one by one.
 """
 
 import json
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 MODEL = "tatoeba-en-fr-additive"
-"""The trained model that the student's pieces feed."""
+"""The trained model that receives the student's subwords."""
 
 SENTENCES = (
     "The cat drank the milk.",
@@ -68,7 +68,7 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its trained model and these checks work."""
+    """Show that the package, its trained model and these checks work."""
     _parts.explain_undefined_names()
     text = translate(load_pretrained(MODEL), SENTENCES[:1], beam_size=1)[0].text
     print(f"tokenizers {tokenizers.__version__}. The trained model translates “{SENTENCES[0]}”")
@@ -76,14 +76,14 @@ def ready() -> None:
 
 
 def toy_words() -> Counter[str]:
-    """Return how often each word occurs in 300 English sentences of the toy language."""
+    """Return the count of each word in 300 English sentences of the toy language."""
     return Counter(word for pair in toy.load("train", 300) for word in pair.src)
 
 
 def documentation() -> tuple[list[str], list[str], list[str]]:
-    """Return lines of real English for training, validation and test: Python's own manual.
+    """Return lines of real English for training, validation and test, from Python's manual.
 
-    Every Python carries these texts; another version's differ a little.
+    Every Python contains these texts. They differ slightly between versions.
     """
     from pydoc_data.topics import topics  # large, and needed here only
 
@@ -101,13 +101,15 @@ def documentation() -> tuple[list[str], list[str], list[str]]:
 
 def _refuse_the_packages(candidate: object, own: Callable[..., object], name: str) -> None:
     if candidate is own:
-        raise CheckFailed(f"  This is the package's own byte_pair.{own.__name__}; write {name}.")
+        raise CheckFailed(
+            f"  This is the package's own byte_pair.{own.__name__}. Write {name} yourself."
+        )
 
 
 # Part 1
 
 Split = Sequence[tuple[Sequence[str], int]]
-"""Words in pieces, each with its count."""
+"""Words as lists of subwords, each with its count."""
 
 
 def _count(words: Split) -> Counter[Pair]:
@@ -127,7 +129,7 @@ def _count_once_a_word(words: Split) -> Counter[Pair]:
 
 
 def _count_apart(words: Split) -> Counter[Pair]:
-    """Count as if an occurrence could not overlap the one before it."""
+    """Count occurrences without those that overlap the previous one."""
     counts: Counter[Pair] = Counter()
     for pieces, count in words:
         for pair in set(pairwise(pieces)):
@@ -145,53 +147,60 @@ def _gathered(found: Iterable[tuple[Any, int]]) -> Counter[Any]:
 
 _PAIR_TWINS = (
     Twin(
-        "The words are counted, not their occurrences: a word that occurs 3 times adds 3 to each "
-        "of its pairs.",
+        "Each word is counted once. A word with the count 3 adds 3 to the count of each of its "
+        "pairs.",
         lambda words: _count([(pieces, 1) for pieces, _ in words]),
     ),
     Twin(
-        "A pair reaches from the end of one word to the beginning of the next. Words stay apart.",
+        "A pair crosses a word boundary: its left subword ends one word and its right subword "
+        "starts the next. Count pairs within each word only.",
         lambda words: _count([([piece for pieces, _ in words for piece in pieces], 1)]),
     ),
     Twin(
-        "A pair reaches from the end of one word to the beginning of the next. Words stay apart.",
+        "A pair crosses a word boundary: its left subword ends one word and its right subword "
+        "starts the next. Count pairs within each word only.",
         lambda words: _count([([p for pieces, n in words for p in [*pieces] * n], 1)]),
     ),
     Twin(
-        "Occurrences that overlap count too: in a·a·a the pair (a, a) stands at two places.",
+        "Overlapping occurrences are missing. Count them as well: in a·a·a, the pair (a, a) "
+        "occurs twice.",
         _count_apart,
     ),
     Twin(
-        "Each word adds a pair once, however often it holds it. Count every place.",
+        "A pair that occurs several times in one word is counted once for the word. Count every "
+        "occurrence.",
         _count_once_a_word,
     ),
     Twin(
-        "The count of a pair is written anew by each word that has it; add to what is there.",
+        "The count of a pair is overwritten by each word that contains the pair. Add to the "
+        "previous count.",
         lambda words: {pair: n for pieces, n in words for pair in pairwise(pieces)},
     ),
     Twin(
-        "The keys are joined strings, so ab·c and a·bc become one. A key is the pair itself, a "
-        "tuple of two pieces.",
+        "The keys are concatenated strings, so that (ab, c) and (a, bc) have one key. The key must "
+        "be the pair itself, a tuple of two subwords.",
         lambda words: _gathered((a + b, n) for pieces, n in words for a, b in pairwise(pieces)),
     ),
     Twin(
-        "(a, b) and (b, a) are counted as one. A pair is a left and a right piece, in this order.",
+        "(a, b) and (b, a) are counted as the same pair. A pair is a left and a right subword, in "
+        "this order.",
         lambda words: _gathered(
             ((min(pair), max(pair)), n) for pieces, n in words for pair in pairwise(pieces)
         ),
     ),
     Twin(
-        "Every two pieces of a word are counted; a pair is made of neighbours only.",
+        "Subwords that are not adjacent are counted as pairs. A pair consists of a subword and the "
+        "next one.",
         lambda words: _gathered(
             (pair, n) for pieces, n in words for pair in combinations(pieces, 2)
         ),
     ),
     Twin(
-        "Single pieces are counted; wanted are pairs of neighbours.",
+        "Single subwords are counted. Count pairs of adjacent subwords.",
         lambda words: _gathered((piece, n) for pieces, n in words for piece in pieces),
     ),
     Twin(
-        "Characters are counted where pieces are meant: ab is one piece.",
+        "Pairs of characters are counted instead of pairs of subwords: ab is one subword.",
         lambda words: _count([(list("".join(pieces)), n) for pieces, n in words]),
     ),
 )
@@ -211,7 +220,7 @@ def _joined_from_the_right(pieces: list[str], pair: Pair) -> list[str]:
 
 
 def _joined_overlapping(pieces: list[str], pair: Pair) -> list[str]:
-    """Look at every place, also at one whose left piece has been used."""
+    """Merge at every occurrence, including those whose left subword is already used."""
     joined, used = [], False
     for i, piece in enumerate(pieces):
         if tuple(pieces[i : i + 2]) == tuple(pair):
@@ -235,29 +244,29 @@ def _joined_by_text(pieces: list[str], pair: Pair) -> list[str]:
 
 _JOIN_TWINS = (
     Twin(
-        "Nothing is joined: this is what came in. Is a slice, which is a list, compared with the "
-        "pair, a tuple? They are never equal.",
+        "No pair is merged: the result equals the input. If a slice, which is a list, is compared "
+        "with the pair, a tuple, they are never equal.",
         lambda pieces, pair: pieces,
     ),
     Twin(
-        "Only the first occurrence is joined. Go on to the end of the word.",
+        "Only the first occurrence is merged. Continue to the end of the word.",
         _joined_once,
     ),
     Twin(
-        "A piece is used twice: once joined, the right piece of a pair cannot begin another. "
-        "Step on by two.",
+        "A subword is used twice. After a merge, its right subword cannot be the left subword of "
+        "another pair: advance by two.",
         _joined_overlapping,
     ),
     Twin(
-        "The word is read from its end. From left to right, a·a·a becomes aa·a.",
+        "Pairs are merged from right to left. From left to right, a·a·a becomes aa·a.",
         _joined_from_the_right,
     ),
     Twin(
-        "The last piece is lost. It has no right neighbour, and belongs to the word all the same.",
+        "The last subword is missing. It starts no pair, but it belongs to the word.",
         lambda pieces, pair: byte_pair.join(pieces, pair)[:-1],
     ),
     Twin(
-        "The last piece is lost. It has no right neighbour, and belongs to the word all the same.",
+        "The last subword is missing. It starts no pair, but it belongs to the word.",
         lambda pieces, pair: (
             byte_pair.join(pieces, pair)
             if tuple(pieces[-2:]) == tuple(pair)
@@ -265,30 +274,31 @@ _JOIN_TWINS = (
         ),
     ),
     Twin(
-        "Joined strings are compared: a·bc spells what the pair (ab, c) spells, and is another "
-        "pair. Compare piece by piece.",
+        "Concatenated strings are compared: a·bc has the same characters as the pair (ab, c), but "
+        "it is a different pair. Compare both subwords.",
         _joined_by_text,
     ),
     Twin(
-        "Letters are compared where pieces are meant: ab·c does not hold the pair (b, c), though "
-        "its text holds “bc”.",
+        "Characters are compared instead of subwords: ab·c does not contain the pair (b, c), "
+        "although its text contains “bc”.",
         lambda pieces, pair: " ".join(pieces).replace(" ".join(pair), "".join(pair)).split(),
     ),
     Twin(
-        "Letters are compared where pieces are meant: ab·c does not hold the pair (b, c), though "
-        "its text holds “bc”.",
+        "Characters are compared instead of subwords: ab·c does not contain the pair (b, c), "
+        "although its text contains “bc”.",
         lambda pieces, pair: _cut_out("".join(pieces), "".join(pair)),
     ),
     Twin(
-        "The pair is joined the other way round too: (a, b) is not (b, a).",
+        "The reversed pair is merged as well: (b, a) is not the pair (a, b).",
         lambda pieces, pair: byte_pair.join(byte_pair.join(pieces, pair), (pair[1], pair[0])),
     ),
     Twin(
-        "This is one string; the word stays a list of pieces.",
+        "The result is one string. Return a list of subwords.",
         lambda pieces, pair: "".join(pieces),
     ),
     Twin(
-        "The joined piece stands beside its parts; it takes their place.",
+        "The merged subword is added, but its two parts are still in the list. It must replace "
+        "them.",
         lambda pieces, pair: [
             each
             for piece in byte_pair.join(pieces, pair)
@@ -296,7 +306,7 @@ _JOIN_TWINS = (
         ],
     ),
     Twin(
-        "The pair stays two pieces, put into one entry. Join the strings: left + right.",
+        "The pair is one entry, but still a tuple of two strings. Concatenate them: left + right.",
         lambda pieces, pair: [
             pair if piece == "".join(pair) else piece for piece in byte_pair.join(pieces, pair)
         ],
@@ -353,19 +363,19 @@ def pairs(count_pairs: object, merge_pair: object, thorough: bool = False) -> No
         to_join += [(pieces, pair) for pieces, _ in split[:50] for pair in learned[30:40]]
     for words in stages:
         inputs: dict[str, object] = {"words": words}
-        hint = "A dict with the count of each pair of neighbours."
+        hint = "Return a dict from each pair of adjacent subwords to its count."
         answer = _without_zeros(call_twice(count_pairs, inputs))
-        what = "the pairs of count_pairs"
+        what = "the counts of count_pairs"
         expect_value(answer, dict(_count(words)), what, inputs, _PAIR_TWINS, hint)
     for pieces, pair in to_join:
         inputs = {"pieces": pieces, "pair": pair}
         expected = byte_pair.join(pieces, pair)
         answer = call_twice(merge_pair, inputs)
-        expect_value(answer, expected, "the pieces of merge_pair", inputs, _JOIN_TWINS)
+        expect_value(answer, expected, "the subwords of merge_pair", inputs, _JOIN_TWINS)
 
 
 def _without_zeros(answer: object) -> object:
-    """A pair listed as occurring 0 times does no harm."""
+    """Accept pairs with the count 0."""
     if isinstance(answer, dict):
         return {key: count for key, count in answer.items() if plain_number(count) != 0}
     return answer
@@ -384,7 +394,7 @@ def _learn(
     fewest: int = 1,
     end: str = "",
 ) -> list[Pair]:
-    """Learn merges, one step at a time, some of the steps wrong on purpose."""
+    """Learn merges step by step, with mistakes in some steps on request."""
     words = [([*word, *([end] if end else [])], n) for word, n in word_counts.items()]
     listed = sorted({piece for pieces, _ in words for piece in pieces})
     learned: list[Pair] = []
@@ -414,9 +424,9 @@ def _listed_first(counts: Counter[Pair], listed: Sequence[str]) -> Pair:
 
 
 _TIE = (
-    "Of pairs equally frequent take the one whose left piece, then whose right piece, was listed "
-    "earlier: first the characters in the order of Unicode, after them the joined pieces as they "
-    "are made."
+    "Among pairs with equal counts, take the one whose left subword was created earlier; if the "
+    "left subwords are equal, the right ones decide. The characters come first, in Unicode order, "
+    "and merged subwords follow in the order in which they are created."
 )
 
 
@@ -430,80 +440,80 @@ def _prefixes(counts: Mapping[str, int], num_merges: int) -> list[str]:
 
 _MERGE_TWINS = (
     Twin(
-        "These are joined pieces; wanted are the pairs, (left, right): from “abc” alone no one can "
-        "tell whether ab·c or a·bc was joined.",
+        "The merges are concatenated strings. Return the pairs, (left, right): “abc” does not show "
+        "whether ab·c or a·bc was merged.",
         _prefixes,
     ),
     _merge_twin(
-        "Each word is counted once. A pair occurs as often as the words that hold it: multiply by "
-        "the word's count.",
+        "Each word is counted once. Add the count of the word to the count of each of its pairs.",
         count=lambda words: _count([(pieces, 1) for pieces, _ in words]),
     ),
     _merge_twin(
-        f"On a tie the pair that was met first is taken. {_TIE}",
+        f"In a tie, the pair that is counted first is merged. {_TIE}",
         choose=lambda counts, listed: _most(counts)[0],
     ),
     _merge_twin(
-        f"On a tie the pair that was met last is taken. {_TIE}",
+        f"In a tie, the pair that is counted last is merged. {_TIE}",
         choose=lambda counts, listed: _most(counts)[-1],
     ),
     _merge_twin(
-        f"On a tie the pair that comes last is taken. {_TIE}",
+        f"In a tie, the pair whose subwords were created last is merged. {_TIE}",
         choose=lambda counts, listed: max(
             _most(counts), key=lambda pair: tuple(map(listed.index, pair))
         ),
     ),
     _merge_twin(
-        f"On a tie only the left pieces are compared; where these are equal, the right one "
-        f"decides. {_TIE}",
+        f"In a tie, only the left subwords are compared. {_TIE}",
         choose=lambda counts, listed: min(_most(counts), key=lambda pair: listed.index(pair[0])),
     ),
     _merge_twin(
-        f"On a tie short pieces come first, then the alphabet decides. {_TIE}",
+        f"In a tie, pairs are ordered by the length of their subwords, then alphabetically. {_TIE}",
         choose=lambda counts, listed: min(
             _most(counts), key=lambda pair: [(len(piece), piece) for piece in pair]
         ),
     ),
     _merge_twin(
-        f"On a tie the alphabet decides, in which “ab” comes before “b”. {_TIE}",
+        f"In a tie, pairs are ordered alphabetically, so that “ab” comes before “b”. {_TIE}",
         choose=lambda counts, listed: min(_most(counts)),
     ),
     _merge_twin(
-        f"On a tie the alphabet decides, from its end. {_TIE}",
+        f"In a tie, pairs are ordered alphabetically in reverse. {_TIE}",
         choose=lambda counts, listed: max(_most(counts)),
     ),
     _merge_twin(
-        "Pairs are counted across words, from the end of one to the beginning of the next.",
+        "Pairs across word boundaries are counted. Count pairs within each word only.",
         count=lambda words: _count([([p for pieces, n in words for p in [*pieces] * n], 1)]),
     ),
     _merge_twin(
-        "Pairs are counted across words, from the end of one to the beginning of the next.",
+        "Pairs across word boundaries are counted. Count pairs within each word only.",
         count=lambda words: _count([([p for pieces, n in words for p in pieces], 1)]),
     ),
     _merge_twin(
-        "The counts are those of the beginning. Each merge makes new pairs and ends others: join "
-        "it in the words and count anew.",
+        "All merges are chosen by the counts of the first step. A merge creates new pairs and "
+        "removes others: apply it to all words and count again.",
         renew=False,
     ),
     _merge_twin(
-        "Occurrences that overlap are counted once: in a·a·a the pair (a, a) stands at two places, "
-        "and the library counts both.",
+        "Overlapping occurrences are counted once. In a·a·a the pair (a, a) occurs twice, and the "
+        "library counts both occurrences.",
         count=_count_apart,
     ),
     _merge_twin(
-        "A pair counts once a word, however often the word holds it. Count every place.",
+        "A pair that occurs several times in one word is counted once for the word. Count every "
+        "occurrence.",
         count=_count_once_a_word,
     ),
     _merge_twin(
-        "In a word that holds the pair twice only the first occurrence is joined.",
+        "In a word that contains the pair twice, only the first occurrence is merged.",
         join=_joined_once,
     ),
     _merge_twin(
-        "Pairs that occur once are left out. Go on until no pair is left or num_merges is reached.",
+        "Pairs with the count 1 are left out. Continue until there are num_merges merges or no "
+        "pair is left.",
         fewest=2,
     ),
     _merge_twin(
-        "Words are read from their end when a pair is joined: a·a·a must become aa·a.",
+        "Pairs are merged from right to left. From left to right, a·a·a becomes aa·a.",
         join=_joined_from_the_right,
     ),
     Twin(
@@ -511,20 +521,20 @@ _MERGE_TWINS = (
         lambda counts, n: byte_pair.learn_merges(counts, n + 1),
     ),
     Twin(
-        "There is one merge less than num_merges, though a pair is left.",
+        "There is one merge fewer than num_merges, although a pair is left.",
         lambda counts, n: byte_pair.learn_merges(counts, n - 1),
     ),
     _merge_twin(
-        "A mark for the end was added to each word. Here a word is its characters and no more.",
+        "A mark for the end is added to each word. Here a word consists of its characters only.",
         end="</w>",
     ),
     _merge_twin(
-        "The counts are not asked: the most frequent pair comes first, and the order of listing "
-        "decides only on a tie.",
+        "The counts are not used. The most frequent pair is merged first; the order in which "
+        "subwords were created matters only in a tie.",
         choose=lambda counts, listed: min(counts, key=lambda pair: tuple(map(listed.index, pair))),
     ),
     _merge_twin(
-        "The least frequent pair is taken first; wanted is the most frequent.",
+        "The least frequent pair is merged first. Merge the most frequent pair.",
         choose=lambda counts, listed: min(
             counts, key=lambda pair: (counts[pair], *map(listed.index, pair))
         ),
@@ -581,8 +591,8 @@ def _check_merges(candidate: object, word_counts: dict[str, int], num_merges: in
     except CheckFailed as failed:
         if len(expected) < num_merges and " raises " in str(failed):
             raise CheckFailed(
-                "  Here every word is one piece before num_merges is reached. With no pair left, "
-                f"stop and return what there is.\n{failed}"
+                "  On this input every word is a single subword before num_merges is reached. If "
+                f"no pair is left, stop and return the merges learned so far.\n{failed}"
             ) from None
         raise
     hint = _why_this_pair(answer, expected, word_counts)
@@ -590,33 +600,33 @@ def _check_merges(candidate: object, word_counts: dict[str, int], num_merges: in
 
 
 def _why_this_pair(answer: object, expected: Sequence[Pair], word_counts: Mapping[str, int]) -> str:
-    """Say how often the first wrong pair occurs when it is taken, and how often the right one."""
+    """Return the counts of the first wrong pair and of the expected one at this step."""
     if not isinstance(answer, list | tuple):
         return ""
     if len(answer) > len(expected) and list(map(_as_pair, answer[: len(expected)])) == [*expected]:
-        return "There are more merges than asked for, or than there are pairs."
+        return "There are more merges than num_merges, or than pairs to merge."
     found = [_as_pair(each) for each in answer]
     if set(found) == {*expected} and len(found) == len(expected):
-        return "The pairs are right, their order is not: they come as they were learned."
+        return "The pairs are correct, but not their order. Return them in the order of learning."
     for number, (pair, right) in enumerate(zip(found, expected, strict=False)):
         if pair == right:
             continue
         if pair is None:
-            return "Each merge is a pair of strings."
+            return "Each merge must be a pair of strings."
         words = [
             (byte_pair.merge_word(word, expected[:number]), n) for word, n in word_counts.items()
         ]
         counts = _count(words)
         if not counts[pair]:
             return (
-                f"At turn {number + 1} the pair {pair} occurs nowhere any more. Keep the words "
-                "with their pieces joined, and count in these."
+                f"At step {number + 1}, the pair {pair} does not occur. Apply each merge to the "
+                "words, keep the result, and count the pairs of the merged words."
             )
         if counts[pair] == counts[right]:
-            return f"At turn {number + 1} the pairs {pair} and {right} are equally frequent. {_TIE}"
+            return f"At step {number + 1}, the pairs {pair} and {right} have equal counts. {_TIE}"
         return (
-            f"At turn {number + 1} the pair {pair} has the count {counts[pair]}, {right} has "
-            f"{counts[right]}. Are your counts those after the merges before?"
+            f"At step {number + 1}, the pair {pair} has the count {counts[pair]}, and {right} has "
+            f"{counts[right]}. Count the pairs after the previous merges."
         )
     return ""
 
@@ -644,7 +654,7 @@ def _leftmost(word: str, merges: Sequence[Pair]) -> list[str]:
 
 
 def _along(word: str, merges: Sequence[Pair]) -> list[str]:
-    """Go along the word once and let the last piece grow while it can."""
+    """Go through the word once and extend the last subword while it can be merged."""
     pieces: list[str] = []
     for character in word:
         if pieces and (pieces[-1], character) in merges:
@@ -655,7 +665,7 @@ def _along(word: str, merges: Sequence[Pair]) -> list[str]:
 
 
 def _longest(word: str, merges: Sequence[Pair]) -> list[str]:
-    """Cut off the longest listed piece at the beginning, again and again."""
+    """Take the longest subword of the vocabulary from the left, repeatedly."""
     listed = {"".join(pair) for pair in merges}
     pieces: list[str] = []
     while word:
@@ -670,7 +680,7 @@ def _longest(word: str, merges: Sequence[Pair]) -> list[str]:
 
 
 def _by_text(word: str, merges: Sequence[Pair]) -> list[str]:
-    """Join neighbours whose text is listed, whatever pair made it."""
+    """Merge adjacent subwords whose concatenation is in the vocabulary, whatever the pair."""
     rank = {"".join(pair): place for place, pair in reversed([*enumerate(merges)])}
     pieces = list(word)
     while known := [pair for pair in pairwise(pieces) if "".join(pair) in rank]:
@@ -697,59 +707,62 @@ def _known_characters(word: str, merges: Sequence[Pair]) -> str:
     return "".join(character for character in word if character in known)
 
 
-_BY_RANK = "Join the pair that was learned first, wherever it stands, and look again."
+_BY_RANK = (
+    "Merge the pair that was learned first, wherever it occurs in the word, and repeat until no "
+    "merge applies."
+)
 
 _ENCODING_TWINS = (
     Twin(
-        f"Any known pair is joined, the leftmost first, whatever its rank. {_BY_RANK}",
+        f"The leftmost pair with a merge is merged first, whatever its rank. {_BY_RANK}",
         _leftmost,
     ),
-    Twin("Nothing is joined: these are the characters.", lambda word, merges: list(word)),
+    Twin("No pair is merged: the result is the characters.", lambda word, merges: list(word)),
     Twin(
-        "Only one merge is done. After it look again: the new piece may be half of another pair.",
+        "Only one merge is applied. Repeat: the new subword may be part of another pair.",
         _first_only,
     ),
     Twin(
-        "In a word that holds a pair twice only the first occurrence is joined.",
+        "In a word that contains a pair twice, only the first occurrence is merged.",
         lambda word, merges: _in_order(word, merges, _joined_once),
     ),
     Twin(
-        "Two pieces are joined because their text is listed, but this pair was never learned: "
-        "(ab, c) is not (a, bc).",
+        "Two subwords are merged because their concatenation is in the vocabulary, but this pair "
+        "is not a merge: (ab, c) is not (a, bc).",
         _by_text,
     ),
     Twin(
-        "The word is cut from its beginning into the longest pieces listed. That is another "
-        f"tokenizer (WordPiece works so). {_BY_RANK}",
+        "The word is split by longest match, as in WordPiece, which is another algorithm. "
+        f"{_BY_RANK}",
         _longest,
     ),
     Twin(
-        f"The word is read from left to right once, whatever the ranks. {_BY_RANK}",
+        f"The word is processed once from left to right, whatever the ranks. {_BY_RANK}",
         _along,
     ),
     Twin(
-        f"Pairs are joined from the last learned to the first. {_BY_RANK}",
+        f"Merges are applied in reverse order, the last learned first. {_BY_RANK}",
         lambda word, merges: _by_rank(word, merges[::-1]),
     ),
     Twin(
-        f"Pairs are joined from the last learned to the first. {_BY_RANK}",
+        f"Merges are applied in reverse order, the last learned first. {_BY_RANK}",
         lambda word, merges: _in_order(word, merges[::-1]),
     ),
     Twin(
-        "The word is read from its end when a pair is joined: a·a·a must become aa·a.",
+        "Pairs are merged from right to left. From left to right, a·a·a becomes aa·a.",
         lambda word, merges: _in_order(word, merges, _joined_from_the_right),
     ),
     Twin(
-        "The word is lower-cased. A capital is a character of its own.",
+        "The word is converted to lower case. A capital letter is a different character.",
         lambda word, merges: _by_rank(word.lower(), merges),
     ),
     Twin(
-        "A character that is in no merge is lost. It stays, as a piece of its own.",
+        "A character that is in no merge is missing. It must remain as a subword of its own.",
         lambda word, merges: _by_rank(_known_characters(word, merges), merges),
     ),
     Twin(
-        "A character that is in no merge became <unk>. encode_word leaves it as it is; only "
-        "piece_ids asks what is listed.",
+        "A character that is in no merge is replaced by <unk>. encode_word returns it unchanged; "
+        "only piece_ids replaces unknown subwords.",
         lambda word, merges: [
             piece if len(piece) > 1 or _known_characters(piece, merges) else UNK
             for piece in _by_rank(word, merges)
@@ -783,7 +796,7 @@ def _ids(
     whole: bool = False,
     unknown: Callable[[int], int] = lambda unknown_id: unknown_id,
 ) -> list[int]:
-    """Return ids as wanted, or with one of the usual mistakes."""
+    """Return the expected ids, or those of a known mistake."""
     found: list[int] = []
     for word in words:
         pieces = _by_rank(word, merges)
@@ -798,17 +811,18 @@ def _ids(
 
 _ID_TWINS = (
     Twin(
-        "A piece that is not listed is left out. It gets unknown_id, so that the model sees that "
-        "something was there.",
+        "A subword that is not in `ids` is omitted. It must receive unknown_id, so that the model "
+        "sees that there is a subword.",
         partial(_ids, drop=True),
     ),
     Twin(
-        "The whole word got unknown_id for the sake of one piece. Only the piece is unknown.",
+        "The whole word receives unknown_id because one of its subwords is unknown. Only this "
+        "subword must receive it.",
         partial(_ids, whole=True),
     ),
     Twin(
-        "A word is looked up before it is cut. So whoever writes <end> in a text gets the id of "
-        "the special token: cut every word.",
+        "A word is looked up as a whole before it is split into subwords. Therefore the text <end> "
+        "receives the id of the special token. Split every word.",
         lambda words, merges, ids, unknown_id: [
             index
             for word in words
@@ -816,61 +830,62 @@ _ID_TWINS = (
         ],
     ),
     Twin(
-        "Whole words are looked up. Cut each into its pieces first.",
+        "Whole words are looked up. Split each word into subwords first.",
         lambda words, merges, ids, unknown_id: [ids.get(word, unknown_id) for word in words],
     ),
     Twin(
-        "The id 0 is taken for none, as `ids.get(piece) or unknown_id` does. Ask with "
+        "The id 0 is treated as missing, as in `ids.get(piece) or unknown_id`. Use "
         "ids.get(piece, unknown_id).",
         lambda words, merges, ids, unknown_id: [
             index or unknown_id for index in _ids(words, merges, ids, unknown_id)
         ],
     ),
     Twin(
-        "▁ is put before the words. They come as they are to be cut, with ▁ where it belongs.",
+        "▁ is added to the words. They already have ▁ where it is needed.",
         lambda words, *rest: _ids([f"▁{word}" for word in words], *rest),
     ),
     Twin(
-        "The words are joined by spaces before they are cut; the spaces are no pieces.",
+        "The words are joined with spaces before they are split. A space is not a subword here.",
         lambda words, *rest: _ids([" ".join(words)], *rest),
     ),
     Twin(
-        "Each word has a list of its own. Wanted is one list for all pieces, in their order.",
+        "The result has one list for each word. Return one flat list of ids for all words.",
         lambda words, merges, ids, unknown_id: [
             _ids([word], merges, ids, unknown_id) for word in words
         ],
     ),
     Twin(
-        "These are pieces; wanted are their ids.",
+        "These are subwords. Return their ids.",
         lambda words, merges, ids, unknown_id: [
             piece for word in words for piece in _by_rank(word, merges)
         ],
     ),
     Twin(
-        "Unknown pieces got another number than unknown_id, the last argument.",
+        "An unknown subword receives an id other than unknown_id, the last argument.",
         partial(_ids, unknown=lambda unknown_id: 0),
     ),
     Twin(
-        "Unknown pieces got another number than unknown_id, the last argument.",
+        "An unknown subword receives an id other than unknown_id, the last argument.",
         partial(_ids, unknown=lambda unknown_id: UNK_ID),
     ),
     Twin(
-        "The words are put together before they are cut, so a piece reaches across two words.",
+        "The words are concatenated before they are split, so that a subword crosses a word "
+        "boundary.",
         lambda words, *rest: _ids(["".join(words)], *rest),
     ),
     Twin(
-        "Each id is there once. A piece that occurs twice has its id twice, in its places.",
+        "Each id occurs once. A subword that occurs twice must have its id twice.",
         lambda *inputs: list(dict.fromkeys(_ids(*inputs))),
     ),
     Twin(
-        "An id for the end is added. piece_ids gives the pieces' ids and no more.",
+        "The id of <end> is appended. piece_ids returns the ids of the subwords only.",
         lambda *inputs: [*_ids(*inputs), END_ID],
     ),
 )
 
 
 class _Pieces:
-    """A tokenizer that prepares a text as the library does and leaves the rest to the student."""
+    """A tokenizer with the library's normalisation and pre-tokenizer, and the student's merges."""
 
     def __init__(self, library_tokenizer: Tokenizer, piece_ids: object) -> None:
         self.inside = library_tokenizer
@@ -902,7 +917,7 @@ class _Pieces:
 
 
 def translator(piece_ids: object) -> tuple[Checkpoint, Callable[[str], list[str]]]:
-    """Return the trained model fed by `piece_ids`, and a function from a text to its pieces."""
+    """Return the trained model with the student's `piece_ids`, and its segmentation of a text."""
     checkpoint = load_pretrained(MODEL)
     pieces = _Pieces(checkpoint.translator().src_tokenizer, piece_ids)
     fed = replace(checkpoint, src_tokenizer=pieces)
@@ -911,7 +926,7 @@ def translator(piece_ids: object) -> tuple[Checkpoint, Callable[[str], list[str]
 
 @_parts.part("encoding", "encode_word", "piece_ids")
 def encoding(encode_word: object, piece_ids: object, thorough: bool = False) -> None:
-    """Check ``encode_word(word, merges)`` and ``piece_ids``, at last inside a trained model."""
+    """Check ``encode_word(word, merges)`` and ``piece_ids``, finally inside a trained model."""
     _refuse_the_packages(encode_word, byte_pair.merge_word, "encode_word")
     for word, known in _TO_ENCODE:
         _check_pieces(encode_word, word, known)
@@ -920,7 +935,7 @@ def encoding(encode_word: object, piece_ids: object, thorough: bool = False) -> 
     if thorough:
         words = [*sorted(toy_words())[::9], "zzz", "été", "unbelievable", "milkmilk", "thethe"]
     for word in words:
-        _check_pieces(encode_word, word, learned, "The small examples were right.")
+        _check_pieces(encode_word, word, learned, "The small examples are correct.")
     listed = {"a": 0, "b": 5, "ab": 6, "c": 7, "<end>": 3}
     lists = [["ab", "c"], ["abc", "ab"], ["axb"], ["xa", "b"], ["b", "ab"], ["ab", "", "?"], []]
     lists.append(["<end>"])
@@ -939,10 +954,10 @@ def encoding(encode_word: object, piece_ids: object, thorough: bool = False) -> 
 
 
 def _expect_whole_numbers(ids: object, name: str, inputs: Mapping[str, object]) -> None:
-    """Refuse ids of the right value that no table can be asked for."""
+    """Reject ids that are not integers, although their values are correct."""
     if isinstance(ids, list | tuple) and any(type(plain_number(i)) is float for i in ids):
         raise CheckFailed(
-            f"  The ids of {name} are floats. An id is a place in a list: an int.\n"
+            f"  The ids of {name} are floats. An id is an index and must be an int.\n"
             f"{describe(inputs)}\n  got         {show(ids)}"
         )
 
@@ -951,12 +966,12 @@ def _check_pieces(encode_word: object, word: str, merges: Sequence[Pair], hint: 
     inputs: dict[str, object] = {"word": word, "merges": merges}
     answer = call_twice(encode_word, inputs)
     expected = _by_rank(word, merges)
-    what = "the pieces of encode_word"
+    what = "the subwords of encode_word"
     expect_value(answer, expected, what, inputs, _ENCODING_TWINS, hint)
 
 
 def _expect_same_translations(piece_ids: object, thorough: bool) -> None:
-    """Feed the trained model with the candidate's pieces; it must translate as before."""
+    """Put the candidate into the trained model, whose translations must stay the same."""
     checkpoint = load_pretrained(MODEL)
     library = checkpoint.translator().src_tokenizer
     mine = _Pieces(library, piece_ids)
@@ -972,7 +987,9 @@ def _expect_same_translations(piece_ids: object, thorough: bool) -> None:
         }
         answer = call(piece_ids, inputs)
         expected = library.encode(sentence)[:-1]
-        hint = "The small examples were right; these words meet the trained model's 4,881 merges."
+        hint = (
+            "The small examples are correct. Here the 4,881 merges of the trained model are used."
+        )
         expect_value(answer, expected, "the ids of piece_ids", inputs, _ID_TWINS, hint)
     fed = replace(checkpoint, src_tokenizer=mine)
     texts = SENTENCES[1:] if thorough else SENTENCES[:1]
@@ -980,7 +997,7 @@ def _expect_same_translations(piece_ids: object, thorough: bool) -> None:
     for sentence, old, new in zip(texts, before, translate(fed, texts, beam_size=1), strict=True):
         if old.text != new.text:
             raise CheckFailed(
-                "  With your pieces the trained model translates differently.\n"
+                "  With your subwords, the trained model outputs a different translation.\n"
                 f"  sentence    {sentence}\n  got         {new.text}\n  expected    {old.text}"
             )
 
@@ -1007,7 +1024,7 @@ _TEXTS = (
 
 
 def _symbols(merges: Sequence[IdPair]) -> list[str]:
-    """Return what each id stands for, one character a byte."""
+    """Return the bytes of each id, as one character per byte."""
     table = [chr(byte) for byte in range(256)]
     for left, right in merges:
         table.append(table[left] + table[right])
@@ -1015,7 +1032,7 @@ def _symbols(merges: Sequence[IdPair]) -> list[str]:
 
 
 def _text_ids(text: str, merges: Sequence[IdPair]) -> list[int]:
-    """Let the package join the symbols of the bytes, and number what comes out."""
+    """Return the ids of a text, by the package's `merge_word` on bytes."""
     table = _symbols(merges)
     joined = byte_pair.merge_word(
         byte_pair.to_bytes(text), [(table[left], table[right]) for left, right in merges]
@@ -1024,12 +1041,12 @@ def _text_ids(text: str, merges: Sequence[IdPair]) -> list[int]:
 
 
 def _byte_merges(texts: Sequence[str], num_merges: int) -> list[IdPair]:
-    """Learn merges on whole texts, and write them as pairs of ids."""
+    """Learn merges on whole texts, and return them as pairs of ids."""
     words = {byte_pair.to_bytes(text): 1 for text in texts if text}
     table = [chr(byte) for byte in range(256)]
     found = []
     for left, right in byte_pair.learn_merges(words, num_merges):
-        if left + right not in table:  # two ways to one piece would be two ids
+        if left + right not in table:  # otherwise one subword would have two ids
             found.append((table.index(left), table.index(right)))
             table.append(left + right)
     return found
@@ -1047,74 +1064,77 @@ def _of_another(change: Callable[[str], str]) -> Callable[..., list[int]]:
 
 _TEXT_TWINS = (
     Twin(
-        "No pair is joined: these are the bytes. Is a slice, which is a list, compared with a "
-        "pair, a tuple? They are never equal.",
+        "No pair is merged: the ids are the bytes. If a slice, which is a list, is compared with a "
+        "pair, a tuple, they are never equal.",
         lambda text, merges: list(text.encode("utf-8")),
     ),
     Twin(
-        "These are the numbers of characters, as ord gives them. An id below 256 is a byte: "
-        "text.encode('utf-8').",
+        "The ids are the code points of the characters, as returned by ord. An id below 256 must "
+        "be a byte of text.encode('utf-8').",
         lambda text, merges: [ord(character) for character in text],
     ),
     Twin(
-        "The ids of joined pieces do not begin at 256: the first merge makes 256, the next 257.",
+        "The ids of merged pairs do not start at 256. The first merge creates id 256, the second "
+        "257.",
         lambda text, merges: [i + (i > 255) for i in _text_ids(text, merges)],
     ),
     Twin(
-        "The ids of joined pieces do not begin at 256: the first merge makes 256, the next 257.",
+        "The ids of merged pairs do not start at 256. The first merge creates id 256, the second "
+        "257.",
         lambda text, merges: [i - 256 * (i > 255) for i in _text_ids(text, merges)],
     ),
     Twin(
-        "Only one merge is done; after it the new id may be half of another pair.",
+        "Only one merge is applied. Repeat: the new id may be part of another pair.",
         lambda text, merges: _text_ids(text, merges[:1]),
     ),
     Twin(
-        "Any known pair is joined, the leftmost first. As in part 3, the pair learned first has "
-        "precedence.",
+        "The leftmost pair with a merge is merged first. As in part 3, the pair that was learned "
+        "first must be merged first.",
         _leftmost_ids,
     ),
     Twin(
-        "Spaces at the ends are stripped. They are text too, and must come back.",
+        "White space at the start and at the end is removed. It is part of the text and must be "
+        "restored.",
         _of_another(str.strip),
     ),
     Twin(
-        "The text is split into words and put together again, so two spaces become one. Encode "
-        "it as it is.",
+        "The text is split into words and joined again, so that two spaces become one. Encode the "
+        "text unchanged.",
         _of_another(lambda text: " ".join(text.split())),
     ),
     Twin(
-        "The spaces are lost: the text was split into words. Encode it as it is.",
+        "The spaces are missing, because the text is split into words. Encode the text unchanged.",
         _of_another(lambda text: "".join(text.split())),
     ),
-    Twin("The text is lower-cased, and no one can undo that.", _of_another(str.lower)),
+    Twin("The text is converted to lower case, which cannot be undone.", _of_another(str.lower)),
     Twin(
-        "The text is normalised: e and a combining accent (NFD) became one character é (NFC). "
-        "Another text comes back, though it looks the same.",
+        "The text is normalised to NFC: e and a combining accent become the one character é. The "
+        "restored text looks the same, but it is different.",
         _of_another(lambda text: unicodedata.normalize("NFC", text)),
     ),
     Twin(
-        "The text is normalised: é (NFC) became e and a combining accent (NFD). Another text "
-        "comes back, though it looks the same.",
+        "The text is normalised to NFD: é becomes e and a combining accent. The restored text "
+        "looks the same, but it is different.",
         _of_another(lambda text: unicodedata.normalize("NFD", text)),
     ),
     Twin(
-        "Line ends are changed: \\r\\n became \\n.",
+        "Line ends are changed: \\r\\n becomes \\n. Encode the text unchanged.",
         _of_another(lambda text: "\n".join(text.splitlines()) + "\n" * text.endswith("\n")),
     ),
     Twin(
-        "Line ends are changed: \\r\\n became \\n.",
+        "Line ends are changed: \\r\\n becomes \\n. Encode the text unchanged.",
         _of_another(lambda text: text.replace("\r\n", "\n")),
     ),
     Twin(
-        "An id for the end is added; wanted are the ids of the text and no more.",
+        "The id of <end> is appended. Return the ids of the text only.",
         lambda text, merges: [*_text_ids(text, merges), END_ID],
     ),
     Twin(
-        "Characters outside ASCII are lost. UTF-8 has bytes for each.",
+        "Characters outside ASCII are missing. UTF-8 has bytes for every character.",
         _of_another(lambda text: text.encode("ascii", "ignore").decode()),
     ),
     Twin(
-        "Characters outside ASCII became question marks. UTF-8 has bytes for each.",
+        "Characters outside ASCII become question marks. UTF-8 has bytes for every character.",
         _of_another(lambda text: text.encode("ascii", "replace").decode()),
     ),
 )
@@ -1126,45 +1146,46 @@ def _bytes_of(ids: Sequence[int], merges: Sequence[IdPair]) -> bytes:
 
 _DECODING_TWINS = (
     Twin(
-        "Bytes that spell no character vanish. Show that something was there: "
-        "errors='replace' writes �.",
+        "Invalid bytes are omitted. They must become �, as with errors='replace', so that the "
+        "error is visible.",
         lambda ids, merges: _bytes_of(ids, merges).decode(errors="ignore"),
     ),
     Twin(
-        "Each piece is decoded alone, and a character that two pieces share breaks. First put "
-        "all bytes together, then decode once.",
+        "Each id is decoded separately, so that a character whose bytes are in two ids becomes �. "
+        "Concatenate all bytes first, then decode once.",
         lambda ids, merges: "".join(_bytes_of([i], merges).decode(errors="replace") for i in ids),
     ),
     Twin(
-        "Each piece is decoded alone, and a character that two pieces share is lost. First put "
-        "all bytes together, then decode once.",
+        "Each id is decoded separately, so that a character whose bytes are in two ids is missing. "
+        "Concatenate all bytes first, then decode once.",
         lambda ids, merges: "".join(_bytes_of([i], merges).decode(errors="ignore") for i in ids),
     ),
     Twin(
-        "Each byte became a character of its own (chr, or latin-1). In UTF-8 several bytes may "
-        "spell one character.",
+        "Each byte is decoded as a character (chr, or latin-1). In UTF-8, one character can have "
+        "several bytes.",
         lambda ids, merges: _bytes_of(ids, merges).decode("latin-1"),
     ),
     Twin(
-        "Spaces at the ends are stripped. They are text too.",
+        "White space at the start and at the end is removed. It is part of the text.",
         lambda ids, merges: _bytes_of(ids, merges).decode(errors="replace").strip(),
     ),
     Twin(
-        "Spaces stand between the pieces. A space that belongs to the text is a byte of its own.",
+        "There are additional spaces between the subwords. A space of the text is a byte of its "
+        "own.",
         lambda ids, merges: " ".join(_bytes_of([i], merges).decode(errors="replace") for i in ids),
     ),
     Twin(
-        "These are bytes; wanted is the text that they spell.",
+        "The result is bytes. Return the decoded text, a str.",
         _bytes_of,
     ),
     Twin(
-        "The text is normalised (NFC). What was encoded must come back as it was.",
+        "The text is normalised to NFC. The encoded text must be restored exactly.",
         lambda ids, merges: unicodedata.normalize(
             "NFC", _bytes_of(ids, merges).decode(errors="replace")
         ),
     ),
     Twin(
-        "Line ends are changed. What was encoded must come back as it was.",
+        "Line ends are changed. The encoded text must be restored exactly.",
         lambda ids, merges: _bytes_of(ids, merges).decode(errors="replace").replace("\r\n", "\n"),
     ),
 )
@@ -1193,12 +1214,12 @@ _IDS_TO_DECODE: list[tuple[list[int], list[IdPair]]] = [
 ]
 
 _NO_IDS: list[tuple[list[int], list[IdPair], str]] = [
-    ([256], [], "Without merges the ids end at 255."),
-    ([97, 257], [(97, 97)], "With one merge the ids end at 256."),
+    ([256], [], "Without merges, the largest id is 255."),
+    ([97, 257], [(97, 97)], "With one merge, the largest id is 256."),
     (
         [97, -1],
         [(97, 97)],
-        "In Python table[-1] is the last entry, so a negative id goes unnoticed.",
+        "In Python, table[-1] is the last entry, so a negative id raises no error by itself.",
     ),
 ]
 
@@ -1220,11 +1241,11 @@ def round_trip(encode_text: object, decode_ids: object, thorough: bool = False) 
                 raise
             whole = "�" not in _bytes_of(ids, merges).decode(errors="replace")
             why = (
-                "These bytes spell a text, but only together: a piece alone may hold half a "
-                "character."
+                "All bytes together are valid UTF-8, but a single id can contain part of a "
+                "character. Concatenate all bytes first, then decode once."
                 if whole
-                else "A model may write ids that spell no character. Decode with "
-                "errors='replace', which writes � for them."
+                else "A model can output ids whose bytes are not valid UTF-8. Decode with "
+                "errors='replace', which returns � for invalid bytes."
             )
             raise CheckFailed(f"  {why}\n{failed}") from None
         text = _bytes_of(ids, merges).decode("utf-8", errors="replace")
@@ -1248,21 +1269,21 @@ def _check_ids(encode_text: object, text: str, merges: Sequence[IdPair]) -> None
 
 
 def _expect_refusal(candidate: object, inputs: Mapping[str, object], why: str) -> None:
-    """Refuse a candidate that does not raise `ValueError`."""
+    """Reject a candidate that does not raise `ValueError`."""
 
     def outcome(*given: object) -> str:
         try:
             answer = candidate(*given)  # type: ignore[operator]
         except NotImplementedError:
             raise
-        except Exception as error:  # which one, is the question
+        except Exception as error:  # its type is the question
             return "" if isinstance(error, ValueError) else f"raises {type(error).__name__}"
-        return f"gives {show(answer)}"
+        return f"returns {show(answer)}"
 
     found = call(outcome, inputs)
     if found:
         raise CheckFailed(
-            f"  decode_ids must raise ValueError for an id that is none; yours {found}. {why}\n"
+            f"  decode_ids must raise ValueError for an invalid id, but it {found}. {why}\n"
             + describe(inputs)
         )
 
@@ -1270,7 +1291,7 @@ def _expect_refusal(candidate: object, inputs: Mapping[str, object], why: str) -
 def _expect_back(
     encode_text: object, decode_ids: object, text: str, merges: Sequence[IdPair]
 ) -> None:
-    """Refuse a text that does not come back exactly."""
+    """Reject a text that is not restored exactly."""
     inputs: dict[str, object] = {"text": text, "merges": merges}
     ids = call(encode_text, inputs)
     back = call(decode_ids, {"ids": ids, "merges": merges})
@@ -1279,9 +1300,10 @@ def _expect_back(
     same = isinstance(back, str) and unicodedata.normalize("NFC", back) == unicodedata.normalize(
         "NFC", text
     )
-    why = " It looks the same and is not: one of the two is normalised." if same else ""
+    why = " It looks the same but is different: one of the two is normalised." if same else ""
     raise CheckFailed(
-        f"  Encoded and decoded, another text comes back.{why}\n{describe(inputs)}\n"
+        f"  decode_ids(encode_text(text, merges), merges) is not the text.{why}\n"
+        f"{describe(inputs)}\n"
         f"  got         {show(back)}\n  expected    {show(text)}"
     )
 
@@ -1343,23 +1365,25 @@ _MORE_SHARES: list[tuple[dict[str, int], list[Pair], int, float, dict[str, float
     ({"ab": 5, "b": 1}, [("a", "b")], 100, 1.0, {}),
 ]
 _SHARE_MISTAKES = {
-    "unweighted": "each word is counted once. Its pieces occur as often as the word does.",
-    "seen": "only pieces that occur are listed. Some are used up by later merges and occur nowhere "
-    "any more: they are the rarest of all, and each has its place in the vocabulary.",
-    "joined only": "the characters are left out; they are listed too.",
-    "characters only": "only the characters are listed; each merge lists one piece more.",
-    "at most": "pieces that occur exactly `fewest` times are counted; wanted are those that occur "
+    "unweighted": "each word is counted once. A subword occurs as often as the words that contain "
+    "it: add the count of the word.",
+    "seen": "subwords that do not occur in the split words are missing from the vocabulary. Later "
+    "merges have absorbed all their occurrences; they occur 0 times and are rare as well.",
+    "joined only": "the characters are missing from the vocabulary. It contains the characters and "
+    "the merged subwords.",
+    "characters only": "the vocabulary contains the characters only. Each merge adds one subword.",
+    "at most": "subwords that occur exactly `fewest` times are counted. Count those that occur "
     "fewer times.",
-    "frequent": "this is the share of the others, those that occur often enough.",
-    "of the text": "this is a share of the occurrences; wanted is a share of the listed pieces.",
-    "before": "a piece is counted wherever its letters stand, also inside longer pieces. It occurs "
-    "where the split words hold it as a piece.",
-    "count": "this is a number of pieces; divide it by the number of all listed pieces.",
-    "percent": "this is in percent; return a share, between 0 and 1.",
-    "special": "the four special tokens are counted; here the list is made of characters and "
-    "joined pieces.",
-    "twice": "a character is listed once for each time that it stands in a word. The vocabulary "
-    "lists each once: a set.",
+    "frequent": "this is the share of the subwords that are not rare.",
+    "of the text": "this is a share of the occurrences. Return a share of the vocabulary.",
+    "before": "a subword is counted wherever its characters occur, also inside longer subwords. "
+    "Count it only where it is a subword of a split word.",
+    "count": "this is a number of subwords. Divide it by the size of the vocabulary.",
+    "percent": "this is a percentage. Return a share between 0 and 1.",
+    "special": "the four special tokens are in the vocabulary. Here it contains only the "
+    "characters and the merged subwords.",
+    "twice": "a character is in the vocabulary several times, once for each occurrence in a word. "
+    "Use a set, so that it is there once.",
 }
 
 # Made so that every plausible mistake in choosing the size leads to another answer.
@@ -1416,35 +1440,35 @@ _MORE_CHOICES: list[tuple[dict[str, Any], tuple[int, float], dict[tuple[int, flo
     (_CORPUS | {"limit": 2.4, "sizes": [12, 8]}, (8, 1.8462), {}),
 ]
 _CHOICE_MISTAKES = {
-    "test": "the size was chosen on the test sentences. They must not take part in any choice, or "
-    "the result says little about sentences that come later.",
-    "training": "the size was chosen on the training sentences, whose words the merges know. How "
-    "new sentences fare, only others can say: those for validation.",
-    "validation reported": "the size is right; the pieces a word are those of the validation "
-    "sentences, which helped to choose it. Report those of the test sentences.",
-    "training reported": "the size is right; the pieces a word are those of the training "
+    "test": "the size is chosen on the test sentences. Choose it on the validation sentences, so "
+    "that the test result is an estimate for new sentences.",
+    "training": "the size is chosen on the training sentences, from which the merges are learned. "
+    "Choose it on the validation sentences, which are new.",
+    "validation reported": "the size is correct, but the subwords per word are those of the "
+    "validation sentences, on which it was chosen. Report those of the test sentences.",
+    "training reported": "the size is correct, but the subwords per word are those of the training "
     "sentences. Report those of the test sentences.",
-    "mean": "sentences are averaged, the short ones counting as much as the long. Count over the "
-    "whole corpus: all its pieces divided by all its words.",
-    "mean reported": "the size is right; the pieces a word are averaged over sentences. Divide all "
-    "pieces by all words.",
-    "first listed": "this is the first of the sizes that keeps to the limit; they are in no order. "
-    "Wanted is the smallest.",
-    "largest": "this is the largest size. Wanted is the smallest that keeps to the limit: merges "
-    "beyond it make rare pieces.",
-    "nearest": "this size comes nearest to the limit, and is beyond it. Wanted is the smallest "
-    "that keeps to it.",
-    "below": "a size that meets the limit exactly keeps to it: at most, <=.",
-    "distinct words": "each distinct word is counted once. A word counts as often as it occurs.",
-    "learned from all": "the merges were learned from other counts. Learn from the training "
-    "sentences only (the validation sentences are to be new), and count each word as often as it "
-    "occurs there.",
+    "mean": "the mean over sentences is used, in which short sentences count as much as long ones. "
+    "Divide the number of all subwords by the number of all words.",
+    "mean reported": "the size is correct, but the subwords per word are averaged over sentences. "
+    "Divide the number of all subwords by the number of all words.",
+    "first listed": "this is the first of the sizes that satisfies the limit, but the sizes are "
+    "not sorted. Return the smallest one that satisfies it.",
+    "largest": "this is the largest size. Return the smallest one that satisfies the limit; more "
+    "merges only add rare subwords.",
+    "nearest": "this size is the one nearest to the limit, but it exceeds the limit. Return the "
+    "smallest size that satisfies it.",
+    "below": "a size with exactly `limit` subwords per word satisfies the limit: use <=.",
+    "distinct words": "each distinct word is counted once. Count every occurrence of a word.",
+    "learned from all": "the merges are learned from other counts. Learn from the training "
+    "sentences only, because the validation sentences must be new, and add one for each occurrence "
+    "of a word.",
 }
 
 
 @_parts.part("vocabulary size", "rare_share", "choose_size")
 def vocabulary_size(rare_share: object, choose_size: object, thorough: bool = False) -> None:
-    """Check the share of rare pieces, and the choice of a number of merges."""
+    """Check the share of rare subwords, and the choice of a number of merges."""
     for case in [*_SHARES, *(_MORE_SHARES if thorough else [])]:
         _check_share(rare_share, *case)
     for inputs, expected, mistakes in [*_CHOICES, *(_MORE_CHOICES if thorough else [])]:
@@ -1464,7 +1488,7 @@ def _check_share(
     got = plain_number(answer)
     if got is not None and abs(got - expected) < 1e-4:
         return
-    why = "this is not the share of rare pieces."
+    why = "this is not the share of rare subwords."
     if got is None:
         why = "expected a number between 0 and 1."
     else:
@@ -1484,8 +1508,8 @@ def _check_choice(
     mistakes: Mapping[tuple[int, float], str],
 ) -> None:
     fits = (
-        f"  choose_size: size {expected[0]} keeps to the limit: all pieces of the validation "
-        "sentences, divided by all their words."
+        f"  choose_size: size {expected[0]} satisfies the limit. Divide the number of all subwords "
+        "of the validation sentences by the number of all their words."
     )
     try:
         answer = call_twice(choose_size, inputs)
@@ -1494,7 +1518,7 @@ def _check_choice(
             raise
         raise CheckFailed(f"{fits}\n{failed}") from None
     if answer is None:
-        raise CheckFailed(f"{fits} You return None.\n{describe(inputs)}")
+        raise CheckFailed(f"{fits} Your function returns None.\n{describe(inputs)}")
     pair = expect_pair(answer, ("size", "pieces_per_word"), {})
     numbers = [number for each in pair if (number := plain_number(each)) is not None]
     if len(numbers) != 2:
@@ -1507,23 +1531,25 @@ def _check_choice(
 
     if close(expected):
         return
-    why = "neither the choice nor one of the usual mistakes leads to this answer."
+    why = "the result is wrong, and it is not that of a known mistake."
     named = [name for wrong, name in mistakes.items() if close(wrong)]
     if named:
         why = _CHOICE_MISTAKES[named[0]]
     elif numbers[1] == expected[0] and abs(numbers[0] - expected[1]) < 1e-3:
-        why = "the two stand in the wrong order: first the size, then the pieces a word."
+        why = (
+            "the results are in the wrong order. Return the size first, then the subwords per word."
+        )
     elif numbers[0] not in inputs["sizes"]:
         why = (
-            "the first result is none of the sizes to choose from. A size is a number of merges; "
-            "the sizes are the fourth argument and differ from call to call."
+            "the first result is not one of `sizes`, the fourth argument. A size is a number of "
+            "merges."
         )
     elif numbers[0] == expected[0]:
-        why = "the size is right, the pieces a word on the test sentences are not."
+        why = "the size is correct, but not the subwords per word of the test sentences."
     raise CheckFailed(
         f"  choose_size: {why}\n{describe(inputs)}\n"
-        f"  got         size {numbers[0]:.4g}, {numbers[1]:.4g} pieces a word\n"
-        f"  expected    size {expected[0]}, {expected[1]:.4g} pieces a word"
+        f"  got         size {numbers[0]:.4g}, {numbers[1]:.4g} subwords per word\n"
+        f"  expected    size {expected[0]}, {expected[1]:.4g} subwords per word"
     )
 
 
@@ -1531,7 +1557,7 @@ def _check_choice(
 
 
 class _Reading:
-    """What a candidate tokenizer does with texts, and what the package's merges do with words."""
+    """A candidate tokenizer, trained on sentences, with the merges that it should have learned."""
 
     def __init__(self, candidate: object, sentences: Sequence[str], num_merges: int) -> None:
         self.inputs: dict[str, object] = {"sentences": list(sentences), "num_merges": num_merges}
@@ -1539,18 +1565,18 @@ class _Reading:
         for method in ("encode", "decode"):
             if not callable(getattr(self.tokenizer, method, None)):
                 raise CheckFailed(
-                    "  Pass a class that has the methods encode and decode: MendedTokenizer, "
-                    "without ()."
+                    "  The tokenizer must have the methods encode and decode. Pass the class "
+                    "MendedTokenizer itself, without ()."
                 )
         words = Counter(f"▁{word}" for sentence in sentences for word in sentence.split())
         self.merges = byte_pair.learn_merges(words, num_merges)
 
     def ids(self, text: str) -> list[int]:
-        """Return the ids of a text, if they are whole numbers and the last is that of the end."""
+        """Return the ids of a text; they must be integers and end with END_ID."""
         answer = call_twice(self._encode, {"text": text})
         numbers = [plain_number(i) for i in answer] if isinstance(answer, list | tuple) else [None]
         if any(type(number) is not int for number in numbers):
-            raise self.failed("encode: expected a list of ids, whole numbers.", text, answer)
+            raise self.failed("encode: expected a list of ids, all of them integers.", text, answer)
         ids = [number for number in numbers if isinstance(number, int)]
         if ids[-1:] != [END_ID]:
             raise self.failed(f"encode: the last id must be END_ID, {END_ID}.", text, ids)
@@ -1563,7 +1589,7 @@ class _Reading:
         return call(lambda ids: self.tokenizer.decode(ids), {"ids": list(ids)})
 
     def pieces(self, ids: Sequence[int]) -> list[object]:
-        """Return what each id adds to the decoded text, marks and that of the end left out."""
+        """Return the text that each id adds when decoded, without ▁, spaces and the end token."""
         texts = [""]
         for end in range(1, len(ids)):
             text = self.back(ids[:end])
@@ -1598,36 +1624,36 @@ def _examine_order(candidate: object, thorough: bool) -> None:
         if not wrong:
             continue
         word = wrong[0]
-        why = "these are not the pieces to which the merges lead."
+        why = "these are not the subwords that the merges give."
         unmarked = byte_pair.learn_merges(Counter(text.split()), num_merges)
         if got == _cut(words, sorted(reading.merges)):
             why = (
-                "the merges are not done in the order in which they were learned. A set "
-                "forgets it, and sorting puts the alphabet's in its place."
+                "the merges are not applied in the order in which they were learned. A set does "
+                "not keep this order, and sorting replaces it by alphabetical order."
             )
         elif got == _cut(words, unmarked, mark=""):
             why = (
-                "the word is cut as if it had no beginning. Put ▁ before each word, when the "
-                "merges are learned and when a text is encoded."
+                "the mark ▁ is missing in training and in encoding. Put ▁ before each word, both "
+                "when the merges are learned and when a text is encoded."
             )
         elif got == _cut(words, reading.merges, mark=""):
             why = (
-                "the merges begin words with ▁, and the word that is encoded has none. Put it "
-                "before each word there, too."
+                "the mark ▁ is missing in encoding. The merges were learned from words with ▁: put "
+                "it before each word of a text as well."
             )
         elif got[word][:1] in ([""], [UNK]) and expected[word][0]:
             why = (
-                "▁ stays a piece of its own, listed or not: it was not there when the merges "
-                "were learned. Put it before each word then, too."
+                "▁ remains a separate subword, because it was missing when the merges were "
+                "learned. Put ▁ before each word in training as well."
             )
         elif got[word] == [word]:
-            why = "the word was looked up whole. Pieces come from merges, in their order."
-        why += " (Pieces are shown as decode writes them, without ▁.)"
-        raise reading.failed(f"Pieces: {why}", word, got[word], expected[word])
+            why = "the word is looked up as a whole. Split it by the merges, in their order."
+        why += " (The subwords are shown as decoded, without ▁.)"
+        raise reading.failed(f"Subwords: {why}", word, got[word], expected[word])
 
 
 def _cut(words: Sequence[str], merges: Sequence[Pair], mark: str = "▁") -> dict[str, list[str]]:
-    """Return the pieces of each word, without the mark of its beginning."""
+    """Return the subwords of each word, without the mark of its start."""
     return {
         word: [piece.removeprefix("▁") for piece in byte_pair.merge_word(mark + word, merges)]
         for word in words
@@ -1639,8 +1665,8 @@ def _examine_capitals(candidate: object, thorough: bool) -> None:
     for lower, upper in [("the", "The"), ("cat", "Cat")]:
         if reading.ids(lower) == reading.ids(upper):
             raise reading.failed(
-                f"Capitals: “{lower}” and “{upper}” get the same ids, so no decoder can tell them "
-                "apart. Leave capitals as they are.",
+                f"Capital letters: “{lower}” and “{upper}” have the same ids, so that decode "
+                "cannot distinguish them. Do not change capital letters.",
                 upper,
                 reading.ids(upper),
             )
@@ -1653,26 +1679,29 @@ def _examine_boundaries(candidate: object, thorough: bool) -> None:
         together = text.replace(" ", "")
         if together != text and ids == reading.ids(together):
             raise reading.failed(
-                f"Boundaries: “{text}” and “{together}” get the same ids: where a word begins is "
-                "lost. Put ▁ before each word.",
+                f"Word boundaries: “{text}” and “{together}” have the same ids, so that decode "
+                "cannot restore the space. Put ▁ before each word.",
                 text,
                 ids,
             )
         got = reading.back(ids)
         if got == text:
             continue
-        why = "another text comes back."
+        why = "the decoded text differs from the text."
         if isinstance(got, str) and got.replace(" ", "") == together:
-            why = "spaces are lost."
+            why = "spaces are missing in the decoded text."
             if got.strip() == text:
-                why = "a space stands before or after the text. That of the first ▁ goes."
+                why = "there is a space before or after the text. Remove that of the first ▁."
             elif got.count(" ") > text.count(" "):
-                why = "a space stands between the pieces of a word. Only ▁ becomes a space."
+                why = "there are spaces between the subwords of a word. Only ▁ becomes a space."
         elif isinstance(got, str) and "▁" in got:
-            why = "the mark ▁ is left in the text. It becomes a space."
+            why = "the decoded text contains the mark ▁. Replace it by a space."
         elif isinstance(got, str) and any(special in got for special in SPECIAL_TOKENS):
-            why = "decode leaves out the ids of <pad>, <start> and <end>."
-        raise reading.failed(f"Boundaries: {why}", text, got, text)
+            why = (
+                "the decoded text contains special tokens. Skip the ids of <pad>, <start> and "
+                "<end>."
+            )
+        raise reading.failed(f"Word boundaries: {why}", text, got, text)
 
 
 def _examine_spelled_out(candidate: object, thorough: bool) -> None:
@@ -1684,36 +1713,39 @@ def _examine_spelled_out(candidate: object, thorough: bool) -> None:
             ids = reading.ids(text)
             if set(ids[:-1]) & {*range(len(SPECIAL_TOKENS))}:
                 raise reading.failed(
-                    f"Special tokens: {special} spelled out in a text is text, and here it became "
-                    "the special token: whoever writes it could end a sentence. All its "
-                    "characters are listed, so it can be spelled.",
+                    f"Special tokens: the text {special} is encoded as the special token. A text "
+                    "must not produce special tokens: encode its characters, which are all in the "
+                    "vocabulary.",
                     text,
                     ids,
                 )
             if (got := reading.back(ids)) != text:
-                raise reading.failed("Special tokens: another text comes back.", text, got, text)
+                raise reading.failed(
+                    "Special tokens: the decoded text differs from the text.", text, got, text
+                )
     ids = [*reading.ids("the cat"), 0, 0]
     if (got := reading.back([2, *ids])) != "the cat":
         raise reading.failed(
-            "Special tokens: decode leaves out the ids of <pad>, <start> and <end>.",
+            "Special tokens: the decoded text is wrong. Skip the ids of <pad>, <start> and <end>.",
             f"the ids {[2, *ids]}",
             got,
             "the cat",
         )
-    for special in specials:  # It occurs so often that the merges make one piece of it.
+    for special in specials:  # So frequent that the merges make it one subword.
         reading = _Reading(candidate, [f"a{special} b{special} c{special}"], len(special) - 1)
         ids = reading.ids(text := f"a{special}")
         if set(ids[:-1]) & {*range(len(SPECIAL_TOKENS))}:
             raise reading.failed(
-                f"Special tokens: here the merges lead to the piece {special}. It is text, and it "
-                "got the id of the special token of the same name: it needs one of its own.",
+                f"Special tokens: here the merges create the subword {special}, which is text. It "
+                "has the id of the special token of the same name, but it must have its own id.",
                 text,
                 ids,
             )
         if (got := reading.back(ids)) != text:
             raise reading.failed(
-                f"Special tokens: here the merges lead to the piece {special}, which is text. "
-                "decode leaves out the ids of special tokens, not what is spelled as they are.",
+                f"Special tokens: here the merges create the subword {special}, which is text, and "
+                "decode omits it. Skip the ids of special tokens, not every subword with the same "
+                "characters.",
                 text,
                 got,
                 text,
@@ -1730,18 +1762,18 @@ def _examine_unknown(candidate: object, thorough: bool) -> None:
         found = ids.count(UNK_ID)
         if found == unknown:
             continue
-        why = f"{unknown} of the characters are not listed, but UNK_ID stands there {found} times."
+        why = f"{unknown} characters are not in the vocabulary, but UNK_ID occurs {found} times."
         if not found:
-            why = "a character that is not listed vanishes. It gets UNK_ID, so that a hole shows."
+            why = "an unknown character is omitted. It must receive UNK_ID, so that it is visible."
         elif found < unknown:
-            why = "two characters that are not listed became one. Each gets UNK_ID."
+            why = "several unknown characters have one UNK_ID. Each of them must receive UNK_ID."
         elif not unknown:
-            why = "all characters are listed, and yet there is UNK_ID."
-        raise reading.failed(f"Unknown: {why}", text, ids)
+            why = "all characters are in the vocabulary, but UNK_ID occurs."
+        raise reading.failed(f"Unknown characters: {why}", text, ids)
     ids = reading.ids("cät")
     if (got := reading.back(ids)) == "ct":
-        why = "decode leaves UNK_ID out, and nobody sees that something was there."
-        raise reading.failed(f"Unknown: {why}", "cät", got)
+        why = "decode omits UNK_ID, so that an unknown character is invisible. Decode it as <unk>."
+        raise reading.failed(f"Unknown characters: {why}", "cät", got)
 
 
 def _examine_all(candidate: object, thorough: bool) -> None:
@@ -1752,13 +1784,15 @@ def _examine_all(candidate: object, thorough: bool) -> None:
         reading = _Reading(candidate, sentences, num_merges)
         for text in (*sentences, ""):
             if (got := reading.back(reading.ids(text))) != text:
-                raise reading.failed("Round trip: another text comes back.", text, got, text)
+                raise reading.failed(
+                    "Round trip: the decoded text differs from the text.", text, got, text
+                )
 
 
 _SYMPTOMS = {
-    "pieces": _examine_order,
-    "capitals": _examine_capitals,
-    "boundaries": _examine_boundaries,
+    "subwords": _examine_order,
+    "capital letters": _examine_capitals,
+    "word boundaries": _examine_boundaries,
     "special tokens": _examine_spelled_out,
     "unknown characters": _examine_unknown,
     "round trip": _examine_all,
@@ -1767,5 +1801,5 @@ _SYMPTOMS = {
 
 @_parts.part("bug hunt", "MendedTokenizer")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
-    """Check the mended tokenizer, one symptom after the other."""
+    """Check the corrected tokenizer, one property after the other."""
     in_turn(_SYMPTOMS, candidate, thorough)
