@@ -12,6 +12,7 @@ from attentively.analysis.figures.flow import attention_flow
 from attentively.analysis.figures.heat_maps import heat_maps
 from attentively.analysis.figures.lookups import attention_lookup
 from attentively.analysis.figures.paths import context_paths
+from attentively.analysis.figures.pooling import convex_combinations, kernel_regression
 from attentively.analysis.figures.recurrent import (
     bidirectional_batch,
     gru_cell,
@@ -30,9 +31,11 @@ __all__ = [
     "attention_step",
     "bidirectional_batch",
     "context_paths",
+    "convex_combinations",
     "diagram",
     "gru_cell",
     "heat_maps",
+    "kernel_regression",
     "lstm_cell",
     "query_states",
     "seed_curves",
