@@ -111,8 +111,9 @@ def _problems_of_prose(number: int, text: str, worth: int) -> list[str]:
             f"part {number}: the heading says part {headings[0][0]} and {headings[0][1]} points, "
             f"expected part {number} and {worth} points"
         )
-    if text.count("<details>") != 3:
-        found.append(f"part {number}: found {text.count('<details>')} hints, expected 3")
+    hints = text.count("<details><summary>Hint")  # an answer to a question is not a hint
+    if hints != 3:
+        found.append(f"part {number}: found {hints} hints, expected 3")
     return found
 
 

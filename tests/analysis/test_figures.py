@@ -210,6 +210,21 @@ def merged():
     return figures.segmentations(rows, label="merges")
 
 
+CORNERS = torch.tensor([[4.0, 1.0], [2.0, 3.0], [1.0, 2.0]])
+
+
+def cone(values=CORNERS, **outputs):
+    found = {"non-negative weights": torch.tensor([3.4, 3.8]), "equal weights": CORNERS.mean(0)}
+    return figures.convex_combinations(values, outputs or found)
+
+
+def regression(**changed):
+    keys, queries = torch.tensor([[5.0], [1.0], [3.0]]), torch.linspace(0, 6, 5).unsqueeze(1)
+    weights = torch.softmax(-((queries - keys.T) ** 2), dim=1)
+    fits = {f"{name}, width 0.8": (weights @ keys, weights) for name in ("boxcar", "epanechnikov")}
+    return figures.kernel_regression(keys, 2 * keys, queries, 2 * queries, fits | changed)
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
@@ -240,6 +255,8 @@ EXAMPLES = DIAGRAMS | {
     "marked panels": lambda: curves(panel="seed"),
     "panels": lambda: curves(panel="model", by="seed", names=None),
     "seed_dots": dots,
+    "convex_combinations": cone,
+    "kernel_regression": regression,
     "heat_maps": maps,
     "probability_bars": bars,
     "segmentations": merged,
@@ -903,3 +920,52 @@ def test_segmentations_have_a_box_for_each_subword():
 def test_segmentations_refuse(rows, message):
     with pytest.raises(ValueError, match=message):
         figures.segmentations(rows)
+
+
+# --- pooling ---
+
+
+def test_the_cone_contains_the_triangle_of_the_values():
+    figure = cone()
+    (ax,) = figure.axes
+    cone_, triangle = (patch.get_path() for patch in ax.patches)
+    assert cone_.contains_points(0.99 * CORNERS.numpy(), radius=1e-6).all()
+    assert triangle.contains_point(CORNERS.mean(0).numpy())
+    assert not triangle.contains_point((3.4, 3.8))
+    points = {line.get_label(): line.get_xydata()[0].tolist() for line in ax.get_lines()}
+    assert points["equal weights"] == pytest.approx(CORNERS.mean(0).tolist())
+    assert {"non-negative weights", "$v_{1}$", "$v_{3}$"} <= {*texts(figure)}
+    assert min(limit[1] for limit in (ax.get_xlim(), ax.get_ylim())) > 3.8
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cone(torch.ones(2, 2)), "three values"),
+        (lambda: cone(-CORNERS), "of 0 or more"),
+        (lambda: cone(**{str(i): CORNERS[0] for i in range(6)}), "6 outputs are too many"),
+        (
+            lambda: regression(a=(torch.ones(5, 1), torch.ones(3, 5))),
+            r"'a': .* \(3, 5\) do not fit 5",
+        ),
+        (
+            lambda: figures.kernel_regression(*[torch.ones(2, 1)] * 4, {}),
+            "needs an output with its weights",
+        ),
+    ],
+)
+def test_figures_of_pooling_refuse(make, message, unchecked):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_kernel_regression_sorts_its_keys_and_shares_one_scale():
+    figure = regression()
+    left, right = figure.axes[:2]
+    assert {"pairs", "true curve", "output", "boxcar, width 0.8"} <= {*texts(figure)}
+    assert [line.get_label() for line in left.get_lines()] == ["pairs", "true curve", "output"]
+    (image,) = right.get_images()
+    nearest = image.get_array().argmax(axis=1)
+    assert nearest.tolist() == sorted(nearest)  # of queries from left to right
+    limits = {ax.get_images()[0].get_clim() for ax in figure.axes if ax.get_images()}
+    assert limits == {(0, image.get_array().max())}

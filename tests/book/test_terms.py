@@ -372,7 +372,6 @@ TEXTS = [
 
 TO_REVISE = [
     "06_scoring_and_the_bottleneck",
-    "07_queries_keys_and_values",
     "09_multiplicative_attention",
     "10_visual_attention",
     "11_what_attention_explains",

@@ -19,7 +19,7 @@ def test_each_part_has_ten_wrong_answers_or_more():
 
 def test_ready_pools(capsys):
     checks.ready()
-    assert "the package's pooling answers 15. Ready." in capsys.readouterr().out
+    assert "the package's pooling returns 15. Ready." in capsys.readouterr().out
 
 
 def test_the_words_in_the_table_are_where_they_stand():
@@ -136,7 +136,7 @@ def test_the_five_faults_are_named_one_after_the_other():
         "not squared",
         "after the softmax",
         "instead of the values",
-        "root",
+        "square root",
     ]
     for mended, said in enumerate(words):
         with pytest.raises(CheckFailed) as caught:

@@ -4,9 +4,9 @@ Given pairs of keys and values, the output for a query :math:`q` is the mean of 
 weighted by the distance of each key:
 
 .. math::
-    f(q) = \sum_i \alpha(q, k_i) \, v_i, \qquad
-    \alpha(q, k_i) = \frac{K(u_i)}{\sum_j K(u_j)}, \qquad
-    u_i = \frac{\lVert q - k_i \rVert}{\text{width}}.
+    f(q) = \sum_j \alpha(q, k_j) \, v_j, \qquad
+    \alpha(q, k_j) = \frac{K(u_j)}{\sum_i K(u_i)}, \qquad
+    u_j = \frac{\lVert q - k_j \rVert}{\text{width}}.
 
 The kernel :math:`K` determines how the weight decreases with distance. The code is the same for
 any number of pairs.
@@ -59,7 +59,7 @@ def kernel_weights(
     kernel: KernelName,
     mask: Bool[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "*batch q k"]:
-    r"""Convert distances into weights over the keys, :math:`K(u_i) / \sum_j K(u_j)`.
+    r"""Convert distances into weights over the keys, :math:`K(u_j) / \sum_i K(u_i)`.
 
     `mask` has as many axes as `u` and is True where a key may be attended to. A query
     with no key within the width gets zeros. Raises `ValueError` for an unknown kernel
@@ -70,12 +70,12 @@ def kernel_weights(
         # The same weights as a softmax of log K. Far from every key each exp(-u²/2)
         # would round to zero; the softmax depends on differences only.
         return masked_softmax(-u.square() / 2, mask)
-    closeness = KERNELS[kernel](u)
+    unnormalised = KERNELS[kernel](u)
     if mask is not None:
         check_mask(mask, u.shape)
-        closeness = closeness * mask
-    total = closeness.sum(dim=-1, keepdim=True)
-    return closeness / total.where(total > 0, 1.0)
+        unnormalised = unnormalised * mask
+    total = unnormalised.sum(dim=-1, keepdim=True)
+    return unnormalised / total.where(total > 0, 1.0)
 
 
 def _check_kernel(kernel: KernelName) -> None:
@@ -116,7 +116,7 @@ class KernelPooling(nn.Module):
 
         `mask`, with as many axes as the weights, is True where a query may attend.
         """
-        steps = query.unsqueeze(-2) - key.unsqueeze(-3)  # from every key to every query
+        steps = query.unsqueeze(-2) - key.unsqueeze(-3)  # (…, q, k, key_dim)
         distances = steps.norm(dim=-1)
         weights = kernel_weights(distances / self.width, self.kernel, mask)
         context = weights @ value

@@ -15,6 +15,7 @@ from attentively.analysis.figures.flow import attention_flow
 from attentively.analysis.figures.heat_maps import heat_maps
 from attentively.analysis.figures.lookups import attention_lookup
 from attentively.analysis.figures.paths import context_paths
+from attentively.analysis.figures.pooling import convex_combinations, kernel_regression
 from attentively.analysis.figures.recurrent import (
     bidirectional_batch,
     gru_cell,
@@ -36,11 +37,13 @@ __all__ = [
     "beam",
     "bidirectional_batch",
     "context_paths",
+    "convex_combinations",
     "diagram",
     "embedding_lookup",
     "encoder_decoder",
     "gru_cell",
     "heat_maps",
+    "kernel_regression",
     "lstm_cell",
     "probability_bars",
     "query_states",

@@ -1,8 +1,8 @@
 """Checks of the assignment on attention pooling: special cases, kernels, a learned width.
 
-What rebuilds the package is compared with it. The answers to parts 4, 5 and 6 stand nowhere here:
-those of part 4 come from adding and multiplying closeness itself in 64 bits, those of part 5 from
-a softmax that is taken anew, and part 6 is examined symptom by symptom.
+Parts 1 to 3 rebuild the package and are compared with it. The solutions of parts 4 to 6 are not
+given here: part 4 is compared with products and sums of exponentials in 64 bits, part 5 with
+softmaxes of changed scores, and part 6 is tested property by property.
 """
 
 import math
@@ -56,12 +56,14 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its pooling and these checks work."""
+    """Pool two pairs, to show that the package and the checks work."""
     _parts.explain_undefined_names()
     key, value = torch.tensor([[1.0], [2.0]]), torch.tensor([[10.0], [20.0]])
     context, _ = KernelPooling()(torch.tensor([[1.5]]), key, value)
-    print(f"PyTorch {torch.__version__}. Between the keys 1 and 2, with the values 10 and 20,")
-    print(f"the package's pooling answers {context.item():.0f}. Ready.")
+    print(
+        f"PyTorch {torch.__version__}. Halfway between the keys 1 and 2, with the values 10 and 20,"
+    )
+    print(f"the package's pooling returns {context.item():.0f}. Ready.")
 
 
 def measurements(number: int = 60, seed: int = 0, noise: float = 0.5) -> tuple[Tensor, Tensor]:
@@ -77,7 +79,7 @@ _KINDS = {"noun": ("animal", "street"), "verb": ("did", "cross", "was")}
 
 
 def words_in_a_table() -> tuple[list[str], dict[str, Tensor]]:
-    """Return the words of a sentence, and for each kind of word where it stands."""
+    """Return the words of a sentence, and for each word class a mask of its positions."""
     words = SENTENCE.split()
     kinds = {kind: torch.tensor([w in those for w in words]) for kind, those in _KINDS.items()}
     return words, kinds
@@ -92,7 +94,7 @@ def _rows(*numbers: float) -> Tensor:
 
 
 class _Alpha:
-    """A weight function that a message can show."""
+    """A weight function with a name that a message can show."""
 
     def __init__(self, text: str, weights: Callable[[Tensor, Tensor], Tensor]) -> None:
         self.text = text
@@ -114,40 +116,43 @@ _SHARES = _Alpha("the softmax of the dot products", lambda q, k: (q @ k.T).softm
 
 _POOLING_TWINS = (
     Twin(
-        "The keys are summed instead of the values: a key says where to look, its value is what "
-        "is handed over.",
+        "The keys are summed instead of the values. The keys determine the weights; "
+        "the weighted sum is that of the values.",
         lambda q, k, v, alpha: alpha(q, k) @ k,
     ),
     Twin(
-        "The weights are divided by their sum. Pooling takes them as they come; to make them sum "
-        "to 1 is the business of alpha.",
+        "The weights are divided by their sum. `pool` must use the weights as `alpha` "
+        "returns them, whatever their sum.",
         lambda q, k, v, alpha: alpha(q, k) / alpha(q, k).sum(-1, keepdim=True) @ v,
     ),
     Twin(
-        "A softmax is taken of the weights. Pooling takes them as they come.",
+        "A softmax is applied to the weights. `pool` must use the weights as `alpha` returns them.",
         lambda q, k, v, alpha: alpha(q, k).softmax(dim=-1) @ v,
     ),
     Twin(
-        "alpha is asked with queries and keys exchanged: alpha(query, keys).",
+        "`alpha` is called with queries and keys exchanged. Call `alpha(query, keys)`.",
         lambda q, k, v, alpha: alpha(k, q).T @ v,
     ),
     Twin(
-        "This is a mean over the pairs; the weighted values are summed.",
+        "The weighted values are averaged over the pairs. Sum them instead.",
         lambda q, k, v, alpha: alpha(q, k) @ v / len(k),
     ),
     Twin(
-        "Each query gets the value of one key alone, that with the largest weight. All weighted "
-        "values are summed.",
+        "Each context is the value of a single key, the one with the largest weight. "
+        "Sum all weighted values.",
         lambda q, k, v, alpha: v[alpha(q, k).argmax(dim=-1)],
     ),
     Twin(
-        "alpha is asked for one key at a time, but it may need all keys to say what share of the "
-        "weight each gets.",
+        "`alpha` is called with one key at a time. Call it once with all keys: a "
+        "softmax, for example, needs the scores of all keys.",
         lambda q, k, v, alpha: sum(alpha(q, k[j : j + 1]) * v[j] for j in range(len(k))),
     ),
-    Twin("These are the weights; sum the values with them.", lambda q, k, v, alpha: alpha(q, k)),
     Twin(
-        "The weights are not used: this is the sum of all values.",
+        "These values are the weights. Return the weighted sums of the values.",
+        lambda q, k, v, alpha: alpha(q, k),
+    ),
+    Twin(
+        "The weights are not used: these contexts are the plain sum of all values.",
         lambda q, k, v, alpha: v.sum(0).expand(len(q), -1),
     ),
 )
@@ -159,54 +164,61 @@ def _found(query: Tensor, keys: Tensor) -> Tensor:
 
 _LOOKUP_TWINS = (
     *known(
-        "A key counts as found if a single component agrees. All of them must: .all(dim=-1).",
+        "A key counts as found if a single component equals that of the query. All "
+        "components must be equal: .all(dim=-1).",
         lambda q, k: (q.unsqueeze(1) == k).any(dim=-1).float(),
         lambda q, k: (q[:, :1] == k[:, 0]).float(),
         lambda q, k: (q.unsqueeze(1) == k).float().mean(dim=-1),
         lambda q, k: (q.unsqueeze(1) == k).float().sum(dim=-1),
     ),
     Twin(
-        "A query that is no key gets the nearest one. An exact lookup finds nothing there: zeros.",
+        "A query that equals no key receives the nearest key. An exact lookup finds "
+        "nothing here; all weights must be 0.",
         lambda q, k: torch.eye(len(k))[(q.unsqueeze(1) - k).norm(dim=-1).argmin(dim=-1)],
     ),
     Twin(
-        "A query that is no key gets 0 / 0: NaN. An exact lookup finds nothing there: zeros.",
+        "A query that equals no key has the weights 0 / 0, which are NaN. An exact "
+        "lookup finds nothing here; all weights must be 0.",
         lambda q, k: _found(q, k) / _found(q, k).sum(-1, keepdim=True),
     ),
     Twin(
-        "A query that is no key gets every pair in equal shares. An exact lookup finds nothing "
-        "there: zeros.",
+        "A query that equals no key receives equal weights for all pairs. An exact "
+        "lookup finds nothing here; all weights must be 0.",
         lambda q, k: torch.where(_found(q, k).sum(-1, keepdim=True) > 0, _found(q, k), 1 / len(k)),
     ),
     Twin(
-        "The axes are exchanged: a row for each query, a column for each key.",
+        "The axes are exchanged. The result has a row for each query and a column for each key.",
         lambda q, k: _found(k, q),
     ),
-    Twin("It is the wrong way round: 0 where the key is found.", lambda q, k: 1 - _found(q, k)),
+    Twin(
+        "The weights are inverted: they are 0 where the key equals the query, and must be 1 there.",
+        lambda q, k: 1 - _found(q, k),
+    ),
     *known(
-        "Two different vectors may have the same sum, or the same dot product with a third. "
-        "Compare component by component.",
+        "Different vectors can have the same sum, or the same dot product with a "
+        "third vector. Compare them component by component.",
         lambda q, k: (q.sum(-1, keepdim=True) == k.sum(-1)).float(),
         lambda q, k: (q @ k.T == k.square().sum(-1)).float(),
     ),
     Twin(
-        "A softmax of 1 and 0 leaves every pair some weight. Here the weights are the ones and "
-        "zeros themselves.",
+        "A softmax is applied to the ones and zeros, so every pair has a positive "
+        "weight. Return the ones and zeros themselves.",
         lambda q, k: _found(q, k).softmax(dim=-1),
     ),
 )
 
 _AVERAGE_TWINS = (
     Twin(
-        "Every pair has the weight 1. Weights that sum to 1 are 1/n, and n is the number of pairs.",
+        "Every pair has the weight 1. For the weights of a query to sum to 1, each "
+        "must be 1/n, where n is the number of pairs.",
         lambda q, k: torch.ones(len(q), len(k)),
     ),
     Twin(
-        "The weights are divided by the number of queries; it is the pairs that share them.",
+        "The weights are divided by the number of queries. Divide by the number of pairs.",
         lambda q, k: torch.full((len(q), len(k)), 1 / len(q)),
     ),
     Twin(
-        "The axes are exchanged: a row for each query, a column for each key.",
+        "The axes are exchanged. The result has a row for each query and a column for each key.",
         lambda q, k: torch.full((len(k), len(q)), 1 / len(k)),
     ),
 )
@@ -214,7 +226,7 @@ _AVERAGE_TWINS = (
 
 @_parts.part("pooling", "pool", "lookup", "average")
 def pooling(pool: object, lookup: object, average: object, thorough: bool = False) -> None:
-    """Check the sum of weighted values, and two functions that give weights."""
+    """Check the weighted sum of values and two functions that return weights."""
     small = (_rows(1.0, 0.5), _rows(2.0, 0.0, -1.0), _rows(10.0, 20.0, 30.0))
     square = (torch.randn(3, 2), torch.randn(3, 2), torch.randn(3, 2))
     stages = [(*small, _DOT), (*small, _HALF), (*square, _DOT), (*square, _SHARES)]
@@ -252,14 +264,14 @@ def _expect(
     twins: Sequence[Twin],
     name: str = "",
 ) -> None:
-    """Call a candidate and compare; `name` says which of a part's functions it is."""
+    """Call a candidate and compare its result; `name` is the function of a part with several."""
     said = f"{name}: " if name else ""
     twins = [Twin(f"{said}{twin.diagnosis}", twin.answer) for twin in twins]
     expect_equal(in_32_bits(call_twice(candidate, inputs)), expected, what, inputs, twins)
 
 
 def _expect_gradients(candidate: object, sources: Inputs, nan: str = "", **others: Any) -> None:
-    """Let the gradient of the answer flow back to each of the sources."""
+    """Check that gradients flow from the result to each of the sources."""
     leaves = {name: tensor.clone().requires_grad_() for name, tensor in sources.items()}
     expect_gradients_through(candidate, {**leaves, **others}, leaves, nan=nan)
 
@@ -277,68 +289,86 @@ def _distances(query: Tensor, keys: Tensor, p: float = 2.0) -> Tensor:
     return (query.unsqueeze(1) - keys).norm(p=p, dim=-1)
 
 
-def _closeness(query: Tensor, keys: Tensor, kernel: KernelName, width: float) -> Tensor:
+def _kernel_values(query: Tensor, keys: Tensor, kernel: KernelName, width: float) -> Tensor:
     return KERNELS[kernel](_distances(query, keys) / width)
 
 
-def _shared(closeness: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
+def _shared(unnormalised: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
     """Divide by the sum; 0 / 0 stays NaN."""
-    return closeness / closeness.sum(dim=dim, keepdim=True)
+    return unnormalised / unnormalised.sum(dim=dim, keepdim=True)
 
 
-def _zeros_where_none(closeness: Tensor) -> Tensor:
-    return _shared(closeness).nan_to_num(nan=0.0)
+def _zeros_where_none(unnormalised: Tensor) -> Tensor:
+    return _shared(unnormalised).nan_to_num(nan=0.0)
 
 
-def _twin_of(kernel: KernelName | None, said: str, closeness: Callable[[Tensor], Tensor]) -> Twin:
-    """Return the mistake of another closeness of u, made with one kernel or with all."""
+def _twin_of(
+    kernel: KernelName | None, said: str, unnormalised: Callable[[Tensor], Tensor]
+) -> Twin:
+    """Return a mistake that uses another kernel, for one kernel name or for all."""
 
     def answer(q: Tensor, k: Tensor, name: KernelName, width: float) -> Tensor:
         if kernel not in (None, name):
             raise IndexError("not this kernel's mistake")
-        return _zeros_where_none(closeness(_distances(q, k) / width))
+        return _zeros_where_none(unnormalised(_distances(q, k) / width))
 
     return Twin(said, answer)
 
 
-def _or_the_nearest(closeness: Tensor, query: Tensor, keys: Tensor) -> Tensor:
+def _or_the_nearest(unnormalised: Tensor, query: Tensor, keys: Tensor) -> Tensor:
     nearest = torch.eye(len(keys))[_distances(query, keys).argmin(dim=-1)]
-    return torch.where(closeness.sum(-1, keepdim=True) > 0, _zeros_where_none(closeness), nearest)
+    return torch.where(
+        unnormalised.sum(-1, keepdim=True) > 0, _zeros_where_none(unnormalised), nearest
+    )
 
 
 _KERNEL_TWINS = (
     _twin_of(
-        "gaussian", "The half is missing: the Gaussian is exp(-u²/2).", lambda u: (-(u**2)).exp()
+        "gaussian",
+        "The factor 1/2 is missing: the Gaussian kernel is exp(-u²/2).",
+        lambda u: (-(u**2)).exp(),
     ),
-    _twin_of("gaussian", "u is not squared: exp(-u²/2).", lambda u: (-u / 2).exp()),
-    _twin_of("gaussian", "This is exp(-u); the Gaussian is exp(-u²/2).", lambda u: (-u).exp()),
+    _twin_of(
+        "gaussian", "u is not squared: the Gaussian kernel is exp(-u²/2).", lambda u: (-u / 2).exp()
+    ),
     _twin_of(
         "gaussian",
-        "The sign is turned: the farthest key gets the most weight.",
+        "The kernel is exp(-u). The Gaussian kernel is exp(-u²/2).",
+        lambda u: (-u).exp(),
+    ),
+    _twin_of(
+        "gaussian",
+        "The sign of the exponent is wrong: the farthest key has the largest weight.",
         lambda u: (u**2 / 2).exp(),
     ),
     _twin_of(
         "epanechnikov",
-        "Beyond its reach 1 - u² is negative, and it stays so here: cut it off at 0.",
+        "The Epanechnikov kernel is negative for u > 1. It must be 0 there: clamp 1 - u² at 0.",
         lambda u: 1 - u**2,
     ),
     _twin_of(
         "epanechnikov",
-        "This is the triangle 1 - |u|; Epanechnikov's kernel is 1 - u².",
+        "The kernel is the triangular one, 1 - |u|. The Epanechnikov kernel is 1 - u².",
         lambda u: (1 - u).clamp(min=0),
     ),
     _twin_of(
         "boxcar",
-        "A key at the distance of the width itself is within reach: |u| ≤ 1.",
+        "A key at distance u = 1 has weight 0. The boxcar kernel includes the "
+        "boundary: it is 1 where |u| ≤ 1.",
         lambda u: (u < 1).float(),
     ),
-    _twin_of("boxcar", "The box ends at |u| = 1/2 here, not at 1.", lambda u: (u <= 0.5).float()),
+    _twin_of(
+        "boxcar",
+        "The boxcar kernel ends at |u| = 1/2. It must be 1 up to |u| = 1.",
+        lambda u: (u <= 0.5).float(),
+    ),
     Twin(
         "The width is not used: u is the distance divided by the width.",
         lambda q, k, kernel, width: _weights(q, k, kernel, 1.0),
     ),
     Twin(
-        "The distance is multiplied by the width; a wide kernel should make it small.",
+        "The distance is multiplied by the width. Divide it: u is the distance "
+        "divided by the width.",
         lambda q, k, kernel, width: _weights(q, k, kernel, 1 / width),
     ),
     Twin(
@@ -348,67 +378,73 @@ _KERNEL_TWINS = (
         ),
     ),
     Twin(
-        "The distance is squared before it is divided by the width: u is the distance itself, "
-        "divided by the width.",
+        "The distance is squared before it is divided by the width. u is the distance "
+        "itself, divided by the width.",
         lambda q, k, kernel, width: _zeros_where_none(
             KERNELS[kernel](_distances(q, k).square() / width)
         ),
     ),
     Twin(
-        "The width divides twice: u² is the squared distance divided by width².",
+        "The distance is divided by the width twice. u² is the squared distance divided by width².",
         lambda q, k, kernel, width: _weights(q, k, kernel, width**2),
     ),
     Twin(
-        "The kernel's name is not used: these are the Gaussian's weights.",
+        "The argument `kernel` is not used: these are the weights of the Gaussian kernel.",
         lambda q, k, kernel, width: _weights(q, k, "gaussian", width),
     ),
     Twin(
-        "This is closeness, and not yet weights: divide by its sum over the keys.",
-        lambda q, k, kernel, width: _closeness(q, k, kernel, width),
+        "The weights are not normalised: these values are K(u). Divide them by their "
+        "sum over the keys.",
+        lambda q, k, kernel, width: _kernel_values(q, k, kernel, width),
     ),
     Twin(
-        "A softmax is taken of the closeness, which is an exponential too many. Divide by the sum.",
-        lambda q, k, kernel, width: _closeness(q, k, kernel, width).softmax(dim=-1),
+        "A softmax is applied to K(u), which exponentiates once too often. Divide "
+        "K(u) by its sum over the keys.",
+        lambda q, k, kernel, width: _kernel_values(q, k, kernel, width).softmax(dim=-1),
     ),
     Twin(
-        "Far from every key each e^(-u²/2) rounds to 0, and the weights are lost. A softmax of "
-        "-u²/2 goes by the differences, and finds the nearest.",
-        lambda q, k, kernel, width: _zeros_where_none(_closeness(q, k, kernel, width)),
+        "Far from all keys, every exp(-u²/2) is rounded to 0 and the weights are "
+        "lost. Use a softmax of -u²/2, which depends on differences only.",
+        lambda q, k, kernel, width: _zeros_where_none(_kernel_values(q, k, kernel, width)),
     ),
     Twin(
-        "The weights of each key sum to 1 over the queries. They must over the keys: dim=-1.",
-        lambda q, k, kernel, width: _shared(_closeness(q, k, kernel, width), 0).nan_to_num(0.0),
+        "The weights are normalised over the queries. Normalise over the keys: dim=-1.",
+        lambda q, k, kernel, width: _shared(_kernel_values(q, k, kernel, width), 0).nan_to_num(0.0),
     ),
     Twin(
-        "The weights of all queries together sum to 1. Each query has a sum of its own: dim=-1.",
-        lambda q, k, kernel, width: _shared(_closeness(q, k, kernel, width), (0, 1)),
+        "The weights of all queries together sum to 1. The weights of each query must "
+        "sum to 1: dim=-1.",
+        lambda q, k, kernel, width: _shared(_kernel_values(q, k, kernel, width), (0, 1)),
     ),
     Twin(
-        "The distance is the sum of the components' distances. It is Euclid's: the root of the "
-        "sum of their squares.",
+        "The distance is the sum of the absolute differences. It must be the "
+        "Euclidean distance, the root of the sum of the squared differences.",
         lambda q, k, kernel, width: _zeros_where_none(
             KERNELS[kernel](_distances(q, k, 1.0) / width)
         ),
     ),
     Twin(
-        "The axes are exchanged: a row for each query, a column for each key.",
+        "The axes are exchanged. The result has a row for each query and a column for each key.",
         lambda q, k, kernel, width: _weights(q, k, kernel, width).T,
     ),
     Twin(
-        "0 / 0 is NaN: where the closeness of all keys is 0, so is their sum. For boxcar and "
-        "epanechnikov zeros are expected there; a Gaussian's e^(-u²/2) is never 0, only too small "
-        "to be written down, and a softmax of -u²/2 goes by the differences.",
-        lambda q, k, kernel, width: _shared(_closeness(q, k, kernel, width)),
+        "The weights are NaN because K(u) is 0 for all keys, and 0 / 0 is NaN. For "
+        "boxcar and epanechnikov, the weights must be 0 there. For the Gaussian "
+        "kernel, exp(-u²/2) is only rounded to 0; a softmax of -u²/2 avoids this.",
+        lambda q, k, kernel, width: _shared(_kernel_values(q, k, kernel, width)),
     ),
     Twin(
-        "Where all closeness is 0, one nearest key gets all the weight. For boxcar and "
-        "epanechnikov zeros are expected; a Gaussian shares it out among all that are as near.",
-        lambda q, k, kernel, width: _or_the_nearest(_closeness(q, k, kernel, width), q, k),
+        "Where K(u) is 0 for all keys, a single nearest key receives the whole "
+        "weight. For boxcar and epanechnikov, the weights must be 0 there; for the "
+        "Gaussian kernel, equally near keys must have equal weights.",
+        lambda q, k, kernel, width: _or_the_nearest(_kernel_values(q, k, kernel, width), q, k),
     ),
     Twin(
-        "A query that reaches no key gets every key in equal shares: that would be an answer made "
-        "of what is far. Zeros are expected.",
-        lambda q, k, kernel, width: _shared(_closeness(q, k, kernel, width)).nan_to_num(1 / len(k)),
+        "A query without any key within the width receives equal weights for all "
+        "keys. Its weights must be 0.",
+        lambda q, k, kernel, width: _shared(_kernel_values(q, k, kernel, width)).nan_to_num(
+            1 / len(k)
+        ),
     ),
 )
 
@@ -445,8 +481,8 @@ def kernels(candidate: object, thorough: bool = False) -> None:
         # The last query reaches no key with the second kernel.
         sources = {"query": _rows(0.5, 1.2, 50.0), "keys": _rows(0.0, 1.0, 2.0)}
         nan = (
-            " The NaN of 0 / 0 is hidden, its gradient is not: change the sum before you divide "
-            "by it, not the quotient after."
+            " The NaN of 0 / 0 is replaced after the division, but its gradient is still "
+            "NaN. Replace the sum by 1 where it is 0, before the division."
         )
         _expect_gradients(candidate, sources, nan, kernel=kernel, width=1.7)
 
@@ -455,7 +491,7 @@ def kernels(candidate: object, thorough: bool = False) -> None:
 
 
 def _left_out(keys: Tensor, values: Tensor, log_width: Tensor) -> Tensor:
-    """Return the mean squared error of the answers to all keys, each without its own pair."""
+    """Return the mean squared error of the predictions of all values, each from the other pairs."""
     scores = -(_distances(keys, keys) / log_width.exp()).square() / 2
     others = ~torch.eye(len(keys), dtype=torch.bool)
     return (masked_softmax(scores, others) @ values - values).square().mean()
@@ -465,7 +501,7 @@ def _by_weights(
     weigh: Callable[[Tensor, Tensor], Tensor],
     error: Callable[[Tensor], Tensor] = lambda difference: difference.square().mean(),
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """Return a loss with other weights, made of scores and of where the own pair stands."""
+    """Return a loss with other weights, computed from the scores and the mask of own pairs."""
 
     def loss(keys: Tensor, values: Tensor, log_width: Tensor) -> Tensor:
         scores = -(_distances(keys, keys) / log_width.exp()).square() / 2
@@ -481,30 +517,32 @@ def _softmax_of_others(scores: Tensor, own: Tensor) -> Tensor:
 
 _LOSS_TWINS = (
     Twin(
-        "Each key is answered with its own pair among the others, so it sees the value that it is "
-        "to predict. Leave that pair out.",
+        "Each value is predicted with its own pair included, so the prediction "
+        "contains the value to be predicted. Exclude the own pair.",
         _by_weights(lambda scores, own: scores.softmax(dim=-1)),
     ),
     Twin(
-        "The own pair's weight is set to 0 after the softmax, and its share is lost: the weights "
-        "of the others no longer sum to 1. Leave it out before.",
+        "The weight of the own pair is set to 0 after the softmax, so the other "
+        "weights no longer sum to 1. Exclude the own pair before the softmax.",
         _by_weights(lambda scores, own: scores.softmax(dim=-1).masked_fill(own, 0.0)),
     ),
     Twin(
-        "Only the own pair is kept, and the others are left out: the mask is the wrong way round.",
+        "Only the own pair is used and all others are excluded: the mask is inverted.",
         _by_weights(lambda scores, own: masked_softmax(scores, own)),
     ),
     Twin(
-        "All pairs at the same place are left out. Only the own one must be: another measurement "
-        "at that place is what one knows best.",
+        "All pairs with the same key are excluded. Exclude only the own pair; another "
+        "pair with the same key must be used.",
         _by_weights(lambda scores, own: masked_softmax(scores, scores < 0)),
     ),
     Twin(
-        "The weights of each pair sum to 1 over the questions. They must over the pairs: dim=-1.",
+        "The softmax is applied over the predictions. It must be applied over the "
+        "pairs that are averaged: dim=-1.",
         _by_weights(lambda scores, own: masked_softmax(scores, ~own).T),
     ),
     Twin(
-        "The distance is multiplied by the width; a wide kernel should make it small.",
+        "The distance is multiplied by the width. Divide it: u is the distance "
+        "divided by the width.",
         lambda keys, values, log_width: _left_out(keys, values, -log_width),
     ),
     *known(
@@ -513,7 +551,7 @@ _LOSS_TWINS = (
         _by_weights(lambda scores, own: masked_softmax(-(-2 * scores).sqrt(), ~own)),
     ),
     Twin(
-        "log_width is used as the width. The width is its exponential.",
+        "`log_width` is used as the width. The width is its exponential.",
         lambda keys, values, log_width: _left_out(keys, values, log_width.abs().log()),
     ),
     Twin(
@@ -521,34 +559,35 @@ _LOSS_TWINS = (
         lambda keys, values, log_width: _left_out(keys, values, log_width / 2),
     ),
     Twin(
-        "The half is missing: the score is -distance² / (2 · width²).",
+        "The factor 1/2 is missing: the score is -distance² / (2 · width²).",
         lambda keys, values, log_width: _left_out(keys, values, log_width - math.log(2) / 2),
     ),
     Twin(
-        "This is the sum of the squared errors, which grows with the number of pairs; take the "
-        "mean.",
+        "The squared errors are summed, so the loss grows with the number of pairs. "
+        "Return their mean.",
         _by_weights(_softmax_of_others, lambda difference: difference.square().sum()),
     ),
     Twin(
-        "The errors are not squared: this is the mean of their absolute values.",
+        "The errors are not squared: this loss is the mean absolute error.",
         _by_weights(_softmax_of_others, lambda difference: difference.abs().mean()),
     ),
     Twin(
-        "The errors are not squared, so those above and below the value cancel.",
+        "The errors are not squared, so positive and negative errors cancel.",
         _by_weights(_softmax_of_others, lambda difference: difference.mean()),
     ),
     Twin(
-        "The root is taken of the mean squared error; leave it as it is.",
+        "The square root of the mean squared error is returned. Return the mean "
+        "squared error itself.",
         _by_weights(_softmax_of_others, lambda difference: difference.square().mean().sqrt()),
     ),
     Twin(
-        "Far from every other key each e^(-u²/2) rounds to 0, and with it the answer. A softmax "
-        "goes by the differences, and finds the nearest.",
+        "Far from all other keys, every exp(-u²/2) is rounded to 0, so the prediction "
+        "is 0. Use a softmax of -u²/2, which depends on differences only.",
         _by_weights(lambda s, own: _zeros_where_none(s.exp().masked_fill(own, 0.0))),
     ),
     Twin(
-        "0 / 0 is NaN: far from every other key each e^(-u²/2) rounds to 0. A softmax goes by the "
-        "differences, and finds the nearest.",
+        "The loss is NaN: far from all other keys, every exp(-u²/2) is rounded to 0, "
+        "and 0 / 0 is NaN. Use a softmax of -u²/2, which depends on differences only.",
         _by_weights(lambda s, own: _shared(s.exp().masked_fill(own, 0.0))),
     ),
 )
@@ -559,7 +598,7 @@ _ONE_FAR = (_rows(0.0, 1.0, 50.0), _rows(2.0, 5.0, 4.0))
 
 @_parts.part("learned width", "leave_one_out", "learn_width")
 def learned_width(leave_one_out: object, learn_width: object, thorough: bool = False) -> None:
-    """Check a loss that a width can be learned from, and the width that is learned."""
+    """Check the leave-one-out loss, and the width that is learned with it."""
     stages = [
         (_rows(0.0, 1.0, 3.0), _rows(2.0, 5.0, 1.0), 0.5),
         (_rows(0.0, 1.0, 3.0), _rows(2.0, 5.0, 1.0), -0.4),
@@ -594,7 +633,7 @@ def _scalar(answer: object, asked: Inputs) -> object:
         return in_32_bits(answer.reshape(()))
     if plain_number(answer) is not None:
         raise CheckFailed(
-            "  leave_one_out: a plain number carries no gradient, and nothing is learned from it. "
+            "  leave_one_out: the loss is a plain number, through which no gradient flows. "
             f"Return the tensor.\n{describe(asked)}"
         )
     return answer
@@ -609,17 +648,17 @@ def _expect_slope(candidate: object, asked: Inputs, expected: Tensor, log_width:
     (slope,) = torch.autograd.grad(again.sum(), log_width)
     if not torch.allclose(slope, wanted, 1e-3, 1e-5):
         raise CheckFailed(
-            "  leave_one_out: the loss is right, and its slope is not. Is a part of it cut off, "
+            "  leave_one_out: the loss is correct, but its gradient is not. Is a part cut off, "
             f"by .item() or .detach()?\n{describe(asked)}\n  got         {show(slope)}\n"
             f"  expected    {show(wanted)}, the gradient of log_width"
         )
 
 
 _GRID = torch.linspace(-5, 3, 161)
-"""The logarithms of the widths among which the best is looked for."""
+"""The logarithms of the widths among which the best one is searched."""
 
 _ENOUGH = 1.02
-"""How many times the least loss a learned width may have."""
+"""The largest accepted loss of a learned width, as a multiple of the smallest loss."""
 
 
 def _expect_learned(candidate: object, keys: Tensor, values: Tensor, width: float) -> None:
@@ -630,7 +669,7 @@ def _expect_learned(candidate: object, keys: Tensor, values: Tensor, width: floa
     found = plain_number(answer)
     if found is None:
         raise CheckFailed(
-            "  learn_width: expected the width that was learned, one number; got "
+            "  learn_width: expected the learned width, one number; got "
             f"{type(answer).__name__}.\n{describe(asked)}"
         )
     losses = torch.stack([_left_out(keys, values, log_width) for log_width in _GRID])
@@ -644,24 +683,27 @@ def _expect_learned(candidate: object, keys: Tensor, values: Tensor, width: floa
         measured += f", where the loss is {loss:.4g}"
     measured += f"\n  expected    about {best:.2g}, where it is {least:.4g}"
     if abs(found - math.log(best)) < 0.05 * abs(math.log(best)):
-        diagnosis = "This is the logarithm of the width. Return its exponential."
+        diagnosis = "The result is the logarithm of the width. Return its exponential."
     elif not found > 0 or not math.isfinite(found):
-        diagnosis = "A width is a positive number. Move its logarithm, and it stays one."
+        diagnosis = (
+            "The width must be a positive number. Learn its logarithm: the exponential is "
+            "always positive."
+        )
     elif abs(found - width) < 1e-3 * width:
-        diagnosis = "The width has not moved from where it started."
+        diagnosis = "The width is still the initial one."
     elif found < best / 5:
         diagnosis = (
-            "The width has shrunk to next to nothing, where each answer is one value alone. That "
-            "is the best there is only for a loss in which each key sees its own pair. If yours "
-            "does not: does each step begin with zero_grad()?"
+            "The width has shrunk to nearly 0, so that each prediction is a single value. "
+            "This happens if the loss includes the own pair of each key. If yours does "
+            "not, check that each step starts with zero_grad()."
         )
     elif found > 1.5 * max(width, best):
         diagnosis = (
-            "The width is far too large, and every answer is nearly the mean of all values. Is "
-            "the loss made larger instead of smaller?"
+            "The width is far too large, so that every prediction is nearly the mean of "
+            "all values. Is the loss maximised instead of minimised?"
         )
     else:
-        diagnosis = "The loss can still fall: more steps, or larger ones?"
+        diagnosis = "The loss can still decrease. Use more steps or a larger learning rate."
     raise CheckFailed(f"  learn_width: {diagnosis}{measured}")
 
 
@@ -688,116 +730,131 @@ def _either(first: Tensor, second: Tensor) -> Tensor:
 
 _BOTH_TWINS = (
     Twin(
-        "e^score overflows or rounds to 0 on the way. What is the logarithm of e^a · e^b?",
+        "exp(score) overflows or is rounded to 0. What is the logarithm of exp(a) · exp(b)?",
         lambda a, b: (a.exp() * b.exp()).log(),
     ),
     Twin(
-        "The scores are multiplied. It is closeness, e^score, that is multiplied.",
+        "The scores are multiplied. Multiply the unnormalised weights exp(score), and "
+        "return the logarithm of the product.",
         lambda a, b: a * b,
     ),
-    Twin("The smaller of both scores is taken; the larger one counts too.", torch.minimum),
-    Twin("This is OR: the sum of both closenesses. For AND they are multiplied.", _either),
-    Twin("This is the mean of both scores: half of what AND gives.", lambda a, b: (a + b) / 2),
-    Twin("This is closeness; its logarithm is the score.", lambda a, b: a.exp() * b.exp()),
     Twin(
-        "These are weights: a softmax is taken already. A score comes before it, so that further "
-        "conditions can join.",
+        "The result is the smaller of the two scores. The other score counts as well.",
+        torch.minimum,
+    ),
+    Twin("This is OR: the unnormalised weights are added. For AND they are multiplied.", _either),
+    Twin(
+        "The result is the mean of the two scores, half the score of AND.", lambda a, b: (a + b) / 2
+    ),
+    Twin(
+        "The result is the unnormalised weight. Return its logarithm, the score.",
+        lambda a, b: a.exp() * b.exp(),
+    ),
+    Twin(
+        "A softmax is already applied. Return scores, so that a further condition can "
+        "be combined with them.",
         lambda a, b: _both(a, b).softmax(dim=-1),
     ),
 )
 
 _EITHER_TWINS = (
     Twin(
-        "e^score overflows, or rounds to 0, whose logarithm is -infinity. Take the larger score "
-        "out first: ln(e^a + e^b) = a + ln(1 + e^(b - a)).",
+        "exp(score) overflows, or is rounded to 0 and its logarithm is -infinity. "
+        "Factor the larger score out first: "
+        "ln(exp(a) + exp(b)) = a + ln(1 + exp(b - a)).",
         lambda a, b: (a.exp() + b.exp()).log(),
     ),
     *known(
-        "e^(b - a) overflows where b is far above a. Take the larger of both out, whichever it is.",
+        "exp(b - a) overflows where b is much larger than a. Factor out the larger of "
+        "the two scores at each position.",
         lambda a, b: a + (b - a).exp().log1p(),
         lambda a, b: b + (a - b).exp().log1p(),
     ),
     Twin(
-        "The larger of both scores is taken. Nearly so, but a pair that meets both conditions is "
-        "closer than one that meets one: the closenesses are added.",
+        "The result is the larger of the two scores. Add the unnormalised weights: a "
+        "pair that meets both conditions must have a higher score than a pair that "
+        "meets only one.",
         torch.maximum,
     ),
-    Twin("This is AND: the closenesses are multiplied. For OR they are added.", _both),
+    Twin("This is AND: the unnormalised weights are multiplied. For OR they are added.", _both),
     Twin(
-        "This is the mean of both scores. For OR the closenesses are added.",
+        "The result is the mean of the two scores. For OR the unnormalised weights are added.",
         lambda a, b: (a + b) / 2,
     ),
     Twin(
-        "This is closeness; its logarithm is the score.",
+        "The result is the unnormalised weight. Return its logarithm, the score.",
         lambda a, b: a.exp() + b.exp(),
     ),
     Twin(
-        "The mean of both closenesses is taken, the sum is asked for. In the weights the half "
-        "cancels, but in a further OR it does not.",
+        "The result is the logarithm of the mean of the two unnormalised weights. "
+        "Return that of their sum: the factor 1/2 cancels in a softmax, but not in a "
+        "further OR.",
         lambda a, b: _either(a, b) - math.log(2),
     ),
     Twin(
-        "Each condition is made into weights before they are added, so one that hardly any pair "
-        "meets counts as much as one that all meet.",
+        "Each condition is normalised by a softmax before the sum. Add the "
+        "unnormalised weights; otherwise a condition that hardly any pair meets "
+        "counts as much as one that all pairs meet.",
         lambda a, b: (a.softmax(dim=-1) + b.softmax(dim=-1)).log(),
     ),
     Twin(
-        "These are weights: a softmax is taken already. A score comes before it, so that further "
-        "conditions can join.",
+        "A softmax is already applied. Return scores, so that a further condition can "
+        "be combined with them.",
         lambda a, b: _either(a, b).softmax(dim=-1),
     ),
 )
 
 
-def _share_out(scores: Tensor, excluded: Tensor) -> Tensor:
+def _normalise(scores: Tensor, excluded: Tensor) -> Tensor:
     return masked_softmax(scores, ~excluded)
 
 
 _WEIGHT_TWINS = (
     Twin(
-        "The excluded pairs answer, and the others do not. True means excluded here; a mask is "
-        "the other way round.",
+        "The excluded pairs have the weights and the others have none. In `excluded`, "
+        "True means excluded, the opposite of a mask.",
         lambda scores, excluded, values: masked_softmax(scores, excluded),
     ),
     Twin(
-        "The weight of the excluded pairs is taken away after the softmax, and their share is "
-        "lost: what is left does not sum to 1.",
+        "The weights of excluded pairs are set to 0 after the softmax, so the other "
+        "weights do not sum to 1. Exclude the pairs before the softmax.",
         lambda scores, excluded, values: scores.softmax(dim=-1).masked_fill(excluded, 0.0),
     ),
     Twin(
-        "The score of an excluded pair is set to 0, and e^0 = 1 is a weight like any other. A "
-        "closeness of 0 is a score of -infinity.",
+        "The scores of excluded pairs are set to 0, but exp(0) = 1, so these pairs "
+        "keep a positive weight. Their scores must be far below all others.",
         lambda scores, excluded, values: scores.masked_fill(excluded, 0.0).softmax(dim=-1),
     ),
     Twin(
-        "Nothing is excluded.",
+        "`excluded` is not used: excluded pairs have positive weights.",
         lambda scores, excluded, values: scores.softmax(dim=-1),
     ),
     Twin(
-        "Where every pair is excluded there is NaN: a row of -infinity has no softmax. Zeros are "
-        "expected.",
+        "If all pairs of a query are excluded, the weights are NaN, because a softmax "
+        "of only -infinity is not defined. They must be 0.",
         lambda s, excluded, values: s.masked_fill(excluded, -math.inf).softmax(dim=-1),
     ),
     Twin(
-        "Where every pair is excluded, all of them answer in equal shares. Zeros are expected.",
+        "If all pairs of a query are excluded, they have equal weights. The weights must be 0.",
         lambda s, excluded, values: s.masked_fill(excluded, -1e30).softmax(dim=-1),
     ),
     *known(
-        "Scores may be as large as ±300. There e^score alone is infinite or 0; and the score that "
-        "stands for closeness 0 must be far below all of them.",
+        "The weights are wrong for scores as large as ±300. exp(score) itself is then "
+        "infinite or 0, and the scores of excluded pairs must be far below all "
+        "others.",
         lambda scores, excluded, values: torch.zeros_like(scores),
         lambda scores, excluded, values: torch.full_like(scores, math.nan),
     ),
     Twin(
-        "The weights of each pair sum to 1 over the queries. They must over the pairs: dim=-1.",
+        "The softmax is applied over the queries. It must be applied over the pairs: dim=-1.",
         lambda s, excluded, values: masked_softmax(s.T, ~excluded.T).T,
     ),
 )
 
 
-@_parts.part("AND, OR, NOT", "both", "either", "answer")
+@_parts.part("combined scores", "both", "either", "answer")
 def answers(both: object, either: object, answer: object, thorough: bool = False) -> None:
-    """Check scores put together of two conditions, and the answer without some pairs."""
+    """Check the combined scores of two conditions, and pooling without excluded pairs."""
     conditions = list(_CONDITIONS)
     if thorough:
         sizes = ((3, 5), (1, 11), (7, 2))
@@ -833,11 +890,11 @@ def _check_answer(candidate: object, thorough: bool) -> None:
             stages.append((10 * torch.randn(q, n), excluded, torch.randn(n, m)))
     for scores, excluded, values in stages:
         asked = {"scores": scores, "excluded": excluded, "values": values}
-        expected = _share_out(scores, excluded)
+        expected = _normalise(scores, excluded)
         given = expect_pair(call_twice(candidate, asked), ("contexts", "weights"), asked)
         contexts, weights = map(in_32_bits, given)
         expect_equal(weights, expected, "the weights", asked, _said("answer", _WEIGHT_TWINS))
-        right = "The weights are right, the contexts are not: weights @ values."
+        right = "The weights are correct, but the contexts are not: they are weights @ values."
         twins = [Twin(right, lambda *_, contexts=contexts: contexts)]
         expect_equal(contexts, expected @ values, "the contexts", asked, twins)
     scores, values = torch.randn(3, 5), torch.randn(5, 2)
@@ -850,8 +907,8 @@ def _check_answer(candidate: object, thorough: bool) -> None:
         asked,
         sources,
         lambda pair: pair[0],
-        " Every pair is excluded for one query here: a row of -infinity has no softmax, and hiding "
-        "its NaN does not hide its gradient.",
+        " Here all pairs of one query are excluded. The softmax of only -infinity is "
+        "NaN, and replacing this NaN does not remove it from the gradient.",
     )
 
 
@@ -873,7 +930,7 @@ def _moved(numbers: Sequence[float], i: int, by: float) -> list[float]:
 
 
 def _run(scores: Sequence[float], values: Sequence[float], i: int, c: float) -> dict[str, object]:
-    """Change scores and values, and take the softmax anew."""
+    """Change scores and values, and compute the softmax again."""
     weights = _softmax(scores)
     return {
         "twice": _softmax([*scores, scores[i]]),
@@ -888,110 +945,139 @@ def _run(scores: Sequence[float], values: Sequence[float], i: int, c: float) -> 
 
 
 def _known_answers(w: Sequence[float], values: Sequence[float], i: int, c: float) -> _Known:
-    """Return, by key, what a mistake answers."""
+    """Return, for each key, the results of known mistakes with their diagnoses."""
     n, own, context = len(w), w[i], _context(w, values)
-    no_sum = "these do not sum to 1. What is taken or added has to be shared out among all."
+    no_sum = (
+        "These weights do not sum to 1; after the change, all of them must be normalised again."
+    )
     others = [*w[:i], *w[i + 1 :]]
     factor = math.exp(c)
-    same = "the softmax sees only the differences between scores, and they are as before."
-    only_own = "only value i grows, so the context moves by weight i of it."
+    same = "The softmax depends only on differences between scores, and these do not change."
+    only_own = "Only value i is increased, so the context increases by c times weight i."
     return {
         "twice": [
-            (f"{no_sum} The copy brings as much closeness as the pair had.", [*w, own]),
+            (f"{no_sum} The copy adds the same unnormalised weight as the pair.", [*w, own]),
             (
-                "pair and copy share what the pair had, and nobody else loses. But the copy "
-                "brings closeness of its own: together they get more than the pair alone.",
+                "The pair and its copy share the previous weight of the pair, and the others "
+                "are unchanged. The copy adds an unnormalised weight of its own, so both "
+                "together receive more than the pair did.",
                 [*_halved(w, i), own / 2],
             ),
-            ("there is one weight for each pair, and now there are n + 1.", list(w)),
+            ("The copy has no weight. There are now n + 1 pairs, each with a weight.", list(w)),
             (
-                "pair and copy are one here; there are n + 1 pairs, each with its own weight.",
+                "The pair and its copy have one weight in common. There are n + 1 pairs, each "
+                "with its own weight.",
                 [x / (1 + own) for x in _moved(w, i, own)],
             ),
-            ("the copy comes at the end, and is left out here.", [x / (1 + own) for x in w]),
-            ("the copy belongs at the end.", _over_sum([*w[:i], own, *w[i:]])),
-            ("this is the softmax of the weights. They are no scores.", _softmax([*w, own])),
+            (
+                "The weight of the copy, at the end of the list, is missing.",
+                [x / (1 + own) for x in w],
+            ),
+            (
+                "The weight of the copy is at the wrong position. The copy is the last pair.",
+                _over_sum([*w[:i], own, *w[i:]]),
+            ),
+            (
+                "A softmax is applied to the weights, which are not scores. Normalise them by "
+                "their sum.",
+                _softmax([*w, own]),
+            ),
         ],
         "without": [
-            (f"{no_sum} Pair i's share is lost here.", others),
+            (f"{no_sum} The weight of pair i is lost.", others),
             (
-                "pair i's share is dealt out in equal parts. Scores that stay keep their "
-                "proportions: each weight grows by the same factor.",
+                "The weight of pair i is distributed in equal parts. The remaining weights "
+                "keep their ratios, so each grows by the same factor.",
                 [x + own / (n - 1) for x in others],
             ),
             (
-                "pair i is gone, and its place with it: n - 1 weights.",
+                "Pair i is removed, so the list has n - 1 weights, without an entry for pair i.",
                 [x / (1 - own) if j != i else 0.0 for j, x in enumerate(w)],
             ),
             (
-                "this is the softmax of the weights. They are no scores; share out what is left.",
+                "A softmax is applied to the remaining weights, which are not scores. "
+                "Normalise them by their sum.",
                 _softmax(others),
             ),
         ],
         "raised": [
-            (f"{no_sum} A score is raised, not a weight.", _moved(w, i, c)),
+            (f"{no_sum} A score is increased, not a weight.", _moved(w, i, c)),
             (
-                f"{no_sum} Weight i is times e^c, and what all get has changed.",
+                f"{no_sum} Weight i is multiplied by exp(c), and the sum has changed.",
                 _moved(w, i, own * factor - own),
             ),
             (
-                "closeness is e^score: a score that is raised by c makes it e^c times as large, "
-                "not c times, and not larger by c.",
+                "A score that increases by c multiplies the unnormalised weight exp(score) by "
+                "exp(c). It neither multiplies it by c nor adds c to it.",
                 _over_sum(_moved(w, i, own * c - own)),
             ),
             (
-                "closeness is e^score: a score that is raised by c makes it e^c times as large, "
-                "not c times, and not larger by c.",
+                "A score that increases by c multiplies the unnormalised weight exp(score) by "
+                "exp(c). It neither multiplies it by c nor adds c to it.",
                 _over_sum(_moved(w, i, c)),
             ),
             (
-                "this is the softmax of weights, of which one is raised. A softmax wants scores; "
-                "up to a constant they are the logarithms of the weights.",
+                "A softmax is applied to weights, one of them increased. A softmax needs "
+                "scores; up to a constant, these are the logarithms of the weights.",
                 _softmax(_moved(w, i, c)),
             ),
-            ("the weights change when one score does.", list(w)),
+            ("The weights are unchanged. They change if one score changes.", list(w)),
         ],
         "all_raised": [
-            (f"{same} Nothing changes.", [x + c for x in w]),
-            (f"{same} Nothing changes.", [x * factor for x in w]),
-            (f"{same} Nothing changes.", [x * c for x in w]),
-            (f"{same} Nothing changes.", _softmax([x + c for x in w])),
+            (f"{same} No weight changes.", [x + c for x in w]),
+            (f"{same} No weight changes.", [x * factor for x in w]),
+            (f"{same} No weight changes.", [x * c for x in w]),
+            (f"{same} No weight changes.", _softmax([x + c for x in w])),
         ],
         "doubled": [
-            (f"{no_sum} Twice a score is not twice a weight.", [2 * x for x in w]),
+            (f"{no_sum} Doubling a score does not double its weight.", [2 * x for x in w]),
             (
-                "that would be so if all scores were raised alike. Doubled, their differences "
-                "double.",
+                "The weights are unchanged, as if a constant were added to all scores. "
+                "Doubling the scores doubles their differences.",
                 list(w),
             ),
             (
-                f"{no_sum} Twice the score squares the closeness, and then it is shared out.",
+                f"{no_sum} Doubling the scores squares the unnormalised weights.",
                 [x * x for x in w],
             ),
             (
-                "this is the softmax of doubled weights. A softmax wants scores; up to a constant "
-                "they are the logarithms of the weights.",
+                "A softmax is applied to doubled weights. A softmax needs scores; up to a "
+                "constant, these are the logarithms of the weights.",
                 _softmax([2 * x for x in w]),
             ),
         ],
         "value_raised": [
             (only_own, context + c),
             (only_own, context + c / n),
-            ("the values are weighed, and value i with them.", context),
-            ("value i has grown by c, it is not times c.", context + own * values[i] * (c - 1)),
+            ("The context is unchanged, but value i is part of the weighted sum.", context),
+            (
+                "Value i is multiplied by c. It must be increased by c.",
+                context + own * values[i] * (c - 1),
+            ),
         ],
         "values_raised": [
             (
-                "each value moves by c, but the weights share that c out: they sum to 1.",
+                "The context increases by n · c. Each value increases by c, and the weights "
+                "sum to 1, so the context increases by c.",
                 context + n * c,
             ),
-            ("a softmax takes no notice of what is added to scores; these are values.", context),
-            ("all values grow by c, not value i alone.", context + own * c),
+            (
+                "The context is unchanged. A constant that is added to all scores cancels in "
+                "the softmax, but here it is added to the values.",
+                context,
+            ),
+            ("Only value i is increased. All values increase by c.", context + own * c),
         ],
         "values_scaled": [
-            ("a factor on the values comes through to the context.", context),
-            ("the values are times c, they do not grow by c.", context + c),
-            ("all values are times c, not value i alone.", context + own * values[i] * (c - 1)),
+            (
+                "The context is unchanged. A factor of all values is a factor of the context.",
+                context,
+            ),
+            ("c is added to the values. They must be multiplied by c.", context + c),
+            (
+                "Only value i is multiplied. All values are multiplied by c.",
+                context + own * values[i] * (c - 1),
+            ),
         ],
     }
 
@@ -1005,9 +1091,9 @@ def _over_sum(numbers: Sequence[float]) -> list[float]:
     return [number / total for number in numbers]
 
 
-@_parts.part("predictions", "predict")
+@_parts.part("changed weights", "predict")
 def predictions(predict: object, thorough: bool = False) -> None:
-    """Compare what is foretold from weights alone with softmaxes that are taken anew."""
+    """Compare predictions from the weights alone with softmaxes of the changed scores."""
     cases: list[tuple[list[float], list[float], int, float]] = [
         ([math.log(2), math.log(5), math.log(3)], [5.0, 20.0, 30.0], 0, 3.0),
         ([1.5, 0.0, -0.5, 0.7], [4.0, -1.0, 2.5, 0.5], 2, -1.5),
@@ -1033,16 +1119,16 @@ def predictions(predict: object, thorough: bool = False) -> None:
 
 
 def _plain(value: object) -> object:
-    """Let a tensor or an array of weights pass for a list of them."""
+    """Accept a tensor or an array of weights as a list."""
     return value.tolist() if isinstance(value, Tensor | np.ndarray) else value
 
 
 # Part 6
 
 
-@_parts.part("bug hunt", "mended_pooling")
+@_parts.part("batched pooling", "mended_pooling")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
-    """Examine a pooling for a batch whose pairs have widths of their own."""
+    """Test the properties of a batched pooling in which each pair has its own width."""
     # Batch, queries, keys, size of keys and of values.
     sizes = [(1, 2, 3, 1, 1), (2, 3, 5, 2, 2)]
     if thorough:
@@ -1053,17 +1139,15 @@ def bug_hunt(candidate: object, thorough: bool = False) -> None:
 
 _Size = tuple[int, int, int, int, int]
 
-_TURNED = (
-    "Nothing is masked here: is the mask the wrong way round? True means that a pair may be "
-    "looked at."
-)
+_TURNED = "Nothing is masked here: is the mask inverted? True means that a pair may be attended to."
 
 
 def _asked(size: _Size, lengths: Sequence[int] | None = None, least: float = 0.5) -> Inputs:
-    """Return a batch, widths from `least` to 1; `lengths` says how many pairs of each are real."""
+    """Return a batch, with widths from `least` to 1; `lengths` gives the numbers of real pairs."""
     batch, q, n, d, m = size
-    place = torch.arange(n).expand(batch, n)
-    mask = place < torch.tensor(lengths).unsqueeze(1) if lengths else torch.ones_like(place).bool()
+    position = torch.arange(n).expand(batch, n)
+    real = torch.tensor(lengths or [n] * batch).unsqueeze(1)
+    mask = position < real
     return {
         "query": torch.randn(batch, q, d),
         "keys": torch.randn(batch, n, d),
@@ -1074,10 +1158,10 @@ def _asked(size: _Size, lengths: Sequence[int] | None = None, least: float = 0.5
 
 
 def _expected(asked: Inputs) -> tuple[Tensor, Tensor]:
-    """Share closeness out as the definition says it, in 64 bits."""
+    """Compute the weights and the contexts by the definition, in 64 bits."""
     scores = _gaussians(asked["query"], asked["keys"], asked["widths"])
-    closeness = scores.double().exp() * asked["mask"].unsqueeze(1)
-    weights = _zeros_where_none(closeness).float()
+    unnormalised = scores.double().exp() * asked["mask"].unsqueeze(1)
+    weights = _zeros_where_none(unnormalised).float()
     return weights @ asked["values"], weights
 
 
@@ -1085,9 +1169,9 @@ def _contexts_and_weights(candidate: object, asked: Inputs) -> tuple[Tensor, Ten
     given = expect_pair(call_twice(candidate, asked), ("contexts", "weights"), asked)
     contexts, weights = map(in_32_bits, given)
     if type(weights) is Tensor and weights.isnan().any():
-        zeros = "Where nothing may be looked at, zeros are expected."
+        zeros = "In a fully masked database, the weights must be 0."
         raise CheckFailed(
-            f"  There is NaN in the weights. {_TURNED if asked['mask'].all() else zeros}"
+            f"  Some weights are NaN. {_TURNED if asked['mask'].all() else zeros}"
             f"\n{describe(asked)}"
         )
     shapes = [part.shape for part in _expected(asked)]
@@ -1102,10 +1186,12 @@ def _examine_axis(candidate: object, size: _Size) -> None:
     _, weights = _contexts_and_weights(candidate, asked)
     if _ones(weights.sum(dim=2)):
         return
-    over = " They do over the queries: look at the axis." if _ones(weights.sum(dim=1)) else ""
-    over = over if weights.count_nonzero() else f" All are 0. {_TURNED}"
+    over = ""
+    if _ones(weights.sum(dim=1)):
+        over = " They sum to 1 over the queries: is the softmax applied over the wrong axis?"
+    over = over if weights.count_nonzero() else f" All weights are 0. {_TURNED}"
     raise CheckFailed(
-        f"  The weights of a query do not sum to 1 over the keys, though nothing is masked.{over}"
+        f"  The weights of a query do not sum to 1 over the keys, although nothing is masked.{over}"
         f"\n{describe(asked)}\n  got sums    {show(weights.sum(dim=2)[0])} (first of the batch)"
     )
 
@@ -1126,7 +1212,7 @@ def _wrong_weights(
 
 _WIDTH_TWINS = (
     Twin(
-        f"All keys get the same weight. {_TURNED}",
+        f"All keys have the same weight. {_TURNED}",
         _wrong_weights(lambda distance, width: 0 * distance),
     ),
     Twin(
@@ -1135,7 +1221,7 @@ _WIDTH_TWINS = (
     ),
     Twin("The widths are not used.", _wrong_weights(lambda distance, width: -(distance**2) / 2)),
     Twin(
-        "The half is missing: the score is -u²/2.",
+        "The factor 1/2 is missing: the score is -u²/2.",
         _wrong_weights(lambda distance, width: -(distance**2) / width**2),
     ),
     Twin(
@@ -1143,7 +1229,7 @@ _WIDTH_TWINS = (
         _wrong_weights(lambda distance, width: -distance / (2 * width**2)),
     ),
     Twin(
-        "The sign is turned: the farthest key gets the most weight.",
+        "The sign of the exponent is wrong: the farthest key has the largest weight.",
         _wrong_weights(lambda distance, width: (distance / width) ** 2 / 2),
     ),
 )
@@ -1158,24 +1244,25 @@ def _examine_widths(candidate: object, size: _Size) -> None:
 
 _MASK_TWINS = (
     Twin(
-        "Masked pairs get no weight, but it is taken from them after the softmax: what is left "
-        "does not sum to 1. Mask the scores, before it.",
+        "The weights of masked pairs are set to 0 after the softmax, so the other "
+        "weights do not sum to 1. Mask the scores, before the softmax.",
         lambda q, k, v, mask, widths: _gaussians(q, k, widths).softmax(-1) * mask.unsqueeze(1),
     ),
     Twin(
-        "The scores of masked pairs are set to 0, and e^0 = 1 is a weight like any other, the "
-        "highest there is.",
+        "The scores of masked pairs are set to 0, which is the highest possible score "
+        "here: exp(0) = 1. They must be far below all others.",
         lambda q, k, v, mask, widths: (_gaussians(q, k, widths) * mask.unsqueeze(1)).softmax(-1),
     ),
     Twin(
-        "Masked pairs get weight as if they were real.",
+        "The mask is not used: masked pairs have positive weights.",
         lambda q, k, v, mask, widths: _gaussians(q, k, widths).softmax(-1),
     ),
 )
 _FAR_TWINS = (
     Twin(
-        "The weights are lost. Far from every real pair e^score alone rounds to 0; and a masked "
-        "pair, however near, must have a score far below theirs before the softmax.",
+        "All weights are 0. The real pairs are far from the query here, so exp(score) "
+        "alone is rounded to 0, and a masked pair is near: its score must be far "
+        "below all others before the softmax.",
         lambda q, k, v, mask, widths: torch.zeros(len(q), q.size(1), k.size(1)),
     ),
 )
@@ -1187,7 +1274,7 @@ def _gaussians(query: Tensor, keys: Tensor, widths: Tensor) -> Tensor:
 
 
 def _lengths(size: _Size, nothing: bool) -> list[int]:
-    """Return how many pairs are real: all, one fewer, …; of the last of the batch none."""
+    """Return the numbers of real pairs: n - 1, n - 2, …; 0 in the last database if `nothing`."""
     batch, _, n, *_ = size
     found = [max(1, n - 1 - row) for row in range(batch)]
     return [*found[:-1], 0] if nothing else found
@@ -1208,22 +1295,23 @@ def _examine_nothing(candidate: object, size: _Size) -> None:
     _, weights = _contexts_and_weights(candidate, asked)
     if weights[-1].count_nonzero():
         raise CheckFailed(
-            "  Where every pair is masked, they get weight all the same. Zeros are expected: "
-            f"there is nothing to look at.\n{describe(asked)}"
+            "  In a fully masked database, some pairs have positive weights. All weights must be 0."
+            f"\n{describe(asked)}"
         )
     expect_equal(weights, _expected(asked)[1], "the weights", asked)
 
 
 _CONTEXT_TWINS = (
     Twin(
-        "The keys are weighed instead of the values: a key says where to look, its value is what "
-        "is handed over.",
+        "The keys are averaged instead of the values. The keys determine the weights; "
+        "the weighted sum is that of the values.",
         lambda q, k, v, mask, widths: (
             masked_softmax(_gaussians(q, k, widths), mask.unsqueeze(1)) @ k
         ),
     ),
     Twin(
-        "This is a mean over the pairs; the weights already sum to 1.",
+        "The weighted values are averaged over the pairs. The weights already sum to "
+        "1, so sum them instead.",
         lambda q, k, v, mask, widths: (
             masked_softmax(_gaussians(q, k, widths), mask.unsqueeze(1)) @ v / v.size(1)
         ),
@@ -1243,13 +1331,14 @@ def _examine_gradients(candidate: object, size: _Size) -> None:
     lengths = [size[2]] * size[0]
     where = {
         "": (lengths, False),
-        " A query sits exactly on a key here. A distance of 0 is a root of 0, whose slope is "
-        "infinite. The score needs the distance squared: no root is needed at all.": (
+        " Here a query equals a key. Their distance is the square root of 0, whose "
+        "derivative is infinite. The score needs the squared distance only, so no "
+        "square root is needed.": (
             lengths,
             True,
         ),
-        " Nothing may be looked at here in one of the batch: a row of -infinity has no softmax, "
-        "and hiding its NaN does not hide its gradient.": ([*lengths[:-1], 0], False),
+        " Here one database is fully masked. The softmax of only -infinity is NaN, and "
+        "replacing this NaN does not remove it from the gradient.": ([*lengths[:-1], 0], False),
     }
     for advice, (real, on_a_key) in where.items():
         if not any(real):
@@ -1266,10 +1355,10 @@ def _examine_gradients(candidate: object, size: _Size) -> None:
 
 
 _SYMPTOMS: dict[str, Callable[[object, _Size], None]] = {
-    "each query's weights sum to 1": _examine_axis,
+    "the weights of each query sum to 1": _examine_axis,
     "the widths": _examine_widths,
     "the mask": _examine_mask,
-    "nothing to look at": _examine_nothing,
+    "fully masked databases": _examine_nothing,
     "the values": _examine_values,
     "gradients": _examine_gradients,
 }
