@@ -161,6 +161,11 @@ def maps(**changed):
     return figures.heat_maps(**{"panels": panels} | options | changed)
 
 
+def distributions(**changed):
+    scores = {"greedy": torch.arange(200.0), "beam": torch.arange(200.0) % 50 + 80}
+    return figures.bootstrap_distributions(scores | changed, xlabel="BLEU")
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
@@ -183,6 +188,7 @@ EXAMPLES = DIAGRAMS | {
     "marked panels": lambda: curves(panel="seed"),
     "panels": lambda: curves(panel="model", by="seed", names=None),
     "seed_dots": dots,
+    "bootstrap_distributions": distributions,
     "heat_maps": maps,
     "six maps": lambda: maps(panels={str(i): torch.eye(3) for i in range(6)}, rows=list("123"),
                              columns=list("123"), across=2, values=False),
@@ -652,6 +658,36 @@ def test_a_tree_has_a_line_for_each_leaf():
     assert heights == sorted(heights, reverse=True)
     thick = {pair for pair, arrow in arrows(figure).items() if arrow.get_linewidth() > 2}
     assert thick == {("0", "0.0"), ("0.0", "0.0.0")}
+
+
+# --- distributions ---
+
+
+def test_distributions_are_of_both_systems_and_of_their_paired_difference():
+    figure = distributions()
+    upper, lower = figure.axes
+    labels = [[t.get_text() for t in ax.get_legend().get_texts()] for ax in (upper, lower)]
+    assert labels == [["greedy", "beam"], ["beam − greedy"]]
+    ends = [tuple(line.get_xdata()) for line in upper.get_lines()]
+    assert ends == [(5, 194), (81, 128)]  # 5 of 200 scores are left out at each end
+    (bar, zero) = lower.get_lines()
+    difference = (torch.arange(200.0) % 50 + 80 - torch.arange(200.0)).sort().values
+    assert tuple(bar.get_xdata()) == (difference[5], difference[194])
+    assert list(zero.get_xdata()) == [0, 0]
+    shapes = [patch for patch in upper.patches if patch.get_hatch()]
+    assert len(shapes) == 1  # the second system differs in more than colour
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"third": torch.arange(200.0)}, "two systems, not of 3"),
+        ({"beam": torch.arange(7.0)}, "'greedy' has 200 scores and 'beam' 7"),
+    ],
+)
+def test_distributions_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        distributions(**changed)
 
 
 # --- heat maps ---
