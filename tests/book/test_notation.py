@@ -116,7 +116,6 @@ NOT_YET_USED = {
     "absolute position": "13",
     "backpropagation": "00",
     "contextual": "19",
-    "extrapolation": "13",
     "faithfulness": "11",
     "generalise": "01",
     "inference": "16",

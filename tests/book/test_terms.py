@@ -377,7 +377,6 @@ TO_REVISE = [
     "03_recurrent_networks",
     "04_encoder_and_decoder",
     "05_decoding",
-    "06_scoring_and_the_bottleneck",
     "07_queries_keys_and_values",
     "09_multiplicative_attention",
     "10_visual_attention",

@@ -13,8 +13,8 @@ from attentively.scoring.bootstrap import interval
 
 _SIZE = (3.9, 4.3)  # inches: the text has 11 pixels or more on a phone
 _BINS = 30
-_STYLES = (("key", ""), ("query", "///"))
-"""Role and hatching of the first and of the second system."""
+_STYLES = (("key", "-"), ("query", "--"))
+"""Role and outline of the first and of the second system."""
 
 
 def bootstrap_distributions(
@@ -36,8 +36,8 @@ def bootstrap_distributions(
         )
     figure = Figure(figsize=_SIZE, layout="constrained")
     upper, lower = (figure.add_subplot(2, 1, i) for i in (1, 2))
-    for (name, values), (role, hatch) in zip(scores.items(), _STYLES, strict=True):
-        _draw(upper, values, COLOURS[role], name, hatch)
+    for (name, values), (role, outline) in zip(scores.items(), _STYLES, strict=True):
+        _draw(upper, values, COLOURS[role], name, outline)
     _mark_intervals(upper, [(ours, "key"), (theirs, "query")], level)
     upper.set(xlabel=xlabel, ylabel="samples")
     _draw(lower, theirs - ours, COLOURS["value"], f"{second} − {first}")
@@ -50,9 +50,9 @@ def bootstrap_distributions(
     return figure
 
 
-def _draw(ax: Axes, values: Tensor, colour: str, name: str, hatch: str = "") -> None:
+def _draw(ax: Axes, values: Tensor, colour: str, name: str, outline: str = "-") -> None:
     ax.hist(values.tolist(), bins=_BINS, histtype="stepfilled", facecolor=(colour, 0.25),
-            edgecolor=colour, hatch=hatch, label=name)  # fmt: skip
+            edgecolor=colour, linestyle=outline, label=name)  # fmt: skip
 
 
 def _mark_intervals(ax: Axes, drawn: list[tuple[Tensor, str]], level: float) -> None:
