@@ -290,7 +290,7 @@ BLEUS = [
     ((brevity_penalty, mean_of_sentences(smoothed)), "the mean of the scores of single sentences"),
     (
         (brevity_penalty, mean_of_sentences(bleu_with("skip"))),
-        "the mean of the scores of single sentences",
+        "The result is the mean of the scores",
     ),
     ((brevity_penalty, bleu_with("averaged")), "The precisions are means over the sentences"),
     ((brevity_penalty, bleu_with("free")), "The brevity penalty is missing"),
@@ -804,7 +804,7 @@ HANDED_IN = {
     "mean_of_sentences": (
         {"bleu": MEAN_OF_SENTENCES},
         ["bleu-check"],
-        "the mean of the scores of single sentences",
+        "The result is the mean of the scores",
     ),
     "same_for_all": (
         {"diagnosis": SAME_FOR_ALL},
