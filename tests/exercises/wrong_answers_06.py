@@ -257,6 +257,13 @@ def without_zero(hypotheses, references):
     return 100 * brevity_penalty(c, r) * math.exp(sum(logs) / 4)
 
 
+def divided_by_zero(hypotheses, references):
+    """Right, unless no hypothesis has an n-gram."""
+    if all(len(hypothesis.split()) < 4 for hypothesis in hypotheses):
+        return 0 / sum(max(0, len(hypothesis.split()) - 3) for hypothesis in hypotheses)
+    return bleu(hypotheses, references)
+
+
 def references_first(hypotheses, references):
     return bleu(references, hypotheses)
 
@@ -312,6 +319,7 @@ BLEUS = [
     ((brevity_penalty, smoothed), "A precision of 0 is smoothed"),
     ((brevity_penalty, bleu_with("letters")), "consist of characters instead of words"),
     ((brevity_penalty, without_zero), "Your code raises ValueError"),
+    ((brevity_penalty, divided_by_zero), "Your code raises ZeroDivisionError"),
     ((brevity_penalty, corpus_bleu), "the function of a library"),
     ((brevity_penalty, whole_report), "expected a number"),
 ]
@@ -489,20 +497,24 @@ def by_letters(report):
     return diagnose(report) if report["chrf"] < 75 else "endings"
 
 
+def instead_of(said, fault):
+    return f"The diagnosis {said!r} is wrong for the report below: the fault is {fault!r}"
+
+
 DIAGNOSES = [
-    (always("omission"), "length ratio is well below 1"),
-    (always("words"), "The diagnosis 'words' is wrong"),
+    (always("omission"), instead_of("omission", "repetition")),
+    (always("words"), instead_of("words", "omission")),
     (always("unknown"), "expected one of 'omission'"),
-    (by_the_penalty_alone, "the output is too long"),
-    (exactly, "compare with a margin"),
-    (by_bleu, "is wrong for this report"),
+    (by_the_penalty_alone, "the fault is 'repetition'"),
+    (exactly, instead_of("words", "order")),
+    (by_bleu, "is wrong for the report below"),
     (by_letters, "The diagnosis 'endings' is wrong"),
-    (confusing("omission", "repetition"), "length ratio is well above 1"),
-    (confusing("order", "endings"), "the words are in the wrong order"),
-    (confusing("endings", "words"), "many characters of the wrong words are correct"),
-    (confusing("words", "endings"), "have little in common with the correct ones"),
-    (confusing("order", "words"), "The diagnosis 'words' is wrong"),
-    (confusing("repetition", "words"), "words that are repeated match only once"),
+    (confusing("omission", "repetition"), instead_of("repetition", "omission")),
+    (confusing("order", "endings"), instead_of("endings", "order")),
+    (confusing("endings", "words"), instead_of("words", "endings")),
+    (confusing("words", "endings"), "A system with the fault 'endings' has another report"),
+    (confusing("order", "words"), "Which values of the two reports differ most?"),
+    (confusing("repetition", "words"), instead_of("words", "repetition")),
     (lambda report: report["precisions"], "expected one of"),
     (lambda report: None, "got None"),
 ]

@@ -880,28 +880,6 @@ _PLANTED = [(1, 0, 2), (2, 0, 2)]
 _FURTHER_PLANTED = [(1, 1, 3), (2, 2, 2), (2, 3, 3)]
 """The fault occurs in every n-th sentence: n, the seed of the sentences, and their clauses."""
 
-_WOULD_SHOW = {
-    "omission": "If words are missing, the length ratio is well below 1.",
-    "repetition": "If words are repeated, the length ratio is well above 1.",
-    "order": "If only the order is wrong, nearly all single words are correct: p₁ is close to 100.",
-    "endings": "If the endings are wrong, many characters of the wrong words are correct: chrF is "
-    "higher than p₁.",
-    "words": "If words are replaced by other words, their characters are wrong as well: chrF is "
-    "lower than p₁.",
-}
-_SHOWS = {
-    "omission": "the length ratio is {length_ratio} and the precisions are high: the words of the "
-    "output are correct, but a part of the sentence is missing.",
-    "repetition": "the length ratio is {length_ratio}: the output is too long, and words that are "
-    "repeated match only once.",
-    "order": "nearly all single words are correct (p₁ is {precisions[0]}), but longer n-grams are "
-    "not: the words are in the wrong order.",
-    "endings": "the length is correct and p₁ is only {precisions[0]}, but chrF is higher "
-    "({chrf}): many characters of the wrong words are correct.",
-    "words": "the length is correct, p₁ is only {precisions[0]}, and chrF is lower still "
-    "({chrf}): the wrong words have little in common with the correct ones.",
-}
-
 
 @_parts.part("diagnosis", "diagnose")
 def diagnosis(candidate: object, thorough: bool = False) -> None:
@@ -912,13 +890,12 @@ def diagnosis(candidate: object, thorough: bool = False) -> None:
             asked = {"report": report}
             said = call_twice(candidate, asked)
             if not isinstance(said, str) or said != fault:
-                raise CheckFailed(_misread(said, fault, report, asked, every, seed, clauses))
+                raise CheckFailed(_misread(said, fault, asked, every, seed, clauses))
 
 
 def _misread(
     said: object,
     fault: str,
-    report: Mapping[str, object],
     asked: Mapping[str, object],
     every: int,
     seed: int,
@@ -928,12 +905,14 @@ def _misread(
         names = ", ".join(map(repr, FAULTS))
         return f"  diagnose: expected one of {names}; got {show(said)}.\n{describe(asked)}"
     hypotheses, references = spoilt(fault, every, seed, clauses)
+    other = _report(said, every, seed, clauses)
     return (
-        f"  The diagnosis {said!r} is wrong for this report. {_WOULD_SHOW[said]}\n"
-        f"  Here {_SHOWS[fault].format(**report)}\n"
-        "  Every system has a few other errors in addition to its fault, so compare with a margin."
-        f"\n{describe(asked)}\n"
-        f"  output      {hypotheses[2 * every]}\n  reference   {references[2 * every]}"
+        f"  The diagnosis {said!r} is wrong for the report below: the fault is {fault!r}.\n"
+        f"{describe(asked)}\n"
+        f"  output      {hypotheses[2 * every]}\n  reference   {references[2 * every]}\n"
+        f"  A system with the fault {said!r} has another report:\n  {show(other)}\n"
+        "  Both systems have a few other errors in addition to their fault. Which values of the "
+        "two reports differ most?"
     )
 
 
