@@ -47,7 +47,7 @@ OTHER_FORMS = {
 }
 AMBIGUOUS = {
     *("bridge", "faithfulness", "frequency", "hypothesis", "merge", "parallel"),
-    *("reference", "sampling", "score", "stack", "value"),
+    *("recall", "reference", "sampling", "score", "stack", "value"),
 }
 """Terms with another meaning in the book, which their first occurrence may have. Not marked."""
 

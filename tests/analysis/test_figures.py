@@ -225,6 +225,11 @@ def regression(**changed):
     return figures.kernel_regression(keys, 2 * keys, queries, 2 * queries, fits | changed)
 
 
+def distributions(**changed):
+    scores = {"greedy": torch.arange(200.0), "beam": torch.arange(200.0) % 50 + 80}
+    return figures.bootstrap_distributions(scores | changed, xlabel="BLEU")
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
@@ -257,6 +262,7 @@ EXAMPLES = DIAGRAMS | {
     "seed_dots": dots,
     "convex_combinations": cone,
     "kernel_regression": regression,
+    "bootstrap_distributions": distributions,
     "heat_maps": maps,
     "probability_bars": bars,
     "segmentations": merged,
@@ -805,6 +811,35 @@ def test_bars_are_probabilities_and_dots_are_zeros():
 def test_bars_refuse(changed, message):
     with pytest.raises(ValueError, match=message):
         bars(**changed)
+
+
+# --- distributions ---
+
+
+def test_distributions_are_of_both_systems_and_of_their_paired_difference():
+    figure = distributions()
+    upper, lower = figure.axes
+    labels = [[t.get_text() for t in ax.get_legend().get_texts()] for ax in (upper, lower)]
+    assert labels == [["greedy", "beam"], ["beam − greedy"]]
+    ends = [tuple(line.get_xdata()) for line in upper.get_lines()]
+    assert ends == [(5, 194), (81, 128)]  # 5 of 200 scores are left out at each end
+    (bar, zero) = lower.get_lines()
+    difference = (torch.arange(200.0) % 50 + 80 - torch.arange(200.0)).sort().values
+    assert tuple(bar.get_xdata()) == (difference[5], difference[194])
+    assert list(zero.get_xdata()) == [0, 0]
+    assert [patch.get_linestyle() for patch in upper.patches] == ["-", "--"]  # not colour alone
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"third": torch.arange(200.0)}, "two systems, not of 3"),
+        ({"beam": torch.arange(7.0)}, "'greedy' has 200 scores and 'beam' 7"),
+    ],
+)
+def test_distributions_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        distributions(**changed)
 
 
 # --- heat maps ---

@@ -31,7 +31,7 @@ def test_the_students_score_is_sacrebleus_on_a_hundred_real_outputs():
 
 def test_the_students_bootstrap_is_the_packages_on_the_same_draws():
     counts = [checks.count(*checks.outputs(40, 1, m)) for m in ("toy-fixed", "toy-additive")]
-    drawn = checks.draws(80, 40)
+    drawn = checks.bootstrap_samples(80, 40)
 
     def score(sums):
         return bleu_from_counts([int(each) for each in sums]).score

@@ -128,23 +128,23 @@ def struck_out_of_the_input(hypothesis, reference, n):
 
 
 MATCHES = [
-    (unclipped, "Nothing is clipped"),
-    (kinds, "Each kind of n-gram counts once"),
-    (kinds_of_all, "Each kind of n-gram counts once"),
-    (recall, "that would be recall"),
-    (counts_of_the_reference, "take the smaller of both counts"),
-    (same_place, "Only n-grams at the same place"),
-    (single_words, "Single words are counted, whatever n is"),
-    (side_by_side, "n-grams overlap"),
+    (unclipped, "The matches are not clipped"),
+    (kinds, "Each distinct n-gram is counted only once"),
+    (kinds_of_all, "Each distinct n-gram is counted only once"),
+    (recall, "as for recall"),
+    (counts_of_the_reference, "Take the smaller of the two counts"),
+    (same_place, "Only n-grams at the same position"),
+    (single_words, "Single words are counted for every n"),
+    (side_by_side, "The n-grams do not overlap"),
     (last_forgotten, "The last n-gram is missing"),
-    (up_to_n, "All n-grams up to n"),
-    (any_order, "are compared in any order"),
+    (up_to_n, "The n-grams of all lengths up to n"),
+    (any_order, "are compared without their order"),
     (number_of_words, "The total is the number of words"),
-    (less_than_nothing, "Less than nothing"),
-    (different_ones, "Each kind of n-gram counts once"),
+    (less_than_nothing, "The total is negative"),
+    (different_ones, "Each distinct n-gram is counted only once"),
     (searched_in_the_text, "found inside other words"),
-    (run_together, "are run together"),
-    (total_first, "The two have changed places"),
+    (run_together, "are joined without a space"),
+    (total_first, "The two results are exchanged"),
     (the_precision, "Expected a pair"),
     (struck_out_of_the_input, "changes its input reference"),
 ]
@@ -168,8 +168,21 @@ def upside_down(c, r):
     return 1.0 if c >= r else math.exp(1 - c / r)
 
 
+def always_one(c, r):
+    return 1.0
+
+
+def one_if_shorter(c, r):
+    return math.exp(1 - r / c) if c > r else 1.0
+
+
 def whole_division(c, r):
     return 1.0 if c >= r else math.exp(1 - r // c)
+
+
+def lengths_exchanged(hypotheses, references):
+    c, r = (sum(len(each.split()) for each in side) for side in (hypotheses, references))
+    return bleu_with("free")(hypotheses, references) * brevity_penalty(r, c)
 
 
 def bleu_with(*faults):
@@ -244,6 +257,13 @@ def without_zero(hypotheses, references):
     return 100 * brevity_penalty(c, r) * math.exp(sum(logs) / 4)
 
 
+def divided_by_zero(hypotheses, references):
+    """Right, unless no hypothesis has an n-gram."""
+    if all(len(hypothesis.split()) < 4 for hypothesis in hypotheses):
+        return 0 / sum(max(0, len(hypothesis.split()) - 3) for hypothesis in hypotheses)
+    return bleu(hypotheses, references)
+
+
 def references_first(hypotheses, references):
     return bleu(references, hypotheses)
 
@@ -264,36 +284,43 @@ def whole_report(hypotheses, references):
 
 
 BLEUS = [
-    ((turned, bleu), "r and c have changed places"),
-    ((rewarding, bleu), "longer translations are rewarded"),
-    ((plain_ratio, bleu), "this is c / r"),
-    ((upside_down, bleu), "not 1 − c / r"),
-    ((whole_division, bleu), "leaves the fraction out"),
-    ((brevity_penalty, bleu_with("fraction")), "from 0 to 100"),
-    ((brevity_penalty, mean_of_sentences(bleu)), "the mean of the sentences' scores"),
-    ((brevity_penalty, mean_of_sentences(smoothed)), "the mean of the sentences' scores"),
-    ((brevity_penalty, mean_of_sentences(bleu_with("skip"))), "the mean of the sentences' scores"),
+    ((turned, bleu), "brevity_penalty: c and r are exchanged"),
+    ((always_one, bleu), "brevity_penalty: the result is 1 although"),
+    ((one_if_shorter, bleu), "brevity_penalty: the result is above 1"),
+    ((rewarding, bleu), "brevity_penalty: the result is above 1"),
+    ((plain_ratio, bleu), "the result is c / r"),
+    ((upside_down, bleu), "the exponent is 1 − c / r"),
+    ((whole_division, bleu), "drops the fraction"),
+    ((brevity_penalty, lengths_exchanged), "The lengths of the brevity penalty are exchanged"),
+    ((brevity_penalty, bleu_with("fraction")), "the score is a fraction"),
+    ((brevity_penalty, mean_of_sentences(bleu)), "the mean of the scores of single sentences"),
+    ((brevity_penalty, mean_of_sentences(smoothed)), "the mean of the scores of single sentences"),
+    (
+        (brevity_penalty, mean_of_sentences(bleu_with("skip"))),
+        "The result is the mean of the scores",
+    ),
     ((brevity_penalty, bleu_with("averaged")), "The precisions are means over the sentences"),
     ((brevity_penalty, bleu_with("free")), "The brevity penalty is missing"),
-    ((brevity_penalty, bleu_with("each")), "Each sentence has its own brevity penalty"),
-    ((brevity_penalty, bleu_with("unclipped")), "Nothing is clipped"),
-    ((brevity_penalty, bleu_with("kinds")), "Each kind of n-gram counts once"),
+    ((brevity_penalty, bleu_with("each")), "The brevity penalty is computed for each sentence"),
+    ((brevity_penalty, bleu_with("unclipped")), "The matches are not clipped"),
+    ((brevity_penalty, bleu_with("kinds")), "Each distinct n-gram is counted only once"),
     ((brevity_penalty, bleu_with("pooled")), "Clip sentence by sentence"),
-    ((brevity_penalty, bleu_with("one at least")), "has a total of 1 here"),
-    ((brevity_penalty, references_first), "have changed places"),
-    ((brevity_penalty, smoothed_by_one), "sacreBLEU gives another score"),
-    ((brevity_penalty, bleu_with("arithmetic")), "the arithmetic mean"),
-    ((brevity_penalty, bleu_with("product")), "the product of the four precisions"),
-    ((brevity_penalty, bleu_with("last")), "the precision of 4-grams alone"),
-    ((brevity_penalty, bleu_with("three")), "4-grams are missing"),
-    ((brevity_penalty, bleu_with("two")), "single words are missing"),
-    ((brevity_penalty, bleu_with("joined")), "read as one long sentence"),
-    ((brevity_penalty, bleu_with("recall")), "This is recall"),
-    ((brevity_penalty, bleu_with("skip")), "An order without any match is left out"),
-    ((brevity_penalty, smoothed), "is smoothed here"),
-    ((brevity_penalty, bleu_with("letters")), "n-grams of letters"),
+    ((brevity_penalty, bleu_with("one at least")), "adds 1 to the total"),
+    ((brevity_penalty, references_first), "Hypotheses and references are exchanged"),
+    ((brevity_penalty, smoothed_by_one), "sacreBLEU gives these sentences another score"),
+    ((brevity_penalty, bleu_with("arithmetic")), "by their arithmetic mean"),
+    ((brevity_penalty, bleu_with("product")), "The fourth root is missing"),
+    ((brevity_penalty, bleu_with("last")), "Only the precision of 4-grams"),
+    ((brevity_penalty, bleu_with("three")), "The 4-grams are missing"),
+    ((brevity_penalty, bleu_with("two")), "The single words are missing"),
+    ((brevity_penalty, bleu_with("joined")), "treated as one long sentence"),
+    ((brevity_penalty, bleu_with("recall")), "which is recall"),
+    ((brevity_penalty, bleu_with("skip")), "A precision of 0 is left out"),
+    ((brevity_penalty, smoothed), "A precision of 0 is smoothed"),
+    ((brevity_penalty, bleu_with("letters")), "consist of characters instead of words"),
     ((brevity_penalty, without_zero), "Your code raises ValueError"),
-    ((brevity_penalty, corpus_bleu), "a library's own score"),
+    ((brevity_penalty, divided_by_zero), "Your code raises ZeroDivisionError"),
+    ((brevity_penalty, corpus_bleu), "the function of a library"),
     ((brevity_penalty, whole_report), "expected a number"),
 ]
 
@@ -392,31 +419,40 @@ def wins_once(a, b, draws, score):
 
 
 BOOTSTRAPS = [
-    ((of_each, share_of_wins), "means of the items' own scores"),
-    ((once, share_of_wins), "A sentence that is drawn twice counts once"),
+    ((of_each, share_of_wins), "the mean of the scores of its items"),
+    ((once, share_of_wins), "interval: a sentence that occurs twice in a sample is used once"),
     ((extremes, share_of_wins), "the lowest and the highest of all scores"),
-    ((five_a_side, share_of_wins), "10 % in all"),
+    ((five_a_side, share_of_wins), "10 % in total"),
     ((unsorted, share_of_wins), "the scores are not sorted"),
     ((one_too_many, share_of_wins), "one score too many"),
     ((one_too_few, share_of_wins), "one score too few"),
-    ((high_first, share_of_wins), "first the low end"),
+    ((high_first, share_of_wins), "the two ends are exchanged"),
     ((two_deviations, share_of_wins), "1.96 standard deviations"),
-    ((quantiles, share_of_wins), "a quantile between two scores"),
+    ((quantiles, share_of_wins), "the ends are quantiles"),
     ((draws_of_its_own, share_of_wins), "two different answers"),
     ((all_scores, share_of_wins), "Expected a pair"),
-    ((rounded, share_of_wins), "leave n // 40 out at each end"),
-    ((interval, wins_by(lambda x, y: share(x, y) / (share(x, y) + share(y, x)))), "are left out"),
-    ((interval, wins_by(lambda x, y: share(x, y) > 0.5)), "in what share of the draws"),
-    ((interval, wins_by(lambda x, y: 1 - share(y, x))), "the same counts as a win"),
-    ((interval, wins_by(lambda x, y: (share(x, y) + 1 - share(y, x)) / 2)), "half a win"),
-    ((interval, wins_by(lambda x, y: share(y, x))), "these are the wins of B"),
-    ((interval, wins_by(lambda x, y: share(x, y) * len(x))), "this is the number of wins"),
-    ((interval, wins_by(lambda x, y: 100 * share(x, y))), "no percentage"),
-    ((interval, wins_by(lambda x, y: share(x, y[1:] + y[:1]))), "not scored on the same draw"),
+    ((rounded, share_of_wins), "interval: score every sample"),
+    (
+        (interval, wins_by(lambda x, y: share(x, y) / (share(x, y) + share(y, x)))),
+        "samples with a tie are left out",
+    ),
+    (
+        (interval, wins_by(lambda x, y: share(x, y) > 0.5)),
+        "return the share of the samples in which A scores higher",
+    ),
+    ((interval, wins_by(lambda x, y: 1 - share(y, x))), "a tie is counted as a win"),
+    (
+        (interval, wins_by(lambda x, y: (share(x, y) + 1 - share(y, x)) / 2)),
+        "a tie is counted as half a win",
+    ),
+    ((interval, wins_by(lambda x, y: share(y, x))), "the share of the wins of B"),
+    ((interval, wins_by(lambda x, y: share(x, y) * len(x))), "the result is the number of wins"),
+    ((interval, wins_by(lambda x, y: 100 * share(x, y))), "the result is a percentage"),
+    ((interval, wins_by(lambda x, y: share(x, y[1:] + y[:1]))), "are scored on different samples"),
     ((interval, wins_by(lambda x, y: share(sorted(x), sorted(y)))), "sorted before they are"),
-    ((interval, one_by_one), "the draws are not used"),
+    ((interval, one_by_one), "the samples are not used"),
     ((interval, wins_by(lambda x, y: sum(x) / len(x) - sum(y) / len(y))), "the mean difference"),
-    ((interval, wins_once), "share_of_wins: A sentence that is drawn twice counts once"),
+    ((interval, wins_once), "share_of_wins: a sentence that occurs twice"),
 ]
 
 # Part 4
@@ -461,21 +497,25 @@ def by_letters(report):
     return diagnose(report) if report["chrf"] < 75 else "endings"
 
 
+def instead_of(said, fault):
+    return f"The diagnosis {said!r} is wrong for the report below: the fault is {fault!r}"
+
+
 DIAGNOSES = [
-    (always("omission"), "length ratio is well below 1"),
-    (always("words"), "This is no case of words"),
-    (always("unknown"), "Expected one of 'omission'"),
-    (by_the_penalty_alone, "the system says too much"),
-    (exactly, "compare with room to spare"),
-    (by_bleu, "This is no case of"),
-    (by_letters, "This is no case of endings"),
-    (confusing("omission", "repetition"), "length ratio is well above 1"),
-    (confusing("order", "endings"), "they stand in the wrong order"),
-    (confusing("endings", "words"), "of the wrong words many letters are right"),
-    (confusing("words", "endings"), "have little in common with the right ones"),
-    (confusing("order", "words"), "This is no case of words"),
-    (confusing("repetition", "words"), "what it says twice is matched once"),
-    (lambda report: report["precisions"], "Expected one of"),
+    (always("omission"), instead_of("omission", "repetition")),
+    (always("words"), instead_of("words", "omission")),
+    (always("unknown"), "expected one of 'omission'"),
+    (by_the_penalty_alone, "the fault is 'repetition'"),
+    (exactly, instead_of("words", "order")),
+    (by_bleu, "is wrong for the report below"),
+    (by_letters, "The diagnosis 'endings' is wrong"),
+    (confusing("omission", "repetition"), instead_of("repetition", "omission")),
+    (confusing("order", "endings"), instead_of("endings", "order")),
+    (confusing("endings", "words"), instead_of("words", "endings")),
+    (confusing("words", "endings"), "A system with the fault 'endings' has another report"),
+    (confusing("order", "words"), "Which values of the two reports differ most?"),
+    (confusing("repetition", "words"), instead_of("words", "repetition")),
+    (lambda report: report["precisions"], "expected one of"),
     (lambda report: None, "got None"),
 ]
 
@@ -557,24 +597,24 @@ def in_place(hypothesis, reference):
 
 
 NONSENSES = [
-    (as_it_was, "This is the hypothesis as it was"),
-    (backwards, "The words stand in the reverse order"),
+    (as_it_was, "The answer is the unchanged hypothesis"),
+    (backwards, "The words are in reverse order"),
     (in_order_of_the_alphabet, "The words are sorted"),
-    (halves_turned, "The sentence is cut in the middle"),
-    (first_word_last, "The first word is moved to the end"),
-    (unknown_words, "What would it cost, for example, to cut between"),
-    (never, "This is the hypothesis as it was"),
-    (either_order, "to cut between “chat” and “le”"),
-    (in_the_text, "to cut between “le” and “chat”"),
-    (no_trigram, "cut inside a run of words that the reference has"),
-    (other_place, "cut inside a run of words that the reference has"),
-    (pieces_reversed, "In the reverse order the pieces read as before"),
-    (words_turned, "was matched, and is no more"),
+    (halves_turned, "The sentence is always cut in the middle"),
+    (first_word_last, "The first word is always moved to the end"),
+    (unknown_words, "For example, which match would be lost by a cut between"),
+    (never, "The answer is the unchanged hypothesis"),
+    (either_order, "a cut between “chat” and “le”"),
+    (in_the_text, "a cut between “le” and “chat”"),
+    (no_trigram, "cut inside an n-gram that occurs in the reference"),
+    (other_place, "cut inside an n-gram that occurs in the reference"),
+    (pieces_reversed, "Reversing the order of the pieces gives the same sentence"),
+    (words_turned, "A match is lost"),
     (pieces_lost, "The answer lacks"),
     (said_twice, "too often"),
-    (the_reference, "Keep every word"),
-    (as_a_text, "Expected a list of words"),
-    (pieces_themselves, "Expected a list of words"),
+    (the_reference, "Return every word as often as"),
+    (as_a_text, "expected a list of words"),
+    (pieces_themselves, "expected a list of words"),
     (in_place, "changes its input hypothesis"),
 ]
 
@@ -682,57 +722,57 @@ PROBES = [
     ((labels_as_numbers, evidence), "the labels are fitted as numbers"),
     ((without_ridge, evidence), "ridge is not used"),
     ((ones_without_ridge, evidence), "ridge is not added for the column of ones"),
-    ((standardised, evidence), "brought to one scale first"),
-    ((a_ridge_of_its_own, evidence), "chooses others"),
+    ((standardised, evidence), "the contexts are standardised first"),
+    ((a_ridge_of_its_own, evidence), "predicts other labels"),
     ((lowest, evidence), "the class with the lowest score"),
-    ((of_the_training, evidence), "that the contexts of the training get"),
-    ((by_heart, evidence), "the label of the nearest context"),
-    ((along_the_wrong_axis, evidence), "argmax runs along dim=1"),
-    ((scores_themselves, evidence), "Are these the scores?"),
+    ((of_the_training, evidence), "probe: the labels are predicted for the training contexts"),
+    ((by_heart, evidence), "the label of the nearest training context"),
+    ((along_the_wrong_axis, evidence), "Use argmax with dim=1"),
+    ((scores_themselves, evidence), "If these are the scores"),
     (
         (probe, evidence_but(0, lambda f, x, y, n, z, o: right(f(x, y, x), y))),
-        "examined on what it was trained on",
+        "accuracy: the probe is evaluated on its training data",
     ),
     (
         (probe, evidence_but(0, lambda f, x, y, n, z, o: right(f(n, z, n), z))),
-        "trained on the new contexts too",
+        "also trained on the new contexts",
     ),
     (
         (probe, evidence_but(1, lambda f, x, y, n, z, o: right(z.mode().values, z))),
-        "the commonest label is taken from the new labels",
+        "the label is chosen from the new labels",
     ),
     (
         (probe, evidence_but(1, lambda f, x, y, n, z, o: 1 / len(y.unique()))),
-        "one over the number of classes",
+        "1 / number of classes",
     ),
     (
         (probe, evidence_but(1, lambda f, x, y, n, z, o: right(y.mode().values, y))),
-        "how common the commonest label is in training",
+        "the share of this label in the training data",
     ),
     (
         (probe, evidence_but(2, lambda f, x, y, n, z, o: right(f(x[o], y[o], n), z))),
-        "so every pair stays a pair",
+        "so each context keeps its label",
     ),
     (
         (probe, evidence_but(2, lambda f, x, y, n, z, o: right(f(x, y, n), z))),
-        "nothing is shuffled, or the contexts along with their labels",
+        "nothing is shuffled, or contexts and labels are shuffled together",
     ),
     (
         (probe, evidence_but(2, lambda f, x, y, n, z, o: right(f(x, y[o], x), y[o]))),
-        "how well it learns by heart",
+        "shuffled: the probe is evaluated on its training data",
     ),
     (
         (probe, evidence_but(2, lambda f, x, y, n, z, o: right(f(x, y[o], x), y))),
-        "the contexts of the training are examined",
+        "shuffled: the labels are predicted for the training contexts",
     ),
     (
         (probe, evidence_but(2, lambda f, x, y, n, z, o: right(f(x[o], y, n), z))),
-        "the contexts are rearranged",
+        "the contexts are shuffled instead of the labels",
     ),
-    ((probe, places_changed), "the second and the third have changed places"),
-    ((probe, its_own_probe), "the probe that is handed in gives other shares"),
-    ((probe, percent), "these are percentages"),
-    ((probe, numbers), "these are numbers of right answers"),
+    ((probe, places_changed), "the second and the third result are exchanged"),
+    ((probe, its_own_probe), "the function predict gives other shares"),
+    ((probe, percent), "the results are percentages"),
+    ((probe, numbers), "the results are numbers of correct predictions"),
     ((probe, two_only), "expected three numbers"),
 ]
 
@@ -776,7 +816,11 @@ HANDED_IN = {
     "mean_of_sentences": (
         {"bleu": MEAN_OF_SENTENCES},
         ["bleu-check"],
-        "This is the mean of the sentences",
+        "The result is the mean of the scores",
     ),
-    "same_for_all": ({"diagnosis": SAME_FOR_ALL}, ["diagnosis-check"], "This is no case of words"),
+    "same_for_all": (
+        {"diagnosis": SAME_FOR_ALL},
+        ["diagnosis-check"],
+        "The diagnosis 'words' is wrong",
+    ),
 }

@@ -69,22 +69,23 @@ def presence(pairs: Sequence[toy.ToyPair]) -> Float[Tensor, "pairs words"]:
 
 
 class LinearProbe(nn.Module):
-    """A linear probe, fitted by least squares: one score per word."""
+    """A linear probe: one score per word, by least squares with a ridge penalty."""
 
     def __init__(
         self, seen: Float[Tensor, "pairs dim"], present: Float[Tensor, "pairs words"]
     ) -> None:
         super().__init__()
-        self.mean, self.spread = seen.mean(dim=0), seen.std(dim=0) + 1e-6
+        self.mean = seen.mean(dim=0)
+        self.standard_deviation = seen.std(dim=0) + 1e-6  # never zero
         inputs = self._inputs(seen)
-        squares = inputs.T @ inputs + torch.eye(inputs.shape[1])  # invertible
+        squares = inputs.T @ inputs + torch.eye(inputs.shape[1])  # ridge penalty 1
         self.weight = torch.linalg.solve(squares, inputs.T @ present.double())
 
     def _inputs(
         self,
         seen: Float[Tensor, "pairs dim"],
     ) -> Float[Tensor, "pairs dim_and_1"]:
-        scaled = (seen - self.mean) / self.spread
+        scaled = (seen - self.mean) / self.standard_deviation
         return torch.cat([scaled, torch.ones(len(seen), 1)], dim=1).double()
 
     def forward(self, seen: Float[Tensor, "pairs dim"]) -> Float[Tensor, "pairs words"]:
@@ -96,11 +97,11 @@ def hidden_layer_probe(
     seen: Float[Tensor, "pairs dim"], present: Float[Tensor, "pairs words"], passes: int = 30
 ) -> nn.Module:
     """Return a nonlinear probe with a hidden layer, trained with cross-entropy."""
-    mean, spread = seen.mean(dim=0), seen.std(dim=0) + 1e-6
+    mean, standard_deviation = seen.mean(dim=0), seen.std(dim=0) + 1e-6
     first = nn.Linear(seen.shape[1], 256)
     probe = nn.Sequential(first, nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, present.shape[1]))
     optimizer = torch.optim.AdamW(probe.parameters(), lr=3e-3)
-    scaled = (seen - mean) / spread
+    scaled = (seen - mean) / standard_deviation
     for _ in range(passes):
         for rows in torch.randperm(len(seen)).split(128):
             loss = nn.functional.binary_cross_entropy_with_logits(
@@ -110,7 +111,7 @@ def hidden_layer_probe(
             loss.backward()
             optimizer.step()
     with torch.no_grad():  # take unscaled contexts from here on
-        first.weight.div_(spread)
+        first.weight.div_(standard_deviation)
         first.bias.sub_(first.weight @ mean)
     return probe.eval()
 

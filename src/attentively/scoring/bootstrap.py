@@ -85,11 +85,13 @@ def compare(
 ) -> Comparison:
     """Compare two systems on the same bootstrap samples (paired bootstrap resampling).
 
-    The p-value is that of sacreBLEU. Under the null hypothesis, the resampled
-    differences would have the same distribution around zero. So it is the fraction of
-    samples in which the absolute difference exceeds its mean by at least the observed
-    one; the test set counts as one more sample, so it is never 0. (Ties count, so a
-    system compared with itself gets 1.)
+    The null hypothesis is that both systems are equally good. The p-value is that of
+    sacreBLEU: count the samples in which |difference| minus the mean of |difference| is
+    at least the observed |difference|; then p = (count + 1) / (samples + 1). The mean
+    is subtracted because the resampled differences are centred at the observed one,
+    whereas under the null hypothesis they would be centred at zero. `wins` is another
+    quantity: it counts the differences above zero, so 1 - wins is not the p-value. (A
+    system compared with itself gets p = 1.)
     """
     ours = resampled_scores(first, score, samples)
     theirs = resampled_scores(second, score, samples)

@@ -1,8 +1,8 @@
-"""Checks of the assignment on scores and the bottleneck: BLEU, bootstrap, faults, probes.
+"""Checks of the assignment on scoring and the bottleneck: BLEU, bootstrap, diagnosis, probes.
 
-What rebuilds BLEU is compared with sacreBLEU. The answers to parts 4 and 5 stand nowhere here: the
-faults of part 4 were planted, and of part 5 it is counted what is still matched. Those of part 6
-are found anew by another way.
+Part 2 is compared with sacreBLEU. This module contains no solution to parts 4 and 5: the faults of
+part 4 are planted, and for part 5 the remaining matches are counted. The predictions of part 6 are
+computed with a singular value decomposition instead.
 """
 
 import math
@@ -52,10 +52,10 @@ __all__ = [
     "bleu",
     "bleu_of_counts",
     "bootstrap",
+    "bootstrap_samples",
     "contexts",
     "count",
     "diagnosis",
-    "draws",
     "matches",
     "nonsense",
     "once_solved",
@@ -76,27 +76,28 @@ Ngram = tuple[str, ...]
 
 
 def ready() -> None:
-    """Say that the package, sacreBLEU and these checks work."""
+    """Score one sentence, to show that the package, sacreBLEU and the checks work."""
     _parts.explain_undefined_names()
-    print(f"PyTorch {torch.__version__}, sacreBLEU {sacrebleu.__version__}. Ready.")
-    print(f"BLEU of “le chat boit le lait” against itself: {sacrebleu_score(*[[_CAT]] * 2):.0f}.")
+    print(f"PyTorch {torch.__version__}, sacreBLEU {sacrebleu.__version__}.")
+    print(f"BLEU of “{_CAT}” against itself: {sacrebleu_score(*[[_CAT]] * 2):.0f}.")
+    print("The set-up is complete.")
 
 
 _CAT = "le chat boit le lait"
 
 
 def sacrebleu_score(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Return sacreBLEU's score of words between spaces, without smoothing."""
+    """Return sacreBLEU's score of text split at spaces, without smoothing."""
     bleu = sacrebleu.BLEU(tokenize="none", smooth_method="none")
     return float(bleu.corpus_score(list(hypotheses), [list(references)]).score)
 
 
-# The trained translators and their sentences
+# The trained models and their outputs
 
 
 @cache
 def outputs(number: int, clauses: int, model: str = "toy-fixed") -> tuple[list[str], list[str]]:
-    """Return what a trained translator writes of new sentences, and their references."""
+    """Return the outputs of a trained model for new sentences, and the references."""
     translator, src_tokenizer, tgt_tokenizer = load_pretrained(model).translator()
     pairs = toy.load("validation", number, clauses=(clauses,))
     texts = [Pair(pair.src_text, pair.tgt_text) for pair in pairs]
@@ -108,18 +109,18 @@ def outputs(number: int, clauses: int, model: str = "toy-fixed") -> tuple[list[s
 
 
 def count(hypotheses: Sequence[str], references: Sequence[str]) -> list[list[int]]:
-    """Return for each sentence the ten whole numbers of which BLEU is made."""
+    """Return the ten counts of each sentence from which BLEU is computed."""
     pairs = zip(hypotheses, references, strict=True)
     return [bleu_counts(hypothesis, reference, str.split) for hypothesis, reference in pairs]
 
 
 def bleu_of_counts(items: Sequence[Sequence[int]]) -> float:
-    """Return BLEU of the sentences that these counts belong to, in any order and number."""
+    """Return the BLEU of the sentences with these counts."""
     return bleu_from_counts([sum(column) for column in zip(*items, strict=True)]).score
 
 
-def draws(number: int, size: int, seed: int = 0) -> list[list[int]]:
-    """Return random draws: each has as many indices as there are sentences, some repeated."""
+def bootstrap_samples(number: int, size: int, seed: int = 0) -> list[list[int]]:
+    """Return bootstrap samples, each a list of `size` indices of sentences."""
     generator = torch.Generator().manual_seed(seed)
     return cast(list[list[int]], torch.randint(size, (number, size), generator=generator).tolist())
 
@@ -171,14 +172,14 @@ def _run_together(hypothesis: Sequence[str], reference: Sequence[str], n: int) -
 
 
 _KINDS_COUNTED = (
-    "Each kind of n-gram counts once here. Clipped means: as often as the reference has it, at "
-    "most."
+    "Each distinct n-gram is counted only once. Count repeated n-grams every time; a clipped count "
+    "is the smaller of the counts in the hypothesis and in the reference."
 )
 
 _MATCH_TWINS = [
     Twin(
-        "Nothing is clipped: an n-gram that the hypothesis repeats is matched every time. It is "
-        "matched at most as often as the reference has it.",
+        "The matches are not clipped: an n-gram that the hypothesis repeats is counted every time. "
+        "Count it at most as often as it occurs in the reference.",
         _found,
     ),
     *known(
@@ -188,49 +189,55 @@ _MATCH_TWINS = [
         lambda h, r, n: (_clipped(h, r, n)[0], _kinds(h, r, n)[1]),
     ),
     Twin(
-        "The text is searched, so a word is found inside other words too. Compare whole words.",
+        "The sentences are searched as strings, so a word is also found inside other words. "
+        "Compare whole words.",
         _searched,
     ),
     Twin(
-        "The words of an n-gram are run together: “la mie” is not “l amie”. A tuple keeps them "
-        "apart.",
+        "The words of an n-gram are joined without a space, so “la mie” equals “l amie”. Represent "
+        "an n-gram by a tuple of words.",
         _run_together,
     ),
     Twin(
-        "The n-grams of the reference are the total here; that would be recall. BLEU divides by "
-        "those of the hypothesis.",
+        "The total is the number of n-grams of the reference, as for recall. Return the number of "
+        "n-grams of the hypothesis.",
         lambda h, r, n: (_clipped(h, r, n)[0], len(_grams(r, n))),
     ),
     Twin(
-        "Every time that the reference has it, it is counted, even if the hypothesis has it less "
-        "often: take the smaller of both counts.",
+        "An n-gram is counted as often as it occurs in the reference, even if it occurs less often "
+        "in the hypothesis. Take the smaller of the two counts.",
         lambda h, r, n: (sum(gram in _grams(h, n) for gram in _grams(r, n)), len(_grams(h, n))),
     ),
     Twin(
-        "Only n-grams at the same place are matched. Where in the sentence one stands does not "
+        "Only n-grams at the same position are matched. The position in the sentence does not "
         "matter.",
         lambda h, r, n: (
             sum(a == b for a, b in zip(_grams(h, n), _grams(r, n), strict=False)),
             len(_grams(h, n)),
         ),
     ),
-    Twin("Single words are counted, whatever n is.", lambda h, r, n: _clipped(h, r, 1)),
     Twin(
-        "n-grams overlap: one begins at every word that has n − 1 words after it.",
+        "Single words are counted for every n. Count n-grams of n words.",
+        lambda h, r, n: _clipped(h, r, 1),
+    ),
+    Twin(
+        "The n-grams do not overlap. An n-gram starts at every word that is followed by at least "
+        "n − 1 words.",
         _apart,
     ),
     Twin(
-        "The last n-gram is missing: m words have m − n + 1 of them.",
+        "The last n-gram is missing: a sentence of m words has m − n + 1 n-grams.",
         lambda h, r, n: _clipped(h[:-1], r[:-1], n) if len(h) > n else (0, 0),
     ),
     Twin(
-        "All n-grams up to n are counted together; only those of n words are asked for.",
+        "The n-grams of all lengths up to n are counted together. Count only those of exactly n "
+        "words.",
         lambda h, r, n: tuple(
             map(sum, zip(*(_clipped(h, r, m) for m in range(1, n + 1)), strict=True))
         ),
     ),
     Twin(
-        "The words of an n-gram are compared in any order. “chat le” is not “le chat”.",
+        "The words of an n-gram are compared without their order: “chat le” is not “le chat”.",
         lambda h, r, n: (
             (
                 Counter(tuple(sorted(g)) for g in _grams(h, n))
@@ -240,15 +247,15 @@ _MATCH_TWINS = [
         ),
     ),
     Twin(
-        "The total is the number of words, whatever n is. It is the number of n-grams.",
+        "The total is the number of words for every n. Return the number of n-grams of n words.",
         lambda h, r, n: (_clipped(h, r, n)[0], len(h)),
     ),
     Twin(
-        "Less than nothing: a sentence shorter than n has no n-gram at all, so 0.",
+        "The total is negative for a sentence of fewer than n words. It has no n-grams: return 0.",
         lambda h, r, n: (_clipped(h, r, n)[0], len(h) - n + 1),
     ),
     Twin(
-        "The two have changed places: first the matches, then the total.",
+        "The two results are exchanged: return first the matches, then the total.",
         lambda h, r, n: _clipped(h, r, n)[::-1],
     ),
 ]
@@ -267,7 +274,7 @@ _SENTENCE_PAIRS = [
 
 @_parts.part("clipped matches", "clipped_matches")
 def matches(candidate: object, thorough: bool = False) -> None:
-    """Check how many n-grams of a sentence its reference has too."""
+    """Check a function ``(hypothesis, reference, n) -> (matches, total)``."""
     cases = [(pair, n) for pair in _SENTENCE_PAIRS for n in (1, 2, 3)]
     if thorough:
         pairs = zip(*outputs(7, 2), strict=True)
@@ -277,12 +284,12 @@ def matches(candidate: object, thorough: bool = False) -> None:
         words = {"hypothesis": hypothesis.split(), "reference": reference.split(), "n": n}
         answer = expect_pair(call_twice(candidate, words), ("matches", "total"), words)
         expected = _clipped(hypothesis.split(), reference.split(), n)
-        hint = "Expected are the number of matches and of n-grams of the hypothesis."
+        hint = "Return the number of clipped matches and the number of n-grams of the hypothesis."
         expect_value(_whole(answer), expected, "the pair", words, _MATCH_TWINS, hint)
 
 
 def _whole(pair: Iterable[object]) -> tuple[object, ...]:
-    """Return numbers of tensors or NumPy as Python's, and 2.0 as 2."""
+    """Return tensors and NumPy scalars as Python numbers, and 2.0 as 2."""
     plain = (plain_number(each) for each in pair)
     return tuple(
         int(each) if isinstance(each, float) and each.is_integer() else each for each in plain
@@ -293,30 +300,38 @@ def _whole(pair: Iterable[object]) -> tuple[object, ...]:
 
 _PENALTY_TWINS = [
     Twin(
-        "brevity_penalty: // leaves the fraction out. The exponent is 1 − r / c.",
+        "brevity_penalty: the integer division // drops the fraction. The exponent is 1 − r / c.",
         lambda c, r: 1.0 if c >= r else math.exp(1 - r // c),
     ),
+    Twin(  # lengths with c > r come first, so that exchanged arguments are not taken for it
+        "brevity_penalty: the result is 1 although the hypotheses are shorter than the references. "
+        "For c < r, return e to the power 1 − r / c.",
+        lambda c, r: 1.0,
+    ),
     Twin(
-        "brevity_penalty: r and c have changed places: translations that are too long are "
-        "punished, and short ones are not.",
+        "brevity_penalty: c and r are exchanged. Hypotheses that are too long are penalised, and "
+        "short ones are not.",
         lambda c, r: 1.0 if c <= r else math.exp(1 - c / r),
     ),
     Twin(
-        "brevity_penalty: longer translations are rewarded. From c = r on it is 1.",
+        "brevity_penalty: the result is above 1 for hypotheses that are longer than the "
+        "references. For c ≥ r, return 1.",
         lambda c, r: math.exp(1 - r / c),
     ),
     Twin(
-        "brevity_penalty: this is c / r. The penalty is e to the power 1 − r / c.",
+        "brevity_penalty: the result is c / r. For c < r, return e to the power 1 − r / c.",
         lambda c, r: min(1.0, c / r),
     ),
     Twin(
-        "brevity_penalty: the exponent is 1 − r / c, not 1 − c / r, which is positive where c < r.",
+        "brevity_penalty: the exponent is 1 − c / r, which is positive for c < r. It must be "
+        "1 − r / c.",
         lambda c, r: 1.0 if c >= r else math.exp(1 - c / r),
     ),
 ]
 
 _CORPORA = [
     (["le chat boit le lait"], ["le chat boit le lait"]),
+    (["le chat boit le lait froid ici"], ["le chat boit le lait"]),  # too long: no penalty
     (
         ["le chat boit le lait et le lait le lait"],
         ["le chat boit le lait et il dort tout le jour"],
@@ -341,7 +356,7 @@ _CORPORA = [
 
 
 def _bleu(hypotheses: Sequence[str], references: Sequence[str], *faults: str) -> float:
-    """Return BLEU with the faults named."""
+    """Return BLEU with the named faults."""
     pairs = [(h.split(), r.split()) for h, r in zip(hypotheses, references, strict=True)]
     if "joined" in faults:
         pairs = [([w for h, _ in pairs for w in h], [w for _, r in pairs for w in r])]
@@ -387,6 +402,8 @@ def _bleu(hypotheses: Sequence[str], references: Sequence[str], *faults: str) ->
         penalty = sum(min(1.0, math.exp(1 - r / c)) for c, r in lengths) / len(lengths)
     if "no penalty" in faults:
         penalty = 1.0
+    if "exchanged lengths" in faults:
+        penalty = min(1.0, math.exp(1 - c / r)) if r else 0.0
     return penalty * mean * (1 if "fraction" in faults else 100)
 
 
@@ -403,12 +420,15 @@ def _smoothed(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 
 _MEAN = (
-    "This is the mean of the sentences' scores. BLEU is a score of the corpus: add up matches and "
-    "totals over all sentences, then divide once."
+    "The result is the mean of the scores of single sentences. BLEU is a corpus score: add up "
+    "matches and n-grams over all sentences first, then divide once for each n."
 )
 
 _BLEU_TWINS = [
-    Twin("The score is to be from 0 to 100.", lambda h, r: _bleu(h, r, "fraction")),
+    Twin(
+        "bleu: the score is a fraction. Multiply it by 100, so that it is from 0 to 100.",
+        lambda h, r: _bleu(h, r, "fraction"),
+    ),
     *known(
         _MEAN,
         _mean_of_sentences(_bleu),
@@ -416,88 +436,113 @@ _BLEU_TWINS = [
         _mean_of_sentences(lambda h, r: _bleu(h, r, "skipping")),
     ),
     Twin(
-        "The precisions are means over the sentences. A short sentence would count as much as a "
-        "long one: add up matches and totals first.",
+        "The precisions are means over the sentences, so a short sentence counts as much as a long "
+        "one. Add up matches and n-grams over all sentences first.",
         lambda h, r: _bleu(h, r, "averaged"),
     ),
-    Twin("The brevity penalty is missing.", lambda h, r: _bleu(h, r, "no penalty")),
+    Twin(  # a corpus with c > r comes first, so that exchanged lengths are not taken for it
+        "The brevity penalty is missing: multiply by `brevity_penalty(c, r)`.",
+        lambda h, r: _bleu(h, r, "no penalty"),
+    ),
     Twin(
-        "Each sentence has its own brevity penalty here. There is one, from the words of the "
-        "whole corpus.",
+        "The lengths of the brevity penalty are exchanged: c is the number of words in the "
+        "hypotheses, and r the number of words in the references.",
+        lambda h, r: _bleu(h, r, "exchanged lengths"),
+    ),
+    Twin(
+        "The brevity penalty is computed for each sentence. Compute it once, from the numbers of "
+        "words in the whole corpus.",
         lambda h, r: _bleu(h, r, "each penalised"),
     ),
-    Twin("Nothing is clipped: see part 1.", lambda h, r: _bleu(h, r, "unclipped")),
-    Twin("Each kind of n-gram counts once: see part 1.", lambda h, r: _bleu(h, r, "kinds")),
     Twin(
-        "All sentences are counted together before anything is clipped, so a word is matched in "
-        "the reference of another sentence. Clip sentence by sentence, then add up.",
+        "The matches are not clipped: count an n-gram at most as often as it occurs in the "
+        "reference, as in part 1.",
+        lambda h, r: _bleu(h, r, "unclipped"),
+    ),
+    Twin(
+        "Each distinct n-gram is counted only once. Count repeated n-grams every time, as in part "
+        "1.",
+        lambda h, r: _bleu(h, r, "kinds"),
+    ),
+    Twin(
+        "The counts of all sentences are added before they are clipped, so a word can match the "
+        "reference of another sentence. Clip sentence by sentence, then add up the matches.",
         lambda h, r: _bleu(h, r, "pooled"),
     ),
     Twin(
-        "A sentence without n-grams of some length has a total of 1 here. It has none: add 0.",
+        "A sentence without n-grams of some length adds 1 to the total. It has none: add 0.",
         lambda h, r: _bleu(h, r, "one at least"),
     ),
     Twin(
-        "Hypotheses and references have changed places: BLEU divides by the hypotheses' n-grams.",
+        "Hypotheses and references are exchanged. BLEU divides by the number of n-grams of the "
+        "hypotheses.",
         lambda h, r: _bleu(r, h),
     ),
     Twin(
-        "This is the arithmetic mean of the precisions. The geometric one is asked for: the "
-        "fourth root of their product.",
+        "The precisions are combined by their arithmetic mean. Use the geometric mean, the fourth "
+        "root of their product.",
         lambda h, r: _bleu(h, r, "arithmetic"),
     ),
     Twin(
-        "This is the product of the four precisions; their fourth root is asked for.",
+        "The fourth root is missing: the result contains the product of the four precisions.",
         lambda h, r: _bleu(h, r, "product"),
     ),
-    Twin("This is the precision of 4-grams alone.", lambda h, r: _bleu(h, r, "last")),
-    Twin("n goes up to 4, and 4-grams are missing.", lambda h, r: _bleu(h, r, "to three")),
-    Twin("n begins at 1, and single words are missing.", lambda h, r: _bleu(h, r, "from two")),
     Twin(
-        "The corpus is read as one long sentence: n-grams reach across its borders, and a word is "
-        "matched in the reference of another sentence.",
+        "Only the precision of 4-grams is used. Combine the precisions of n = 1, 2, 3 and 4.",
+        lambda h, r: _bleu(h, r, "last"),
+    ),
+    Twin("The 4-grams are missing: n runs from 1 to 4.", lambda h, r: _bleu(h, r, "to three")),
+    Twin("The single words are missing: n runs from 1 to 4.", lambda h, r: _bleu(h, r, "from two")),
+    Twin(
+        "The corpus is treated as one long sentence: n-grams extend over sentence ends, and a word "
+        "can match the reference of another sentence. Count sentence by sentence.",
         lambda h, r: _bleu(h, r, "joined"),
     ),
     Twin(
-        "This is recall: matches are divided by the n-grams of the references.",
+        "The matches are divided by the number of n-grams of the references, which is recall. "
+        "Divide by those of the hypotheses.",
         lambda h, r: _bleu(h, r, "recall"),
     ),
     Twin(
-        "An order without any match is left out, so the score is too good. Then a factor of the "
-        "product is 0, and the score too.",
+        "A precision of 0 is left out of the product, so the score is too high. If there is no "
+        "match for some n, return 0.",
         lambda h, r: _bleu(h, r, "skipping"),
     ),
     Twin(
-        "An order without any match is smoothed here, as the package does. Without smoothing the "
-        "score is 0.",
+        "A precision of 0 is smoothed, as in the package. This function does not smooth: if there "
+        "is no match for some n, return 0.",
         _smoothed,
     ),
-    Twin("These are n-grams of letters. Cut at spaces.", lambda h, r: _bleu(h, r, "letters")),
+    Twin(
+        "The n-grams consist of characters instead of words. Split the strings at spaces.",
+        lambda h, r: _bleu(h, r, "letters"),
+    ),
 ]
 
 
 @_parts.part("BLEU", "brevity_penalty", "bleu")
 def bleu(brevity_penalty: object, score: object, thorough: bool = False) -> None:
-    """Check the penalty, and the score of a corpus against sacreBLEU's."""
+    """Check the brevity penalty, and the corpus score against sacreBLEU."""
     if score in (corpus_bleu, sacrebleu.corpus_bleu):
-        raise CheckFailed("  This is a library's own score; write yours.")
-    lengths = [(5, 5), (4, 8), (9, 5), (7, 11)]
+        raise CheckFailed("  bleu: this is the function of a library. Write your own.")
+    lengths = [(5, 5), (9, 5), (4, 8), (7, 11)]
     for c, r in [*lengths, *[(23, 29), (1, 13), (31, 29)] * thorough]:
         asked = {"c": c, "r": r}
         expected = 1.0 if c >= r else math.exp(1 - r / c)
-        answer = plain_number(call_twice(brevity_penalty, asked))
-        hint = "brevity_penalty: it is 1 where c ≥ r, else e to the power 1 − r / c."
-        expect_value(answer, expected, "the brevity penalty", asked, _PENALTY_TWINS, hint)
+        penalty = plain_number(call_twice(brevity_penalty, asked))
+        hint = "brevity_penalty: for c ≥ r return 1, otherwise e to the power 1 − r / c."
+        expect_value(penalty, expected, "the brevity penalty", asked, _PENALTY_TWINS, hint)
     corpora = [*_CORPORA, outputs(7, 2)]
     if thorough:
         corpora += [outputs(23, 3), outputs(11, 1, "toy-additive")]
     for hypotheses, references in corpora:
         given = {"hypotheses": hypotheses, "references": references}
-        number = plain_number(call_twice(score, given))
+        answer = call_twice(score, given)
+        number = plain_number(answer)
         expected = sacrebleu_score(hypotheses, references)
-        hint = "sacreBLEU gives another score to these sentences."
+        hint = "bleu: sacreBLEU gives these sentences another score."
         if number is None:
-            raise CheckFailed(f"  bleu: expected a number.\n{describe(given)}")
+            raise CheckFailed(f"  bleu: expected a number, got {show(answer)}.\n{describe(given)}")
         expect_value(number, expected, "BLEU", given, _BLEU_TWINS, hint)
 
 
@@ -514,14 +559,14 @@ def _rate(items: Sequence[tuple[int, int]]) -> float:
 
 _SCORES: dict[str, Callable[..., float]] = {
     "the mean": _mean,
-    "matches of all items, divided by the total of all": _rate,
+    "the matches of all items, divided by the total of all": _rate,
     "BLEU": bleu_of_counts,
 }
-"""How a list of items is scored, by the words that a message says of it."""
+"""Score functions, by their description in a message."""
 
 
-def _resampled(items: Any, draws: Any, score: str, once: bool = False) -> list[float]:
-    chosen = ([items[i] for i in (sorted(set(draw)) if once else draw)] for draw in draws)
+def _resampled(items: Any, samples: Any, score: str, once: bool = False) -> list[float]:
+    chosen = ([items[i] for i in (sorted(set(each)) if once else each)] for each in samples)
     return [_SCORES[score](each) for each in chosen]
 
 
@@ -530,42 +575,43 @@ def _between(scores: Iterable[float], left_out: int) -> tuple[float, float]:
     return ordered[left_out], ordered[-1 - left_out]
 
 
-def _interval(items: Any, draws: Any, score: str) -> tuple[float, float]:
-    return _between(_resampled(items, draws, score), len(draws) // 40)
+def _interval(items: Any, samples: Any, score: str) -> tuple[float, float]:
+    return _between(_resampled(items, samples, score), len(samples) // 40)
 
 
-def _spread(items: Any, draws: Any, score: str) -> tuple[float, float]:
-    scores = torch.tensor(_resampled(items, draws, score), dtype=torch.float64)
+def _spread(items: Any, samples: Any, score: str) -> tuple[float, float]:
+    scores = torch.tensor(_resampled(items, samples, score), dtype=torch.float64)
     middle, width = float(scores.mean()), 1.96 * float(scores.std())
     return middle - width, middle + width
 
 
-def _quantiles(items: Any, draws: Any, score: str) -> tuple[float, float]:
-    scores = torch.tensor(_resampled(items, draws, score), dtype=torch.float64)
+def _quantiles(items: Any, samples: Any, score: str) -> tuple[float, float]:
+    scores = torch.tensor(_resampled(items, samples, score), dtype=torch.float64)
     return float(scores.quantile(0.025)), float(scores.quantile(0.975))
 
 
-def _of_each(items: Any, draws: Any, score: str) -> tuple[float, float]:
+def _of_each(items: Any, samples: Any, score: str) -> tuple[float, float]:
     each = [_SCORES[score]([item]) for item in items]
-    return _between([_mean([each[i] for i in draw]) for draw in draws], len(draws) // 40)
+    return _between([_mean([each[i] for i in sample]) for sample in samples], len(samples) // 40)
 
 
-def _unsorted(items: Any, draws: Any, score: str) -> tuple[float, float]:
-    scores, left_out = _resampled(items, draws, score), len(draws) // 40
+def _unsorted(items: Any, samples: Any, score: str) -> tuple[float, float]:
+    scores, left_out = _resampled(items, samples, score), len(samples) // 40
     return scores[left_out], scores[-1 - left_out]
 
 
 _ONCE = (
-    "A sentence that is drawn twice counts once here. That it may come more often is the whole "
-    "point: take it as often as it stands in the draw."
+    "a sentence that occurs twice in a sample is used once. Use it as often as its index occurs in "
+    "the sample."
 )
 
 _INTERVAL_TWINS = [
     Twin(f"interval: {said}", wrong)
     for said, wrong in [
         (
-            "these are means of the items' own scores. Hand all drawn items to score at once: a "
-            "corpus score is no mean of sentence scores.",
+            "the score of a sample is computed as the mean of the scores of its items. Pass all "
+            "items of the sample to score in one call, because a corpus score is not a mean of "
+            "sentence scores.",
             _of_each,
         ),
         (
@@ -573,47 +619,48 @@ _INTERVAL_TWINS = [
             lambda i, d, s: _between(_resampled(i, d, s, once=True), len(d) // 40),
         ),
         (
-            "the lowest and the highest of all scores stand here. n // 40 are left out at each "
-            "end.",
+            "the result is the lowest and the highest of all scores. Leave out n // 40 scores at "
+            "each end first.",
             lambda i, d, s: _between(_resampled(i, d, s), 0),
         ),
         (
-            "5 % are left out at each end, 10 % in all. For 95 % it is n // 40 at each end.",
+            "5 % of the scores are left out at each end, 10 % in total. Leave out n // 40 at each "
+            "end, so that 95 % remain.",
             lambda i, d, s: _between(_resampled(i, d, s), len(d) // 20),
         ),
-        ("the scores are not sorted before their ends are left out.", _unsorted),
+        ("the scores are not sorted. Sort them before you leave out both ends.", _unsorted),
         (
-            "one score too many is left out at the upper end: as many as at the lower one.",
+            "one score too many is left out at the upper end. Leave out equally many at both ends.",
             lambda i, d, s: (
                 _interval(i, d, s)[0],
                 sorted(_resampled(i, d, s))[-2 - len(d) // 40],
             ),
         ),
         (
-            "one score too few is left out at the upper end: -k is the place of the k-th score "
-            "from the top, and k are to be left out.",
+            "one score too few is left out at the upper end. The index -k is the k-th highest "
+            "score; after k scores are left out, the highest one has the index -1 - k.",
             lambda i, d, s: (_interval(i, d, s)[0], sorted(_resampled(i, d, s))[-(len(d) // 40)]),
         ),
         (
-            "the two have changed places: first the low end.",
+            "the two ends are exchanged: return first the low end.",
             lambda i, d, s: _interval(i, d, s)[::-1],
         ),
         (
-            "this is the mean and 1.96 standard deviations on either side. The scores themselves "
-            "are asked for: which of them stand at the ends?",
+            "the result is the mean plus and minus 1.96 standard deviations. Return two of the "
+            "sorted scores, after leaving out n // 40 at each end.",
             _spread,
         ),
         (
-            "a quantile between two scores is worked out. Leave out n // 40 scores at each end; "
-            "the ends are two of the scores.",
+            "the ends are quantiles, interpolated between two scores. Leave out n // 40 scores at "
+            "each end; the ends are two of the scores.",
             _quantiles,
         ),
     ]
 ]
 
 
-def _wins(a: Any, b: Any, draws: Any, score: str) -> float:
-    return _share(_resampled(a, draws, score), _resampled(b, draws, score))
+def _wins(a: Any, b: Any, samples: Any, score: str) -> float:
+    return _share(_resampled(a, samples, score), _resampled(b, samples, score))
 
 
 def _share(first: Sequence[float], second: Sequence[float]) -> float:
@@ -621,8 +668,8 @@ def _share(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def _wins_by(compare: Callable[[list[float], list[float]], float]) -> Callable[..., float]:
-    def wins(a: Any, b: Any, draws: Any, score: str) -> float:
-        return compare(_resampled(a, draws, score), _resampled(b, draws, score))
+    def wins(a: Any, b: Any, samples: Any, score: str) -> float:
+        return compare(_resampled(a, samples, score), _resampled(b, samples, score))
 
     return wins
 
@@ -631,40 +678,46 @@ _WIN_TWINS = [
     Twin(f"share_of_wins: {said}", wrong)
     for said, wrong in [
         (
-            "a draw in which both score the same counts as a win here. A wins where it scores "
-            "more.",
+            "a tie is counted as a win. A wins a sample only if it scores higher than B.",
             _wins_by(lambda x, y: 1 - _share(y, x)),
         ),
         (
-            "a draw in which both score the same counts as half a win here; it is none.",
+            "a tie is counted as half a win. A tie is not a win.",
             _wins_by(lambda x, y: (_share(x, y) + 1 - _share(y, x)) / 2),
         ),
         (
-            "draws in which both score the same are left out. Divide by the number of all draws.",
+            "samples with a tie are left out. Divide by the number of all samples.",
             _wins_by(lambda x, y: _share(x, y) / ((_share(x, y) + _share(y, x)) or 1)),
         ),
-        ("these are the wins of B.", _wins_by(lambda x, y: _share(y, x))),
         (
-            "this is the number of wins; divide it by the number of draws.",
+            "the result is the share of the wins of B. Return that of A.",
+            _wins_by(lambda x, y: _share(y, x)),
+        ),
+        (
+            "the result is the number of wins. Divide it by the number of samples.",
             _wins_by(lambda x, y: _share(x, y) * len(x)),
         ),
-        ("a share is from 0 to 1, no percentage.", _wins_by(lambda x, y: 100 * _share(x, y))),
         (
-            "A and B are not scored on the same draw. One draw is a test set: both take it, as "
-            "two pupils sit the same examination.",
+            "the result is a percentage. Return a share from 0 to 1.",
+            _wins_by(lambda x, y: 100 * _share(x, y)),
+        ),
+        (
+            "A and B are scored on different samples. Score both on the same sample, and compare "
+            "these two scores.",
             _wins_by(lambda x, y: _share(x, y[1:] + y[:1])),
         ),
         (
-            "the scores are sorted before they are compared, so that each of A meets one of B on "
-            "another draw.",
+            "the scores are sorted before they are compared, so a score of A is compared with a "
+            "score of B on another sample.",
             _wins_by(lambda x, y: _share(sorted(x), sorted(y))),
         ),
         (
-            "the sentences are compared one by one, and the draws are not used.",
+            "the sentences are compared one by one, and the samples are not used.",
             lambda a, b, d, s: _share(*([_SCORES[s]([i]) for i in each] for each in (a, b))),
         ),
         (
-            "this is the mean difference of the scores. How often is A ahead?",
+            "the result is the mean difference of the scores. Return the share of the samples in "
+            "which A scores higher.",
             _wins_by(lambda x, y: _mean(x) - _mean(y)),
         ),
         (
@@ -678,7 +731,7 @@ _WIN_TWINS = [
 
 _RATES = [(1, 1), (0, 9), (2, 3), (5, 5), (1, 7), (3, 4)]
 _OTHER_RATES = [(1, 1), (1, 9), (1, 3), (5, 5), (2, 7), (3, 4)]
-_SEVEN_DRAWS = [
+_SEVEN_SAMPLES = [
     [1, 1, 1],
     [0, 2, 2],
     [0, 0, 1],
@@ -690,7 +743,7 @@ _SEVEN_DRAWS = [
 
 
 def _with_score(candidate: object) -> object:
-    """Return a function that takes the words for a score, and hands on the score itself."""
+    """Return a function that takes the description of a score and passes on the score."""
     if not callable(candidate):
         return candidate
 
@@ -703,45 +756,45 @@ def _with_score(candidate: object) -> object:
 
 @_parts.part("bootstrap", "interval", "share_of_wins")
 def bootstrap(interval: object, share_of_wins: object, thorough: bool = False) -> None:
-    """Check an interval and a comparison of two systems on draws that are given."""
+    """Check a bootstrap interval, and a comparison of two systems on the same samples."""
     mean, rate, score = _SCORES
     cases: list[tuple[list[Any], list[list[int]], str]] = [
         ([1.0, 2.0, 6.0], [[2, 1, 2], [0, 0, 1], [0, 1, 2], [1, 1, 0], [2, 2, 2]], mean),
-        (_RATES, draws(3, 6), rate),
-        (_RATES, draws(79, 6, seed=1), rate),
-        (count(*outputs(7, 2)), draws(43, 7, seed=2), score),
+        (_RATES, bootstrap_samples(3, 6), rate),
+        (_RATES, bootstrap_samples(79, 6, seed=1), rate),
+        (count(*outputs(7, 2)), bootstrap_samples(43, 7, seed=2), score),
     ]
     if thorough:
-        cases.append((count(*outputs(23, 3)), draws(211, 23, seed=3), score))
-    for items, drawn, how in cases:
-        asked = {"items": items, "draws": drawn, "score": how}
+        cases.append((count(*outputs(23, 3)), bootstrap_samples(211, 23, seed=3), score))
+    for items, samples, how in cases:
+        asked = {"items": items, "samples": samples, "score": how}
         answer = call_twice(_with_score(interval), asked)
         ends = tuple(map(_short, expect_pair(answer, ("low", "high"), asked)))
-        hint = "interval: score every draw, sort, leave n // 40 out at each end."
-        expected = tuple(map(_short, _interval(items, drawn, how)))
+        hint = "interval: score every sample, sort the scores, leave out n // 40 at each end."
+        expected = tuple(map(_short, _interval(items, samples, how)))
         expect_value(ends, expected, "the interval", asked, _INTERVAL_TWINS, hint)
     first, second = (count(*outputs(7, 2, m)) for m in ("toy-additive", "toy-fixed"))
     rivals: list[tuple[list[Any], list[Any], list[list[int]], str]] = [
-        ([2.0, 1.0, 1.0], [1.0, 1.0, 2.0], _SEVEN_DRAWS, mean),
-        (_RATES, _OTHER_RATES, draws(17, 6, seed=1), rate),
-        (first, second, draws(13, 7, seed=5), score),
+        ([2.0, 1.0, 1.0], [1.0, 1.0, 2.0], _SEVEN_SAMPLES, mean),
+        (_RATES, _OTHER_RATES, bootstrap_samples(17, 6, seed=1), rate),
+        (first, second, bootstrap_samples(13, 7, seed=5), score),
     ]
     if thorough:
-        rivals += [(second, first, draws(17, 7, seed=6), score)]
-        rivals += [(_OTHER_RATES, _RATES, draws(101, 6, seed=7), rate)]
-    for a, b, drawn, how in rivals:
-        asked = {"a": a, "b": b, "draws": drawn, "score": how}
+        rivals += [(second, first, bootstrap_samples(17, 7, seed=6), score)]
+        rivals += [(_OTHER_RATES, _RATES, bootstrap_samples(101, 6, seed=7), rate)]
+    for a, b, samples, how in rivals:
+        asked = {"a": a, "b": b, "samples": samples, "score": how}
         answer = call_twice(_with_score(share_of_wins), asked)
         number = plain_number(answer)
         share = answer if number is None else number
-        hint = "share_of_wins: in what share of the draws does A score more than B?"
-        expect_value(share, _wins(a, b, drawn, how), "the share", asked, _WIN_TWINS, hint)
+        hint = "share_of_wins: return the share of the samples in which A scores higher than B."
+        expect_value(share, _wins(a, b, samples, how), "the share", asked, _WIN_TWINS, hint)
 
 
 # Part 4
 
 _LONG_ENOUGH = 4
-"""From so many letters on a word is spoilt where words or their endings are."""
+"""Minimum number of letters of a word that the faults "words" and "endings" change."""
 
 
 def _other_ending(word: str) -> str:
@@ -767,9 +820,9 @@ def _spoil(words: list[str], fault: str, vocabulary: list[str], dice: random.Ran
 def spoilt(
     fault: str, every: int, seed: int = 0, clauses: int = 2, number: int = 24
 ) -> tuple[list[str], list[str]]:
-    """Return the texts of a system with a fault in every n-th sentence, and the references.
+    """Return the outputs of a system with a fault in every n-th sentence, and the references.
 
-    It is good but for that: one word of every sixth sentence is another one.
+    In addition, one word is wrong in every sixth sentence.
     """
     dice = random.Random(f"{fault}-{seed}")
     vocabulary = [word for word in toy.words("tgt") if len(word) >= _LONG_ENOUGH]
@@ -811,12 +864,12 @@ _SYSTEMS = {"A": ("endings", 2), "B": ("order", 2), "C": ("omission", 2)}
 
 
 def reports() -> dict[str, dict[str, object]]:
-    """Return the reports of the three systems that nobody has read yet."""
+    """Return the reports of the three systems of the notebook."""
     return {name: _report(*system, seed=5) for name, system in _SYSTEMS.items()}
 
 
 def sentence_of(name: str) -> tuple[str, str]:
-    """Return a spoilt sentence of one of the three systems, and its reference."""
+    """Return a faulty output of one of the three systems, and its reference."""
     hypotheses, references = spoilt(*_SYSTEMS[name], seed=5)
     return hypotheses[2], references[2]
 
@@ -825,48 +878,24 @@ FAULTS = ("omission", "repetition", "order", "endings", "words")
 
 _PLANTED = [(1, 0, 2), (2, 0, 2)]
 _FURTHER_PLANTED = [(1, 1, 3), (2, 2, 2), (2, 3, 3)]
-"""A fault is in every which sentence, the seed of the sentences, and their clauses."""
-
-_WOULD_SHOW = {
-    "omission": "Where words are left out, the length ratio is well below 1.",
-    "repetition": "Where words are said twice, the length ratio is well above 1.",
-    "order": "Where only the order is wrong, the words are right: the precision of single words is "
-    "near 100.",
-    "endings": "Where endings are wrong, letters are right that make no right word: chrF is above "
-    "the precision of single words.",
-    "words": "Where words are others altogether, their letters are wrong too: chrF is below the "
-    "precision of single words.",
-}
-_SHOWS = {
-    "omission": "the length ratio is {length_ratio}, and the precisions are high: what is there is "
-    "right, but not all is there.",
-    "repetition": "the length ratio is {length_ratio}: the system says too much, and what it says "
-    "twice is matched once.",
-    "order": "single words are nearly all right ({precisions[0]} of 100), and longer n-grams are "
-    "not: they stand in the wrong order.",
-    "endings": "the length is right, single words are not ({precisions[0]} of 100), and chrF is "
-    "higher, {chrf}: of the wrong words many letters are right.",
-    "words": "the length is right, single words are not ({precisions[0]} of 100), and chrF is "
-    "still lower, {chrf}: the wrong words have little in common with the right ones.",
-}
+"""The fault occurs in every n-th sentence: n, the seed of the sentences, and their clauses."""
 
 
 @_parts.part("diagnosis", "diagnose")
 def diagnosis(candidate: object, thorough: bool = False) -> None:
-    """Check the faults read from the reports of systems in which they were planted."""
+    """Check the diagnoses of systems with planted faults."""
     for every, seed, clauses in [*_PLANTED, *_FURTHER_PLANTED * thorough]:
         for fault in FAULTS:
             report = _report(fault, every, seed, clauses)
             asked = {"report": report}
             said = call_twice(candidate, asked)
             if not isinstance(said, str) or said != fault:
-                raise CheckFailed(_misread(said, fault, report, asked, every, seed, clauses))
+                raise CheckFailed(_misread(said, fault, asked, every, seed, clauses))
 
 
 def _misread(
     said: object,
     fault: str,
-    report: Mapping[str, object],
     asked: Mapping[str, object],
     every: int,
     seed: int,
@@ -874,14 +903,16 @@ def _misread(
 ) -> str:
     if not isinstance(said, str) or said not in FAULTS:
         names = ", ".join(map(repr, FAULTS))
-        return f"  Expected one of {names}; got {show(said)}.\n{describe(asked)}"
+        return f"  diagnose: expected one of {names}; got {show(said)}.\n{describe(asked)}"
     hypotheses, references = spoilt(fault, every, seed, clauses)
+    other = _report(said, every, seed, clauses)
     return (
-        f"  This is no case of {said}. {_WOULD_SHOW[said]}\n"
-        f"  Here {_SHOWS[fault].format(**report)}\n"
-        "  A system with one great fault makes a few small errors besides: compare with room to "
-        f"spare.\n{describe(asked)}\n"
-        f"  sentence    {hypotheses[2 * every]}\n  sentence    {references[2 * every]} (reference)"
+        f"  The diagnosis {said!r} is wrong for the report below: the fault is {fault!r}.\n"
+        f"{describe(asked)}\n"
+        f"  output      {hypotheses[2 * every]}\n  reference   {references[2 * every]}\n"
+        f"  A system with the fault {said!r} has another report:\n  {show(other)}\n"
+        "  Both systems have a few other errors in addition to their fault. Which values of the "
+        "two reports differ most?"
     )
 
 
@@ -893,7 +924,7 @@ def _kept(order: Sequence[str], reference: Sequence[str]) -> list[int]:
 
 
 def _pieces_reversed(hypothesis: Sequence[str], reference: Sequence[str]) -> list[str]:
-    """Return the words, cut wherever it costs nothing, the pieces in the reverse order."""
+    """Return the words with the pieces between all safe cuts in reverse order."""
     theirs = count_ngrams(reference, 2)
     pieces: list[list[str]] = []
     for place, word in enumerate(hypothesis):
@@ -905,19 +936,22 @@ def _pieces_reversed(hypothesis: Sequence[str], reference: Sequence[str]) -> lis
 
 _NONSENSE_TWINS = [
     Twin(
-        "The words stand in the reverse order, and so do the words of every n-gram that was "
-        "matched.",
+        "The words are in reverse order, so the words inside every matching n-gram are reversed as "
+        "well.",
         lambda h, r: h[::-1],
     ),
-    Twin("The words are sorted, and n-grams that were matched are torn.", lambda h, r: sorted(h)),
+    Twin(
+        "The words are sorted, which separates the words of matching n-grams.",
+        lambda h, r: sorted(h),
+    ),
     *known(
-        "The sentence is cut in the middle, whatever stands there. Ask where a cut costs nothing.",
+        "The sentence is always cut in the middle. Cut only where no match is lost.",
         lambda h, r: [*h[len(h) // 2 :], *h[: len(h) // 2]],
         lambda h, r: [*h[(len(h) + 1) // 2 :], *h[: (len(h) + 1) // 2]],
     ),
     *known(
-        "The first word is moved to the end, or the last one to the front, whatever it is "
-        "matched with.",
+        "The first word is always moved to the end, or the last word to the front, even if it is "
+        "part of a matching n-gram.",
         lambda h, r: [*h[1:], *h[:1]],
         lambda h, r: [*h[-1:], *h[:-1]],
     ),
@@ -946,7 +980,7 @@ _NONSENSE_CASES = [
 
 @_parts.part("nonsense", "nonsense")
 def nonsense(candidate: object, thorough: bool = False) -> None:
-    """Check that the same words stand in another order, and that no match is lost."""
+    """Check that the words are the same, in another order, and that no match is lost."""
     cases = _NONSENSE_CASES
     if thorough:
         cases = [*cases, *zip(*outputs(19, 3), strict=True)]
@@ -958,16 +992,16 @@ def _expect_nonsense(candidate: object, hypothesis: list[str], reference: list[s
     asked = {"hypothesis": hypothesis, "reference": reference}
     answer = call(candidate, asked)
     if not isinstance(answer, list | tuple) or not all(isinstance(w, str) for w in answer):
-        said = "None: is there a `return`?" if answer is None else show(answer)
-        raise CheckFailed(f"  Expected a list of words, got {said}\n{describe(asked)}")
+        said = "None. Is a `return` missing?" if answer is None else show(answer)
+        raise CheckFailed(f"  nonsense: expected a list of words, got {said}\n{describe(asked)}")
     order = [str(word) for word in answer]
     got = f"{describe(asked)}\n  got         {' '.join(order)}"
     missing, extra = Counter(hypothesis) - Counter(order), Counter(order) - Counter(hypothesis)
     if missing or extra:
         what = f"lacks {show(next(iter(missing)))}" if missing else f"has {show(next(iter(extra)))}"
         raise CheckFailed(
-            f"  The answer {what}{'' if missing else ' too often'}. Keep every word, as often as "
-            f"it stands in the hypothesis: only the order may change.\n{got}"
+            f"  The answer {what}{'' if missing else ' too often'}. Return every word as often as "
+            f"it occurs in the hypothesis: only the order may change.\n{got}"
         )
     before, after = _kept(hypothesis, reference), _kept(order, reference)
     for n, (had, has) in enumerate(zip(before, after, strict=True), start=1):
@@ -975,27 +1009,27 @@ def _expect_nonsense(candidate: object, hypothesis: list[str], reference: list[s
             twins = (
                 t.diagnosis for t in _NONSENSE_TWINS if t.answer(hypothesis, reference) == order
             )
-            why = next(twins, "The sentence is cut inside a run of words that the reference has.")
+            why = next(twins, "The sentence is cut inside an n-gram that occurs in the reference.")
             theirs = count_ngrams(reference, n)
             lost = (count_ngrams(hypothesis, n) & theirs) - (count_ngrams(order, n) & theirs)
             raise CheckFailed(
-                f"  {why} BLEU falls: “{' '.join(next(iter(lost)))}” was matched, and is no "
-                f"more.\n{got}"
+                f"  {why} A match is lost: “{' '.join(next(iter(lost)))}” matches in the "
+                f"hypothesis and no longer in the answer.\n{got}"
             )
     free = _free_cuts(hypothesis, reference)
     if order == hypothesis and free:
         left, right = hypothesis[free[0] - 1], hypothesis[free[0]]
-        why = f"What would it cost, for example, to cut between “{left}” and “{right}”?"
+        why = f"For example, which match would be lost by a cut between “{left}” and “{right}”?"
         if _pieces_reversed(hypothesis, reference) == order:
-            why += " In the reverse order the pieces read as before: try another."
+            why += " Reversing the order of the pieces gives the same sentence: try another order."
         raise CheckFailed(
-            "  This is the hypothesis as it was, and there is another order that loses nothing. "
+            "  The answer is the unchanged hypothesis, although another order loses no match. "
             f"{why}\n{got}"
         )
 
 
 def _free_cuts(hypothesis: Sequence[str], reference: Sequence[str]) -> list[int]:
-    """Return the places between words that are no neighbours in the reference."""
+    """Return the cuts between words that are not neighbours in the reference."""
     theirs = count_ngrams(reference, 2)
     return [
         place
@@ -1008,21 +1042,21 @@ def _free_cuts(hypothesis: Sequence[str], reference: Sequence[str]) -> list[int]
 
 
 def contexts(number: int, clauses: int, split: str = "train") -> tuple[Tensor, list[list[int]]]:
-    """Return the fixed context of each sentence, and of each its nouns, by their numbers."""
+    """Return the fixed context vector of each sentence, and the indices of its nouns."""
     model, src_tokenizer, tgt_tokenizer = load_pretrained("toy-fixed").translator()
     pairs = toy.load(split, number, clauses=(clauses,))
     texts = [Pair(pair.src_text, pair.tgt_text) for pair in pairs]
     src = collate(encode_pairs(texts, src_tokenizer, tgt_tokenizer)).src
     with torch.no_grad():
         memory = cast(Seq2Seq, model.eval()).encode(src)
-        query = torch.zeros(len(src), 1)  # which a fixed context does not look at
+        query = torch.zeros(len(src), 1)  # a fixed context ignores it
         context, _ = FixedContext()(query, memory.outputs, memory.mask.squeeze(1))
     numbers = {form: index for index, noun in enumerate(NOUNS) for form in noun.english.split()}
     return context, [[numbers[word] for word in pair.src if word in numbers] for pair in pairs]
 
 
 def _fitted(contexts: Tensor, targets: Tensor, new: Tensor, ridge: float, ones: float) -> Tensor:
-    """Return what ridge regression says of `new`, by singular values, in 64 bits."""
+    """Return the predictions of ridge regression for `new`, by singular values, in float64."""
     x, read = (
         torch.cat([each.double(), torch.full((len(each), 1), ones)], dim=1)
         for each in (contexts, new)
@@ -1054,12 +1088,12 @@ def _by_number(contexts: Tensor, labels: Tensor, new: Tensor, ridge: float) -> l
 
 
 def _nearest(contexts: Tensor, labels: Tensor, new: Tensor, *_: object) -> list[int]:
-    """Answer with the label of the nearest context: a probe that learns everything by heart."""
+    """Predict the label of the nearest context: a probe that memorises its training data."""
     return cast(list[int], labels[torch.cdist(new, contexts).argmin(dim=1)].tolist())
 
 
 def _nearest_mean(contexts: Tensor, labels: Tensor, new: Tensor) -> Tensor:
-    """Answer with the class whose contexts have the nearest mean: a probe that may be wrong."""
+    """Predict the class with the nearest mean: a simple probe that makes errors."""
     classes = labels.unique()
     means = torch.stack([contexts[labels == each].mean(dim=0) for each in classes])
     return classes[torch.cdist(new, means).argmin(dim=1)]
@@ -1067,42 +1101,44 @@ def _nearest_mean(contexts: Tensor, labels: Tensor, new: Tensor) -> Tensor:
 
 _PROBE_TWINS = [
     Twin(
-        "probe: the column of ones is missing, so each class's line goes through the origin.",
+        "probe: the column of ones is missing, so the scores have no constant term. Append a 1 to "
+        "each context.",
         lambda x, y, n, r: _predicted(x, y, n, r, ones=0.0),
     ),
     Twin(
-        "probe: the labels are fitted as numbers. Class 2 does not lie between 1 and 3: give each "
-        "class a column of its own, one-hot.",
+        "probe: the labels are fitted as numbers, as if class 2 were between 1 and 3. Use one-hot "
+        "labels, with one column for each class.",
         _by_number,
     ),
     Twin(
-        "probe: the contexts are brought to one scale first. Take them as they are.",
+        "probe: the contexts are standardised first. Use them unchanged.",
         _standardised,
     ),
     Twin(
-        "probe: ridge is not added for the column of ones. I is as large as XᵀX, ones on all of "
-        "its diagonal.",
+        "probe: ridge is not added for the column of ones. I has the shape of XᵀX and ones on its "
+        "whole diagonal.",
         lambda x, y, n, r: _predicted(x, y, n, r, ones=1e4),  # so large, ridge is nothing to it
     ),
     Twin(
-        "probe: ridge is not used.",
+        "probe: ridge is not used. Add ridge · I to XᵀX.",
         lambda x, y, n, r: _predicted(x, y, n, 1e-9),
     ),
     Twin(
-        "probe: the class with the lowest score is chosen.",
+        "probe: the class with the lowest score is chosen. Choose the highest score.",
         lambda x, y, n, r: _scores(x, y, n, r).argmin(dim=1).tolist(),
     ),
     Twin(
-        "probe: these are the labels that the contexts of the training get. Answer for `new`.",
+        "probe: the labels are predicted for the training contexts. Predict them for `new`.",
         lambda x, y, n, r: _predicted(x, y, x, r),
     ),
     Twin(
-        "probe: the label of the nearest context is answered. Fit one matrix to all of them.",
+        "probe: the result is the label of the nearest training context. Fit one matrix W to all "
+        "contexts.",
         _nearest,
     ),
     Twin(
-        "probe: the best context of each class is chosen, not the best class of each context: "
-        "argmax runs along dim=1.",
+        "probe: the best context of each class is chosen instead of the best class of each "
+        "context. Use argmax with dim=1.",
         lambda x, y, n, r: _scores(x, y, n, r).argmax(dim=0).tolist(),
     ),
 ]
@@ -1138,60 +1174,62 @@ _EVIDENCE_TWINS = [
     Twin(f"evidence: {said}", wrong)
     for said, wrong in [
         (
-            "the probe is examined on what it was trained on, and may know it by heart. Examine it "
-            "on the new contexts.",
+            "accuracy: the probe is evaluated on its training data, which it may have memorised. "
+            "Evaluate it on the new contexts.",
             _evidence_with(0, lambda x, y, n, z, o: _right(_nearest_mean(x, y, x), y)),
         ),
         (
-            "the probe is trained on the new contexts too, and has seen the answers.",
+            "accuracy: the probe is also trained on the new contexts and has seen their labels. "
+            "Train it on contexts and labels.",
             _evidence_with(0, lambda x, y, n, z, o: _right(_nearest_mean(n, z, n), z)),
         ),
         (
-            "the commonest label is taken from the new labels, which nobody knows beforehand. "
-            "Take that of the training.",
+            "most frequent: the label is chosen from the new labels, which are unknown to a "
+            "prediction. Choose it from the training labels.",
             _evidence_with(
                 1, lambda x, y, n, z, o: _right(torch.full_like(z, int(z.bincount().argmax())), z)
             ),
         ),
         (
-            "one over the number of classes is chance only if all are equally common. How often "
-            "is the commonest label right?",
+            "most frequent: the result is 1 / number of classes, which assumes equally frequent "
+            "classes. Return how often the most frequent training label is correct.",
             _evidence_with(1, lambda x, y, n, z, o: 1 / len(set(y.tolist()))),
         ),
         (
-            "this is how common the commonest label is in training. How often is it right for "
-            "the new ones?",
+            "most frequent: the result is the share of this label in the training data. Return "
+            "its share among the new labels.",
             _evidence_with(1, lambda x, y, n, z, o: float(y.bincount().max() / len(y))),
         ),
         (
-            "nothing is shuffled, or the contexts along with their labels, so every pair stays a "
-            "pair. Shuffle the labels alone.",
+            "shuffled: nothing is shuffled, or contexts and labels are shuffled together, so each "
+            "context keeps its label. Shuffle only the labels.",
             _evidence_with(2, lambda x, y, n, z, o: _right(_nearest_mean(x, y, n), z)),
         ),
         (
-            "the probe with the shuffled labels is examined on what it was trained on: it only "
-            "shows how well it learns by heart.",
+            "shuffled: the probe is evaluated on its training data, so the result shows only how "
+            "well it memorises. Evaluate it on the new contexts.",
             _evidence_with(2, lambda x, y, n, z, o: _right(_nearest_mean(x, y[o], x), y[o])),
         ),
         (
-            "with the shuffled labels, the contexts of the training are examined; take the new "
-            "ones.",
+            "shuffled: the labels are predicted for the training contexts. Predict them for the "
+            "new contexts.",
             _evidence_with(2, lambda x, y, n, z, o: _right(_nearest_mean(x, y[o], x), y)),
         ),
         (
-            "the contexts are rearranged, not the labels: labels[order] is asked for.",
+            "shuffled: the contexts are shuffled instead of the labels. Use labels[order].",
             _evidence_with(2, lambda x, y, n, z, o: _right(_nearest_mean(x[o], y, n), z)),
         ),
         (
-            "the second and the third have changed places.",
+            "the second and the third result are exchanged.",
             lambda *inputs: tuple(_evidence(*inputs)[i] for i in (0, 2, 1)),
         ),
         (
-            "these are percentages; shares are from 0 to 1.",
+            "the results are percentages. Return shares from 0 to 1.",
             lambda *inputs: tuple(100 * share for share in _evidence(*inputs)),
         ),
         (
-            "these are numbers of right answers; divide them by how many there are.",
+            "the results are numbers of correct predictions. Divide them by the number of new "
+            "labels.",
             lambda *inputs: tuple(len(inputs[3]) * share for share in _evidence(*inputs)),
         ),
     ]
@@ -1199,7 +1237,7 @@ _EVIDENCE_TWINS = [
 
 
 def _planted(sizes: Sequence[int], dim: int, seed: int, spread: float = 1.0) -> tuple[Tensor, ...]:
-    """Return contexts around one point for each class, of which so many; and shuffled labels."""
+    """Return contexts around one centre for each class, their labels, and a random order."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
     centres = 2 * torch.randn(len(sizes), dim, generator=generator)
@@ -1229,12 +1267,12 @@ _FURTHER_PROBED = [
 
 @_parts.part("probe", "probe", "evidence")
 def probe(fit: object, evidence: object, thorough: bool = False) -> None:
-    """Check a linear probe, and how its accuracy is set beside two others."""
+    """Check a linear probe, and the comparison of an accuracy with two baselines."""
     for x, labels, new, ridge in [*_PROBED, *_FURTHER_PROBED * thorough]:
         asked: dict[str, object] = {"contexts": x, "labels": labels, "new": new, "ridge": ridge}
         got = _labels_of(call_twice(fit, asked), asked)
         expected = _predicted(x, labels, new, ridge)
-        hint = "probe: ridge regression on one-hot labels chooses others."
+        hint = "probe: ridge regression on one-hot labels predicts other labels."
         expect_value(got, expected, "the predicted labels", asked, _PROBE_TWINS, hint)
     examined = [((9, 15, 7, 12), 6, 1), *[((19, 7, 11, 13), 16, 0)] * thorough]
     for sizes, seed, shuffle in examined:
@@ -1250,11 +1288,11 @@ def probe(fit: object, evidence: object, thorough: bool = False) -> None:
         answer = call_twice(_with_probe(evidence), given)
         if not isinstance(answer, list | tuple) or len(answer) != 3:
             raise CheckFailed(
-                "  evidence: expected three numbers, `return accuracy, commonest, shuffled`\n"
+                "  evidence: expected three numbers, `return accuracy, most_frequent, shuffled`\n"
                 + describe(given)
             )
         shares = tuple(map(_short, answer))
-        hint = "evidence: the probe that is handed in gives other shares."
+        hint = "evidence: the function predict gives other shares. Use it for both probes."
         expected_shares = tuple(map(_short, _evidence(x, labels, new, new_labels, order)))
         expect_value(shares, expected_shares, "the three shares", given, _EVIDENCE_TWINS, hint)
 
@@ -1262,21 +1300,21 @@ def probe(fit: object, evidence: object, thorough: bool = False) -> None:
 def _labels_of(answer: object, asked: Mapping[str, object]) -> list[object]:
     values = answer.tolist() if isinstance(answer, Tensor | np.ndarray) else answer
     if not isinstance(values, list | tuple):
-        said = "None: is there a `return`?" if answer is None else show(answer)
+        said = "None. Is a `return` missing?" if answer is None else show(answer)
         raise CheckFailed(
-            f"  probe: expected a label for each new context, got {said}\n{describe(asked)}"
+            f"  probe: expected one label for each new context, got {said}\n{describe(asked)}"
         )
     labels = list(_whole(values))
     if not all(isinstance(label, int) for label in labels):
         raise CheckFailed(
-            "  probe: a label is a whole number, one for each new context. Are these the scores? "
-            f"Take argmax of each row.\n{describe(asked)}"
+            "  probe: expected one integer label for each new context. If these are the scores, "
+            f"take the argmax of each row.\n{describe(asked)}"
         )
     return labels
 
 
 def _with_probe(candidate: object) -> object:
-    """Return a function that hands on a probe before its other inputs."""
+    """Return a function that passes on a probe before its other inputs."""
     if not callable(candidate):
         return candidate
 
