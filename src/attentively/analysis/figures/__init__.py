@@ -10,8 +10,8 @@ from attentively.analysis.figures.beams import beam
 from attentively.analysis.figures.curves import seed_curves, seed_dots
 from attentively.analysis.figures.decoder_steps import attention_step, query_states
 from attentively.analysis.figures.diagram import Edge, Node, diagram
-from attentively.analysis.figures.encoder_decoder import encoder_decoder
 from attentively.analysis.figures.distributions import bootstrap_distributions
+from attentively.analysis.figures.encoder_decoder import encoder_decoder
 from attentively.analysis.figures.flow import attention_flow
 from attentively.analysis.figures.heat_maps import heat_maps
 from attentively.analysis.figures.lookups import attention_lookup
