@@ -198,7 +198,7 @@ SHAPES = [
     ((sum_shape, product_shape, einsum_batch_summed), "an axis is missing"),
     ((sum_shape, product_shape, einsum_batches_apart), "has the same letter in both"),
     ((sum_shape, product_shape, einsum_without_an_arrow), "there is no arrow"),
-    ((sum_shape, product_shape, einsum_of_two_axes), "PyTorch rejects it"),
+    ((sum_shape, product_shape, einsum_of_two_axes), "each needs three letters"),
     ((sum_shape, product_shape, einsum_unknown_letter), "PyTorch rejects it"),
     ((sum_shape, product_shape, einsum_one_length), "PyTorch rejects it"),
     ((sum_shape, product_shape, einsum_not_a_string), "expected a string"),

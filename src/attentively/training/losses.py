@@ -16,10 +16,10 @@ def cross_entropy(
         \qquad p = \operatorname{softmax}(\text{logits})
 
     over the :math:`N` real tokens of the batch; padding is excluded from the sum and
-    from :math:`N`. Label smoothing :math:`\varepsilon` replaces the one-hot target: the
-    true token has probability :math:`1 - \varepsilon`, and the rest is spread evenly
-    over all :math:`K` tokens of the vocabulary, so that :math:`\log p(y_t)` above
-    becomes
+    from :math:`N`. Label smoothing multiplies the one-hot target by
+    :math:`1 - \varepsilon` and spreads :math:`\varepsilon` evenly over all :math:`K`
+    tokens of the vocabulary, including the true token, so that :math:`\log p(y_t)`
+    above becomes
 
     .. math::
 

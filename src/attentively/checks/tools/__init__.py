@@ -76,7 +76,8 @@ def ready() -> None:
     try:
         softmax(lambda scores: scores / scores.sum(dim=-1, keepdim=True))
     except CheckFailed as verdict:
-        print("The checks work. For an answer without exp, the check of part 2 says:\n")
+        print("The checks work. Example of a failed check (not of your work): for an answer")
+        print("without exp, the check of part 2 says:\n")
         print(verdict)
 
 
@@ -310,7 +311,14 @@ def _check_equation(equation: object, batch: int, a_len: int, b_len: int, size: 
     try:
         got = torch.einsum(written, a, b)
     except (RuntimeError, ValueError) as error:
-        raise CheckFailed(f"  equation: PyTorch rejects it: {error}.\n{called}") from None
+        letters = [part.replace(" ", "") for part in written.split("->")[0].split(",")]
+        said = f"PyTorch rejects it: {error}."
+        if len(letters) == 2 and any(len(each) != 3 and each.isalpha() for each in letters):
+            said = (
+                "a and b have three axes each, so each needs three letters before the arrow. You "
+                f"wrote {letters[0]!r} for a and {letters[1]!r} for b."
+            )
+        raise CheckFailed(f"  equation: {said}\n{called}") from None
     expected = b @ a.transpose(1, 2)
     if got.shape == expected.shape and torch.allclose(got, expected, RTOL, ATOL):
         return
@@ -429,8 +437,8 @@ _SOFTMAX_STAGES = [
     (
         torch.tensor([[1000.0, 999.0], [1.0, 0.0]]),
         "One row contains NaN: the largest score of the whole tensor is subtracted, so every exp "
-        "of a row with much lower scores is rounded to 0. Subtract the largest score of each row: "
-        "dim=-1, keepdim=True.",
+        "of a row with much lower scores is rounded to 0. Subtract the largest score of each row "
+        "(hint 2).",
     ),
     (
         torch.tensor([[0.0, 0.0, 500.0]]),
@@ -750,8 +758,7 @@ _NLL_TWINS = (
     ),
     Twin(
         "The result contains infinity: the softmax rounds a small probability to 0, and log(0) is "
-        "-infinity. Compute the logarithm without the probability: log p = logit - largest - "
-        "log(sum of exp(logit - largest)).",
+        "-infinity. Compute the logarithm without the probability (hint 1).",
         lambda z, y: -_of_the_targets(z.softmax(dim=-1).log(), y),
     ),
     *known(
@@ -762,8 +769,7 @@ _NLL_TWINS = (
 )
 _CUT_OFF = (
     "The negative log-likelihood of an improbable word is too small. Is the probability clamped, "
-    "or is a small constant added to it? Compute the logarithm without the probability: log p = "
-    "logit - largest - log(sum of exp(logit - largest))."
+    "or is a small constant added to it? Compute the logarithm without the probability (hint 1)."
 )
 # "de rien <end>" in the vocabulary <pad>, de, rien, merci, <end>: probabilities 1/2, 1/4, 1/8.
 _DE_RIEN = torch.tensor([[[1, 8, 4, 2, 1], [2, 4, 4, 4, 2], [4, 6, 2, 2, 2]]]).div(16).log() + 3
