@@ -808,7 +808,10 @@ def counting(**change):
         rows = []
         for *abc, d in asked:
             a, b, c = three = [ids[word] for word in abc]
-            target = E[a] - E[b] + E[c] if "turned" in change else E[b] - E[a] + E[c]
+            terms = vectors if "raw_sum" in change else E
+            target = terms[b] - terms[a] + terms[c]
+            if "turned" in change:
+                target = E[a] - E[b] + E[c]
             left_out = first(E @ target, three if "only_c" not in change else [c])
             let_in = first(E @ target, three if "never_let_in" in change else [])
             alone = first(E @ E[c], change.get("alone", lambda *abc: [*abc])(a, b, c))
@@ -888,6 +891,11 @@ def raw_vectors(*given):
     return counting(raw=True)(*given)
 
 
+def sum_of_raw_vectors(*given):
+    """The answers are compared by the cosine, but b − a + c is not normalised."""
+    return counting(raw_sum=True)(*given)
+
+
 def shares(words, vectors, questions):
     counts = anatomy(words, vectors, questions)
     return {name: count / max(1, counts["asked"]) for name, count in counts.items()}
@@ -924,6 +932,10 @@ ANATOMIES = [
     ((questions_from, earned_wherever_c_fails), "so is the analogy. This question does not count"),
     ((questions_from, turned_analogy), "those of a − b + c"),
     ((questions_from, raw_vectors), "the vectors are not normalised before they are added"),
+    (
+        (questions_from, sum_of_raw_vectors),
+        "b − a + c is computed from vectors of different lengths",
+    ),
     ((questions_from, shares), "expected a count, which is an integer"),
     ((questions_from, in_a_row), "expected a dict of counts"),
     ((questions_from, one_missing), "the dict lacks the counts earned"),

@@ -6,6 +6,7 @@ solution to them: answers are compared with autograd, or the inputs are construc
 answer.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
@@ -581,10 +582,11 @@ def _expect_rows(candidate: object, ids: Tensor, upstream: Tensor) -> None:
         answer = _call_without_autograd(candidate, inputs)
     except CheckFailed as failed:
         if ids.numel() and ids.max() >= _HUGE:
+            told = re.sub(r"\[enforce.*allocate memory\)", "out of memory", str(failed), flags=re.S)
             raise CheckFailed(
                 "  touched_rows: ids can be very large here, and a tensor in your code is as long "
                 "as the largest id. Only the words that occur may need a row. Your code stopped "
-                f"with:\n{failed}"
+                f"with:\n{told}"
             ) from None
         if not ids.count_nonzero():
             raise CheckFailed(
@@ -1497,6 +1499,8 @@ _ASKED_TOGETHER = [
 # The counts over all questions with other ways of answering.
 _OTHER_WAYS: dict[tuple[int, ...], str] = {
     (9, 3, 3, 0, 6, 5, 0): "the counts are those of a − b + c. Use b − a + c",
+    (9, 3, 7, 6, 1, 5, 2): "b − a + c is computed from vectors of different lengths. Normalise all "
+    "vectors to length 1 before they are added, as in part 4",
     (9, 3, 5, 2, 3, 6, 1): "the vectors are not normalised before they are added or compared. "
     "Normalise them to length 1 first, as in part 4",
     (9, 3, 6, 2, 3, 6, 1): "words are compared by distance, or the vectors are not normalised. Use "
@@ -1550,6 +1554,7 @@ def _check_questions(candidate: object, thorough: bool) -> None:
         if diagnosis:
             raise CheckFailed(
                 f"  questions_from: {diagnosis}.\n{describe(inputs)}\n  got         {show(answer)}"
+                f"\n  expected    {number * (number - 1)} questions (a, b, c, d)"
             )
 
 
