@@ -290,7 +290,7 @@ class CorrectedTokenizer:
         return "".join(pieces).replace("▁", " ").strip()
 
 
-class MendedBySlice(CorrectedTokenizer):
+class CorrectedBySlice(CorrectedTokenizer):
     """Cuts the space of the first ▁ off, whatever the first character is."""
 
     def decode(self, ids):
@@ -298,7 +298,7 @@ class MendedBySlice(CorrectedTokenizer):
         return "".join(pieces).replace("▁", " ")[1:]
 
 
-class MendedByFirstPiece:
+class CorrectedByFirstPiece:
     """Marks nothing in the text itself, but knows of each piece whether it begins a word."""
 
     def __init__(self, sentences, num_merges):
@@ -340,5 +340,5 @@ RIGHT = {
         (rare_share, choose_size),
         (rare_share_by_sets, choose_size_by_prefixes),
     ],
-    "bug_hunt": [CorrectedTokenizer, MendedBySlice, MendedByFirstPiece],
+    "bug_hunt": [CorrectedTokenizer, CorrectedBySlice, CorrectedByFirstPiece],
 }

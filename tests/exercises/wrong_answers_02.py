@@ -943,9 +943,9 @@ WRONG = {
     ],
     "bug_hunt": [
         (OrderLost, "not applied in the order in which they were learned"),
-        (OrderLost, "got         ['▁', 'aa', 'a']"),
+        (OrderLost, "got ['▁', 'aa', 'a']"),
         (LowerCased, "“the” and “The” have the same ids"),
-        (LowerCased, "expected    other ids than"),
+        (LowerCased, "expected other ids than"),
         (BoundaryLost, "missing in training and in encoding"),
         (MarkedInEncodingOnly, "it was missing when the merges were learned"),
         (UnmarkedInTraining, "it was missing when the merges were learned"),
