@@ -269,7 +269,7 @@ def choose_size_by_prefixes(train, validation, test, sizes, limit):
 # Part 6
 
 
-class MendedTokenizer:
+class CorrectedTokenizer:
     def __init__(self, sentences, num_merges):
         words = Counter("▁" + word for sentence in sentences for word in sentence.split())
         self.merges = byte_pair.learn_merges(words, num_merges)
@@ -290,7 +290,7 @@ class MendedTokenizer:
         return "".join(pieces).replace("▁", " ").strip()
 
 
-class MendedBySlice(MendedTokenizer):
+class CorrectedBySlice(CorrectedTokenizer):
     """Cuts the space of the first ▁ off, whatever the first character is."""
 
     def decode(self, ids):
@@ -298,7 +298,7 @@ class MendedBySlice(MendedTokenizer):
         return "".join(pieces).replace("▁", " ")[1:]
 
 
-class MendedByFirstPiece:
+class CorrectedByFirstPiece:
     """Marks nothing in the text itself, but knows of each piece whether it begins a word."""
 
     def __init__(self, sentences, num_merges):
@@ -340,5 +340,5 @@ RIGHT = {
         (rare_share, choose_size),
         (rare_share_by_sets, choose_size_by_prefixes),
     ],
-    "bug_hunt": [MendedTokenizer, MendedBySlice, MendedByFirstPiece],
+    "bug_hunt": [CorrectedTokenizer, CorrectedBySlice, CorrectedByFirstPiece],
 }

@@ -117,7 +117,7 @@ def test_an_unwritten_part_1_is_named_in_part_2():
 
 
 def test_a_half_written_tokenizer_is_not_written():
-    class Half(right.MendedTokenizer):
+    class Half(right.CorrectedTokenizer):
         def encode(self, text):
             raise NotImplementedError
 
@@ -148,13 +148,13 @@ def test_the_faulty_tokenizer_is_led_from_fault_to_fault(capsys):
         def encode(self, text):
             return super().encode(f"▁{text}".replace(" ", " ▁"))
 
-        decode = right.MendedTokenizer.decode
+        decode = right.CorrectedTokenizer.decode
 
     with pytest.raises(CheckFailed, match="not applied in the order"):
         checks.bug_hunt(Marked)
 
     class InOrder(Marked):
-        __init__ = right.MendedTokenizer.__init__
+        __init__ = right.CorrectedTokenizer.__init__
 
     with pytest.raises(CheckFailed, match="“the” and “The” have the same ids"):
         checks.bug_hunt(InOrder)

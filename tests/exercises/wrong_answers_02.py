@@ -5,7 +5,7 @@ from collections import Counter
 from itertools import combinations, pairwise
 
 from right_answers_02 import (
-    MendedTokenizer,
+    CorrectedTokenizer,
     choose_size,
     count_pairs,
     decode_ids,
@@ -666,18 +666,18 @@ def size_of_vocabulary(train, validation, test, sizes, limit):
 # Part 6
 
 
-class OrderLost(MendedTokenizer):
+class OrderLost(CorrectedTokenizer):
     def __init__(self, sentences, num_merges):
         super().__init__(sentences, num_merges)
         self.merges = sorted(set(self.merges))
 
 
-class LowerCased(MendedTokenizer):
+class LowerCased(CorrectedTokenizer):
     def encode(self, text):
         return super().encode(text.lower())
 
 
-class BoundaryLost(MendedTokenizer):
+class BoundaryLost(CorrectedTokenizer):
     """As the faulty one: words carry no mark, and pieces are joined by spaces."""
 
     def __init__(self, sentences, num_merges):
@@ -696,7 +696,7 @@ class BoundaryLost(MendedTokenizer):
         return " ".join(self.pieces[i] for i in ids if i not in (PAD_ID, START_ID, END_ID))
 
 
-class MarkedInEncodingOnly(MendedTokenizer):
+class MarkedInEncodingOnly(CorrectedTokenizer):
     def __init__(self, sentences, num_merges):
         words = Counter(word for sentence in sentences for word in sentence.split())
         self.merges = byte_pair.learn_merges(words, num_merges)
@@ -713,39 +713,39 @@ class UnmarkedInTraining(MarkedInEncodingOnly):
         del self.ids["▁"]
 
 
-class UnmarkedInEncoding(MendedTokenizer):
+class UnmarkedInEncoding(CorrectedTokenizer):
     def encode(self, text):
         pieces = [p for word in text.split() for p in byte_pair.merge_word(word, self.merges)]
         return [*(self.ids.get(piece, UNK_ID) for piece in pieces), END_ID]
 
 
-class UnknownIsSilent(MendedTokenizer):
+class UnknownIsSilent(CorrectedTokenizer):
     def decode(self, ids):
         return super().decode([i for i in ids if i != UNK_ID])
 
 
-class JoinedBySpaces(MendedTokenizer):
+class JoinedBySpaces(CorrectedTokenizer):
     def decode(self, ids):
         pieces = [self.pieces[i] for i in ids if i not in (PAD_ID, START_ID, END_ID)]
         return " ".join(pieces).replace("▁", "").strip()
 
 
-class SpacesLost(MendedTokenizer):
+class SpacesLost(CorrectedTokenizer):
     def decode(self, ids):
         return super().decode(ids).replace(" ", "")
 
 
-class MarkLeft(MendedTokenizer):
+class MarkLeft(CorrectedTokenizer):
     def decode(self, ids):
         return "".join(self.pieces[i] for i in ids if i not in (PAD_ID, START_ID, END_ID))
 
 
-class SpaceInFront(MendedTokenizer):
+class SpaceInFront(CorrectedTokenizer):
     def decode(self, ids):
         return " " * (len(ids) > 1) + super().decode(ids)
 
 
-class SpelledOutIsSpecial(MendedTokenizer):
+class SpelledOutIsSpecial(CorrectedTokenizer):
     def encode(self, text):
         ids = []
         for word in text.split():
@@ -756,7 +756,7 @@ class SpelledOutIsSpecial(MendedTokenizer):
         return [*ids, END_ID]
 
 
-class LookedUpInTheList(MendedTokenizer):
+class LookedUpInTheList(CorrectedTokenizer):
     """The first place of a piece in the list counts, and that may be a special token's."""
 
     def encode(self, text):
@@ -765,25 +765,25 @@ class LookedUpInTheList(MendedTokenizer):
         return [*(self.pieces.index(p) if p in self.pieces else UNK_ID for p in pieces), END_ID]
 
 
-class EachPieceListedOnce(MendedTokenizer):
+class EachPieceListedOnce(CorrectedTokenizer):
     def __init__(self, sentences, num_merges):
         super().__init__(sentences, num_merges)
         self.pieces = list(dict.fromkeys(self.pieces))
         self.ids = {piece: index for index, piece in enumerate(self.pieces)}
 
 
-class SilentBySpelling(MendedTokenizer):
+class SilentBySpelling(CorrectedTokenizer):
     def decode(self, ids):
         silent = [i for i in ids if self.pieces[i] in SPECIAL_TOKENS and i != UNK_ID]
         return super().decode([i for i in ids if i not in silent])
 
 
-class UnknownVanishes(MendedTokenizer):
+class UnknownVanishes(CorrectedTokenizer):
     def encode(self, text):
         return [i for i in super().encode(text) if i != UNK_ID]
 
 
-class UnknownWordIsOne(MendedTokenizer):
+class UnknownWordIsOne(CorrectedTokenizer):
     def encode(self, text):
         ids = []
         for word in text.split():
@@ -792,12 +792,12 @@ class UnknownWordIsOne(MendedTokenizer):
         return [*ids, END_ID]
 
 
-class NoEnd(MendedTokenizer):
+class NoEnd(CorrectedTokenizer):
     def encode(self, text):
         return super().encode(text)[:-1]
 
 
-class WholeWordsFirst(MendedTokenizer):
+class WholeWordsFirst(CorrectedTokenizer):
     def encode(self, text):
         if not hasattr(self, "words"):
             self.words = {}
@@ -810,7 +810,7 @@ class WholeWordsFirst(MendedTokenizer):
         return [*ids, END_ID]
 
 
-class EndIsWritten(MendedTokenizer):
+class EndIsWritten(CorrectedTokenizer):
     def decode(self, ids):
         return "".join(self.pieces[i] for i in ids).replace("▁", " ").strip()
 
@@ -943,7 +943,9 @@ WRONG = {
     ],
     "bug_hunt": [
         (OrderLost, "not applied in the order in which they were learned"),
+        (OrderLost, "got ['▁', 'aa', 'a']"),
         (LowerCased, "“the” and “The” have the same ids"),
+        (LowerCased, "expected other ids than"),
         (BoundaryLost, "missing in training and in encoding"),
         (MarkedInEncodingOnly, "it was missing when the merges were learned"),
         (UnmarkedInTraining, "it was missing when the merges were learned"),
@@ -962,7 +964,7 @@ WRONG = {
         (NoEnd, "the last id must be END_ID"),
         (WholeWordsFirst, "the word is looked up as a whole"),
         (EndIsWritten, "Skip the ids of <pad>"),
-        (MendedTokenizer(["a"], 1), "Expected a function or class"),
+        (CorrectedTokenizer(["a"], 1), "Expected a function or class"),
     ],
 }
 
@@ -988,7 +990,7 @@ def piece_ids(words, merges, ids, unknown_id):
 """
 
 SORTED = """
-class MendedTokenizer:
+class CorrectedTokenizer:
     def __init__(self, sentences, num_merges):
         words = Counter("▁" + word for sentence in sentences for word in sentence.split())
         self.merges = sorted(byte_pair.learn_merges(words, num_merges))

@@ -56,6 +56,15 @@ def test_expected_counts_weigh_all_segmentations():
     assert expected == pytest.approx({"a": 1, "b": 1, "ab": 2}, abs=1e-5)
 
 
+def test_a_long_word_does_not_underflow():
+    shares = {"a": 0.01, "b": 0.01}  # 0.01 ** 1000 is below the smallest float
+    expected = unigram._expected_counts({"ab" * 500: 2}, shares)
+    assert expected == pytest.approx({"a": 1000, "b": 1000})
+    learned = learn_unigram({"abc" * 400: 1, "ab": 3}, 4)
+    assert len(learned) == 4
+    assert sum(learned.values()) == pytest.approx(1)
+
+
 def test_a_loss_is_the_fall_of_the_likelihood():
     shares = {"a": 0.5, "b": 0.25, "ab": 0.25}
     losses = unigram._losses({"ab": 3, "a": 1}, shares)

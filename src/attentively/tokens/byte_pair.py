@@ -27,7 +27,7 @@ def learn_merges(word_counts: Mapping[str, int], num_merges: int) -> list[Pair]:
     words = [list(word) for word in word_counts]  # as lists of subwords
     counts = list(word_counts.values())
     characters = sorted({character for word in words for character in word})
-    place = {piece: index for index, piece in enumerate(characters)}
+    created = {piece: index for index, piece in enumerate(characters)}
     pair_counts: Counter[Pair] = Counter()
     found_in: defaultdict[Pair, set[int]] = defaultdict(set)  # words with the pair
     for index, word in enumerate(words):
@@ -39,9 +39,9 @@ def learn_merges(word_counts: Mapping[str, int], num_merges: int) -> list[Pair]:
     while len(merges) < num_merges and pair_counts:
         most = max(pair_counts.values())
         tied = [pair for pair, count in pair_counts.items() if count == most]
-        best = min(tied, key=lambda pair: (place[pair[0]], place[pair[1]]))
+        best = min(tied, key=lambda pair: (created[pair[0]], created[pair[1]]))
         merges.append(best)
-        place[best[0] + best[1]] = len(place)
+        created[best[0] + best[1]] = len(created)
         for index in found_in.pop(best):
             for pair in pairwise(words[index]):
                 pair_counts[pair] -= counts[index]
@@ -84,13 +84,13 @@ def merge_word(
         raise ValueError(f"dropout={dropout} must be from 0 to 1")
     rank = merges
     if not isinstance(rank, Mapping):
-        rank = {pair: place for place, pair in enumerate(merges)}
-    draw = (generator or random).random
+        rank = {pair: index for index, pair in enumerate(merges)}
+    random_number = (generator or random).random
     pieces = list(word)
     while known := [
         (rank[pair], at)
         for at, pair in enumerate(pairwise(pieces))
-        if pair in rank and (not dropout or draw() >= dropout)
+        if pair in rank and (not dropout or random_number() >= dropout)
     ]:
         _, at = min(known)
         pieces[at : at + 2] = ["".join(pieces[at : at + 2])]

@@ -47,10 +47,11 @@ def best_segmentation(word: str, probabilities: Mapping[str, float]) -> list[str
 def learn_unigram(word_counts: Mapping[str, int], size: int) -> dict[str, float]:
     """Return the probabilities of at most `size` subwords, all characters included.
 
-    Frequent substrings of the words are the first vocabulary. Then, until it has `size` subwords:
-    estimate the probabilities by two steps of expectation maximisation, and remove the subwords
-    without which the likelihood of the words falls least. Raises `ValueError` where `size` is less
-    than the number of characters.
+    The first vocabulary has the characters and the substrings with the largest count times length.
+    Then, until it has `size` subwords: estimate the probabilities by two steps of expectation
+    maximisation, and remove the subwords without which the likelihood of the words falls least
+    (approximately). The result differs from that of SentencePiece. Raises `ValueError` where `size`
+    is less than the number of characters.
     """
     counts: Counter[str] = Counter()
     for word, count in word_counts.items():
@@ -84,22 +85,30 @@ def _expected_counts(
     word_counts: Mapping[str, int], probabilities: Mapping[str, float]
 ) -> dict[str, float]:
     """Return how often each subword is expected, over all segmentations of all words."""
+    logs = {subword: math.log(share) for subword, share in probabilities.items()}
     expected = dict.fromkeys(probabilities, _FLOOR)
     for word, count in word_counts.items():
-        forward = [1.0] + [0.0] * len(word)  # probability of each prefix
+        # In logarithms, because the probability of a long word is below the smallest float.
+        forward = [0.0] + [-math.inf] * len(word)  # log-probability of each prefix
         found = []
         for begin in range(len(word)):
             for end in range(begin + 1, min(len(word), begin + LONGEST) + 1):
-                if probability := probabilities.get(word[begin:end], 0.0):
-                    forward[end] += forward[begin] * probability
-                    found.append((begin, end, probability))
-        backward = [0.0] * len(word) + [1.0]  # probability of each suffix
-        for begin, end, probability in reversed(found):
-            backward[begin] += probability * backward[end]
-        for begin, end, probability in found:
-            share = forward[begin] * probability * backward[end] / forward[-1]
+                if (log := logs.get(word[begin:end])) is not None:
+                    forward[end] = _log_add(forward[end], forward[begin] + log)
+                    found.append((begin, end, log))
+        backward = [-math.inf] * len(word) + [0.0]  # log-probability of each suffix
+        for begin, end, log in reversed(found):
+            backward[begin] = _log_add(backward[begin], log + backward[end])
+        for begin, end, log in found:
+            share = math.exp(forward[begin] + log + backward[end] - forward[-1])
             expected[word[begin:end]] += count * share
     return expected
+
+
+def _log_add(one: float, two: float) -> float:
+    """Return log(exp(one) + exp(two))."""
+    low, high = min(one, two), max(one, two)
+    return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
 def _losses(word_counts: Mapping[str, int], probabilities: Mapping[str, float]) -> dict[str, float]:

@@ -1566,7 +1566,7 @@ class _Reading:
             if not callable(getattr(self.tokenizer, method, None)):
                 raise CheckFailed(
                     "  The tokenizer must have the methods encode and decode. Pass the class "
-                    "MendedTokenizer itself, without ()."
+                    "CorrectedTokenizer itself, without ()."
                 )
         words = Counter(f"▁{word}" for sentence in sentences for word in sentence.split())
         self.merges = byte_pair.learn_merges(words, num_merges)
@@ -1625,12 +1625,15 @@ def _examine_order(candidate: object, thorough: bool) -> None:
             continue
         word = wrong[0]
         why = "these are not the subwords that the merges give."
+        shown = got[word], expected[word]
         unmarked = byte_pair.learn_merges(Counter(text.split()), num_merges)
         if got == _cut(words, sorted(reading.merges)):
             why = (
                 "the merges are not applied in the order in which they were learned. A set does "
                 "not keep this order, and sorting replaces it by alphabetical order."
             )
+            orders = sorted(reading.merges), reading.merges
+            shown = tuple(byte_pair.merge_word(f"▁{word}", order) for order in orders)
         elif got == _cut(words, unmarked, mark=""):
             why = (
                 "the mark ▁ is missing in training and in encoding. Put ▁ before each word, both "
@@ -1648,8 +1651,9 @@ def _examine_order(candidate: object, thorough: bool) -> None:
             )
         elif got[word] == [word]:
             why = "the word is looked up as a whole. Split it by the merges, in their order."
-        why += " (The subwords are shown as decoded, without ▁.)"
-        raise reading.failed(f"Subwords: {why}", word, got[word], expected[word])
+        if shown[0] is got[word]:
+            why += " (The subwords are shown as decoded, without ▁.)"
+        raise reading.failed(f"Subwords: {why}", word, *shown)
 
 
 def _cut(words: Sequence[str], merges: Sequence[Pair], mark: str = "▁") -> dict[str, list[str]]:
@@ -1669,6 +1673,8 @@ def _examine_capitals(candidate: object, thorough: bool) -> None:
                 "cannot distinguish them. Do not change capital letters.",
                 upper,
                 reading.ids(upper),
+                reading.ids(lower),
+                "other ids than ",
             )
 
 
@@ -1799,7 +1805,7 @@ _SYMPTOMS = {
 }
 
 
-@_parts.part("bug hunt", "MendedTokenizer")
+@_parts.part("bug hunt", "CorrectedTokenizer")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
     """Check the corrected tokenizer, one property after the other."""
     in_turn(_SYMPTOMS, candidate, thorough)
