@@ -278,7 +278,7 @@ PREDICTIONS = [
 # Part 5
 
 
-def mended_encoder(forward_cell, backward_cell, embedded, mask):
+def fixed_encoder(forward_cell, backward_cell, embedded, mask):
     zeros = embedded.new_zeros(1, forward_cell.hidden_size)
 
     def read(cell, words):
@@ -300,7 +300,7 @@ def mended_encoder(forward_cell, backward_cell, embedded, mask):
     return annotations, summaries
 
 
-def mended_as_a_batch(forward_cell, backward_cell, embedded, mask):
+def fixed_as_a_batch(forward_cell, backward_cell, embedded, mask):
     batch, length, _ = embedded.shape
 
     def read(cell, order):
@@ -319,7 +319,7 @@ def mended_as_a_batch(forward_cell, backward_cell, embedded, mask):
     return annotations, torch.einsum("bj,bjd->bd", weights, annotations)
 
 
-def mended_by_lists(forward_cell, backward_cell, embedded, mask):
+def fixed_by_lists(forward_cell, backward_cell, embedded, mask):
     size = forward_cell.hidden_size
     annotations, summaries = [], []
     for words, real in zip(embedded, mask, strict=True):
@@ -337,7 +337,7 @@ def mended_by_lists(forward_cell, backward_cell, embedded, mask):
     return torch.stack(annotations), torch.stack(summaries)
 
 
-BUG_HUNTS = [mended_encoder, mended_as_a_batch, mended_by_lists]
+BUG_HUNTS = [fixed_encoder, fixed_as_a_batch, fixed_by_lists]
 
 # Each part's right answers, by the name of its check
 RIGHT = {

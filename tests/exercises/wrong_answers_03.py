@@ -4,7 +4,7 @@ import torch
 from right_answers_03 import (
     GRUCell,
     clip,
-    mended_encoder,
+    fixed_encoder,
     parameters,
     read_both_ways,
     sequential_steps,
@@ -176,6 +176,11 @@ class OtherNames(nn.Module):
         return self.cell(x, state)
 
 
+class NotTransposed(_Blocks):
+    def forward(self, x, state):
+        return x @ self.weight_ih + state @ self.weight_hh
+
+
 class OneStateForAll(_Blocks):
     def forward(self, x, state):
         return super().forward(x, state)[0]
@@ -219,6 +224,7 @@ GRU_STEPS = [
     (Detached, "no gradient flows through them"),
     (StateDetached, "no gradient reaches state"),
     (OtherNames, "The names or shapes of the parameters of GRUCell have changed"),
+    (NotTransposed, "Multiply by their transposes"),
     (OneStateForAll, "Return one state for each sentence"),
     (not_a_module, "must be a class that derives from torch.nn.Module"),
     (NoReturn, "is there a `return`?"),
@@ -707,6 +713,14 @@ def a_float(*given):
     return parameters(*given) / 4
 
 
+def whole_as_a_float(*given):
+    return parameters(*given) / 1
+
+
+def steps_as_a_float(*given):
+    return float(sequential_steps(*given))
+
+
 def added_up(lengths, layers, both):
     return sequential_steps([sum(lengths)], layers, both)
 
@@ -777,6 +791,8 @@ PREDICTIONS = [
     ((rnn_with_a_gate, sequential_steps), "An RNN has no gates"),
     ((shared_out, sequential_steps), "hidden_size is divided between the two directions"),
     ((a_float, sequential_steps), "expected a whole number"),
+    ((whole_as_a_float, sequential_steps), "parameters: expected an int, got 63.0, a float"),
+    ((parameters, steps_as_a_float), "sequential_steps: expected an int, got 5.0, a float"),
     ((parameters, added_up), "the lengths of the sentences are added"),
     ((parameters, shortest), "the length of the shortest sentence is used"),
     ((parameters, mean_length), "the mean length is used"),
@@ -892,32 +908,32 @@ def unsqueeze_forgotten(forward_cell, backward_cell, embedded, mask):
 
 
 def two_results_swapped(*given):
-    return mended_encoder(*given)[::-1]
+    return fixed_encoder(*given)[::-1]
 
 
 def annotations_alone(*given):
-    return mended_encoder(*given)[0]
+    return fixed_encoder(*given)[0]
 
 
 def backward_first(*given):
-    annotations, _ = mended_encoder(*given)
+    annotations, _ = fixed_encoder(*given)
     swapped = torch.cat(annotations.chunk(2, -1)[::-1], -1)
     return swapped, swapped.sum(1) / given[-1].sum(1, keepdim=True)
 
 
 def forward_turned_too(*given):
-    annotations, summaries = mended_encoder(*given)
+    annotations, summaries = fixed_encoder(*given)
     ahead, back = annotations.chunk(2, -1)
     return torch.cat([ahead.flip(1), back], -1), summaries
 
 
 def largest_as_summary(*given):
-    annotations, _ = mended_encoder(*given)
+    annotations, _ = fixed_encoder(*given)
     return annotations, annotations.max(dim=1).values
 
 
 def summary_cut_off(*given):
-    annotations, summaries = mended_encoder(*given)
+    annotations, summaries = fixed_encoder(*given)
     return annotations, summaries.detach()
 
 

@@ -13,7 +13,7 @@ class BidirectionalEncoder(nn.Module):
 
     The annotation of word :math:`j` concatenates the hidden states of a forward and a
     backward GRU: :math:`h_j = [\overrightarrow{h}_j; \overleftarrow{h}_j]`. Padding is
-    not read: the backward GRU starts at the last word of each sentence.
+    not processed: the backward GRU starts at the last word of each sentence.
     """
 
     def __init__(self, embedding_dim: int, encoder_dim: int) -> None:
@@ -36,8 +36,8 @@ class BidirectionalEncoder(nn.Module):
     ]:
         """Return the annotations, zero at padding, and the last backward state.
 
-        The backward GRU computes its last state at the first word, when it has read the
-        whole sentence. `mask` is True at real tokens, which come before the padding.
+        The backward GRU computes its last state at the first word, after the whole
+        sentence. `mask` is True at real tokens, which come before the padding.
 
         Raises `ValueError` if the batch is empty or a sentence has no token.
         """

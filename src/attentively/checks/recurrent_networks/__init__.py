@@ -318,7 +318,16 @@ def _check_step(
     theirs.load_state_dict(weights)
     mine.load_state_dict(weights, strict=False)
     inputs = {"x": _round(batch, input_size), "state": _round(batch, hidden_size)}
-    answer = call_twice(mine, inputs)
+    try:
+        answer = call_twice(mine, inputs)
+    except CheckFailed as failed:
+        if "shapes cannot be multiplied" not in str(failed):
+            raise
+        shapes = ", ".join(f"{name} {tuple(weights[name].shape)}" for name in _NAMES[:2])
+        raise CheckFailed(
+            f"{failed}\n  The matrices have one row for each result: {shapes}. Multiply by their "
+            "transposes, for example x @ self.weight_ih.T."
+        ) from None
     with torch.no_grad():
         expected = theirs(*inputs.values())
     if isinstance(answer, tuple | list):
@@ -1042,7 +1051,12 @@ def _whole_number(what: str, answer: object, inputs: Mapping[str, object]) -> in
             + (" Is there a `return`?" if answer is None else "")
             + f"\n{describe(inputs)}"
         )
-    return int(number)
+    if isinstance(number, float):
+        raise CheckFailed(
+            f"  {what}: expected an int, got {number}, a float. In Python, / returns a float even "
+            f"if the result is whole; use // or int(...).\n{describe(inputs)}"
+        )
+    return number
 
 
 def _check_parameters(
@@ -1322,7 +1336,7 @@ _SYMPTOMS = {
 }
 
 
-@_parts.part("debugging", "mended_encoder")
+@_parts.part("debugging", "fixed_encoder")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
     """Check the corrected encoder, one property after another."""
     in_turn(_SYMPTOMS, candidate, thorough)
