@@ -321,7 +321,7 @@ LOSSES = [
     (loss_without_gradient, "no gradient flows through them"),
     (loss_of_each_label, "the mean over all labels of the batch, without padding"),
     (loss_of_the_output, "Your code raises TypeError"),
-    (loss_without_the_encoder, "no gradient reaches the encoder's weights"),
+    (loss_without_the_encoder, "no gradient reaches the encoder's parameters"),
     (loss_reshaped, "reshape mixes"),
     (loss_shifted_twice, "shifted a second time"),
     (loss_after_own_words, "The decoder reads its own outputs"),
@@ -813,7 +813,7 @@ PREDICTIONS = [
     counts_wrong("processed together", step_calls=lambda n, m: sum(n) + len(n)),
     counts_wrong("processed together", step_calls=lambda n, m: len(n) * (max(n) + 1)),
     counts_wrong("each input is the previous output", step_calls=lambda n, m: 1),
-    counts_wrong("saves a recurrent decoder no step", cell_runs=lambda n, m: 1),
+    counts_wrong("still needs as many steps", cell_runs=lambda n, m: 1),
     counts_wrong("the last word must be read", cell_runs=lambda n, m: max(n)),
     counts_wrong("one run per column of the inputs", cell_runs=lambda n, m: max(n) + 2),
     counts_wrong("logits are also computed at padding", positions=lambda n, m: sum(n) + len(n)),
@@ -840,7 +840,7 @@ PREDICTIONS = [
         context=lambda batch, decoder_dim, **_: (batch, decoder_dim),
     ),
     shapes_wrong(
-        "the bridge maps it to decoder_dim",
+        "the bridge maps the last backward state to decoder_dim",
         first_state=lambda batch, encoder_dim, **_: (batch, encoder_dim),
     ),
     shapes_wrong(

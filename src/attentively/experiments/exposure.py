@@ -51,16 +51,16 @@ def run_free(
     src: Int[Tensor, "batch src_len"],
     steps: int,
 ) -> FreeRun:
-    """Generate exactly `steps` words; generation continues after the end token."""
+    """Generate exactly `steps` tokens; generation continues after the end token."""
     state = model.start(model.encode(src))
-    word = torch.full((len(src),), START_ID, device=src.device)
-    logits, words = [], []
+    token = torch.full((len(src),), START_ID, device=src.device)
+    logits, tokens = [], []
     for _ in range(steps):
-        scores, state = model.step(word, state)
-        word = scores.argmax(dim=-1)
-        logits.append(scores)
-        words.append(word)
-    return FreeRun(torch.stack(logits, dim=1), torch.stack(words, dim=1))
+        step_logits, state = model.step(token, state)
+        token = step_logits.argmax(dim=-1)
+        logits.append(step_logits)
+        tokens.append(token)
+    return FreeRun(torch.stack(logits, dim=1), torch.stack(tokens, dim=1))
 
 
 class FreeRunningTrainer(Trainer):

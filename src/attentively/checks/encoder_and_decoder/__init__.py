@@ -475,7 +475,7 @@ def _loss_twins(model: Any) -> list[Twin]:
             lambda s, t: summed(s, t) / t.numel(),
         ),
         Twin(
-            "This is the mean of the means of the sentences, in which a word of a short sentence "
+            "This is the mean of the means of the sentences, in which a label of a short sentence "
             "has a larger weight. Sum over the whole batch, then divide once.",
             sentence_means,
         ),
@@ -556,8 +556,8 @@ def loss(candidate: object, thorough: bool = False) -> None:
     src, tgt = _batch((2, 3), (3, 2))
     answer = call(_with_model(candidate, model), {"src": src, "tgt": tgt})
     sources = {
-        "the decoder's weights": model.decoder.output.weight,
-        "the encoder's weights": cast(Tensor, model.encoder.gru.weight_ih_l0),
+        "the decoder's parameters": model.decoder.output.weight,
+        "the encoder's parameters": cast(Tensor, model.encoder.gru.weight_ih_l0),
     }
     expect_gradients(cast(Tensor, answer), sources)
 
@@ -1322,7 +1322,8 @@ def _counted_wrong(lengths: Sequence[int], max_len: int) -> _Known:
         "cell_runs": [
             (
                 "decode is called once, but inside it each state needs the previous state, so the "
-                "cell runs once per column. Teacher forcing saves a recurrent decoder no step.",
+                "cell runs once per column. With teacher forcing, a recurrent "
+                "decoder still needs as many steps.",
                 1,
             ),
             ("one run is missing: the last word must be read in order to predict <end>.", longest),
@@ -1433,8 +1434,8 @@ def _shapes_wrong(
             ),
         ],
         "first_state": [
-            ("the bridge maps it to decoder_dim.", (batch, encoder_dim)),
-            ("the bridge maps it to decoder_dim.", (batch, 2 * encoder_dim)),
+            ("the bridge maps the last backward state to decoder_dim.", (batch, encoder_dim)),
+            ("the bridge maps the last backward state to decoder_dim.", (batch, 2 * encoder_dim)),
             (
                 "it is a single state, before the first input is read.",
                 (batch, tgt_len - 1, decoder_dim),
