@@ -436,7 +436,7 @@ NUCLEI = [
     (top_p_with("no softmax"), "The exponentials are compared with p"),
     (top_p_with("sorted"), "The probabilities are in sorted order"),
     (top_p_with("gathered"), "at the wrong indices"),
-    (top_p_with("crossing", "unshared"), "Their sum must be 1"),
+    (top_p_with("crossing", "unshared"), "The probabilities sum to 0.36. They must sum to 1."),
     (top_p_with("crossing"), "The token with which the sum reaches p is removed"),
     (top_p_with("crossing", "first kept"), "The token with which the sum reaches p is removed"),
     (top_p_with("one more"), "One token too many is kept"),

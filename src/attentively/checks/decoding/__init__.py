@@ -890,7 +890,8 @@ def _expect_top_p(candidate: object, scores: Tensor, temperature: float, p: floa
     ]
     hint = "Expected is one probability for each token, 0 for removed ones."
     if isinstance(got, Tensor) and got.shape == scores.shape and abs(got.sum() - 1) > 1e-3:
-        hint += f" Their sum must be 1; yours is {float(got.sum()):.3g}."
+        said = f"The probabilities sum to {float(got.sum()):.3g}. They must sum to 1."
+        twins.append(Twin(said, lambda *_: got))
     expect_equal(got, expected, "the probabilities", inputs, twins, hint)
 
 
