@@ -283,13 +283,16 @@ def _continuing(candidates: _Partials, beam_size: int) -> _Partials:
     best, place = live.topk(min(beam_size, live.shape[1]))
     # An empty place repeats the first one, with probability 0.
     place = place.where(best > -math.inf, place[:, :1])
-    ids = candidates.ids.gather(1, place.unsqueeze(-1).expand(-1, -1, candidates.ids.shape[2]))
+    length = candidates.ids.shape[2]
+    ids = candidates.ids.gather(1, place.unsqueeze(-1).expand(-1, -1, length))
     return _Partials(ids, best, candidates.parent.gather(1, place))
 
 
 def _may_improve(best_live: float, found: Sequence[Hypothesis], beam_size: int) -> bool:
     """Return whether the best prefix would rank among the finished hypotheses."""
-    return best_live > -math.inf and (len(found) < beam_size or best_live > found[-1].score)
+    if len(found) < beam_size:
+        return best_live > -math.inf
+    return best_live > found[-1].score
 
 
 def _unfinished(beam: _Partials, row: int, divisor: float) -> list[Hypothesis]:
