@@ -408,9 +408,9 @@ def top_p_with(*faults):
             kept = values >= p * values[0]
         if "ties" in faults:
             kept = values >= values[kept].min()
-        if "sorted" in faults:
+        if "sorted" in faults or "gathered" in faults:
             cut = values * kept
-            return cut / cut.sum()
+            return (cut[order] if "gathered" in faults else cut) / cut.sum()
         mask = torch.zeros_like(kept)
         mask[order] = kept
         if "zero score" in faults:
@@ -435,6 +435,8 @@ NUCLEI = [
     (top_p_with("over p"), "The kept probabilities are divided by p"),
     (top_p_with("no softmax"), "The exponentials are compared with p"),
     (top_p_with("sorted"), "The probabilities are in sorted order"),
+    (top_p_with("gathered"), "at the wrong indices"),
+    (top_p_with("crossing", "unshared"), "The probabilities sum to 0.36. They must sum to 1."),
     (top_p_with("crossing"), "The token with which the sum reaches p is removed"),
     (top_p_with("crossing", "first kept"), "The token with which the sum reaches p is removed"),
     (top_p_with("one more"), "One token too many is kept"),
@@ -506,7 +508,7 @@ PREDICTIONS = [
         costs_with(texts=lambda w, n, k: (w**n - 1) // (w - 1)),
         "Your code raises ZeroDivisionError",
     ),
-    (costs_with(texts=lambda w, n, k: w**n), "END is one of the max_len tokens"),
+    (costs_with(texts=lambda w, n, k: w**n), "Shorter sentences are missing, too"),
     (costs_with(texts=lambda w, n, k: w ** (n - 1)), "shorter sentences are missing"),
     (costs_with(texts=lambda w, n, k: (w + 1) ** n), "nothing follows END"),
     (costs_with(greedy=lambda w, n, k: n - 1), "the last token needs a call as well"),
@@ -538,6 +540,20 @@ PREDICTIONS = [
             lambda s, l: math.log(summed(l) / summed(s)) / math.log((4 + len(l)) / (4 + len(s))),
         ),
         "tipping_alphas, gnmt: END is not counted in the lengths",
+    ),
+    (
+        alphas_with(
+            "power", lambda s, l: math.log(math.prod(l) / math.prod(s)) / math.log(len(l) / len(s))
+        ),
+        "the logarithm of a ratio of probabilities is compared",
+    ),
+    (
+        alphas_with("power", lambda s, l: tipping_alphas(s[:-1], l[:-1])[0]),
+        "tipping_alphas, power: END is not counted. Its probability",
+    ),
+    (
+        alphas_with("gnmt", lambda s, l: tipping_alphas(s[:-1], l[:-1])[1]),
+        "tipping_alphas, gnmt: END is not counted. Its probability",
     ),
     (
         alphas_with("gnmt", lambda s, l: tipping_alphas(s, l)[0]),

@@ -407,15 +407,19 @@ def broken_twin(old, new):
     ("old", "new", "seen_by"),
     [
         # the search stops at the first ended sentence that beats the beginnings
-        ("(len(found) < beam_size or", "(not found or", a_later_sentence_may_overtake),
+        ("if len(found) < beam_size:", "if not found:", a_later_sentence_may_overtake),
         # ... or as soon as there are enough ended ones
-        (" or best_live > found[-1].score)", ")", a_later_sentence_may_overtake),
+        ("return best_live > found[-1].score", "return False", a_later_sentence_may_overtake),
         # ... or not before every beginning has ended or been given up
-        (" or best_live > found[-1].score)", " or True)", the_search_ends_when_nothing_can_improve),
+        (
+            "return best_live > found[-1].score",
+            "return True",
+            the_search_ends_when_nothing_can_improve,
+        ),
         # beginnings are compared without regard to their length
         (
-            "likeliest[row] / penalty(length)",
-            "likeliest[row]",
+            "highest[row] / penalty(length)",
+            "highest[row]",
             beginnings_are_scored_at_their_present_length,
         ),
         # ended sentences push beginnings out of the beam
@@ -434,28 +438,28 @@ def broken_twin(old, new):
         # ... in the order in which it ended
         ("key=_score, reverse=True)", "key=len)", a_wide_beam_is_exhaustive),
         # unlikely tokens are thrown away early
-        ("topk(min(count, places", "topk(min(count, 3, places", a_wide_beam_is_exhaustive),
+        ("topk(min(count, width", "topk(min(count, 3, width", a_wide_beam_is_exhaustive),
         # the states of the hypotheses are mixed up
         (
-            "* places + beam.parent)",
-            "* places + 0 * beam.parent)",
+            "* width + beam.parent)",
+            "* width + 0 * beam.parent)",
             log_probabilities_are_the_models,
         ),
         # ... or those of the sentences
-        ("unsqueeze(1) * places +", "unsqueeze(1) * 0 +", company_changes_nothing),
+        ("unsqueeze(1) * width +", "unsqueeze(1) * 0 +", company_changes_nothing),
         # ... or left as they were
         ("select(parents)", "select(parents.sort().values)", log_probabilities_are_the_models),
         # ... or chosen without need
         ("if parents.tolist() !=", "if True or", rows_are_chosen_only_where_they_change),
-        ("if len(going_on) < len(live):", "if True:", rows_are_chosen_only_where_they_change),
+        ("if len(continuing) < len(live):", "if True:", rows_are_chosen_only_where_they_change),
         # an empty place holds an ended sentence, and the model is asked how it goes on
         ("place.where(best > -math.inf,", "place.where(best < 1,", an_empty_place_asks_nothing),
         # one sentence's end is everybody's
-        ("if not going_on:", "if len(going_on) < len(live):", width_one_is_greedy),
+        ("if not continuing:", "if len(continuing) < len(live):", width_one_is_greedy),
         # what has ended stays in the batch
         (
-            "going_on = [row for row, text in enumerate(live) if texts[text][-1] != END_ID]",
-            "going_on = [*range(len(live))] * any(i[-1] != END_ID for i in texts)",
+            "continuing = [row for row, text in enumerate(live) if texts[text][-1] != END_ID]",
+            "continuing = [*range(len(live))] * any(i[-1] != END_ID for i in texts)",
             what_is_done_leaves_the_batch,
         ),
         # the end is kept

@@ -42,7 +42,7 @@ class Hypothesis(NamedTuple):
     """False if `max_len` was reached before the end token."""
 
 
-class _Beginning(NamedTuple):
+class _Start(NamedTuple):
     """The initial state of a search."""
 
     state: Any
@@ -51,10 +51,10 @@ class _Beginning(NamedTuple):
     """The token to read next."""
 
 
-def _begin(model: EncoderDecoder[Any], src: Shaped[Tensor, "batch ..."]) -> _Beginning:
+def _begin(model: EncoderDecoder[Any], src: Shaped[Tensor, "batch ..."]) -> _Start:
     """Encode the sources; return the state before the first target token."""
     first = torch.full((len(src),), START_ID, device=src.device)
-    return _Beginning(model.start(model.encode(src)), first)
+    return _Start(model.start(model.encode(src)), first)
 
 
 def greedy_search(
@@ -70,23 +70,23 @@ def greedy_search(
     """
     check_at_least_one(max_len=max_len)
     with evaluating(model):
-        beginning = _begin(model, src)
-        return _one_by_one(model, beginning, max_len, _likeliest, forbidden_ids)
+        start = _begin(model, src)
+        return _one_by_one(model, start, max_len, _most_probable, forbidden_ids)
 
 
-def _likeliest(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
+def _most_probable(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
     return log_probabilities.argmax(dim=-1)
 
 
 def _one_by_one(
     model: Autoregressive[Any],
-    beginning: _Beginning,
+    start: _Start,
     max_len: int,
     choose: Callable[[Tensor], Tensor],
     forbidden_ids: Sequence[int],
 ) -> list[Hypothesis]:
     """Generate texts until all have ended; `choose` selects the next tokens."""
-    state, token = beginning
+    state, token = start
     texts: list[list[int]] = [[] for _ in range(len(token))]
     totals = [0.0] * len(token)
     live = list(range(len(token)))  # unfinished texts, in the order of the state's rows
@@ -99,12 +99,12 @@ def _one_by_one(
         for text, index, value in steps:
             texts[text].append(index)
             totals[text] += value
-        going_on = [row for row, text in enumerate(live) if texts[text][-1] != END_ID]
-        if not going_on:
+        continuing = [row for row, text in enumerate(live) if texts[text][-1] != END_ID]
+        if not continuing:
             break
-        if len(going_on) < len(live):  # what has ended leaves the batch
-            live = [live[row] for row in going_on]
-            rows = token.new_tensor(going_on)
+        if len(continuing) < len(live):  # what has ended leaves the batch
+            live = [live[row] for row in continuing]
+            rows = token.new_tensor(continuing)
             state, token = state.select(rows), token[rows]
     return [_without_end(ids, total) for ids, total in zip(texts, totals, strict=True)]
 
@@ -142,10 +142,10 @@ def gnmt(alpha: float) -> LengthPenalty:
 class _Partials(NamedTuple):
     """Partial hypotheses: several for each sentence, the most probable first."""
 
-    ids: Int[Tensor, "sentences places length"]
-    log_probability: Float[Tensor, "sentences places"]
+    ids: Int[Tensor, "sentences width length"]
+    log_probability: Float[Tensor, "sentences width"]
     """Minus infinity where the beam has no hypothesis."""
-    parent: Int[Tensor, "sentences places"]
+    parent: Int[Tensor, "sentences width"]
     """The index, in the previous beam, of the same hypothesis without its last token."""
 
 
@@ -188,14 +188,14 @@ def beam_search(
     """
     check_at_least_one(max_len=max_len)
     with evaluating(model):
-        beginning = _begin(model, src)
+        start = _begin(model, src)
         how = Beam(beam_size, length_penalty)
-        return _beam_search(model, beginning, max_len, how, forbidden_ids)
+        return _beam_search(model, start, max_len, how, forbidden_ids)
 
 
 def _beam_search(
     model: Autoregressive[Any],
-    beginning: _Beginning,
+    start: _Start,
     max_len: int,
     how: Beam,
     forbidden_ids: Sequence[int],
@@ -203,7 +203,7 @@ def _beam_search(
     beam_size, length_penalty = how
     check_at_least_one(beam_size=beam_size)
     penalty = length_penalty if callable(length_penalty) else power(length_penalty)
-    state, token = beginning
+    state, token = start
     found: list[list[Hypothesis]] = [[] for _ in range(len(token))]
     live = list(range(len(token)))  # unfinished sentences, in the beam's order
     beam = _empty_texts(len(token), token.device)
@@ -215,14 +215,14 @@ def _beam_search(
         for row, hypothesis in _ended(candidates, beam_size, penalty(length)):
             best = sorted([*found[live[row]], hypothesis], key=_score, reverse=True)
             found[live[row]] = best[:beam_size]
-        places = beam.ids.shape[1]
-        beam = _going_on(candidates, beam_size)
-        likeliest = beam.log_probability[:, 0].tolist()
+        width = beam.ids.shape[1]
+        beam = _continuing(candidates, beam_size)
+        highest = beam.log_probability[:, 0].tolist()
         searched = [
             row
             for row, sentence in enumerate(live)
             if _may_improve(
-                likeliest[row] / penalty(length),
+                highest[row] / penalty(length),
                 found[sentence],
                 beam_size,
             )
@@ -232,7 +232,7 @@ def _beam_search(
             break
         rows = token.new_tensor(searched)
         beam = _Partials(*(part[rows] for part in beam))
-        parents = (rows.unsqueeze(1) * places + beam.parent).flatten()
+        parents = (rows.unsqueeze(1) * width + beam.parent).flatten()
         if parents.tolist() != list(range(len(token))):
             state = state.select(parents)
         token = beam.ids[:, :, -1].flatten()
@@ -254,11 +254,11 @@ def _extend(
     beam: _Partials, log_probabilities: Float[Tensor, "rows vocab"], count: int
 ) -> _Partials:
     """Extend every prefix by every token; return the `count` best per sentence."""
-    sentences, places, length = beam.ids.shape
+    sentences, width, length = beam.ids.shape
     vocab = log_probabilities.shape[-1]
-    following = log_probabilities.view(sentences, places, vocab)
+    following = log_probabilities.view(sentences, width, vocab)
     totals = (beam.log_probability.unsqueeze(-1) + following).flatten(1)
-    best, index = totals.topk(min(count, places * vocab))
+    best, index = totals.topk(min(count, width * vocab))
     parent, token = index // vocab, index % vocab
     texts = beam.ids.gather(1, parent.unsqueeze(-1).expand(-1, -1, length))
     return _Partials(torch.cat([texts, token.unsqueeze(-1)], dim=-1), best, parent)
@@ -267,7 +267,7 @@ def _extend(
 def _ended(
     candidates: _Partials, beam_size: int, divisor: float
 ) -> Iterator[tuple[int, Hypothesis]]:
-    """Yield the finished hypotheses among the `beam_size` most probable, with their rows."""
+    """Yield the finished ones among the `beam_size` most probable, with their rows."""
     possible = candidates.log_probability > -math.inf
     ended = possible & (candidates.ids[:, :, -1] == END_ID)
     for row, place in ended[:, :beam_size].nonzero().tolist():
@@ -276,20 +276,23 @@ def _ended(
         yield row, Hypothesis(ids, total, total / divisor, finished=True)
 
 
-def _going_on(candidates: _Partials, beam_size: int) -> _Partials:
+def _continuing(candidates: _Partials, beam_size: int) -> _Partials:
     """Return the `beam_size` most probable prefixes that have not ended."""
     ended = candidates.ids[:, :, -1] == END_ID
     live = candidates.log_probability.masked_fill(ended, -math.inf)
     best, place = live.topk(min(beam_size, live.shape[1]))
     # An empty place repeats the first one, with probability 0.
     place = place.where(best > -math.inf, place[:, :1])
-    ids = candidates.ids.gather(1, place.unsqueeze(-1).expand(-1, -1, candidates.ids.shape[2]))
+    length = candidates.ids.shape[2]
+    ids = candidates.ids.gather(1, place.unsqueeze(-1).expand(-1, -1, length))
     return _Partials(ids, best, candidates.parent.gather(1, place))
 
 
 def _may_improve(best_live: float, found: Sequence[Hypothesis], beam_size: int) -> bool:
     """Return whether the best prefix would rank among the finished hypotheses."""
-    return best_live > -math.inf and (len(found) < beam_size or best_live > found[-1].score)
+    if len(found) < beam_size:
+        return best_live > -math.inf
+    return best_live > found[-1].score
 
 
 def _unfinished(beam: _Partials, row: int, divisor: float) -> list[Hypothesis]:
@@ -385,13 +388,13 @@ def sample(
     check_at_least_one(max_len=max_len)
     how = Sampling(temperature, top_k, top_p, samples, generator)
     with evaluating(model):
-        beginning = _begin(model, src)
-        return _sample(model, beginning, max_len, how, forbidden_ids)
+        start = _begin(model, src)
+        return _sample(model, start, max_len, how, forbidden_ids)
 
 
 def _sample(
     model: Autoregressive[Any],
-    beginning: _Beginning,
+    start: _Start,
     max_len: int,
     how: Sampling,
     forbidden_ids: Sequence[int],
@@ -399,19 +402,25 @@ def _sample(
     temperature, top_k, top_p, samples, generator = how
     check_at_least_one(samples=samples)
 
+<<<<<<< HEAD
     def draw(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
         kept = truncate(log_probabilities, temperature, top_k, top_p).exp()
         if generator is not None:
             kept = kept.to(generator.device)
         sampled = torch.multinomial(kept, 1, generator=generator).squeeze(1)
         return sampled.to(log_probabilities.device)
+=======
+    def choose(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
+        kept = truncate(log_probabilities, temperature, top_k, top_p)
+        return torch.multinomial(kept.exp(), 1, generator=generator).squeeze(1)
+>>>>>>> ch05
 
-    state, token = beginning
+    state, token = start
     if samples > 1:
         rows = torch.arange(len(token), device=token.device).repeat_interleave(samples)
         state, token = state.select(rows), token[rows]
-    drawn = _one_by_one(model, _Beginning(state, token), max_len, draw, forbidden_ids)
-    return [drawn[first : first + samples] for first in range(0, len(drawn), samples)]
+    sampled = _one_by_one(model, _Start(state, token), max_len, choose, forbidden_ids)
+    return [sampled[first : first + samples] for first in range(0, len(sampled), samples)]
 
 
 def generate(
@@ -431,10 +440,10 @@ def generate(
     if not isinstance(model, DecoderOnly):
         raise ModelKindError(model, "continue a text")
     with evaluating(model):
-        beginning = _Beginning(model.start(prompt[:, :-1]), prompt[:, -1])
+        start = _Start(model.start(prompt[:, :-1]), prompt[:, -1])
         if isinstance(how, Beam):
-            return _beam_search(model, beginning, max_len, how, forbidden_ids)
-        return _sample(model, beginning, max_len, how, forbidden_ids)
+            return _beam_search(model, start, max_len, how, forbidden_ids)
+        return _sample(model, start, max_len, how, forbidden_ids)
 
 
 class NoChoiceError(ValueError):

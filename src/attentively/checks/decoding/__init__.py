@@ -789,8 +789,10 @@ def _top_p(scores: Tensor, temperature: float, p: float, fault: str = "") -> Ten
         kept = ordered >= ordered[kept][-1]
     probabilities = torch.zeros_like(hot)
     probabilities[order] = ordered * kept
-    if fault == "sorted":
+    if fault in ("sorted", "gathered"):
         probabilities = ordered * kept
+    if fault == "gathered":
+        probabilities = probabilities[order]
     if fault == "zero score":
         logits = torch.zeros_like(plain)
         logits[order] = (plain / temperature)[order] * kept
@@ -829,6 +831,8 @@ _TOP_P_FAULTS = {
     "over p": "The kept probabilities are divided by p. Their sum is at least p and can be larger: "
     "divide by the sum.",
     "sorted": "The probabilities are in sorted order. Put each one back at the index of its token.",
+    "gathered": "The right probabilities are at the wrong indices: `values[order]` sorts a second "
+    "time. `order` contains the indices at which the sorted values are put back.",
     "crossing dropped": "The token with which the sum reaches p is removed. Keep it: without it, "
     "the sum is below p.",
     "crossing dropped, one kept": "The token with which the sum reaches p is removed. Keep it: "
@@ -885,6 +889,9 @@ def _expect_top_p(candidate: object, scores: Tensor, temperature: float, p: floa
         for fault, said in _TOP_P_FAULTS.items()
     ]
     hint = "Expected is one probability for each token, 0 for removed ones."
+    if isinstance(got, Tensor) and got.shape == scores.shape and abs(got.sum() - 1) > 1e-3:
+        said = f"The probabilities sum to {float(got.sum()):.3g}. They must sum to 1."
+        twins.append(Twin(said, lambda *_: got))
     expect_equal(got, expected, "the probabilities", inputs, twins, hint)
 
 
@@ -977,7 +984,7 @@ def _miscounted(words: int, max_len: int, beam_size: int) -> dict[str, list[tupl
             ("the empty sentence is missing.", sizes(range(1, max_len))),
             (end_too, sizes(range(max_len + 1))),
             (end_too, sizes(range(1, max_len + 1))),
-            (end_too, words**max_len),
+            (f"{end_too} Shorter sentences are missing, too.", words**max_len),
             ("shorter sentences are missing.", words ** (max_len - 1)),
             ("nothing follows END, but these are all sequences of tokens.", (words + 1) ** max_len),
         ],
@@ -1035,6 +1042,7 @@ def _expect_alpha(
 ) -> None:
     """Compare an alpha with the one at which both hypotheses have the same score."""
     sums = [sum(map(math.log, text)) for text in asked.values()]
+    words = [sum(map(math.log, text[:-1])) for text in asked.values()]
     lengths = [len(text) for text in asked.values()]
 
     def ahead(alpha: float) -> float:
@@ -1052,6 +1060,15 @@ def _expect_alpha(
         (
             "the probabilities are compared, but a score contains the log-probability.",
             lambda: (sums[0] - sums[1]) / growth(base),
+        ),
+        (
+            "the logarithm of a ratio of probabilities is compared. Form the ratio of the two "
+            "log-probabilities, then take its logarithm.",
+            lambda: (sums[1] - sums[0]) / growth(base),
+        ),
+        (
+            "END is not counted. Its probability is a factor as well, and it is one of the tokens.",
+            lambda: math.log(words[1] / words[0]) / growth(base, minus=1),
         ),
         ("END is not counted in the lengths.", lambda: math.log(ratio) / growth(base, minus=1)),
         ("this is the alpha of the other penalty.", lambda: math.log(ratio) / growth(other)),
