@@ -402,18 +402,12 @@ def _sample(
     temperature, top_k, top_p, samples, generator = how
     check_at_least_one(samples=samples)
 
-<<<<<<< HEAD
-    def draw(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
+    def choose(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
         kept = truncate(log_probabilities, temperature, top_k, top_p).exp()
         if generator is not None:
             kept = kept.to(generator.device)
-        sampled = torch.multinomial(kept, 1, generator=generator).squeeze(1)
-        return sampled.to(log_probabilities.device)
-=======
-    def choose(log_probabilities: Float[Tensor, "batch vocab"]) -> Int[Tensor, " batch"]:
-        kept = truncate(log_probabilities, temperature, top_k, top_p)
-        return torch.multinomial(kept.exp(), 1, generator=generator).squeeze(1)
->>>>>>> ch05
+        token = torch.multinomial(kept, 1, generator=generator).squeeze(1)
+        return token.to(log_probabilities.device)
 
     state, token = start
     if samples > 1:
