@@ -108,15 +108,6 @@ def kernel_weights_by_cdist(query, keys, kernel, width):
     return closeness / closeness.sum(dim=1, keepdim=True).clamp(min=1e-12)
 
 
-def kernel_weights_mended_late(query, keys, kernel, width):
-    """0 / 0 is NaN and made 0; the clamp keeps its gradient back."""
-    u = (query.unsqueeze(1) - keys).square().sum(dim=-1).sqrt() / width
-    if kernel == "gaussian":
-        return torch.log_softmax(-0.5 * u**2, dim=1).exp()
-    closeness = (u <= 1) * 1.0 if kernel == "boxcar" else (1 - u**2).clamp(min=0)
-    return (closeness / closeness.sum(dim=-1, keepdim=True)).nan_to_num(0.0)
-
-
 def kernel_weights_by_logarithms(query, keys, kernel, width):
     if kernel != "gaussian":
         return kernel_weights(query, keys, kernel, width)
@@ -129,7 +120,6 @@ KERNELS = [
     kernel_weights_by_logarithms,
     kernel_weights_by_loops,
     kernel_weights_by_cdist,
-    kernel_weights_mended_late,
 ]
 
 # Part 3
@@ -324,7 +314,7 @@ PREDICTIONS = [predict, predict_by_running, predict_by_tuples, predict_by_arrays
 # Part 6
 
 
-def mended_pooling(query, keys, values, mask, widths):
+def corrected_pooling(query, keys, values, mask, widths):
     squared = (query.unsqueeze(2) - keys.unsqueeze(1)).square().sum(dim=-1)
     scores = -squared / (2 * widths.unsqueeze(1) ** 2)
     mask = mask.unsqueeze(1)
@@ -364,7 +354,7 @@ def mended_by_loops(query, keys, values, mask, widths):
     return torch.stack([w @ v for w, v in zip(weights, values, strict=True)]), weights
 
 
-MENDED = [mended_pooling, mended_by_the_package, mended_by_expansion, mended_by_loops]
+MENDED = [corrected_pooling, mended_by_the_package, mended_by_expansion, mended_by_loops]
 
 # Each part's right answers, by the name of its check
 RIGHT = {

@@ -7,12 +7,12 @@ from right_answers_07 import (
     answer,
     average,
     both,
+    corrected_pooling,
     either,
     kernel_weights,
     learn_width,
     leave_one_out,
     lookup,
-    mended_pooling,
     pool,
     predict,
 )
@@ -168,12 +168,12 @@ POOLINGS = [
     ((pool, lookup_turned, average), "lookup: The axes are exchanged"),
     ((pool, lookup_inverted, average), "lookup: The weights are inverted"),
     ((pool, lookup_softmaxed, average), "so every pair has a positive weight"),
-    ((pool, lookup_truth, average), "torch.bool, expected torch.float32"),
+    ((pool, lookup_truth, average), "of lookup is torch.bool, expected torch.float32"),
     ((pool, lookup_places, average), "torch.int64, expected torch.float32"),
     ((pool, lookup, average_ones), "average: Every pair has the weight 1"),
     ((pool, lookup, average_by_queries), "divided by the number of queries"),
     ((pool, lookup, average_turned), "average: The axes are exchanged"),
-    ((pool, lookup, average_one_row), "The shape of the weights is (3,), expected (2, 3)"),
+    ((pool, lookup, average_one_row), "The shape of the weights of average is (3,), expected"),
 ]
 
 # Part 2
@@ -245,6 +245,14 @@ def taxi_distance(query, keys, kernel, width):
     return torch.cat([kernel_weights(torch.zeros(1, 1), row, kernel, width) for row in u])
 
 
+def root_of_squares(query, keys, kernel, width):
+    """The derivative of this root is infinite where a query equals a key."""
+    u = (query.unsqueeze(1) - keys).square().sum(dim=-1).sqrt() / width
+    if kernel == "gaussian":
+        return torch.softmax(-u.square() / 2, dim=-1)
+    return shared((u <= 1).float() if kernel == "boxcar" else (1 - u.square()).clamp(min=0))
+
+
 def weights_detached(query, keys, kernel, width):
     return kernel_weights(query, keys, kernel, width).detach()
 
@@ -256,6 +264,8 @@ def contexts_too(query, keys, kernel, width):
 
 NEAREST = {"gaussian": lambda u: ((u.min(dim=1, keepdim=True).values ** 2 - u**2) / 2).exp()}
 NAN_HIDDEN = weights_with(**NEAREST, epanechnikov=lambda u: (1 - u**2) * (u < 1), share=nan_to_zero)
+# Beyond the width, the clamp stops the NaN; at u = 1, it does not.
+NAN_AT_THE_BOUNDARY = weights_with(**NEAREST, share=nan_to_zero)
 PLAIN_GAUSSIAN = or_the_nearest(weights_with(share=shared))
 
 
@@ -294,6 +304,8 @@ KERNELS = [
     (weights_with(share=shared), "Far from all keys, every exp(-u²/2) is rounded to 0"),
     (weights_with(share=nan_to_zero), "Far from all keys, every exp(-u²/2) is rounded to 0"),
     (NAN_HIDDEN, "The NaN of 0 / 0 is replaced after the division"),
+    (NAN_AT_THE_BOUNDARY, "exactly one width away, so its K(u) is 0. The NaN of 0 / 0"),
+    (root_of_squares, "Here a query equals a key. The derivative of a square root"),
     (weights_detached, "no gradient flows through them"),
     (contexts_too, "as a torch.Tensor, got a tuple of 2"),
 ]
@@ -761,7 +773,7 @@ PREDICTIONS = [
 def pooling_with(*faults):
     """The corrected function with faults, each by its name."""
 
-    def mended_pooling(query, keys, values, mask, widths):
+    def corrected_pooling(query, keys, values, mask, widths):
         squared = (query.unsqueeze(2) - keys.unsqueeze(1)).square().sum(dim=-1)
         if "root" in faults:
             squared = squared.sqrt().square()
@@ -805,7 +817,7 @@ def pooling_with(*faults):
             contexts = torch.where(real.any(2, keepdim=True), contexts, values.mean(1, True))
         return contexts, weights.detach() if "cut" in faults else weights
 
-    return mended_pooling
+    return corrected_pooling
 
 
 def as_it_was(query, keys, values, mask, widths):
@@ -822,7 +834,7 @@ def widths_of_queries(query, keys, values, mask, widths):
 
 
 def contexts_alone(query, keys, values, mask, widths):
-    return mended_pooling(query, keys, values, mask, widths)[0]
+    return corrected_pooling(query, keys, values, mask, widths)[0]
 
 
 MENDED = [

@@ -253,7 +253,7 @@ def pooling(pool: object, lookup: object, average: object, thorough: bool = Fals
         for query, keys in asked:
             inputs = {"query": query, "keys": keys}
             expected = weights[name](query, keys)
-            _expect(candidate, inputs, expected, "the weights", twins[name], name)
+            _expect(candidate, inputs, expected, f"the weights of {name}", twins[name], name)
 
 
 def _expect(
@@ -477,14 +477,23 @@ def kernels(candidate: object, thorough: bool = False) -> None:
     for stage in stages:
         inputs = dict(zip(("query", "keys", "kernel", "width"), stage, strict=True))
         _expect(candidate, inputs, _weights(*stage), "the weights", _KERNEL_TWINS)
+    nan = (
+        "The NaN of 0 / 0 is replaced after the division, but its gradient is still "
+        "NaN. Replace the sum by 1 where it is 0, before the division."
+    )
+    root = (
+        "Here a query equals a key. The derivative of a square root is infinite at 0; "
+        "`.norm(dim=-1)` has the gradient 0 there."
+    )
+    boundary = "Here the nearest key of a query is exactly one width away, so its K(u) is 0. "
     for kernel in ("gaussian", "epanechnikov"):
-        # The last query reaches no key with the second kernel.
-        sources = {"query": _rows(0.5, 1.2, 50.0), "keys": _rows(0.0, 1.0, 2.0)}
-        nan = (
-            " The NaN of 0 / 0 is replaced after the division, but its gradient is still "
-            "NaN. Replace the sum by 1 where it is 0, before the division."
-        )
-        _expect_gradients(candidate, sources, nan, kernel=kernel, width=1.7)
+        for query, width, hint in (
+            (_rows(0.5, 1.2, 50.0), 1.7, nan),  # the last query is far from all keys
+            (_rows(1.0, 0.5), 1.7, root),
+            (_rows(0.5, 4.0), 2.0, boundary + nan),
+        ):
+            sources = {"query": query, "keys": _rows(0.0, 1.0, 2.0)}
+            _expect_gradients(candidate, sources, f" {hint}", kernel=kernel, width=width)
 
 
 # Part 3
@@ -1126,7 +1135,7 @@ def _plain(value: object) -> object:
 # Part 6
 
 
-@_parts.part("batched pooling", "mended_pooling")
+@_parts.part("batched pooling", "corrected_pooling")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
     """Test the properties of a batched pooling in which each pair has its own width."""
     # Batch, queries, keys, size of keys and of values.
