@@ -86,10 +86,11 @@ def compare(
     """Compare two systems on the same bootstrap samples (paired bootstrap resampling).
 
     The null hypothesis is that both systems are equally good. The p-value is that of
-    sacreBLEU: count the samples in which |difference| minus the mean of |difference| is
-    at least the observed |difference|; then p = (count + 1) / (samples + 1). The mean
-    is subtracted because the resampled differences are centred at the observed one,
-    whereas under the null hypothesis they would be centred at zero. `wins` is another
+    sacreBLEU: count the samples in which the absolute difference, minus its mean over
+    all samples, is at least the observed absolute difference; then
+    p = (count + 1) / (samples + 1). The mean is subtracted because the resampled
+    differences are centred at the observed one, whereas under the null hypothesis they
+    would be centred at zero. `wins` is another
     quantity: it counts the differences above zero, so 1 - wins is not the p-value. (A
     system compared with itself gets p = 1.)
     """
