@@ -29,7 +29,7 @@ def learn_merges(word_counts: Mapping[str, int], num_merges: int) -> list[Pair]:
     characters = sorted({character for word in words for character in word})
     created = {piece: index for index, piece in enumerate(characters)}
     pair_counts: Counter[Pair] = Counter()
-    found_in: defaultdict[Pair, set[int]] = defaultdict(set)  # words that have had the pair
+    found_in: defaultdict[Pair, set[int]] = defaultdict(set)  # words with the pair
     for index, word in enumerate(words):
         for pair in pairwise(word):
             pair_counts[pair] += counts[index]
