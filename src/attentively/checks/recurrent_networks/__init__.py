@@ -473,7 +473,7 @@ _READ_TWINS = (
         _side_by_side(backward=lambda cell, e, n: _from_padding(cell, _masked(e, n), n)),
     ),
     *known(
-        "The annotations at padding are not zero. Multiply them by the padding mask.",
+        "The annotations at padding are not zero. Set them to zero from each sentence's length on.",
         _side_by_side(end=_not_zeroed),
         _side_by_side(
             forward=lambda cell, e, n: _held(_states(cell, e), n),

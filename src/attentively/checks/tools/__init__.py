@@ -847,7 +847,9 @@ def _sentence_means(nll: Tensor, targets: Tensor, pad_id: int) -> Tensor:
 
 
 _PADDING_COUNTED = "Padding is included in the mean. Exclude it."
-_PADDING_BELOW = "Padding is excluded from the sum, but not from the number of tokens below it."
+_PADDING_BELOW = (
+    "Padding is excluded from the sum, but not from the number of tokens by which it is divided."
+)
 _PADDING_ABOVE = "Padding is excluded from the number of tokens, but not from the sum above it."
 _MEAN_TWINS = (
     Twin(_PADDING_COUNTED, lambda s, y, pad: s.mean()),
