@@ -225,11 +225,11 @@ def broken_twin(old, new):
             "_ended(candidates, beam_size, penalty(max(1, length - 1)))",
         ),
         # the search stops as soon as enough have ended
-        (" or best_live > found[-1].score)", ")"),
+        ("return best_live > found[-1].score", "return False"),
         # ... or only when nothing is left
-        (" or best_live > found[-1].score)", " or True)"),
+        ("return best_live > found[-1].score", "return True"),
         # beginnings are scored one token too long
-        ("likeliest[row] / penalty(length)", "likeliest[row] / penalty(length + 1)"),
+        ("highest[row] / penalty(length)", "highest[row] / penalty(length + 1)"),
         # ended sentences push beginnings out of the beam
         ("log_probabilities, 2 * beam_size)", "log_probabilities, beam_size)"),
         # an unlikely end is as good as any

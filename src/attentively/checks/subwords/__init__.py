@@ -1633,7 +1633,8 @@ def _examine_order(candidate: object, thorough: bool) -> None:
                 "not keep this order, and sorting replaces it by alphabetical order."
             )
             orders = sorted(reading.merges), reading.merges
-            shown = tuple(byte_pair.merge_word(f"▁{word}", order) for order in orders)
+            by_name, by_rank = (byte_pair.merge_word(f"▁{word}", order) for order in orders)
+            shown = [*by_name], by_rank
         elif got == _cut(words, unmarked, mark=""):
             why = (
                 "the mark ▁ is missing in training and in encoding. Put ▁ before each word, both "
