@@ -768,5 +768,5 @@ HANDED_IN = {
         ["beam-check"],
         "The length is not used",
     ),
-    "a_tie": ({"tables": A_TIE}, ["tables-check"], "1.00 times as probable"),
+    "a_tie": ({"tables": A_TIE}, ["tables-check"], "equally probable tokens in either order"),
 }

@@ -334,9 +334,12 @@ BEAM = [
      "the beam becomes smaller"),
     (search_with((" and kept[0][1] / length**alpha <= found[-1][1]", "")),
      "The search stops too early"),
-    (search_with(("if len(found) == beam_size and", "if False and")), "The search always runs until max_len"),
-    (search_with(("range(1, max_len + 1)", "range(1, max_len)")), "The search stops one step early"),
-    (search_with(("range(1, max_len + 1)", "range(1, max_len + 2)")), "There is one step too many"),
+    (search_with(("if len(found) == beam_size and", "if False and")),
+     "The search always runs until max_len"),
+    (search_with(("range(1, max_len + 1)", "range(1, max_len)")),
+     "The search stops one step early"),
+    (search_with(("range(1, max_len + 1)", "range(1, max_len + 2)")),
+     "There is one step too many"),
     (search_with(("    cache = start(model, model.encoder(src, src_mask), num_heads)\n", ""),
                  ("        scores, cache = step(", "        cache = start(model, model.encoder("
                   "src, src_mask), num_heads) if length == 1 else cache\n"

@@ -355,9 +355,10 @@ def test_the_course_and_other_submissions_are_not_there(workers, tmp_path):
                   {str(repository / "solutions")!r}, {str(Path.home() / ".ssh")!r}):
         r += [place] if os.path.exists(place) else []
     for folder, folders, files in os.walk("/"):
-        folders[:] = [f for f in folders if os.path.join(folder, f) not in ("/proc", "/usr")]
-        if "site-packages" not in folder:  # nbgrader's own tests have one
-            r += [os.path.join(folder, f) for f in files if f == "gradebook.db"]
+        # nbgrader's own tests, in site-packages, have one
+        folders[:] = [f for f in folders if os.path.join(folder, f) not in ("/proc", "/usr")
+                      and f != "site-packages"]
+        r += [os.path.join(folder, f) for f in files if f == "gradebook.db"]
     for process in os.listdir("/proc"):
         if process.isdigit():
             for name in ("environ", "cmdline"):
@@ -367,7 +368,9 @@ def test_the_course_and_other_submissions_are_not_there(workers, tmp_path):
                     continue
                 r += [content] if {MARK!r} in content or "grade" in content.lower() else []
     """
-    outcome = beside_innocent(workers, job("reads", textwrap.dedent(code)))
+    # All files of the sandbox are listed: on a busy machine that takes longer than 5 seconds.
+    hostile = job("reads", textwrap.dedent(code), cell_seconds=60, seconds=120)
+    outcome = beside_innocent(workers, hostile)
     assert texts(outcome) == ["[]"]
 
 
