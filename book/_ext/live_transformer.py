@@ -112,7 +112,9 @@ def read_checkpoint(path: Path) -> tuple[dict[str, str], list[tuple[str, int]], 
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         start, after = entry["data_offsets"]
         if entry["dtype"] != "F16" or start != end:
-            raise ValueError(f"{path}: {name} is {entry['dtype']} at {start}, expected F16 at {end}")
+            raise ValueError(
+                f"{path}: {name} is {entry['dtype']} at {start}, but expected F16 at {end}"
+            )
         tensors.append((name.removeprefix("model."), (after - start) // 2))
         end = after
     return metadata, tensors, content[8 + length :]

@@ -34,6 +34,7 @@
 
   const shown = (token) => token.replace(/▁/g, "") || "␣";
   const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
+  const decimals = (value) => value.toFixed(2).replace("-", "−");
   const pause = () => new Promise((resolve) => setTimeout(resolve));
 
   let count = 0;
@@ -86,8 +87,8 @@
           type: "radio", name: `${this.name}-view`, id: `${this.name}-${view}`, value: view,
           checked: index === 0, onchange: () => this.show(view),
         });
-        return [radio, make("label", { for: radio.id }, title)];
-      }).flat();
+        return make("span", {}, radio, make("label", { for: radio.id }, title));
+      });
       this.views = {};
       for (const view in VIEWS) {
         this.views[view] = make("section", {
@@ -252,8 +253,10 @@
       }, token));
       this.tokens.replaceChildren(
         make("p", {}, make("strong", {}, "Source subwords "),
-          ...source.map((token) => make("span", { class: "live-token live-source" }, token))),
-        make("p", {}, make("strong", {}, "Target subwords "), ...buttons));
+          ...source.flatMap((token) =>
+            [make("span", { class: "live-token live-source" }, token), " "])),
+        make("p", {}, make("strong", {}, "Target subwords "),
+          ...buttons.flatMap((button) => [button, " "])));
     }
 
     /** The weights of one head: rows are queries. */
@@ -307,7 +310,7 @@
         make("div", { class: "live-setting" },
           make("label", { for: choose.id }, "Attention"), choose),
         make("p", {}, "Every head, as layer.head; darker is a larger weight. Choose one:"), grid,
-        make("h4", {}, `${KINDS[kind]}, layer ${layer + 1}, head ${head + 1}`),
+        make("h3", {}, `${KINDS[kind]}, layer ${layer + 1}, head ${head + 1}`),
         make("p", {}, "Rows are queries, columns are keys; a row sums to 1. ",
           "Click a cell to block its edge: the weight goes to the other keys."),
         this.heatMap(), this.readout,
@@ -439,7 +442,7 @@
         tree.replaceChildren(this.beamTree(steps.slice(0, upTo)));
         const rows = steps[upTo - 1].prefixes.map((prefix) => make("tr", {},
           make("td", { lang: "fr" }, subwords.decode(prefix.ids)),
-          make("td", { class: "live-number" }, prefix.logProbability.toFixed(2))));
+          make("td", { class: "live-number" }, decimals(prefix.logProbability))));
         list.replaceChildren(make("table", {},
           make("caption", {}, `Prefixes in the beam after step ${upTo}`),
           make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Prefix"),
@@ -456,8 +459,8 @@
       } }, "Play");
       const finished = hypotheses.map(({ ids, logProbability, score }) => make("tr", {},
         make("td", { lang: "fr" }, subwords.decode(ids)),
-        make("td", { class: "live-number" }, logProbability.toFixed(2)),
-        make("td", { class: "live-number" }, score.toFixed(2))));
+        make("td", { class: "live-number" }, decimals(logProbability)),
+        make("td", { class: "live-number" }, decimals(score))));
       this.beamPicture.replaceChildren(
         make("div", { class: "live-setting" }, make("label", { for: slider.id }, "Step"),
           slider, value, play),
@@ -473,7 +476,7 @@
     /** Columns are steps; a node is a kept prefix or a hypothesis that ended. */
     beamTree(steps) {
       const { subwords } = this.checkpoint;
-      const wide = 92, high = 30;
+      const wide = 104, high = 30;
       const best = this.result.target;
       const onBest = (ids) => ids.every((id, at) => id === (best[at] ?? END));
       const most = Math.max(...steps.map(({ prefixes, ended }) => prefixes.length + ended.length));
@@ -482,7 +485,7 @@
         role: "img", "aria-label": `Beam search after ${steps.length} steps; the prefixes are ` +
           "listed in the table below",
       });
-      let parents = [{ x: 34, y: high / 2 + 6 }];
+      let parents = [{ x: 50, y: high / 2 + 6 }];
       svg.append(make("text", { x: 0, y: high / 2 + 10 }, "<start>"));
       steps.forEach(({ prefixes, ended }, number) => {
         const x = (number + 1) * wide;
@@ -490,14 +493,14 @@
         [...prefixes, ...ended].forEach((prefix, row) => {
           const y = row * high + high / 2 + 6;
           const from = parents[prefix.parent];
+          const token = shown(subwords.vocabulary[prefix.ids.at(-1)]);
           const name = onBest(prefix.ids) ? "live-best" : "live-other";
-          const middle = (from.x + x) / 2 + 20;
+          const middle = (from.x + x) / 2;
           svg.append(
             make("path", { class: name,
-              d: `M ${from.x + 20} ${from.y} C ${middle} ${from.y}, ${middle} ${y}, ${x - 4} ${y}` }),
-            make("text", { x, y: y + 4, class: name },
-              shown(subwords.vocabulary[prefix.ids.at(-1)])));
-          if (row < prefixes.length) places.push({ x: x + 34, y });
+              d: `M ${from.x} ${from.y} C ${middle} ${from.y}, ${middle} ${y}, ${x - 4} ${y}` }),
+            make("text", { x, y: y + 4, class: name }, token));
+          if (row < prefixes.length) places.push({ x: x + Math.min(86, 9 * token.length + 4), y });
         });
         parents = places;
       });
@@ -507,6 +510,9 @@
     drawEmbeddings() {
       const { source } = this.names();
       const { embeddings } = this.result.memory;
+      const colour = (role) => getComputedStyle(this.root).getPropertyValue(`--live-${role}`).trim()
+        .match(/[0-9a-f]{2}/gi).map((digits) => parseInt(digits, 16));
+      const [positive, negative] = [colour("encoder"), colour("decoder")];
       const titles = {
         token: "Token embeddings, multiplied by √d_model",
         encoding: "Positional encodings",
@@ -523,7 +529,7 @@
         const picture = context.createImageData(columns, source.length);
         embeddings.forEach((embedding, row) => embedding[part].forEach((value, column) => {
           const at = 4 * (row * columns + column);
-          picture.data.set(value < 0 ? [177, 7, 181] : [49, 103, 129], at);
+          picture.data.set(value < 0 ? negative : positive, at);
           picture.data[at + 3] = Math.min(255, 130 * Math.abs(value));
         }));
         context.putImageData(picture, 0, 0);

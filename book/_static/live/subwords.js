@@ -19,12 +19,11 @@ Attentively.Subwords = class {
     if (!normalised) return [Attentively.SPECIAL.END];
     const marked = "▁" + normalised.replace(/ /g, "▁");
     const pattern = /▁?[\p{L}\p{N}]+'?|▁?[^▁\p{L}\p{N}]|▁/gu;
-    const ids = (marked.match(pattern) || []).flatMap((piece) => this.merge([...piece]));
-    return [...ids.map((subword) => this.ids.get(subword) ?? Attentively.SPECIAL.UNKNOWN),
-      Attentively.SPECIAL.END];
+    const subwords = (marked.match(pattern) || []).flatMap((piece) => this.merge([...piece]));
+    return [...subwords.map((subword) => this.ids.get(subword)), Attentively.SPECIAL.END];
   }
 
-  /** Apply the earliest learned merge, as long as there is one. */
+  /** Apply the earliest learned merge, as long as there is one; unknown characters stay apart. */
   merge(pieces) {
     pieces = pieces.map((piece) => (this.ids.has(piece) ? piece : "<unk>"));
     for (;;) {

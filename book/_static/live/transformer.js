@@ -132,13 +132,14 @@ var Attentively = window.Attentively || (window.Attentively = {});
     attend(attention, x, keys, values, { kind, layer, position, interventions }) {
       const heads = this.config.num_heads, dHead = this.config.d_model / heads;
       const query = linear(x, attention.query);
+      const blocked = (head, place) => interventions.edges.size > 0 &&
+        interventions.edges.has(Interventions.edge(kind, layer, head, position, place));
       const contexts = new Float32Array(query.length);
       const weights = [];
       for (let head = 0; head < heads; head++) {
         const first = head * dHead;
         const scores = keys.map((key, place) => {
-          const edge = Interventions.edge(kind, layer, head, position, place);
-          if (interventions.edges.has(edge)) return -Infinity;
+          if (blocked(head, place)) return -Infinity;
           let score = 0;
           for (let i = first; i < first + dHead; i++) score += query[i] * key[i];
           return score / Math.sqrt(dHead);
