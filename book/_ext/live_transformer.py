@@ -1,0 +1,163 @@
+r"""The `live-transformer` directive: a trained Transformer that runs in the reader's browser.
+
+In a page::
+
+    ```{live-transformer} tatoeba-en-fr-transformer
+    :sentence: I do not like milk.
+    :examples: She is tired. | Where did you buy this book?
+    ```
+
+The argument is a pretrained checkpoint of the package. At the end of a build its parameters are
+written as scripts into the site (`_static/live/NAME.*.js`), in half precision as in the checkpoint,
+because a page that is opened from a folder may load scripts but not fetch files. A page loads them
+only when the reader asks for the model. The forward pass is `_static/live/transformer.js`.
+
+`:sentence:`  what stands in the input field
+`:examples:`  further sentences to choose, with bars between
+
+The content of the directive is shown where scripts do not run: it should say what is missed.
+"""
+
+import base64
+import json
+import struct
+from html import escape
+from pathlib import Path
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx.writers.html5 import HTML5Translator
+
+PRETRAINED = Path(__file__).parents[2] / "src" / "attentively" / "pretrained"
+SCRIPTS = ["transformer.js", "subwords.js", "search.js", "checkpoint.js", "live.js"]
+PIECE = 600_000
+"""Bytes of the parameters in one script, so that loading has visible progress."""
+
+
+class live_node(nodes.General, nodes.Element):
+    """The place where the script builds its controls."""
+
+
+class LiveTransformer(SphinxDirective):
+    """Put a live model into the page."""
+
+    required_arguments = 1
+    has_content = True
+    option_spec: ClassVar[dict[str, Any]] = {
+        "sentence": directives.unchanged_required,
+        "examples": directives.unchanged,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        """Return the node; an unknown checkpoint is an error of the page."""
+        name = self.arguments[0]
+        if not (PRETRAINED / f"{name}.safetensors").exists():
+            raise self.error(f"the package ships no checkpoint {name!r}")
+        if not self.content or "sentence" not in self.options:
+            raise self.error("a live model needs :sentence: and a text for pages without scripts")
+        node = live_node(
+            "",
+            checkpoint=name,
+            sentence=self.options["sentence"],
+            examples=[each.strip() for each in self.options.get("examples", "").split("|")],
+        )
+        fallback = nodes.container()
+        self.state.nested_parse(self.content, self.content_offset, fallback)
+        node += fallback.children
+        self.env.metadata[self.env.docname]["live"] = name
+        return [node]
+
+
+def visit_live(self: HTML5Translator, node: live_node) -> None:
+    """Write what the script reads, then the text that stands in for it."""
+    depth = self.builder.current_docname.count("/")
+    static = "../" * depth + "_static/live"
+    examples = escape(json.dumps(node["examples"], ensure_ascii=False))
+    self.body.append(
+        f'<div class="live-transformer" data-folder="{static}" '
+        f'data-checkpoint="{escape(node["checkpoint"])}" '
+        f'data-sentence="{escape(node["sentence"])}" data-examples="{examples}">\n'
+        '<div class="live-fallback">\n'
+    )
+
+
+def depart_live(self: HTML5Translator, node: live_node) -> None:
+    """Close both."""
+    self.body.append("</div>\n</div>\n")
+
+
+def add_scripts(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Give the scripts and the style to pages with a live model, and to no others."""
+    if doctree is not None and app.env.metadata.get(pagename, {}).get("live"):
+        app.add_css_file("live/live.css")
+        for name in SCRIPTS:
+            app.add_js_file(f"live/{name}", loading_method="defer")
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, str], list[tuple[str, int]], bytes]:
+    """Return the metadata of a checkpoint, its tensors' names and sizes, and their bytes.
+
+    Raises `ValueError` unless all tensors are in half precision and lie one after the other.
+    """
+    content = path.read_bytes()
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    metadata = header.pop("__metadata__")
+    tensors, end = [], 0
+    for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+        start, after = entry["data_offsets"]
+        if entry["dtype"] != "F16" or start != end:
+            raise ValueError(
+                f"{path}: {name} is {entry['dtype']} at {start}, but expected F16 at {end}"
+            )
+        tensors.append((name.removeprefix("model."), (after - start) // 2))
+        end = after
+    return metadata, tensors, content[8 + length :]
+
+
+def scripts(path: Path) -> dict[str, str]:
+    """Return the scripts of a checkpoint by file name: a description, then its parameters."""
+    name = path.stem
+    metadata, tensors, data = read_checkpoint(path)
+    tokenizer = json.loads(metadata["src_tokenizer"])["library"]["model"]
+    ids = tokenizer["vocab"]
+    pieces = [data[first : first + PIECE] for first in range(0, len(data), PIECE)]
+    description = {
+        "config": json.loads(metadata["config"]),
+        "vocabulary": sorted(ids, key=ids.get),
+        "merges": tokenizer["merges"],
+        "tensors": tensors,
+        "count": len(pieces),
+    }
+    quoted = json.dumps(name)
+    text = json.dumps(description, ensure_ascii=False, separators=(",", ":"))
+    found = {f"{name}.js": f"Attentively.describe({quoted}, {text});\n"}
+    for index, piece in enumerate(pieces):
+        encoded = base64.b64encode(piece).decode("ascii")
+        found[f"{name}.{index}.js"] = f'Attentively.receive({quoted}, {index}, "{encoded}");\n'
+    return found
+
+
+def write_checkpoints(app: Sphinx, error: Exception | None) -> None:
+    """Write the scripts of every checkpoint that a page runs."""
+    if error is not None or app.builder.format != "html":
+        return
+    target = Path(app.outdir) / "_static" / "live"
+    for name in sorted({page["live"] for page in app.env.metadata.values() if "live" in page}):
+        target.mkdir(parents=True, exist_ok=True)
+        for file, text in scripts(PRETRAINED / f"{name}.safetensors").items():
+            (target / file).write_text(text, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.add_node(live_node, html=(visit_live, depart_live))
+    app.add_directive("live-transformer", LiveTransformer)
+    app.connect("html-page-context", add_scripts)
+    app.connect("build-finished", write_checkpoints)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,365 @@
+"""The live Transformer in a browser: equal to PyTorch, by keyboard, from a folder."""
+
+import base64
+import html
+import json
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import torch
+
+from attentively.analysis.interventions import cut
+from attentively.analysis.pruning import Head, silenced
+from attentively.data import tatoeba
+from attentively.generation.search import beam_search
+from attentively.models import checkpoints
+from attentively.models.interface import evaluating
+from attentively.tokens.vocabulary import START_ID
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "book" / "_ext"))
+
+import live_transformer  # noqa: E402
+
+NAME = "tatoeba-en-fr-transformer"
+SENTENCES = [
+    "I have never seen such a beautiful garden.",
+    "The animal didn’t cross the street because it was too tired.",
+    "  Two  spaces and a\ttab, then 12:45 o'clock — “quoted”.  ",
+    "Café, naïve, 日本 and ½ of an 🍎!",
+    "a",
+]
+COMPARE = """
+([sentences, beamSize, lengthPenalty]) =>
+  Attentively.load("live", "tatoeba-en-fr-transformer").then(({model, subwords}) =>
+    sentences.map((sentence) => {
+      const source = subwords.encode(sentence);
+      const memory = model.encode(source);
+      const maxLength = Attentively.maximumLength(source.length);
+      const search = Attentively.beamSearch(
+        model, memory, {beamSize, lengthPenalty, maxLength});
+      const {hypotheses} = Attentively.runSearch(search);
+      const decoded = model.decode([2, ...hypotheses[0].ids], memory);
+      return {
+        source,
+        hypotheses: hypotheses.map(({ids, logProbability, score, finished}) =>
+          ({ids, logProbability, score, finished})),
+        text: subwords.decode(hypotheses[0].ids),
+        logits: decoded.map(({logits}) => inBase64(logits)),
+      };
+    }))
+"""
+IN_BASE64 = """
+window.inBase64 = (values) => {
+  let binary = "";
+  for (const byte of new Uint8Array(values.buffer)) binary += String.fromCharCode(byte);
+  return btoa(binary);
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return checkpoints.load_pretrained(NAME).translator()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """Return a page with nothing but the live model, in a folder."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "live").mkdir()
+    for path in (ROOT / "book" / "_static" / "live").iterdir():
+        (folder / "live" / path.name).write_bytes(path.read_bytes())
+    checkpoint = live_transformer.PRETRAINED / f"{NAME}.safetensors"
+    for name, text in live_transformer.scripts(checkpoint).items():
+        (folder / "live" / name).write_text(text, encoding="utf-8")
+    scripts = "".join(
+        f'<script defer src="live/{name}"></script>' for name in live_transformer.SCRIPTS
+    )
+    examples = html.escape(json.dumps(["Where did you buy this book?"]))
+    (folder / "page.html").write_text(
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Live</title>'
+        f'<link rel="stylesheet" href="live/live.css">{scripts}'
+        f'<main class="bd-article"><div class="live-transformer" data-folder="live" '
+        f'data-checkpoint="{NAME}" data-sentence="{SENTENCES[0]}" data-examples="{examples}">'
+        f'<div class="live-fallback">No scripts run here.</div></div></main></html>',
+        encoding="utf-8",
+    )
+    return folder
+
+
+@pytest.fixture
+def window(folder, visit):
+    window = visit()
+    window.page.add_init_script(IN_BASE64)
+    window.page.goto((folder / "page.html").as_uri())
+    return window
+
+
+def from_base64(rows: list[str]) -> torch.Tensor:
+    """Return the vectors that `inBase64` wrote."""
+    return torch.stack(
+        [torch.frombuffer(bytearray(base64.b64decode(row)), dtype=torch.float32) for row in rows]
+    )
+
+
+def expected(translator, sentence, beam_size=5, length_penalty=1.0):
+    """Return what PyTorch computes: source, hypotheses, text, and logits of the best one."""
+    model, src_tokenizer, tgt_tokenizer = translator
+    source = src_tokenizer.encode(sentence)
+    src = torch.tensor([source])
+    max_len = 10 + 16 * -(-len(source) // 8)
+    with evaluating(model):
+        hypotheses = beam_search(model, src, max_len, beam_size, length_penalty)[0]
+        logits = model(src, torch.tensor([[START_ID, *hypotheses[0].ids]])).logits[0]
+    return source, hypotheses, tgt_tokenizer.decode(hypotheses[0].ids), logits
+
+
+def differences(translator, sentence, got, beam_size=5, length_penalty=1.0) -> list[str]:
+    """Return in what the browser and PyTorch differ."""
+    source, hypotheses, text, logits = expected(translator, sentence, beam_size, length_penalty)
+    if got["source"] != source:
+        return [f"{sentence}: ids {got['source']}, expected {source}"]
+    found = []
+    if [each["ids"] for each in got["hypotheses"]] != [each.ids for each in hypotheses]:
+        found.append(f"{sentence}: {got['text']!r}, expected {text!r}, or other hypotheses")
+    elif got["text"] != text:
+        found.append(f"{sentence}: the text is {got['text']!r}, expected {text!r}")
+    else:
+        error = (from_base64(got["logits"]) - logits).abs().max().item()
+        if not error < 1e-3:
+            found.append(f"{sentence}: the logits differ by {error}")
+        for ours, other in zip(got["hypotheses"], hypotheses, strict=True):
+            if abs(ours["score"] - other.score) > 1e-4 or ours["finished"] != other.finished:
+                found.append(f"{sentence}: {ours}, expected {other}")
+    return found
+
+
+@pytest.mark.parametrize(("beam_size", "length_penalty"), [(5, 1.0), (1, 1.0), (3, 0.0)])
+def test_translations_and_logits_are_those_of_pytorch(
+    window, translator, beam_size, length_penalty
+):
+    results = window.page.evaluate(COMPARE, [SENTENCES, beam_size, length_penalty])
+    for sentence, got in zip(SENTENCES, results, strict=True):
+        assert differences(translator, sentence, got, beam_size, length_penalty) == []
+    assert window.complaints == []
+
+
+@pytest.mark.slow
+@pytest.mark.real_data("tatoeba-en-fr")
+def test_two_hundred_held_out_sentences(window, translator):
+    sentences = list(dict.fromkeys(pair.src for pair in tatoeba.load("test")))[:200]
+    assert len(sentences) == 200
+    for first in range(0, 200, 20):
+        some = sentences[first : first + 20]
+        for sentence, got in zip(some, window.page.evaluate(COMPARE, [some, 5, 1.0]), strict=True):
+            assert differences(translator, sentence, got) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("model.config.num_heads = 2", "differ|other hypotheses"),
+        ("model.encoderNorm.shift[0] += 0.5", "differ|other hypotheses"),
+        ("subwords.ranks.clear()", "ids"),
+        ("Attentively.maximumLength = () => 3", "other hypotheses"),
+        ("Attentively.SPECIAL.END = 4", "ids"),
+    ],
+)
+def test_a_changed_model_tokenizer_or_search_is_seen(window, translator, change, fault):
+    load = f'Attentively.load("live", "{NAME}").then(({{model, subwords}}) => {{ {change}; }})'
+    window.page.evaluate(f"() => {load}")
+    sentences = [SENTENCES[0], SENTENCES[3]]
+    results = window.page.evaluate(COMPARE, [sentences, 5, 1.0])
+    found = [
+        each
+        for sentence, got in zip(sentences, results, strict=True)
+        for each in differences(translator, sentence, got)
+    ]
+    assert any(name in text for text in found for name in fault.split("|")), found
+
+
+ATTENTIONS = {
+    "encoder": "encoder.layers.{}.self_attention",
+    "decoder": "decoder.layers.{}.self_attention",
+    "cross": "decoder.layers.{}.cross_attention",
+}
+
+
+@pytest.mark.parametrize("kind", ATTENTIONS)
+@pytest.mark.parametrize("what", ["head", "edge"])
+def test_interventions_are_those_of_the_package(window, translator, kind, what):
+    """A head without output is `silenced`, a blocked edge is `cut`; each changes the logits."""
+    model, src_tokenizer, tgt_tokenizer = translator
+    source = src_tokenizer.encode(SENTENCES[0])
+    target = [START_ID, *tgt_tokenizer.encode("Je n'ai jamais vu un jardin.")[:-1]]
+    src, tgt = torch.tensor([source]), torch.tensor([target])
+    layer, head, query = 0, 2, 4
+    with evaluating(model):
+        maps = getattr(model.attention_maps(src, tgt), kind)
+    key = maps[layer, 0, head, query].argmax().item()
+    call = f'Attentively.Interventions.{what}("{kind}", {layer}, {head}, {query}, {key})'
+    got = window.page.evaluate(
+        f"""([source, target]) => Attentively.load("live", "{NAME}").then(({{model}}) => {{
+          const how = new Attentively.Interventions();
+          how.{what}s.add({call});
+          const decoded = model.decode(target, model.encode(source, how), how);
+          return decoded.map(({{logits}}) => inBase64(logits));
+        }})""",
+        [source, target],
+    )
+    one = [Head(ATTENTIONS[kind].format(layer), head)]
+    with evaluating(model), ExitStack() as stack:
+        without = model(src, tgt).logits[0]
+        if what == "head":
+            stack.enter_context(silenced(model, one))
+        else:
+            queries = source if kind == "encoder" else target
+            keys = target if kind == "decoder" else source
+            edges = torch.zeros(1, len(queries), len(keys), dtype=torch.bool)
+            edges[0, query, key] = True
+            stack.enter_context(cut(model, one, edges))
+        wanted = model(src, tgt).logits[0]
+    assert (wanted - without).abs().max() > 0.01
+    torch.testing.assert_close(from_base64(got), wanted, atol=1e-3, rtol=0)
+
+
+def wait_until_done(window) -> None:
+    window.page.wait_for_function(
+        "() => document.querySelector('.live-status').textContent.startsWith('Done')"
+    )
+
+
+def test_by_keyboard(window):
+    """Type, press Enter, read a weight with the arrow keys, block the edge, and undo it."""
+    page = window.page
+    page.locator(".live-fallback").wait_for(state="hidden")
+    page.locator("input[type=text]").focus()
+    page.keyboard.press("Enter")
+    wait_until_done(window)
+    assert page.locator(".live-translation").inner_text() == "Je n'ai jamais vu un si beau jardin."
+    assert page.locator(".live-small").count() == 16
+    page.locator(".live-cell[tabindex='0']").focus()
+    assert page.locator(".live-readout").inner_text().startswith("<start> → I: weight 0.")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    assert page.locator(".live-readout").inner_text().startswith("Je → have: weight 0.")
+    page.keyboard.press("Enter")
+    page.locator(".live-cell.live-out").wait_for()
+    wait_until_done(window)
+    assert page.locator(":focus").get_attribute("data-at") == "1,1"
+    assert page.locator(":focus").get_attribute("aria-label").endswith("weight 0.000, blocked")
+    assert page.locator(".live-original").inner_text() != ""
+    page.get_by_role("button", name="Undo all interventions").click()
+    page.locator(".live-cell.live-out").wait_for(state="detached")
+    wait_until_done(window)
+    assert page.locator(".live-original").inner_text() == ""
+    assert window.complaints == []
+
+
+def test_enough_heads_knocked_out_change_the_translation(window):
+    page = window.page
+    page.get_by_role("button", name="Where did you buy this book?").click()
+    wait_until_done(window)
+    before = page.locator(".live-translation").inner_text()
+    for head in (1, 2, 3, 4):
+        page.get_by_role("button", name=f"Layer 4, head {head}").click()
+        page.get_by_role("button", name="Knock out this head").click()
+        page.get_by_role("button", name=f"Layer 4, head {head}, knocked out").wait_for()
+        wait_until_done(window)
+    assert page.locator(".live-translation").inner_text() != before
+    assert page.locator(".live-original").inner_text() == f"Without interventions: {before}"
+
+
+def test_the_other_views(window):
+    """The distribution sums to one and follows the temperature; the tree follows its slider."""
+    page = window.page
+    page.locator(".live-main").click()
+    wait_until_done(window)
+    page.get_by_role("radio", name="Next token").check()
+    page.locator(".live-target").nth(3).click()
+    first = page.locator(".live-bars tbody tr").first
+    assert first.locator("th").inner_text() == "jamais"
+    sharp = float(first.locator(".live-number").inner_text().split()[0])
+    page.get_by_role("slider", name="Temperature").fill("3")
+    flat = float(first.locator(".live-number").inner_text().split()[0])
+    assert 0 < flat < sharp <= 100
+    page.get_by_role("radio", name="Beam search").check()
+    tree = page.locator(".live-tree text")
+    whole = tree.count()
+    page.get_by_role("slider", name="Step").fill("1")
+    assert tree.count() == 1 + 5 < whole
+    page.get_by_role("slider", name="Beam size").fill("2")
+    page.wait_for_function("() => document.querySelectorAll('.live-tree').length === 1")
+    wait_until_done(window)
+    page.get_by_role("slider", name="Step").fill("1")
+    assert tree.count() == 1 + 2
+    page.get_by_role("radio", name="Embeddings").check()
+    assert page.locator(".live-strip").count() == 3
+    assert window.complaints == []
+
+
+def test_bad_input_gets_a_clear_message(window, folder):
+    page, status = window.page, window.page.locator(".live-status")
+    field = page.locator("input[type=text]")
+    field.fill("   ")
+    page.keyboard.press("Enter")
+    assert status.inner_text() == "Type an English sentence first."
+    field.fill("word " * 50)
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector('.live-error')")
+    assert "accepts at most 40" in status.inner_text()
+    field.fill("I like 日本.")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector('.live-translation').textContent")
+    page.wait_for_function("() => document.querySelector('.live-status').textContent[0] === '2'")
+    assert status.inner_text() == "2 characters are not in the vocabulary and became <unk>."
+
+
+def test_a_missing_file_is_said_and_can_be_tried_again(window, folder):
+    page = window.page
+    missing = folder / "live" / f"{NAME}.3.js"
+    kept = missing.read_bytes()
+    missing.unlink()
+    try:
+        page.locator(".live-main").click()
+        page.wait_for_function("() => document.querySelector('.live-error')")
+        text = page.locator(".live-status").inner_text()
+        assert (
+            text == f"The file live/{NAME}.3.js could not be loaded. Reload the page to try again."
+        )
+    finally:
+        missing.write_bytes(kept)
+    page.reload()
+    page.locator(".live-main").click()
+    wait_until_done(window)
+
+
+def test_without_scripts_its_text_is_read(folder, visit):
+    window = visit(java_script_enabled=False)
+    window.page.goto((folder / "page.html").as_uri())
+    assert window.page.locator(".live-fallback").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_the_front_page(site, visit, scheme):
+    """In the built book, on a telephone: nothing is fetched, and only the model scrolls."""
+    window = visit(390, scheme)
+    window.open((site / "book" / "index.html").as_uri())
+    page = window.page
+    loaded = "() => performance.getEntriesByType('resource').map((entry) => entry.name)"
+    assert not [name for name in page.evaluate(loaded) if NAME in name]
+    page.locator(".live-main").click()
+    wait_until_done(window)
+    for view in ("attention", "next", "beam", "embeddings"):
+        page.locator(f".live-tabs input[value={view}]").check()
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    assert window.complaints == []
+
+
+def test_pages_without_a_live_model_do_not_load_it(site):
+    text = (site / "book" / "00_tools.html").read_text(encoding="utf-8")
+    assert "live/transformer.js" not in text
+    assert "live/transformer.js" in (site / "book" / "index.html").read_text(encoding="utf-8")
