@@ -38,7 +38,7 @@ PIECE = 600_000
 
 
 class live_node(nodes.General, nodes.Element):
-    """The place where the script builds its controls."""
+    """The element in which the script builds its controls."""
 
 
 class LiveTransformer(SphinxDirective):
