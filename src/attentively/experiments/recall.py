@@ -213,9 +213,9 @@ def by_distance(reader: nn.Module, given: Sequences) -> list[Row]:
 
 
 def with_intermediate_answers(given: Sequences) -> Sequences:
-    """Return the sequences with the correct answer to each position as input of the next.
+    """Return the sequences with each correct answer as input of the next position.
 
-    It takes the slot of the key, which is empty in ``parity``.
+    The answer takes the slot of the key, which is empty in ``parity``.
     """
     items = given.items.clone()
     items[:, 1:, 0] = given.answers[:, :-1]
@@ -226,7 +226,7 @@ def with_intermediate_answers(given: Sequences) -> Sequences:
 def generate_answers(
     reader: nn.Module, items: Int[Tensor, "batch len 2"]
 ) -> Int[Tensor, "batch len"]:
-    """Return the answers of a model that reads its own answer to the preceding position."""
+    """Return the answers of a model that reads its own previous answer."""
     items = items.clone()
     answers = torch.zeros_like(items[..., 0])
     for t in range(items.shape[1]):
