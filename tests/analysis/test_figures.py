@@ -232,6 +232,7 @@ def distributions(**changed):
 
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
+    "layer_paths": figures.layer_paths,
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
     "query_states": figures.query_states,
     "attention_lookup": lookup,
@@ -451,6 +452,26 @@ def test_long_sentences_get_a_wider_figure():
 def test_a_path_ends_at_words_that_are_there(source, target):
     with pytest.raises(ValueError, match=r"(source|target)=\S+ lies outside the 6 \1 words"):
         figures.context_paths(SRC, TGT, source, target)
+
+
+def test_the_path_through_a_layer_is_as_long_as_its_title_says():
+    figure = figures.layer_paths(10, 4)
+    lengths = {"self-attention": 1, "recurrent layer": 10, "dilated convolutions": 2,
+               "convolutions": 3}  # fmt: skip
+    for title, length in lengths.items():
+        path = [(a, b) for a, b in bold(figure) if a.startswith(f"{title} ")]
+        assert len(path) == length
+        assert f"{title}: path length {length}" in texts(figure)
+        assert f"{title} 0 0" in {a for a, _ in path}
+    reads = {(a, b) for a, b in arrows(figure) if b == "dilated convolutions 2 9"}
+    assert {a.split()[-1] for a, _ in reads} == {"9", "5", "1"}
+    assert len([a for a, _ in arrows(figure) if a.startswith("self-attention")]) == 100
+
+
+@pytest.mark.parametrize("sizes", [(1, 3), (9, 1)])
+def test_a_path_through_layers_needs_two_positions(sizes):
+    with pytest.raises(ValueError, match=r"=1 is too small"):
+        figures.layer_paths(*sizes)
 
 
 # --- encoder and decoder ---

@@ -380,7 +380,6 @@ TO_REVISE = [
     "15_building_the_transformer",
     "16_training_the_transformer",
     "17_translating_with_it",
-    "18_why_it_wins",
     "19_heads_for_other_tasks",
     "20_faster",
     "21_since_2017",

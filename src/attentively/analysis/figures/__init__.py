@@ -15,7 +15,7 @@ from attentively.analysis.figures.encoder_decoder import encoder_decoder
 from attentively.analysis.figures.flow import attention_flow
 from attentively.analysis.figures.heat_maps import heat_maps
 from attentively.analysis.figures.lookups import attention_lookup
-from attentively.analysis.figures.paths import context_paths
+from attentively.analysis.figures.paths import context_paths, layer_paths
 from attentively.analysis.figures.pooling import convex_combinations, kernel_regression
 from attentively.analysis.figures.recurrent import (
     bidirectional_batch,
@@ -46,6 +46,7 @@ __all__ = [
     "gru_cell",
     "heat_maps",
     "kernel_regression",
+    "layer_paths",
     "lstm_cell",
     "probability_bars",
     "query_states",
