@@ -575,13 +575,13 @@ def instead(**answers):
 
 def by_last_loss(log):
     """It takes a high training loss at the end for a rate that is too high."""
-    return "rate too high" if log[-1]["train_loss"] > 0.2 else diagnose(log)
+    return "learning rate too high" if log[-1]["train_loss"] > 0.2 else diagnose(log)
 
 
 def by_gap(log):
     """It takes every gap between the two losses for learning by heart."""
     gap = log[-1]["validation_loss"] > 1.3 * log[-1]["train_loss"]
-    return "learned by heart" if gap else diagnose(log)
+    return "overfitting" if gap else diagnose(log)
 
 
 def by_words(log):
@@ -593,18 +593,18 @@ def by_the_middle(log):
     """It takes the middle of the runs that are shown, of which the healthy one is smoothed."""
     found = diagnose(log)
     if found == "none" and log[2]["train_loss"] < 1.223 * log[2]["validation_loss"]:
-        return "padding counted"
+        return "padding in the loss"
     return found
 
 
 DIAGNOSIS = [
     (instead(future_seen="none"), "you call 'none' is 'future seen'"),
-    (instead(answer_read="learned by heart"), "is 'answer read'"),
-    (instead(learned_by_heart="answer read"), "is 'learned by heart'"),
-    (instead(rate_too_high="gradients kept"), "is 'rate too high'"),
-    (instead(gradients_kept="rate too high"), "the gradient grows longer and longer"),
+    (instead(answer_read="overfitting"), "is 'answer read'"),
+    (instead(learned_by_heart="no target shift"), "is 'learned by heart'"),
+    (instead(rate_too_high="gradients not zeroed"), "is 'rate too high'"),
+    (instead(gradients_kept="learning rate too high"), "the gradient grows longer and longer"),
     (instead(padding_counted="none"), "you call 'none' is 'padding counted'"),
-    (instead(none="padding counted"), "you call 'padding counted' is 'none'"),
+    (instead(none="padding in the loss"), "you call 'padding counted' is 'none'"),
     (by_the_middle, "you call 'padding counted' is 'none'"),
     (by_words, "you call 'none' is 'future seen'"),
     (by_gap, "you call 'learned by heart' is 'answer read'"),
@@ -735,7 +735,7 @@ HANDED_IN = {
         "The rest is spread over the other words only",
     ),
     "no_trust_in_early_losses": (
-        {"diagnosis": source(diagnose, early=('return "padding counted"', 'return "none"'))},
+        {"diagnosis": source(diagnose, early=('return "padding in the loss"', 'return "none"'))},
         ["diagnosis-check"],
         "while few words are right yet",
     ),

@@ -14,17 +14,17 @@ the hardest to tell apart, are in the visible check. When graded, all that are n
 SIGNS = {
     "none": "all is well: both losses fall to the end, and the share of whole sentences rises. A "
     "training loss that stops high above the other is what smoothing does.",
-    "future seen": "nearly every word is right as long as the true words are read, the words to "
+    "no causal mask": "nearly every word is right as long as the true words are read, the words to "
     "come among them, and not one sentence is when the model reads its own.",
-    "answer read": "the training loss falls to its floor at once, while on new sentences, where "
+    "no target shift": "the training loss falls to its floor at once, while on new sentences, where "
     "the answer is not to be read, next to nothing is right.",
-    "learned by heart": "the training loss falls to its floor, while on new sentences the loss "
+    "overfitting": "the training loss falls to its floor, while on new sentences the loss "
     "stays high, and more words than a few are right there all the same.",
-    "rate too high": "both losses stop high, close to each other, and few words are right; the "
+    "learning rate too high": "both losses stop high, close to each other, and few words are right; the "
     "gradients are of ordinary length.",
-    "gradients kept": "the gradient grows longer and longer, far longer than in any other run: "
+    "gradients not zeroed": "the gradient grows longer and longer, far longer than in any other run: "
     "those of all steps are in it.",
-    "padding counted": "while few words are right yet, the training loss is well below that on "
+    "padding in the loss": "while few words are right yet, the training loss is well below that on "
     "new sentences, and both fall: something easy is counted among the words.",
 }
 """The faults, and what shows each in a log."""
