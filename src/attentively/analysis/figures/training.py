@@ -36,7 +36,7 @@ def loss_panels(
         if not logs or not all(logs):
             raise ValueError(f"a log of the panel {title!r} has no records")
     down = -(-len(panels) // across)
-    figure = Figure(figsize=(_WIDTH, 0.9 + 1.35 * down), layout="constrained")
+    figure = Figure(figsize=(_WIDTH, 0.9 + 1.7 * down), layout="constrained")
     first = None
     for number, (title, logs) in enumerate(panels.items()):
         ax = figure.add_subplot(down, across, number + 1, sharex=first, sharey=first)
