@@ -178,7 +178,7 @@ SMOOTHING = [
     ((smoothed_targets, loss_by(targets_of=annotated)),
      "smoothed_loss: The padding token receives no share"),
     ((smoothed_targets, naive), "For logits that are far apart, softmax returns 0"),
-    ((smoothed_targets, with_small_number), "a small constant in its place"),
+    ((smoothed_targets, with_small_number), "adding a small constant gives a wrong loss"),
     ((smoothed_targets, divergence), "This is F.kl_div"),
     ((smoothed_targets, loss_by(surprise=lambda x, _: -x.log_softmax(1))), "over the positions"),
     ((smoothed_targets, loss_by(surprise=lambda x, _: -x.log_softmax(-1) / math.log(2))),

@@ -53,7 +53,7 @@ def new_optimizer(
     Only matrices decay: not the biases, nor the gains of layer normalisation.
     """
     parameters = list(parameters)
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": [each for each in parameters if each.dim() > 1]},
         {"params": [each for each in parameters if each.dim() <= 1], "weight_decay": 0.0},
     ]

@@ -290,7 +290,7 @@ def smoothing(smoothed_targets: object, smoothed_loss: object, thorough: bool = 
         if far and not torch.allclose(cast(Tensor, answer).float(), right, 1e-4):
             raise CheckFailed(
                 "  smoothed_loss: For logits that are far apart, softmax returns 0, whose "
-                "logarithm is -inf; a small constant in its place gives a wrong loss. log_softmax "
+                "logarithm is -inf; adding a small constant gives a wrong loss. log_softmax "
                 f"computes both at once.\n{describe(inputs)}\n  got         {answer}\n"
                 f"  expected    {right}"
             )
