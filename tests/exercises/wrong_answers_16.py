@@ -801,6 +801,6 @@ HANDED_IN = {
     "no_trust_in_early_losses": (
         {"diagnosis": source(diagnose, early=('return "padding in the loss"', 'return "none"'))},
         ["diagnosis-check"],
-        "while few tokens are correct",
+        "the training loss is well below",
     ),
 }  # fmt: skip
