@@ -230,6 +230,22 @@ def distributions(**changed):
     return figures.bootstrap_distributions(scores | changed, xlabel="BLEU")
 
 
+LOG = [{"step": 10 * n, "train_loss": 4.0 / n, "validation_loss": 5.0 / n} for n in (1, 2, 3)]
+
+
+def losses(**changed):
+    panels = {letter: [LOG, LOG[1:]] for letter in "ABCD"}
+    return figures.loss_panels(**{"panels": panels, "reference": LOG} | changed)
+
+
+def padded(**changed):
+    batches = {
+        f"{name},\n64 sentences": torch.arange(9) < torch.tensor([[3], [longest], [5]])
+        for name, longest in (("random", 9), ("sorted", 6))
+    }
+    return figures.batch_padding(**{"batches": batches} | changed)
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "layer_paths": figures.layer_paths,
@@ -267,6 +283,8 @@ EXAMPLES = DIAGRAMS | {
     "heat_maps": maps,
     "probability_bars": bars,
     "segmentations": merged,
+    "loss_panels": losses,
+    "batch_padding": padded,
     "six maps": lambda: maps(panels={str(i): torch.eye(3) for i in range(6)}, rows=list("123"),
                              columns=list("123"), across=2, values=False),
 }  # fmt: skip
@@ -862,6 +880,44 @@ def test_distributions_are_of_both_systems_and_of_their_paired_difference():
 def test_distributions_refuse(changed, message):
     with pytest.raises(ValueError, match=message):
         distributions(**changed)
+
+
+# --- training ---
+
+
+def test_loss_panels_have_a_curve_for_each_run_and_the_reference():
+    figure = losses()
+    assert [ax.get_title(loc="left") for ax in figure.axes] == list("ABCD")
+    for ax in figure.axes:
+        reference, *curves_ = ax.get_lines()
+        assert list(reference.get_ydata()) == [record["validation_loss"] for record in LOG]
+        assert [len(curve.get_xdata()) for curve in curves_] == [3, 3, 2, 2]
+        assert curves_[0].get_linestyle() != curves_[1].get_linestyle()  # not colour alone
+        assert ax.get_yscale() == "log"
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["validation, no fault", "training", "validation"]
+    (lines,) = [len(losses(panels={"A": [LOG]}, reference=[]).axes[0].get_lines())]
+    assert lines == 2
+
+
+@pytest.mark.parametrize(
+    ("panels", "message"), [({}, "needs a panel"), ({"A": [LOG], "B": [[]]}, "'B' has no records")]
+)
+def test_loss_panels_refuse(panels, message):
+    with pytest.raises(ValueError, match=message):
+        losses(panels=panels)
+
+
+def test_padding_is_light_and_batches_have_the_same_axes():
+    figure = padded()
+    first, second = figure.axes
+    assert first.get_xlim() == second.get_xlim() == (-0.5, 8.5)
+    assert first.get_ylim() == second.get_ylim() == (2.5, -0.5)
+    (image,) = second.get_images()
+    assert image.get_array().sum(axis=1).tolist() == [3, 6, 5]
+    with pytest.raises(ValueError, match="needs a batch"):
+        padded(batches={})
 
 
 # --- heat maps ---

@@ -118,7 +118,6 @@ NOT_YET_USED = {
     "latency": "20",
     "regularise": "15",
     "throughput": "20",
-    "weight decay": "16",
 }
 """Terms that their chapters will use when they are revised."""
 

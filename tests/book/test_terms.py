@@ -378,7 +378,6 @@ TO_REVISE = [
     "13_positional_encoding",
     "14_multi_head_attention",
     "15_building_the_transformer",
-    "16_training_the_transformer",
     "17_translating_with_it",
     "19_heads_for_other_tasks",
     "20_faster",

@@ -199,16 +199,16 @@ def examine_update(
 
 
 def examine_rate(optimizer: RecordingOptimizer, rate: float, asked: Mapping[str, object]) -> None:
-    """See that every group of weights moves at this rate."""
+    """Check that every parameter group is updated with this learning rate."""
     rates = [each for rates in optimizer.rates for each in rates]
     right = [math.isclose(each, rate, rel_tol=1e-6) for each in rates]
     if all(right):
         return
-    why = "the weights do not move at `rate`. Set it before the optimizer steps"
+    why = "the parameters are not updated with `rate`. Set it before optimizer.step()"
     if any(right):
-        why = "only some of the weights move at `rate`. An optimizer may have several groups"
+        why = "only some parameters are updated with `rate`. An optimizer may have several groups"
     raise refused(
         f'Rate: {why}: for group in optimizer.param_groups: group["lr"] = rate.',
         asked,
-        f"the rates are {rates}",
+        f"the learning rates are {rates}",
     )

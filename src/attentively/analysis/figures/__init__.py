@@ -24,6 +24,7 @@ from attentively.analysis.figures.recurrent import (
     unrolled_network,
 )
 from attentively.analysis.figures.segmentations import segmentations
+from attentively.analysis.figures.training import batch_padding, loss_panels
 from attentively.analysis.figures.transformer_layers import transformer_layers
 from attentively.analysis.figures.trees import Branch, tree
 from attentively.analysis.figures.word_vectors import embedding_lookup, skip_gram_window, word_map
@@ -35,6 +36,7 @@ __all__ = [
     "attention_flow",
     "attention_lookup",
     "attention_step",
+    "batch_padding",
     "beam",
     "bidirectional_batch",
     "bootstrap_distributions",
@@ -47,6 +49,7 @@ __all__ = [
     "heat_maps",
     "kernel_regression",
     "layer_paths",
+    "loss_panels",
     "lstm_cell",
     "probability_bars",
     "query_states",
