@@ -710,10 +710,10 @@ HUNTED = [
     ((mended_sentence, mended_ring, picture_of_rows_twice), "Their columns are different"),
     (
         (mended_sentence, mended_ring, picture_by_columns),
-        "The positions are in the order of the columns",
+        "the positions are in the order of the columns",
     ),
-    ((mended_sentence, mended_ring, picture_column_first), "Row and column are exchanged"),
-    ((mended_sentence, mended_ring, picture_in_turn), "Row and column alternate"),
+    ((mended_sentence, mended_ring, picture_column_first), "row and column are exchanged"),
+    ((mended_sentence, mended_ring, picture_in_turn), "row and column alternate"),
     ((mended_sentence, mended_ring, picture_too_wide), "Half of the components encode the row"),
     (
         (mended_sentence, mended_ring, picture_cut),
@@ -721,7 +721,7 @@ HUNTED = [
     ),
     (
         (mended_sentence, mended_ring, picture_of_one_line),
-        "The row and the column of a position are wrong",
+        "the row and the column of a position are wrong",
     ),
 ]
 

@@ -723,8 +723,8 @@ def _orders_tried(layer: _Recorded, x: Tensor) -> list[list[int]]:
     return found
 
 
-def _answered_early(layer: _Recorded, x: Tensor) -> str:
-    """Return a sentence for an audit that tried one order, or no other than the original one."""
+def _answered_early(layer: _Recorded, x: Tensor, right: str) -> str:
+    """Return a sentence for an audit that concluded from the original order, or from one other."""
     tried = _orders_tried(layer, x)
     original = list(range(len(x)))
     others = [order for order in tried if order != original]
@@ -734,7 +734,7 @@ def _answered_early(layer: _Recorded, x: Tensor) -> str:
             f"{original}, which shows nothing about any layer. If your audit loops over the "
             "orders, it returns in the first round: answer after the loop, from all rounds."
         )
-    if len(others) == 1:
+    if len(others) == 1 and right == SENSITIVE:
         return (
             f"Before it answered, your audit called the layer on one other order only, {others[0]}."
             " If it loops over more orders, it returns too early."
@@ -754,7 +754,7 @@ def order(candidate: object, thorough: bool = False) -> None:
             if said not in (SENSITIVE, EQUIVARIANT, INVARIANT):
                 expect_value(said, right, "the answer", inputs)
             if said != right:
-                early = _answered_early(layer, x)
+                early = _answered_early(layer, x, right)
                 raise CheckFailed(
                     f"  For the layer “{layer}”, your audit returns “{said}”; expected “{right}”. "
                     f"{why}{' ' * bool(early)}{early}\n{describe(inputs)}"
@@ -1018,13 +1018,13 @@ def _examine_order(_sentence: object, _ring: object, picture: object, *_: object
         return
     position = int((encodings - right).abs().sum(dim=1).argmax())
     if torch.allclose(encodings, right.reshape(2, 3, 4).transpose(0, 1).reshape(6, 4)):
-        why = "The positions are in the order of the columns; they must be row by row."
+        why = "the positions are in the order of the columns; they must be row by row."
     elif torch.allclose(encodings, right.roll(2, dims=1)):
-        why = "Row and column are exchanged: the first half of the components must encode the row."
+        why = "row and column are exchanged: the first half of the components must encode the row."
     elif torch.allclose(encodings, right.reshape(6, 2, 2).transpose(1, 2).flatten(1)):
-        why = "Row and column alternate; the first half must encode the row, the second the column."
+        why = "row and column alternate; the first half must encode the row, the second the column."
     else:
-        why = "The row and the column of a position are wrong."
+        why = "the row and the column of a position are wrong."
         position = int(((encodings - right).abs().sum(dim=1) > 1e-4).nonzero()[0])
     raise CheckFailed(
         f"  mended_picture: {why}\n{describe(inputs)}\n"
