@@ -27,7 +27,7 @@ def position_angles(
     .. math:: \text{angle}[p, i] = p / 10000^{2i/d}
 
     The angle of pair 0 grows by one radian per position, that of each later pair more
-    slowly. If :math:`d` = `size` is odd, the last angle belongs to a sine without a cosine.
+    slowly. If :math:`d` = `size` is odd, the last angle belongs to a sine alone.
     """
     positions = torch.arange(first, first + length, device=device)
     exponents = torch.arange(0, size, 2, device=device) / size  # 2i / d

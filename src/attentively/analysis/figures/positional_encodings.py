@@ -30,7 +30,8 @@ def clock_hands(positions: Sequence[int], d_model: int) -> Figure:
     pairs = d_model // 2
     cell = (_WIDTH - _LEFT) / len(positions)
     height = cell * pairs + 34
-    figure = Figure(figsize=(_WIDTH / 72, height / 72), layout="none")
+    figure = Figure(figsize=(_WIDTH / 72, height / 72), layout="constrained")
+    figure.set_layout_engine("none")
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set(xlim=(0, _WIDTH), ylim=(height, 0), aspect="equal")
     ax.axis("off")
