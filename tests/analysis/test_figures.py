@@ -20,6 +20,7 @@ from attentively.analysis.beam_trace import Prefix, Trace
 from attentively.analysis.figures import Branch, Edge, Node, diagram
 from attentively.analysis.figures.diagram import text_size
 from attentively.analysis.plots import COLOURS, use_book_style
+from attentively.attention.positional import sinusoids
 from attentively.generation.search import Hypothesis
 
 COLUMN = 342
@@ -246,6 +247,12 @@ def padded(**changed):
     return figures.batch_padding(**{"batches": batches} | changed)
 
 
+def pair_of_curves(**changed):
+    at = torch.arange(40)
+    options = {"curves": {"pair 8": (at / 3).sin(), "pair 24": (at / 30).sin()}}
+    return figures.position_curves(**options | changed)
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "layer_paths": figures.layer_paths,
@@ -280,6 +287,10 @@ EXAMPLES = DIAGRAMS | {
     "convex_combinations": cone,
     "kernel_regression": regression,
     "bootstrap_distributions": distributions,
+    "clock_hands": lambda: figures.clock_hands([0, 1, 2, 3, 100, 200, 300], 4),
+    "encoding_heat_map": lambda: figures.encoding_heat_map(sinusoids(50, 20)),
+    "position_curves": pair_of_curves,
+    "marked position_curves": lambda: pair_of_curves(marked=(2, 15, 35), ylabel="value"),
     "heat_maps": maps,
     "probability_bars": bars,
     "segmentations": merged,
@@ -1082,3 +1093,50 @@ def test_kernel_regression_sorts_its_keys_and_shares_one_scale():
     assert nearest.tolist() == sorted(nearest)  # of queries from left to right
     limits = {ax.get_images()[0].get_clim() for ax in figure.axes if ax.get_images()}
     assert limits == {(0, image.get_array().max())}
+
+
+# --- positional encodings ---
+
+
+def test_a_hand_points_to_the_sine_and_cosine_of_its_angle():
+    figure = figures.clock_hands([0, 1, 100], 4)
+    (ax,) = figure.axes
+    faces = [patch for patch in ax.patches if isinstance(patch, Circle)]
+    hands = [line.get_xydata() for line in ax.get_lines() if len(line.get_xydata()) == 2]
+    assert len(faces) == len(hands) == 6
+    angles = [0, 0, 1, 0.01, 100, 1]  # radians, by position and then by hand
+    for face, hand, angle in zip(faces, hands, angles, strict=True):
+        assert hand[0].tolist() == pytest.approx(face.center)
+        x, y = (hand[1] - hand[0]) / face.radius
+        assert (x, -y) == pytest.approx((math.sin(angle), math.cos(angle)), abs=1e-4)  # y: down
+    assert {"hand 0", "hand 1", "0", "1", "100", "position"} <= {*texts(figure)}
+
+
+def test_encodings_are_drawn_from_minus_one_to_one():
+    encodings = sinusoids(50, 20)
+    (image,) = figures.encoding_heat_map(encodings).axes[0].get_images()
+    assert image.get_clim() == (-1, 1)
+    assert torch.equal(torch.tensor(image.get_array().data), encodings)
+
+
+def test_position_curves_start_at_the_first_position_and_mark_some():
+    figure = pair_of_curves(first=-20, marked=(-5, 10))
+    line, points, other, _ = figure.axes[0].get_lines()
+    assert line.get_xdata()[[0, -1]].tolist() == [-20, 19]
+    assert points.get_xydata()[1].tolist() == [10, line.get_ydata()[30]]
+    assert (line.get_label(), other.get_label()) == ("pair 8", "pair 24")
+    assert line.get_linestyle() != other.get_linestyle()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: figures.clock_hands([], 4), "needs a position"),
+        (lambda: figures.clock_hands([1], 3), "d_model=3"),
+        (lambda: pair_of_curves(curves={}), "1 to 4 lines"),
+        (lambda: pair_of_curves(marked=(40,)), "'pair 8' has no value at the marked position 40"),
+    ],
+)
+def test_figures_of_encodings_refuse(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -17,6 +17,11 @@ from attentively.analysis.figures.heat_maps import heat_maps
 from attentively.analysis.figures.lookups import attention_lookup
 from attentively.analysis.figures.paths import context_paths, layer_paths
 from attentively.analysis.figures.pooling import convex_combinations, kernel_regression
+from attentively.analysis.figures.positional_encodings import (
+    clock_hands,
+    encoding_heat_map,
+    position_curves,
+)
 from attentively.analysis.figures.recurrent import (
     bidirectional_batch,
     gru_cell,
@@ -40,17 +45,20 @@ __all__ = [
     "beam",
     "bidirectional_batch",
     "bootstrap_distributions",
+    "clock_hands",
     "context_paths",
     "convex_combinations",
     "diagram",
     "embedding_lookup",
     "encoder_decoder",
+    "encoding_heat_map",
     "gru_cell",
     "heat_maps",
     "kernel_regression",
     "layer_paths",
     "loss_panels",
     "lstm_cell",
+    "position_curves",
     "probability_bars",
     "query_states",
     "seed_curves",
