@@ -114,7 +114,6 @@ NAMES = re.compile(rf"\*(Symbol|Code|Also|{OLDER}):\* (.+?)\.(?= \*|$)")
 MINIMUM = 170
 NOT_YET_USED = {
     "absolute position": "13",
-    "faithfulness": "11",
     "latency": "20",
     "regularise": "15",
     "throughput": "20",

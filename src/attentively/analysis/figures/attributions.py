@@ -27,7 +27,7 @@ def attribution_maps(
 
     An image contains ink from 0 (paper) to 1; the cells of `values` divide it evenly. Colours are
     those of attention weights from 0 to 1. For titles in `signed` they are blue above 0 and red
-    below, relative to the largest absolute value of the image. An image without values is drawn
+    below, relative to the largest absolute value of all of them. An image without values is drawn
     alone.
 
     Raises `ValueError` without images, for values without an image, and where the cells do not
@@ -46,6 +46,7 @@ def attribution_maps(
     lines = 1 + max(title.count("\n") for title in images)
     height = down * (_WIDTH / across * tallest + 8 + 14 * lines)
     figure = Figure(figsize=(_WIDTH / 72, height / 72), layout="constrained")
+    limit = max((values[title].abs().max().item() for title in signed), default=0.0) or 1.0
     for number, (title, image) in enumerate(images.items()):
         ax = figure.add_subplot(down, across, number + 1)
         ink = image.detach().float().cpu()
@@ -53,7 +54,6 @@ def attribution_maps(
         extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
         if title in values:
             cells = values[title].detach().float().cpu()
-            limit = cells.abs().max().item() or 1.0
             low, high = (-1.3 * limit, 1.3 * limit) if title in signed else (0.0, 1.3)
             colours = _SIGNED_MAP if title in signed else WEIGHTS_MAP
             ax.imshow(cells.numpy(), cmap=colours, vmin=low, vmax=high, extent=extent)
@@ -67,7 +67,7 @@ def attribution_maps(
                     ax.text(
                         (j + 0.5) * wide - 0.5,
                         (i + 1) * tall - 1.2,
-                        f"{value:.2f}".replace("-", "−"),
+                        f"{value:z.2f}".replace("-", "−"),
                         ha="center",
                         va="bottom",
                         fontsize=FONT_SIZE,
