@@ -44,7 +44,7 @@ def occlusion(
     places: Num[Tensor, "places *features"],
     blank: float | int | Tensor = 0.0,
 ) -> Float[Tensor, " places"]:
-    r"""Return the decrease of the score when each position in turn is replaced by `blank`.
+    r"""Return the decrease of the score when each position in turn is set to `blank`.
 
     .. math:: o_i = f(x) - f(x_1, \dots, x_{i-1}, \text{blank}, x_{i+1}, \dots, x_n)
 
@@ -78,7 +78,7 @@ def integrated_gradients(
     baseline: float | int | Tensor = 0.0,
     steps: int = 50,
 ) -> Float[Tensor, " places"]:
-    r"""Return, for each position, its difference from the baseline times the mean gradient.
+    r"""Return, for each position, the mean gradient times the change from the baseline.
 
     .. math:: \operatorname{IG}_i = \sum_k (x_{ik} - x'_{ik}) \int_0^1
               \frac{\partial f(x' + t (x - x'))}{\partial x_{ik}} \, dt
@@ -92,7 +92,7 @@ def integrated_gradients(
     start = torch.as_tensor(baseline).to(places)
     difference = places.detach() - start
     t = (torch.arange(steps, device=places.device) + 0.5) / steps
-    inputs = start + t.view(-1, *[1] * places.dim()) * difference  # (steps, places, ...)
+    inputs = start + t.view(-1, *[1] * places.dim()) * difference  # (steps, ...)
     inputs.requires_grad_()
     (slopes,) = torch.autograd.grad(score(inputs).sum(), inputs)
     return (difference * slopes.mean(dim=0)).view(len(places), -1).sum(dim=1)
