@@ -164,6 +164,25 @@ def maps(**changed):
     return figures.heat_maps(**{"panels": panels} | options | changed)
 
 
+def attributed(**changed):
+    values = torch.tensor([[0.1, -0.2, 0.3], [0.0, -12.5, 0.6]])
+    given = {
+        "images": dict.fromkeys(["integrated gradients", "eight in snow\nP(eight) = 0.98"],
+                                torch.eye(24, 36)),
+        "values": {"integrated gradients": values},
+        "signed": ["integrated gradients"],
+    }  # fmt: skip
+    return figures.attribution_maps(**given | changed)
+
+
+def points(**changed):
+    options = {"x": "weight", "y": "flips", "by": "gru", "xlabel": "weight on the background",
+               "names": {False: "without a GRU", True: "with a GRU"},
+               "ylabel": "changed predictions"}  # fmt: skip
+    rows = [{"weight": i / 5, "flips": i / 7, "gru": i % 2 == 0, "seed": i} for i in range(6)]
+    return figures.run_points(rows, **options | changed)
+
+
 def traced():
     """The beam of size 2 over a language of two words, whose best sentence is "b b"."""
     first = [Prefix([1], 0, math.log(0.6)), Prefix([2], 0, math.log(0.4))]
@@ -292,6 +311,8 @@ EXAMPLES = DIAGRAMS | {
     "position_curves": pair_of_curves,
     "marked position_curves": lambda: pair_of_curves(marked=(2, 15, 35), ylabel="value"),
     "heat_maps": maps,
+    "attribution_maps": attributed,
+    "run_points": points,
     "probability_bars": bars,
     "segmentations": merged,
     "loss_panels": losses,
@@ -957,6 +978,52 @@ def test_heat_maps_show_their_labels_and_values():
 def test_heat_maps_refuse(changed, message):
     with pytest.raises(ValueError, match=message):
         maps(**changed)
+
+
+def test_attributions_stand_on_their_cells_and_a_sign_has_a_colour():
+    figure = attributed()
+    with_values, alone = figure.axes
+    assert [t.get_text() for t in with_values.texts] == [
+        "0.10", "−0.20", "0.30", "0.00", "−12.50", "0.60"
+    ]  # fmt: skip
+    assert [t.get_position()[0] for t in with_values.texts[:3]] == [5.5, 17.5, 29.5]
+    cells, ink = with_values.get_images()
+    low, high = cells.get_clim()
+    assert low == -high == pytest.approx(-1.3 * 12.5)
+    assert ink.get_array()[0, 0, 3] > 0 == ink.get_array()[0, 1, 3]
+    assert len(alone.get_images()) == 1
+    assert not alone.texts
+    weights = attributed(signed=[]).axes[0].get_images()[0]
+    assert weights.get_clim()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"images": {}, "values": {}, "signed": []}, "needs an image"),
+        ({"values": {"x": torch.eye(3)}}, "no image has the title 'x'"),
+        ({"values": {"integrated gradients": torch.ones(5, 3)}}, r"\(5, 3\) do not divide"),
+    ],
+)
+def test_attributions_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        attributed(**changed)
+
+
+def test_points_are_rows():
+    (ax,) = points().axes
+    without, with_gru = ax.get_lines()
+    assert without.get_xdata().tolist() == pytest.approx([0.2, 0.6, 1.0])
+    assert with_gru.get_ydata().tolist() == pytest.approx([0, 2 / 7, 4 / 7])
+    assert without.get_marker() != with_gru.get_marker()
+    assert without.get_linestyle() == "None"
+
+
+def test_points_refuse():
+    with pytest.raises(ValueError, match="no row belongs to 'a third'"):
+        points(names={"a third": "a third"})
+    with pytest.raises(ValueError, match="no rows"):
+        figures.run_points([], x="x", y="y", by="by")
 
 
 # --- word vectors ---

@@ -113,7 +113,6 @@ OLDER = "In older chapters of this book"
 NAMES = re.compile(rf"\*(Symbol|Code|Also|{OLDER}):\* (.+?)\.(?= \*|$)")
 MINIMUM = 170
 NOT_YET_USED = {
-    "faithfulness": "11",
     "latency": "20",
     "regularise": "15",
     "throughput": "20",

@@ -5,9 +5,10 @@ by `pyplot`, so ``plt.show()`` is not needed. Figures are narrow enough for thei
 pixels or more on a phone.
 """
 
+from attentively.analysis.figures.attributions import attribution_maps
 from attentively.analysis.figures.bars import probability_bars
 from attentively.analysis.figures.beams import beam
-from attentively.analysis.figures.curves import seed_curves, seed_dots
+from attentively.analysis.figures.curves import run_points, seed_curves, seed_dots
 from attentively.analysis.figures.decoder_steps import attention_step, query_states
 from attentively.analysis.figures.diagram import Edge, Node, diagram
 from attentively.analysis.figures.distributions import bootstrap_distributions
@@ -42,6 +43,7 @@ __all__ = [
     "attention_lookup",
     "attention_step",
     "batch_padding",
+    "attribution_maps",
     "beam",
     "bidirectional_batch",
     "bootstrap_distributions",
@@ -61,6 +63,7 @@ __all__ = [
     "position_curves",
     "probability_bars",
     "query_states",
+    "run_points",
     "seed_curves",
     "seed_dots",
     "segmentations",

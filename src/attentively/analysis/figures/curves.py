@@ -1,4 +1,4 @@
-"""Curves over seeds, from the rows of a results file."""
+"""Curves, dots and points over seeds, from the rows of a results file."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -135,6 +135,37 @@ def seed_dots(
     ax.set_yticks(range(len(groups)), labels)
     ax.invert_yaxis()
     ax.set_xlabel(xlabel)
+    return figure
+
+
+def run_points(
+    rows: Iterable[Row],
+    *,
+    x: Key,
+    y: Key,
+    by: Key,
+    names: Mapping[Any, str] | None = None,
+    xlabel: str = "",
+    ylabel: str = "",
+) -> Figure:
+    """Draw a point for each row: one quantity across, another one up.
+
+    `x`, `y`, `by` and `names` are as in `seed_curves`; each value of `by` has a colour and a marker
+    of its own. Raises `ValueError` where there are no rows, and where no row belongs to a name.
+    """
+    given = list(rows)
+    if not given:
+        raise ValueError("there are no rows to draw")
+    across, up, groups = (values_of(given, Condition(key, "x")) for key in (x, y, by))
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    ax = figure.add_subplot(xlabel=xlabel, ylabel=ylabel)
+    for name, (role, marker, _) in zip(names or dict.fromkeys(groups), cycle(LINES), strict=False):
+        chosen = [(a, b) for a, b, group in zip(across, up, groups, strict=True) if group == name]
+        if not chosen:
+            raise ValueError(f"no row belongs to {name!r}; there are {set(groups)}")
+        label = str(name) if names is None else names[name]
+        ax.plot(*zip(*chosen, strict=True), marker, color=COLOURS[role], label=label, ls="none")
+    _add_legend(ax, 4.0)
     return figure
 
 
