@@ -26,6 +26,7 @@ from attentively.analysis.figures.recurrent import (
 from attentively.analysis.figures.segmentations import segmentations
 from attentively.analysis.figures.transformer_layers import transformer_layers
 from attentively.analysis.figures.trees import Branch, tree
+from attentively.analysis.figures.windows import attention_windows
 from attentively.analysis.figures.word_vectors import embedding_lookup, skip_gram_window, word_map
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "attention_flow",
     "attention_lookup",
     "attention_step",
+    "attention_windows",
     "beam",
     "bidirectional_batch",
     "bootstrap_distributions",
