@@ -1077,7 +1077,7 @@ def _check_position(candidate: object, thorough: bool) -> None:
             }
         )
     what, hint = (
-        "what predicted_position returns",
+        "the result of predicted_position",
         "Return one position for each sentence: (batch,).",
     )
     for inputs in cases:
@@ -1117,7 +1117,7 @@ def _check_window(candidate: object, thorough: bool) -> None:
         sizes = [(3, 5, 1), (5, 13, 3), (1, 1, 2), (7, 11, 5), (3, 17, 2)]
         cases += [_window_inputs(*each) for each in sizes]
     what, hint = (
-        "what local_weights returns",
+        "the result of local_weights",
         ("Return one weight for each source position: (batch, src_len)."),
     )
     for inputs in cases:
@@ -1125,8 +1125,9 @@ def _check_window(candidate: object, thorough: bool) -> None:
         answer = call_twice(candidate, inputs)
         if type(answer) is Tensor and answer.isnan().any():
             raise CheckFailed(
-                "  local_weights: the weights contain NaN. A softmax of a row that is -inf everywhere "
-                f"gives NaN, and so does a division by a sum of 0.\n{describe(inputs)}"
+                "  local_weights: the weights contain NaN. The softmax of a row that is -inf "
+                "everywhere is NaN, and so is a division by a sum of 0.\n"
+                f"{describe(inputs)}"
             )
         expect_equal(answer, expected, what, inputs, _WINDOW_TWINS, hint)
     empty = dict(_window_inputs(2, 5, 2))
