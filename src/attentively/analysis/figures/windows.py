@@ -45,7 +45,7 @@ def attention_windows(
     for number, (title, factors) in enumerate(panels.items()):
         ax = figure.add_subplot(1, len(panels), number + 1)
         shown = factors.detach().float().cpu()
-        ax.imshow(0.3 * shown.numpy(), cmap="Greys", vmin=0, vmax=1, aspect="equal")
+        ax.imshow(0.4 * shown.numpy(), cmap="Greys", vmin=0, vmax=1, aspect="equal")
         for inside, (role, marker) in _MARKS.items():
             points = [link for link in sorted(links) if (shown[link[1], link[0]] > 0) == inside]
             ax.plot(
@@ -53,8 +53,8 @@ def attention_windows(
                 [target for _, target in points],
                 marker,
                 color=COLOURS[role],
-                markersize=min(5.0, 1.1 * cell + 0.6 * (not inside)),
-                markeredgewidth=1.2,
+                markersize=min(5.0, cell if not inside else 0.8 * cell),
+                markeredgewidth=1.0 if not inside else 0.0,
                 linestyle="none",
             )
         ax.set_title(title, fontsize=FONT_SIZE)
