@@ -60,7 +60,7 @@ def heat_maps(
         line = min(cell, 1.5 * FONT_SIZE)
     heights = [line * matrix.shape[0] for matrix in panels.values()]
     labels = [label for side in sides.values() for label in side[1]]
-    below = 13 * max(label.count("\n") + 1 for label in labels)
+    below = 13.0 * max(label.count("\n") + 1 for label in labels)
     if gold:
         below = max(text_size(label)[0] for label in labels)
     height = sum(heights[::across]) + down * (34 + below) + 14
