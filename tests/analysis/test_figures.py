@@ -183,6 +183,14 @@ def points(**changed):
     return figures.run_points(rows, **options | changed)
 
 
+def windows(**changed):
+    near = (torch.arange(9) - torch.arange(11).unsqueeze(1)).abs() <= 2
+    panels = {"local-m, D = 2": near.float(), "global": torch.ones(11, 9)}
+    return figures.attention_windows(
+        **{"panels": panels, "links": {(0, 0), (8, 10), (3, 7)}} | changed
+    )
+
+
 def traced():
     """The beam of size 2 over a language of two words, whose best sentence is "b b"."""
     first = [Prefix([1], 0, math.log(0.6)), Prefix([2], 0, math.log(0.4))]
@@ -317,6 +325,8 @@ EXAMPLES = DIAGRAMS | {
     "segmentations": merged,
     "loss_panels": losses,
     "batch_padding": padded,
+    "attention_windows": windows,
+    "maps of words": lambda: maps(columns=SRC[:3], values=False, gold={(2, 0), (0, 1)}),
     "six maps": lambda: maps(panels={str(i): torch.eye(3) for i in range(6)}, rows=list("123"),
                              columns=list("123"), across=2, values=False),
 }  # fmt: skip
@@ -973,6 +983,7 @@ def test_heat_maps_show_their_labels_and_values():
     [
         ({"panels": {}}, "needs a matrix"),
         ({"columns": ["a"]}, r"'encoder' of shape \(2, 3\) does not fit 2 row labels and 1 column"),
+        ({"gold": {(1, 2)}}, r"gold link \(1, 2\) lies outside 'encoder' of \(2, 3\)"),
     ],
 )
 def test_heat_maps_refuse(changed, message):
@@ -1024,6 +1035,40 @@ def test_points_refuse():
         points(names={"a third": "a third"})
     with pytest.raises(ValueError, match="no rows"):
         figures.run_points([], x="x", y="y", by="by")
+
+
+def test_gold_links_are_outlined_in_every_map():
+    figure = maps(gold={(2, 0), (0, 1)}, values=False)
+    for ax in figure.axes:
+        assert {patch.get_xy() for patch in ax.patches} == {(1.5, -0.5), (-0.5, 0.5)}
+        assert {label.get_rotation() for label in ax.get_xticklabels()} == {90.0}
+
+
+# --- windows ---
+
+
+def test_links_outside_of_a_window_have_another_mark():
+    figure = windows()
+    assert [ax.get_title() for ax in figure.axes] == ["local-m, D = 2", "global"]
+    marked = [
+        {line.get_marker(): {*zip(*line.get_data(), strict=True)} for line in ax.get_lines()}
+        for ax in figure.axes
+    ]
+    assert marked[0] == {"s": {(0, 0), (8, 10)}, "x": {(3, 7)}}
+    assert marked[1] == {"s": {(0, 0), (8, 10), (3, 7)}, "x": set()}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"panels": {}}, "needs the window of an attention"),
+        ({"panels": {"a": torch.ones(2, 3), "b": torch.ones(3, 2)}}, r"'b' of \(3, 2\) differs"),
+        ({"links": {(9, 0)}}, r"link \(9, 0\) lies outside 9 source and 11 target words"),
+    ],
+)
+def test_windows_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        windows(**changed)
 
 
 # --- word vectors ---

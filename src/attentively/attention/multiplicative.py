@@ -208,8 +208,8 @@ class LocalAttention(nn.Module):
         weights = masked_softmax(self.content.scores(query, projected_keys), window)
         if self.kind == "local-p":
             sigma = self.window / 2
-            bell = torch.exp(-distance.square() / (2 * sigma**2))
-            weights = weights * bell.to(weights.dtype)
+            gaussian = torch.exp(-distance.square() / (2 * sigma**2))
+            weights = weights * gaussian.to(weights.dtype)
         context = torch.einsum("bs,bsd->bd", weights, keys)
         return context, weights
 

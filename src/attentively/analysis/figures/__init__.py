@@ -33,6 +33,7 @@ from attentively.analysis.figures.segmentations import segmentations
 from attentively.analysis.figures.training import batch_padding, loss_panels
 from attentively.analysis.figures.transformer_layers import transformer_layers
 from attentively.analysis.figures.trees import Branch, tree
+from attentively.analysis.figures.windows import attention_windows
 from attentively.analysis.figures.word_vectors import embedding_lookup, skip_gram_window, word_map
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "attention_step",
     "batch_padding",
     "attribution_maps",
+    "attention_windows",
     "beam",
     "bidirectional_batch",
     "bootstrap_distributions",
