@@ -14,6 +14,7 @@ from attentively.analysis.figures.distributions import bootstrap_distributions
 from attentively.analysis.figures.encoder_decoder import encoder_decoder
 from attentively.analysis.figures.flow import attention_flow
 from attentively.analysis.figures.heat_maps import heat_maps
+from attentively.analysis.figures.images import attention_on_image, captioner, image_panels
 from attentively.analysis.figures.lookups import attention_lookup
 from attentively.analysis.figures.paths import context_paths
 from attentively.analysis.figures.pooling import convex_combinations, kernel_regression
@@ -34,10 +35,12 @@ __all__ = [
     "Node",
     "attention_flow",
     "attention_lookup",
+    "attention_on_image",
     "attention_step",
     "beam",
     "bidirectional_batch",
     "bootstrap_distributions",
+    "captioner",
     "context_paths",
     "convex_combinations",
     "diagram",
@@ -45,6 +48,7 @@ __all__ = [
     "encoder_decoder",
     "gru_cell",
     "heat_maps",
+    "image_panels",
     "kernel_regression",
     "lstm_cell",
     "probability_bars",
