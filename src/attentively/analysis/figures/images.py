@@ -40,7 +40,14 @@ def image_panels(
     for ax, (title, image) in zip(all_axes, panels.items(), strict=True):
         height, width = image.shape
         shown = image.detach().float().cpu().numpy()
-        ax.imshow(shown, cmap="gray_r", vmin=0, vmax=1, extent=(0, width, height, 0))
+        ax.imshow(
+            shown,
+            cmap="gray_r",
+            vmin=0,
+            vmax=1,
+            extent=(0, width, height, 0),
+            interpolation="nearest",
+        )
         grid = {"color": COLOURS["neutral"], "linewidth": 0.8, "linestyle": (0, (2, 2))}
         ax.hlines(range(cell, height, cell), 0, width, **grid)
         ax.vlines(range(cell, width, cell), 0, height, **grid)
@@ -79,7 +86,7 @@ def attention_on_image(
     for ax, word, shown in zip(all_axes, words, maps, strict=True):
         extent = (0, width, height, 0)
         ax.imshow(shown, cmap=WEIGHTS_MAP, vmin=0, vmax=_PALEST_DARK, extent=extent)
-        ax.imshow(ink.numpy(), extent=extent)
+        ax.imshow(ink.numpy(), extent=extent, interpolation="nearest")
         _finish(ax, word)
     return figure
 
