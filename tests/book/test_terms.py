@@ -372,7 +372,6 @@ TEXTS = [
 
 TO_REVISE = [
     "09_multiplicative_attention",
-    "10_visual_attention",
     "11_what_attention_explains",
     "12_self_attention",
     "13_positional_encoding",
