@@ -691,7 +691,8 @@ def test_images_refuse(changed, message):
 
 def test_attention_on_an_image_has_a_map_for_each_word():
     figure = looks()
-    assert [ax.get_title() for ax in figure.axes] == ["a", "two", "left", "of", "a", "seven", "<end>"]
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == ["a", "two", "left", "of", "a", "seven", "<end>"]
     weights, ink = figure.axes[4].get_images()
     assert weights.get_array().shape == (2, 3)
     assert weights.get_array()[1, 1] == pytest.approx(1.01)  # location 4 of the fifth word

@@ -1,6 +1,7 @@
 """Images with outlines or attention weights, and the model that captions them."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jaxtyping import Float
 from matplotlib.axes import Axes
@@ -48,7 +49,7 @@ def image_panels(
             extent=(0, width, height, 0),
             interpolation="nearest",
         )
-        grid = {"color": COLOURS["neutral"], "linewidth": 0.8, "linestyle": (0, (2, 2))}
+        grid: dict[str, Any] = {"color": COLOURS["neutral"], "linewidth": 0.8, "linestyle": (0, (2, 2))}
         ax.hlines(range(cell, height, cell), 0, width, **grid)
         ax.vlines(range(cell, width, cell), 0, height, **grid)
         for (top, left, bottom, right), (role, _, line) in zip(
