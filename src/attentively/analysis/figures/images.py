@@ -49,7 +49,8 @@ def image_panels(
             extent=(0, width, height, 0),
             interpolation="nearest",
         )
-        grid: dict[str, Any] = {"color": COLOURS["neutral"], "linewidth": 0.8, "linestyle": (0, (2, 2))}
+        dashes = (0, (2, 2))
+        grid: dict[str, Any] = {"color": COLOURS["neutral"], "lw": 0.8, "linestyle": dashes}
         ax.hlines(range(cell, height, cell), 0, width, **grid)
         ax.vlines(range(cell, width, cell), 0, height, **grid)
         for (top, left, bottom, right), (role, _, line) in zip(
