@@ -191,6 +191,19 @@ def windows(**changed):
     )
 
 
+def pictures(**changed):
+    images = {"a three left of an eight": torch.eye(24, 36), "mixing": torch.zeros(24, 36)}
+    options = {"cell": 12, "outlines": {"mixing": [(0, 9, 15, 27), (9, 9, 24, 27)]}}
+    return figures.image_panels(images, **options | changed)
+
+
+def looks(**changed):
+    words = ["a", "two", "left", "of", "a", "seven", "<end>"]
+    weights = torch.eye(7, 6) + 0.01
+    given = {"image": torch.eye(24, 36), "weights": weights, "words": words, "rows": 2}
+    return figures.attention_on_image(**given | changed)
+
+
 def traced():
     """The beam of size 2 over a language of two words, whose best sentence is "b b"."""
     first = [Prefix([1], 0, math.log(0.6)), Prefix([2], 0, math.log(0.4))]
@@ -285,6 +298,7 @@ DIAGRAMS = {
     "layer_paths": figures.layer_paths,
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
     "query_states": figures.query_states,
+    "captioner": figures.captioner,
     "attention_lookup": lookup,
     "lookup with columns": lambda: lookup(
         ["0 1 1 0"] * 3, ["1 0 1 0"] * 3, {"word": list("abc"), "score": list("123")}
@@ -318,9 +332,12 @@ EXAMPLES = DIAGRAMS | {
     "encoding_heat_map": lambda: figures.encoding_heat_map(sinusoids(50, 20)),
     "position_curves": pair_of_curves,
     "marked position_curves": lambda: pair_of_curves(marked=(2, 15, 35), ylabel="value"),
+    "marked dots": lambda: dots(marks={"any cell": 0.2, "any digit": 0.5}),
     "heat_maps": maps,
     "attribution_maps": attributed,
     "run_points": points,
+    "image_panels": pictures,
+    "attention_on_image": looks,
     "probability_bars": bars,
     "segmentations": merged,
     "loss_panels": losses,
@@ -719,6 +736,64 @@ def test_dots_are_seeds_and_bars_their_mean():
 def test_dots_refuse(changed, message):
     with pytest.raises(ValueError, match=message):
         dots(**changed)
+
+
+def test_values_for_comparison_are_named_lines():
+    figure = dots(marks={"any cell": 0.2, "any digit": 0.5})
+    lines = [line.get_xdata()[0] for line in figure.axes[0].get_lines()[-2:]]
+    assert lines == [0.2, 0.5]
+    assert {"any cell", "any digit"} <= {*texts(figure)}
+    assert figure.axes[0].get_xlim()[0] == 0
+
+
+# --- images ---
+
+
+def test_images_have_a_grid_and_outlines():
+    plain, outlined = pictures().axes
+    assert [ax.get_title() for ax in (plain, outlined)] == ["a three left of an eight", "mixing"]
+    (image,) = plain.get_images()
+    assert image.get_array()[3, 3] == 1
+    assert image.get_extent() == [0, 36, 24, 0]
+    assert [len(lines.get_segments()) for lines in plain.collections] == [1, 2]
+    assert not plain.patches
+    boxes_ = [(p.get_y(), p.get_x(), p.get_height(), p.get_width()) for p in outlined.patches]
+    assert boxes_ == [(0, 9, 15, 18), (9, 9, 15, 18)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [({"panels": {}}, "needs an image"), ({"outlines": {"x": []}}, "there is no image 'x'")],
+)
+def test_images_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        figures.image_panels(**{"panels": {"a": torch.zeros(2, 3)}, "cell": 1} | changed)
+
+
+def test_attention_on_an_image_has_a_map_for_each_word():
+    figure = looks()
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == ["a", "two", "left", "of", "a", "seven", "<end>"]
+    weights, ink = figure.axes[4].get_images()
+    assert weights.get_array().shape == (2, 3)
+    assert weights.get_array()[1, 1] == pytest.approx(1.01)  # location 4 of the fifth word
+    assert ink.get_array()[3, 3].tolist() == [0, 0, 0, 1]
+    assert ink.get_array()[3, 4, 3] == 0  # paper is transparent
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [({"words": ["a"]}, "1 words do not fit"), ({"rows": 4}, "6 locations do not fill 4 rows")],
+)
+def test_attention_on_an_image_refuses(changed, message):
+    with pytest.raises(ValueError, match=message):
+        looks(**changed)
+
+
+def test_a_captioner_asks_with_the_state_before_the_word():
+    joined = {*arrows(figures.captioner())}
+    assert ("state", "attention") in joined
+    assert ("new", "attention") not in joined
 
 
 # --- one query ---

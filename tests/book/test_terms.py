@@ -371,7 +371,6 @@ TEXTS = [
 ]
 
 TO_REVISE = [
-    "10_visual_attention",
     "12_self_attention",
     "14_multi_head_attention",
     "15_building_the_transformer",

@@ -15,6 +15,7 @@ from attentively.analysis.figures.distributions import bootstrap_distributions
 from attentively.analysis.figures.encoder_decoder import encoder_decoder
 from attentively.analysis.figures.flow import attention_flow
 from attentively.analysis.figures.heat_maps import heat_maps
+from attentively.analysis.figures.images import attention_on_image, captioner, image_panels
 from attentively.analysis.figures.lookups import attention_lookup
 from attentively.analysis.figures.paths import context_paths, layer_paths
 from attentively.analysis.figures.pooling import convex_combinations, kernel_regression
@@ -42,6 +43,7 @@ __all__ = [
     "Node",
     "attention_flow",
     "attention_lookup",
+    "attention_on_image",
     "attention_step",
     "batch_padding",
     "attribution_maps",
@@ -50,6 +52,7 @@ __all__ = [
     "bidirectional_batch",
     "bootstrap_distributions",
     "clock_hands",
+    "captioner",
     "context_paths",
     "convex_combinations",
     "diagram",
@@ -58,6 +61,7 @@ __all__ = [
     "encoding_heat_map",
     "gru_cell",
     "heat_maps",
+    "image_panels",
     "kernel_regression",
     "layer_paths",
     "loss_panels",
