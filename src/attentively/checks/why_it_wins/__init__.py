@@ -624,6 +624,11 @@ def _without_factor(measure: Stopwatch, lengths: list[int], target: int, repeats
     return float(target**exponent)
 
 
+def _swapped(measure: Stopwatch, lengths: list[int], target: int, repeats: int = 5) -> float:
+    exponent, factor = _fit(*_chosen(measure, lengths, repeats))
+    return float(exponent * target**factor)
+
+
 def _straight(measure: Stopwatch, lengths: list[int], target: int, repeats: int = 5) -> float:
     slope, intercept = _line(*_chosen(measure, lengths, repeats))
     return slope * target + intercept
@@ -653,6 +658,8 @@ _FORECAST_TWINS: _Mistakes = {
         [_without_factor],
     "this extrapolates a straight line. Use the fitted power law.":
         [_straight],
+    "exponent and factor are swapped after the call of `fit`, which returns exponent, factor.":
+        [_swapped],
 }  # fmt: skip
 
 
@@ -881,6 +888,11 @@ def _one_late(one: _Cost, other: _Cost) -> int | None:
     return None if length is None else length + 1
 
 
+def _searched(one: _Cost, other: _Cost, limit: int) -> int | None:
+    length = _overtakes(one, other)
+    return None if length is None or length >= limit else length
+
+
 _OVERTAKES_TWINS: _Mistakes = {
     "this is the first length at which `one` is more expensive. It may become cheaper again: "
     "return the length from which on it stays more expensive.":
@@ -903,6 +915,11 @@ _OVERTAKES_TWINS: _Mistakes = {
          lambda one, other: _overtakes(one, other) or -1,
          lambda one, other: _overtakes(one, other) or math.inf,
          lambda one, other: _overtakes(one, other) or 1],
+    "this is None wherever the quadratic terms are equal. The difference is then a line, which "
+    "may cross zero too, or a constant.":
+        [lambda one, other: _overtakes(one, other) if one[2] != other[2] else None],
+    "the crossing may lie beyond any fixed limit of a search. Compute it.":
+        [partial(_searched, limit=limit) for limit in (10**3, 10**4, 10**5)],
     "if `one` is more expensive at every length, return 1.":
         [_not_everywhere, partial(_not_everywhere, least=0.5),
          partial(_not_everywhere, wrong=0, least=0.5), _before_the_first],
