@@ -374,7 +374,6 @@ TO_REVISE = [
     "09_multiplicative_attention",
     "10_visual_attention",
     "11_what_attention_explains",
-    "12_self_attention",
     "13_positional_encoding",
     "14_multi_head_attention",
     "15_building_the_transformer",
