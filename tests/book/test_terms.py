@@ -371,7 +371,6 @@ TEXTS = [
 ]
 
 TO_REVISE = [
-    "12_self_attention",
     "14_multi_head_attention",
     "15_building_the_transformer",
     "17_translating_with_it",
