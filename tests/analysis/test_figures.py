@@ -230,6 +230,17 @@ def distributions(**changed):
     return figures.bootstrap_distributions(scores | changed, xlabel="BLEU")
 
 
+def steps(words=("You", "are", "welcome"), heads=2, **changed):
+    values = torch.arange(heads * 9.0).view(heads, 3, 3) - 9
+    given = {"queries": values, "weights": values.softmax(dim=-1), "outputs": values / 7}
+    return figures.multi_head_steps(torch.eye(3, 6), given | changed, torch.randn(3, 6), words)
+
+
+def removals(values=(1.0, 0.9, 0.9, 0.2), kinds=("encoder", "cross", "encoder")):
+    roles = {"encoder": "encoder", "cross": "key"}
+    return figures.removal_curve(values, kinds, roles, xlabel="removed", ylabel="exact match")
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
@@ -266,6 +277,8 @@ EXAMPLES = DIAGRAMS | {
     "heat_maps": maps,
     "probability_bars": bars,
     "segmentations": merged,
+    "multi_head_steps": steps,
+    "removal_curve": removals,
     "six maps": lambda: maps(panels={str(i): torch.eye(3) for i in range(6)}, rows=list("123"),
                              columns=list("123"), across=2, values=False),
 }  # fmt: skip

@@ -5,6 +5,7 @@ by `pyplot`, so ``plt.show()`` is not needed. Figures are narrow enough for thei
 pixels or more on a phone.
 """
 
+from attentively.analysis.figures.attention_heads import multi_head_steps, removal_curve
 from attentively.analysis.figures.bars import probability_bars
 from attentively.analysis.figures.beams import beam
 from attentively.analysis.figures.curves import seed_curves, seed_dots
@@ -47,8 +48,10 @@ __all__ = [
     "heat_maps",
     "kernel_regression",
     "lstm_cell",
+    "multi_head_steps",
     "probability_bars",
     "query_states",
+    "removal_curve",
     "seed_curves",
     "seed_dots",
     "segmentations",
