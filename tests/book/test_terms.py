@@ -376,7 +376,6 @@ TO_REVISE = [
     "11_what_attention_explains",
     "12_self_attention",
     "13_positional_encoding",
-    "14_multi_head_attention",
     "15_building_the_transformer",
     "16_training_the_transformer",
     "17_translating_with_it",

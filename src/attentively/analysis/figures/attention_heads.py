@@ -50,7 +50,9 @@ def multi_head_steps(
     number = len(steps) + 2
     ax = canvas([(0, 0), (right, -number * (height + title_height + _GAP) - title_height + _GAP)])
 
-    def write(text: str, x: float, y: float, role: str | None = None, align: str = "center") -> None:
+    def write(
+        text: str, x: float, y: float, role: str | None = None, align: str = "center"
+    ) -> None:
         ax.text(x, y, text, color=INK if role is None else COLOURS[role], ha=align, va="center",
                 fontsize=FONT_SIZE)  # fmt: skip
 
