@@ -1018,3 +1018,30 @@ def test_kernel_regression_sorts_its_keys_and_shares_one_scale():
     assert nearest.tolist() == sorted(nearest)  # of queries from left to right
     limits = {ax.get_images()[0].get_clim() for ax in figure.axes if ax.get_images()}
     assert limits == {(0, image.get_array().max())}
+
+
+def test_multi_head_steps_show_each_head_and_shade_the_weights():
+    figure = steps()
+    assert {"head 1", "head 2", "queries", "weights", "outputs", "welcome"} <= {*texts(figure)}
+    values = [*range(-9, 9)]
+    assert {str(value).replace("-", "−") for value in values} <= {*texts(figure)}
+    cells = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
+    assert len(cells) == 2 * 3 * 6 + 3 * 2 * 9
+    shaded = [cell for cell in cells if cell.get_facecolor() != (1, 1, 1, 1)]
+    assert len(shaded) == 2 * 9
+
+
+def test_figures_of_heads_refuse(unchecked):
+    with pytest.raises(ValueError, match=r"'outputs' of shape \(1, 3, 3\) does not fit 2 heads"):
+        steps(outputs=torch.ones(1, 3, 3))
+    with pytest.raises(ValueError, match=r"'inputs' of shape \(1, 3, 6\) does not fit .* 2 words"):
+        steps(words=("You", "are"))
+    with pytest.raises(ValueError, match="3 removals need 4 values, not 2"):
+        removals(values=(1.0, 0.5))
+
+
+def test_a_removal_curve_marks_each_kind():
+    ax = removals().axes[0]
+    marks = {line.get_label(): line.get_xydata().tolist() for line in ax.get_lines()}
+    assert marks["encoder"] == [[1, 0.9], [3, 0.2]]
+    assert marks["cross"] == [[2, 0.9]]

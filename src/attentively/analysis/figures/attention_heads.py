@@ -56,33 +56,31 @@ def multi_head_steps(
         ax.text(x, y, text, color=INK if role is None else COLOURS[role], ha=align, va="center",
                 fontsize=FONT_SIZE)  # fmt: skip
 
-    def draw(matrix: Tensor, x: float, y: float, role: str, shaded: bool = False) -> None:
-        _draw_grid(ax, matrix, (x, y), cell, COLOURS[role], shaded)
+    def draw(matrices: Sequence[Tensor], at: Sequence[float], y: float, roles: Sequence[str],
+             shaded: bool = False) -> None:  # fmt: skip
+        for matrix, x, role in zip(matrices, at, roles, strict=True):
+            _draw_grid(ax, matrix, (x, y), cell, COLOURS[role], shaded)
         for i, word in enumerate(words):
             write(word, left - 6, y - (i + 0.5) * _LINE, "neutral", "right")
 
     y = 0.0
     write("inputs, read by both heads" if heads == 2 else "inputs, read by all heads",
           (left + right) / 2, y - title_height / 2)  # fmt: skip
-    draw(inputs, centre, y - title_height, "neutral")
+    draw([inputs], [centre], y - title_height, ["neutral"])
     y -= height + title_height + _GAP
-    for head, start in enumerate(starts):
-        write(f"head {head + 1}", start + d_head * cell / 2, y - title_height / 2, _role(head))
+    roles = [LINES[head % len(LINES)][0] for head in range(heads)]
+    for head, (start, role) in enumerate(zip(starts, roles, strict=True)):
+        write(f"head {head + 1}", start + d_head * cell / 2, y - title_height / 2, role)
     y -= title_height
     for title, values in steps.items():
-        write(title, 0, y - title_height / 2, align="left")
-        for head, start in enumerate(starts):
-            draw(values[head], start, y - title_height, _role(head), shaded=title == weights)
+        write(title, 0.0, y - title_height / 2, align="left")
+        draw([*values], starts, y - title_height, roles, shaded=title == weights)
         y -= height + title_height + _GAP
     write("output", (left + right) / 2, y - title_height / 2)
-    draw(output, centre, y - title_height, "neutral")
+    draw([output], [centre], y - title_height, ["neutral"])
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
     return figure
-
-
-def _role(head: int) -> str:
-    return LINES[head % len(LINES)][0]
 
 
 def _texts(values: Tensor) -> list[str]:
@@ -134,7 +132,7 @@ def removal_curve(
         at = [i + 1 for i, found in enumerate(kinds) if found == kind]
         ax.plot(at, [values[i] for i in at], markers[kind], color=COLOURS[role], linestyle="none",
                 label=kind, zorder=3)  # fmt: skip
-    _add_legend(ax, 6)
+    _add_legend(ax, 6.0)
     ax.plot(range(len(values)), values, color=COLOURS["neutral"], linewidth=1, linestyle="-")
     ax.set(xlabel=xlabel, ylabel=ylabel, ylim=(-0.03, 1.05 * max(values)))
     return figure

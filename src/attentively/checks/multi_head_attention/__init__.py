@@ -449,14 +449,14 @@ def _made(candidate: object, d_model: int, num_heads: int) -> tuple[nn.Module, S
         if found[name] != tensor.shape:
             raise CheckFailed(
                 f"  The shape of {name} is {found[name]}, expected {tuple(tensor.shape)}. Each "
-                "layer computes the projections of all heads: it maps d_model to num_heads · d_head "
-                f"= d_model dimensions.\n{describe(asked)}"
+                "layer computes the projections of all heads: it maps d_model dimensions to "
+                f"num_heads · d_head, which is d_model again.\n{describe(asked)}"
             )
     more = [name for name in found if name not in state]
     if more:
         raise CheckFailed(
-            f"  The module has an additional parameter or buffer {more[0]}, so the trained parameters "
-            f"cannot be loaded. It must have only the four layers.\n{describe(asked)}"
+            f"  The module has an additional parameter or buffer {more[0]}, so the trained "
+            f"parameters cannot be loaded. It must have only the four layers.\n{describe(asked)}"
         )
     made.load_state_dict(state)
     return made.eval(), state
