@@ -33,7 +33,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(
                 f"d_model={d_model} does not split into "
                 f"num_heads={num_heads} equal heads"
-            )
+            )  # fmt: skip
         self.d_head = d_model // num_heads
         self.query_projection = nn.Linear(d_model, d_model)  # every W^Q_i
         self.key_projection = nn.Linear(d_model, d_model)  # every W^K_i
