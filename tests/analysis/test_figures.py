@@ -293,6 +293,17 @@ def pair_of_curves(**changed):
     return figures.position_curves(**options | changed)
 
 
+def steps(words=("You", "are", "welcome"), heads=2, **changed):
+    values = torch.arange(heads * 9.0).view(heads, 3, 3) - 9
+    given = {"queries": values, "weights": values.softmax(dim=-1), "outputs": values / 7}
+    return figures.multi_head_steps(torch.eye(3, 6), given | changed, torch.randn(3, 6), words)
+
+
+def removals(values=(1.0, 0.9, 0.9, 0.2), kinds=("encoder", "cross", "encoder")):
+    roles = {"encoder": "encoder", "cross": "key"}
+    return figures.removal_curve(values, kinds, roles, xlabel="removed", ylabel="exact match")
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "layer_paths": figures.layer_paths,
@@ -344,6 +355,8 @@ EXAMPLES = DIAGRAMS | {
     "batch_padding": padded,
     "attention_windows": windows,
     "maps of words": lambda: maps(columns=SRC[:3], values=False, gold={(2, 0), (0, 1)}),
+    "multi_head_steps": steps,
+    "removal_curve": removals,
     "six maps": lambda: maps(panels={str(i): torch.eye(3) for i in range(6)}, rows=list("123"),
                              columns=list("123"), across=2, values=False),
 }  # fmt: skip
@@ -1327,3 +1340,30 @@ def test_position_curves_start_at_the_first_position_and_mark_some():
 def test_figures_of_encodings_refuse(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_multi_head_steps_show_each_head_and_shade_the_weights():
+    figure = steps()
+    assert {"head 1", "head 2", "queries", "weights", "outputs", "welcome"} <= {*texts(figure)}
+    values = [*range(-9, 9)]
+    assert {str(value).replace("-", "−") for value in values} <= {*texts(figure)}
+    cells = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
+    assert len(cells) == 2 * 3 * 6 + 3 * 2 * 9
+    shaded = [cell for cell in cells if cell.get_facecolor() != (1, 1, 1, 1)]
+    assert len(shaded) == 2 * 9
+
+
+def test_figures_of_heads_refuse(unchecked):
+    with pytest.raises(ValueError, match=r"'outputs' of shape \(1, 3, 3\) does not fit 2 heads"):
+        steps(outputs=torch.ones(1, 3, 3))
+    with pytest.raises(ValueError, match=r"'inputs' of shape \(1, 3, 6\) does not fit .* 2 words"):
+        steps(words=("You", "are"))
+    with pytest.raises(ValueError, match="3 removals need 4 values, not 2"):
+        removals(values=(1.0, 0.5))
+
+
+def test_a_removal_curve_marks_each_kind():
+    ax = removals().axes[0]
+    marks = {line.get_label(): line.get_xydata().tolist() for line in ax.get_lines()}
+    assert marks["encoder"] == [[1, 0.9], [3, 0.2]]
+    assert marks["cross"] == [[2, 0.9]]

@@ -6,6 +6,7 @@ pixels or more on a phone.
 """
 
 from attentively.analysis.figures.attributions import attribution_maps
+from attentively.analysis.figures.attention_heads import multi_head_steps, removal_curve
 from attentively.analysis.figures.bars import probability_bars
 from attentively.analysis.figures.beams import beam
 from attentively.analysis.figures.curves import run_points, seed_curves, seed_dots
@@ -67,9 +68,11 @@ __all__ = [
     "loss_panels",
     "lstm_cell",
     "position_curves",
+    "multi_head_steps",
     "probability_bars",
     "query_states",
     "run_points",
+    "removal_curve",
     "seed_curves",
     "seed_dots",
     "segmentations",
