@@ -5,8 +5,8 @@ by `pyplot`, so ``plt.show()`` is not needed. Figures are narrow enough for thei
 pixels or more on a phone.
 """
 
-from attentively.analysis.figures.attributions import attribution_maps
 from attentively.analysis.figures.attention_heads import multi_head_steps, removal_curve
+from attentively.analysis.figures.attributions import attribution_maps
 from attentively.analysis.figures.bars import probability_bars
 from attentively.analysis.figures.beams import beam
 from attentively.analysis.figures.curves import run_points, seed_curves, seed_dots
@@ -67,12 +67,12 @@ __all__ = [
     "layer_paths",
     "loss_panels",
     "lstm_cell",
-    "position_curves",
     "multi_head_steps",
+    "position_curves",
     "probability_bars",
     "query_states",
-    "run_points",
     "removal_curve",
+    "run_points",
     "seed_curves",
     "seed_dots",
     "segmentations",
