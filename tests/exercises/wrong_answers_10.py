@@ -329,6 +329,10 @@ def most_not_squared(words, places):
     return abs(1 - words) + places - 1
 
 
+def most_of_different_locations(words, locations):
+    return abs(locations - words)
+
+
 def most_everywhere(words, places):
     return places * (words - 1) ** 2
 
@@ -368,6 +372,10 @@ PENALTIES = [
     ),
     ((penalty, least, most_of_one_too_many), "most: One location too many is counted"),
     ((penalty, least, most_without_one), "Subtract 1 from it before squaring"),
+    (
+        (penalty, least, most_of_different_locations),
+        "most: Here the words have their weight on different locations",
+    ),
     (
         (penalty, least, most_everywhere),
         "most: Here every location has a weight of 1",

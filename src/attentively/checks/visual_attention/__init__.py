@@ -700,6 +700,12 @@ _MOST_TWINS = [
         "1, so only one location can.",
         lambda words, locations: locations * (words - 1) ** 2,
     ),
+    *known(
+        "most: Here the words have their weight on different locations. The penalty is largest if "
+        "all words have all of their weight on the same location.",
+        lambda words, locations: abs(locations - words),
+        lambda words, locations: max(locations - words, 0),
+    ),
 ]
 
 _WEIGHTS = torch.tensor([[[0.5, 0.5], [0.0, 1.0], [0.25, 0.75]]])
@@ -819,8 +825,8 @@ _SEEN_TWINS = [
     ),
     *known(
         "pixels_seen: The range is limited only at the image. Limit it at each layer: positions "
-        "outside an inner layer are padding and depend on no pixel, even if a stride leaves pixels "
-        "over at the end of the image.",
+        "outside an inner layer are padding and depend on no pixel, even if the strided layer uses "
+        "none of the last pixels of the image.",
         lambda layers, n, location: _walk_back(layers, n, location, each_clipped=False),
     ),
     *known(
