@@ -489,8 +489,8 @@ def sets_in_every_order(*asked):
 
 
 AUDITS = [
-    ((flips_of_scenes, smallest), "the share of scenes with at least one copy"),
-    ((flips_of_steady_scenes, smallest), "or with only copies, that flip the prediction"),
+    ((flips_of_scenes, smallest), "the share of scenes with at least one copy that flips"),
+    ((flips_of_steady_scenes, smallest), "scenes in which every copy flips the prediction"),
     ((flips_missing, smallest), "copies that leave the prediction unchanged"),
     ((flips_counted, smallest), "Divide by the number of all copies"),
     ((flips_by_scenes, smallest), "Divide by the number of all copies"),

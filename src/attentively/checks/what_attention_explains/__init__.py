@@ -783,9 +783,13 @@ def _left_changed(
 
 _FLIPS_TWINS = [
     *known(
-        "flips: This is the share of scenes with at least one copy, or with only copies, that "
-        "flip the prediction. Return the share of copies.",
+        "flips: This is the share of scenes with at least one copy that flips the prediction. "
+        "Return the share of copies.",
         _audited(share=lambda found: _mean(any(each) for each in found)),
+    ),
+    *known(
+        "flips: This is the share of scenes in which every copy flips the prediction. Return the "
+        "share of copies.",
         _audited(share=lambda found: _mean(all(each) for each in found)),
     ),
     *known(
