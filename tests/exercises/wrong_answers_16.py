@@ -497,6 +497,10 @@ def adding_in_place(states):
     return {name: tensor / len(states) for name, tensor in total.items()}
 
 
+def adding_in_a_shallow_copy(states):
+    return adding_in_place([dict(state) for state in states])
+
+
 def mixed(how):
     def mean(states):
         return {name: how(torch.stack([s[name] for s in states])) for name in states[0]}
@@ -582,6 +586,8 @@ TRAINING = [
     ((changed((CLIP, "")), mean_weights), "the gradients are not clipped when"),
     ((changed((BACKWARD, f"{BACKWARD}    {CLIP}"), (f"\n{CLIP}", "\n")), mean_weights),
      "the gradients are clipped after each part"),
+    ((changed((BACKWARD, f"{BACKWARD}    {CLIP}"), (f"\n{CLIP}", "\n")), mean_weights),
+     "gradient norm 0.05, as expected, but other entries"),
     ((changed((CLIP, "    clamping(model.parameters(), clip_norm)\n")), mean_weights),
      "each entry of the gradients is clipped separately"),
     ((changed((CLIP, "    one_by_one(model.parameters(), clip_norm)\n")), mean_weights),
@@ -603,6 +609,7 @@ TRAINING = [
     ((update, mixed(lambda each: each[:2].mean(0))), "Only the first two states are averaged"),
     ((update, mixed(lambda each: each.median(0).values)), "This is the median, not the mean"),
     ((update, adding_in_place), "Your code changes its input states"),
+    ((update, adding_in_a_shallow_copy), "clone the tensors in it"),
     ((update, as_list), "Expected a dict from names to tensors, got list"),
     ((update, one_name), "The names differ from those of the states"),
 ]  # fmt: skip

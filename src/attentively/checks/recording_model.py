@@ -190,11 +190,21 @@ def examine_update(
         )
     else:
         why = "these are not the gradients of the mean loss, clipped together to clip_norm."
-    raise refused(
-        f"Update: {why}",
-        asked,
-        f"gradient norm {norm(seen):.3g}; expected {min(length, clip_norm):.3g} (before clipping "
-        f"{length:.3g})",
+    raise refused(f"Update: {why}", asked, _difference(seen, gradients, clip_norm))
+
+
+def _difference(seen: Sequence[Tensor], gradients: Sequence[Tensor], clip_norm: float) -> str:
+    """Return both gradient norms or, if these are equal, the entries that differ most."""
+    got, length = f"{norm(seen):.3g}", norm(gradients)
+    expected = f"{min(length, clip_norm):.3g}"
+    if got != expected:
+        return f"gradient norm {got}; expected {expected} (before clipping {length:.3g})"
+    pairs = zip(seen, shortened(gradients, clip_norm), strict=True)
+    entries = torch.cat([torch.stack([a.flatten(), b.flatten()]) for a, b in pairs], dim=1)
+    one, other = entries[:, (entries[0] - entries[1]).abs().argmax()].tolist()
+    return (
+        f"gradient norm {got}, as expected, but other entries: one entry is {one:.3g} instead of "
+        f"{other:.3g}"
     )
 
 
