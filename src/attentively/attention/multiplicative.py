@@ -118,9 +118,9 @@ class LuongAttention(nn.Module):
     ) -> Float[Tensor, "batch src_len hidden_dim"]:
         r"""Return the projected keys, computed once per sentence.
 
-        They are :math:`W_a \bar{h}_s` for general. For concat they are :math:`U \bar{h}_s`, where
-        :math:`U` contains the columns of :math:`W_a` that multiply the keys. Dot and location do
-        not project the keys.
+        They are :math:`W_a \bar{h}_s` for general. For concat they are
+        :math:`U \bar{h}_s`, where :math:`U` contains the columns of :math:`W_a` that
+        multiply the keys. Dot and location do not project the keys.
         """
         return self.key_projection(keys) if self.score in ("general", "concat") else keys
 
