@@ -270,7 +270,8 @@ _DOT_WRONG: _Known = {
 _GENERAL_WRONG: _Known = {
     **_common_mistakes(_general),
     (
-        "W must be transposed. Its shape is (query_dim, key_dim): use `query @ W`, or `keys @ W.T`."
+        "W must be transposed. In hᵀ W h̄ the rows of W belong to the query and its columns to "
+        "the key."
     ): lambda q, k, W: _general(q, k, W.T),
     "W is missing: these values are the dot scores.": lambda q, k, W: _dot(q, k),
     "a tanh is applied to W h̄. The general score has no tanh.": lambda q, k, W: _dot(
@@ -959,7 +960,7 @@ def _windowed(
 _WINDOW_WRONG = {
     "normalises again": (
         "the weights are normalised again after the Gaussian. Equation (10) ends with the "
-        "product, so the weights sum to less than 1."
+        "product, so the weights sum to at most 1."
     ),
     "Gaussian first": (
         "the Gaussian multiplies the scores. It must multiply the weights, after the softmax."
@@ -1530,8 +1531,8 @@ _MISSED = {
         "sentences."
     ),
     "padding": (
-        "Other keys at masked positions must not change anything: neither the weights at "
-        "masked positions and at words, nor the vectors."
+        "Other keys at masked positions must not change anything: neither the weights "
+        "(at words or at padding) nor the vectors."
     ),
     "sum": (
         "The weights of every step must sum to 1 over the source positions, no less and no "
