@@ -571,7 +571,7 @@ HEADS = [
     (head_turned_both_ways, "The word at position 2 has its largest weight at position 0"),
     (head_of_noughts, "All words attend to position 0"),
     (head_of_one_matrix, "Expected a pair, `return w_query, w_key`"),
-    (head_of_the_fastest_hand, "which pairs distinguish these two positions"),
+    (head_of_the_fastest_hand, "Which pairs distinguish these two positions"),
     (head_of_a_small_matrix, "The shape of w_query is (2, 2), expected (64, 64)"),
     (head_too_large, "the scores are too large for 32-bit numbers"),
 ]

@@ -806,11 +806,14 @@ def _judge(weights: Tensor, steps: int, inputs: Inputs) -> None:
         least = int(words[found.argmin()])
         row = weights[least].clone()
         share, row[least - steps] = float(row[least - steps]), 0.0
+        second = int(row.argmax())
+        question = "What makes a softmax more concentrated?"
+        if abs(second - (least - steps)) > 1:  # not a neighbour: the fast pairs have turned fully
+            question = "Which pairs distinguish these two positions?"
         why = (
             f"The largest weight is at the right word, but it is too small. The word at position "
             f"{least} assigns {share:.2f} to position {least - steps} and {row.max():.2f} to "
-            f"position {int(row.argmax())}; expected more than {_ENOUGH}. What makes a softmax "
-            "more concentrated, and which pairs distinguish these two positions?"
+            f"position {second}; expected more than {_ENOUGH}. {question}"
         )
     elif steps and _all_attend(attended, -steps):
         why = f"The head attends {_way(-steps)}; it should attend {_way(steps)}."
