@@ -327,6 +327,19 @@ def filled(number):
     return attention_with(weigh=lambda s, m: s.masked_fill(~m, number).softmax(dim=-1))
 
 
+def filled_before_the_division(number, cut=True):
+    def attend(query, key, value, mask=None):
+        products = query @ key.transpose(-2, -1)
+        if mask is None:
+            weights = (products / query.size(-1) ** 0.5).softmax(dim=-1)
+        else:
+            products = products.masked_fill(~mask, number)
+            weights = (products / query.size(-1) ** 0.5).softmax(dim=-1) * (mask | (not cut))
+        return weights @ value, weights
+
+    return attend
+
+
 def renormalised(scores, mask):
     weights = scores.softmax(dim=-1) * mask
     return weights / weights.sum(dim=-1, keepdim=True)
@@ -433,6 +446,11 @@ ATTENTION = [
     (attention_with(weigh=lambda s, m: (s * m).softmax(dim=-1)), "Masked scores are set to 0"),
     (attention_with(weigh=lambda s, m: (s + m).softmax(dim=-1)), "The mask is added to the scores"),
     (filled(-100.0), "The value for masked scores is not low enough"),
+    *(
+        (filled_before_the_division(number, cut), "before the division is divided by √d_k too")
+        for number in (-1e3, -1e4)
+        for cut in (True, False)
+    ),
     (
         attention_with(weigh=lambda s, m: s.masked_fill(~m, -20.0).softmax(dim=-1) * m),
         "The value for masked scores is not low enough",

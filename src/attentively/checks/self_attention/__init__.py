@@ -64,8 +64,8 @@ def ready() -> None:
     """Print that the package, its Transformer and these checks work."""
     _parts.explain_undefined_names()
     config = _trained().config
-    heads = config.num_layers * config.num_heads
-    print(f"PyTorch {torch.__version__}. The trained encoder has {heads} attention heads")
+    layers, heads = config.num_layers, config.num_heads
+    print(f"PyTorch {torch.__version__}. The trained encoder has {layers} layers of {heads} heads")
     print(f"with queries of dimension {config.d_model // config.num_heads}. Ready.")
 
 
@@ -511,7 +511,8 @@ _WEIGHTS_TWINS = [
     ),
     *known(
         "The value for masked scores is not low enough: masked keys still take weight from the "
-        "allowed keys if the scores of these are low as well.",
+        "allowed keys if the scores of these are low as well. A value that is filled in before "
+        "the division is divided by √d_k too.",
         *(_filled(-number, cut) for number in (1.0, 20.0, 100.0, 1e3) for cut in (False, True)),
     ),
     *known(
@@ -585,11 +586,18 @@ def attention(candidate: object, thorough: bool = False) -> None:
     blind = _qkv([], 2, 3, 2, 2) | {"mask": torch.tensor([[False] * 3, [True, False, True]])}
     loud = [{**_qkv([2], 3, 5, 2, 3), "query": 300 * torch.randn(2, 3, 2)}]
     loud += [loud[0] | {"mask": _some(2, 3, 5)}]
+    # Allowed scores of -50,000, lower than -10,000 after or before the division, and of -10.
+    low = {
+        "query": torch.tensor([[-1000.0, 0.0, 0.0, 0.0], [-0.2, 0.0, 0.0, 0.0]]),
+        "key": torch.tensor([100.0, 120.0, 130.0, 100.0]).unsqueeze(1) * torch.eye(4)[:1],
+        "value": torch.tensor([[10.0, 0.0], [20.0, 1.0], [30.0, 1.0], [50.0, 0.0]]),
+        "mask": torch.tensor([[True, False, False, True]] * 2),
+    }
     if thorough:
         plain += [_qkv([1], 1, 1, 1, 1), _qkv([2, 3, 2], 3, 7, 5, 2), _qkv([5], 7, 11, 3, 2)]
         hidden += [_qkv([5, 2], 3, 7, 2, 5) | {"mask": _some(5, 1, 3, 7)}]
         hidden += [_qkv([3], 7, 11, 5, 2) | {"mask": _some(3, 7, 11)}]
-    for inputs in [*plain, *hidden, *loud, blind]:
+    for inputs in [*plain, *hidden, *loud, low, blind]:
         _compare(candidate, inputs)
     sources = {name: blind[name].clone().requires_grad_() for name in ("query", "key", "value")}
     given = {**sources, "mask": blind["mask"]}
