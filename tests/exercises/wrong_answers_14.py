@@ -397,7 +397,7 @@ def target_then_source(y, x):
 USES = [
     ((encoder_with(lambda x, m: None), in_the_decoder, across), "A source word attends to padding"),
     ((encoder_with(lambda x, m: m.unsqueeze(2)), in_the_decoder, across),
-     "A source word attends to padding"),
+     "in_the_encoder: The mask is on the axis of the queries"),
     ((encoder_with(lambda x, m: causal(x)), in_the_decoder, across), "it needs no causal mask"),
     ((encoder_with(lambda x, m: causal(x) & as_keys(m)), in_the_decoder, across),
      "it needs no causal mask"),

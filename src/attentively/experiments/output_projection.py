@@ -31,7 +31,7 @@ OutputProjection = Literal["learned", "identity"]
 def measure(output_projection: OutputProjection, seed: int, quick: bool, directory: Path) -> Row:
     """Train one model; return its loss with teacher forcing and the scores of its translations."""
     steps = 10 if quick else STEPS
-    checkpoint = new_transformer(seed, origin("output_projection", seed), dropout=0.0)
+    checkpoint = new_transformer(seed, origin("output-projection", seed), dropout=0.0)
     model, *tokenizers = checkpoint.translator()
     if output_projection == "identity":
         fix_output_projections(model)
@@ -62,7 +62,7 @@ def fix_output_projections(model: nn.Module) -> None:
 
 
 EXPERIMENT = Experiment(
-    name="output_projection",
+    name="output-projection",
     question="What does the output projection of multi-head attention add?",
     conditions=[{"output_projection": kind} for kind in ("learned", "identity")],
     measure=measure,
