@@ -36,15 +36,15 @@ TARGET = (
     Path(__file__).resolve().parents[1]
     / "src/attentively/checks/training_the_transformer/recorded_runs.json"
 )
-FAULTS = ("none", "future seen", "answer read", "learned by heart", "rate too high",
-          "gradients kept", "padding counted")  # fmt: skip
+FAULTS = ("none", "no causal mask", "no target shift", "overfitting", "learning rate too high",
+          "gradients not zeroed", "padding in the loss")  # fmt: skip
 ROWS = 10
 SETTINGS: list[dict[str, Any]] = [
     {"seed": 0, "clauses": (1,), "smoothing": 0.1, "steps": 400, "d_model": 32},
     {"seed": 2, "clauses": (1,), "smoothing": 0.0, "steps": 300, "d_model": 48},
     {"seed": 4, "clauses": (1,), "smoothing": 0.0, "steps": 450, "d_model": 24},
 ]
-"""The fault "padding counted" always runs without label smoothing, which would hide it."""
+"""The fault "padding in the loss" always runs without label smoothing, which would hide it."""
 
 
 def everything_seen(length: int, *_: Any, **__: Any) -> Tensor:
@@ -55,7 +55,7 @@ def everything_seen(length: int, *_: Any, **__: Any) -> Tensor:
 @contextmanager
 def spoiled(fault: str) -> Iterator[None]:
     """Remove the causal mask if that is the fault."""
-    if fault == "future seen":
+    if fault == "no causal mask":
         with mock.patch.object(transformer, "causal_mask", everything_seen):
             yield
     else:
@@ -66,9 +66,9 @@ def training_loss(model: Any, batch: Batch, fault: str, smoothing: float) -> Ten
     """Return the loss of a step, with its fault."""
     src, tgt = batch
     labels = tgt[:, 1:]
-    inputs = labels if fault == "answer read" else tgt[:, :-1]
+    inputs = labels if fault == "no target shift" else tgt[:, :-1]
     logits = model(src, inputs).logits
-    if fault == "padding counted":
+    if fault == "padding in the loss":
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
     return cross_entropy(logits, labels, PAD_ID, smoothing)
 
@@ -107,9 +107,9 @@ def record(
         seed, d_model=d_model, num_heads=4, d_ff=2 * d_model, num_layers=1, dropout=0.0
     )
     model: Any = checkpoint.model
-    train = examples(checkpoint, "train", 48 if fault == "learned by heart" else 4000, clauses)
+    train = examples(checkpoint, "train", 48 if fault == "overfitting" else 4000, clauses)
     held_out = examples(checkpoint, "validation", 200, clauses)
-    peak = 0.3 if fault == "rate too high" else 1e-2
+    peak = 0.3 if fault == "learning rate too high" else 1e-2
     optimizer = torch.optim.Adam(model.parameters(), lr=peak, betas=(0.9, 0.98))
     generator = random.Random(seed)
     rows: list[dict[str, int | float]] = []
@@ -121,7 +121,7 @@ def record(
             optimizer.param_groups[0]["lr"] = rate
             batch = collate(generator.choices(train, k=32))
             model.train()
-            if fault != "gradients kept":
+            if fault != "gradients not zeroed":
                 optimizer.zero_grad()
             loss = training_loss(model, batch, fault, smoothing)
             loss.backward()

@@ -71,7 +71,7 @@ CHAPTERS = (
     "Building the Transformer",
     "Training the Transformer",
     "Translating with it",
-    "Why it wins",
+    "Why attention",
     "Heads for other tasks",
     "Faster",
     "Since 2017",

@@ -10,6 +10,7 @@ from attentively.analysis.explanations import (
     adversarial_weights,
     forgery_loss,
     gradient_times_input,
+    integrated_gradients,
     jensen_shannon,
     kullback_leibler,
     lime,
@@ -59,6 +60,82 @@ def test_gradient_times_input_is_what_a_straight_line_would_lose():
     torch.testing.assert_close(found, (places * slopes).sum(dim=(1, 2)))
 
 
+def either(batch):
+    """z1 + z2 - z1 z2: one if either of two is one."""
+    first, second = batch.unbind(dim=1)
+    return first + second - first * second
+
+
+def test_integrated_gradients_by_hand():
+    """On the way from (0, 0) to (1, 1) each slope falls from 1 to 0: half of the whole each."""
+    both = torch.ones(2)
+    assert gradient_times_input(either, both).tolist() == [0, 0]
+    assert occlusion(either, both).tolist() == [0, 0]
+    torch.testing.assert_close(integrated_gradients(either, both), torch.full((2,), 0.5))
+
+
+def test_integrated_gradients_are_gradient_times_input_on_a_linear_model():
+    torch.manual_seed(0)
+    places, slopes = torch.randn(3, 2, 5), torch.randn(3, 2, 5)
+
+    def score(batch):
+        return (batch * slopes).sum(dim=(1, 2, 3)) + 7
+
+    found = integrated_gradients(score, places, steps=3)
+    torch.testing.assert_close(found, gradient_times_input(score, places))
+    baseline = torch.randn(2, 5)  # of one position, for all of them
+    found = integrated_gradients(score, places, baseline, steps=3)
+    torch.testing.assert_close(found, ((places - baseline) * slopes).sum(dim=(1, 2)))
+
+
+class Curved:
+    """A small network whose slope is not the same everywhere."""
+
+    def __init__(self):
+        torch.manual_seed(3)
+        self.network = torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(21, 11), torch.nn.Tanh(), torch.nn.Linear(11, 1)
+        )
+
+    def __call__(self, batch):
+        return self.network(batch).squeeze(-1)
+
+    def rise(self, places, baseline):
+        with torch.no_grad():
+            return (self(places[None]) - self(baseline.expand_as(places)[None])).item()
+
+
+@pytest.mark.parametrize("baseline", [torch.tensor(0.0), torch.linspace(-1, 1, 7)])
+def test_integrated_gradients_are_complete(baseline):
+    score, places = Curved(), 2 * torch.randn(3, 7)
+    found = integrated_gradients(score, places, baseline, steps=200)
+    assert found.shape == (3,)
+    assert found.sum().item() == pytest.approx(score.rise(places, baseline), abs=1e-3)
+
+
+def test_completeness_catches_broken_integrated_gradients():
+    """Gradient × input, a path that is not averaged to the end, and a forgotten baseline."""
+    baseline = torch.linspace(-1, 1, 7)
+    score, places = Curved(), 2 * torch.randn(3, 7)
+    rise = score.rise(places, baseline)
+
+    def of_half_the_path(score, places):
+        middle = baseline + (places - baseline) / 2
+        return 2 * integrated_gradients(score, middle, baseline, steps=200)
+
+    def without_the_difference(score, places):
+        found = integrated_gradients(score, places - baseline, 0.0, steps=200)
+        return found  # as if the path began at zero
+
+    for broken in (gradient_times_input, of_half_the_path, without_the_difference):
+        assert abs(broken(score, places).sum().item() - rise) > 0.01
+
+
+def test_integrated_gradients_refuse_no_steps():
+    with pytest.raises(ValueError, match="steps=0"):
+        integrated_gradients(linear, PLACES, steps=0)
+
+
 def test_lime_finds_a_linear_model_exactly():
     def score(batch):
         return 0.5 + 3 * batch[:, 0] - 2 * batch[:, 1]
@@ -70,10 +147,6 @@ def test_lime_finds_a_linear_model_exactly():
 
 def test_lime_narrow_is_nearer_to_occlusion_than_lime_wide():
     """One of two places is enough: near the whole, neither matters; far off, either does."""
-
-    def either(batch):
-        return (batch > 0).any(dim=1).float()
-
     places = torch.ones(2)
     assert occlusion(either, places).tolist() == [0, 0]
     slopes = [
@@ -182,19 +255,22 @@ def test_adversarial_weights_keep_off_padding():
 def test_a_forger_is_paid_for_the_same_answer_and_other_weights():
     answer = torch.tensor([[0.9, 0.1]])
     weights = torch.tensor([[0.8, 0.2]])
-    faithful = forgery_loss(answer, weights, answer, weights, greed=0.5)
-    forged = forgery_loss(answer, weights.flip(1), answer, weights, greed=0.5)
-    wrong = forgery_loss(answer.flip(1), weights.flip(1), answer, weights, greed=0.5)
+    faithful = forgery_loss(answer, weights, answer, weights, divergence_weight=0.5)
+    forged = forgery_loss(answer, weights.flip(1), answer, weights, divergence_weight=0.5)
+    wrong = forgery_loss(answer.flip(1), weights.flip(1), answer, weights, divergence_weight=0.5)
     assert faithful.item() == 0
     divergence = 0.2 * math.log(0.2 / 0.8) + 0.8 * math.log(0.8 / 0.2)
     assert forged.item() == pytest.approx(-0.5 * divergence)
     assert wrong.item() == pytest.approx(0.8 - 0.5 * divergence)
     # Which of the two comes first matters: the forger's weights lead.
-    lopsided = forgery_loss(answer, torch.tensor([[1.0, 0.0]]), answer, weights, greed=1.0)
+    lopsided = forgery_loss(
+        answer, torch.tensor([[1.0, 0.0]]), answer, weights, divergence_weight=1.0
+    )
     assert lopsided.item() == pytest.approx(-math.log(1 / 0.8))
 
 
 def test_gradients_do_not_leak_into_what_is_explained():
     places = PLACES.clone().requires_grad_()
     explanations.gradient_times_input(linear, places)
+    explanations.integrated_gradients(linear, places)
     assert places.grad is None

@@ -20,6 +20,7 @@ from attentively.analysis.beam_trace import Prefix, Trace
 from attentively.analysis.figures import Branch, Edge, Node, diagram
 from attentively.analysis.figures.diagram import text_size
 from attentively.analysis.plots import COLOURS, use_book_style
+from attentively.attention.positional import sinusoids
 from attentively.generation.search import Hypothesis
 
 COLUMN = 342
@@ -163,6 +164,46 @@ def maps(**changed):
     return figures.heat_maps(**{"panels": panels} | options | changed)
 
 
+def attributed(**changed):
+    values = torch.tensor([[0.1, -0.2, 0.3], [0.0, -12.5, 0.6]])
+    given = {
+        "images": dict.fromkeys(["integrated gradients", "eight in snow\nP(eight) = 0.98"],
+                                torch.eye(24, 36)),
+        "values": {"integrated gradients": values},
+        "signed": ["integrated gradients"],
+    }  # fmt: skip
+    return figures.attribution_maps(**given | changed)
+
+
+def points(**changed):
+    options = {"x": "weight", "y": "flips", "by": "gru", "xlabel": "weight on the background",
+               "names": {False: "without a GRU", True: "with a GRU"},
+               "ylabel": "changed predictions"}  # fmt: skip
+    rows = [{"weight": i / 5, "flips": i / 7, "gru": i % 2 == 0, "seed": i} for i in range(6)]
+    return figures.run_points(rows, **options | changed)
+
+
+def windows(**changed):
+    near = (torch.arange(9) - torch.arange(11).unsqueeze(1)).abs() <= 2
+    panels = {"local-m, D = 2": near.float(), "global": torch.ones(11, 9)}
+    return figures.attention_windows(
+        **{"panels": panels, "links": {(0, 0), (8, 10), (3, 7)}} | changed
+    )
+
+
+def pictures(**changed):
+    images = {"a three left of an eight": torch.eye(24, 36), "mixing": torch.zeros(24, 36)}
+    options = {"cell": 12, "outlines": {"mixing": [(0, 9, 15, 27), (9, 9, 24, 27)]}}
+    return figures.image_panels(images, **options | changed)
+
+
+def looks(**changed):
+    words = ["a", "two", "left", "of", "a", "seven", "<end>"]
+    weights = torch.eye(7, 6) + 0.01
+    given = {"image": torch.eye(24, 36), "weights": weights, "words": words, "rows": 2}
+    return figures.attention_on_image(**given | changed)
+
+
 def traced():
     """The beam of size 2 over a language of two words, whose best sentence is "b b"."""
     first = [Prefix([1], 0, math.log(0.6)), Prefix([2], 0, math.log(0.4))]
@@ -230,10 +271,45 @@ def distributions(**changed):
     return figures.bootstrap_distributions(scores | changed, xlabel="BLEU")
 
 
+LOG = [{"step": 10 * n, "train_loss": 4.0 / n, "validation_loss": 5.0 / n} for n in (1, 2, 3)]
+
+
+def losses(**changed):
+    panels = {letter: [LOG, LOG[1:]] for letter in "ABCD"}
+    return figures.loss_panels(**{"panels": panels, "reference": LOG} | changed)
+
+
+def padded(**changed):
+    batches = {
+        f"{name},\n64 sentences": torch.arange(9) < torch.tensor([[3], [longest], [5]])
+        for name, longest in (("random", 9), ("sorted", 6))
+    }
+    return figures.batch_padding(**{"batches": batches} | changed)
+
+
+def pair_of_curves(**changed):
+    at = torch.arange(40)
+    options = {"curves": {"pair 8": (at / 3).sin(), "pair 24": (at / 30).sin()}}
+    return figures.position_curves(**options | changed)
+
+
+def steps(words=("You", "are", "welcome"), heads=2, **changed):
+    values = torch.arange(heads * 9.0).view(heads, 3, 3) - 9
+    given = {"queries": values, "weights": values.softmax(dim=-1), "outputs": values / 7}
+    return figures.multi_head_steps(torch.eye(3, 6), given | changed, torch.randn(3, 6), words)
+
+
+def removals(values=(1.0, 0.9, 0.9, 0.2), kinds=("encoder", "cross", "encoder")):
+    roles = {"encoder": "encoder", "cross": "key"}
+    return figures.removal_curve(values, kinds, roles, xlabel="removed", ylabel="exact match")
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
+    "layer_paths": figures.layer_paths,
     "attention_step": lambda: figures.attention_step(torch.tensor([0.21, 0.25, 0.54])),
     "query_states": figures.query_states,
+    "captioner": figures.captioner,
     "attention_lookup": lookup,
     "lookup with columns": lambda: lookup(
         ["0 1 1 0"] * 3, ["1 0 1 0"] * 3, {"word": list("abc"), "score": list("123")}
@@ -263,9 +339,24 @@ EXAMPLES = DIAGRAMS | {
     "convex_combinations": cone,
     "kernel_regression": regression,
     "bootstrap_distributions": distributions,
+    "clock_hands": lambda: figures.clock_hands([0, 1, 2, 3, 100, 200, 300], 4),
+    "encoding_heat_map": lambda: figures.encoding_heat_map(sinusoids(50, 20)),
+    "position_curves": pair_of_curves,
+    "marked position_curves": lambda: pair_of_curves(marked=(2, 15, 35), ylabel="value"),
+    "marked dots": lambda: dots(marks={"any cell": 0.2, "any digit": 0.5}),
     "heat_maps": maps,
+    "attribution_maps": attributed,
+    "run_points": points,
+    "image_panels": pictures,
+    "attention_on_image": looks,
     "probability_bars": bars,
     "segmentations": merged,
+    "loss_panels": losses,
+    "batch_padding": padded,
+    "attention_windows": windows,
+    "maps of words": lambda: maps(columns=SRC[:3], values=False, gold={(2, 0), (0, 1)}),
+    "multi_head_steps": steps,
+    "removal_curve": removals,
     "six maps": lambda: maps(panels={str(i): torch.eye(3) for i in range(6)}, rows=list("123"),
                              columns=list("123"), across=2, values=False),
 }  # fmt: skip
@@ -453,6 +544,26 @@ def test_a_path_ends_at_words_that_are_there(source, target):
         figures.context_paths(SRC, TGT, source, target)
 
 
+def test_the_path_through_a_layer_is_as_long_as_its_title_says():
+    figure = figures.layer_paths(10, 4)
+    lengths = {"self-attention": 1, "recurrent layer": 10, "dilated convolutions": 2,
+               "convolutions": 3}  # fmt: skip
+    for title, length in lengths.items():
+        path = [(a, b) for a, b in bold(figure) if a.startswith(f"{title} ")]
+        assert len(path) == length
+        assert f"{title}: path length {length}" in texts(figure)
+        assert f"{title} 0 0" in {a for a, _ in path}
+    reads = {(a, b) for a, b in arrows(figure) if b == "dilated convolutions 2 9"}
+    assert {a.split()[-1] for a, _ in reads} == {"9", "5", "1"}
+    assert len([a for a, _ in arrows(figure) if a.startswith("self-attention")]) == 100
+
+
+@pytest.mark.parametrize("sizes", [(1, 3), (9, 1)])
+def test_a_path_through_layers_needs_two_positions(sizes):
+    with pytest.raises(ValueError, match=r"=1 is too small"):
+        figures.layer_paths(*sizes)
+
+
 # --- encoder and decoder ---
 
 
@@ -638,6 +749,64 @@ def test_dots_are_seeds_and_bars_their_mean():
 def test_dots_refuse(changed, message):
     with pytest.raises(ValueError, match=message):
         dots(**changed)
+
+
+def test_values_for_comparison_are_named_lines():
+    figure = dots(marks={"any cell": 0.2, "any digit": 0.5})
+    lines = [line.get_xdata()[0] for line in figure.axes[0].get_lines()[-2:]]
+    assert lines == [0.2, 0.5]
+    assert {"any cell", "any digit"} <= {*texts(figure)}
+    assert figure.axes[0].get_xlim()[0] == 0
+
+
+# --- images ---
+
+
+def test_images_have_a_grid_and_outlines():
+    plain, outlined = pictures().axes
+    assert [ax.get_title() for ax in (plain, outlined)] == ["a three left of an eight", "mixing"]
+    (image,) = plain.get_images()
+    assert image.get_array()[3, 3] == 1
+    assert image.get_extent() == [0, 36, 24, 0]
+    assert [len(lines.get_segments()) for lines in plain.collections] == [1, 2]
+    assert not plain.patches
+    boxes_ = [(p.get_y(), p.get_x(), p.get_height(), p.get_width()) for p in outlined.patches]
+    assert boxes_ == [(0, 9, 15, 18), (9, 9, 15, 18)]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [({"panels": {}}, "needs an image"), ({"outlines": {"x": []}}, "there is no image 'x'")],
+)
+def test_images_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        figures.image_panels(**{"panels": {"a": torch.zeros(2, 3)}, "cell": 1} | changed)
+
+
+def test_attention_on_an_image_has_a_map_for_each_word():
+    figure = looks()
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles == ["a", "two", "left", "of", "a", "seven", "<end>"]
+    weights, ink = figure.axes[4].get_images()
+    assert weights.get_array().shape == (2, 3)
+    assert weights.get_array()[1, 1] == pytest.approx(1.01)  # location 4 of the fifth word
+    assert ink.get_array()[3, 3].tolist() == [0, 0, 0, 1]
+    assert ink.get_array()[3, 4, 3] == 0  # paper is transparent
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [({"words": ["a"]}, "1 words do not fit"), ({"rows": 4}, "6 locations do not fill 4 rows")],
+)
+def test_attention_on_an_image_refuses(changed, message):
+    with pytest.raises(ValueError, match=message):
+        looks(**changed)
+
+
+def test_a_captioner_asks_with_the_state_before_the_word():
+    joined = {*arrows(figures.captioner())}
+    assert ("state", "attention") in joined
+    assert ("new", "attention") not in joined
 
 
 # --- one query ---
@@ -843,6 +1012,44 @@ def test_distributions_refuse(changed, message):
         distributions(**changed)
 
 
+# --- training ---
+
+
+def test_loss_panels_have_a_curve_for_each_run_and_the_reference():
+    figure = losses()
+    assert [ax.get_title(loc="left") for ax in figure.axes] == list("ABCD")
+    for ax in figure.axes:
+        reference, *curves_ = ax.get_lines()
+        assert list(reference.get_ydata()) == [record["validation_loss"] for record in LOG]
+        assert [len(curve.get_xdata()) for curve in curves_] == [3, 3, 2, 2]
+        assert curves_[0].get_linestyle() != curves_[1].get_linestyle()  # not colour alone
+        assert ax.get_yscale() == "log"
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names == ["validation, no fault", "training", "validation"]
+    (lines,) = [len(losses(panels={"A": [LOG]}, reference=[]).axes[0].get_lines())]
+    assert lines == 2
+
+
+@pytest.mark.parametrize(
+    ("panels", "message"), [({}, "needs a panel"), ({"A": [LOG], "B": [[]]}, "'B' has no records")]
+)
+def test_loss_panels_refuse(panels, message):
+    with pytest.raises(ValueError, match=message):
+        losses(panels=panels)
+
+
+def test_padding_is_light_and_batches_have_the_same_axes():
+    figure = padded()
+    first, second = figure.axes
+    assert first.get_xlim() == second.get_xlim() == (-0.5, 8.5)
+    assert first.get_ylim() == second.get_ylim() == (2.5, -0.5)
+    (image,) = second.get_images()
+    assert image.get_array().sum(axis=1).tolist() == [3, 6, 5]
+    with pytest.raises(ValueError, match="needs a batch"):
+        padded(batches={})
+
+
 # --- heat maps ---
 
 
@@ -864,11 +1071,92 @@ def test_heat_maps_show_their_labels_and_values():
     [
         ({"panels": {}}, "needs a matrix"),
         ({"columns": ["a"]}, r"'encoder' of shape \(2, 3\) does not fit 2 row labels and 1 column"),
+        ({"gold": {(1, 2)}}, r"gold link \(1, 2\) lies outside 'encoder' of \(2, 3\)"),
     ],
 )
 def test_heat_maps_refuse(changed, message):
     with pytest.raises(ValueError, match=message):
         maps(**changed)
+
+
+def test_attributions_stand_on_their_cells_and_a_sign_has_a_colour():
+    figure = attributed()
+    with_values, alone = figure.axes
+    assert [t.get_text() for t in with_values.texts] == [
+        "0.10", "−0.20", "0.30", "0.00", "−12.50", "0.60"
+    ]  # fmt: skip
+    assert [t.get_position()[0] for t in with_values.texts[:3]] == [5.5, 17.5, 29.5]
+    cells, ink = with_values.get_images()
+    low, high = cells.get_clim()
+    assert low == -high == pytest.approx(-1.3 * 12.5)
+    assert ink.get_array()[0, 0, 3] > 0 == ink.get_array()[0, 1, 3]
+    assert len(alone.get_images()) == 1
+    assert not alone.texts
+    weights = attributed(signed=[]).axes[0].get_images()[0]
+    assert weights.get_clim()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"images": {}, "values": {}, "signed": []}, "needs an image"),
+        ({"values": {"x": torch.eye(3)}}, "no image has the title 'x'"),
+        ({"values": {"integrated gradients": torch.ones(5, 3)}}, r"\(5, 3\) do not divide"),
+    ],
+)
+def test_attributions_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        attributed(**changed)
+
+
+def test_points_are_rows():
+    (ax,) = points().axes
+    without, with_gru = ax.get_lines()
+    assert without.get_xdata().tolist() == pytest.approx([0.2, 0.6, 1.0])
+    assert with_gru.get_ydata().tolist() == pytest.approx([0, 2 / 7, 4 / 7])
+    assert without.get_marker() != with_gru.get_marker()
+    assert without.get_linestyle() == "None"
+
+
+def test_points_refuse():
+    with pytest.raises(ValueError, match="no row belongs to 'a third'"):
+        points(names={"a third": "a third"})
+    with pytest.raises(ValueError, match="no rows"):
+        figures.run_points([], x="x", y="y", by="by")
+
+
+def test_gold_links_are_outlined_in_every_map():
+    figure = maps(gold={(2, 0), (0, 1)}, values=False)
+    for ax in figure.axes:
+        assert {patch.get_xy() for patch in ax.patches} == {(1.5, -0.5), (-0.5, 0.5)}
+        assert {label.get_rotation() for label in ax.get_xticklabels()} == {90.0}
+
+
+# --- windows ---
+
+
+def test_links_outside_of_a_window_have_another_mark():
+    figure = windows()
+    assert [ax.get_title() for ax in figure.axes] == ["local-m, D = 2", "global"]
+    marked = [
+        {line.get_marker(): {*zip(*line.get_data(), strict=True)} for line in ax.get_lines()}
+        for ax in figure.axes
+    ]
+    assert marked[0] == {"s": {(0, 0), (8, 10)}, "x": {(3, 7)}}
+    assert marked[1] == {"s": {(0, 0), (8, 10), (3, 7)}, "x": set()}
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"panels": {}}, "needs the window of an attention"),
+        ({"panels": {"a": torch.ones(2, 3), "b": torch.ones(3, 2)}}, r"'b' of \(3, 2\) differs"),
+        ({"links": {(9, 0)}}, r"link \(9, 0\) lies outside 9 source and 11 target words"),
+    ],
+)
+def test_windows_refuse(changed, message):
+    with pytest.raises(ValueError, match=message):
+        windows(**changed)
 
 
 # --- word vectors ---
@@ -1005,3 +1293,77 @@ def test_kernel_regression_sorts_its_keys_and_shares_one_scale():
     assert nearest.tolist() == sorted(nearest)  # of queries from left to right
     limits = {ax.get_images()[0].get_clim() for ax in figure.axes if ax.get_images()}
     assert limits == {(0, image.get_array().max())}
+
+
+# --- positional encodings ---
+
+
+def test_a_hand_points_to_the_sine_and_cosine_of_its_angle():
+    figure = figures.clock_hands([0, 1, 100], 4)
+    (ax,) = figure.axes
+    faces = [patch for patch in ax.patches if isinstance(patch, Circle)]
+    hands = [line.get_xydata() for line in ax.get_lines() if len(line.get_xydata()) == 2]
+    assert len(faces) == len(hands) == 6
+    angles = [0, 0, 1, 0.01, 100, 1]  # radians, by position and then by hand
+    for face, hand, angle in zip(faces, hands, angles, strict=True):
+        assert hand[0].tolist() == pytest.approx(face.center)
+        x, y = (hand[1] - hand[0]) / face.radius
+        assert (x, -y) == pytest.approx((math.sin(angle), math.cos(angle)), abs=1e-4)  # y: down
+    assert {"hand 0", "hand 1", "0", "1", "100", "position"} <= {*texts(figure)}
+
+
+def test_encodings_are_drawn_from_minus_one_to_one():
+    encodings = sinusoids(50, 20)
+    (image,) = figures.encoding_heat_map(encodings).axes[0].get_images()
+    assert image.get_clim() == (-1, 1)
+    assert torch.equal(torch.tensor(image.get_array().data), encodings)
+
+
+def test_position_curves_start_at_the_first_position_and_mark_some():
+    figure = pair_of_curves(first=-20, marked=(-5, 10))
+    line, points, other, _ = figure.axes[0].get_lines()
+    assert line.get_xdata()[[0, -1]].tolist() == [-20, 19]
+    assert points.get_xydata()[1].tolist() == [10, line.get_ydata()[30]]
+    assert (line.get_label(), other.get_label()) == ("pair 8", "pair 24")
+    assert line.get_linestyle() != other.get_linestyle()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: figures.clock_hands([], 4), "needs a position"),
+        (lambda: figures.clock_hands([1], 3), "d_model=3"),
+        (lambda: pair_of_curves(curves={}), "1 to 4 lines"),
+        (lambda: pair_of_curves(marked=(40,)), "'pair 8' has no value at the marked position 40"),
+    ],
+)
+def test_figures_of_encodings_refuse(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_multi_head_steps_show_each_head_and_shade_the_weights():
+    figure = steps()
+    assert {"head 1", "head 2", "queries", "weights", "outputs", "welcome"} <= {*texts(figure)}
+    values = [*range(-9, 9)]
+    assert {str(value).replace("-", "−") for value in values} <= {*texts(figure)}
+    cells = [patch for patch in figure.axes[0].patches if isinstance(patch, Rectangle)]
+    assert len(cells) == 2 * 3 * 6 + 3 * 2 * 9
+    shaded = [cell for cell in cells if cell.get_facecolor() != (1, 1, 1, 1)]
+    assert len(shaded) == 2 * 9
+
+
+def test_figures_of_heads_refuse(unchecked):
+    with pytest.raises(ValueError, match=r"'outputs' of shape \(1, 3, 3\) does not fit 2 heads"):
+        steps(outputs=torch.ones(1, 3, 3))
+    with pytest.raises(ValueError, match=r"'inputs' of shape \(1, 3, 6\) does not fit .* 2 words"):
+        steps(words=("You", "are"))
+    with pytest.raises(ValueError, match="3 removals need 4 values, not 2"):
+        removals(values=(1.0, 0.5))
+
+
+def test_a_removal_curve_marks_each_kind():
+    ax = removals().axes[0]
+    marks = {line.get_label(): line.get_xydata().tolist() for line in ax.get_lines()}
+    assert marks["encoder"] == [[1, 0.9], [3, 0.2]]
+    assert marks["cross"] == [[2, 0.9]]

@@ -357,7 +357,7 @@ def test_published_results_are_taken_as_they_are():
     table = tables.show(
         scores,
         [Column("bleu", "BLEU", digits=1, where={"clauses": 1})],
-        by=[Condition(lambda r: (r["attention"], r["input_feeding"]), "Score")],
+        by=[Condition(lambda r: (r["attention"], r["input_feeding"], r.get("start")), "Score")],
         each="by_clauses",
         caption="",
     )

@@ -113,12 +113,9 @@ OLDER = "In older chapters of this book"
 NAMES = re.compile(rf"\*(Symbol|Code|Also|{OLDER}):\* (.+?)\.(?= \*|$)")
 MINIMUM = 170
 NOT_YET_USED = {
-    "absolute position": "13",
-    "faithfulness": "11",
     "latency": "20",
     "regularise": "15",
     "throughput": "20",
-    "weight decay": "16",
 }
 """Terms that their chapters will use when they are revised."""
 

@@ -371,16 +371,8 @@ TEXTS = [
 ]
 
 TO_REVISE = [
-    "09_multiplicative_attention",
-    "10_visual_attention",
-    "11_what_attention_explains",
-    "12_self_attention",
-    "13_positional_encoding",
-    "14_multi_head_attention",
     "15_building_the_transformer",
-    "16_training_the_transformer",
     "17_translating_with_it",
-    "18_why_it_wins",
     "19_heads_for_other_tasks",
     "20_faster",
     "21_since_2017",

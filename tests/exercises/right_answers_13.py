@@ -108,8 +108,8 @@ def audit(layer, x):
         unmoved = unmoved and same(after, before)
         moves = moves and before.dim() == x.dim() and same(after, before[order])
     if unmoved:
-        return "unmoved"
-    return "moves along" if moves else "knows the order"
+        return "invariant"
+    return "equivariant" if moves else "order-sensitive"
 
 
 def audit_of_all_orders(layer, x):
@@ -117,12 +117,12 @@ def audit_of_all_orders(layer, x):
     orders = [list(each) for each in itertools.permutations(range(len(x)))]
     after = [layer(x[order]) for order in orders]
     if all((a - before).abs().max() < 1e-4 for a in after):
-        return "unmoved"
+        return "invariant"
     if before.shape[0] != len(x) or before.dim() < 2:
-        return "knows the order"
+        return "order-sensitive"
     if all((a - before[order]).abs().max() < 1e-4 for a, order in zip(after, orders, strict=True)):
-        return "moves along"
-    return "knows the order"
+        return "equivariant"
+    return "order-sensitive"
 
 
 def audit_at_random(layer, x):
@@ -131,12 +131,12 @@ def audit_at_random(layer, x):
         order = torch.randperm(len(x))
         after = layer(x[order])
         if same(after, before):
-            verdicts.add("unmoved")
+            verdicts.add("invariant")
         elif before.dim() == 2 and same(after, before[order]):
-            verdicts.add("moves along")
+            verdicts.add("equivariant")
         else:
-            return "knows the order"
-    return "moves along" if "moves along" in verdicts else "unmoved"
+            return "order-sensitive"
+    return "equivariant" if "equivariant" in verdicts else "invariant"
 
 
 def audit_word_by_word(layer, x):
@@ -152,12 +152,12 @@ def audit_word_by_word(layer, x):
     before = layer(x.clone())
     words = set(range(len(x)))
     if not any(float((layer(x[o]) - before).abs().max()) >= 1e-4 for o in orders(words)):
-        return "unmoved"
+        return "invariant"
     if before.ndim == 2 and not any(
         float((layer(x[o]) - before[o]).abs().max()) >= 1e-4 for o in orders(words)
     ):
-        return "moves along"
-    return "knows the order"
+        return "equivariant"
+    return "order-sensitive"
 
 
 # Part 5
@@ -199,9 +199,9 @@ def mended_ring(size, d_model):
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
-def mended_picture(rows, columns, d_model, code):
-    down = code(rows, d_model // 2).repeat_interleave(columns, dim=0)
-    across = code(columns, d_model // 2).repeat(rows, 1)
+def mended_picture(rows, columns, d_model, encode):
+    down = encode(rows, d_model // 2).repeat_interleave(columns, dim=0)
+    across = encode(columns, d_model // 2).repeat(rows, 1)
     return torch.cat([down, across], dim=1)
 
 
@@ -216,16 +216,16 @@ def ring_one_by_one(size, d_model):
     return torch.tensor([[*map(math.sin, row), *map(math.cos, row)] for row in angles])
 
 
-def picture_place_by_place(rows, columns, d_model, code):
-    down, across = code(rows, d_model // 2), code(columns, d_model // 2)
+def picture_place_by_place(rows, columns, d_model, encode):
+    down, across = encode(rows, d_model // 2), encode(columns, d_model // 2)
     places = itertools.product(range(rows), range(columns))
     return torch.stack([torch.cat([down[row], across[column]]) for row, column in places])
 
 
-def picture_as_a_grid(rows, columns, d_model, code):
+def picture_as_a_grid(rows, columns, d_model, encode):
     half = d_model // 2
-    down = code(rows, half).unsqueeze(1).expand(rows, columns, half)
-    across = code(columns, half).unsqueeze(0).expand(rows, columns, half)
+    down = encode(rows, half).unsqueeze(1).expand(rows, columns, half)
+    across = encode(columns, half).unsqueeze(0).expand(rows, columns, half)
     return torch.cat([down, across], dim=-1).flatten(0, 1)
 
 

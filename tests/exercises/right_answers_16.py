@@ -250,16 +250,16 @@ def mean_by_stack(states):
 def diagnose(log):
     first, last = log[2], log[-1]
     if last["gradient_norm"] > 10:
-        return "gradients kept"
+        return "gradients not zeroed"
     if last["accuracy"] > 0.85 and last["exact"] < 0.1:
-        return "future seen"
+        return "no causal mask"
     if last["accuracy"] < 0.1:
-        return "answer read"
+        return "no target shift"
     if last["accuracy"] < 0.5:
         stuck = last["train_loss"] > 0.5 * last["validation_loss"]
-        return "rate too high" if stuck else "learned by heart"
+        return "learning rate too high" if stuck else "overfitting"
     if first["train_loss"] < 0.95 * first["validation_loss"]:
-        return "padding counted"
+        return "padding in the loss"
     return "none"
 
 
@@ -271,15 +271,15 @@ def diagnose_by_columns(log):
     )
     if max(accuracy) > 0.6:
         if max(exact) < 0.1:
-            return "future seen"
+            return "no causal mask"
         rows = zip(train, held_out, accuracy, strict=True)
         early = [t / v for t, v, a in rows if 0.35 < a < 0.85]
-        return "padding counted" if sum(early) / len(early) < 0.97 else "none"
+        return "padding in the loss" if sum(early) / len(early) < 0.97 else "none"
     if norms[-1] > 3 * norms[0]:
-        return "gradients kept"
+        return "gradients not zeroed"
     if train[-1] > 2:
-        return "rate too high"
-    return "answer read" if accuracy[-1] < 0.05 else "learned by heart"
+        return "learning rate too high"
+    return "no target shift" if accuracy[-1] < 0.05 else "overfitting"
 
 
 # Part 6

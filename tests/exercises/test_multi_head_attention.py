@@ -30,7 +30,9 @@ def test_each_part_has_ten_wrong_answers_or_more():
 
 def test_ready_says_so(capsys):
     checks.ready()
-    assert capsys.readouterr().out.endswith("6 attentions\nof 4 heads each. Ready.\n")
+    assert capsys.readouterr().out.endswith(
+        "6 attention modules\nof 4 heads each. The set-up is complete.\n"
+    )
 
 
 # The attention as a function of its weights

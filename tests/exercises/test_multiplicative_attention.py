@@ -16,7 +16,7 @@ def test_each_part_has_ten_wrong_answers_or_more():
 
 def test_ready_says_so(capsys):
     checks.ready()
-    assert capsys.readouterr().out.endswith("Ready.\n")
+    assert capsys.readouterr().out.endswith("The set-up is complete.\n")
 
 
 def test_the_toy_vocabulary_is_as_large_as_part_3_says():
@@ -78,21 +78,21 @@ def test_no_vectors_each_find_the_next_by_dot(seed):
         assert (X @ X.T).argmax(dim=-1).tolist() != [1, 2, 0]
 
 
-PATIENTS = [*checks._PATIENTS, *checks._FURTHER_PATIENTS]
+DECODERS = [*checks._DECODERS, *checks._FURTHER_DECODERS]
 
 
-@pytest.mark.parametrize(("what", "faults", "expected"), PATIENTS)
+@pytest.mark.parametrize(("what", "faults", "expected"), DECODERS)
 @pytest.mark.parametrize("examine", right.EXAMINATIONS)
-def test_every_patient_has_its_symptoms_whatever_the_numbers(what, faults, expected, examine):
+def test_every_decoder_has_its_symptoms_whatever_the_numbers(what, faults, expected, examine):
     for seed in range(10):
         torch.manual_seed(seed)
-        assert set(examine(checks._Patient(*faults, seed=seed))) == expected, what
+        assert set(examine(checks._TestedDecoder(*faults, seed=seed))) == expected, what
 
 
 def test_every_symptom_is_seen_alone_and_in_the_vectors_only():
-    alone = {next(iter(found)) for _, _, found in PATIENTS if len(found) == 1}
+    alone = {next(iter(found)) for _, _, found in DECODERS if len(found) == 1}
     assert alone == set(checks.SYMPTOMS)
-    hidden = [found for what, _, found in PATIENTS if what.startswith("has right weights")]
+    hidden = [found for what, _, found in DECODERS if what.startswith("returns correct weights")]
     assert set().union(*hidden) == {"padding", "future", "neighbours"}
 
 
@@ -109,7 +109,7 @@ def test_a_translator_that_differs_only_step_by_step_is_caught():
 
     changed.step = another_word
     checks._expect_same_model(model, checks._small_model("general"))
-    with pytest.raises(CheckFailed, match="writes other words, step by step"):
+    with pytest.raises(CheckFailed, match="greedy search outputs other tokens"):
         checks._expect_same_model(model, changed)
 
 

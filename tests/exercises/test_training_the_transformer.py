@@ -25,7 +25,7 @@ def test_each_part_has_ten_wrong_answers_or_more():
 
 def test_ready_says_so(capsys):
     checks.ready()
-    assert capsys.readouterr().out.endswith("The ids: PAD 0, START 2, END 3. Ready.\n")
+    assert capsys.readouterr().out.endswith("Ids: <pad> 0, <start> 2, <end> 3. Ready.\n")
 
 
 # What the checks compare with is what the package does
@@ -115,7 +115,7 @@ def test_what_is_shown_is_not_what_is_checked():
 
 def test_an_answer_learned_from_the_logs_that_are_shown_does_not_pass():
     by_heart = {str(log): checks.fault_of(letter) for letter, log in checks.logs().items()}
-    with pytest.raises(CheckFailed, match="you call 'none'"):
+    with pytest.raises(CheckFailed, match="returns 'none' for a run"):
         checks.diagnosis(lambda log: by_heart.get(str(log), "none"))
 
 

@@ -21,7 +21,7 @@ def test_each_part_has_ten_wrong_answers_or_more():
 
 def test_ready_says_so(capsys):
     checks.ready()
-    assert capsys.readouterr().out.endswith("Ready.\n")
+    assert capsys.readouterr().out.endswith("The set-up is complete.\n")
 
 
 # Part 2
@@ -116,12 +116,12 @@ FAULTS = {
     "pad": False,
 }
 NAMED = [
-    "read column by column",
-    "It belongs to the middle",
-    "have changed places",
+    "ordered column by column",
+    "It belongs to the centre",
+    "neighbours of a pixel are exchanged",
     "opposite border",
-    "Every word's largest heat is 1",
-    "Padding has heat",
+    "It is divided by the largest heat",
+    "The heat of padding is not 0",
 ]
 
 

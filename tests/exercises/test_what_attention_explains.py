@@ -69,7 +69,7 @@ def test_a_scene_is_read_as_it_was_drawn():
     studio = checks._Studio(checks._MORE)
     for scene in checks._scenes(checks._MORE, 36):
         assert studio.read(studio(scene)) == scene
-    with pytest.raises(ValueError, match="must give each of"):
+    with pytest.raises(ValueError, match="must contain a value for each of"):
         studio({"animal": "wolf"})
 
 
@@ -101,12 +101,12 @@ def test_weights_that_are_nearly_the_farthest_pass():
     best, other = torch.tensor([0.0, 0.625, 0.375]), torch.tensor([5 / 6, 0.0, 1 / 6])
     assert not checks._what_is_wrong(0.9999 * best + 0.0001 * other, weights, scores)
     said = checks._what_is_wrong(0.9 * best + 0.1 * other, weights, scores)
-    assert "there are others farther away" in said
+    assert "but others are more distant" in said
 
 
 def test_weights_that_fail_only_inside_the_classifier_are_caught():
     checks._inside_the_two_labels(right.other_weights)
-    with pytest.raises(CheckFailed, match="another answer"):
+    with pytest.raises(CheckFailed, match="change the prediction"):
         checks._inside_the_two_labels(lambda weights, scores: weights.flip(0))
 
 

@@ -72,17 +72,17 @@ def map_without_words(weights, rows):
 
 
 KEYS = [
-    ((keys_cut_anew, map_of), "each row mixes places and channels"),
-    ((keys_by_columns, map_of), "The places come column by column"),
-    ((keys_channels_first, map_of), "The axes are exchanged: a row for each place"),
-    ((keys_with_two_axes, map_of), "Rows and columns are still two axes"),
-    ((keys_of_a_mixed_batch, map_of), "The images of the batch are mixed"),
+    ((keys_cut_anew, map_of), "each key mixes locations and channels"),
+    ((keys_by_columns, map_of), "keys_of: The locations are ordered column by column"),
+    ((keys_channels_first, map_of), "keys_of: The last two dimensions are exchanged"),
+    ((keys_with_two_axes, map_of), "Rows and columns are still two dimensions"),
+    ((keys_of_a_mixed_batch, map_of), "keys_of: The images of the batch are mixed"),
     ((keys_averaged, map_of), "The shape of the keys is (1, 2), expected (1, 6, 2)"),
     ((keys_without_a_way_back, map_of), "no gradient flows through them"),
-    ((keys_of, map_by_columns), "The weights are laid out column by column"),
-    ((keys_of, map_turned), "Rows and columns are exchanged"),
-    ((keys_of, map_on_its_head), "The map stands on its head"),
-    ((keys_of, map_of_mixed_words), "Words and places are mixed"),
+    ((keys_of, map_by_columns), "map_of: The map is filled column by column"),
+    ((keys_of, map_turned), "map_of: Rows and columns are exchanged"),
+    ((keys_of, map_on_its_head), "map_of: The order of the rows is reversed"),
+    ((keys_of, map_of_mixed_words), "map_of: Words and locations are mixed"),
     ((keys_of, map_without_words), "The shape of the map of weights is (1, 2, 3)"),
 ]
 
@@ -115,7 +115,7 @@ def start_of_the_batch(annotations, bridge):
 
 
 def step_with(gate_of=torch.sigmoid, let_through=torch.mul, ask_new=False):
-    """The plain way with another gate."""
+    """Return the right step with another gate."""
 
     def step(word, state, annotations, attention, gate, cell):
         context, weights = attention(state, annotations)
@@ -208,27 +208,33 @@ def step_cut_off(word, state, annotations, attention, gate, cell):
 
 STEPS = [
     ((start_without_tanh, step), "first_state: The tanh is missing"),
-    ((start_from_the_sum, step), "This is the sum of the annotations"),
-    ((start_from_the_largest, step), "This is the largest of each component"),
-    ((start_from_one_place, step), "This starts from one place alone"),
-    ((start_averaged_late, step), "The mean is taken of each place's own new vector"),
-    ((start_of_the_batch, step), "The images of the batch are averaged too"),
+    ((start_from_the_sum, step), "first_state: The annotation vectors are summed"),
+    ((start_from_the_largest, step), "first_state: The maximum over the locations is used"),
+    ((start_from_one_place, step), "first_state: Only one location is used"),
+    ((start_averaged_late, step), "first_state: The mean is computed after the tanh"),
+    ((start_of_the_batch, step), "also computed over the images of the batch"),
     ((first_state, step_without_gate), "step: The gate is missing"),
-    ((first_state, step_without_sigmoid), "The gate has no sigmoid"),
-    ((first_state, step_with_tanh), "The gate is a tanh"),
-    ((first_state, step_turned_round), "not by 1 - β"),
-    ((first_state, step_squeezed), "multiplied into one component of every context"),
-    ((first_state, step_adding), "β is added to the context"),
-    ((first_state, step_reads_ungated), "The cell reads the context as it was before the gate"),
-    ((first_state, step_returns_ungated), "not the gated one that the cell reads"),
-    ((first_state, step_gates_late), "The gate asks the new state"),
-    ((first_state, step_looks_late), "The new state has asked where to look"),
-    ((first_state, step_context_first), "in the other order: [word; context]"),
-    ((first_state, step_stands_still), "The state that is returned is the old one"),
-    ((first_state, step_forgets), "The cell does not get the old state"),
-    ((first_state, step_gates_weights), "The weights that are returned are gated"),
-    ((first_state, step_hard), "the place with the largest weight alone"),
-    ((first_state, step_in_another_order), "they have changed places"),
+    ((first_state, step_without_sigmoid), "The sigmoid of the gate is missing"),
+    ((first_state, step_with_tanh), "The gate is computed with a tanh"),
+    ((first_state, step_turned_round), "The weighted sum is multiplied by 1 - β"),
+    (
+        (first_state, step_squeezed),
+        "The gate of image k multiplies entry k",
+    ),
+    ((first_state, step_adding), "β is added to the weighted sum"),
+    ((first_state, step_reads_ungated), "The cell receives the weighted sum without the gate"),
+    (
+        (first_state, step_returns_ungated),
+        "The returned context vector is the weighted sum",
+    ),
+    ((first_state, step_gates_late), "The gate is computed from the new state"),
+    ((first_state, step_looks_late), "The query of the attention is the new state"),
+    ((first_state, step_context_first), "The input of the cell is [context; word]"),
+    ((first_state, step_stands_still), "The returned state is the old one"),
+    ((first_state, step_forgets), "The cell does not receive the old state"),
+    ((first_state, step_gates_weights), "The returned weights are multiplied by β"),
+    ((first_state, step_hard), "only the location with the largest weight (hard attention)"),
+    ((first_state, step_in_another_order), "The three results are right, but in the wrong order"),
     ((first_state, step_of_two), "Expected three results, `return new_state, context, weights`"),
     ((first_state, step_of_nothing), "None: is there a `return`?"),
     ((first_state, step_cut_off), "no gradient reaches the gate's layer"),
@@ -238,7 +244,7 @@ STEPS = [
 
 
 def penalty_with(looked_at, error=torch.square):
-    """The plain way, with another sum over the words or another error."""
+    """Return the right penalty with another sum over the words or another error."""
 
     def penalty(weights, tgt_mask):
         return error(1 - looked_at(weights, tgt_mask.unsqueeze(-1))).sum(dim=-1).mean()
@@ -323,41 +329,64 @@ def most_not_squared(words, places):
     return abs(1 - words) + places - 1
 
 
+def most_of_different_locations(words, locations):
+    return abs(locations - words)
+
+
 def most_everywhere(words, places):
     return places * (words - 1) ** 2
 
 
 PENALTIES = [
-    ((penalty_with_padding, least, most), "Padding is counted"),
-    ((penalty_of_padding, least, most), "The mask is the wrong way round"),
+    ((penalty_with_padding, least, most), "The weights of padding are included"),
+    ((penalty_of_padding, least, most), "penalty: The mask is inverted"),
     ((penalty_over_places, least, most), "which gives 1 for every word"),
-    ((penalty_not_squared, least, most), "The differences are not squared"),
-    ((penalty_with_signs, least, most), "The differences are not squared"),
-    ((penalty_of_means, least, most), "This is the mean over the words"),
-    ((penalty_word_by_word, least, most), "Each weight is compared with 1 by itself"),
-    ((penalty_mean_over_places, least, most), "This is the mean over the places"),
-    ((penalty_of_the_batch, least, most), "The images of the batch are summed"),
-    ((penalty_of_each, least, most), "There is one number for each image"),
+    ((penalty_not_squared, least, most), "The differences from 1 are not squared"),
+    ((penalty_with_signs, least, most), "The differences from 1 are not squared"),
+    ((penalty_of_means, least, most), "The weights are averaged over the words"),
+    ((penalty_word_by_word, least, most), "Each weight is compared with 1 separately"),
+    ((penalty_mean_over_places, least, most), "The squares are averaged over the locations"),
+    ((penalty_of_the_batch, least, most), "The penalties of the images are summed"),
+    ((penalty_of_each, least, most), "There is one value for each image"),
     ((penalty_as_a_number, least, most), "no gradient flows through them"),
     ((penalty_written_over, least, most), "changes its input weights"),
-    ((penalty, least_of_hard_words, most), "least: This lets each word look at one place alone"),
-    ((penalty, least_nothing_if_enough, most), "least: 0 needs exactly as many words as places"),
-    ((penalty, least_of_one_place, most), "least: This is what one place adds"),
-    ((penalty, least_not_shared_out, most), "least: This is not shared out"),
-    ((penalty, least, most_of_one_place_alone), "most: The other places are forgotten"),
-    ((penalty, least, most_of_all_words), "most: Two things are forgotten"),
-    ((penalty, least, most_not_squared), "the place that all look at is not squared"),
-    ((penalty, least, most_of_the_others), "most: The place that all look at is forgotten"),
-    ((penalty, least, most_of_one_too_many), "most: The other places are one fewer"),
-    ((penalty, least, most_without_one), "1 is subtracted from it before it is squared"),
-    ((penalty, least, most_everywhere), "most: Not every place can be looked at by every word"),
+    (
+        (penalty, least_of_hard_words, most),
+        "least: Here each word has all of its weight",
+    ),
+    (
+        (penalty, least_nothing_if_enough, most),
+        "least: The penalty can be 0 only if there are",
+    ),
+    ((penalty, least_of_one_place, most), "least: This is the contribution of one location"),
+    (
+        (penalty, least_not_shared_out, most),
+        "least: This value is too large by the factor",
+    ),
+    ((penalty, least, most_of_one_place_alone), "most: The other locations are missing"),
+    ((penalty, least, most_of_all_words), "most: There are two mistakes"),
+    ((penalty, least, most_not_squared), "the location with all of the weight is not squared"),
+    (
+        (penalty, least, most_of_the_others),
+        "most: The contribution of the location with",
+    ),
+    ((penalty, least, most_of_one_too_many), "most: One location too many is counted"),
+    ((penalty, least, most_without_one), "Subtract 1 from it before squaring"),
+    (
+        (penalty, least, most_of_different_locations),
+        "most: Here the words have their weight on different locations",
+    ),
+    (
+        (penalty, least, most_everywhere),
+        "most: Here every location has a weight of 1",
+    ),
 ]
 
 # Part 4
 
 
 def walking(pads=1, strides=1, kernels=1, clip="each", forwards=False, fitted=True):
-    """The plain way back, with something left out."""
+    """Return the right function with something left out."""
 
     def pixels_seen(layers, length, place):
         sizes = [length]
@@ -493,30 +522,33 @@ def reached_as_gradients(*asked):
 
 PIXELS = [
     ((pixels_without_padding, reached), "The padding is not subtracted"),
-    ((pixels_beyond_the_border, reached), "Padding is no pixel"),
-    ((pixels_cut_at_the_end, reached), "An inner layer has borders of its own"),
-    ((pixels_forwards, reached), "The layers are walked in the order in which the image"),
-    ((pixels_without_strides, reached), "The strides are not used"),
-    ((pixels_without_fitting, reached), "only where its whole kernel fits"),
-    ((pixels_without_kernels, reached), "These are the pixels between one place and the next"),
-    ((pixels_one_too_far, reached), "The last pixel is one too far"),
-    ((pixels_counted, reached), "The first pixel and the number of pixels are given"),
-    ((pixels_padded_once, reached), "The padding of an inner layer is subtracted as if"),
-    ((pixels_all, reached), "These are all pixels that are seen"),
-    ((pixels_seen, reached_by_the_sum), "where one channel grows as another shrinks they cancel"),
-    ((pixels_seen, reached_by_the_length), "the gradient of the place's length"),
-    ((pixels_seen, reached_by_the_size), "where one channel grows as another shrinks they cancel"),
-    ((pixels_seen, reached_by_one_channel), "Only the first channel is looked at"),
-    ((pixels_seen, reached_upwards), "Only gradients above 0 count here"),
+    ((pixels_beyond_the_border, reached), "The range contains padding"),
+    ((pixels_cut_at_the_end, reached), "The range is limited only at the image"),
+    ((pixels_forwards, reached), "The layers are processed from the first to the last"),
+    ((pixels_without_strides, reached), "The strides are ignored"),
+    (
+        (pixels_without_fitting, reached),
+        "because the kernel is ignored",
+    ),
+    ((pixels_without_kernels, reached), "Only the strides are used"),
+    ((pixels_one_too_far, reached), "The last pixel is too large by 1"),
+    ((pixels_counted, reached), "These are the first pixel and the number of pixels"),
+    ((pixels_padded_once, reached), "The padding of an inner layer is subtracted in pixels"),
+    ((pixels_all, reached), "This is the list of all pixels of the receptive field"),
+    ((pixels_seen, reached_by_the_sum), "so gradients of opposite sign cancel"),
+    ((pixels_seen, reached_by_the_length), "the gradient of the sum of the squared channels"),
+    ((pixels_seen, reached_by_the_size), "so gradients of opposite sign cancel"),
+    ((pixels_seen, reached_by_one_channel), "Only the first channel is tested"),
+    ((pixels_seen, reached_upwards), "Only positive gradients are counted"),
     ((pixels_seen, reached_by_summed_images), "The gradients of the images are summed"),
-    ((pixels_seen, reached_in_one_image), "Only the first image is looked at"),
-    ((pixels_seen, reached_in_all_images), "only if it reaches the place in every image"),
-    ((pixels_seen, reached_in_all_channels), "only if it reaches every channel"),
-    ((pixels_seen, reached_of_the_whole_map), "This is what reaches the whole map"),
-    ((pixels_seen, reached_of_everything), "they cancel"),
+    ((pixels_seen, reached_in_one_image), "Only the first image is tested"),
+    ((pixels_seen, reached_in_all_images), "only if its gradient is not 0 for every image"),
+    ((pixels_seen, reached_in_all_channels), "only if its gradient is not 0 for every channel"),
+    ((pixels_seen, reached_of_the_whole_map), "These are the pixels that influence any location"),
+    ((pixels_seen, reached_of_everything), "so gradients of opposite sign cancel"),
     ((pixels_seen, reached_exchanged), "Row and column are exchanged"),
-    ((pixels_seen, reached_each_image), "There is a map for each image"),
-    ((pixels_seen, reached_inverted), "It is the wrong way round"),
+    ((pixels_seen, reached_each_image), "There is one result for each image"),
+    ((pixels_seen, reached_inverted), "reached: The result is inverted"),
     ((pixels_seen, reached_as_gradients), "Is it the gradient itself?"),
 ]
 
@@ -581,7 +613,7 @@ def inside_even(weights, box, cell):
 
 
 def pointing_changed(**changes):
-    """The right answer, some of its numbers made otherwise."""
+    """Return the right answer with some other values."""
 
     def pointing_otherwise(weights, boxes, cell):
         named = [(w, box) for w, box in zip(weights, boxes, strict=True) if box is not None]
@@ -659,28 +691,31 @@ def pointing_three_numbers(weights, boxes, cell):
 
 
 INSIDE = [
-    ((inside_touched, pointing), "A place that the box only touches counts whole"),
-    ((inside_altogether, pointing), "only if it lies in the box altogether"),
-    ((inside_by_centres, pointing), "A place counts if its centre lies in the box"),
-    ((inside_not_spread, pointing), "Each pixel counts with the whole weight of its place"),
-    ((inside_spread_once, pointing), "there are cell · cell of them, not cell"),
-    ((inside_on_average, pointing), "This is the mean over the pixels of the box"),
-    ((inside_exchanged, pointing), "Across and down are exchanged"),
-    ((inside_one_more, pointing), "are no longer part of the box"),
-    ((inside_outside, pointing), "This is the share that lies outside"),
+    ((inside_touched, pointing), "A location that overlaps the box counts with all of its weight"),
+    ((inside_altogether, pointing), "only if all of its pixels are inside the box"),
+    ((inside_by_centres, pointing), "A location counts if its centre is inside the box"),
+    ((inside_not_spread, pointing), "Each pixel counts with the whole weight of its location"),
+    ((inside_spread_once, pointing), "The weight is divided by cell. A location has"),
+    ((inside_on_average, pointing), "The pixels of the box are averaged"),
+    ((inside_exchanged, pointing), "inside: Rows and columns are exchanged"),
+    ((inside_one_more, pointing), "Row `bottom` and column `right` are included"),
+    ((inside_outside, pointing), "This is the share outside the box"),
     ((inside_even, pointing), "The weights are not used"),
-    ((inside, pointing_all_words), "pointing, inside: Words without a box count"),
-    ((inside, pointing_sum), "pointing, inside: This is the sum over the words"),
-    ((inside, pointing_hits), "how often the place with the largest weight touches the box"),
-    ((inside, pointing_chance_of_a_place), "pointing, chance: This is one place of the map"),
-    ((inside, pointing_chance_of_a_box), "This is one box of those there are"),
-    ((inside, pointing_chance_in_pixels), "is not divided by the image's"),
-    ((inside, pointing_other_same), "Pairs of words with the same box are among them"),
-    ((inside, pointing_other_own), "Each word is measured with its own box too"),
-    ((inside, pointing_other_one_way), "Each pair is taken one way only"),
-    ((inside, pointing_other_by_words), "the mean over the words of a mean over boxes"),
-    ((inside, pointing_other_outside), "This is all that lies outside the own box"),
-    ((inside, pointing_other_zero), "Where there is no such pair, None is wanted"),
+    ((inside, pointing_all_words), "pointing, inside: Words without a box are counted as 0"),
+    ((inside, pointing_sum), "pointing, inside: The words are summed"),
+    ((inside, pointing_hits), "how often the location with the largest weight overlaps the box"),
+    (
+        (inside, pointing_chance_of_a_place),
+        "This is 1 divided by the number of locations",
+    ),
+    ((inside, pointing_chance_of_a_box), "This is 1 divided by the number of boxes"),
+    ((inside, pointing_chance_in_pixels), "This is the area of the boxes in pixels"),
+    ((inside, pointing_other_same), "Pairs of words with the same box are included"),
+    ((inside, pointing_other_own), "Each word is also paired with its own box"),
+    ((inside, pointing_other_one_way), "Each pair is counted in one direction only"),
+    ((inside, pointing_other_by_words), "This is a mean over words of means over boxes"),
+    ((inside, pointing_other_outside), "This is all of the weight outside the word's own box"),
+    ((inside, pointing_other_zero), "There is no such pair. The value is then None"),
     ((inside, pointing_without_other), "The key 'other' is missing"),
     ((inside, pointing_three_numbers), "as a dict, got a tuple of 3"),
 ]
@@ -693,7 +728,7 @@ def to_the_middle(cell):
 
 
 def heat_with(order=True, shift=to_the_middle, wrap=False, mirror=False, share=True, pad=True):
-    """The mended function, with some of its faults left in."""
+    """Return the corrected function with some of its faults."""
 
     def heat_of(weights, mask, rows, cell):
         batch, words, places = weights.shape
@@ -753,7 +788,7 @@ def heat_not_shared_out(weights, mask, rows, cell):
 
 
 def heat_that_fades(weights, mask, rows, cell):
-    """Beyond the outermost centres there is nothing to lean on."""
+    """Interpolate with zeros outside the outermost centres."""
     maps = F.pad(weights.unflatten(-1, (rows, -1)), (1, 1, 1, 1))
     heat = F.interpolate(maps, scale_factor=cell, mode="bilinear") / cell**2
     return heat[:, :, cell:-cell, cell:-cell] * mask[:, :, None, None]
@@ -772,21 +807,21 @@ def heat_of_no_word(weights, mask, rows, cell):
 
 
 HEATS = [
-    (heat_with_all_faults, "Are the places read column by column?"),
-    (heat_by_columns, "Are the places read column by column?"),
-    (heat_at_the_corner, "0.50 pixels too high. Is the place's weight put at the first pixel"),
+    (heat_with_all_faults, "Are the locations ordered column by column?"),
+    (heat_by_columns, "Are the locations ordered column by column?"),
+    (heat_at_the_corner, "0.50 pixels too high. Does the weight belong to the first pixel"),
     (heat_half_a_pixel_off, "the heat is drawn 0.50 pixels too low"),
-    (heat_mirrored, "Going across, the two neighbours of a pixel have changed places"),
-    (heat_in_blocks, "the heat is not that of straight lines between centres, down"),
-    (heat_between_corners, "the heat is not that of straight lines between centres, down"),
+    (heat_mirrored, "the two neighbours of a pixel are exchanged from column to column"),
+    (heat_in_blocks, "the heat is not interpolated linearly between centres from row to row"),
+    (heat_between_corners, "the heat is not interpolated linearly between centres from row to row"),
     (heat_wrapped, "there is heat at the opposite border"),
-    (heat_that_fades, "the heat stays as it is at the centre"),
-    (heat_of_the_largest, "Every word's largest heat is 1"),
-    (heat_not_shared_out, "divide by their number"),
-    (heat_of_padding, "Padding has heat"),
-    (heat_of_a_softmax, "not that of straight lines between centres"),
+    (heat_that_fades, "the heat is not constant between the centres of its squares and"),
+    (heat_of_the_largest, "It is divided by the largest heat of the word"),
+    (heat_not_shared_out, "The weight of a location is distributed over cell · cell pixels"),
+    (heat_of_padding, "The heat of padding is not 0"),
+    (heat_of_a_softmax, "the heat is not interpolated linearly between centres"),
     (heat_of_real_words_alone, "The shape of the heat is (1, 6, 6), expected (1, 1, 6, 6)"),
-    (heat_of_no_word, "A word that is no padding has no heat"),
+    (heat_of_no_word, "The heat of a word that is not padding is 0"),
 ]
 
 WRONG = {
@@ -828,7 +863,7 @@ HANDED_IN = {
     "cut_at_the_end": (
         {"pixels": CUT_AT_THE_END},
         ["pixels-check"],
-        "has borders of its own",
+        "The range is limited only at the image",
     ),
     "without_gate": ({"steps": WITHOUT_GATE}, ["steps-check"], "The gate is missing"),
 }

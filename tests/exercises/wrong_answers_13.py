@@ -113,26 +113,26 @@ def matrix_of_at_most(length, d_model):
 
 MATRICES = [
     (matrix_of_at_most, "A sentence may have any length"),
-    (matrix_of_cosines_first, "Sine and cosine have changed places"),
+    (matrix_of_cosines_first, "Sine and cosine are exchanged: the even"),
     (matrix_by_component, "Every component has an exponent of its own"),
-    (matrix_with_i, "The exponent is i / d. It is 2i / d"),
-    (matrix_with_4i, "The exponent is 4i / d"),
-    (matrix_to_the_last, "The exponents go from 0 to 1, the last one included"),
-    (matrix_rounded_up, "is rounded to an even number"),
-    (matrix_multiplied, "The position is multiplied by"),
-    (matrix_by_product, "10000 to the power 2i/d is wanted"),
-    (matrix_with_base_1000, "The base is 1000"),
-    (matrix_from_one, "The positions begin with 1"),
+    (matrix_with_i, "The exponent is i / d, where i is the index of the pair"),
+    (matrix_with_4i, "The exponent is 4i / d; it must be 2i / d"),
+    (matrix_to_the_last, "The exponents run from 0 to 1"),
+    (matrix_rounded_up, "an odd d is rounded to an even number"),
+    (matrix_multiplied, "The position is multiplied by 10000^(2i/d)"),
+    (matrix_by_product, "it must be divided by 10000 to the power 2i/d"),
+    (matrix_with_base_1000, "The base is 1000; it must be 10000"),
+    (matrix_from_one, "The positions start at 1"),
     (matrix_of_halves, "All sines come first, then all cosines"),
     (matrix_of_sines, "All components are sines"),
     (matrix_of_angles, "sines and cosines are missing"),
-    (matrix_in_degrees, "The angles are taken for degrees"),
-    (matrix_of_whole_turns, "// where / is meant"),
+    (matrix_in_degrees, "The angles are converted from degrees"),
+    (matrix_of_whole_turns, "write / instead of //"),
     (matrix_transposed, "Rows and columns are exchanged"),
     (matrix_for_even_sizes, "Your code raises RuntimeError"),
-    (matrix_without_the_last_sine, "Where d_model is odd, the last sine has no cosine"),
-    (package.sinusoids, "This is the package's own function"),
-    (matrix_with_a_zero, "The values of the matrix are not the expected ones"),
+    (matrix_without_the_last_sine, "If d_model is odd, the last sine has no cosine"),
+    (package.sinusoids, "is the function of the package"),
+    (matrix_with_a_zero, "The values of the encodings are not the expected ones"),
 ]
 
 # Part 2
@@ -206,27 +206,37 @@ def added_refusing_too_much(x, table, first=0):
     return add_positions(x, table, first)
 
 
+def added_refusing_the_start(x, table, first=0):
+    if first == 0:
+        raise ValueError("first must be positive")
+    return add_positions(x, table, first)
+
+
 def added_without_learning(x, table, first=0):
     return add_positions(x, table.detach(), first)
 
 
 ADDED = [
-    (added_by_sentence, "Each sentence of the batch gets one code for all its words"),
-    (added_from_zero, "`first` is left out"),
-    (added_one_row, "All words get the code of one position"),
-    (added_one_too_far, "The codes are one position too far"),
-    (added_beside, "The codes are put beside the words"),
-    (added_without_words, "These are the codes alone"),
+    (added_by_sentence, "All words of a sentence receive the same row"),
+    (added_from_zero, "`first` is ignored"),
+    (added_one_row, "All words receive the encoding of the same position"),
+    (added_one_too_far, "The encodings are shifted by one position"),
+    (added_beside, "The encodings are concatenated with the words"),
+    (added_without_words, "These are the encodings alone"),
     (added_without_batch, "is (2, 2), expected (2, 2, 2)"),
-    (added_by_product, "Words and codes are multiplied"),
-    (added_at_the_end, "The codes are those of the end of the table"),
-    (added_to_scaled_words, "The words are multiplied by √d_model first"),
+    (added_by_product, "Words and encodings are multiplied"),
+    (added_at_the_end, "The encodings are the last rows of the table"),
+    (added_to_scaled_words, "The words are multiplied by √d_model"),
     (added_in_place, "Your code changes its input x"),
-    (added_to_the_number_of_words, "All words get the code of one position"),
-    (added_unrefused, "A ValueError is expected; yours raises RuntimeError"),
-    (added_by_index_error, "A ValueError is expected; yours raises IndexError"),
-    (added_round_and_round, "as if nothing were amiss"),
-    (added_refusing_too_much, "Your code raises ValueError: too long"),
+    (added_to_the_number_of_words, "All words receive the encoding of the same position"),
+    (added_unrefused, "Expected a ValueError; your code raises RuntimeError"),
+    (added_by_index_error, "Expected a ValueError; your code raises IndexError"),
+    (added_round_and_round, "Expected a ValueError; your code returns a tensor"),
+    (
+        added_refusing_too_much,
+        "They are the last rows of the table: is your comparison off by one?",
+    ),
+    (added_refusing_the_start, "but the table has enough rows"),
     (added_without_learning, "no gradient reaches table"),
 ]
 
@@ -298,23 +308,23 @@ def shift_of_one_pair(steps, d_model):
 
 
 ROTATIONS = [
-    (shift_back, "This moves codes back instead of on"),
-    (shift_as_for_cosines_first, "This moves codes back instead of on"),
-    (shift_with_sines_on_the_diagonal, "cosines stand on the diagonal"),
-    (shift_without_minus, "A block of yours is no rotation"),
-    (shift_that_mirrors, "A block of yours is no rotation"),
-    (shift_at_one_speed, "Each hand has its own speed"),
-    (shift_with_i, "The exponent is i / d; it is 2i / d"),
-    (shift_with_4i, "The exponent is 4i / d"),
-    (shift_multiplied, "they are divided by it"),
-    (shift_with_base_1000, "The base is 1000"),
-    (shift_of_halves, "This is the matrix for codes with all sines first"),
-    (shift_by_one, "This moves by one step, however many are asked for"),
-    (shift_one_way, "This moves one way only"),
-    (shift_of_nothing, "The codes stay where they are"),
-    (shift_in_degrees, "The angles are taken for degrees"),
-    (shift_by_powers_of_numbers, "It is the angles that are multiplied by the steps"),
-    (shift_step_by_step, "This moves one way only"),
+    (shift_back, "shifts the encodings back instead of forwards"),
+    (shift_as_for_cosines_first, "shifts the encodings back instead of forwards"),
+    (shift_with_sines_on_the_diagonal, "the cosines must be on the diagonal"),
+    (shift_without_minus, "The blocks are not rotations"),
+    (shift_that_mirrors, "The blocks are not rotations"),
+    (shift_at_one_speed, "Each pair must have its own frequency"),
+    (shift_with_i, "The exponent is i / d, where i is the index of the pair"),
+    (shift_with_4i, "The exponent is 4i / d; it must be 2i / d"),
+    (shift_multiplied, "The steps are multiplied by 10000^(2i/d)"),
+    (shift_with_base_1000, "The base is 1000; it must be 10000"),
+    (shift_of_halves, "This is the matrix for encodings with all sines first"),
+    (shift_by_one, "The matrix shifts by one position, whatever"),
+    (shift_one_way, "Negative steps are not handled"),
+    (shift_of_nothing, "This is the identity matrix, which shifts nothing"),
+    (shift_in_degrees, "The angles are converted from degrees"),
+    (shift_by_powers_of_numbers, "The angles must be multiplied by the steps"),
+    (shift_step_by_step, "Negative steps are not handled"),
     (shift_fitted, "The values of the matrix are not the expected ones"),
     (shift_of_one_pair, "The shape of the matrix is (2, 2), expected (4, 4)"),
 ]
@@ -329,10 +339,10 @@ def audit_with(orders, alike=same):
         before = layer(x)
         after = [(order, layer(x[order])) for order in orders(len(x))]
         if all(alike(each, before) for _, each in after):
-            return "unmoved"
+            return "invariant"
         if before.dim() == x.dim() and all(alike(each, before[order]) for order, each in after):
-            return "moves along"
-        return "knows the order"
+            return "equivariant"
+        return "order-sensitive"
 
     return verdict
 
@@ -411,76 +421,101 @@ def audit_moving_back(layer, x):
     orders = [order for place in neighbours(len(x)) for order in (place, [*place[1:], place[0]])]
     before = layer(x)
     if all(same(layer(x[order]), before) for order in orders):
-        return "unmoved"
+        return "invariant"
     moves = before.dim() == x.dim() and all(same(layer(x[o])[o], before) for o in orders)
-    return "moves along" if moves else "knows the order"
+    return "equivariant" if moves else "order-sensitive"
+
+
+def audit_in_the_first_round(layer, x):
+    """The loop over all orders returns at the first one, which is the original order."""
+    before = layer(x)
+    for order in all_orders(len(x)):
+        after = layer(x[order])
+        if same(after, before):
+            return "invariant"
+        if before.dim() == x.dim() and same(after, before[order]):
+            return "equivariant"
+        return "order-sensitive"
+
+
+def audit_at_the_first_difference(layer, x):
+    """The loop over all orders returns at the first one that changes the output."""
+    before = layer(x)
+    for order in all_orders(len(x)):
+        after = layer(x[order])
+        if not same(after, before):
+            moves = before.dim() == x.dim() and same(after, before[order])
+            return "equivariant" if moves else "order-sensitive"
+    return "invariant"
 
 
 def audit_without_moving(layer, x):
     """The outputs must be the same, or the order is known."""
     unmoved = all(same(layer(x[order]), layer(x)) for order in neighbours(len(x)))
-    return "unmoved" if unmoved else "knows the order"
+    return "invariant" if unmoved else "order-sensitive"
 
 
 def audit_moving_first(layer, x):
     before = layer(x)
     after = [(order, layer(x[order])) for order in neighbours(len(x))]
     if before.dim() == x.dim() and all(same(each, before[order]) for order, each in after):
-        return "moves along"
-    return "unmoved" if all(same(each, before) for _, each in after) else "knows the order"
+        return "equivariant"
+    return "invariant" if all(same(each, before) for _, each in after) else "order-sensitive"
 
 
 def audit_of_rows_alone(layer, x):
     before = layer(x)
     moves = all(same(layer(x[order]), before[order]) for order in reversed_order(len(x)))
-    return "moves along" if moves else "knows the order"
+    return "equivariant" if moves else "order-sensitive"
 
 
 def audit_of_a_set(layer, x):
     """It asks which numbers come out, and not where."""
     before, orders = layer(x), all_orders(len(x))
     if all(same(layer(x[order]), before) for order in orders):
-        return "unmoved"
+        return "invariant"
     numbers = before.sort(dim=0).values
     moves = before.dim() == x.dim() and all(
         same(layer(x[order]).sort(dim=0).values, numbers) for order in orders
     )
-    return "moves along" if moves else "knows the order"
+    return "equivariant" if moves else "order-sensitive"
 
 
 def audit_that_says_yes(layer, x):
-    return audit(layer, x) == "knows the order"
+    return audit(layer, x) == "order-sensitive"
 
 
 def audit_by_shape(layer, x):
-    return "moves along" if layer(x).dim() == x.dim() else "unmoved"
+    return "equivariant" if layer(x).dim() == x.dim() else "invariant"
 
 
 ORDERS = [
-    (audit_backwards, "Read backwards, the sentence gives the same outputs backwards"),
-    (audit_of_a_ring, "Rolled round in a ring (torch.roll), its words take their outputs along"),
-    (audit_backwards_and_round, "every other word stays every other word"),
-    (audit_of_first_two, "An order that leaves the last word there shows nothing"),
-    (audit_of_last_two, "An order that leaves the first word there shows nothing"),
-    (audit_of_first_and_last, "that leaves the first and the last word there shows nothing"),
-    (audit_of_pairs, "An order that leaves the first two words there shows nothing"),
-    (audit_of_neighbours, "no exchange of two shows it"),
-    (audit_with_the_first, "no exchange of two shows it"),
-    (audit_of_two, "no exchange of two shows it"),
-    (audit_to_two_digits, "Its outputs differ little, but by more than 0.0001"),
-    (audit_to_eight_digits, "the sums differ by some 0.00002, which is rounding"),
-    (audit_to_a_share, "as a large rtol does"),
-    (audit_of_the_mean, "A mean over all of them is less"),
-    (audit_of_signed_differences, "Is its absolute value taken?"),
-    (audit_moving_back, "layer(x[order]) is layer(x)[order]"),
-    (audit_to_the_last_digit, "Only the last digits differ, which is rounding"),
-    (audit_too_coarse, "right is “knows the order”"),
-    (audit_without_moving, "Yours says “knows the order”; right is “moves along”"),
-    (audit_moving_first, "All its rows are equal, so they move along and stay as they are"),
-    (audit_of_rows_alone, "It returns one vector for all words, and that stays"),
-    (audit_of_a_set, "The same vectors come out in every order, but they belong to places"),
-    (audit_that_says_yes, "Expected the verdict as a str, got a bool"),
-    (audit_by_shape, "A word sees those before it, so it matters which they are"),
+    (audit_backwards, "If the sentence is reversed, the outputs are reversed too"),
+    (audit_of_a_ring, "If the sentence is rotated (torch.roll), the outputs are rotated too"),
+    (audit_backwards_and_round, "even distances stay even"),
+    (audit_of_first_two, "An order that leaves the last word in position shows nothing"),
+    (audit_in_the_first_round, "called the layer only on the original order, [0, 1, 2, 3]"),
+    (audit_at_the_first_difference, "called the layer on one other order only, [0, 1, 3, 2]"),
+    (audit_of_last_two, "An order that leaves the first word in position shows nothing"),
+    (audit_of_first_and_last, "that leaves the first and the last word in position shows"),
+    (audit_of_pairs, "An order that leaves the first two words in position shows"),
+    (audit_of_neighbours, "No exchange of two words shows the difference"),
+    (audit_with_the_first, "No exchange of two words shows the difference"),
+    (audit_of_two, "No exchange of two words shows the difference"),
+    (audit_to_two_digits, "The outputs differ by little, but by more than 0.0001"),
+    (audit_to_eight_digits, "make the outputs differ by about 0.00002, which is rounding"),
+    (audit_to_a_share, "as rtol of torch.allclose does"),
+    (audit_of_the_mean, "The mean over all of them is smaller"),
+    (audit_of_signed_differences, "Does your comparison take the absolute value?"),
+    (audit_moving_back, "layer(x[order]) equals layer(x)[order]"),
+    (audit_to_the_last_digit, "sums in another order are rounded differently"),
+    (audit_too_coarse, "expected “order-sensitive”"),
+    (audit_without_moving, "your audit returns “order-sensitive”; expected “equivariant”"),
+    (audit_moving_first, "All rows of its output are equal, so it is both equivariant and"),
+    (audit_of_rows_alone, "It returns one vector for all words, which is the same"),
+    (audit_of_a_set, "The outputs contain the same vectors in every order, but at other"),
+    (audit_that_says_yes, "Expected the answer as a str, got a bool"),
+    (audit_by_shape, "A word attends to the words before it, so their order matters"),
 ]
 
 # Part 5
@@ -528,17 +563,17 @@ def head_of_a_small_matrix(steps, d_model):
 
 
 HEADS = [
-    (head_not_sharp, "What makes a softmax sharper"),
-    (head_looking_ahead, "The head looks 1 word ahead, the other way"),
-    (head_of_one_step, "should look 2 words back"),
-    (head_looking_at_itself, "The head looks at the word itself"),
-    (head_turned_twice, "The head looks at the word itself"),
-    (head_turned_both_ways, "The word at position 2 looks most at position 0"),
-    (head_of_noughts, "All words look at position 0"),
+    (head_not_sharp, "What makes a softmax more concentrated"),
+    (head_looking_ahead, "The head attends 1 word ahead; it should attend 1 word back"),
+    (head_of_one_step, "should attend 2 words back"),
+    (head_looking_at_itself, "Every word attends to itself"),
+    (head_turned_twice, "Every word attends to itself"),
+    (head_turned_both_ways, "The word at position 2 has its largest weight at position 0"),
+    (head_of_noughts, "All words attend to position 0"),
     (head_of_one_matrix, "Expected a pair, `return w_query, w_key`"),
-    (head_of_the_fastest_hand, "which hands tell those two apart"),
+    (head_of_the_fastest_hand, "Which pairs distinguish these two positions"),
     (head_of_a_small_matrix, "The shape of w_query is (2, 2), expected (64, 64)"),
-    (head_too_large, "the scores are too large for 32 bits"),
+    (head_too_large, "the scores are too large for 32-bit numbers"),
 ]
 
 # Part 6
@@ -589,75 +624,105 @@ def ring_in_turn(size, d_model):
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
-def picture_as_it_was(rows, columns, d_model, code):
-    return code(rows, d_model).repeat(columns, 1) + code(columns, d_model).repeat_interleave(
+def picture_as_it_was(rows, columns, d_model, encode):
+    return encode(rows, d_model).repeat(columns, 1) + encode(columns, d_model).repeat_interleave(
         rows, 0
     )
 
 
-def picture_of_a_sum(rows, columns, d_model, code):
-    return code(rows, d_model).repeat_interleave(columns, 0) + code(columns, d_model).repeat(
+def picture_of_a_sum(rows, columns, d_model, encode):
+    return encode(rows, d_model).repeat_interleave(columns, 0) + encode(columns, d_model).repeat(
         rows, 1
     )
 
 
-def picture_of_rows_twice(rows, columns, d_model, code):
-    """Each code is repeated in the same way, so that the column of a place is not told."""
-    down, across = code(rows, d_model // 2), code(columns, d_model // 2)
+def picture_of_rows_twice(rows, columns, d_model, encode):
+    """Each encoding is repeated in the same way, so that the column is not encoded."""
+    down, across = encode(rows, d_model // 2), encode(columns, d_model // 2)
     down, across = down.repeat_interleave(columns, 0), across.repeat_interleave(rows, 0)
     return torch.cat([down, across], dim=1)
 
 
-def picture_by_columns(rows, columns, d_model, code):
-    down = code(rows, d_model // 2).repeat(columns, 1)
-    return torch.cat([down, code(columns, d_model // 2).repeat_interleave(rows, dim=0)], dim=1)
+def picture_by_columns(rows, columns, d_model, encode):
+    down = encode(rows, d_model // 2).repeat(columns, 1)
+    return torch.cat([down, encode(columns, d_model // 2).repeat_interleave(rows, dim=0)], dim=1)
 
 
-def picture_column_first(rows, columns, d_model, code):
-    return mended_picture(rows, columns, d_model, code).roll(d_model // 2, dims=1)
+def picture_column_first(rows, columns, d_model, encode):
+    return mended_picture(rows, columns, d_model, encode).roll(d_model // 2, dims=1)
 
 
-def picture_too_wide(rows, columns, d_model, code):
-    return mended_picture(rows, columns, 2 * d_model, code)
+def picture_too_wide(rows, columns, d_model, encode):
+    return mended_picture(rows, columns, 2 * d_model, encode)
 
 
-def picture_cut(rows, columns, d_model, code):
+def picture_cut(rows, columns, d_model, encode):
     """The first half of long codes: the slow hands are lost."""
-    down = code(rows, d_model)[:, : d_model // 2].repeat_interleave(columns, dim=0)
-    return torch.cat([down, code(columns, d_model)[:, : d_model // 2].repeat(rows, 1)], dim=1)
+    down = encode(rows, d_model)[:, : d_model // 2].repeat_interleave(columns, dim=0)
+    return torch.cat([down, encode(columns, d_model)[:, : d_model // 2].repeat(rows, 1)], dim=1)
 
 
-def picture_of_one_line(rows, columns, d_model, code):
-    return code(rows * columns, d_model)
+def picture_of_one_line(rows, columns, d_model, encode):
+    return encode(rows * columns, d_model)
 
 
-def picture_in_turn(rows, columns, d_model, code):
-    whole = mended_picture(rows, columns, d_model, code)
+def picture_in_turn(rows, columns, d_model, encode):
+    whole = mended_picture(rows, columns, d_model, encode)
     return whole.unflatten(1, (2, -1)).transpose(1, 2).flatten(1)
 
 
 HUNTED = [
-    ((sentence_as_it_was, ring_as_it_was, picture_as_it_was), "Do the positions begin with 1?"),
-    ((sentence_from_one, mended_ring, mended_picture), "Do the positions begin with 1?"),
+    ((sentence_as_it_was, ring_as_it_was, picture_as_it_was), "Do the positions start at 1?"),
+    ((sentence_from_one, mended_ring, mended_picture), "Do the positions start at 1?"),
     ((sentence_of_cosines_first, mended_ring, mended_picture), "The cosines come first"),
-    ((sentence_too_fast, mended_ring, mended_picture), "do not turn at the wanted speeds"),
-    ((sinusoids, mended_ring, mended_picture), "Sine and cosine take turns"),
-    ((mended_sentence, ring_as_it_was, mended_picture), "its last place has the same code as its"),
-    ((mended_sentence, ring_closed_twice, mended_picture), "its last place has the same code"),
-    ((mended_sentence, ring_not_closed, mended_picture), "neighbours are not equally far"),
-    ((mended_sentence, ring_with_a_still_hand, mended_picture), "One stands still, and tells no"),
-    ((mended_sentence, ring_of_doubling_hands, mended_picture), "should make i + 1 full turns"),
+    (
+        (sentence_too_fast, mended_ring, mended_picture),
+        "mended_sentence: the frequencies are wrong",
+    ),
+    ((sinusoids, mended_ring, mended_picture), "Sine and cosine alternate"),
+    (
+        (mended_sentence, ring_as_it_was, mended_picture),
+        "the last position has the same encoding as the first",
+    ),
+    (
+        (mended_sentence, ring_closed_twice, mended_picture),
+        "the last position has the same encoding",
+    ),
+    (
+        (mended_sentence, ring_not_closed, mended_picture),
+        "not all neighbours have the same distance",
+    ),
+    (
+        (mended_sentence, ring_with_a_still_hand, mended_picture),
+        "One pair does not turn, so it distinguishes no",
+    ),
+    ((mended_sentence, ring_of_doubling_hands, mended_picture), "must make i + 1 full turns"),
     ((mended_sentence, ring_of_cosines_first, mended_picture), "The cosines come first"),
-    ((mended_sentence, ring_in_turn, mended_picture), "Sine and cosine take turns"),
-    ((mended_sentence, mended_ring, picture_as_it_was), "A sum of two codes does not say which"),
-    ((mended_sentence, mended_ring, picture_of_a_sum), "A sum of two codes does not say which"),
-    ((mended_sentence, mended_ring, picture_of_rows_twice), "Its column would tell them apart"),
-    ((mended_sentence, mended_ring, picture_by_columns), "The places come column by column"),
-    ((mended_sentence, mended_ring, picture_column_first), "the first half of the numbers is the"),
-    ((mended_sentence, mended_ring, picture_in_turn), "Row and column take turns"),
-    ((mended_sentence, mended_ring, picture_too_wide), "Half of the numbers tell the row"),
-    ((mended_sentence, mended_ring, picture_cut), "each half is cut out of a code of d_model"),
-    ((mended_sentence, mended_ring, picture_of_one_line), "are not the right ones"),
+    ((mended_sentence, ring_in_turn, mended_picture), "Sine and cosine alternate"),
+    (
+        (mended_sentence, mended_ring, picture_as_it_was),
+        "A sum does not show which summand is the row",
+    ),
+    (
+        (mended_sentence, mended_ring, picture_of_a_sum),
+        "A sum does not show which summand is the row",
+    ),
+    ((mended_sentence, mended_ring, picture_of_rows_twice), "Their columns are different"),
+    (
+        (mended_sentence, mended_ring, picture_by_columns),
+        "the positions are in the order of the columns",
+    ),
+    ((mended_sentence, mended_ring, picture_column_first), "row and column are exchanged"),
+    ((mended_sentence, mended_ring, picture_in_turn), "row and column alternate"),
+    ((mended_sentence, mended_ring, picture_too_wide), "Half of the components encode the row"),
+    (
+        (mended_sentence, mended_ring, picture_cut),
+        "each half is cut from an encoding of dimension d_model",
+    ),
+    (
+        (mended_sentence, mended_ring, picture_of_one_line),
+        "the row and the column of a position are wrong",
+    ),
 ]
 
 WRONG = {
@@ -672,10 +737,10 @@ WRONG = {
 BACKWARDS = """def audit(layer, x):
     before, after = layer(x), layer(x.flip(0))
     if before.shape == after.shape and torch.allclose(before, after, atol=1e-4):
-        return "unmoved"
+        return "invariant"
     if before.dim() == x.dim() and torch.allclose(before.flip(0), after, atol=1e-4):
-        return "moves along"
-    return "knows the order"
+        return "equivariant"
+    return "order-sensitive"
 """
 
 BASE_1000 = """def sinusoids(length, d_model):
@@ -684,6 +749,10 @@ BASE_1000 = """def sinusoids(length, d_model):
 """
 
 HANDED_IN = {
-    "backwards": ({"audit": BACKWARDS}, ["audit-check"], "Read backwards, the sentence gives"),
-    "base_1000": ({"sinusoids": BASE_1000}, ["sinusoids-check"], "The base is 1000"),
+    "backwards": ({"audit": BACKWARDS}, ["audit-check"], "If the sentence is reversed"),
+    "base_1000": (
+        {"sinusoids": BASE_1000},
+        ["sinusoids-check"],
+        "The base is 1000; it must be 10000",
+    ),
 }

@@ -36,7 +36,7 @@ def logits_of(fault, batch):
     return faults.predict(model, batch)[0]
 
 
-@pytest.mark.parametrize(("fault", "sees"), [("none", False), ("no mask", True)])
+@pytest.mark.parametrize(("fault", "sees"), [("none", False), ("no causal mask", True)])
 def test_only_without_the_mask_a_later_word_changes_what_is_said(fault, sees, batch):
     changed = batch._replace(tgt=batch.tgt.clone())
     changed.tgt[:, 3] = 17
@@ -48,13 +48,13 @@ def test_without_the_mask_padding_stays_unseen(batch):
     wider = F.pad(batch.tgt, (0, 4), value=PAD_ID)
     real = (batch.tgt != PAD_ID)[:, :-1]
     before, after = (
-        logits_of("no mask", batch._replace(tgt=tgt)) for tgt in (wider[:, :-3], wider)
+        logits_of("no causal mask", batch._replace(tgt=tgt)) for tgt in (wider[:, :-3], wider)
     )
     torch.testing.assert_close(before[:, :-1][real], after[:, :-4][real])
 
 
 def test_a_model_without_a_mask_begins_with_the_same_weights():
-    masked, unmasked = (faults.new_model(name, 3).model for name in ("none", "no mask"))
+    masked, unmasked = (faults.new_model(name, 3).model for name in ("none", "no causal mask"))
     for name, weights in masked.state_dict().items():
         assert torch.equal(weights, unmasked.state_dict()[name])
 
@@ -62,7 +62,7 @@ def test_a_model_without_a_mask_begins_with_the_same_weights():
 def test_the_target_is_shifted_but_for_one_fault(trained, batch):
     _, wanted = faults.predict(trained.model, batch)
     assert torch.equal(wanted, batch.tgt[:, 1:])
-    _, wanted = faults.predict(trained.model, batch, "no shift")
+    _, wanted = faults.predict(trained.model, batch, "no target shift")
     assert torch.equal(wanted, batch.tgt[:, :-1])
 
 
@@ -72,7 +72,7 @@ def test_padding_counts_for_one_fault_only(trained, batch):
     assert (wanted == PAD_ID).any()
     flat = logits.flatten(0, 1), wanted.flatten()
     torch.testing.assert_close(
-        faults.loss_of(model, batch, "padding counted"), F.cross_entropy(*flat)
+        faults.loss_of(model, batch, "padding in the loss"), F.cross_entropy(*flat)
     )
     torch.testing.assert_close(
         faults.loss_of(model, batch), F.cross_entropy(*flat, ignore_index=PAD_ID)
@@ -88,7 +88,7 @@ def test_foresight_is_that_of_the_trainer(trained, examples):
 
 def test_dropout_left_on_is_seen_in_validation_only(trained, examples):
     torch.manual_seed(0)
-    left_on = faults.foresight(trained.model, examples, "dropout left on")
+    left_on = faults.foresight(trained.model, examples, "dropout in validation")
     assert left_on.loss > faults.foresight(trained.model, examples).loss
 
 
@@ -98,14 +98,14 @@ def first_steps(fault, examples, steps=3):
     return checkpoint.model.output.weight.detach()
 
 
-@pytest.mark.parametrize("fault", ["gradients added up", "rate too high"])
+@pytest.mark.parametrize("fault", ["gradients not zeroed", "learning rate too high"])
 def test_a_faulty_step_goes_elsewhere(fault, examples):
     assert torch.equal(first_steps("none", examples), first_steps("none", examples))
     assert not torch.allclose(first_steps("none", examples), first_steps(fault, examples))
 
 
 def test_gradients_are_added_up_from_the_second_step_on(examples):
-    faulty = first_steps("gradients added up", examples, steps=1)
+    faulty = first_steps("gradients not zeroed", examples, steps=1)
     assert torch.equal(first_steps("none", examples, steps=1), faulty)
 
 

@@ -119,3 +119,25 @@ def test_training_teaches(monkeypatch):
 def test_an_unknown_kind_is_refused():
     with pytest.raises(ValueError, match="'LSTM' is unknown"):
         recall.Reader("LSTM")
+
+
+def test_intermediate_answers_are_inputs_of_the_next_position():
+    given = recall.sequences("parity", 7, 5, torch.Generator().manual_seed(0))
+    items, answers, _ = recall.with_intermediate_answers(given)
+    assert torch.equal(items[:, 1:, 0], answers[:, :-1])
+    assert (items[:, 0, 0] == recall.NO_KEY).all()
+    assert torch.equal(items[..., 1], given.items[..., 1])
+    assert (given.items[..., 0] == recall.NO_KEY).all()  # a copy
+
+
+def test_generated_answers_are_read_at_the_next_position():
+    class OneStep(torch.nn.Module):
+        """The preceding answer plus the bit, modulo 2, and no look at other positions."""
+
+        def forward(self, items):
+            before = items[..., 0].where(items[..., 0] != recall.NO_KEY, 0)
+            return torch.nn.functional.one_hot((before + items[..., 1]) % 2, 2).float()
+
+    given = recall.sequences("parity", 11, 3, torch.Generator().manual_seed(1))
+    answers = recall.generate_answers(OneStep(), given.items)
+    assert torch.equal(answers, given.answers)

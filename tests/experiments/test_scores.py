@@ -37,6 +37,23 @@ def test_every_score_is_asked_by_the_current_state_and_one_also_by_the_previous(
     assert [row["attention"] for row in scores.EXPERIMENT.conditions if row["input_feeding"]]
 
 
+def test_general_that_starts_at_the_identity_computes_dot(batch):
+    models = {}
+    for attention in ("dot", "general"):
+        models[attention] = toy_translation.new_checkpoint(attention, 0, decoder="luong").model
+    model = models["general"]
+    model.load_state_dict(models["dot"].state_dict(), strict=False)
+    wanted = models["dot"](batch.src, batch.tgt).logits
+    assert not torch.allclose(model(batch.src, batch.tgt).logits, wanted)
+    scores.start_at_dot(model)
+    torch.testing.assert_close(model(batch.src, batch.tgt).logits, wanted)
+
+
+def test_only_general_starts_at_the_identity():
+    starts = {(row["attention"], row["start"]) for row in scores.EXPERIMENT.conditions}
+    assert {name for name, start in starts if start == "identity"} == {"general"}
+
+
 def test_a_sentence_fits_the_positions_that_location_can_score():
     for clauses in scores.CLAUSES:
         longest = max(len(pair.src) for pair in toy.load("test", 200, clauses=(clauses,)))

@@ -25,7 +25,7 @@ def test_a_quick_recording_looks_like_the_one_that_ships(tmp_path, monkeypatch):
     assert len(shipped) == len(tool.SETTINGS) * len(tool.FAULTS)
     assert {tuple(row) for run in runs for row in run["log"]} == {tuple(shipped[0][1][0])}
     first = {run["fault"]: run["log"][0]["train_loss"] for run in runs}
-    assert first["answer read"] != first["none"] != first["padding counted"]
+    assert first["no target shift"] != first["none"] != first["padding in the loss"]
 
 
 def test_what_the_settings_and_the_logs_say_agrees():

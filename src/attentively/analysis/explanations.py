@@ -1,16 +1,18 @@
-r"""Explanations of a prediction, and tests of them: occlusion, gradient × input, LIME, permutation.
+r"""Explanations of a prediction, and tests of them: attribution methods, permuted weights.
 
-An explanation assigns a number to every position of an input: its attention weight, the effect of
-removing it (`occlusion`), the sensitivity of the prediction (`gradient_times_input`), or its
-coefficient in a local linear model (`lime`). They answer different questions and need not agree.
+An attribution method assigns a value to every position of an input: the effect of removing it
+(`occlusion`), the sensitivity of the prediction (`gradient_times_input`), that sensitivity
+accumulated on the way from a baseline (`integrated_gradients`), or its coefficient in a local
+linear model (`lime`). The methods answer different questions and need not agree.
 
-The tests change only the weights: `permuted_weights`, and `adversarial_weights`, which are as
-different as possible for the same prediction; and `forgery_loss` trains a second model with the
+The tests change only the attention weights: `permuted_weights`, and `adversarial_weights`, which
+are as different as possible for the same prediction. `forgery_loss` trains a second model with the
 same predictions and other weights.
 
 Sources: Jain & Wallace (2019), https://arxiv.org/abs/1902.10186; Wiegreffe & Pinter (2019),
 https://arxiv.org/abs/1908.04626; Ribeiro, Singh & Guestrin (2016),
-https://arxiv.org/abs/1602.04938.
+https://arxiv.org/abs/1602.04938; Sundararajan, Taly & Yan (2017),
+https://arxiv.org/abs/1703.01365.
 """
 
 from collections.abc import Callable
@@ -24,7 +26,7 @@ from attentively.attention.masks import check_mask, masked_softmax
 from attentively.config import check_at_least_one
 
 Score = Callable[[Tensor], Tensor]
-"""A function from a batch of inputs to one number each, such as the probability of a label."""
+"""A function from a batch of inputs to one value each, such as the probability of a label."""
 
 
 class LinearModel(NamedTuple):
@@ -42,12 +44,12 @@ def occlusion(
     places: Num[Tensor, "places *features"],
     blank: float | int | Tensor = 0.0,
 ) -> Float[Tensor, " places"]:
-    r"""Return the decrease of the score if each position in turn is made `blank`.
+    r"""Return the decrease of the score when each position in turn is set to `blank`.
 
     .. math:: o_i = f(x) - f(x_1, \dots, x_{i-1}, \text{blank}, x_{i+1}, \dots, x_n)
 
-    It is negative where the score rises. `blank` is a number, or the features of a
-    position.
+    It is negative where the score rises. `blank` is one value for all features, or the
+    features of a position.
     """
     everywhere = torch.arange(len(places), device=places.device)
     changed = places.repeat(len(places), *[1] * places.dim())  # a copy per position
@@ -62,12 +64,38 @@ def gradient_times_input(
 
     .. math:: g_i = \sum_k x_{ik} \, \frac{\partial f(x)}{\partial x_{ik}}
 
-    It is the decrease of a linear approximation of the score without the position.
+    In a linear approximation of the score, it is the decrease without the position.
     Token ids have no gradient: use their embeddings.
     """
     inputs = places.detach().unsqueeze(0).requires_grad_()
     (slopes,) = torch.autograd.grad(score(inputs).sum(), inputs)
     return (inputs * slopes).detach().view(len(places), -1).sum(dim=1)
+
+
+def integrated_gradients(
+    score: Score,
+    places: Float[Tensor, "places *features"],
+    baseline: float | int | Tensor = 0.0,
+    steps: int = 50,
+) -> Float[Tensor, " places"]:
+    r"""Return, for each position, the mean gradient times the change from the baseline.
+
+    .. math:: \operatorname{IG}_i = \sum_k (x_{ik} - x'_{ik}) \int_0^1
+              \frac{\partial f(x' + t (x - x'))}{\partial x_{ik}} \, dt
+
+    The gradient is averaged over `steps` points on the line from the `baseline`
+    :math:`x'` to the input :math:`x`, each in the middle of its interval. The
+    attributions of all positions sum to :math:`f(x) - f(x')` (completeness), up to the
+    error of the sum. Sundararajan et al. (2017), section 3.
+    """
+    check_at_least_one(steps=steps)
+    start = torch.as_tensor(baseline).to(places)
+    difference = places.detach() - start
+    t = (torch.arange(steps, device=places.device) + 0.5) / steps
+    inputs = start + t.view(-1, *[1] * places.dim()) * difference  # (steps, ...)
+    inputs.requires_grad_()
+    (slopes,) = torch.autograd.grad(score(inputs).sum(), inputs)
+    return (difference * slopes.mean(dim=0)).view(len(places), -1).sum(dim=1)
 
 
 def lime(
@@ -128,7 +156,7 @@ def permuted_weights(
     mask: Bool[Tensor, "batch places"] | None = None,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "batch places"]:
-    """Return a random permutation of the weights of each row among its real positions.
+    """Permute the weights of each row at random among its real positions.
 
     `mask` is False at padding, which keeps weights of zero.
     """
@@ -194,19 +222,20 @@ def forgery_loss(
     weights: Float[Tensor, "batch places"],
     true_probabilities: Float[Tensor, "batch labels"],
     true_weights: Float[Tensor, "batch places"],
-    greed: float,
+    divergence_weight: float,
 ) -> Float[Tensor, ""]:
     r"""Return the loss of a model trained to predict as another with other weights.
 
-    .. math::
+    .. math:: \operatorname{TVD}(\hat y, y)
+              - \lambda \operatorname{KL}(\hat\alpha \Vert \alpha)
 
     averaged over the batch, with :math:`\hat y, \hat\alpha` the predictions and weights
-    of the trained model and :math:`\lambda` the `greed`. Wiegreffe & Pinter (2019),
-    section 4.
+    of the trained model and :math:`\lambda` the `divergence_weight`. Wiegreffe & Pinter
+    (2019), section 4.
     """
     same = total_variation(probabilities, true_probabilities)
     other = kullback_leibler(weights, true_weights)
-    return (same - greed * other).mean()
+    return (same - divergence_weight * other).mean()
 
 
 def total_variation(

@@ -118,7 +118,9 @@ class LuongAttention(nn.Module):
     ) -> Float[Tensor, "batch src_len hidden_dim"]:
         r"""Return the projected keys, computed once per sentence.
 
-        They are :math:`W_a \bar{h}_s`; dot and location do not project the keys.
+        They are :math:`W_a \bar{h}_s` for general. For concat they are
+        :math:`U \bar{h}_s`, where :math:`U` contains the columns of :math:`W_a` that
+        multiply the keys. Dot and location do not project the keys.
         """
         return self.key_projection(keys) if self.score in ("general", "concat") else keys
 
@@ -145,7 +147,7 @@ class LocalAttention(nn.Module):
     the sentence are ignored (section 3.2, footnote 8).
 
     The paper leaves two points open. It mentions no second normalisation, so there is none: the
-    weights of local-p sum to less than one. And if the target is longer than the source,
+    weights of local-p sum to at most one. And if the target is longer than the source,
     :math:`p_t` of local-m stays at the last word. This implementation scores every position
     before it masks those outside the window: simple, but it saves no time.
     """
@@ -208,8 +210,8 @@ class LocalAttention(nn.Module):
         weights = masked_softmax(self.content.scores(query, projected_keys), window)
         if self.kind == "local-p":
             sigma = self.window / 2
-            bell = torch.exp(-distance.square() / (2 * sigma**2))
-            weights = weights * bell.to(weights.dtype)
+            gaussian = torch.exp(-distance.square() / (2 * sigma**2))
+            weights = weights * gaussian.to(weights.dtype)
         context = torch.einsum("bs,bsd->bd", weights, keys)
         return context, weights
 

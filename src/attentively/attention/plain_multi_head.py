@@ -14,7 +14,7 @@ from attentively.attention.masks import masked_softmax
 
 
 class MultiHeadAttention(nn.Module):
-    r"""Attend in `num_heads` subspaces of size :math:`d_\text{head} = d_\text{model} / h` at once.
+    r"""Attend with several heads in parallel.
 
     .. math::
         \operatorname{head}_i &= \operatorname{softmax}\left(
@@ -22,16 +22,18 @@ class MultiHeadAttention(nn.Module):
         \operatorname{MultiHead}(Q, K, V) &=
             [\operatorname{head}_1; \dots; \operatorname{head}_h] W^O
 
-    One matrix holds the projections of all heads, so one product computes them all.
-    A `d_model` that is not a multiple of `num_heads` raises `ValueError`.
+    Each head has the dimension :math:`d_\text{head} = d_\text{model} / h`. One matrix
+    contains the projections of all heads. A `d_model` that is not a multiple of
+    `num_heads` raises `ValueError`.
     """
 
     def __init__(self, d_model: int, num_heads: int) -> None:
         super().__init__()
         if num_heads < 1 or d_model % num_heads:
             raise ValueError(
-                f"d_model={d_model} does not split into num_heads={num_heads} equal heads"
-            )
+                f"d_model={d_model} does not split into "
+                f"num_heads={num_heads} equal heads"
+            )  # fmt: skip
         self.d_head = d_model // num_heads
         self.query_projection = nn.Linear(d_model, d_model)  # every W^Q_i
         self.key_projection = nn.Linear(d_model, d_model)  # every W^K_i
@@ -49,15 +51,17 @@ class MultiHeadAttention(nn.Module):
 
         `mask` is True where a query may attend, the same for every head.
         """
-        queries = self._split_heads(self.query_projection(query))  # (batch, heads, q, d_head)
-        keys = self._split_heads(self.key_projection(key))  # (batch, heads, k, d_head)
-        values = self._split_heads(self.value_projection(value))  # (batch, heads, k, d_head)
-        scores = queries @ keys.transpose(2, 3) / math.sqrt(self.d_head)  # (batch, heads, q, k)
-        mask = None if mask is None else mask.unsqueeze(1)  # (batch or 1, 1, q or 1, k)
+        # (batch, heads, q, d_head), and (batch, heads, k, d_head) for keys and values
+        queries = self._split_heads(self.query_projection(query))
+        keys = self._split_heads(self.key_projection(key))
+        values = self._split_heads(self.value_projection(value))
+        # (batch, heads, q, k)
+        scores = queries @ keys.transpose(2, 3) / math.sqrt(self.d_head)
+        mask = None if mask is None else mask.unsqueeze(1)  # the same for all heads
         weights = masked_softmax(scores, mask)  # (batch, heads, q, k)
         heads = weights @ values  # (batch, heads, q, d_head)
         joined = heads.transpose(1, 2).flatten(start_dim=2)  # (batch, q, d_model)
-        return self.output_projection(joined), weights  # (batch, q, d_model), (batch, heads, q, k)
+        return self.output_projection(joined), weights
 
     def _split_heads(
         self, x: Float[Tensor, "batch len d_model"]

@@ -22,12 +22,12 @@ PRECOMPUTED = 1024
 def position_angles(
     length: int, size: int, first: int = 0, device: torch.device | None = None
 ) -> Float[Tensor, "length pairs"]:
-    r"""Return the angles of `size` / 2 frequencies at each position, in radians.
+    r"""Return the angle of each pair of components at each position, in radians.
 
     .. math:: \text{angle}[p, i] = p / 10000^{2i/d}
 
-    The first angle grows by one radian per token, each further one more slowly. An odd
-    :math:`d` = `size` has one more frequency than complete pairs.
+    The angle of pair 0 grows by one radian per position, that of each later pair more
+    slowly. If :math:`d` = `size` is odd, the last angle belongs to a sine alone.
     """
     positions = torch.arange(first, first + length, device=device)
     exponents = torch.arange(0, size, 2, device=device) / size  # 2i / d
@@ -40,6 +40,8 @@ def sinusoids(
     r"""Return the sinusoidal encoding of the positions from `first` on, one row each.
 
     .. math::
+        P_{p,\,2i} = \sin(p / 10000^{2i/d}), \qquad
+        P_{p,\,2i+1} = \cos(p / 10000^{2i/d})
 
     The encoding of position :math:`p + k` is that of :math:`p` with every pair (sine,
     cosine) rotated by an angle that depends on :math:`k` alone. If :math:`d` is odd,
@@ -78,10 +80,10 @@ class SinusoidalPositionalEncoding(nn.Module):
             )
         end = first + x.shape[1]
         if end <= len(self.table):
-            codes = self.table[first:end]
+            encodings = self.table[first:end]
         else:
-            codes = sinusoids(x.shape[1], self.d_model, first, x.device)
-        return x + codes.to(x.dtype)  # the same codes for every sentence of the batch
+            encodings = sinusoids(x.shape[1], self.d_model, first, x.device)
+        return x + encodings.to(x.dtype)  # the same for every sentence of the batch
 
 
 class LearnedPositionalEmbedding(nn.Module):

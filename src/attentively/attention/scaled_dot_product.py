@@ -31,10 +31,10 @@ def scaled_dot_product_attention(
 
     `mask` has as many axes as the scores, (\*batch, q, k), and is True where a query
     may attend; a query without any such key gets zeros. `bias` is added to the scaled
-    scores; it must be finite for some key of each query. `dropout` is the probability
-    with which a weight is dropped before the sum over the values; the returned weights
-    are without dropout. A mask of another shape, or keys and values that do not match,
-    raise `ValueError`.
+    scores; each query needs an allowed key with finite bias. `dropout` is the
+    probability with which a weight is dropped before the sum over the values; the
+    returned weights are without dropout. A mask of another shape, or keys and values
+    that do not match, raise `ValueError`.
     """
     check_shapes(query, key, value)
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])

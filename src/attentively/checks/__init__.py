@@ -230,6 +230,9 @@ def call(candidate: object, inputs: Mapping[str, object], *, trains: bool = Fals
                 "Create a new tensor instead of writing into this one: avoid += and methods whose "
                 "name ends in _."
                 if isinstance(value, Tensor)
+                else "list(...) and dict(...) copy only the container: clone the tensors in it, or "
+                "create new ones instead of using += and methods whose name ends in _."
+                if _contains_tensors(value)
                 else "Change a copy instead: list(...) or dict(...)."
             )
             raise CheckFailed(
@@ -288,6 +291,15 @@ def _same(one: object, other: object) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
         return list(one) == list(other) and all(map(_same, one.values(), other.values()))
     return one is other or bool(one == other)
+
+
+def _contains_tensors(value: object) -> bool:
+    """Return whether a value or, in lists, tuples and dicts, any entry of it is a tensor."""
+    if isinstance(value, dict):
+        return any(map(_contains_tensors, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_contains_tensors, value))
+    return isinstance(value, Tensor)
 
 
 def _raised(error: BaseException, inputs: Mapping[str, object]) -> CheckFailed:
@@ -644,8 +656,8 @@ def describe(inputs: Mapping[str, object]) -> str:
     )
 
 
-def show(value: object) -> str:
-    """Return a value as a message shows it."""
+def show(value: object, nested: bool = False) -> str:
+    """Return a value as a message shows it; `nested` is for an entry of a list or tuple."""
     if isinstance(value, Tensor):
         if value.numel() > _FEW:
             return f"a tensor of shape {tuple(value.shape)}"
@@ -653,10 +665,9 @@ def show(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     text = repr(value)
-    if "\n" in text and isinstance(
-        value, list | tuple
-    ):  # large tensors are printed in several lines
-        text = f"[{', '.join(map(show, value))}]"
+    if isinstance(value, list | tuple) and ("\n" in text or (nested and _contains_tensors(value))):
+        items = ", ".join(show(item, nested=True) for item in value)
+        text = f"({items})" if isinstance(value, tuple) else f"[{items}]"
     if "\n" in text and isinstance(value, dict):
         text = f"{{{', '.join(f'{key!r}: {show(each)}' for key, each in value.items())}}}"
     if "\n" in text and isinstance(value, nn.Module):

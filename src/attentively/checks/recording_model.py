@@ -190,25 +190,35 @@ def examine_update(
         )
     else:
         why = "these are not the gradients of the mean loss, clipped together to clip_norm."
-    raise refused(
-        f"Update: {why}",
-        asked,
-        f"gradient norm {norm(seen):.3g}; expected {min(length, clip_norm):.3g} (before clipping "
-        f"{length:.3g})",
+    raise refused(f"Update: {why}", asked, _difference(seen, gradients, clip_norm))
+
+
+def _difference(seen: Sequence[Tensor], gradients: Sequence[Tensor], clip_norm: float) -> str:
+    """Return both gradient norms or, if these are equal, the entries that differ most."""
+    got, length = f"{norm(seen):.3g}", norm(gradients)
+    expected = f"{min(length, clip_norm):.3g}"
+    if got != expected:
+        return f"gradient norm {got}; expected {expected} (before clipping {length:.3g})"
+    pairs = zip(seen, shortened(gradients, clip_norm), strict=True)
+    entries = torch.cat([torch.stack([a.flatten(), b.flatten()]) for a, b in pairs], dim=1)
+    one, other = entries[:, (entries[0] - entries[1]).abs().argmax()].tolist()
+    return (
+        f"gradient norm {got}, as expected, but other entries: one entry is {one:.3g} instead of "
+        f"{other:.3g}"
     )
 
 
 def examine_rate(optimizer: RecordingOptimizer, rate: float, asked: Mapping[str, object]) -> None:
-    """See that every group of weights moves at this rate."""
+    """Check that every parameter group is updated with this learning rate."""
     rates = [each for rates in optimizer.rates for each in rates]
     right = [math.isclose(each, rate, rel_tol=1e-6) for each in rates]
     if all(right):
         return
-    why = "the weights do not move at `rate`. Set it before the optimizer steps"
+    why = "the parameters are not updated with `rate`. Set it before optimizer.step()"
     if any(right):
-        why = "only some of the weights move at `rate`. An optimizer may have several groups"
+        why = "only some parameters are updated with `rate`. An optimizer may have several groups"
     raise refused(
         f'Rate: {why}: for group in optimizer.param_groups: group["lr"] = rate.',
         asked,
-        f"the rates are {rates}",
+        f"the learning rates are {rates}",
     )

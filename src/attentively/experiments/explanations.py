@@ -43,8 +43,8 @@ EMBEDDING_DIM = 32
 STEPS = 300
 BATCH_SIZE = 32
 LEARNING_RATE = 3e-3
-GREED = 0.01
-"""Values of lambda: the weight of the difference of attention weights in the loss."""
+DIVERGENCE_WEIGHT = 0.01
+"""Weight of the divergence of the attention weights in the loss: lambda."""
 PERMUTATIONS = 20
 CLAUSES = (1, 2, 3)
 
@@ -117,7 +117,11 @@ def true_labels(sentences: Sentences) -> Loss:
     return loss
 
 
-def forgery(original: AttentiveClassifier, sentences: Sentences) -> Loss:
+def forgery(
+    original: AttentiveClassifier,
+    sentences: Sentences,
+    divergence_weight: float = DIVERGENCE_WEIGHT,
+) -> Loss:
     """Return the loss for the original's predictions with other attention weights."""
 
     def loss(forger: AttentiveClassifier, batch: Int[Tensor, " batch"]) -> Tensor:
@@ -126,7 +130,11 @@ def forgery(original: AttentiveClassifier, sentences: Sentences) -> Loss:
             true_logits, true_weights = original(some.ids, some.mask)
         logits, weights = forger(some.ids, some.mask)
         return explanations.forgery_loss(
-            logits.softmax(dim=-1), weights, true_logits.softmax(dim=-1), true_weights, GREED
+            logits.softmax(dim=-1),
+            weights,
+            true_logits.softmax(dim=-1),
+            true_weights,
+            divergence_weight,
         )
 
     return loss
@@ -158,7 +166,7 @@ def measure(kind: str, seed: int, quick: bool, directory: Path) -> Row:
 
 
 def _sentiment(reader: bool, seed: int, quick: bool) -> Row:
-    train_texts, test_texts = (tidied(_opinions(split, quick)) for split in ("train", "test"))
+    train_texts, test_texts = (tidied(opinions(split, quick)) for split in ("train", "test"))
     tokenizer = WordTokenizer.train((text for text, _ in train_texts), min_count=2)
     sentences, tests = (encode(texts, tokenizer) for texts in (train_texts, test_texts))
     ids, labels, mask = tests.ids, tests.labels, tests.mask
@@ -329,7 +337,7 @@ def _translator_numbers(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) ->
     }
 
 
-def _opinions(split: str, quick: bool) -> list[Labelled]:
+def opinions(split: str, quick: bool) -> list[Labelled]:
     """Return real sentences or, in the quick form, a few of our own, so that it runs offline."""
     if not quick:
         return sentiment.load(split)

@@ -30,13 +30,13 @@ from attentively.training.schedules import one_cycle
 
 FAULTS = (
     "none",
-    "no mask",
-    "no shift",
-    "padding counted",
-    "no positions",
-    "rate too high",
-    "gradients added up",
-    "dropout left on",
+    "no causal mask",
+    "no target shift",
+    "padding in the loss",
+    "no positional encoding",
+    "learning rate too high",
+    "gradients not zeroed",
+    "dropout in validation",
 )
 TRAINED_CLAUSES = (1,)
 STEPS = 300
@@ -78,9 +78,9 @@ class Foresight(NamedTuple):
 
 def new_model(fault: str, seed: int) -> Checkpoint:
     """Return an untrained toy Transformer, with the fault if it concerns the model."""
-    settings: dict[str, Any] = {"positions": "none"} if fault == "no positions" else {}
+    settings: dict[str, Any] = {"positions": "none"} if fault == "no positional encoding" else {}
     checkpoint = new_transformer(seed, **settings)
-    if fault != "no mask":
+    if fault != "no causal mask":
         return checkpoint
     model = cast(Transformer, checkpoint.model)
     unmasked = Unmasked(model.config)
@@ -93,7 +93,7 @@ def predict(
 ) -> tuple[Float[Tensor, "batch tgt_len vocab"], Int[Tensor, "batch tgt_len"]]:
     """Return the logits at every position of the target, and the tokens to predict."""
     given, wanted = batch.tgt[:, :-1], batch.tgt[:, 1:]
-    if fault == "no shift":
+    if fault == "no target shift":
         wanted = given
     return model(batch.src, given).logits, wanted
 
@@ -101,7 +101,7 @@ def predict(
 def loss_of(model: Transformer, batch: Batch, fault: str = "none") -> Float[Tensor, ""]:
     """Return the training loss."""
     logits, wanted = predict(model, batch, fault)
-    no_padding = -1 if fault == "padding counted" else PAD_ID  # no token has the number -1
+    no_padding = -1 if fault == "padding in the loss" else PAD_ID  # no token has the number -1
     return cross_entropy(logits, wanted, no_padding)
 
 
@@ -112,12 +112,12 @@ def foresight(
     where = next(model.parameters()).device
     totals = torch.zeros(4, dtype=torch.float64)
     with evaluating(model):
-        if fault == "dropout left on":
+        if fault == "dropout in validation":
             model.train()
         for indices in in_order(len(examples), batch_size):
             batch = collate([examples[i] for i in indices]).to(where)
             logits, wanted = predict(model, batch, fault)
-            counted = (wanted != PAD_ID) | (fault == "padding counted")
+            counted = (wanted != PAD_ID) | (fault == "padding in the loss")
             log_probabilities = logits.log_softmax(dim=-1)
             best, likeliest = log_probabilities.max(dim=-1)
             surprise = -log_probabilities.gather(-1, wanted.unsqueeze(-1)).squeeze(-1)
@@ -139,7 +139,7 @@ def train(
     torch.manual_seed(seed)
     where = next(model.parameters()).device
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
-    highest = TOO_HIGH if fault == "rate too high" else LEARNING_RATE
+    highest = TOO_HIGH if fault == "learning rate too high" else LEARNING_RATE
     sizes = [(len(example.src), len(example.tgt)) for example in examples]
     every = max(1, steps // POINTS)
     curve: list[Record] = []
@@ -151,7 +151,7 @@ def train(
             batches = shuffled(sizes, seed, step, BATCH_SIZE)
         batch = collate([examples[index] for index in batches.pop()]).to(where)
         optimizer.param_groups[0]["lr"] = highest * one_cycle(step, steps, WARM_UP_STEPS)
-        if fault != "gradients added up":
+        if fault != "gradients not zeroed":
             optimizer.zero_grad()
         loss = loss_of(model, batch, fault)
         loss.backward()

@@ -212,8 +212,37 @@ def by_distance(reader: nn.Module, given: Sequences) -> list[Row]:
     return rows
 
 
-def train(reader: Reader, task: Task, length: int, steps: int, seed: int) -> None:
-    """Train for `steps` updates, each on new sequences."""
+def with_intermediate_answers(given: Sequences) -> Sequences:
+    """Return the sequences with each correct answer as input of the next position.
+
+    The answer takes the slot of the key, which is empty in ``parity``.
+    """
+    items = given.items.clone()
+    items[:, 1:, 0] = given.answers[:, :-1]
+    return given._replace(items=items)
+
+
+@torch.no_grad()
+def generate_answers(
+    reader: nn.Module, items: Int[Tensor, "batch len 2"]
+) -> Int[Tensor, "batch len"]:
+    """Return the answers of a model that reads its own previous answer."""
+    items = items.clone()
+    answers = torch.zeros_like(items[..., 0])
+    for t in range(items.shape[1]):
+        if t > 0:
+            items[:, t, 0] = answers[:, t - 1]
+        answers[:, t] = reader(items[:, : t + 1])[:, -1].argmax(dim=-1)
+    return answers
+
+
+def train(
+    reader: Reader, task: Task, length: int, steps: int, seed: int, intermediate: bool = False
+) -> None:
+    """Train for `steps` updates, each on new sequences.
+
+    With `intermediate`, the model reads the correct answer to the preceding position.
+    """
     where = device.best()
     reader.to(where)
     generator = torch.Generator().manual_seed(seed)
@@ -221,7 +250,8 @@ def train(reader: Reader, task: Task, length: int, steps: int, seed: int) -> Non
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = LEARNING_RATE * one_cycle(step, steps, steps // 10)
-        items, answers, _ = sequences(task, length, BATCH_SIZE, generator)
+        given = sequences(task, length, BATCH_SIZE, generator)
+        items, answers, _ = with_intermediate_answers(given) if intermediate else given
         logits = reader(items.to(where)).transpose(1, 2)
         loss = nn.functional.cross_entropy(logits, answers.to(where), ignore_index=NOT_ASKED)
         optimizer.zero_grad()

@@ -1,12 +1,17 @@
 """Scores: a comparison of attention scores and decoders in translation.
 
 All conditions have the same encoder, data and number of steps. They differ in the score, in the
-query (the decoder's newest state or the previous one), and in input feeding.
+query (the decoder's newest state or the previous one), in input feeding, and in the matrix with
+which the general score starts.
 """
 
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import nn
 
 from attentively import device
 from attentively.data import toy
@@ -28,7 +33,7 @@ from attentively.training.training_config import TrainingConfig
 
 TRAINED_CLAUSES = (1, 2)
 CLAUSES = (1, 2, 3, 4)
-STEPS = 500
+STEPS = 1500
 WINDOW = 2
 MAX_LEN = 60
 """Maximum source length of the location score: more than any sentence here has."""
@@ -37,11 +42,15 @@ SENTENCE = "the animal did not cross the street because it was too tired"
 YARDSTICK: AttentionKind = "dot"
 """The score relative to which time is measured."""
 
+Start = Literal["random", "identity"]
+"""The initial value of the general score's matrix: with the identity, general equals dot."""
+
 
 def measure(
     attention: AttentionKind,
     decoder: DecoderKind,
     input_feeding: bool,
+    start: Start,
     seed: int,
     quick: bool,
     directory: Path,
@@ -56,6 +65,8 @@ def measure(
         "max_len": MAX_LEN,
     }
     checkpoint = new_checkpoint(attention, seed, origin("scores", seed), **settings)
+    if start == "identity":
+        start_at_dot(checkpoint.model)
     yardstick = new_checkpoint(YARDSTICK, seed, decoder="luong")
 
     model, *tokenizers = checkpoint.translator()
@@ -91,6 +102,13 @@ def measure(
     return row
 
 
+def start_at_dot(model: nn.Module) -> None:
+    """Set the matrix of the general score to the identity, so that the score equals dot."""
+    weight = model.get_parameter("decoder.attention.key_projection.weight")
+    with torch.no_grad():
+        weight.copy_(torch.eye(*weight.shape))
+
+
 def seconds_per_step(models: Sequence[EncoderDecoder], batch: Batch, repeats: int) -> list[float]:
     """Return, for each model, the seconds for loss and gradients of one batch.
 
@@ -110,9 +128,17 @@ def seconds_per_step(models: Sequence[EncoderDecoder], batch: Batch, repeats: in
 
 
 def _condition(
-    attention: AttentionKind, decoder: DecoderKind = "luong", input_feeding: bool = False
+    attention: AttentionKind,
+    decoder: DecoderKind = "luong",
+    input_feeding: bool = False,
+    start: Start = "random",
 ) -> Row:
-    return {"attention": attention, "decoder": decoder, "input_feeding": input_feeding}
+    return {
+        "attention": attention,
+        "decoder": decoder,
+        "input_feeding": input_feeding,
+        "start": start,
+    }
 
 
 EXPERIMENT = Experiment(
@@ -127,6 +153,8 @@ EXPERIMENT = Experiment(
         _condition("location"),
         _condition("local-m"),
         _condition("local-p"),
+        _condition("general", start="identity"),
+        _condition("dot", input_feeding=True),
         _condition("general", input_feeding=True),
     ],
     measure=measure,

@@ -193,7 +193,7 @@ def doubly_stochastic_penalty(
 
     for each image, averaged over the batch; padding of the targets, where `tgt_mask` is
     False, is ignored. Added to the loss, it encourages a total weight of about one at
-    every position (section 4.2.1). With fewer words than positions it cannot be zero.
+    every position (section 4.2.1). It can be zero only for as many words as positions.
     """
-    looked_at = (weights * tgt_mask.unsqueeze(-1)).sum(dim=1)
-    return (1 - looked_at).square().sum(dim=-1).mean()
+    sums = (weights * tgt_mask.unsqueeze(-1)).sum(dim=1)
+    return (1 - sums).square().sum(dim=-1).mean()

@@ -1,4 +1,4 @@
-"""Curves over seeds, from the rows of a results file."""
+"""Curves, dots and points over seeds, from the rows of a results file."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -101,12 +101,14 @@ def seed_dots(
     names: Mapping[Any, str] | None = None,
     roles: Mapping[Any, str] | None = None,
     xlabel: str = "",
+    marks: Mapping[str, float] | None = None,
 ) -> Figure:
     """Draw a line for each condition, with a dot for each seed and a bar at their mean.
 
     `x` is the measured quantity; `by`, `each` and `names` are as in `seed_curves`. `where` chooses
     the rows that have these values, and `roles` gives the colour of a condition by its value of
-    `by`. Raises `ValueError` where no row is left, and for an unknown role.
+    `by`. `marks` are values for comparison, such as chance, drawn as dashed lines with their names;
+    the axis then starts at 0. Raises `ValueError` where no row is left, and for an unknown role.
     """
     given = [
         row
@@ -122,7 +124,8 @@ def seed_dots(
             groups.setdefault(name, []).append(value)
     if empty := [name for name, values in groups.items() if not values]:
         raise ValueError(f"no row belongs to {empty[0]!r}; there are {set(conditions)}")
-    figure = Figure(figsize=(_SIZE[0], 0.8 + 0.3 * len(groups)), layout="constrained")
+    height = 0.8 + 0.3 * len(groups) + (0.3 if marks else 0)
+    figure = Figure(figsize=(_SIZE[0], height), layout="constrained")
     ax = figure.add_subplot()
     for y, (name, values) in enumerate(groups.items()):
         role = (roles or {}).get(name, "query")
@@ -135,6 +138,41 @@ def seed_dots(
     ax.set_yticks(range(len(groups)), labels)
     ax.invert_yaxis()
     ax.set_xlabel(xlabel)
+    for text, at in (marks or {}).items():
+        _draw_mark(ax, at, text)
+    if marks:
+        ax.set_xlim(left=0)
+    return figure
+
+
+def run_points(
+    rows: Iterable[Row],
+    *,
+    x: Key,
+    y: Key,
+    by: Key,
+    names: Mapping[Any, str] | None = None,
+    xlabel: str = "",
+    ylabel: str = "",
+) -> Figure:
+    """Draw a point for each row: one quantity across, another one up.
+
+    `x`, `y`, `by` and `names` are as in `seed_curves`; each value of `by` has a colour and a marker
+    of its own. Raises `ValueError` where there are no rows, and where no row belongs to a name.
+    """
+    given = list(rows)
+    if not given:
+        raise ValueError("there are no rows to draw")
+    across, up, groups = (values_of(given, Condition(key, "x")) for key in (x, y, by))
+    figure = Figure(figsize=_SIZE, layout="constrained")
+    ax = figure.add_subplot(xlabel=xlabel, ylabel=ylabel)
+    for name, (role, marker, _) in zip(names or dict.fromkeys(groups), cycle(LINES), strict=False):
+        chosen = [(a, b) for a, b, group in zip(across, up, groups, strict=True) if group == name]
+        if not chosen:
+            raise ValueError(f"no row belongs to {name!r}; there are {set(groups)}")
+        label = str(name) if names is None else names[name]
+        ax.plot(*zip(*chosen, strict=True), marker, color=COLOURS[role], label=label, ls="none")
+    _add_legend(ax, 4.0)
     return figure
 
 

@@ -1,7 +1,8 @@
-"""The path of information from a source word to a target word."""
+"""The paths of information: from a source word to a target word, and through layers."""
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
 
@@ -83,3 +84,87 @@ def _row(
         nodes[f"{letter}{i}"] = Node("", (x, y), role, "circle", filled=True)
         nodes[f"{letter}{i} word"] = Node(word, (x, y_words), None, "text", bold=i == marked)
     return nodes
+
+
+_Position = tuple[int, int]
+"""The level, with 0 for the inputs, and the position."""
+_Reads = Mapping[_Position, Sequence[_Position]]
+"""For each output of a layer, what it is computed from."""
+
+
+def layer_paths(length: int = 9, kernel_size: int = 3) -> Figure:
+    """Draw the shortest path from the first input to the last output of four kinds of layers.
+
+    The panels are self-attention, a recurrent layer, and as many convolutions, plain and dilated,
+    as the path needs. The path is bold; everything else that is computed is grey. Raises
+    `ValueError` for a length or a kernel size below 2.
+    """
+    for name, value in (("length", length), ("kernel_size", kernel_size)):
+        if value < 2:
+            raise ValueError(f"{name}={value} is too small: it must be 2 or more")
+    everything = [(0, j) for j in range(length)]
+    recurrent = {(1, t): [(0, t), *[(1, t - 1)] * (t > 0)] for t in range(length)}
+    depth = math.ceil((length - 1) / (kernel_size - 1))
+    dilations = [1]
+    while kernel_size ** len(dilations) < length:
+        dilations.append(kernel_size ** len(dilations))
+    panels: list[tuple[str, _Reads]] = [
+        ("self-attention", {(1, t): everything for t in range(length)}),
+        ("recurrent layer", recurrent),
+        ("dilated convolutions", _convolutions(length, kernel_size, dilations)),
+        ("convolutions", _convolutions(length, kernel_size, [1] * depth)),
+    ]
+    nodes: dict[str, Node] = {}
+    edges: list[Edge] = []
+    bottom, column = 0.0, (WIDTH - 8) / length
+    for title, reads in reversed(panels):
+        top = max(level for level, _ in reads)
+        height = 30.0 if top > 2 else 46.0
+        path = _shortest(reads, (0, 0), (top, length - 1))
+        steps = set(itertools.pairwise(path))
+        for level, t in [*everything, *reads]:
+            role = "encoder" if level == 0 else "decoder" if level == top else "value"
+            at = ((t + 0.5) * column, bottom + level * height)
+            nodes[f"{title} {level} {t}"] = Node("", at, role, "circle", True, size=(7, 7))
+        for end, starts in reads.items():
+            for start in starts:
+                on = (start, end) in steps
+                edges.append(
+                    Edge(
+                        f"{title} {start[0]} {start[1]}",
+                        f"{title} {end[0]} {end[1]}",
+                        "gold" if on else "neutral",
+                        bold=on,
+                        head=on,
+                        width=None if on else 0.5,
+                    )
+                )
+        said = f"{title}: path length {len(path) - 1}"
+        middle = (text_size(said, bold=True)[0] / 2, bottom + top * height + 18)
+        nodes[title] = Node(said, middle, None, "text", bold=True)
+        bottom += top * height + 42
+    return diagram(nodes, edges)
+
+
+def _convolutions(length: int, kernel_size: int, dilations: Sequence[int]) -> _Reads:
+    """Return a stack of causal convolutions with these dilations."""
+    return {
+        (level, t): [(level - 1, t - j * gap) for j in range(kernel_size) if j * gap <= t]
+        for level, gap in enumerate(dilations, start=1)
+        for t in range(length)
+    }
+
+
+def _shortest(reads: _Reads, start: _Position, end: _Position) -> list[_Position]:
+    """Return the shortest path from an input to an output."""
+    following: dict[_Position, _Position] = {}
+    to_visit = [end]
+    for node in to_visit:  # which grows
+        for each in reads.get(node, ()):
+            if each not in following:
+                following[each] = node
+                to_visit.append(each)
+    path = [start]
+    while path[-1] != end:
+        path.append(following[path[-1]])
+    return path

@@ -1,8 +1,8 @@
-"""Checks of the assignment on multi-head attention: heads, their attention, its uses, its weights.
+"""Checks of the assignment on multi-head attention.
 
-Parts 1, 2 and 3 rebuild what the package has, and the whole attention is put into the trained
-Transformer that ships. The answers to parts 4, 5 and 6 stand nowhere. There it counts what an
-attention does with the weights that come back, so any weights that do it are right.
+Parts 1 to 3 rebuild functions of the package, and the whole module is put into the pretrained
+Transformer. Parts 4 to 6 are original problems. Their checks test which function the returned
+parameters compute, so all parameters that compute it are right.
 """
 
 import itertools
@@ -69,12 +69,14 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its trained Transformer and these checks work."""
+    """Show that the package, its trained Transformer and these checks work."""
     _parts.explain_undefined_names()
     found = attentions()
     sizes = {len(each.query_projection.weight) // each.d_head for each in found.values()}
-    print(f"PyTorch {torch.__version__}. The trained Transformer has {len(found)} attentions")
-    print(f"of {sizes.pop()} heads each. Ready.")
+    print(
+        f"PyTorch {torch.__version__}. The trained Transformer has {len(found)} attention modules"
+    )
+    print(f"of {sizes.pop()} heads each. The set-up is complete.")
 
 
 # Multi-head attention as a function of its weights
@@ -126,7 +128,7 @@ def _attend(
     gates: Tensor | None = None,
     last: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Do as `attend` says; each keyword is one step of it, which a mistake may have changed."""
+    """Compute `attend`; each keyword is one step, which a mistake may have changed."""
     queries, keys, values = (
         split(_project(state, name, x), num_heads)
         for name, x in (("query", query), ("key", key), ("value", value))
@@ -158,7 +160,7 @@ def _attention(d_model: int, num_heads: int) -> _Attention:
 
 
 def _strided(x: Tensor, num_heads: int) -> Tensor:
-    """Give head i every num_heads-th component from the i-th on."""
+    """Give head i every num_heads-th entry, starting at the i-th."""
     return x.unflatten(2, (-1, num_heads)).permute(0, 3, 1, 2)
 
 
@@ -170,33 +172,35 @@ def _cut_anew(x: Tensor, num_heads: int) -> Tensor:
 
 _SPLIT_TWINS = [
     *known(
-        "split_heads: The numbers are cut anew without moving the axes, so that a head gets whole "
-        "words and pieces of others. Cut the last axis in two first, then exchange the axes.",
+        "split_heads: The tensor is reshaped without exchanging axes, so a head receives the "
+        "entries of whole words. Split the last axis first, then exchange the axes of words and "
+        "heads.",
         _cut_anew,
         lambda x, n: x.reshape(len(x), n, -1, x.size(1)).transpose(2, 3),
     ),
     *known(
-        "split_heads: Each head gets every num_heads-th number. Heads are slices of numbers that "
-        "stand side by side: head 0 has the first d_head.",
+        "split_heads: Each head receives every num_heads-th entry. The entries of a head are "
+        "adjacent: head 0 has the first d_head entries of each word.",
         _strided,
         lambda x, n: x.unflatten(2, (-1, n)).transpose(2, 3),
     ),
     *known(
-        "split_heads: num_heads is used as if it were d_head. The last axis becomes (num_heads, "
-        "d_head).",
+        "split_heads: num_heads and d_head are exchanged. The last axis must be split into "
+        "(num_heads, d_head).",
         lambda x, n: x.unflatten(2, (-1, n)).transpose(1, 2),
     ),
     *known(
-        "split_heads: The words come before the heads. The axis of the heads belongs where a batch "
-        "has its axes, before the words: exchange the two.",
+        "split_heads: The axis of the words comes before the axis of the heads. Exchange the two:"
+        " (batch, num_heads, length, d_head).",
         lambda x, n: x.unflatten(2, (n, -1)),
     ),
     *known(
-        "split_heads: Words and numbers of a head have changed places; the last axis is d_head.",
+        "split_heads: The last two axes are exchanged. They must be (length, d_head).",
         lambda x, n: x.unflatten(2, (n, -1)).permute(0, 2, 3, 1),
     ),
     *known(
-        "split_heads: The heads come before the batch. The batch stays the first axis.",
+        "split_heads: The axis of the heads comes before the batch. The batch must be the first "
+        "axis.",
         lambda x, n: x.unflatten(2, (n, -1)).permute(2, 0, 1, 3),
         lambda x, n: torch.cat(x.chunk(n, dim=-1)),
     ),
@@ -204,38 +208,39 @@ _SPLIT_TWINS = [
 
 _MERGE_TWINS = [
     *known(
-        "merge_heads: The numbers are cut anew without moving the axes back, so that words are "
-        "mixed. Exchange heads and words first, then flatten.",
+        "merge_heads: The tensor is reshaped without exchanging axes, so the entries of different"
+        " words are mixed. Exchange the axes of heads and words first, then flatten the last two "
+        "axes.",
         lambda x: x.reshape(len(x), x.size(2), -1),
     ),
     *known(
-        "merge_heads: The heads' numbers stand in turn, one of each. They stand head after head: "
-        "all of head 0 first.",
+        "merge_heads: The entries of the heads alternate. The heads must be concatenated: first "
+        "all entries of head 0, then those of head 1.",
         lambda x: x.permute(0, 2, 3, 1).flatten(2),
     ),
     *known(
-        "merge_heads: The heads are still an axis of their own. Side by side they make d_model "
-        "numbers.",
+        "merge_heads: The heads are still an axis of their own. Flatten the axes (num_heads, "
+        "d_head) into one axis of size d_model.",
         lambda x: x.transpose(1, 2),
         lambda x: x,
     ),
     *known(
-        "merge_heads: Here the heads are averaged or summed. They are put side by side, so that "
-        "nothing of them is lost.",
+        "merge_heads: The heads are averaged or summed. They must be concatenated, so that every "
+        "entry is kept.",
         lambda x: x.mean(dim=1),
         lambda x: x.sum(dim=1),
     ),
     *known(
-        "merge_heads: The words stand side by side in one row for each head. It is the heads of "
-        "one word that belong side by side.",
+        "merge_heads: All words of a head are concatenated. The heads of each word must be "
+        "concatenated.",
         lambda x: x.flatten(2),
     ),
 ]
 
 
-@_parts.part("heads", "split_heads", "merge_heads")
+@_parts.part("splitting and merging", "split_heads", "merge_heads")
 def heads(split_heads: object, merge_heads: object, thorough: bool = False) -> None:
-    """Check vectors that are split into heads, and heads that are merged again."""
+    """Check the splitting into heads and the merging of heads."""
     by_hand = torch.arange(1.0, 19.0).reshape(1, 3, 6)
     asked = [(by_hand, 2), (torch.randn(2, 5, 12), 3), (torch.randn(3, 2, 20), 4)]
     if thorough:
@@ -244,12 +249,12 @@ def heads(split_heads: object, merge_heads: object, thorough: bool = False) -> N
     for x, num_heads in asked:
         inputs = {"x": x, "num_heads": num_heads}
         answer = in_32_bits(call_twice(split_heads, inputs))
-        what = "what split_heads returns"
+        what = "the output of split_heads"
         expect_equal(answer, _split(x, num_heads), what, inputs, _SPLIT_TWINS)
     for x, num_heads in asked:
         inputs = {"x": _split(x, num_heads).contiguous()}
         answer = in_32_bits(call_twice(merge_heads, inputs))
-        expect_equal(answer, x, "what merge_heads returns", inputs, _MERGE_TWINS)
+        expect_equal(answer, x, "the output of merge_heads", inputs, _MERGE_TWINS)
     inputs = {"x": torch.randn(2, 3, 4, requires_grad=True), "num_heads": 2}
     expect_gradients_through(split_heads, inputs, {"x": inputs["x"]})
     inputs = {"x": torch.randn(2, 3, 5, 4, requires_grad=True)}
@@ -291,7 +296,7 @@ def _weigh_minus_infinity(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _block_diagonal(state: State, num_heads: int) -> State:
-    """Return projections through which each head sees its own slice of the vectors only."""
+    """Return projections through which each head reads only its own slice of the inputs."""
     d_model = len(state["output_projection.bias"])
     head = torch.arange(d_model) // (d_model // num_heads)
     own = head.unsqueeze(1) == head
@@ -300,40 +305,42 @@ def _block_diagonal(state: State, num_heads: int) -> State:
 
 
 _HEADS_MIXED = (
-    "The heads are cut in another way than in part 1: head 0 has the first d_head rows of each "
-    "projection, and the heads are put side by side again in their order."
+    "The projections are split differently than in part 1. Head 0 has the first d_head rows of "
+    "each projection, and the head outputs are concatenated in the order of the heads."
 )
 
 _WAYS: dict[str, dict[str, Any]] = {
-    "The output projection W^O is missing: it mixes what the heads found.": {"last": False},
-    "The scores are divided by √d_model. A head takes dot products of d_head numbers: √d_head.": {
-        "factor": lambda _, d_model: 1 / math.sqrt(d_model)
-    },
+    "The output projection W^O is missing. Apply output_projection to the concatenated head "
+    "outputs.": {"last": False},
+    "The scores are divided by √d_model. Queries and keys of a head have dimension d_head, so "
+    "divide by √d_head.": {"factor": lambda _, d_model: 1 / math.sqrt(d_model)},
     "The scores are not divided by √d_head.": {"factor": lambda *_: 1.0},
-    "The scores are divided by d_head, not by its root.": {"factor": lambda d, _: 1 / d},
-    "The heads' contexts are put together again without exchanging the axes back, so that words "
-    "are mixed.": {"join": lambda x: x.reshape(len(x), x.size(2), -1)},
-    "The projections are cut anew without exchanging axes, so that a head gets whole words and "
-    "pieces of others.": {"split": _cut_anew},
-    "The mask is the wrong way round: True means that a query may look there. (In "
-    "nn.MultiheadAttention it means the opposite.)": {"weigh": _weigh_inverted},
-    "The mask is not used.": {"weigh": lambda scores, _: scores.softmax(dim=-1)},
-    "The mask's batch is taken for heads. Give it an axis for the heads after the batch: "
-    "mask.unsqueeze(1).": {"weigh": _weigh_heads_as_batch},
-    "A query with nothing to attend to looks at everything evenly; its weights should be 0.": {
+    "The scores are divided by d_head instead of √d_head.": {"factor": lambda d, _: 1 / d},
+    "The head outputs are merged without exchanging axes, so the entries of different words are "
+    "mixed.": {"join": lambda x: x.reshape(len(x), x.size(2), -1)},
+    "The projections are reshaped without exchanging axes, so a head receives the entries of "
+    "whole words.": {"split": _cut_anew},
+    "The mask is inverted: True means that a query may attend to the key. (In "
+    "nn.MultiheadAttention, True has the opposite meaning.)": {"weigh": _weigh_inverted},
+    "The mask is not used. Where it is False, the weight must be 0.": {
+        "weigh": lambda scores, _: scores.softmax(dim=-1)
+    },
+    "The batch axis of the mask is aligned with the heads. Add an axis for the heads after the "
+    "batch: mask.unsqueeze(1).": {"weigh": _weigh_heads_as_batch},
+    "A query that may attend to no key has equal weights for all keys. Its weights must be 0.": {
         "weigh": _weigh_nothing_evenly
     },
-    "A query with nothing to attend to becomes NaN; its weights should be 0. Does your softmax get "
-    "a row of -inf? masked_softmax does not.": {"weigh": _weigh_minus_infinity},
-    "A hidden key has the score 0 and takes its part in the softmax. Its score must be very low "
-    "there, such as -1e9.": {"weigh": _weigh_hidden_as_zero},
-    "Hidden keys lose their weights after the softmax, so the weights left do not sum to 1. Hide "
-    "them before it.": {"weigh": _weigh_then_hide},
-    "The softmax runs over the queries. It runs over the keys, the last axis.": {
+    "A query that may attend to no key has NaN as weights. They must be 0. The softmax of a row "
+    "of -inf is NaN; masked_softmax returns 0.": {"weigh": _weigh_minus_infinity},
+    "Masked keys have the score 0 and take part in the softmax. Their scores must be very low "
+    "before the softmax, such as -1e9.": {"weigh": _weigh_hidden_as_zero},
+    "The mask is applied after the softmax, so the remaining weights do not sum to 1. Apply it to"
+    " the scores, before the softmax.": {"weigh": _weigh_then_hide},
+    "The softmax is taken over the queries. It must be taken over the keys, the last axis.": {
         "weigh": lambda scores, _: scores.softmax(dim=-2)
     },
     _HEADS_MIXED: {"split": _strided},
-    "There are d_head heads of num_heads numbers; it is the other way round.": {
+    "num_heads and d_head are exchanged: there are d_head heads of dimension num_heads.": {
         "split": lambda x, n: _split(x, x.size(2) // n),
         "factor": lambda d_head, d_model: math.sqrt(d_head / d_model),
     },
@@ -379,24 +386,25 @@ def _multi_head_ways(state: State, num_heads: int) -> list[tuple[str, Callable[.
             partial(_attend, state, num_heads, join=lambda x: x.permute(0, 2, 3, 1).flatten(2)),
         ),
         (
-            "There is one head only: the projections are not split.",
+            "There is only one head: the projections are not split.",
             partial(_attend, state, 1),
         ),
         (
-            "The vectors themselves are split, so that a head sees only a slice of each. Every "
-            "head projects whole vectors; what is split is the result.",
+            "The inputs are split, so a head reads only a part of each vector. Every head must "
+            "project the whole vectors; the projections are split.",
             partial(_attend, _block_diagonal(state, num_heads), num_heads),
         ),
-        ("The values are made of the keys' vectors; they are of `value`.",
+        ("The values are projected from `key`. They must be projected from `value`.",
          lambda q, k, v, m=None: right(q, k, k, m)),
-        ("Keys and values have changed places.", lambda q, k, v, m=None: right(q, v, k, m)),
-        ("Keys and values are made of the queries' vectors.",
+        ("`key` and `value` are exchanged.", lambda q, k, v, m=None: right(q, v, k, m)),
+        ("Keys and values are projected from `query`. They must be projected from `key` and "
+         "`value`.",
          lambda q, k, v, m=None: right(q, q, q, m)),
-        ("The query and the key projection have changed places.",
+        ("query_projection and key_projection are exchanged.",
          partial(_attend, exchanged, num_heads)),
         *(
-            ("One layer serves twice: queries, keys and values have each a projection of their "
-             "own.", partial(_attend, _layers_taken(state, **taken), num_heads))
+            ("One projection is used twice. Queries, keys and values need a projection of their "
+             "own each.", partial(_attend, _layers_taken(state, **taken), num_heads))
             for taken in ({"value": "key"}, {"key": "query"}, {"key": "query", "value": "query"})
         ),
         *(
@@ -408,11 +416,13 @@ def _multi_head_ways(state: State, num_heads: int) -> list[tuple[str, Callable[.
 
 
 _WEIGHTS_TWINS = known(
-    "The weights are averaged over the heads. Each head's are wanted: (batch, num_heads, q, k).",
+    "The weights are averaged over the heads. Return the weights of each head: (batch, num_heads,"
+    " q, k).",
     lambda weights: weights.mean(dim=1),
     lambda weights: weights.mean(dim=1, keepdim=True),
 ) + known(
-    "The weights are summed over the heads. Each head's are wanted: (batch, num_heads, q, k).",
+    "The weights are summed over the heads. Return the weights of each head: (batch, num_heads, "
+    "q, k).",
     lambda weights: weights.sum(dim=1),
 )
 
@@ -423,8 +433,8 @@ def _made(candidate: object, d_model: int, num_heads: int) -> tuple[nn.Module, S
     made = call(candidate, asked)
     if not isinstance(made, nn.Module):
         raise CheckFailed(
-            "  MultiHeadAttention should be a class whose parent is nn.Module, so that its weights "
-            f"are found.\n{describe(asked)}"
+            "  MultiHeadAttention must be a subclass of nn.Module, so that its parameters are "
+            f"registered.\n{describe(asked)}"
         )
     state = weights_of(_attention(d_model, num_heads))
     found = {name: tuple(tensor.shape) for name, tensor in made.state_dict().items()}
@@ -432,21 +442,21 @@ def _made(candidate: object, d_model: int, num_heads: int) -> tuple[nn.Module, S
         if name not in found:
             where = f", only {', '.join(found)}" if found else ""
             raise CheckFailed(
-                f"  There is no parameter {name}{where}. The four layers are called "
+                f"  There is no parameter {name}{where}. The four layers must be named "
                 "query_projection, key_projection, value_projection and output_projection, each "
                 f"nn.Linear(d_model, d_model) with a bias.\n{describe(asked)}"
             )
         if found[name] != tensor.shape:
             raise CheckFailed(
-                f"  The shape of {name} is {found[name]}, expected {tuple(tensor.shape)}. One "
-                "layer makes the numbers of all heads: it leads from d_model to num_heads · d_head "
-                f"numbers, which is d_model again.\n{describe(asked)}"
+                f"  The shape of {name} is {found[name]}, expected {tuple(tensor.shape)}. Each "
+                "layer computes the projections of all heads: it maps d_model dimensions to "
+                f"num_heads · d_head, which is d_model again.\n{describe(asked)}"
             )
     more = [name for name in found if name not in state]
     if more:
         raise CheckFailed(
-            f"  There is a parameter or buffer {more[0]} that the package's attention lacks, so "
-            f"its weights do not fit.\n{describe(asked)}"
+            f"  The module has an additional parameter or buffer {more[0]}, so the trained "
+            f"parameters cannot be loaded. It must have only the four layers.\n{describe(asked)}"
         )
     made.load_state_dict(state)
     return made.eval(), state
@@ -459,7 +469,7 @@ def _compare_attention(made: nn.Module, state: State, num_heads: int, inputs: In
     ways = _multi_head_ways(state, num_heads)
     first = [
         Twin(
-            "The weights come first. Return the context, then the weights.",
+            "The weights are returned first. Return the context, then the weights.",
             lambda *_: expected_weights,
         )
     ]
@@ -530,8 +540,8 @@ def _expect_refusal(candidate: object) -> None:
 
     if not call(refuses, asked):
         raise CheckFailed(
-            "  6 numbers do not split into 4 equal heads, and no ValueError says so. Raise one in "
-            f"__init__.\n{describe(asked)}"
+            "  d_model=6 does not split into 4 equal heads, but __init__ raises no ValueError."
+            f"\n{describe(asked)}"
         )
 
 
@@ -557,36 +567,45 @@ def _across(attention: Any, y: Tensor, x: Tensor, tgt_mask: Tensor, src_mask: Te
 
 
 _ENCODER_WAYS: dict[str, list[_Use]] = {
-    "A word of the source looks at padding. Give the attention a mask of the keys, the same for "
-    "every query: (batch, 1, src_len).": [
+    "A source word attends to padding. The mask must hide the keys that are padding from every "
+    "query: (batch, 1, src_len).": [
         lambda a, x, s: a(x, x, x),
-        lambda a, x, s: a(x, x, x, s.unsqueeze(2)),
         lambda a, x, s: a(*[x * s.unsqueeze(2)] * 3),
     ],
-    "A word of the source does not see those after it. The encoder reads the whole source at "
-    "once: no causal mask.": [
+    "A source word cannot attend to later words. The encoder reads the complete source, so it "
+    "needs no causal mask.": [
         lambda a, x, s: a(x, x, x, causal_mask(x.size(1))),
         lambda a, x, s: a(x, x, x, causal_mask(x.size(1)) & _keys(s)),
     ],
-    "The mask is the wrong way round: True means that a query may look there.": [
+    "The mask is inverted: True means that a query may attend to the key.": [
         lambda a, x, s: a(x, x, x, ~_keys(s)),
     ],
 }  # fmt: skip
 
+_QUERIES_HIDDEN = (
+    "The mask is on the axis of the queries, (batch, src_len, 1), so the source words still attend "
+    "to padding. It must be on the axis of the keys: (batch, 1, src_len)."
+)
+
 _DECODER_WAYS: dict[str, list[_Use]] = {
-    "A word of the target sees the words after it, which are not written yet. A causal mask is "
-    "wanted.": [lambda a, y, t: a(y, y, y, _keys(t)), lambda a, y, t: a(y, y, y)],
-    "The causal mask is the wrong way round: a word looks at itself and what comes after it.": [
+    "A target word attends to later words, which are not known yet. A causal mask is needed.": [
+        lambda a, y, t: a(y, y, y, _keys(t)),
+        lambda a, y, t: a(y, y, y),
+    ],
+    "The causal mask has the wrong direction: a word attends to later words instead of earlier "
+    "ones.": [
         lambda a, y, t: a(y, y, y, causal_mask(y.size(1)).transpose(1, 2)),
         lambda a, y, t: a(y, y, y, causal_mask(y.size(1)).transpose(1, 2) & _keys(t)),
         lambda a, y, t: a(y, y, y, ~causal_mask(y.size(1))),
         lambda a, y, t: a(y, y, y, ~causal_mask(y.size(1)) & _keys(t)),
     ],
-    "A word does not see itself. It is read already, so it may: the diagonal is True.": [
+    "A word cannot attend to itself. The decoder has read this word, so the diagonal of the mask "
+    "must be True.": [
         lambda a, y, t: a(y, y, y, causal_mask(y.size(1)).tril(-1)),
         lambda a, y, t: a(y, y, y, causal_mask(y.size(1)).tril(-1) & _keys(t)),
     ],
-    "A word sees the next one, the very one that it is to predict: the diagonal above is True.": [
+    "A word attends to the next word, which it must predict. Above the diagonal, the mask must be"
+    " False.": [
         lambda a, y, t: a(y, y, y, torch.ones_like(causal_mask(y.size(1))).tril(1)),
         lambda a, y, t: a(y, y, y, torch.ones_like(causal_mask(y.size(1))).tril(1) & _keys(t)),
     ],
@@ -598,45 +617,47 @@ def _earlier(y: Tensor, x: Tensor) -> Tensor:
 
 
 _ACROSS_WAYS: dict[str, list[_Use]] = {
-    "The target looks at the source's padding.": [lambda a, y, x, t, s: a(y, x, x)],
-    "A causal mask keeps the target from later words of the source. All of the source is there "
-    "before the first word is written; only later words of the *target* are hidden, and that in "
-    "the decoder's own attention.": [
+    "A target word attends to the padding of the source.": [lambda a, y, x, t, s: a(y, x, x)],
+    "A causal mask hides later source words. The complete source is known before the first target"
+    " word is predicted; only the self-attention of the decoder needs a causal mask.": [
         lambda a, y, x, t, s: a(y, x, x, _earlier(y, x)),
         lambda a, y, x, t, s: a(y, x, x, _earlier(y, x) & _keys(s)),
     ],
-    "This is the target's padding, and the keys are the source's words: src_mask.": [
+    "The mask is that of the target's padding. The keys are source words, so the mask must be "
+    "src_mask.": [
         lambda a, y, x, t, s: a(y, x, x, _keys(t)),
     ],
-    "The mask is the wrong way round: True means that a query may look there.": [
+    "The mask is inverted: True means that a query may attend to the key.": [
         lambda a, y, x, t, s: a(y, x, x, ~_keys(s)),
     ],
-    "Queries are the target's vectors, keys and values the source's; here it is the other way "
-    "round.": [
+    "Source and target are exchanged: the queries must come from the target, the keys and values "
+    "from the source.": [
         lambda a, y, x, t, s: a(x, y, y),
         lambda a, y, x, t, s: a(x, y, y, _keys(t)),
         lambda a, y, x, t, s: a(x, y, y, _keys(s)),
     ],
-    "The target looks at itself. Keys and values are the source's vectors.": [
+    "The target attends to itself. Keys and values must come from the source.": [
         lambda a, y, x, t, s: a(y, y, y, _keys(t)),
         lambda a, y, x, t, s: a(y, y, y, _keys(s)),
         lambda a, y, x, t, s: a(y, y, y, causal_mask(y.size(1))),
         lambda a, y, x, t, s: a(y, y, y),
     ],
-    "The source looks at itself. It is the target that asks: its vectors are the queries.": [
+    "The source attends to itself. The queries must come from the target.": [
         lambda a, y, x, t, s: a(x, x, x, _keys(s)),
     ],
-    "The values are the target's vectors. What is looked up is the source: its vectors are keys "
-    "and values.": [lambda a, y, x, t, s: a(y, x, y, _keys(s))],
-    "The keys are the target's vectors. What is looked up is the source: its vectors are keys "
-    "and values.": [lambda a, y, x, t, s: a(y, y, x, _keys(s))],
+    "The values come from the target. Keys and values must come from the source.": [
+        lambda a, y, x, t, s: a(y, x, y, _keys(s)),
+    ],
+    "The keys come from the target. Keys and values must come from the source.": [
+        lambda a, y, x, t, s: a(y, y, x, _keys(s)),
+    ],
 }  # fmt: skip
 
 
 def _compare_use(
     candidate: object, name: str, right: _Use, ways: dict[str, list[_Use]], inputs: Inputs
 ) -> None:
-    """Compare what real queries find; what padding finds is not asked for."""
+    """Compare the outputs of real queries; those of padding are not compared."""
     real = inputs["tgt_mask" if "tgt_mask" in inputs else "src_mask"]
 
     def of_words(answer: Sequence[Tensor], which: int) -> Tensor:
@@ -648,6 +669,11 @@ def _compare_use(
 
     expected = right(*inputs.values())
     answer = expect_pair(call_twice(candidate, inputs), ("context", "weights"), inputs)
+    weights = answer[1]
+    if name == "in_the_encoder" and getattr(weights, "shape", None) == expected[1].shape:
+        of_padding = weights.transpose(1, 2)[~real]
+        if len(of_padding) and not of_padding.any():
+            ways = {_QUERIES_HIDDEN: [lambda a, x, s: a(x, x, x)], **ways}
     for which, what in enumerate((f"{name}: the context", f"{name}: the weights")):
         got = expect_tensor(in_32_bits(answer[which]), expected[which].shape, what, inputs)
         twins = [
@@ -664,7 +690,7 @@ def _compare_use(
 def uses(
     in_the_encoder: object, in_the_decoder: object, across: object, thorough: bool = False
 ) -> None:
-    """Check the three attentions of a Transformer: what looks at what, and behind which mask."""
+    """Check the three attentions of a Transformer: their queries, keys and masks."""
     sizes = [(2, 5, 5), (3, 5, 4)]
     if thorough:
         sizes += [(1, 3, 7), (4, 6, 6)]
@@ -690,12 +716,12 @@ _Matrices = Sequence[Tensor]
 
 
 def _sentences(n: int) -> Tensor:
-    """Return sentences of n words, as numbers of words: all different, and with one repeated."""
+    """Return sentences of n words, as indices: all words different, and with repeated words."""
     return torch.stack([torch.arange(n), torch.arange(n).flip(0), torch.randint(n, (n,))])
 
 
 def _found(matrices: _Matrices, words: Tensor, n: int) -> Tensor:
-    """Return what two heads with these matrices, and no biases, find."""
+    """Return the output of two heads with these matrices and without biases."""
     place = torch.eye(n).expand(len(words), n, n)
     x = torch.cat([F.one_hot(words, n).float(), place], dim=-1)
     state = {}
@@ -719,23 +745,23 @@ def _places(words: Tensor, n: int, steps: Sequence[int]) -> Tensor:
 
 
 def _repairs(m: _Matrices) -> Iterator[tuple[str, _Matrices]]:
-    """Yield what may be wrong with four matrices, and the matrices with that put right."""
+    """Yield possible mistakes in the four matrices, each with the corrected matrices."""
     blunt = (
-        "The right words have the largest numbers, and others have a share too. The scores must be "
-        "further apart: they are divided by √d_head, and then the right one should be larger than "
-        "the others by 10 or more."
+        "The right words have the largest entries, but other words have a share too. The scores "
+        "must differ more: after the division by √d_head, the right score should exceed the "
+        "others by 10 or more."
     )
     exchanged = (
-        "W_Q and W_K have changed places, or W_Q has rows where its columns belong: a column for "
-        "the place where the query stands, a row for the one that is looked for."
+        "W_Q and W_K are exchanged, or rows and columns are exchanged in W_Q: its columns belong "
+        "to the position of the query, its rows to the position that the query looks up."
     )
     turned = (
-        "From the other side: {}. As in nn.Linear, a matrix has a row for each number that comes "
-        "out: y = W x. Transpose."
+        "Transposed: {}. As in nn.Linear, where y = W x, a matrix has one row for each output "
+        "entry and one column for each input entry."
     )
     half = (
-        "The wrong half of x is read: {}. The first n numbers are the word, the last n the place. "
-        "Who looks where is a matter of places."
+        "The wrong half of x is read: {}. The first n entries of x are the word, the last n are "
+        "its position. Which position is looked up depends on positions only."
     )
     yield blunt, [1e3 * m[0], *m[1:]]
     yield exchanged, [m[1], m[0], *m[2:]]
@@ -751,27 +777,33 @@ def _is_found(output: Tensor, wanted: Tensor) -> bool:
 
 
 _NEAR = 0.01
-"""How far a look-up may be from its word: a softmax never gives the rest exactly 0."""
+"""Largest error of a look-up: a softmax never gives exactly 0 to the other words."""
 
 
 def _why_not_found(
     matrices: _Matrices, words: Tensor, n: int, steps: Sequence[int], output: Tensor
 ) -> str:
     if output.isnan().any():
-        return "The scores are too large for numbers of 32 bits. A few hundred are enough."
+        return (
+            "The output is NaN: the scores are too large for 32-bit floating-point numbers. A "
+            "few hundred are enough."
+        )
     wanted = _wanted(words, n, steps)
     others = {
-        "The two look-ups have changed places: the first step belongs to the first n numbers of "
-        "the output.": _wanted(words, n, steps[::-1]),
-        "The steps go the wrong way. A step of -1 leads to the word before, 1 to the word after.":
+        "The two look-ups are exchanged: the first step belongs to the first n entries of the "
+        "output.": _wanted(words, n, steps[::-1]),
+        "The steps have the wrong sign. Step -1 finds the word before, step 1 the word after.":
             _wanted(words, n, [-step for step in steps]),
-        "At the ends the look-up goes round to the other end. A step that leads out of the "
-        "sentence ends at its first or last word.": _wrapped_round(words, n, steps),
-        "The output is the *place* of the word that was looked up; its word is wanted, so the "
-        "values are the first n numbers of x.": _places(words, n, steps),
+        "At the ends of the sentence, the look-up continues at the other end. A step beyond the "
+        "end must find the first or the last word.": _wrapped_round(words, n, steps),
+        "The output is the *position* that was looked up instead of its word. The word is in the "
+        "first n entries of x, which the values must contain.": _places(words, n, steps),
     }  # fmt: skip
     if any(_is_found(output, _wanted(words, n, [step, step])) for step in (*steps, 0)):
-        return "Both heads look equally far. Each has a step of its own: the first is head 0's."
+        return (
+            "Both heads use the same step. Each head has its own: the first step belongs to "
+            "head 0, the second to head 1."
+        )
     for said, other in others.items():
         if _is_found(output, other):
             return said
@@ -781,8 +813,8 @@ def _why_not_found(
     for half, which in ((output[..., :n], "first"), (output[..., n:], "last")):
         if not half.any():
             return (
-                f"The {which} n numbers of the output are 0 everywhere. Do both heads have values, "
-                "and does W_O bring what they found there?"
+                f"The {which} n entries of the output are all 0. Do both heads have values, and "
+                "does W_O pass them on?"
             )
     inside = torch.ones(n, dtype=torch.bool)
     for step in steps:
@@ -790,18 +822,18 @@ def _why_not_found(
         inside &= (place >= 0) & (place < n)
     if inside.any() and _is_found(output[:, inside], wanted[:, inside]):
         return (
-            "Inside the sentence every word is right. Where a step leads out of it, the first or "
-            "the last word is to be found."
+            "Inside the sentence, every word is right. Where a step leads beyond the end, the "
+            "first or the last word must be found."
         )
     even = torch.cat([F.one_hot(words, n).float().mean(dim=1)] * 2, dim=-1).unsqueeze(1)
     if _is_found(output, even.expand_as(output)):
-        return "Every word is found alike: the scores are all the same."
+        return "All positions have the same weight, because all scores are equal."
     return ""
 
 
 @_parts.part("two look-ups", "look_ups")
 def look_ups(candidate: object, thorough: bool = False) -> None:
-    """Check matrices set by hand: what do two heads find with them?"""
+    """Check matrices set by hand by the output of two heads with them."""
     asked: list[tuple[int, tuple[int, int]]] = [
         (3, (-1, 0)),
         (5, (-2, 1)),
@@ -833,9 +865,9 @@ def look_ups(candidate: object, thorough: bool = False) -> None:
         why = _why_not_found(matrices, words, n, steps, output)
         why = f"  {why}\n" if why else ""
         raise CheckFailed(
-            f"{why}  The words {words[sentence].tolist()}: at place {place} the "
-            f"{'first' if number < n else 'last'} {n} numbers of the output are not those of the "
-            f"word {steps[number >= n]:+d} places on.\n{describe(inputs)}\n"
+            f"{why}  For the words {words[sentence].tolist()}, the "
+            f"{'first' if number < n else 'last'} {n} entries of the output at position {place} "
+            f"are not the word at step {steps[number >= n]:+d}.\n{describe(inputs)}\n"
             f"  got         {show(output[sentence, place, half])}\n"
             f"  expected    {show(wanted[sentence, place, half])}"
         )
@@ -850,12 +882,12 @@ def _expect_state(
     """Return the answer if it is a dict of eight tensors of these shapes."""
     if not isinstance(answer, dict):
         raise CheckFailed(
-            f"  Expected a dict with the eight names of the weights, got {type(answer).__name__}"
+            f"  Expected a dict with the eight parameter names, got {type(answer).__name__}"
             f"\n{describe(inputs)}"
         )
     for name in answer:
         if name not in shapes:
-            raise CheckFailed(f"  No attention has weights called {name!r}.\n{describe(inputs)}")
+            raise CheckFailed(f"  The dict has an unknown name, {name!r}.\n{describe(inputs)}")
     state = {}
     for name, shape in shapes.items():
         if name not in answer:
@@ -865,7 +897,7 @@ def _expect_state(
 
 
 def _rows(num_heads: int, d_model: int, keep: Sequence[int]) -> Tensor:
-    """Return which rows of a projection belong to these heads, in this order."""
+    """Return the indices of the rows of a projection that belong to these heads, in this order."""
     return torch.arange(d_model).reshape(num_heads, -1)[torch.tensor(keep)].flatten()
 
 
@@ -891,7 +923,7 @@ def _without_biases(state: State, names: Sequence[str]) -> State:
 
 
 def _wrong_cut(kind: str) -> Callable[[State, int, Sequence[int]], State]:
-    """Return a cut that takes other rows or other columns."""
+    """Return a function that keeps the wrong rows or columns."""
 
     def cut(state: State, num_heads: int, keep: Sequence[int]) -> State:
         d_model = len(state["output_projection.bias"])
@@ -910,20 +942,23 @@ def _wrong_cut(kind: str) -> Callable[[State, int, Sequence[int]], State]:
 
 
 _PRUNED_WAYS: dict[str, Callable[[State, int, Sequence[int]], State]] = {
-    "pruned: The heads in `keep` are gone and the others are left; `keep` names those that stay.":
+    "pruned: The heads in `keep` are removed and the others are kept. `keep` names the heads that"
+    " stay.":
         _wrong_cut("dropped"),
-    "pruned: Head i is taken to have every num_heads-th row. Its rows stand side by side: from "
-    "i · d_head on.": _wrong_cut("strided"),
-    "pruned: W^O has lost other columns than its heads': the contexts of the heads that stay meet "
-    "columns of others.": _wrong_cut("first columns"),
-    "pruned: The first len(keep) heads are left, whatever `keep` says.": _wrong_cut("first"),
-    "pruned: The heads come in their old order; head i of the new attention is keep[i].":
+    "pruned: Head i consists of every num_heads-th row. The rows of a head are adjacent and start"
+    " at i · d_head.": _wrong_cut("strided"),
+    "pruned: W^O keeps the wrong columns, so the outputs of the remaining heads are multiplied by"
+    " columns of other heads.": _wrong_cut("first columns"),
+    "pruned: The first len(keep) heads are kept, whatever `keep` contains.": _wrong_cut("first"),
+    "pruned: The heads are in their old order. Head i of the new attention must be head keep[i] "
+    "of the old one.":
         lambda state, n, keep: _pruned(state, n, sorted(keep)),
-    "pruned: The output bias belongs to no head and stays, whole.":
+    "pruned: The output bias is set to 0. It belongs to no head and must stay unchanged.":
         lambda state, n, keep: _without_biases(_pruned(state, n, keep), ["output"]),
-    "pruned: The biases of the heads that stay must stay too: cut them as the rows.":
+    "pruned: The biases of the remaining heads are missing. Keep the same entries of the biases "
+    "as rows of the matrices.":
         lambda state, n, keep: _without_biases(_pruned(state, n, keep), ["query", "key", "value"]),
-    "pruned: The output bias is made smaller. It belongs to no head and stays as it is.":
+    "pruned: The output bias is scaled down. It belongs to no head and must stay unchanged.":
         lambda state, n, keep: _pruned(state, n, keep)
         | {"output_projection.bias": state["output_projection.bias"] * len(keep) / n},
 }  # fmt: skip
@@ -937,7 +972,7 @@ def _expect_same_attention(
     inputs: Inputs,
     name: str,
 ) -> None:
-    """Let two sets of weights attend to the same vectors; what they find must agree."""
+    """Compare the attention that two sets of parameters compute for the same inputs."""
     d_model = len(expected["output_projection.bias"])
     query, memory = torch.randn(2, 3, d_model), torch.randn(2, 5, d_model)
     mask = torch.rand(2, 3, 5) < 0.7
@@ -955,13 +990,13 @@ def _expect_same_attention(
         expect_equal(
             run(which, got),
             run(which, expected),
-            f"the {what} with what {name} returns",
+            f"the {what} with the parameters that {name} returns",
             inputs,
             [
                 *(Twin(said, twin(which, make)) for said, make in twins.items()),
                 Twin(
-                    f"{name}: Attention with these weights does something else. In the plain way "
-                    f"other numbers stand in {', '.join(unlike)}.",
+                    f"{name}: Attention with these parameters computes a different function. "
+                    f"Compared with one right answer, these tensors differ: {', '.join(unlike)}.",
                     lambda *_, which=which: run(which, got),
                 ),
             ],
@@ -979,7 +1014,7 @@ def _gradients_at(loss_of: Callable[[Tensor], Tensor], gates: Tensor) -> Tensor:
 
 
 def _costs(loss_of: Callable[[Tensor], Tensor], num_heads: int) -> Tensor:
-    """Return what each example's loss grows by when a head is shut, (examples, num_heads)."""
+    """Return the increase of each example's loss when a head is removed, (examples, num_heads)."""
     ones = torch.ones(num_heads)
     shut = [loss_of(ones - each) - loss_of(ones) for each in torch.eye(num_heads)]
     return torch.stack(shut, dim=-1).detach()
@@ -987,61 +1022,64 @@ def _costs(loss_of: Callable[[Tensor], Tensor], num_heads: int) -> Tensor:
 
 _IMPORTANCE_TWINS = [
     *known(
-        "importance: The absolute value is taken of the mean, so that examples which pull in "
-        "opposite directions cancel. Take it of each example's gradient, then the mean.",
+        "importance: The absolute value is taken after the mean, so gradients of opposite sign "
+        "cancel. Take the absolute value for each example, then the mean.",
         lambda f, n: _gradients(f, n).mean(dim=0).abs(),
     ),
     *known(
-        "importance: The absolute value is missing. A gradient with a minus matters as much.",
+        "importance: The absolute value is missing. Take it for each example, before the mean.",
         lambda f, n: _gradients(f, n).mean(dim=0),
     ),
     *known(
-        "importance: This is the sum over the examples; the mean is wanted.",
+        "importance: The result is the sum over the examples. It must be the mean.",
         lambda f, n: _gradients(f, n).abs().sum(dim=0),
         lambda f, n: _gradients(f, n).sum(dim=0),
         lambda f, n: _gradients(f, n).sum(dim=0).abs(),
     ),
     *known(
-        "importance: The gradient is taken where all gates are shut. All are open, at 1.",
+        "importance: The gradient is computed with all gates at 0. All gates must be 1.",
         lambda f, n: _gradients_at(f, torch.zeros(n)).abs().mean(dim=0),
     ),
     *known(
-        "importance: This is what the loss grows by when a head is shut, one call for each head. "
-        "Wanted is the gradient: how it changes with a gate, all gates open.",
+        "importance: The result is the increase of the loss when a head is removed. It must be "
+        "the gradient with respect to the gates, with all gates at 1.",
         lambda f, n: _costs(f, n).mean(dim=0),
         lambda f, n: _costs(f, n).abs().mean(dim=0),
         lambda f, n: -_costs(f, n).mean(dim=0),
         lambda f, n: _costs(f, n).mean(dim=0).abs(),
     ),
     *known(
-        "importance: The examples' gradients are added up as they come: .grad is not emptied by "
-        "backward(). Set it to None before each example, or take torch.autograd.grad.",
+        "importance: The gradients of the examples accumulate, because backward() adds to .grad. "
+        "Set .grad to None before each example, or use torch.autograd.grad.",
         lambda f, n: _gradients(f, n).cumsum(dim=0).abs().mean(dim=0),
     ),
     *known(
-        "importance: Each gate's gradient is taken while the others are shut. All are open, at 1.",
+        "importance: The gradient of each gate is computed with the other gates at 0. All gates "
+        "must be 1.",
         lambda f, n: torch.stack(
             [_gradients_at(f, gates)[:, h].abs().mean() for h, gates in enumerate(torch.eye(n))]
         ),
     ),
     *known(
-        "importance: The sum is divided by the number of heads; the mean is over the examples.",
+        "importance: The sum is divided by the number of heads. Divide it by the number of "
+        "examples.",
         lambda f, n: _gradients(f, n).abs().sum(dim=0) / n,
     ),
     *known(
-        "importance: The gradients are squared; their absolute value is wanted.",
+        "importance: The gradients are squared. Take their absolute values.",
         lambda f, n: _gradients(f, n).square().mean(dim=0),
         lambda f, n: _gradients(f, n).square().mean(dim=0).sqrt(),
     ),
     *known(
-        "importance: The numbers are divided so that they sum to 1. They are wanted as they are.",
+        "importance: The values are normalised to sum to 1. Return them without this "
+        "normalisation.",
         lambda f, n: F.normalize(_gradients(f, n).abs().mean(dim=0), p=1, dim=0),
     ),
 ]
 
 
 def _squares(factors: Tensor) -> Losses:
-    """Return losses that can be worked out by hand: the square of a sum of gates."""
+    """Return losses that can be computed by hand: the squares of sums of gates."""
     rows = [" + ".join(f"({w:g})·g{h}" for h, w in enumerate(row)) for row in factors.tolist()]
     shown = " and ".join(f"({row})²" for row in rows)
     what = shown if len(shown) < 80 else f"squares of {len(rows)} sums of gates"
@@ -1049,7 +1087,7 @@ def _squares(factors: Tensor) -> Losses:
 
 
 def _losses(attention: MultiHeadAttention, num_heads: int, examples: int) -> Losses:
-    """Return losses that look at the context of an attention."""
+    """Return losses that depend on the output of an attention."""
     state = weights_of(attention)
     x, goal = torch.randn(2, examples, 4, len(state["output_projection.bias"]))
 
@@ -1062,7 +1100,7 @@ def _losses(attention: MultiHeadAttention, num_heads: int, examples: int) -> Los
 
 @_parts.part("pruning", "pruned", "importance")
 def pruning(pruned: object, importance: object, thorough: bool = False) -> None:
-    """Check weights from which heads are cut, and how much each head matters."""
+    """Check the pruned parameters, and the importance of each head."""
     asked: list[tuple[int, int, list[int]]] = [(8, 4, [0, 3]), (6, 3, [1]), (15, 5, [3, 1, 2])]
     if thorough:
         asked += [(5, 1, [0]), (14, 7, [6, 0]), (12, 3, [2, 0, 1])]
@@ -1074,8 +1112,8 @@ def pruning(pruned: object, importance: object, thorough: bool = False) -> None:
         shapes = {name: tuple(tensor.shape) for name, tensor in expected.items()}
         got = _expect_state(
             call_twice(pruned, inputs), shapes, inputs,
-            "A projection loses the rows of its heads, with their biases; W^O loses the columns, "
-            "and its bias stays whole.",
+            "Keep the rows of the remaining heads in the projections and their biases, and the "
+            "columns of these heads in W^O. The bias of W^O keeps its shape.",
         )  # fmt: skip
         _expect_same_attention(got, expected, len(keep), _PRUNED_WAYS, inputs, "pruned")
     by_hand = torch.tensor([[3.0, -4.0], [1.0, 1.0]])
@@ -1113,15 +1151,15 @@ def _backwards(order: Sequence[int]) -> list[int]:
 
 
 _REORDERED_WAYS: dict[str, Callable[[State, int, Sequence[int]], State]] = {
-    "reordered: Nothing has changed places.": lambda state, n, order: state,
-    "reordered: The columns of W^O have stayed where they were, so each head's context meets the "
-    "columns of another.": _columns_stay,
-    "reordered: The rows of W^O have changed places. Rows are what comes out; the heads are what "
-    "goes in: columns.": _rows_of_output,
-    "reordered: The heads have gone the other way: head i of the new attention is head order[i] of "
-    "the old one.": lambda state, n, order: _pruned(state, n, _backwards(order)),
-    "reordered: Head i is taken to have every num_heads-th row. Its rows stand side by side: from "
-    "i · d_head on.": _wrong_cut("strided"),
+    "reordered: The order of the heads has not changed.": lambda state, n, order: state,
+    "reordered: The columns of W^O are not reordered, so each head output is multiplied by the "
+    "columns of another head.": _columns_stay,
+    "reordered: The rows of W^O are reordered. Reorder its columns: they are multiplied by the "
+    "head outputs.": _rows_of_output,
+    "reordered: The permutation is inverted. Head i of the new attention must be head order[i] of"
+    " the old one.": lambda state, n, order: _pruned(state, n, _backwards(order)),
+    "reordered: Head i consists of every num_heads-th row. The rows of a head are adjacent and "
+    "start at i · d_head.": _wrong_cut("strided"),
 }  # fmt: skip
 
 
@@ -1132,7 +1170,7 @@ def _folded(state: State) -> State:
 
 
 def _folded_with(more: Callable[[State], Tensor]) -> Callable[[State], State]:
-    """Return what folds something else into the output bias."""
+    """Return a function that adds something else to the output bias."""
 
     def fold(state: State) -> State:
         bias = state["output_projection.bias"] + more(state)
@@ -1142,35 +1180,38 @@ def _folded_with(more: Callable[[State], Tensor]) -> Callable[[State], State]:
 
 
 _FOLDED_WAYS: dict[str, Callable[[State], State]] = {
-    "folded: The value bias is gone, and nothing has taken its place. It is added to every value, "
-    "and the weights of a query sum to 1: what becomes of it?":
+    "folded: The value bias is removed without a replacement. It is added to every value, and the"
+    " weights of a query sum to 1. What does it add to the output?":
         lambda state: _without_biases(state, ["key", "value"]),
-    "folded: The value bias is added as it is. On its way to the output it goes through W^O.":
+    "folded: The value bias is added to the output bias directly. Values reach the output through"
+    " W^O.":
         _folded_with(lambda state: state["value_projection.bias"]),
-    "folded: The value bias goes through W^O transposed. nn.Linear computes W x + b.":
+    "folded: The value bias is multiplied by W^O transposed. nn.Linear computes W x + b.":
         _folded_with(
             lambda state: state["output_projection.weight"].T @ state["value_projection.bias"]
         ),
-    "folded: The value bias is taken away from the output; it is to be added.":
+    "folded: The contribution of the value bias is subtracted from the output bias. It must be "
+    "added.":
         _folded_with(
             lambda state: -state["output_projection.weight"] @ state["value_projection.bias"]
         ),
-    "folded: The key bias is added to the output. It reaches the scores alone, and adds the same "
-    "to all scores of a query: what does a softmax make of that?":
+    "folded: The key bias is added to the output bias. It influences only the scores, and it adds"
+    " the same value to all scores of a query. What is the effect on the softmax?":
         _folded_with(
             lambda state: state["output_projection.weight"]
             @ (state["value_projection.bias"] + state["key_projection.bias"])
         ),
-    "folded: The output bias is the folded value bias alone; the old one is still to be added.":
+    "folded: The output bias contains only the contribution of the value bias. The old output "
+    "bias must be added.":
         _folded_with(
             lambda state: state["output_projection.weight"] @ state["value_projection.bias"]
             - state["output_projection.bias"]
         ),
-    "folded: The query bias is 0 now, and the weights have changed. It adds another number to "
-    "each score, so it must stay.":
+    "folded: The query bias is set to 0, which changes the weights. It adds a different value to "
+    "the score of each key, so it must stay.":
         lambda state: _without_biases(_folded(state), ["query"]),
-    "folded: The key bias is moved to the query bias. The weights change with that; it is to be "
-    "left out.":
+    "folded: The key bias is moved to the query bias, which changes the weights. It must be "
+    "removed.":
         lambda state: _folded(state)
         | {
             "query_projection.bias": state["query_projection.bias"]
@@ -1179,9 +1220,9 @@ _FOLDED_WAYS: dict[str, Callable[[State], State]] = {
 }  # fmt: skip
 
 
-@_parts.part("other numbers", "reordered", "folded")
+@_parts.part("different parameters", "reordered", "folded")
 def same_function(reordered: object, folded: object, thorough: bool = False) -> None:
-    """Check other weights that do the same."""
+    """Check different parameters that compute the same function."""
     asked: list[tuple[int, int, list[int]]] = [(6, 3, [1, 2, 0]), (12, 4, [3, 1, 0, 2])]
     if thorough:
         asked += [(10, 2, [1, 0]), (15, 5, [4, 2, 0, 1, 3]), (3, 1, [0])]

@@ -1,9 +1,9 @@
 """Checks of the assignment on multiplicative attention: scores, decoder, window, examination.
 
-Parts 1, 2 and 4 rebuild what the package has, part 3 builds more than it has; all four are put
-into the package's own translator at last. The answers to parts 3, 5 and 6 stand nowhere: costs
-are measured, a design is judged by what it does, and the decoders to be examined were made faulty
-on purpose.
+Parts 1, 2 and 4 rebuild code of the package, and part 3 extends it. The answers to these four
+parts are also run inside the package's translator. The solutions of parts 3, 5 and 6 are not given
+in the book or the package: costs are measured, matrices are tested by their effect, and the
+decoders to be tested have known faults.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -75,7 +75,7 @@ def ready() -> None:
     model = untrained()
     number = sum(parameter.numel() for parameter in model.parameters())
     print(f"PyTorch {torch.__version__}. The package's translator with Luong's decoder")
-    print(f"has {number:,} parameters and has learned nothing yet. Ready.")
+    print(f"has {number:,} parameters and is untrained. The set-up is complete.")
 
 
 # The package's translator, and sentences
@@ -108,7 +108,7 @@ def sentences(split: str, number: int) -> tuple[Tensor, Tensor]:
 
 
 def _small_model(attention: AttentionKind, seed: int = 1, input_feeding: bool = False) -> Seq2Seq:
-    """Return an untrained model of 13 words, whose scores are far from equal."""
+    """Return an untrained model with 13 words, whose scores are far from equal."""
     config = Seq2SeqConfig(
         *(13, 13, 5, 3, 6, 7),
         attention=attention,
@@ -136,7 +136,7 @@ def _written(model: Seq2Seq) -> list[list[int]]:
 
 
 def _expect_same_model(right: Seq2Seq, changed: Seq2Seq) -> None:
-    """Refuse a translator that a student's part has changed."""
+    """Reject a translator whose outputs a student's part has changed."""
     where = {"src": _SRC, "tgt": _TGT}
 
     def read(model: Seq2Seq) -> DecoderOutput:
@@ -152,14 +152,15 @@ def _expect_same_model(right: Seq2Seq, changed: Seq2Seq) -> None:
     before, after = _written(right), _written(changed)
     if after != before:
         raise CheckFailed(
-            "  With your part the package's translator writes other words, step by step, although "
-            "it reads a given target as before. Does a call leave something behind?\n"
+            "  Inside the package's translator, your code gives the expected logits with teacher "
+            "forcing, but greedy search outputs other tokens. Does a call store values that affect "
+            "the next call?\n"
             f"  got         {show(after)}\n  expected    {show(before)}"
         )
 
 
 class _Attending(nn.Module):
-    """An attention of which a student's function gives the weights."""
+    """An attention whose weights a student's function computes."""
 
     def __init__(self, weigh: Callable[[Tensor, Tensor, Tensor], Tensor]) -> None:
         super().__init__()
@@ -183,11 +184,11 @@ def _ragged(batch: int, src_len: int) -> Tensor:
 
 _Wrong = Callable[..., object]
 _Known = Mapping[str, _Wrong | tuple[_Wrong, ...]]
-"""What to say of a mistake, and what it answers; several, where it is made in several ways."""
+"""The message for a mistake, and its answer; several answers if it has several forms."""
 
 
 def _twins(part: str, mistakes: _Known) -> list[Twin]:
-    """Say of each mistake in which part it is made."""
+    """Name the function or the result in the message of each mistake."""
     several = {
         said: wrong if isinstance(wrong, tuple) else (wrong,) for said, wrong in mistakes.items()
     }
@@ -227,16 +228,23 @@ def _both(query: Tensor, keys: Tensor) -> Tensor:
 
 def _common_mistakes(right: Callable[..., Tensor]) -> _Known:
     return {
-        "these are weights: the softmax has been taken already. "
-        "Return the scores before it.": lambda *inputs: right(*inputs).softmax(dim=-1),
-        "the scores are divided by √d. That comes with the Transformer; none of these three "
-        "scores is scaled.": lambda q, *rest: right(q, *rest) / q.size(1) ** 0.5,
-        "every sentence got the query of the first one.": lambda q, *rest: right(
-            q[:1].expand_as(q), *rest
-        ),
-        "key j got the query of sentence j instead of its own sentence's: broadcasting lined "
-        "up the batch with the keys. Give the query an axis "
-        "for the keys: .unsqueeze(1).": lambda q, k, *rest: torch.stack(
+        (
+            "these values are attention weights: a softmax is already applied. Return the "
+            "scores before the softmax."
+        ): lambda *inputs: right(*inputs).softmax(dim=-1),
+        (
+            "the scores are divided by √d. Only the Transformer scales its scores; none of "
+            "these three scores is scaled."
+        ): lambda q, *rest: right(q, *rest) / q.size(1) ** 0.5,
+        (
+            "every sentence is scored with the query of the first sentence (index 0)."
+        ): lambda q, *rest: right(q[:1].expand_as(q), *rest),
+        (
+            "key j is scored with the query of sentence j instead of the query of its own "
+            "sentence: broadcasting aligns the batch dimension of the query with the key "
+            "dimension (src_len). Insert a dimension of size 1 for the keys: "
+            "query.unsqueeze(1)."
+        ): lambda q, k, *rest: torch.stack(
             [right(q, k[b].unsqueeze(1), *rest)[:, 0] for b in range(len(k))]
         ),
     }
@@ -244,40 +252,56 @@ def _common_mistakes(right: Callable[..., Tensor]) -> _Known:
 
 _DOT_WRONG: _Known = {
     **_common_mistakes(_dot),
-    "the products are not summed yet: one number for each key.": lambda q, k: q.unsqueeze(1) * k,
-    "the products are averaged. A dot product is their sum.": lambda q, k: _dot(q, k) / q.size(1),
-    "each query was compared with the keys of every sentence. "
-    "Its own sentence's are meant.": lambda q, k: q @ k.mT,
-    "this is the cosine. A dot product keeps the lengths of the vectors.": lambda q, k: (
-        F.cosine_similarity(q.unsqueeze(1), k, dim=-1)
+    (
+        "the products of the entries are not summed. Sum them over the last dimension, so "
+        "that each key has one score."
+    ): lambda q, k: q.unsqueeze(1) * k,
+    "the products of the entries are averaged. A dot product is their sum.": lambda q, k: (
+        _dot(q, k) / q.size(1)
     ),
+    (
+        "each query is compared with the keys of all sentences. Compare it with the keys of "
+        "its own sentence only."
+    ): lambda q, k: q @ k.mT,
+    (
+        "these values are cosines. A dot product is not divided by the lengths of the vectors."
+    ): lambda q, k: F.cosine_similarity(q.unsqueeze(1), k, dim=-1),
 }
 _GENERAL_WRONG: _Known = {
     **_common_mistakes(_general),
-    "W is used the wrong way round. Its shape is (query_dim, key_dim): first `query @ W`, or "
-    "`keys @ W.T`.": lambda q, k, W: _general(q, k, W.T),
-    "W is not used: this is dot.": lambda q, k, W: _dot(q, k),
-    "there is a tanh around W h̄; general is two products and nothing else.": lambda q, k, W: _dot(
+    (
+        "W must be transposed. In hᵀ W h̄ the rows of W belong to the query and its columns to "
+        "the key."
+    ): lambda q, k, W: _general(q, k, W.T),
+    "W is missing: these values are the dot scores.": lambda q, k, W: _dot(q, k),
+    "a tanh is applied to W h̄. The general score has no tanh.": lambda q, k, W: _dot(
         q, torch.tanh(k @ W.T)
     ),
-    "the products with W h̄ are not summed yet: one number for each key.": lambda q, k, W: (
-        q.unsqueeze(1) * (k @ W.T)
-    ),
+    (
+        "the products of the entries of h and W h̄ are not summed. Sum them over the last "
+        "dimension, so that each key has one score."
+    ): lambda q, k, W: q.unsqueeze(1) * (k @ W.T),
 }
 _CONCAT_WRONG: _Known = {
     **_common_mistakes(_concat),
-    "the key stands before the query. W belongs to [h; "
-    "h̄]: the query comes first.": lambda q, k, W, v: (
-        torch.tanh(_both(q, k).roll(k.size(2), dims=-1) @ W.T) @ v
-    ),
+    (
+        "the key comes before the query in the concatenation. W multiplies [h; h̄], the query first."
+    ): lambda q, k, W, v: torch.tanh(_both(q, k).roll(k.size(2), dims=-1) @ W.T) @ v,
     "the tanh is missing.": lambda q, k, W, v: _both(q, k) @ W.T @ v,
-    "the tanh stands around everything; v belongs "
-    "outside it: v·tanh(W [h; h̄]).": lambda q, k, W, v: torch.tanh(_both(q, k) @ W.T @ v),
-    "there are two tanh, one for the query's half and one for the key's. First add, then take "
-    "one tanh.": lambda q, k, W, v: (
+    (
+        "the tanh is applied to the whole expression. Multiply by v after the tanh: "
+        "v·tanh(W [h; h̄])."
+    ): lambda q, k, W, v: torch.tanh(_both(q, k) @ W.T @ v),
+    (
+        "the tanh is applied twice, to the query's part and to the key's part. Add the two "
+        "parts first, then apply one tanh to the sum."
+    ): lambda q, k, W, v: (
         (torch.tanh(q @ W[:, : q.size(1)].T).unsqueeze(1) + torch.tanh(k @ W[:, q.size(1) :].T)) @ v
     ),
-    "the tanh stands around one half only. First add, then take the tanh.": (
+    (
+        "the tanh is applied to only one of the two parts. Add the two parts first, then "
+        "apply one tanh to the sum."
+    ): (
         lambda q, k, W, v: (
             (torch.tanh(q @ W[:, : q.size(1)].T).unsqueeze(1) + k @ W[:, q.size(1) :].T) @ v
         ),
@@ -285,15 +309,16 @@ _CONCAT_WRONG: _Known = {
             ((q @ W[:, : q.size(1)].T).unsqueeze(1) + torch.tanh(k @ W[:, q.size(1) :].T)) @ v
         ),
     ),
-    "the tanh stands inside: v·tanh(W [h; h̄]), not v·W tanh([h; h̄]).": lambda q, k, W, v: (
-        _both(q, k).tanh() @ W.T @ v
-    ),
-    "v is not used: each component is counted once.": lambda q, k, W, v: torch.tanh(
-        _both(q, k) @ W.T
-    ).sum(-1),
-    "the query has no part in this: only the key's half of W is used.": lambda q, k, W, v: (
-        torch.tanh(k @ W[:, q.size(1) :].T) @ v
-    ),
+    (
+        "the tanh is applied before the product with W. The score is v·tanh(W [h; h̄]), not "
+        "v·W tanh([h; h̄])."
+    ): lambda q, k, W, v: _both(q, k).tanh() @ W.T @ v,
+    (
+        "v is missing: the outputs of the tanh are summed without weights. Multiply by v instead."
+    ): lambda q, k, W, v: torch.tanh(_both(q, k) @ W.T).sum(-1),
+    (
+        "the query is missing: only the columns of W that multiply the key are used."
+    ): lambda q, k, W, v: torch.tanh(k @ W[:, q.size(1) :].T) @ v,
 }
 
 
@@ -336,8 +361,8 @@ def scores(dot: object, general: object, concat: object, thorough: bool = False)
         cases: list[Inputs] = [{"query": query, "keys": keys, **by_hand[name]}]
         cases += [_score_inputs(name, *each) for each in sizes]
         for inputs in cases:
-            hint = "One number for each key of each sentence: (batch, src_len)."
-            what = f"what {name} returns"
+            hint = "Return one score for each key of each sentence: (batch, src_len)."
+            what = f"the result of {name}"
             expected = right(*inputs.values())
             answer = call_twice(candidate, inputs)
             expect_equal(answer, expected, what, inputs, _twins(name, mistakes), hint)
@@ -369,7 +394,7 @@ def _expect_scores_in_model(score: Score, candidate: object) -> None:
 
 
 class _Adding(nn.Module):
-    """A cell small enough for paper: its new state is the input plus half of the old state."""
+    """A cell for calculation by hand: the new state is the input plus half of the old state."""
 
     def forward(self, inputs: Tensor, state: Tensor) -> Tensor:
         """Return the new state."""
@@ -377,7 +402,7 @@ class _Adding(nn.Module):
 
 
 class _Layers(NamedTuple):
-    """What a decoder is made of."""
+    """The layers of a decoder."""
 
     cell: nn.Module
     attention: LuongAttention
@@ -398,31 +423,36 @@ def _step(
 
 def _state_mistakes(layers: _Layers) -> _Known:
     return {
-        "this is the state before the token was read. The "
-        "next step needs the new one.": lambda e, s, *_: s,
-        "the cell reads the state as its input and the token as its state: "
-        "cell(embedded, state).": lambda e, s, *_: layers.cell(s, e),
-        "the attentional vector is handed on as the state. It makes the prediction; the state "
-        "goes on without it.": lambda *inputs: _step(*inputs, layers=layers)[1],
-        "the context is handed on as the state.": lambda *inputs: layers.attention(
-            _step(*inputs, layers=layers)[0], *inputs[2:]
-        )[0],
+        (
+            "this is the state before the token is read. Return the new state, which the cell "
+            "computes."
+        ): lambda e, s, *_: s,
+        "the arguments of the cell are exchanged. Call cell(embedded, state).": lambda e, s, *_: (
+            layers.cell(s, e)
+        ),
+        (
+            "the attentional vector is returned as the state. It is used for the prediction "
+            "only; return the cell's new state."
+        ): lambda *inputs: _step(*inputs, layers=layers)[1],
+        (
+            "the context vector is returned as the state. Return the cell's new state."
+        ): lambda *inputs: layers.attention(_step(*inputs, layers=layers)[0], *inputs[2:])[0],
     }
 
 
 def _weight_mistakes(layers: _Layers) -> _Known:
     return {
-        "the state before the token asks, as in Bahdanau's decoder. Luong's asks with the "
-        "current state, the one that the cell has just returned.": lambda e, s, k, m: (
-            layers.attention(s, k, m)[1]
+        (
+            "the query is the state before the token, as in Bahdanau's decoder. In Luong's "
+            "decoder the query is the current state, which the cell returns."
+        ): lambda e, s, k, m: layers.attention(s, k, m)[1],
+        (
+            "the query is the embedded token. The query must be the cell's new state."
+        ): lambda e, s, k, m: layers.attention(e, k, m)[1],
+        "the mask is not passed to the attention: padding receives weight.": lambda e, s, k, m: (
+            layers.attention(layers.cell(e, s), k, None)[1]
         ),
-        "the embedded token asks. The state after it is the query.": lambda e, s, k, m: (
-            layers.attention(e, k, m)[1]
-        ),
-        "the mask is not passed on: padding gets weight.": lambda e, s, k, m: layers.attention(
-            layers.cell(e, s), k, None
-        )[1],
-        "the mask is the wrong way round: it is True at words.": lambda e, s, k, m: (
+        "the mask is inverted. It is True at words; pass it unchanged.": lambda e, s, k, m: (
             layers.attention(layers.cell(e, s), k, ~m)[1]
         ),
     }
@@ -439,25 +469,32 @@ def _vector_mistakes(layers: _Layers) -> _Known:
 
     combine = layers.combine
     return {
-        "state and context have changed places. The paper has W_c [c; h]: the context first.": of(
-            lambda context, new, **_: _vector(combine, new, context)
-        ),
+        (
+            "state and context vector are exchanged in the concatenation. In the paper it is "
+            "W_c [c; h]: the context vector first."
+        ): of(lambda context, new, **_: _vector(combine, new, context)),
         "the tanh is missing.": of(
             lambda context, new, **_: combine(torch.cat([context, new], dim=-1))
         ),
-        "the tanh stands inside: tanh(W_c [c; h]), not W_c tanh([c; h]).": of(
-            lambda context, new, **_: combine(torch.cat([context, new], dim=-1).tanh())
-        ),
-        "this is the context. The attentional vector is made of it and of the state: "
-        "tanh(W_c [c; h]).": of(lambda context, **_: context),
-        "this is the state: neither context nor W_c have a part in it.": of(lambda new, **_: new),
-        "the state before the token stands beside the context. The current one is meant.": of(
-            lambda context, old, **_: _vector(combine, context, old)
-        ),
-        "the embedded token stands beside the context. The current state is meant.": of(
+        (
+            "the tanh is applied before W_c. The vector is tanh(W_c [c; h]), not W_c tanh([c; h])."
+        ): of(lambda context, new, **_: combine(torch.cat([context, new], dim=-1).tanh())),
+        (
+            "this is the context vector. The attentional vector also depends on the state: "
+            "tanh(W_c [c; h])."
+        ): of(lambda context, **_: context),
+        (
+            "this is the state. The attentional vector also depends on the context vector: "
+            "tanh(W_c [c; h])."
+        ): of(lambda new, **_: new),
+        (
+            "the context vector is concatenated with the state before the token. Use the "
+            "current state."
+        ): of(lambda context, old, **_: _vector(combine, context, old)),
+        ("the context vector is concatenated with the embedded token. Use the current state."): of(
             lambda context, embedded, **_: _vector(combine, context, embedded)
         ),
-        "this is [c; h] itself, without W_c and tanh.": of(
+        "this is [c; h] itself. Apply W_c and the tanh to it.": of(
             lambda context, new, **_: torch.cat([context, new], dim=-1)
         ),
     }
@@ -468,7 +505,7 @@ _STEP_RESULTS = ("state", "attentional", "weights")
 
 @_parts.part("attentional vector", "decoder_step")
 def attentional(candidate: object, thorough: bool = False) -> None:
-    """Check one step of Luong's decoder, at last inside the package's translator."""
+    """Check one step of Luong's decoder, also inside the package's translator."""
     small = _Layers(_Adding(), LuongAttention(2, 2, "dot"), nn.Linear(4, 2, bias=False))
     with torch.no_grad():
         small.combine.weight.copy_(torch.tensor([[0.5, 0.0, 0.2, 0.0], [0.0, 0.1, -0.3, 0.4]]))
@@ -523,8 +560,8 @@ def _compare_step(candidate: object, layers: _Layers, inputs: Inputs) -> None:
             and all(any(_close(value, other) for value in tensors) for other in expected)
         ):
             raise CheckFailed(
-                "  The three results are right, but they have changed places: return "
-                f"{', '.join(_STEP_RESULTS)}, in this order.\n{describe(inputs)}"
+                "  The three results are correct, but in the wrong order. Return "
+                f"{', '.join(_STEP_RESULTS)}.\n{describe(inputs)}"
             )
         known = (_state_mistakes(layers), _vector_mistakes(layers), _weight_mistakes(layers))
         named = dict(zip(_STEP_RESULTS, zip(answer, expected, known, strict=True), strict=True))
@@ -550,7 +587,7 @@ def _context_first(readout: nn.Linear, decoder_dim: int) -> nn.Linear:
 
 
 class _StudentsDecoder(LuongDecoder):
-    """The package's decoder, whose step a student has written."""
+    """The package's decoder with a student's step."""
 
     def __init__(self, right: LuongDecoder, candidate: object) -> None:
         size = right.cell.hidden_size
@@ -563,7 +600,7 @@ class _StudentsDecoder(LuongDecoder):
     def advance(
         self, embedded: Tensor, state: RecurrentState
     ) -> tuple[RecurrentState, Tensor, Tensor]:
-        """Read one token; the attentional vector takes the place of the context."""
+        """Read one token; return the attentional vector in place of the context."""
         inputs = (embedded, state.hidden, state.encoder_outputs, state.src_mask)
         layers = (self.cell, self.attention, self.combine)
         hidden, vector, weights = self.candidate(*inputs, *layers)  # type: ignore[operator]
@@ -602,12 +639,12 @@ def _fed(
         bottom = torch.cat([read, token] if fault == "vector first" else [token, read], dim=-1)
         below = bottom
         for i, cell in enumerate(cells):
-            old = now[i - 1] if i and fault == "states rise" else before[i]
+            old = now[i - 1] if i and fault == "continues from below" else before[i]
             now[i] = cell(below, old)
-            below = before[i] if fault == "old states rise" else now[i]
+            below = before[i] if fault == "reads the old state" else now[i]
             below = bottom if fault == "all read the token" else below
-        query = before[-1] if fault == "previous asks" else now[-1]
-        query = now[0] if fault == "bottom asks" else query
+        query = before[-1] if fault == "previous query" else now[-1]
+        query = now[0] if fault == "bottom query" else query
         context, weights = attention(query, keys, None if fault == "no mask" else mask)
         beside = now[0] if fault == "bottom predicts" else now[-1]
         pair = (beside, context) if fault == "state first" else (context, beside)
@@ -624,35 +661,68 @@ def _fed(
 
 
 _FED_WRONG = {
-    "no feeding": "nothing is fed back: every step reads zeros beside its token. From the second "
-    "step on it reads the attentional vector of the step before.",
-    "feeds the context": "the context is fed back. The attentional vector is, tanh(W_c [c; h]).",
-    "feeds the state": "the state is fed back, which the cell has already. The attentional vector "
-    "is meant.",
+    "no feeding": (
+        "there is no input feeding: every step reads zeros together with its token. From "
+        "the second step on, it must read the attentional vector of the previous step."
+    ),
+    "feeds the context": (
+        "the context vector is fed to the next step. Feed the attentional vector, tanh(W_c [c; h])."
+    ),
+    "feeds the state": (
+        "the top state is fed to the next step. Feed the attentional vector, tanh(W_c [c; h])."
+    ),
     "no tanh": "the tanh is missing.",
-    "feeds without tanh": "what is fed back has not been through the tanh.",
-    "vector first": "the fed vector stands before the token. A step reads [token; vector].",
-    "starts with a vector": "the first step reads an attentional vector, and none has been made "
-    "yet. It reads zeros.",
-    "two steps late": "a step reads the attentional vector of two steps before. That of the last "
-    "step is meant.",
-    "one step late": "this is what each step has read. The vector that it makes is meant.",
-    "forgets its states": "every step starts from the states that were given. A cell goes on from "
-    "its own last state.",
-    "previous asks": "the top state before the token asks. Luong's decoder asks with the current "
-    "one.",
-    "state first": "state and context have changed places: W_c [c; h], the context first.",
-    "bottom asks": "the bottom cell's state asks. The top cell's does, which has been through the "
-    "whole stack.",
-    "bottom predicts": "the bottom cell's state stands beside the context. The top cell's is "
-    "meant.",
-    "old states rise": "a cell reads the state that the cell below had before this token. It reads "
-    "the new one.",
-    "states rise": "a cell goes on from the state of the cell below. It reads that one, and goes "
-    "on from its own last state.",
-    "no mask": "the mask is not passed on: padding gets weight.",
-    "all read the token": "every cell reads the token and the fed vector. Only the bottom one "
-    "does; the others read the new state of the cell below.",
+    "feeds without tanh": (
+        "the vector that is fed to the next step has no tanh. Feed tanh(W_c [c; h])."
+    ),
+    "vector first": (
+        "the fed vector comes before the token in the input of the bottom cell. The input "
+        "is [token; vector]."
+    ),
+    "starts with a vector": (
+        "the first step reads an attentional vector, but there is no previous step. It must "
+        "read zeros."
+    ),
+    "two steps late": (
+        "a step reads the attentional vector from two steps before. It must read that of "
+        "the previous step."
+    ),
+    "one step late": (
+        "the result contains the vector that each step reads. Return the vector that each "
+        "step computes."
+    ),
+    "forgets its states": (
+        "every step starts from the initial states. A cell must continue from its own "
+        "previous state."
+    ),
+    "previous query": (
+        "the query is the top state before the token. In Luong's decoder the query is the "
+        "current top state."
+    ),
+    "state first": (
+        "state and context vector are exchanged in the concatenation. It is W_c [c; h]: the "
+        "context vector first."
+    ),
+    "bottom query": (
+        "the query is the state of the bottom cell. It must be the state of the top cell."
+    ),
+    "bottom predicts": (
+        "the context vector is concatenated with the state of the bottom cell. Use the "
+        "state of the top cell."
+    ),
+    "reads the old state": (
+        "a cell reads the previous state of the cell below it. It must read the new state "
+        "of that cell."
+    ),
+    "continues from below": (
+        "a cell continues from the state of the cell below it. It must read that state as "
+        "its input and continue from its own previous state."
+    ),
+    "no mask": ("the mask is not passed to the attention: padding receives weight."),
+    "all read the token": (
+        "every cell reads the token and the fed vector. Only the bottom cell does; each "
+        "other cell reads the new state of the cell below it."
+    ),
 }
 
 
@@ -699,7 +769,7 @@ def _fed_inputs(case: tuple[int, ...]) -> tuple[_Stack, Inputs]:
 
 @_parts.part("input feeding", "decode_fed")
 def input_feeding(candidate: object, thorough: bool = False) -> None:
-    """Check a decoder of several cells that reads what it said last."""
+    """Check a decoder of stacked cells with input feeding."""
     cases = _FED_CASES + (_FURTHER_FED_CASES if thorough else [])
     for case in cases:
         _compare_fed(candidate, *_fed_inputs(case))
@@ -722,10 +792,16 @@ def _compare_fed(candidate: object, layers: _Stack, inputs: Inputs) -> None:
         expected = _fed(*inputs.values(), layers=layers)
         given = [value for value in got if isinstance(value, Tensor)]
         if len(given) == 2 and all(map(_close, given, reversed(expected))):
-            raise CheckFailed(f"  Return {', '.join(names)}, in this order.\n{describe(inputs)}")
-        # What is fed back shows in the vectors first, who asks in the weights.
+            raise CheckFailed(
+                "  The two results are correct, but in the wrong order. Return "
+                f"{', '.join(names)}.\n{describe(inputs)}"
+            )
+        # A wrong input changes the vectors first, a wrong query the weights.
         for which, what in enumerate(("the attentional vectors", "the weights")):
-            hint = "The axes are batch, target, then numbers: stack the steps along dim=1."
+            hint = (
+                "The dimensions are batch, target position and entries, in this order: stack the "
+                "steps along dim=1."
+            )
             expect_equal(got[which], expected[which], what, inputs, twins(which), hint)
 
 
@@ -751,12 +827,14 @@ def _expect_gradient_of_feeding(candidate: object) -> None:
             _fed(*inputs.values(), layers=layers, fault="feeds without gradient")[0]
         )
         raise CheckFailed(
-            "  The numbers are right, but their gradient is not"
+            "  The values are correct, but their gradient is not"
             + (
-                ": none flows back through the vectors that are fed. Is there .detach(), .data or "
-                "torch.no_grad()?"
+                (
+                    ": no gradient flows back through the vectors that are fed to the next step. "
+                    "Does the code use .detach(), .data or torch.no_grad()?"
+                )
                 if _close(got, detached)
-                else ": a way back is cut. Are states detached between the steps?"
+                else (": another path is interrupted. Are the states detached between the steps?")
             )
             + f"\n{describe(inputs)}"
         )
@@ -797,30 +875,43 @@ def _position_score(query: Tensor, W_p: Tensor, v_p: Tensor) -> Tensor:
 
 
 _POSITION_WRONG: _Known = {
-    "this is between 0 and 1. Times the length of the "
-    "sentence it is a position.": lambda h, S, W, v: torch.sigmoid(_position_score(h, W, v)),
-    "every sentence is taken to be as long as the longest. Its own length counts, or its "
-    "translation depends on its neighbours.": lambda h, S, W, v: _position(h, S.max(), W, v),
-    "the length less 1 is used. The paper's p_t lies between 0 and S.": lambda h, S, W, v: (
-        _position(h, S - 1, W, v)
-    ),
-    "the sigmoid is missing: without it a position may "
-    "lie outside the sentence.": lambda h, S, W, v: S * _position_score(h, W, v),
+    (
+        "the length is missing: these values lie between 0 and 1. Multiply them by the "
+        "length of the sentence."
+    ): lambda h, S, W, v: torch.sigmoid(_position_score(h, W, v)),
+    (
+        "every sentence is treated as if it were as long as the longest one. Use its own "
+        "length; otherwise its translation depends on the other sentences of the batch."
+    ): lambda h, S, W, v: _position(h, S.max(), W, v),
+    (
+        "the length minus 1 is used. p_t lies between 0 and S, the length itself."
+    ): lambda h, S, W, v: _position(h, S - 1, W, v),
+    (
+        "the sigmoid is missing: without it, a position may lie outside the sentence."
+    ): lambda h, S, W, v: S * _position_score(h, W, v),
     "the tanh is missing.": lambda h, S, W, v: S * torch.sigmoid(h @ W.T @ v),
-    "the tanh stands around everything; v_p belongs outside it.": lambda h, S, W, v: (
-        S * torch.sigmoid(torch.tanh(h @ W.T @ v))
-    ),
-    "the length stands inside the sigmoid, which makes a "
-    "number below 1 of everything.": lambda h, S, W, v: torch.sigmoid(S * _position_score(h, W, v)),
-    "the position is held back at the last word. It may lie up to S.": lambda h, S, W, v: (
+    (
+        "the tanh is applied to the whole expression. Multiply by v_p after the tanh."
+    ): lambda h, S, W, v: S * torch.sigmoid(torch.tanh(h @ W.T @ v)),
+    (
+        "the length is inside the sigmoid, so every result is below 1. Multiply by the "
+        "length after the sigmoid."
+    ): lambda h, S, W, v: torch.sigmoid(S * _position_score(h, W, v)),
+    "the position is limited to the last word. It may be as large as S.": lambda h, S, W, v: (
         torch.minimum(_position(h, S, W, v), S - 1.0)
     ),
-    "the position is rounded. It is a real number; rounded, it has no gradient and W_p and "
-    "v_p never learn.": lambda *inputs: _position(*inputs).round(),
-    "the position is rounded down. It is a real number; rounded, it has no gradient and "
-    "W_p and v_p never learn.": lambda *inputs: _position(*inputs).floor(),
-    "W_p is used the wrong way round: row k of W_p makes "
-    "component k, `query @ W_p.T`.": lambda h, S, W, v: _position(h, S, W.T, v),
+    (
+        "the position is rounded. It is a real number; rounding has no gradient, so W_p and "
+        "v_p would not learn."
+    ): lambda *inputs: _position(*inputs).round(),
+    (
+        "the position is rounded down. It is a real number; rounding has no gradient, so "
+        "W_p and v_p would not learn."
+    ): lambda *inputs: _position(*inputs).floor(),
+    (
+        "W_p must be transposed. Its shape is (hidden_dim, query_dim) and each query is a "
+        "row: use `query @ W_p.T`."
+    ): lambda h, S, W, v: _position(h, S, W.T, v),
 }
 
 
@@ -863,41 +954,65 @@ def _windowed(
     if fault == "no Gaussian":
         return weights
     weights = weights * gaussian
-    return F.normalize(weights, 1, dim=-1) if fault == "shared out anew" else weights
+    return F.normalize(weights, 1, dim=-1) if fault == "normalises again" else weights
 
 
 _WINDOW_WRONG = {
-    "shared out anew": "the weights are shared out anew after the Gaussian. Equation 10 ends with "
-    "the product: the weights sum to less than 1.",
-    "Gaussian first": "the Gaussian multiplies the scores. It multiplies the weights, after the "
-    "softmax.",
-    "no Gaussian": "the Gaussian is missing: inside the window every place counts alike.",
-    "no window": "there is no window: places further away than D get weight.",
-    "softmax first": "the softmax runs over the whole sentence and the window cuts afterwards. It "
-    "runs over the window alone: what stands outside takes no share.",
-    "no mask": "padding inside the window gets weight.",
-    "mask last": "padding inside the window takes its share of the softmax, and is taken out only "
-    "afterwards.",
-    "too high a number": "the number that replaces scores outside the window is not low enough: "
-    "here every other score is lower still. Take torch.finfo(scores.dtype).min.",
-    "zeros as scores": "scores outside the window are set to 0 before the softmax, and 0 is a "
-    "score like others.",
-    "leaves edges out": "a place exactly D away is left out: |s − p| ≤ D.",
+    "normalises again": (
+        "the weights are normalised again after the Gaussian. Equation (10) ends with the "
+        "product, so the weights sum to at most 1."
+    ),
+    "Gaussian first": (
+        "the Gaussian multiplies the scores. It must multiply the weights, after the softmax."
+    ),
+    "no Gaussian": (
+        "the Gaussian is missing: inside the window, the distance from the centre has no effect."
+    ),
+    "no window": (
+        "the window is missing: positions farther than D from the centre receive weight."
+    ),
+    "softmax first": (
+        "the softmax is computed over the whole sentence, and the window is applied "
+        "afterwards. Compute the softmax over the window only, so that positions outside "
+        "have no influence."
+    ),
+    "no mask": "padding inside the window receives weight.",
+    "mask last": (
+        "padding inside the window is included in the softmax and only removed afterwards. "
+        "Exclude it before the softmax."
+    ),
+    "too high a number": (
+        "the value that replaces scores outside the window is not low enough: on this "
+        "input, the scores inside are even lower. Use torch.finfo(scores.dtype).min."
+    ),
+    "zeros as scores": (
+        "scores outside the window are set to 0 before the softmax, but 0 is an ordinary "
+        "score. Use torch.finfo(scores.dtype).min."
+    ),
+    "leaves edges out": (
+        "a position at a distance of exactly D is excluded. The window contains all "
+        "positions with |s − p| ≤ D."
+    ),
     "sigma is D": "the Gaussian is too wide: σ is D / 2.",
     "lacks the 2": "the Gaussian is too narrow: (s − p)² is divided by 2σ².",
     "sigma is not squared": "σ is not squared: (s − p)² is divided by 2σ².",
-    "is a density": "the Gaussian is divided by σ√(2π), as a density is. Here it is 1 in the "
-    "middle.",
-    "holds p in": "the position is held back at the last word. It may lie up to S.",
-    "rounds": "the window stands around the rounded position. It stands around p itself, a real "
-    "number.",
-    "rounds p": "the position is rounded, and both window and Gaussian stand around that. It is a "
-    "real number.",
-    "floors": "the window stands around the position rounded down. It stands around p itself, a "
-    "real number.",
-    "counts from one": "places are counted from 1; the first word is at 0.",
-    "looks one way": "the window begins at p. It reaches D to either side.",
-    "is half as wide": "the window is half as wide: D to either side.",
+    "is a density": (
+        "the Gaussian is divided by σ√(2π), like a probability density. Here its value at "
+        "the centre is 1."
+    ),
+    "holds p in": ("the position is limited to the last word. It may be as large as S."),
+    "rounds": ("the centre of the window is rounded. The centre is p itself, a real number."),
+    "rounds p": (
+        "the position is rounded, for the window and for the Gaussian. The centre of both "
+        "is p itself, a real number."
+    ),
+    "floors": ("the centre of the window is rounded down. The centre is p itself, a real number."),
+    "counts from one": ("positions are counted from 1. The first word is at position 0."),
+    "looks one way": ("the window starts at p. It must extend D positions to each side of p."),
+    "is half as wide": (
+        "the window is only half as wide as it should be. It must extend D positions to "
+        "each side of p."
+    ),
 }
 
 
@@ -922,7 +1037,7 @@ def _window_inputs(batch: int, src_len: int, window: int) -> Inputs:
 
 @_parts.part("local-p", "predicted_position", "local_weights")
 def local(predicted_position: object, local_weights: object, thorough: bool = False) -> None:
-    """Check where local-p stands and what it sees there, at last inside the translator."""
+    """Check the centre and the weights of local-p, also inside the package's translator."""
     _check_position(predicted_position, thorough)
     _check_window(local_weights, thorough)
     right, changed = _small_model("local-p"), _small_model("local-p")
@@ -946,7 +1061,7 @@ def _check_position(candidate: object, thorough: bool) -> None:
             "W_p": torch.tensor([[0.5, 0.0], [1.0, -0.5]]),
             "v_p": torch.tensor([1.0, -2.0]),
         },
-        {  # a position behind the last word
+        {  # a position after the last word
             "query": torch.tensor([[2.0, 2.0]]),
             "lengths": torch.tensor([3]),
             "W_p": torch.eye(2),
@@ -962,7 +1077,10 @@ def _check_position(candidate: object, thorough: bool) -> None:
                 "v_p": _random(hidden),
             }
         )
-    what, hint = "what predicted_position returns", "One position for each sentence: (batch,)."
+    what, hint = (
+        "the result of predicted_position",
+        "Return one position for each sentence: (batch,).",
+    )
     for inputs in cases:
         expected = _position(*inputs.values())
         answer = call_twice(candidate, inputs)
@@ -984,27 +1102,33 @@ def _check_window(candidate: object, thorough: bool) -> None:
         }
 
     cases = [
-        case([1.0, 2.0, 0.5, 1.5, 3.0, 2.5], 1.6, 6, 2),  # places 0 to 3; around 2 there are five
+        case(
+            [1.0, 2.0, 0.5, 1.5, 3.0, 2.5], 1.6, 6, 2
+        ),  # positions 0 to 3; around 2 there are five
         case([1.0, 2.0, 0.5], 1.0, 3, 1),
         case([0.5, 2.0, 1.0, 3.0, 0.0, 1.0], 2.75, 6, 2),
         case([1.0, 0.5, 2.0, 0.0, 1.0], 0.3, 5, 2),  # the window begins before the sentence
         case([1.0, 0.5, 2.0, 5.0, 4.0], 2.4, 3, 2),  # and ends after it, where padding stands
         case([0.0, 1.0, 60.0, 0.0, 0.0, 60.0], 3.9, 5, 1),  # outside are scores that take all
         case([1.0, 2.0, 0.0, 1.0], 3.0, 3, 1),  # as far to the right as p can be
-        case([-150.0, -149.0, -151.0, -150.0], 1.0, 4, 1),  # hard to be lower than
+        case([-150.0, -149.0, -151.0, -150.0], 1.0, 4, 1),  # a low value must be lower still
         _window_inputs(2, 7, 2),
     ]
     if thorough:
         sizes = [(3, 5, 1), (5, 13, 3), (1, 1, 2), (7, 11, 5), (3, 17, 2)]
         cases += [_window_inputs(*each) for each in sizes]
-    what, hint = "what local_weights returns", "One weight for each place: (batch, src_len)."
+    what, hint = (
+        "the result of local_weights",
+        ("Return one weight for each source position: (batch, src_len)."),
+    )
     for inputs in cases:
         expected = _windowed(**inputs)
         answer = call_twice(candidate, inputs)
         if type(answer) is Tensor and answer.isnan().any():
             raise CheckFailed(
-                "  local_weights: there is NaN in the weights: a softmax over only -inf, or a "
-                f"division by a sum of 0.\n{describe(inputs)}"
+                "  local_weights: the weights contain NaN. The softmax of a row that is -inf "
+                "everywhere is NaN, and so is a division by a sum of 0.\n"
+                f"{describe(inputs)}"
             )
         expect_equal(answer, expected, what, inputs, _WINDOW_TWINS, hint)
     empty = dict(_window_inputs(2, 5, 2))
@@ -1012,8 +1136,8 @@ def _check_window(candidate: object, thorough: bool) -> None:
     row = plain_tensor(call(candidate, empty), what, empty)[-1]
     if row.isnan().any() or row.count_nonzero():
         raise CheckFailed(
-            "  local_weights: the last sentence has no word at all (its mask is all False); its "
-            f"weights are zeros.\n{describe(empty)}\n  got         {show(row)}"
+            "  local_weights: the last sentence has no words (its mask is all False), so its "
+            f"weights must be 0.\n{describe(empty)}\n  got         {show(row)}"
         )
     inputs = dict(_window_inputs(2, 7, 2))
     sources = {name: inputs[name].requires_grad_() for name in ("scores", "position")}
@@ -1033,7 +1157,7 @@ def _parameters(score: Score, query_dim: int, key_dim: int, hidden_dim: int) -> 
 def _multiplications(
     score: Score, src_len: int, tgt_len: int, query_dim: int, key_dim: int, hidden_dim: int
 ) -> int:
-    """Let the package score a whole target, and count; general in the cheaper of two orders."""
+    """Count while the package scores a whole target; general in the cheaper of two orders."""
     attention = LuongAttention(query_dim, key_dim, score, hidden_dim)
     queries, keys = _random(tgt_len, 1, query_dim), _random(1, src_len, key_dim)
 
@@ -1055,99 +1179,112 @@ def _multiplications(
 
 
 def _only(**formulas: Callable[..., int]) -> Callable[..., int]:
-    """Return what a mistake answers, by the score, from the sizes that follow it.
+    """Return a mistaken formula for each score, as a function of the score and the sizes.
 
-    A score without a formula is a `KeyError`, by which the kit knows that it cannot be made there.
+    A score without a formula is a `KeyError`: the mistake does not apply to it.
     """
     return lambda score, *sizes: formulas[score](*sizes)
 
 
 _PARAMETER_WRONG: _Known = {
-    "dot has none: nothing is learned in it.": (
+    "dot has no parameters.": (
         *(_only(dot=lambda q, k, h, n=n: n * q) for n in (1, 2)),
         _only(dot=lambda q, k, h: q * k),
         _only(dot=lambda q, k, h: 1),
     ),
-    "W of general stands between h and h̄: (query_dim, key_dim).": (
+    (
+        "W of general multiplies h from one side and h̄ from the other: its shape is "
+        "(query_dim, key_dim)."
+    ): (
         _only(general=lambda q, k, h: h * k),
         _only(general=lambda q, k, h: q + k),
         _only(general=lambda q, k, h: h * (q + k)),
     ),
-    "v of concat is missing, hidden_dim numbers.": _only(concat=lambda q, k, h: h * (q + k)),
-    "W of concat is missing. It meets [h; h̄].": _only(concat=lambda q, k, h: h),
-    "W of concat meets [h; h̄], which has query_dim + key_dim numbers.": _only(
+    "v of concat is missing. It has hidden_dim entries.": _only(concat=lambda q, k, h: h * (q + k)),
+    "W of concat is missing. It multiplies [h; h̄].": _only(concat=lambda q, k, h: h),
+    ("W of concat multiplies [h; h̄], which has query_dim + key_dim entries."): _only(
         concat=lambda q, k, h: h * q * k + h
     ),
-    "none of these layers has a bias.": _only(
+    "a bias is counted. None of these layers has a bias.": _only(
         general=lambda q, k, h: q * k + q,
         concat=lambda q, k, h: h * (q + k) + 2 * h,
     ),
 }
 _PAIR_BY_PAIR = (
-    "W is applied anew for each pair of words. W h̄ depends on the source word alone, and "
-    "hᵀ W on the target word alone"
+    "W is applied again for each pair of positions. W h̄ depends on the source position "
+    "only, and hᵀ W on the target position only"
 )
-_W_ALONE = "these are the products with W alone. The dot product of each pair comes after it"
+_W_ALONE = "these are only the products with W. Add the dot products of all pairs"
 _COST_WRONG: _Known = {
-    "this is one target word. Every one of them scores all source words anew.": _only(
+    (
+        "this is the number for one target position. Each of the tgt_len target positions "
+        "scores all source positions."
+    ): _only(
         dot=lambda S, T, q, k, h: S * q,
         general=lambda S, T, q, k, h: q * k + S * k,
         concat=lambda S, T, q, k, h: S * h * (q + k) + S * h,
     ),
-    "a dot product of d numbers takes d multiplications.": (
+    ("a dot product of two vectors of dimension d takes d multiplications."): (
         _only(dot=lambda S, T, q, k, h: S * T),
         _only(dot=lambda S, T, q, k, h: S * T * (2 * q - 1)),
     ),
-    "each of the tgt_len words meets each of the src_len words.": _only(
-        dot=lambda S, T, q, k, h: (S + T) * q
-    ),
-    "W meets one of the two, h or h̄, not both.": (
+    (
+        "the lengths are added. Each of the tgt_len target positions is compared with each "
+        "of the src_len source positions."
+    ): _only(dot=lambda S, T, q, k, h: (S + T) * q),
+    ("W is applied to both vectors. Apply it to one of them, h or h̄."): (
         _only(general=lambda S, T, q, k, h: (S + T) * q * k + S * T * q),
         _only(general=lambda S, T, q, k, h: (S + T) * q * k + S * T * k),
     ),
     f"{_PAIR_BY_PAIR}.": _only(general=lambda S, T, q, k, h: S * T * (q * k + q)),
-    f"{_PAIR_BY_PAIR}, so it is computed once for each.": _only(
+    f"{_PAIR_BY_PAIR}, so it is computed once per position.": _only(
         general=lambda S, T, q, k, h: S * T * (q * k + k)
     ),
-    "here fewer are possible. W may meet each source word once, or each target word once.": _only(
-        general=lambda S, T, q, k, h: max(S * q * k + S * T * q, T * q * k + S * T * k)
-    ),
+    (
+        "fewer multiplications are possible for these sizes. W can be applied once per "
+        "source position or once per target position: return the smaller number."
+    ): _only(general=lambda S, T, q, k, h: max(S * q * k + S * T * q, T * q * k + S * T * k)),
     f"{_W_ALONE}.": _only(general=lambda S, T, q, k, h: S * q * k),
-    f"{_W_ALONE}, for every pair.": _only(general=lambda S, T, q, k, h: T * q * k),
-    "after hᵀ W the vectors have key_dim numbers, after W h̄ they have query_dim.": _only(
-        general=lambda S, T, q, k, h: min(S * q * k + S * T * k, T * q * k + S * T * q)
-    ),
-    "W [h; h̄] is computed anew for each pair of words. It is the sum of two halves, one of h and "
-    "one of h̄: each word meets its half once.": (
+    f"{_W_ALONE}, once for every pair.": _only(general=lambda S, T, q, k, h: T * q * k),
+    (
+        "the dot products have the wrong dimension: after hᵀ W the vectors have dimension "
+        "key_dim, after W h̄ they have dimension query_dim."
+    ): _only(general=lambda S, T, q, k, h: min(S * q * k + S * T * k, T * q * k + S * T * q)),
+    (
+        "W [h; h̄] is computed again for each pair of positions. It is the sum of a part "
+        "that depends on h and a part that depends on h̄: compute each part once per "
+        "position."
+    ): (
         _only(concat=lambda S, T, q, k, h: S * T * h * (q + k) + S * T * h),
         _only(concat=lambda S, T, q, k, h: h * (S * k + S * T * q + S * T)),
         _only(concat=lambda S, T, q, k, h: h * (S * T * k + T * q + S * T)),
     ),
-    "the product with v is missing, hidden_dim multiplications for each pair.": (
+    ("the product with v is missing. It takes hidden_dim multiplications for each pair."): (
         _only(concat=lambda S, T, q, k, h: h * (T * q + S * k)),
         *(
             _only(concat=lambda S, T, q, k, h, of=of: h * (T * q + S * k + (1, S, T)[of]))
             for of in range(3)
         ),
     ),
-    "these are the products with v alone. W comes before them.": _only(
+    ("these are only the products with v. The products with W are missing."): _only(
         concat=lambda S, T, q, k, h: S * T * h
     ),
-    "there are tgt_len vectors h of query_dim numbers, and src_len vectors h̄ of key_dim.": _only(
-        concat=lambda S, T, q, k, h: h * (S * q + T * k + S * T)
-    ),
+    (
+        "the dimensions are exchanged: there are tgt_len vectors h of dimension query_dim, "
+        "and src_len vectors h̄ of dimension key_dim."
+    ): _only(concat=lambda S, T, q, k, h: h * (S * q + T * k + S * T)),
 }
 
 
-@_parts.part("what W buys", "parameters", "multiplications", "each_finds_the_next")
+@_parts.part("matrix of general", "parameters", "multiplications", "each_finds_the_next")
 def what_w_buys(
     parameters: object,
     multiplications: object,
     each_finds_the_next: object,
     thorough: bool = False,
 ) -> None:
-    """Check predicted costs, and a design that no dot product could do."""
-    # In the third the cheaper order is not that of the shorter side.
+    """Check predicted costs, and vectors with a matrix that no dot product can replace."""
+    # In the third case, the cheaper order is not the one that projects the shorter side.
     sizes = [(3, 5, 7), (11, 2, 3), (13, 2, 5)] + [(5, 13, 2), (7, 3, 17)] * thorough
     for query_dim, key_dim, hidden_dim in sizes:
         for score in _COSTED:
@@ -1158,7 +1295,7 @@ def what_w_buys(
                 "hidden_dim": hidden_dim,
             }
             expected = _parameters(*asked.values())
-            what, hint = "the number of parameters", "The package's module has another."
+            what, hint = "the number of parameters", "The package's module has a different number."
             got = call(parameters, asked)
             expect_value(got, expected, what, asked, _twins("parameters", _PARAMETER_WRONG), hint)
     for (query_dim, key_dim, hidden_dim), lengths in zip(
@@ -1174,7 +1311,7 @@ def what_w_buys(
             }
             expected = _multiplications(*asked.values())
             what = "the number of multiplications"
-            hint = "The package, as it runs, takes another."
+            hint = "The package needs a different number when it runs."
             got = call(multiplications, asked)
             expect_value(got, expected, what, asked, _twins("multiplications", _COST_WRONG), hint)
     _check_next(each_finds_the_next)
@@ -1184,8 +1321,8 @@ def _check_next(candidate: object) -> None:
     answer = call(candidate, {})
     if not isinstance(answer, tuple | list) or len(answer) != 2:
         raise CheckFailed(f"  each_finds_the_next: expected `return X, W`, got {show(answer)}.")
-    X = _expect_matrix(answer[0], (3, 2), "X", "Three vectors of two numbers.")
-    W = _expect_matrix(answer[1], (2, 2), "W", "It stands between two vectors of two numbers.")
+    X = _expect_matrix(answer[0], (3, 2), "X", "X consists of three vectors of dimension 2.")
+    W = _expect_matrix(answer[1], (2, 2), "W", "W multiplies vectors of dimension 2 on both sides.")
     scored = X @ W @ X.T
     weights = scored.softmax(dim=-1)
     found = weights.argmax(dim=-1).tolist()
@@ -1194,17 +1331,24 @@ def _check_next(candidate: object) -> None:
         return
     if found == [1, 2, 0]:
         why = (
-            "each vector finds the next, but not with a weight of 0.9: the scores are too close "
-            "together. What makes all differences of scores larger?"
+            "each vector finds the next one, but with a weight below 0.9: the scores are too "
+            "close together. What increases all differences between scores?"
         )
     elif found == [2, 0, 1]:
-        why = "each vector finds the one before it. The score is x_i W x_j: which way does W turn?"
+        why = (
+            "each vector finds the previous one. The score is x_iᵀ W x_j: in which direction "
+            "does W rotate?"
+        )
     elif found == [0, 1, 2]:
-        why = "each vector finds itself. Turn it before it is compared."
+        why = (
+            "each vector finds itself. Let W rotate one of the two vectors before they are "
+            "compared."
+        )
     elif torch.allclose(W, W.T):
         why = (
-            "W is its own transpose, so x_i W x_j = x_j W x_i: i scores j as j scores i. Then not "
-            "all three can prefer the next one, whatever the vectors are; with dot it is the same."
+            "W is symmetric, so x_iᵀ W x_j = x_jᵀ W x_i: the score of j for query i equals the "
+            "score of i for query j. Then the three vectors cannot all find the next one, "
+            "whatever they are. The dot product has the same property."
         )
     else:
         missed = next(i for i in range(3) if found[i] != (i + 1) % 3)
@@ -1217,7 +1361,7 @@ def _check_next(candidate: object) -> None:
 
 
 def _expect_matrix(value: object, shape: tuple[int, int], what: str, hint: str) -> Tensor:
-    """Return a matrix of any numbers, lists too; nothing was given whose kind it could take."""
+    """Return a matrix of 32-bit floats; lists and integers are accepted."""
     if type(value) in (list, tuple, Tensor):
         with suppress(TypeError, ValueError):  # where it is no matrix, the next line says so
             value = torch.as_tensor(value, dtype=torch.float32)
@@ -1230,8 +1374,8 @@ EMBEDDING_DIM, KEY_DIM = 5, 7
 SYMPTOMS = ("future", "late", "neighbours", "padding", "sum")
 
 
-class _Patient:
-    """A decoder of a whole target, faulty in the named ways, if in any."""
+class _TestedDecoder:
+    """A decoder of a whole target, with the named faults, if any."""
 
     def __init__(self, *faults: str, seed: int = 0) -> None:
         generator = torch.Generator().manual_seed(seed)
@@ -1250,8 +1394,8 @@ class _Patient:
             (batch, src_len),
         ]:
             raise ValueError(
-                f"decode takes (batch, tgt_len, {EMBEDDING_DIM}), (batch, src_len, {KEY_DIM}) and "
-                f"a Bool mask (batch, src_len); it got {', '.join(map(str, shapes))}"
+                f"decode expects (batch, tgt_len, {EMBEDDING_DIM}), (batch, src_len, {KEY_DIM}) "
+                f"and a Bool mask (batch, src_len), but got {', '.join(map(str, shapes))}"
             )
         W_in, W_state, W_a, W_c = self.weights
         states = [embedded.new_zeros(batch, 11)]
@@ -1261,9 +1405,9 @@ class _Patient:
         if "mixes states" in self.faults:
             now = now + now.mean(dim=0)
         following = torch.cat([now[:, 1:], now[:, -1:]], dim=1)
-        queries = before if "previous asks" in self.faults else now
-        queries = following if "next asks" in self.faults else queries
-        if "mean asks" in self.faults:
+        queries = before if "previous query" in self.faults else now
+        queries = following if "next query" in self.faults else queries
+        if "mean query" in self.faults:
             queries = queries + 2 * now.mean(dim=1, keepdim=True)
         weights = self._weigh(queries @ W_a @ keys.mT, mask.unsqueeze(1))
         if "doubles later" in self.faults:
@@ -1297,101 +1441,137 @@ class _Patient:
         return masked_softmax(scores.transpose(axis, 2), mask.transpose(axis, 2)).transpose(axis, 2)
 
 
-# What a decoder does, its faults, and what an examination finds.
-_PATIENTS: list[tuple[str, tuple[str, ...], set[str]]] = [
-    ("is right", (), set()),
-    ("asks with the state before the token", ("previous asks",), {"late"}),
+# What a decoder does, its faults, and its symptoms.
+_DECODERS: list[tuple[str, tuple[str, ...], set[str]]] = [
+    ("is correct", (), set()),
+    ("uses the state before the token as the query", ("previous query",), {"late"}),
     ("ignores the mask", ("no mask",), {"padding"}),
-    ("asks with the state after the next token", ("next asks",), {"future"}),
-    ("gives each weight by itself, with a sigmoid", ("sigmoid",), {"sum"}),
-    ("adds the batch's mean to each state", ("mixes states",), {"neighbours"}),
-    ("masks after the softmax", ("mask last",), {"padding", "sum"}),
-    ("runs its softmax over the target", ("softmax over the target",), {"future", "sum"}),
-    ("runs its softmax over the batch", ("softmax over the batch",), {"neighbours", "sum"}),
+    ("uses the state after the next token as the query", ("next query",), {"future"}),
+    ("computes each weight separately, with a sigmoid", ("sigmoid",), {"sum"}),
+    ("adds the mean over the batch to each state", ("mixes states",), {"neighbours"}),
+    ("applies the mask after the softmax", ("mask last",), {"padding", "sum"}),
     (
-        "has right weights, but averages all keys into the context, padding too",
+        "computes its softmax over the target positions",
+        ("softmax over the target",),
+        {"future", "sum"},
+    ),
+    ("computes its softmax over the batch", ("softmax over the batch",), {"neighbours", "sum"}),
+    (
+        (
+            "returns correct weights, but adds the mean of all keys, padding included, to its "
+            "context vectors"
+        ),
         ("padding in the context",),
         {"padding"},
     ),
     (
-        "has right weights, but predicts with the state after the next token",
+        ("returns correct weights, but predicts with the state after the next token"),
         ("next predicts",),
         {"future"},
     ),
     (
-        "has right weights, but takes the batch's mean away from its contexts",
+        ("returns correct weights, but subtracts the mean over the batch from its context vectors"),
         ("mixes contexts",),
         {"neighbours"},
     ),
     (
-        "has right vectors, but returns the weights before the mask",
+        "returns correct vectors, but weights that ignore the mask",
         ("shows unmasked weights",),
         {"padding"},
     ),
     (
-        "has right vectors, but returns the weights of the next step",
+        "returns correct vectors, but the weights of the next step",
         ("shows the next weights",),
         {"future"},
     ),
     (
-        "has right vectors, but adds the batch's mean to what asks for the weights that it returns",
+        (
+            "returns correct vectors, but weights of a query to which the mean over the batch "
+            "is added"
+        ),
         ("shows mixed weights",),
         {"neighbours"},
     ),
-    ("doubles the weights of every step but the first", ("doubles later",), {"sum"}),
+    ("doubles the weights of every step except the first", ("doubles later",), {"sum"}),
 ]
-_FURTHER_PATIENTS: list[tuple[str, tuple[str, ...], set[str]]] = [
-    ("asks with the mean of all states too", ("mean asks",), {"future"}),
+_FURTHER_DECODERS: list[tuple[str, tuple[str, ...], set[str]]] = [
+    ("adds the mean of all states to the query", ("mean query",), {"future"}),
     (
-        "asks with the state before the token and ignores the mask",
-        ("previous asks", "no mask"),
+        ("uses the state before the token as the query and ignores the mask"),
+        ("previous query", "no mask"),
         {"late", "padding"},
     ),
     (
-        "asks with the state before the token and predicts with the one after the next",
-        ("previous asks", "next predicts"),
+        (
+            "uses the state before the token as the query and predicts with the state after the "
+            "next token"
+        ),
+        ("previous query", "next predicts"),
         {"late", "future"},
     ),
     (
-        "adds the batch's mean to each state and masks after the softmax",
+        ("adds the mean over the batch to each state and applies the mask after the softmax"),
         ("mixes states", "mask last"),
         {"neighbours", "padding", "sum"},
     ),
-    ("is right", (), set()),
+    ("is correct", (), set()),
 ]
 
 _MISSED = {
-    "future": "Other tokens at the end must leave all that comes before as it is, weights and "
-    "vectors.",
-    "late": "Another token at a step, those before it left alone, must change the weights of this "
-    "very step.",
-    "neighbours": "A sentence must get the same alone as beside others, weights and vectors.",
-    "padding": "Other keys where the mask is False must leave all as it is: the weights there and "
-    "at the words, and the vectors.",
-    "sum": "The weights of every step must sum to 1 over the source, to no less and no more, where "
-    "there is padding too.",
+    "future": (
+        "Other tokens at the end of the target must not change the weights or the vectors "
+        "of earlier steps."
+    ),
+    "late": (
+        "If only the token of one step changes and the earlier tokens stay the same, the "
+        "weights of this step must change."
+    ),
+    "neighbours": (
+        "A sentence must have the same weights and vectors alone as in a batch with other "
+        "sentences."
+    ),
+    "padding": (
+        "Other keys at masked positions must not change anything: neither the weights "
+        "(at words or at padding) nor the vectors."
+    ),
+    "sum": (
+        "The weights of every step must sum to 1 over the source positions, no less and no "
+        "more, also in sentences with padding."
+    ),
 }
 _SEEN_WRONGLY = {
-    "future": "What comes before a changed token stays as it is here. Are only the steps before it "
-    "compared, and nearly equal numbers taken for equal, as torch.allclose does?",
-    "late": "A step's token changes the step's own weights here. Is there more than one word to "
-    "look at, is the token much changed, and is its step the one compared? The state before the "
-    "first token is given; the token is read after it.",
-    "neighbours": "A sentence gets the same alone and beside others here. Are nearly equal numbers "
-    "taken for equal, as torch.allclose does? Sums of a larger batch are rounded differently.",
-    "padding": "What stands at masked positions has no influence here. Are only keys changed where "
-    "the mask is False, and to ordinary numbers? 0 times infinity is no number.",
-    "sum": "The weights of a step sum to 1 over the source here, but for rounding: over the last "
-    "axis. A sentence without any word has no weights at all.",
+    "future": (
+        "In this decoder, a changed token does not affect earlier steps. Compare only the "
+        "steps before the changed token, and allow for rounding, as torch.allclose does."
+    ),
+    "late": (
+        "In this decoder, the token of a step changes the weights of the same step. Does "
+        "the source have at least two words, is the token changed clearly, and are the "
+        "weights of the step compared that reads this token?"
+    ),
+    "neighbours": (
+        "In this decoder, a sentence has the same results alone and in a batch. Compare the "
+        "same sentence in both results, and allow for rounding, as torch.allclose does: "
+        "sums in a larger batch are rounded differently."
+    ),
+    "padding": (
+        "In this decoder, keys at masked positions have no influence. Change only keys "
+        "where the mask is False, and use finite values: 0 times infinity is NaN."
+    ),
+    "sum": (
+        "In this decoder, the weights of a step sum to 1 over the source positions, up to "
+        "rounding. Sum over the last dimension. In a sentence without any words, all "
+        "weights are 0."
+    ),
 }
 
 
-@_parts.part("examine a decoder", "symptoms")
+@_parts.part("decoder tests", "symptoms")
 def examine(candidate: object, thorough: bool = False) -> None:
-    """Check an examination on decoders whose faults are known."""
-    patients = _PATIENTS + (_FURTHER_PATIENTS if thorough else [])
-    for number, (what, faults, expected) in enumerate(patients):
-        decode = _Patient(*faults, seed=number)
+    """Check the tests of a decoder on decoders whose faults are known."""
+    decoders = _DECODERS + (_FURTHER_DECODERS if thorough else [])
+    for number, (what, faults, expected) in enumerate(decoders):
+        decode = _TestedDecoder(*faults, seed=number)
         answer = call(_examining(candidate, decode), {})
         said = _expect_symptoms(answer)
         wrong = [name for name in SYMPTOMS if (name in said) != (name in expected)]
@@ -1399,17 +1579,18 @@ def examine(candidate: object, thorough: bool = False) -> None:
             continue
         first = wrong[0]
         why = (
-            f"“{first}” is missed. {_MISSED[first]}"
+            f"“{first}” is missing from your result. {_MISSED[first]}"
             if first in expected
-            else f"“{first}” is seen where it is not. {_SEEN_WRONGLY[first]}"
+            else f"“{first}” is in your result, but the decoder does not have this symptom. "
+            f"{_SEEN_WRONGLY[first]}"
         )
         raise CheckFailed(
-            f"  {why}\n  The decoder examined {what}.\n"
+            f"  {why}\n  The tested decoder {what}.\n"
             f"  got         {show(sorted(said))}\n  expected    {show(sorted(expected))}"
         )
 
 
-def _examining(candidate: object, decode: _Patient) -> object:
+def _examining(candidate: object, decode: _TestedDecoder) -> object:
     if not callable(candidate):
         return candidate
 
@@ -1427,6 +1608,7 @@ def _expect_symptoms(answer: object) -> set[str]:
     unknown = [name for name in answer if name not in SYMPTOMS]
     if unknown:
         raise CheckFailed(
-            f"  {show(unknown[0])} is no symptom. The names are {', '.join(SYMPTOMS)}."
+            f"  {show(unknown[0])} is not the name of a symptom. The names are "
+            f"{', '.join(SYMPTOMS)}."
         )
     return set(answer)

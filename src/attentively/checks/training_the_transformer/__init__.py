@@ -1,8 +1,8 @@
-"""Checks of the assignment on training: smoothing, warm-up, batches, the step, runs gone wrong.
+"""Checks of the assignment on training: loss, schedule, batches, training step, and two problems.
 
-Parts 1 to 4 rebuild what the package trains with, and at last a student's step trains a
-Transformer of the package. The answers to parts 5 and 6 stand nowhere: part 5 asks what was wrong
-with trainings that were recorded with a fault, part 6 for what can be known before any training.
+Parts 1 to 4 rebuild the training code of the package, and a student's step must train a Transformer
+of the package. Parts 5 and 6 are original problems: part 5 asks for the faults of recorded training
+runs, part 6 for two values that are known before any training.
 """
 
 import math
@@ -93,11 +93,11 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its sentences and these checks work."""
+    """Report that the package, its toy sentences and these checks work."""
     _parts.explain_undefined_names()
     count = sum(each.numel() for each in untrained().parameters())
-    print(f"PyTorch {torch.__version__}. The Transformer to train has {count:,} parameters.")
-    print(f"The ids: PAD {PAD_ID}, START {START_ID}, END {END_ID}. Ready.")
+    print(f"PyTorch {torch.__version__}. The small Transformer has {count:,} parameters.")
+    print(f"Ids: <pad> {PAD_ID}, <start> {START_ID}, <end> {END_ID}. Ready.")
 
 
 @cache
@@ -107,13 +107,13 @@ def _tokenizers() -> tuple[WordTokenizer, WordTokenizer]:
 
 
 def sentences(split: str, number: int, clauses: tuple[int, ...] = (1,)) -> list[Example]:
-    """Return toy sentences with their translations, as ids: `.src` and `.tgt`."""
+    """Return toy sentence pairs as token ids: `.src` and `.tgt`."""
     pairs = toy.load(split, number, clauses=clauses)
     return encode_pairs([Pair(pair.src_text, pair.tgt_text) for pair in pairs], *_tokenizers())
 
 
 def untrained(seed: int = 0, d_model: int = 32) -> Transformer:
-    """Return a small Transformer that knows the words of the toy language, and nothing else."""
+    """Return a small untrained Transformer with the vocabulary of the toy language."""
     src, tgt = _tokenizers()
     config = TransformerConfig(
         src_vocab_size=len(src), tgt_vocab_size=len(tgt), d_model=d_model, num_heads=4,
@@ -125,7 +125,7 @@ def untrained(seed: int = 0, d_model: int = 32) -> Transformer:
 
 
 def loss_on_new_sentences(model: Transformer) -> float:
-    """Return the mean surprise at the true next words of 200 sentences kept apart (nats)."""
+    """Return the cross-entropy of 200 validation sentences, in nats per token."""
     batch = collate(sentences("validation", 200))
     with evaluating(model):
         logits = model(batch.src, batch.tgt[:, :-1]).logits
@@ -135,14 +135,14 @@ def loss_on_new_sentences(model: Transformer) -> float:
 # Part 1
 
 _OTHERS = (
-    "The rest is spread over the other words only. It is spread over all of the vocabulary, the "
-    "right word included."
+    "The smoothing is spread over the other tokens only. Spread it over the whole vocabulary, "
+    "including the correct token."
 )
 _WITHOUT_PAD = (
-    "The padding token gets nothing of the rest, as in some programs. Here it is a word like the "
-    "others: the rest is spread over all of the vocabulary."
+    "The padding token receives no share of the smoothing, as in some implementations. Here it is "
+    "an ordinary token: spread the smoothing over the whole vocabulary."
 )
-_EXCHANGED = "smoothing and 1 - smoothing have changed places."
+_EXCHANGED = "smoothing and 1 - smoothing are exchanged."
 
 
 def _taught(
@@ -151,7 +151,7 @@ def _taught(
     spread: Callable[[float, int], float] = lambda s, k: s / k,
     right_too: bool = True, without: Sequence[int] = (),
 ) -> Tensor:  # fmt: skip
-    """Return the distribution that is taught; each keyword is what a mistake may change."""
+    """Return the smoothed target distribution; each keyword is what a mistake may change."""
     one_hot = F.one_hot(targets, vocab_size).float()
     rest = torch.full(one_hot.shape, spread(smoothing, vocab_size))
     rest[..., list(without)] = 0.0
@@ -162,18 +162,20 @@ def _taught(
 
 _TAUGHT_WAYS: dict[str, list[dict[str, Any]]] = {
     _OTHERS: [{"spread": lambda s, k: s / (k - 1), "right_too": False}],
-    "The numbers do not sum to 1: the right word gets its share of the rest too.":
+    "The probabilities do not sum to 1: the correct token receives no share of the smoothing.":
         [{"right_too": False}],
-    "The numbers do not sum to 1: the right word keeps 1 - smoothing, and gets its share.":
+    "The probabilities do not sum to 1: the correct token keeps 1. It keeps 1 - smoothing, and "
+    "receives its share of the smoothing.":
         [{"kept": lambda s: 1.0}],
-    "Every word gets all of the smoothing. It is shared out: smoothing / vocab_size each.":
+    "Every token receives the whole smoothing. Divide it: smoothing / vocab_size for each token.":
         [{"spread": lambda s, k: s}, {"spread": lambda s, k: s, "right_too": False}],
     _EXCHANGED: [{"kept": lambda s: s, "spread": lambda s, k: (1 - s) / k}],
-    "Nothing is smoothed: the right word has all of it.":
+    "Nothing is smoothed: the correct token has the probability 1.":
         [{"kept": lambda s: 1.0, "spread": lambda s, k: 0.0}],
-    "The rest is spread over vocab_size - 1 words, and the right word gets of it too.":
+    "The smoothing is divided by vocab_size - 1, but all vocab_size tokens receive a share.":
         [{"spread": lambda s, k: s / (k - 1)}],
-    "The numbers do not sum to 1: what the right word gives away goes to no word.":
+    "The probabilities do not sum to 1: the smoothing that the correct token loses is given to no "
+    "token.":
         [{"spread": lambda s, k: 0.0}],
     _WITHOUT_PAD: [
         {"spread": lambda s, k: s / (k - 2), "right_too": False, "without": [PAD_ID]},
@@ -196,40 +198,43 @@ def _mean_loss(
     return over(losses, targets != (pad_id if pad is None else pad))
 
 
-_PADDING_COUNTED = "Padding is counted like a word. Leave the places out whose target is pad_id."
-_NO_TEACHING = "Nothing is smoothed: this is the plain cross-entropy."
+_PADDING_COUNTED = "Padding is included in the mean. Exclude the positions whose target is pad_id."
+_NO_TEACHING = "Nothing is smoothed: this is the cross-entropy without label smoothing."
 _LOSS_WAYS: dict[str, list[dict[str, Any]]] = {
     _PADDING_COUNTED: [{"over": lambda losses, real: losses.mean()}],
-    "Padding adds nothing above the line, but is counted below: divide by the number of words.":
+    "Padding is excluded from the sum, but included in the divisor. Divide by the number of "
+    "targets that are not padding.":
         [{"over": lambda losses, real: losses[real].sum() / real.numel()}],
-    "This is a sum. Its gradient would grow with the batch; take the mean.":
+    "This is a sum, so its gradient would grow with the batch. Return the mean.":
         [{"over": lambda losses, real: losses[real].sum()}],
-    "This is the mean of the sentences' means. Take one mean over all words of the batch.":
+    "This is the mean of the sentences' means. Take one mean over all targets of the batch.":
         [{"over": lambda losses, real: ((losses * real).sum(1) / real.sum(1)).mean()}],
-    "The sum of a batch is divided by the number of its sentences. Divide by the number of words.":
+    "The sum is divided by the number of sentences. Divide by the number of targets that are not "
+    "padding.":
         [{"over": lambda losses, real: losses[real].sum() / len(real)}],
-    f"Padding is looked for under the id {PAD_ID}. It has the id that is given: pad_id.":
+    f"Padding is recognised by the id {PAD_ID}. Use the id that is given: pad_id.":
         [{"pad": PAD_ID}],
     "The sign is missing: the loss is *minus* the sum, and positive.":
         [{"surprise": lambda logits, _: logits.log_softmax(-1)}],
-    "The logarithm is missing: the loss takes it of the probabilities.":
+    "The logarithm is missing: the loss contains the logarithms of the probabilities.":
         [{"surprise": lambda logits, _: -logits.softmax(-1)}],
-    "The softmax is missing: these are scores, and no logarithms of probabilities.":
+    "The softmax is missing: these are logits, not log-probabilities.":
         [{"surprise": lambda logits, _: -logits}],
-    "The softmax goes over the places. It goes over the vocabulary: dim=-1.": [
+    "The softmax is taken over the positions. Take it over the vocabulary: dim=-1.": [
         {"surprise": lambda logits, _: -logits.log_softmax(1)},
         {"surprise": lambda logits, _: -logits.log_softmax(0)},
     ],
-    "The logarithm is to base 2, so this is in bits. Take the natural one.":
+    "The logarithm has base 2, so the loss is in bits. Use the natural logarithm.":
         [{"surprise": lambda logits, _: -logits.log_softmax(-1) / math.log(2)}],
-    "The softmax is taken twice.":
+    "The softmax is applied twice.":
         [{"surprise": lambda logits, _: -logits.softmax(-1).log_softmax(-1)}],
-    "What the model says is smoothed. What it is taught is: the targets.": [
+    "The predicted distribution is smoothed. Smooth the target distribution instead.": [
         {"taught": partial(_taught, kept=lambda s: 1.0, spread=lambda s, k: 0.0),
          "surprise": lambda logits, s:
              -((1 - s) * logits.softmax(-1) + s / logits.size(-1)).log()},
     ],
-    "The mean goes over the vocabulary too. Over the words of the vocabulary it is a sum.":
+    "The mean is taken over the vocabulary too. Sum over the vocabulary, then take the mean over "
+    "the targets.":
         [{"taught": lambda targets, k, s: _taught(targets, k, s) / k}],
     _NO_TEACHING: [{"taught": partial(_taught, kept=lambda s: 1.0, spread=lambda s, k: 0.0)}],
     **{said: [{"taught": partial(_taught, **way)} for way in ways]
@@ -237,18 +242,20 @@ _LOSS_WAYS: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 
 _DIVERGENCE = Twin(
-    "smoothed_loss: This is F.kl_div: the loss less the lowest it can be. Leave nothing out.",
+    "smoothed_loss: This is F.kl_div, the Kullback-Leibler divergence, which subtracts a constant "
+    "from the cross-entropy. Return the cross-entropy.",
     lambda logits, *given: _mean_loss(logits, *given) - _best(given[-1], logits.size(-1))[0],
 )
 _NOTHING_AT_PADDING = Twin(
-    "smoothed_targets: At padding nothing is taught. It is a word here; the loss leaves it out.",
+    "smoothed_targets: The distribution at padding is 0. Padding is an ordinary token here; "
+    "smoothed_loss excludes it.",
     lambda targets, *given: _taught(targets, *given) * (targets != PAD_ID).unsqueeze(-1),
 )
 
 
 @_parts.part("label smoothing", "smoothed_targets", "smoothed_loss")
 def smoothing(smoothed_targets: object, smoothed_loss: object, thorough: bool = False) -> None:
-    """Check the distribution that is taught, and the loss against it without padding."""
+    """Check the smoothed target distribution, and the smoothed loss without padding."""
     asked = [(torch.tensor([2]), 4, 0.2), (torch.tensor([[4, 1, 0], [3, 3, 2]]), 5, 0.1)]
     asked += [(torch.tensor([[1]]), 3, 0.0)]
     if thorough:
@@ -262,7 +269,7 @@ def smoothing(smoothed_targets: object, smoothed_loss: object, thorough: bool = 
             "the distributions", inputs,
             [Twin(f"smoothed_targets: {said}", partial(_taught, **way))
              for said, ways in _TAUGHT_WAYS.items() for way in ways] + [_NOTHING_AT_PADDING],
-            hint="One distribution for each target: a further axis of vocab_size numbers.",
+            hint="Return a distribution for each target: a last axis of size vocab_size.",
         )  # fmt: skip
     by_hand = torch.tensor([[[1 / 8, 1 / 2, 1 / 4, 1 / 8]]]).log()
     batches = [
@@ -282,9 +289,10 @@ def smoothing(smoothed_targets: object, smoothed_loss: object, thorough: bool = 
         far = type(answer) is Tensor and answer.shape == right.shape and logits.abs().max() > 100
         if far and not torch.allclose(cast(Tensor, answer).float(), right, 1e-4):
             raise CheckFailed(
-                "  smoothed_loss: Of scores far apart softmax gives a 0, whose logarithm is -inf, "
-                "and a small number in place of the 0 gives a wrong loss. log_softmax takes both "
-                f"steps at once.\n{describe(inputs)}\n  got         {answer}\n  expected    {right}"
+                "  smoothed_loss: For logits that are far apart, softmax returns 0, whose "
+                "logarithm is -inf; adding a small constant gives a wrong loss. log_softmax "
+                f"computes both at once.\n{describe(inputs)}\n  got         {answer}\n"
+                f"  expected    {right}"
             )
         expect_equal(
             answer, right, "the loss", inputs,
@@ -298,9 +306,9 @@ def smoothing(smoothed_targets: object, smoothed_loss: object, thorough: bool = 
 # Part 2
 
 
-@_parts.part("the warm-up", "learning_rate")
+@_parts.part("learning-rate schedule", "learning_rate")
 def schedule(learning_rate: object, thorough: bool = False) -> None:
-    """Check the learning rate of single steps: by hand, in the warm-up, after it."""
+    """Check the learning rate of single steps: worked by hand, during the warm-up and after it."""
     cases = [(step, 4, 4) for step in (1, 4, 16)]
     cases += [(step, 512, 4000) for step in (1, 100, 3999, 4000, 4001, 100_000)]
     if thorough:
@@ -314,7 +322,7 @@ def schedule(learning_rate: object, thorough: bool = False) -> None:
 
 @_parts.part("batches by tokens", "token_batches", "padding_share")
 def batching(token_batches: object, padding_share: object, thorough: bool = False) -> None:
-    """Check batches that a limit of tokens cuts, and the padding in batches that are given."""
+    """Check batches with a token limit, and the share of padding in given batches."""
     generator = torch.Generator().manual_seed(3)
 
     def drawn(number: int, longest: int) -> Sizes:
@@ -349,7 +357,7 @@ def batching(token_batches: object, padding_share: object, thorough: bool = Fals
 
 
 def _as_batches(answer: object) -> object:
-    """Let batches pass that come as tuples, arrays or tensors of whole numbers."""
+    """Accept batches that are tuples, arrays or tensors of whole numbers."""
     try:
         return [[_as_index(index) for index in batch] for batch in cast(Any, answer)]
     except TypeError:
@@ -362,19 +370,19 @@ def _as_index(index: object) -> object:
 
 
 def _what_is_off(answer: object, sizes: Sizes, limit: int) -> str:
-    """Say which promise of a batch is broken, if that can be seen without knowing the mistake."""
+    """Return which property of the batches is violated, if no known mistake explains them."""
     try:
         batches = [[int(index) for index in batch] for batch in cast(Any, answer)]
         found = sorted(index for batch in batches for index in batch)
         if found != list(range(len(sizes))):
-            return "Each index stands in one batch, once."
+            return "Each index must be in exactly one batch."
         for batch in batches:
             needed = len(batch) * max(max(sizes[index]) for index in batch)
             if needed > limit:
-                return f"The batch {batch} takes {needed} positions, more than {limit}."
+                return f"The batch {batch} needs {needed} positions; the limit is {limit}."
     except (TypeError, ValueError, IndexError):
         return "Expected a list of lists of indices."
-    return "Shortest first; a new batch begins only where the next sentence does not fit."
+    return "Begin with the shortest pair; a new batch begins only if the next pair does not fit."
 
 
 # Part 4
@@ -383,7 +391,7 @@ Pair_ = tuple[Tensor, Tensor]
 
 
 def _small_model(dropout: float = 0.0) -> Transformer:
-    """Return an untrained Transformer of 13 words whose scores are far from equal."""
+    """Return an untrained Transformer of 13 tokens whose logits are far from equal."""
     config = TransformerConfig(
         src_vocab_size=13, tgt_vocab_size=13, d_model=8, num_heads=2, d_ff=11, num_layers=1,
         dropout=dropout,
@@ -397,7 +405,7 @@ def _small_model(dropout: float = 0.0) -> Transformer:
 
 
 def _part(lengths: Sequence[tuple[int, int]], seed: int) -> Pair_:
-    """Return random sentences of so many words on each side, special tokens added."""
+    """Return random sentences with these numbers of words on each side, plus special tokens."""
     generator = torch.Generator().manual_seed(seed)
 
     def row(length: int) -> list[int]:
@@ -409,7 +417,7 @@ def _part(lengths: Sequence[tuple[int, int]], seed: int) -> Pair_:
 
 
 def _said(model: Any, parts: Sequence[Pair_]) -> list[tuple[Tensor, Tensor]]:
-    """Return scores and labels of every part."""
+    """Return the logits and labels of every part."""
     found = []
     for src, tgt in parts:
         logits = model(src, tgt[:, :-1]).logits
@@ -420,47 +428,52 @@ def _said(model: Any, parts: Sequence[Pair_]) -> list[tuple[Tensor, Tensor]]:
 def _over_parts(
     said: Sequence[tuple[Tensor, Tensor]], smoothing: float, *,
     pad_id: int = PAD_ID, weigh: Callable[[list[int]], list[float]] | None = None,
+    count: Callable[[Tensor], int] | None = None,
 ) -> Tensor:  # fmt: skip
-    """Return the mean over all targets of all parts; keywords are what a mistake may change."""
-    counts = [int((labels != pad_id).sum()) for _, labels in said]
-    weights = weigh(counts) if weigh else [count / sum(counts) for count in counts]
+    """Return the mean over all labels of all parts; keywords are what a mistake may change."""
+    counts = [count(labels) if count else int((labels != pad_id).sum()) for _, labels in said]
+    weights = weigh(counts) if weigh else [each / sum(counts) for each in counts]
     losses = [cross_entropy(logits, labels, pad_id, smoothing) for logits, labels in said]
     return torch.stack([w * loss for w, loss in zip(weights, losses, strict=True)]).sum()
 
 
 _STEP_WAYS: dict[str, dict[str, Any]] = {
-    "the mean of the parts' means is taken. A part with few words then counts as much as one with "
-    "many: weigh each with its share of all words.":
+    "the mean of the parts' means is taken, so a part with few labels counts as much as one with "
+    "many. Weight each part by its share of all labels.":
         {"weigh": lambda counts: [1 / len(counts)] * len(counts)},
-    "the means of the parts are added up. Weigh each with its share of all words.":
+    "the parts are weighted by their numbers of sentences. Weight each part by its share of all "
+    "labels that are not padding.": {"count": len},
+    "the parts are weighted by their numbers of positions, padding included. Weight each part by "
+    "its share of all labels that are not padding.": {"count": torch.numel},
+    "the means of the parts are added. Weight each part by its share of all labels.":
         {"weigh": lambda counts: [1.0] * len(counts)},
-    "only the last part is left. Does the loss, or zero_grad, begin anew with every part?":
+    "only the last part counts. Is the loss reset, or zero_grad called, for every part?":
         {"weigh": lambda counts: [0.0] * (len(counts) - 1) + [1.0]},
-    "only the last part is left, with its share. Does the loss, or zero_grad, begin anew with "
-    "every part?":
+    "only the last part counts, with its share. Is the loss reset, or zero_grad called, for every "
+    "part?":
         {"weigh": lambda counts: [0.0] * (len(counts) - 1) + [counts[-1] / sum(counts)]},
-    "only the first part is read.": {"weigh": lambda counts: [1.0] + [0.0] * (len(counts) - 1)},
-    "this is a sum over all words, not their mean.":
+    "only the first part counts.": {"weigh": lambda counts: [1.0] + [0.0] * (len(counts) - 1)},
+    "this is the sum over all labels, not their mean.":
         {"weigh": lambda counts: [float(count) for count in counts]},
-    "padding is counted like words.": {"pad_id": -1},
+    "padding is included like real tokens.": {"pad_id": -1},
 }  # fmt: skip
 _IN_TURN = (
-    "the gradients are shortened after each part. Add up those of all parts first, then shorten "
-    "them once."
+    "the gradients are clipped after each part. Accumulate the gradients of all parts first, then "
+    "clip them once."
 )
 _LEFT = (
-    "the gradients of the step before are still there, or others left by something else, and "
-    "backward adds to them. Call optimizer.zero_grad() before backward."
+    "gradients of the previous step or of other code are still stored, and backward adds the new "
+    "ones to them. Call optimizer.zero_grad() before backward."
 )
-_UNSMOOTHED = "nothing is smoothed: the last argument of the loss is `smoothing`."
+_UNSMOOTHED = "the loss is not smoothed. Pass `smoothing` as the last argument of the loss."
 
 
-@_parts.part("the training step", "update", "mean_weights")
+@_parts.part("training step", "update", "mean_weights")
 def training(update: object, mean_weights: object, thorough: bool = False) -> None:
-    """Watch a step of training; let it train a Transformer; check the mean of some weights."""
+    """Record a training step, train a Transformer with it, and check an average of states."""
     cases: list[tuple[list[list[tuple[int, int]]], float, float]] = [
         ([[(2, 3), (3, 1)]], 100.0, 0.1),
-        ([[(2, 5)], [(3, 1), (1, 2)]], 0.05, 0.2),
+        ([[(2, 5)], [(3, 1), (1, 2), (2, 2)]], 0.05, 0.2),
     ]
     if thorough:
         cases += [([[(5, 2)], [(2, 5), (1, 1)], [(7, 3)]], 0.3, 0.0), ([[(1, 1)]], 0.01, 0.4)]
@@ -550,15 +563,15 @@ def _gradients(loss: Tensor, weights: Sequence[Tensor]) -> list[Tensor]:
 def _examine_loss(answer: object, right: float, wrong: Mapping[str, Tensor], asked: Inputs) -> None:
     if type(answer) is Tensor and answer.requires_grad:
         raise refused(
-            "Loss: what is returned still holds the whole graph of its step, and a log of such "
-            "losses fills the memory. Return a number: .item().",
+            "Loss: the returned tensor still holds the computation graph of the step, so a list of "
+            "such losses would fill the memory. Return a number: .item().",
             asked,
         )
     twins = [
         Twin(f"Loss: {said}", lambda *_, loss=loss: float(loss.detach()))
         for said, loss in wrong.items()
     ]
-    hint = "Loss: it is not the smoothed mean over all labels: tgt[:, 1:] where it is not PAD_ID."
+    hint = "Loss: this is not the mean smoothed loss over all labels, tgt[:, 1:] without PAD_ID."
     number = plain_number(answer)
     expect_value(answer if number is None else number, right, "the loss", asked, twins, hint)
 
@@ -567,7 +580,7 @@ def _own_update(
     model: Any, optimizer: torch.optim.Optimizer, parts: Sequence[Pair_], rate: float,
     clip_norm: float, smoothing: float,
 ) -> float:  # fmt: skip
-    """Make one step of training; a student's are compared with it."""
+    """Perform the reference training step."""
     model.train()
     for group in optimizer.param_groups:
         group["lr"] = rate
@@ -580,7 +593,7 @@ def _own_update(
 
 
 def _expect_same_training(candidate: object, steps: int) -> None:
-    """Train the package's Transformer on the toy language: the losses fall as they do with ours."""
+    """Train the package's Transformer on the toy language, and compare the losses of each step."""
     models = [untrained(d_model=16) for _ in range(2)]
     optimizers = [torch.optim.Adam(model.parameters(), betas=(0.9, 0.98)) for model in models]
     examples = sentences("train", 12 * steps)
@@ -595,24 +608,24 @@ def _expect_same_training(candidate: object, steps: int) -> None:
         if got is None or not math.isclose(got, expected, rel_tol=2e-3):
             expect_value(
                 got, expected, f"the loss of step {step}", asked,
-                hint="In a Transformer of the package, trained by Adam, the loss falls otherwise "
-                "than by the package's own steps.",
+                hint="With your steps and Adam, the loss of a Transformer of the package differs "
+                "from its loss with the package's own steps.",
             )  # fmt: skip
 
 
 _MEAN_WAYS: dict[str, Callable[[Sequence[dict[str, Tensor]]], dict[str, Tensor]]] = {
     "This is the sum, not the mean.": lambda states: _mixed(states, lambda each: each.sum(0)),
-    "These are the last weights alone.": lambda states: dict(states[-1]),
-    "These are the first weights alone.": lambda states: dict(states[0]),
-    "Each state halves what came before, so the last one counts most. All count alike: add them "
-    "up, then divide by their number.": lambda states: _halved(states),
-    "One number is returned for all of a tensor. Take the mean place by place, dim=0 of the stack.":
-        lambda states: _mixed(states, lambda each: each.mean()),
+    "These are the parameters of the last state only.": lambda states: dict(states[-1]),
+    "These are the parameters of the first state only.": lambda states: dict(states[0]),
+    "Each state is averaged with the mean so far, so the last one counts most. Add all states, "
+    "then divide by their number.": lambda states: _halved(states),
+    "One value is returned for a whole tensor. Average the states entry by entry: dim=0 of the "
+    "stack.": lambda states: _mixed(states, lambda each: each.mean()),
     "The divisor is too small by one.":
         lambda states: _mixed(states, lambda each: each.sum(0) / (len(each) - 1)),
-    "The sum is divided by 5. Divide it by the number of the states.":
+    "The sum is divided by 5. Divide it by the number of states.":
         lambda states: _mixed(states, lambda each: each.sum(0) / 5),
-    "The first two weights alone have entered.": lambda states: _mixed(states[:2], _mean),
+    "Only the first two states are averaged.": lambda states: _mixed(states[:2], _mean),
     "This is the median, not the mean.":
         lambda states: _mixed(states, lambda each: each.median(0).values),
 }  # fmt: skip
@@ -651,7 +664,7 @@ def _expect_mean(candidate: object, thorough: bool) -> None:
             )
         if set(answer) != set(states[0]):
             raise CheckFailed(
-                "  mean_weights: The names are not those of the states.\n"
+                "  mean_weights: The names differ from those of the states.\n"
                 f"{describe(inputs)}\n  got         {list(answer)}\n  expected    {list(states[0])}"
             )
         for name, right in _mixed(states, _mean).items():
@@ -665,18 +678,19 @@ def _expect_mean(candidate: object, thorough: bool) -> None:
 # Part 5
 
 
-@_parts.part("runs gone wrong", "diagnose")
+@_parts.part("diagnosing training faults", "diagnose")
 def diagnosis(diagnose: object, thorough: bool = False) -> None:
-    """Ask for the fault of recorded runs, of other seeds and sizes than those shown."""
+    """Check the diagnosis of recorded runs, with other seeds and sizes than those shown."""
     for fault, log in runs_of(SHOWN if thorough else CHECKED):
         answer = call_twice(diagnose, {"log": log})
         if answer == fault and isinstance(answer, str):
             continue
         if not isinstance(answer, str) or answer not in SIGNS:
             names = ", ".join(map(repr, SIGNS))
-            raise CheckFailed(f"  Expected one of {names}; got {answer!r}")
+            raise CheckFailed(f"  diagnose: Expected one of {names}; got {answer!r}")
         lines = [
-            f"  A run that you call {answer!r} is {fault!r}. In its log {SIGNS[fault]}",
+            f"  diagnose returns {answer!r} for a run whose fault is {fault!r}. In its log, "
+            f"{SIGNS[fault]}",
             *table(log)[:: 1 if len(log) < 6 else 3],
         ]
         raise CheckFailed("\n".join(lines))
@@ -700,63 +714,65 @@ def _right(s: float, k: int) -> float:
 
 _LOWEST_TWINS = [
     *known(
-        "at_best: The loss cannot fall to 0: a model that is certain pays dearly for every other "
-        "word, each of which is taught a little.",
+        "at_best: The loss cannot fall to 0. With the probability 1 for the correct token, the "
+        "other tokens have 0, and each of them has a positive target probability.",
         lambda s, k: 0.0,
     ),
     *known(
-        "at_best: Only the right word is counted. Each other word is taught smoothing / vocab_size "
-        "too, and has its surprise.",
+        "at_best: Only the correct token is counted. Each other token has the target probability "
+        "smoothing / vocab_size and contributes to the loss too.",
         lambda s, k: -math.log(_right(s, k)),
         lambda s, k: -_right(s, k) * math.log(_right(s, k)),
         lambda s, k: -math.log(1 - s),
     ),
     *known(
-        "at_best: Here the model gives the right word 1 - smoothing, and the others the rest "
-        "among them. The rest is spread over all words, the right one too.",
+        "at_best: The correct token has the probability 1 - smoothing here, and the others share "
+        "the rest. The smoothing is spread over all tokens, including the correct one.",
         lambda s, k: -(1 - s) * math.log(1 - s) - s * math.log(s / (k - 1)),
     ),
     *known(
-        "at_best: This is the loss of a model that finds all words alike. The best one says what "
-        "is taught.",
+        "at_best: This is the loss of a model for which all tokens are equally probable. The best "
+        "model predicts the target distribution.",
         lambda s, k: math.log(k),
     ),
     *known(
-        "at_best: One other word is counted. There are vocab_size - 1 of them.",
+        "at_best: Only one other token is counted. There are vocab_size - 1 of them.",
         lambda s, k: -_right(s, k) * math.log(_right(s, k)) - s / k * math.log(s / k),
     ),
     *known(
-        "at_best: vocab_size other words are counted beside the right one; there is one less.",
+        "at_best: vocab_size other tokens are counted. There are vocab_size - 1 of them.",
         lambda s, k: -_right(s, k) * math.log(_right(s, k)) - s * math.log(s / k),
     ),
     *known(
-        "at_best: The logarithm is to base 2, so this is in bits. Nats are asked for.",
+        "at_best: The logarithm has base 2, so the loss is in bits. Return nats.",
         lambda s, k: _best(s, k)[0] / math.log(2),
     ),
-    *known("at_best: The sign is turned.", lambda s, k: -_best(s, k)[0]),
-    *known("at_best: The two numbers have changed places.", lambda s, k: _best(s, k)[1]),
+    *known("at_best: The sign of the loss is wrong.", lambda s, k: -_best(s, k)[0]),
+    *known("at_best: The two results are exchanged.", lambda s, k: _best(s, k)[1]),
 ]
 _PERPLEXITY_TWINS = [
     *known(
-        "at_best: This is e to the smoothed loss. A perplexity is measured without smoothing: it "
-        "asks for the true word alone.",
+        "at_best: This is e to the smoothed loss. The perplexity is measured without smoothing: it "
+        "depends on the probability of the correct token only.",
         lambda s, k: math.exp(_best(s, k)[0]),
     ),
     *known(
-        "at_best: A perplexity of 1 would take certainty, and this model is not certain.",
+        "at_best: A perplexity of 1 requires the probability 1 for the correct token, and this "
+        "model predicts less.",
         lambda s, k: 1.0,
     ),
     *known(
-        "at_best: The right word gets its share of the rest too: 1 - smoothing + smoothing / "
-        "vocab_size.",
+        "at_best: The correct token receives a share of the smoothing too: 1 - smoothing + "
+        "smoothing / vocab_size.",
         lambda s, k: 1 / (1 - s),
     ),
     *known(
-        "at_best: This is the probability of the true word. The perplexity is one over it.",
+        "at_best: This is the probability of the correct token. The perplexity is its inverse.",
         lambda s, k: _right(s, k),
     ),
     *known(
-        "at_best: This is the surprise at the true word. The perplexity is e to that.",
+        "at_best: This is the negative log-probability of the correct token. The perplexity is e "
+        "to this value.",
         lambda s, k: -math.log(_right(s, k)),
     ),
 ]
@@ -768,7 +784,7 @@ def _kept(
     more: int = 1, scale: Callable[[int], float] = lambda d: d**0.5, least: int | None = 0,
     whole: Callable[[float], int] = int,
 ) -> int:  # fmt: skip
-    """Return how many steps have such a rate or more; keywords are what a mistake may change."""
+    """Return how many steps have this rate or more; keywords are what a mistake may change."""
     rises = first(rate * scale(d_model) * warm_up_steps**1.5)
     falls = last((rate * scale(d_model)) ** -2)
     found = whole(falls - rises + more)
@@ -777,50 +793,50 @@ def _kept(
 
 _KEPT_TWINS = [
     *known(
-        "steps_at: The steps of the rise are counted from the first on. In the beginning the rate "
-        "is still lower.",
+        "steps_at: All steps of the warm-up are counted. The first ones have a lower learning "
+        "rate.",
         lambda r, d, w: _kept(r, d, w, first=lambda _: 1),
         lambda r, d, w: math.floor((r * d**0.5) ** -2),
     ),
     *known(
-        "steps_at: Only the steps of the warm-up are counted. After it the rate falls, and is high "
-        "enough for a while yet.",
+        "steps_at: Only steps of the warm-up are counted. After the warm-up, the learning rate "
+        "decays and is still high enough for some steps.",
         lambda r, d, w: w - math.ceil(r * d**0.5 * w**1.5) + 1,
         lambda r, d, w: w - math.ceil(r * d**0.5 * w**1.5),
     ),
     *known(
-        "steps_at: Only the steps after the warm-up are counted. At its end the rate is high "
-        "enough already.",
+        "steps_at: Only the steps after the warm-up are counted. The last steps of the warm-up "
+        "have a sufficient learning rate too.",
         lambda r, d, w: math.floor((r * d**0.5) ** -2) - w,
         lambda r, d, w: math.floor((r * d**0.5) ** -2) - w + 1,
     ),
     *known(
-        "steps_at: This is one step too few: from step 3 to step 5 there are three of them.",
+        "steps_at: This is one step too few: from step 3 to step 5 there are three steps.",
         lambda r, d, w: _kept(r, d, w, more=0),
         lambda r, d, w: _kept(r, d, w, first=math.floor, more=0),
     ),
     *known(
-        "steps_at: This is one step too many. A step whose rate is lower does not count: round up "
-        "where the rate rises and down where it falls.",
+        "steps_at: This is one step too many. A step with a lower learning rate does not count: "
+        "round up where the rate rises and down where it falls.",
         lambda r, d, w: _kept(r, d, w, first=math.floor),
         lambda r, d, w: _kept(r, d, w, last=math.ceil),
         lambda r, d, w: _kept(r, d, w, more=2),
     ),
     *known(
-        "steps_at: The length of the span is rounded. Round each of its ends: up where the rate "
-        "rises, down where it falls.",
+        "steps_at: The length of the interval is rounded. Round each of its ends: up where the "
+        "rate rises, down where it falls.",
         *(partial(_kept, first=float, last=float, more=0, whole=each) for each in (round, int)),
     ),
     *known(
-        "steps_at: d_model is forgotten. The whole curve is lower by its root.",
+        "steps_at: d_model is ignored. It multiplies every learning rate by d_model^(-0.5).",
         lambda r, d, w: _kept(r, d, w, scale=lambda d: 1.0),
     ),
     *known(
-        "steps_at: d_model is taken without its root.",
+        "steps_at: d_model is used without its square root.",
         lambda r, d, w: _kept(r, d, w, scale=float),
     ),
     *known(
-        "steps_at: The rate never gets so high, so there are 0 such steps.",
+        "steps_at: The learning rate never reaches `rate`, so there are 0 such steps.",
         lambda r, d, w: _kept(r, d, w, least=None),
     ),
 ]
@@ -834,9 +850,9 @@ def _one_of_pair(place: int, answer: object, inputs: Inputs) -> object:
     return expect_pair(answer, ("loss", "perplexity"), inputs)[place]
 
 
-@_parts.part("predict", "at_best", "steps_at")
+@_parts.part("predictions before training", "at_best", "steps_at")
 def prediction(at_best: object, steps_at: object, thorough: bool = False) -> None:
-    """Check what is known before any training: a floor of the loss, the length of a schedule."""
+    """Check the lowest smoothed loss, its perplexity, and the steps above a learning rate."""
     shares = [(0.5, 2), (0.1, 5000), (0.1, 37000), (0.0, 7)]
     shares += [(0.9, 11), (0.3, 3), (0.01, 10**6)] if thorough else []
     asked = named_cases(("smoothing", "vocab_size"), shares)

@@ -1,4 +1,4 @@
-"""The learning rate of a step: right, and as mistakes would have it."""
+"""The learning rate of a step: correct, and with known mistakes."""
 
 from attentively.checks import known
 
@@ -10,55 +10,60 @@ def rate(step: int, d_model: int, warm_up_steps: int) -> float:
 
 RATE_TWINS = [
     *known(
-        "The larger of the two is taken. The rate rises, then falls: it is the smaller one.",
+        "The larger of the two values is taken. The rate rises and then decays: take the smaller "
+        "one.",
         lambda n, d, w: d**-0.5 * max(n**-0.5, n * w**-1.5),
     ),
     *known(
-        "The rate only rises: where step^(-0.5) is smaller, that is taken.",
+        "The rate only rises. After the warm-up, step^(-0.5) is the smaller value.",
         lambda n, d, w: d**-0.5 * n * w**-1.5,
     ),
     *known(
-        "There is no warm-up: in the beginning step * warm_up_steps^(-1.5) is smaller.",
+        "There is no warm-up. During it, step * warm_up_steps^(-1.5) is the smaller value.",
         lambda n, d, w: d**-0.5 * n**-0.5,
     ),
     *known(
-        "After the warm-up the rate stays as it is. It falls with the root of the step.",
+        "After the warm-up the rate is constant. It must decay with step^(-0.5).",
         lambda n, d, w: d**-0.5 * min(w**-0.5, n * w**-1.5),
     ),
     *known(
         "The factor d_model^(-0.5) is missing.", lambda n, d, w: min(n**-0.5, n * w**-1.5)
     ),
     *known(
-        "The factor is the root of d_model, and belongs below the line: d_model^(-0.5).",
+        "The factor is the square root of d_model. Its exponent is negative: d_model^(-0.5).",
         lambda n, d, w: d**0.5 * min(n**-0.5, n * w**-1.5),
     ),
-    *known("d_model is taken without a root.", lambda n, d, w: min(n**-0.5, n * w**-1.5) / d),
     *known(
-        "The steps are counted from 0 here, and step comes counted from 1: take it as it is.",
+        "The factor is 1 / d_model. The exponent is -0.5: d_model^(-0.5).",
+        lambda n, d, w: min(n**-0.5, n * w**-1.5) / d,
+    ),
+    *known(
+        "The step is shifted by one. Steps are counted from 1: use `step` as it is.",
         lambda n, d, w: rate(n + 1, d, w),
         lambda n, d, w: rate(n - 1, d, w) if n > 1 else 0.0,
     ),
     *known(
-        "The factor d_model^(-0.5) belongs to both sides of the min, not to the first alone.",
+        "The factor d_model^(-0.5) multiplies the first value only. It multiplies the minimum.",
         lambda n, d, w: min(d**-0.5 * n**-0.5, n * w**-1.5),
     ),
     *known(
-        "After the warm-up the rate falls as one over the step. Take one over its root.",
+        "After the warm-up the rate decays as 1 / step. It decays as 1 / sqrt(step).",
         lambda n, d, w: (d * w) ** -0.5 * min(n / w, w / n),
         lambda n, d, w: d**-0.5 * (n * w**-1.5 if n < w else 1 / n),
     ),
     *known(
-        "In the warm-up this divides by warm_up_steps. The exponent is -1.5, so that the two "
-        "sides meet where the warm-up ends.",
+        "During the warm-up, the step is divided by warm_up_steps. The exponent is -1.5, so that "
+        "the two values are equal at the end of the warm-up.",
         lambda n, d, w: d**-0.5 * min(n**-0.5, n / w),
     ),
     *known(
-        "This is the share of the highest rate. Multiply by the highest, which the equation gives.",
+        "This is the rate relative to its peak. Multiply it by the peak, the rate at the last step "
+        "of the warm-up.",
         lambda n, d, w: min(n / w, (w / n) ** 0.5),
     ),
     *known(
-        "The exponent of warm_up_steps is -0.5. With -1.5 the two sides meet where the warm-up "
-        "ends.",
+        "The exponent of warm_up_steps is -0.5. It must be -1.5, so that the two values are equal "
+        "at the end of the warm-up.",
         lambda n, d, w: d**-0.5 * min(n**-0.5, n * w**-0.5),
     ),
 ]  # fmt: skip

@@ -1,9 +1,9 @@
-"""Checks of the assignment on visual attention: keys, a step, a penalty, pixels, boxes, a bug hunt.
+"""Checks of the assignment on visual attention.
 
-Parts 1, 2 and 3 rebuild what the package has, with the paper's gate, and the step is put into the
-package's own captioner. The answers to parts 4, 5 and 6 stand nowhere: the pixels that a place
-sees are found by passing sets of pixels on, layer by layer, shares are counted pixel by pixel,
-and a drawn focus is examined symptom by symptom.
+Parts 1, 2 and 3 rebuild code of the package, with the paper's gate, and the student's step is put
+into the package's captioner. The solutions of parts 4, 5 and 6 are not given in the book or the
+package: receptive fields are computed by passing sets of pixels from layer to layer, shares are
+summed pixel by pixel, and drawn attention is examined symptom by symptom.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -61,14 +61,14 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its captioner and these checks work."""
+    """Encode three images, to show that the package, its captioner and these checks work."""
     _parts.explain_undefined_names()
     with torch.no_grad():
         model = _captioner()
         memory = model.encode(_IMAGES)
-    images, places, numbers = memory.outputs.shape
-    print(f"PyTorch {torch.__version__}. {images} images of 24 × 36 pixels become")
-    print(f"{places} annotations each, of {numbers} numbers. Ready.")
+    images, locations, dimension = memory.outputs.shape
+    print(f"PyTorch {torch.__version__}. {images} images of 24 × 36 pixels are encoded as")
+    print(f"{locations} annotation vectors of dimension {dimension} each. The set-up is complete.")
 
 
 # The package's captioners
@@ -83,7 +83,7 @@ def _trained() -> Captioner:
 
 
 def _captioner() -> Captioner:
-    """Return a small untrained captioner whose weights and words are far from equal."""
+    """Return a small untrained captioner with large parameters, so that its weights differ."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         config = CaptionerConfig(13, feature_dim=8, embedding_dim=5, decoder_dim=7, attention_dim=3)
@@ -102,26 +102,28 @@ _CAPTIONS = torch.tensor([[START_ID, 4, 7, 12], [START_ID, 10, 5, 6], [START_ID,
 
 _KEYS_TWINS = [
     *known(
-        "The numbers are cut anew without moving the axes, so that each row mixes places and "
-        "channels. Flatten rows and columns first, then exchange the axes.",
+        "keys_of: reshape alone does not change the order of the values, so each key mixes "
+        "locations and channels. Flatten rows and columns first, then transpose.",
         lambda m: m.reshape(len(m), -1, m.size(1)),
     ),
     *known(
-        "The places come column by column. The first row of the map comes first, from left to "
-        "right: place = row · columns + column.",
+        "keys_of: The locations are ordered column by column. Order them row by row, from left to "
+        "right: location = row · columns + column.",
         lambda m: m.transpose(2, 3).flatten(2).transpose(1, 2),
     ),
     *known(
-        "The axes are exchanged: a row for each place, a column for each channel.",
+        "keys_of: The last two dimensions are exchanged. The keys have one row for each location "
+        "and one column for each channel: transpose.",
         lambda m: m.flatten(2),
     ),
     *known(
-        "Rows and columns are still two axes; attention wants one list of places.",
+        "keys_of: Rows and columns are still two dimensions. Attention needs one dimension for all "
+        "locations.",
         lambda m: m.permute(0, 2, 3, 1),
         lambda m: m,
     ),
     *known(
-        "The images of the batch are mixed: each keeps its own places.",
+        "keys_of: The images of the batch are mixed. Keep the batch as the first dimension.",
         lambda m: m.permute(1, 0, 2, 3).reshape(len(m), -1, m.size(1)),
         lambda m: m.permute(2, 3, 0, 1).reshape(len(m), -1, m.size(1)),
     ),
@@ -129,43 +131,44 @@ _KEYS_TWINS = [
 
 _MAP_TWINS = [
     *known(
-        "The weights are laid out column by column. The first places are the first row, from left "
-        "to right.",
+        "map_of: The map is filled column by column. The first locations are the first row, from "
+        "left to right.",
         lambda w, rows: w.reshape(*w.shape[:2], -1, rows).transpose(2, 3),
     ),
     *known(
-        "Rows and columns are exchanged: `rows` is the size of the axis before the last.",
+        "map_of: Rows and columns are exchanged. `rows` is the size of the second-to-last "
+        "dimension.",
         lambda w, rows: w.reshape(*w.shape[:2], -1, rows),
         lambda w, rows: w.reshape(*w.shape[:2], rows, -1).transpose(2, 3),
     ),
     *known(
-        "The map stands on its head. The first row is at the top, as in an image.",
+        "map_of: The order of the rows is reversed. The first row is at the top, as in an image.",
         lambda w, rows: w.reshape(*w.shape[:2], rows, -1).flip(2),
     ),
     *known(
-        "Words and places are mixed: each word has a map of its own.",
+        "map_of: Words and locations are mixed. Each word has a map of its own.",
         lambda w, rows: w.transpose(1, 2).reshape(*w.shape[:2], rows, -1),
     ),
 ]
 
 
-@_parts.part("keys", "keys_of", "map_of")
+@_parts.part("keys and maps", "keys_of", "map_of")
 def keys(keys_of: object, map_of: object, thorough: bool = False) -> None:
-    """Check a map that becomes a list of keys, and weights that become a map."""
+    """Check the keys of a feature map, and the maps of attention weights."""
     small = torch.tensor([[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[10.0, 20, 30], [40, 50, 60]]]])
     maps = [small, torch.randn(2, 3, 3, 3), torch.randn(2, 5, 3, 7)]
-    focuses = [(torch.arange(6.0).reshape(1, 1, 6), 2), (torch.randn(2, 3, 9), 3)]
-    focuses += [(torch.randn(2, 5, 21), 7)]
+    weight_maps = [(torch.arange(6.0).reshape(1, 1, 6), 2), (torch.randn(2, 3, 9), 3)]
+    weight_maps += [(torch.randn(2, 5, 21), 7)]
     if thorough:
         maps += [torch.randn(1, 7, 1, 5), torch.randn(5, 1, 7, 2), torch.randn(3, 2, 1, 1)]
-        focuses += [(torch.randn(3, 2, 5), 1), (torch.randn(1, 7, 11), 11)]
+        weight_maps += [(torch.randn(3, 2, 5), 1), (torch.randn(1, 7, 11), 11)]
     inputs: Inputs
     for feature_map in maps:
         inputs = {"feature_map": feature_map}
         expected = feature_map.flatten(2).transpose(1, 2)
         answer = in_32_bits(call_twice(keys_of, inputs))
         expect_equal(answer, expected, "the keys", inputs, _KEYS_TWINS)
-    for weights, rows in focuses:
+    for weights, rows in weight_maps:
         inputs = {"weights": weights, "rows": rows}
         expected = weights.reshape(*weights.shape[:2], rows, -1)
         answer = in_32_bits(call_twice(map_of, inputs))
@@ -176,14 +179,19 @@ def keys(keys_of: object, map_of: object, thorough: bool = False) -> None:
 
 
 def _expect_same_annotations(keys_of: object) -> None:
-    """Put the student's keys into the package's encoder of images."""
+    """Put the student's keys into the package's image encoder."""
     encoder = _captioner().encoder
     with torch.no_grad():
         seen = encoder.combine(encoder.look(_IMAGES))
         given = cast(Tensor, in_32_bits(call(keys_of, {"feature_map": seen})))
         annotations = encoder.norm(given) + encoder.place
         expected = encoder(_IMAGES)
-    expect_equal(annotations, expected, "the package's annotations", {"feature_map": seen})
+    expect_equal(
+        annotations,
+        expected,
+        "the annotation vectors inside the package's encoder",
+        {"feature_map": seen},
+    )
 
 
 # Part 2
@@ -193,14 +201,14 @@ class _Linear(nn.Linear):
     """A linear layer that a message can show in a line."""
 
     def __repr__(self) -> str:
-        return f"a linear layer from {self.in_features} to {self.out_features} numbers"
+        return f"a linear layer from dimension {self.in_features} to {self.out_features}"
 
 
 class _Cell(nn.GRUCell):
     """A cell that a message can show in a line."""
 
     def __repr__(self) -> str:
-        return f"a GRU cell that reads {self.input_size} numbers"
+        return f"a GRU cell with input dimension {self.input_size}"
 
 
 class _Attention(AdditiveAttention):
@@ -211,7 +219,7 @@ class _Attention(AdditiveAttention):
 
 
 class _Layers(NamedTuple):
-    """What a step is made of."""
+    """The layers of a step."""
 
     attention: nn.Module
     gate: nn.Module
@@ -233,29 +241,30 @@ def _layers(key_dim: int, embedding_dim: int, decoder_dim: int) -> _Layers:
 
 _FIRST_TWINS = [
     *known(
-        "first_state: The tanh is missing.",
+        "first_state: The tanh is missing. Apply it to the output of the layer.",
         lambda annotations, bridge: bridge(annotations.mean(dim=1)),
     ),
     *known(
-        "first_state: This is the sum of the annotations; the mean is wanted.",
+        "first_state: The annotation vectors are summed. Compute their mean.",
         lambda annotations, bridge: torch.tanh(bridge(annotations.sum(dim=1))),
     ),
     *known(
-        "first_state: This is the largest of each component over the places; the mean is wanted.",
+        "first_state: The maximum over the locations is used. Compute the mean.",
         lambda annotations, bridge: torch.tanh(bridge(annotations.amax(dim=1))),
     ),
     *known(
-        "first_state: This starts from one place alone; the mean of all places is wanted.",
+        "first_state: Only one location is used. Compute the mean over all locations.",
         lambda annotations, bridge: torch.tanh(bridge(annotations[:, 0])),
         lambda annotations, bridge: torch.tanh(bridge(annotations[:, -1])),
     ),
     *known(
-        "first_state: The mean is taken of each place's own new vector. The layer comes after the "
-        "mean, and so does the tanh.",
+        "first_state: The mean is computed after the tanh. Compute the mean of the annotation "
+        "vectors first, then apply the layer and the tanh.",
         lambda annotations, bridge: torch.tanh(bridge(annotations)).mean(dim=1),
     ),
     *known(
-        "first_state: The images of the batch are averaged too: each has a start of its own.",
+        "first_state: The mean is also computed over the images of the batch. Each image has its "
+        "own first state: .mean(dim=1).",
         lambda annotations, bridge: torch.tanh(bridge(annotations.mean(dim=(0, 1)))).expand(
             len(annotations), -1
         ),
@@ -353,97 +362,100 @@ def _hardest(w: Tensor, s: Tensor, a: Tensor, attention: Any, gate: Any, cell: A
 
 _STEP_TWINS: list[tuple[str, Callable[..., _Three]]] = [
     (
-        "The gate is missing: the context is multiplied by β.",
+        "The gate is missing. Multiply the weighted sum by β.",
         _gated(lambda state, context, gate: context),
     ),
     (
-        "The gate has no sigmoid: β lies between 0 and 1.",
+        "The sigmoid of the gate is missing. β is between 0 and 1.",
         _gated(lambda state, context, gate: gate(state) * context),
     ),
     (
-        "The gate is a tanh; β lies between 0 and 1, as a sigmoid does.",
+        "The gate is computed with a tanh. Use a sigmoid, so that β is between 0 and 1.",
         _gated(lambda state, context, gate: torch.tanh(gate(state)) * context),
     ),
     (
-        "The gate is turned round: the context is multiplied by β, not by 1 - β.",
+        "The weighted sum is multiplied by 1 - β. Multiply it by β.",
         _gated(lambda state, context, gate: torch.sigmoid(-gate(state)) * context),
     ),
     (
-        "The gate of one image is multiplied into one component of every context: β must keep its "
-        "last axis, (batch, 1).",
+        "The gate of image k multiplies entry k of every context vector: without its last "
+        "dimension, β is broadcast over the entries. Keep the shape (batch, 1).",
         _gated(lambda state, context, gate: torch.sigmoid(gate(state)).squeeze(-1) * context),
     ),
     (
-        "β is added to the context; it is multiplied with it.",
+        "β is added to the weighted sum. Multiply by β.",
         _gated(lambda state, context, gate: torch.sigmoid(gate(state)) + context),
     ),
     (
-        "The cell reads the context as it was before the gate.",
+        "The cell receives the weighted sum without the gate. Concatenate the embedding of the "
+        "word with the context vector after the gate.",
         _reads_ungated,
     ),
     (
-        "The context that is returned is not the gated one that the cell reads.",
+        "The returned context vector is the weighted sum without the gate. Return the one that the "
+        "cell receives.",
         _returns_ungated,
     ),
     (
-        "The gate asks the new state. β comes from the state before the word is read, as the "
-        "weights do, and the cell reads what it lets through.",
+        "The gate is computed from the new state. Compute β from the old state, before the cell, "
+        "because the cell receives the context vector after the gate.",
         _gate_from_new,
     ),
     (
-        "The new state has asked where to look; here it is the state before the word is read.",
+        "The query of the attention is the new state. The query is the old state, before the word "
+        "is processed.",
         _asks_with_new,
     ),
     (
-        "The cell reads context and word in the other order: [word; context].",
+        "The input of the cell is [context; word]. The order is [word; context].",
         _context_first,
     ),
-    ("The state that is returned is the old one.", _stands_still),
+    ("The returned state is the old one. Return the output of the cell.", _stands_still),
     (
-        "The cell does not get the old state, so it begins each step with zeros.",
+        "The cell does not receive the old state, so it uses zeros: cell(inputs, state).",
         _forgets,
     ),
     (
-        "The weights that are returned are gated. They say where the model looks, and sum to 1; "
-        "how much of it is let through is the context's business.",
+        "The returned weights are multiplied by β. The gate applies to the context vector only; "
+        "the weights sum to 1.",
         _gates_weights,
     ),
     (
-        "The context is that of the place with the largest weight alone. Soft attention sums them "
-        "all.",
+        "The context vector contains only the location with the largest weight (hard attention). "
+        "Soft attention sums over all locations.",
         _hardest,
     ),
 ]
 
 
-@_parts.part("the captioning step", "first_state", "step")
+@_parts.part("captioning step", "first_state", "step")
 def steps(first_state: object, step: object, thorough: bool = False) -> None:
-    """Check the start of a caption, and one step of it; then describe images with them."""
-    # Batch, places, key_dim, embedding_dim, decoder_dim.
+    """Check the first state and one step, by themselves and inside the trained captioner."""
+    # Batch, locations, key_dim, embedding_dim, decoder_dim.
     sizes = [(1, 2, 2, 2, 2), (2, 3, 2, 3, 3), (3, 5, 3, 2, 7)]
     if thorough:
         sizes += [(5, 1, 7, 3, 2), (1, 7, 1, 1, 1), (2, 11, 5, 7, 3)]
-    for batch, places, key_dim, embedding_dim, decoder_dim in sizes:
+    for batch, locations, key_dim, embedding_dim, decoder_dim in sizes:
         bridge = _Linear(key_dim, decoder_dim)
-        annotations = torch.randn(batch, places, key_dim)
+        annotations = torch.randn(batch, locations, key_dim)
         inputs = {"annotations": annotations, "bridge": bridge}
         with torch.no_grad():
             expected = torch.tanh(bridge(annotations.mean(dim=1)))
             answer = in_32_bits(call_twice(first_state, inputs))
             expect_equal(answer, expected, "the first state", inputs, _FIRST_TWINS)
         sizes_of = key_dim, embedding_dim, decoder_dim
-        _compare_step(step, batch, places, *sizes_of)
+        _compare_step(step, batch, locations, *sizes_of)
     _expect_gradients(first_state, step)
     _expect_same_captions(first_state, step)
 
 
 def _step_inputs(
-    batch: int, places: int, key_dim: int, embedding_dim: int, decoder_dim: int
+    batch: int, locations: int, key_dim: int, embedding_dim: int, decoder_dim: int
 ) -> dict[str, Any]:
     tensors = (
         torch.randn(batch, embedding_dim),
         torch.randn(batch, decoder_dim),
-        torch.randn(batch, places, key_dim),
+        torch.randn(batch, locations, key_dim),
     )
     layers = _layers(key_dim, embedding_dim, decoder_dim)
     return dict(zip(_STEP_INPUTS, (*tensors, *layers), strict=True))
@@ -465,8 +477,8 @@ def _compare_step(step: object, *sizes: int) -> None:
                     raise CheckFailed(f"  step: {said}\n{_shown(inputs, given, expected)}")
             if all(any(map(_close, given, [each] * 3)) for each in expected):
                 raise CheckFailed(
-                    "  step: The three results are right, but they have changed places: return "
-                    f"{', '.join(_RESULTS)}, in this order.\n{describe(inputs)}"
+                    "  step: The three results are right, but in the wrong order: return "
+                    f"{', '.join(_RESULTS)}.\n{describe(inputs)}"
                 )
     for name, got, right in [*zip(_RESULTS, given, expected, strict=True)][::-1]:
         expect_equal(got, right, name, inputs)
@@ -512,18 +524,18 @@ def _expect_gradients(first_state: object, step: object) -> None:
 
 
 class _OpenGate(nn.Module):
-    """A gate that lets everything through: the package's decoder has none."""
+    """A gate with the value 1, because the package's decoder has none."""
 
     def forward(self, state: Tensor) -> Tensor:
         """Return a number whose sigmoid is 1."""
         return torch.full((*state.shape[:-1], 1), 100.0)
 
     def __repr__(self) -> str:
-        return "a gate that is always open"
+        return "a gate that is always 1"
 
 
 class _StudentsDecoder(AttentiveDecoder):
-    """The package's decoder, with a student's start and step."""
+    """The package's decoder, with a student's first state and step."""
 
     def __init__(self, right: AttentiveDecoder, first_state: object, step: object) -> None:
         nn.Module.__init__(self)
@@ -532,7 +544,7 @@ class _StudentsDecoder(AttentiveDecoder):
         self.given = (first_state, step)
 
     def start(self, memory: Memory) -> RecurrentState:
-        """Let the student's function make the first state."""
+        """Compute the first state with the student's function."""
         first_state = cast(Callable[..., Tensor], self.given[0])
         hidden = cast(Tensor, in_32_bits(first_state(memory.outputs, self.bridge)))
         return RecurrentState(hidden, memory.outputs, memory.mask.squeeze(1))
@@ -540,7 +552,7 @@ class _StudentsDecoder(AttentiveDecoder):
     def advance(
         self, embedded: Tensor, state: RecurrentState
     ) -> tuple[RecurrentState, Tensor, Tensor | None]:
-        """Let the student's function take the step."""
+        """Compute the step with the student's function."""
         step = cast(Callable[..., _Three], self.given[1])
         layers = (self.attention, _OpenGate(), self.cell)
         results = step(embedded, state.hidden, state.encoder_outputs, *layers)
@@ -564,11 +576,11 @@ def _expect_same_captions(first_state: object, step: object) -> None:
 
     expected, got = read(right), cast(DecoderOutput, call(lambda *_: read(changed), where))
     assert expected.weights is not None  # a captioner attends
-    inside_it = "inside the trained captioner, whose gate is always open"
+    inside_it = "inside the trained captioner, with a gate that is always 1"
     expect_equal(in_32_bits(got.weights), expected.weights, f"the weights {inside_it}", where)
     expect_equal(in_32_bits(got.logits), expected.logits, f"the logits {inside_it}", where)
     after = cast(list[list[int]], call(lambda *_: written(changed), where))
-    expect_value(after, written(right), f"the words written {inside_it}", where)
+    expect_value(after, written(right), f"the generated captions {inside_it}", where)
 
 
 # Part 3
@@ -587,123 +599,130 @@ def _over_words(weights: Tensor, real: Tensor) -> Tensor:
 
 _PENALTY_TWINS = [
     *known(
-        "penalty: Padding is counted: its weights are made by a softmax too, and mean nothing. "
-        "Leave out the words where tgt_mask is False.",
+        "penalty: The weights of padding are included. Ignore the positions where tgt_mask is "
+        "False.",
         _penalised(lambda w, real: w.sum(dim=1)),
     ),
     *known(
-        "penalty: The mask is the wrong way round: True stands at words, False at padding.",
+        "penalty: The mask is inverted. It is True at words and False at padding.",
         _penalised(lambda w, real: (w * (1 - real)).sum(dim=1)),
     ),
     *known(
-        "penalty: The weights are summed over the places, which gives 1 for every word. What is "
-        "wanted is how much each place gets over all words.",
+        "penalty: The weights are summed over the locations, which gives 1 for every word. Sum "
+        "over the words, for each location.",
         lambda w, mask: ((1 - w.sum(dim=-1)).square() * mask).sum(-1).mean(),
         lambda w, mask: (1 - (w * mask.unsqueeze(-1)).sum(dim=-1)).square().sum(-1).mean(),
     ),
     *known(
-        "penalty: The differences are not squared.",
+        "penalty: The differences from 1 are not squared.",
         _penalised(_over_words, error=torch.abs),
         _penalised(_over_words, error=lambda difference: difference),
     ),
     *known(
-        "penalty: Each weight is compared with 1 by itself. First sum over the words, then "
-        "subtract.",
+        "penalty: Each weight is compared with 1 separately. Sum over the words first, then "
+        "subtract the sum from 1.",
         lambda w, mask: ((1 - w).square() * mask.unsqueeze(-1)).sum((1, 2)).mean(),
     ),
     *known(
-        "penalty: This is the mean over the words, and a place that is looked at once in three "
-        "words has 1/3. The sum is wanted.",
+        "penalty: The weights are averaged over the words. Sum them.",
         _penalised(lambda w, real: w.mean(dim=1)),
         _penalised(lambda w, real: (w * real).mean(dim=1)),
         _penalised(lambda w, real: (w * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)),
     ),
     *known(
-        "penalty: This is the mean over the places; their sum is wanted. The mean is for the "
-        "images of the batch.",
+        "penalty: The squares are averaged over the locations. Sum them, and compute the mean only "
+        "over the images of the batch.",
         lambda w, mask: (1 - _over_words(w, mask.unsqueeze(-1))).square().mean(),
     ),
     *known(
-        "penalty: The images of the batch are summed; their mean is wanted.",
+        "penalty: The penalties of the images are summed. Compute their mean.",
         lambda w, mask: (1 - _over_words(w, mask.unsqueeze(-1))).square().sum(),
     ),
     *known(
-        "penalty: There is one number for each image; their mean is wanted.",
+        "penalty: There is one value for each image. Compute their mean.",
         lambda w, mask: (1 - _over_words(w, mask.unsqueeze(-1))).square().sum(-1),
     ),
 ]
 
 _LEAST_TWINS = [
     *known(
-        "least: 0 needs exactly as many words as places. The weights of all words sum to the "
-        "number of words, however they are spread.",
-        lambda words, places: 0,
-        lambda words, places: (places - words) ** 2 / places if words < places else 0,
+        "least: The penalty can be 0 only if there are as many words as locations. The weights of "
+        "all words sum to the number of words, however they are distributed.",
+        lambda words, locations: 0,
+        lambda words, locations: (locations - words) ** 2 / locations if words < locations else 0,
     ),
     *known(
-        "least: This lets each word look at one place alone. Soft weights can share a word out "
-        "over several places.",
-        lambda words, places: max(places - words, 0),
-        lambda words, places: abs(places - words),
+        "least: Here each word has all of its weight on one location. A word can distribute its "
+        "weight over several locations, which gives a smaller penalty.",
+        lambda words, locations: max(locations - words, 0),
+        lambda words, locations: abs(locations - words),
     ),
     *known(
-        "least: This is what one place adds; there are more.",
-        lambda words, places: (1 - words / places) ** 2,
+        "least: This is the contribution of one location. Sum over all locations.",
+        lambda words, locations: (1 - words / locations) ** 2,
     ),
     *known(
-        "least: This is not shared out: (places - words) is what all places lack together.",
-        lambda words, places: (places - words) ** 2,
+        "least: This value is too large by the factor `locations`. The total difference from 1 is "
+        "locations - words; distribute it over the locations before squaring.",
+        lambda words, locations: (locations - words) ** 2,
     ),
 ]
 
 _MOST_TWINS = [
     *known(
-        "most: The other places are forgotten: one that nobody looks at adds 1.",
-        lambda words, places: (words - 1) ** 2,
+        "most: The other locations are missing. A location without any weight contributes 1.",
+        lambda words, locations: (words - 1) ** 2,
     ),
     *known(
-        "most: The place that all look at is forgotten.",
-        lambda words, places: places - 1,
+        "most: The contribution of the location with all of the weight is missing.",
+        lambda words, locations: locations - 1,
     ),
     *known(
-        "most: The other places are one fewer: one of them is looked at.",
-        lambda words, places: (words - 1) ** 2 + places,
+        "most: One location too many is counted. There are locations - 1 without any weight.",
+        lambda words, locations: (words - 1) ** 2 + locations,
     ),
     *known(
-        "most: The place that all look at gets as many as there are words, and 1 is subtracted "
-        "from it before it is squared.",
-        lambda words, places: words**2 + places - 1,
+        "most: The sum of the location with all of the weight is the number of words. Subtract 1 "
+        "from it before squaring.",
+        lambda words, locations: words**2 + locations - 1,
     ),
     *known(
-        "most: Two things are forgotten: 1 is subtracted before it is squared, and a place that "
-        "nobody looks at adds 1.",
-        lambda words, places: words**2,
+        "most: There are two mistakes. Subtract 1 from the number of words before squaring, and "
+        "add 1 for each location without any weight.",
+        lambda words, locations: words**2,
     ),
     *known(
-        "most: The difference of the place that all look at is not squared.",
-        lambda words, places: abs(words - 1) + places - 1,
+        "most: The difference of the location with all of the weight is not squared.",
+        lambda words, locations: abs(words - 1) + locations - 1,
     ),
     *known(
-        "most: Not every place can be looked at by every word: the weights of a word sum to 1.",
-        lambda words, places: places * (words - 1) ** 2,
+        "most: Here every location has a weight of 1 at every word. The weights of a word sum to "
+        "1, so only one location can.",
+        lambda words, locations: locations * (words - 1) ** 2,
+    ),
+    *known(
+        "most: Here the words have their weight on different locations. The penalty is largest if "
+        "all words have all of their weight on the same location.",
+        lambda words, locations: abs(locations - words),
+        lambda words, locations: max(locations - words, 0),
     ),
 ]
 
 _WEIGHTS = torch.tensor([[[0.5, 0.5], [0.0, 1.0], [0.25, 0.75]]])
 
 
-@_parts.part("the penalty", "penalty", "least", "most")
+@_parts.part("penalty and bounds", "penalty", "least", "most")
 def penalty(candidate: object, least: object, most: object, thorough: bool = False) -> None:
-    """Check how unequally places are looked at, and how little and how much that can be."""
+    """Check the doubly stochastic penalty, and its smallest and largest value."""
     shapes = [([3], 2), ([3, 2, 5], 3), ([2, 0], 3)]
     if thorough:
         shapes += [([7, 1, 4, 2, 5], 11), ([1], 1), ([5, 5], 2)]
     asked = [(_WEIGHTS, torch.tensor([[True, True, True]]))]
     asked += [(_WEIGHTS, torch.tensor([[True, True, False]]))]
-    for lengths, places in shapes:
+    for lengths, locations in shapes:
         words = max(lengths)
         mask = torch.arange(words) < torch.tensor(lengths).unsqueeze(1)
-        asked.append(((3 * torch.randn(len(lengths), words, places)).softmax(dim=-1), mask))
+        asked.append(((3 * torch.randn(len(lengths), words, locations)).softmax(dim=-1), mask))
     for weights, mask in asked:
         inputs = {"weights": weights, "tgt_mask": mask}
         answer = in_32_bits(call_twice(candidate, inputs))
@@ -715,17 +734,17 @@ def penalty(candidate: object, least: object, most: object, thorough: bool = Fal
     inputs = {"weights": weights.clone().requires_grad_(), "tgt_mask": mask}
     expect_gradients_through(candidate, inputs, {"weights": inputs["weights"]})
     pairs = [(4, 4), (2, 6), (6, 2), (1, 5), (7, 1)] + thorough * [(14, 6), (3, 196), (7, 7)]
-    for words, places in pairs:
-        counts = {"words": words, "places": places}
-        smallest = (places - words) ** 2 / places
-        largest = float((words - 1) ** 2 + places - 1)
+    for words, locations in pairs:
+        counts = {"words": words, "locations": locations}
+        smallest = (locations - words) ** 2 / locations
+        largest = float((words - 1) ** 2 + locations - 1)
         for name, given, right, twins in (
             ("least", least, smallest, _LEAST_TWINS),
             ("most", most, largest, _MOST_TWINS),
         ):
             found = call_twice(given, counts)
             found = found if plain_number(found) is None else plain_number(found)
-            expect_value(found, right, f"what {name} returns", counts, twins)
+            expect_value(found, right, f"the result of {name}", counts, twins)
 
 
 # Part 4
@@ -734,18 +753,18 @@ _Layer = tuple[int, int, int]
 _Range = tuple[int, int]
 
 
-def _seen(layers: Sequence[_Layer], length: int, place: int) -> _Range:
-    """Pass on, layer by layer, the set of pixels that each position sees."""
+def _seen(layers: Sequence[_Layer], length: int, location: int) -> _Range:
+    """Compute the set of pixels in the receptive field of each position, layer by layer."""
     sets: list[set[int]] = [{pixel} for pixel in range(length)]
     for kernel, stride, padding in layers:
         padded = [set[int]()] * padding + sets + [set[int]()] * padding
         starts = range(0, len(padded) - kernel + 1, stride)
         sets = [set().union(*padded[start : start + kernel]) for start in starts]
-    return min(sets[place]), max(sets[place])
+    return min(sets[location]), max(sets[location])
 
 
 def _sizes(layers: Sequence[_Layer], length: int, kernels: bool = True) -> list[int]:
-    """Return how many positions there are before each layer; or forget that kernels take some."""
+    """Return how many positions there are before each layer; or ignore that kernels need room."""
     sizes = [length]
     for kernel, stride, padding in layers[:-1]:
         sizes.append((sizes[-1] + 2 * padding - (kernel if kernels else stride)) // stride + 1)
@@ -755,7 +774,7 @@ def _sizes(layers: Sequence[_Layer], length: int, kernels: bool = True) -> list[
 def _walk_back(
     layers: Sequence[_Layer],
     length: int,
-    place: int,
+    location: int,
     *,
     pads: bool = True,
     strides: bool = True,
@@ -765,8 +784,8 @@ def _walk_back(
     forwards: bool = False,
     fitted: bool = True,
 ) -> _Range:
-    """Walk from a place to its pixels; the options leave something out."""
-    first = last = place
+    """Go back from a location to its pixels; the options leave something out."""
+    first = last = location
     way = list(zip(layers, _sizes(layers, length, kernels=fitted), strict=True))
     for (kernel, stride, padding), size in way if forwards else reversed(way):
         stride, padding = stride if strides else 1, padding if pads else 0
@@ -777,79 +796,89 @@ def _walk_back(
     return (max(first, 0), min(last, length - 1)) if clipped else (first, last)
 
 
-def _padding_not_scaled(layers: Sequence[_Layer], length: int, place: int) -> _Range:
+def _padding_not_scaled(layers: Sequence[_Layer], length: int, location: int) -> _Range:
     first, size, jump = 0, 1, 1
     for kernel, stride, padding in layers:
         size += (kernel - 1) * jump
         first -= padding
         jump *= stride
-    first += place * jump
+    first += location * jump
     return max(first, 0), min(first + size - 1, length - 1)
 
 
 _SEEN_TWINS = [
     *known(
-        "pixels_seen: The padding is not subtracted: with padding p the first window begins p "
-        "positions before the first.",
-        lambda layers, n, place: _walk_back(layers, n, place, pads=False),
+        "pixels_seen: The padding is not subtracted. With padding p, the first window starts p "
+        "positions before position 0.",
+        lambda layers, n, location: _walk_back(layers, n, location, pads=False),
     ),
     *known(
-        "pixels_seen: Padding is no pixel: the range ends at the border of the image.",
-        lambda layers, n, place: _walk_back(layers, n, place, each_clipped=False, clipped=False),
-    ),
-    *known(
-        "pixels_seen: A layer has places only where its whole kernel fits: of n positions it makes "
-        "(n + 2 * padding - kernel) // stride + 1.",
-        lambda layers, n, place: _walk_back(layers, n, place, fitted=False),
-    ),
-    *known(
-        "pixels_seen: What is no position of a layer is cut off at the image only, at the end. An "
-        "inner layer has borders of its own: where a stride leaves pixels over, what lies beyond "
-        "its last position is padding and sees none of them.",
-        lambda layers, n, place: _walk_back(layers, n, place, each_clipped=False),
-    ),
-    *known(
-        "pixels_seen: The layers are walked in the order in which the image goes through them. "
-        "From a place back to its pixels, the last comes first.",
-        lambda layers, n, place: _walk_back(layers, n, place, each_clipped=False, forwards=True),
-        lambda layers, n, place: _walk_back(
-            layers, n, place, each_clipped=False, clipped=False, forwards=True
+        "pixels_seen: The range contains padding. It must end at the border of the image.",
+        lambda layers, n, location: _walk_back(
+            layers, n, location, each_clipped=False, clipped=False
         ),
     ),
     *known(
-        "pixels_seen: The strides are not used: with stride s, window i begins at s · i.",
-        lambda layers, n, place: _walk_back(layers, n, place, strides=False),
-        lambda layers, n, place: _walk_back(layers, n, place, strides=False, each_clipped=False),
+        "pixels_seen: The sizes of the layers are wrong, because the kernel is ignored. For n "
+        "positions, a layer has (n + 2 * padding - kernel) // stride + 1 outputs.",
+        lambda layers, n, location: _walk_back(layers, n, location, fitted=False),
     ),
     *known(
-        "pixels_seen: These are the pixels between one place and the next. A place sees more: each "
-        "kernel reaches over its neighbours.",
-        lambda layers, n, place: _walk_back(layers, n, place, pads=False, kernels=False),
-        lambda layers, n, place: _walk_back(layers, n, place, kernels=False),
+        "pixels_seen: The range is limited only at the image. Limit it at each layer: positions "
+        "outside an inner layer are padding and depend on no pixel, even if the strided layer uses "
+        "none of the last pixels of the image.",
+        lambda layers, n, location: _walk_back(layers, n, location, each_clipped=False),
     ),
     *known(
-        "pixels_seen: The last pixel is one too far: the last that is seen is wanted, not the "
-        "first that is not.",
-        lambda layers, n, place: (_seen(layers, n, place)[0], _seen(layers, n, place)[1] + 1),
-    ),
-    *known(
-        "pixels_seen: The first pixel and the number of pixels are given; first and last are "
-        "wanted.",
-        lambda layers, n, place: (
-            _seen(layers, n, place)[0],
-            _seen(layers, n, place)[1] - _seen(layers, n, place)[0] + 1,
+        "pixels_seen: The layers are processed from the first to the last. Start with the last "
+        "layer, from the location back to the pixels.",
+        lambda layers, n, location: _walk_back(
+            layers, n, location, each_clipped=False, forwards=True
+        ),
+        lambda layers, n, location: _walk_back(
+            layers, n, location, each_clipped=False, clipped=False, forwards=True
         ),
     ),
     *known(
-        "pixels_seen: These are all pixels that are seen; the first and the last of them are "
-        "wanted.",
-        lambda layers, n, place: [
-            *range(_seen(layers, n, place)[0], _seen(layers, n, place)[1] + 1)
+        "pixels_seen: The strides are ignored. With stride s, window i starts at s · i - padding.",
+        lambda layers, n, location: _walk_back(layers, n, location, strides=False),
+        lambda layers, n, location: _walk_back(
+            layers, n, location, strides=False, each_clipped=False
+        ),
+    ),
+    *known(
+        "pixels_seen: Only the strides are used, which give the distance between neighbouring "
+        "locations. The receptive field is larger: use the sizes of the kernels.",
+        lambda layers, n, location: _walk_back(layers, n, location, pads=False, kernels=False),
+        lambda layers, n, location: _walk_back(layers, n, location, kernels=False),
+    ),
+    *known(
+        "pixels_seen: The last pixel is too large by 1. Return the last pixel inside the receptive "
+        "field, not the first one after it.",
+        lambda layers, n, location: (
+            _seen(layers, n, location)[0],
+            _seen(layers, n, location)[1] + 1,
+        ),
+    ),
+    *known(
+        "pixels_seen: These are the first pixel and the number of pixels. Return the first and the "
+        "last pixel.",
+        lambda layers, n, location: (
+            _seen(layers, n, location)[0],
+            _seen(layers, n, location)[1] - _seen(layers, n, location)[0] + 1,
+        ),
+    ),
+    *known(
+        "pixels_seen: This is the list of all pixels of the receptive field. Return only the first "
+        "and the last.",
+        lambda layers, n, location: [
+            *range(_seen(layers, n, location)[0], _seen(layers, n, location)[1] + 1)
         ],
     ),
     *known(
-        "pixels_seen: The padding of an inner layer is subtracted as if it were pixels. One "
-        "position there is as many pixels as the strides before it say.",
+        "pixels_seen: The padding of an inner layer is subtracted in pixels. It is counted in "
+        "positions of this layer, and the strides before it determine how many pixels a position "
+        "is.",
         _padding_not_scaled,
     ),
 ]
@@ -880,7 +909,7 @@ _FURTHER_STACKS: list[tuple[list[_Layer], int, list[int]]] = [
 
 
 class _Edges(nn.Module):
-    """Two channels: 9 and an edge from left to right, and 9 without it."""
+    """Two channels: 9 plus a horizontal difference, and 9 minus this difference."""
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the two channels, neither of which is negative."""
@@ -888,11 +917,11 @@ class _Edges(nn.Module):
         return torch.cat([9 + edge, 9 - edge], dim=1)
 
     def __repr__(self) -> str:
-        return "two edge detectors, where one grows the other shrinks"
+        return "two edge detectors whose outputs have a constant sum"
 
 
 class _Turn(nn.Module):
-    """Two channels: an edge as an angle, so that their squares always sum to 1."""
+    """Two channels: cosine and sine of a difference, so that their squares sum to 1."""
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the two channels."""
@@ -900,11 +929,11 @@ class _Turn(nn.Module):
         return torch.cat([edge.cos(), edge.sin()], dim=1)
 
     def __repr__(self) -> str:
-        return "an edge detector as an angle: its cosine, and its sine"
+        return "the cosine and the sine of an edge detector"
 
 
 class _Absolute(nn.Module):
-    """One channel: how far the sum of two pixels, one below the other, is from 0."""
+    """One channel: the absolute sum of two pixels, one below the other."""
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the channel."""
@@ -933,8 +962,8 @@ def _package_network() -> nn.Module:
 def _gradients(network: nn.Module, images: Tensor, row: int, column: int) -> Tensor:
     """Return the gradients (channels, images, height, width)."""
     images = images.detach().clone().requires_grad_()
-    place = network(images)[:, :, row, column]
-    each = [torch.autograd.grad(c.sum(), images, retain_graph=True)[0] for c in place.unbind(1)]
+    location = network(images)[:, :, row, column]
+    each = [torch.autograd.grad(c.sum(), images, retain_graph=True)[0] for c in location.unbind(1)]
     return torch.stack(each)[:, :, 0]
 
 
@@ -955,47 +984,49 @@ def _of_squares(network: nn.Module, images: Tensor, row: int, column: int) -> Te
 
 _REACHED_TWINS = [
     *known(
-        "reached: The gradients of the channels are summed before you look whether they are 0, and "
-        "where one channel grows as another shrinks they cancel. Look at each channel by itself.",
+        "reached: The gradients of the channels are summed before they are compared with 0, so "
+        "gradients of opposite sign cancel. Test each channel separately.",
         lambda *asked: (_gradients(*asked).sum(0) != 0).any(0).float(),
     ),
     *known(
-        "reached: This is the gradient of the place's length, the squares of its numbers summed, "
-        "in which channels can cancel as well. Look at each channel by itself.",
+        "reached: This is the gradient of the sum of the squared channels, in which the channels "
+        "can cancel as well. Test each channel separately.",
         _of_squares,
     ),
     *known(
-        "reached: Only the first channel is looked at.",
+        "reached: Only the first channel is tested. Test all channels.",
         lambda *asked: (_gradients(*asked)[0] != 0).any(0).float(),
     ),
     *known(
-        "reached: Only gradients above 0 count here. A pixel that makes the place smaller reaches "
-        "it too.",
+        "reached: Only positive gradients are counted. A negative gradient also shows that the "
+        "pixel has an influence.",
         lambda *asked: (_gradients(*asked) > 0).any(0).any(0).float(),
         lambda *asked: (_gradients(*asked)[:1] > 0).any(0).any(0).float(),
     ),
     *known(
-        "reached: The gradients of the images are summed before you look whether they are 0, and "
-        "they can cancel. A pixel counts if the gradient of one image is not 0.",
+        "reached: The gradients of the images are summed before they are compared with 0, so they "
+        "can cancel. A pixel counts if the gradient for one of the images is not 0.",
         lambda *asked: (_gradients(*asked).sum(1) != 0).any(0).float(),
         lambda *asked: (_gradients(*asked).sum((0, 1)) != 0).float(),
     ),
     *known(
-        "reached: Only the first image is looked at. A maximum hands its gradient to the winner "
-        "alone, and which pixel wins differs from image to image.",
+        "reached: Only the first image is tested. Max pooling passes its gradient only to the "
+        "position with the maximum, which differs from image to image. Test all images.",
         lambda *asked: (_gradients(*asked)[:, 0] != 0).any(0).float(),
     ),
     *known(
-        "reached: A pixel counts here only if it reaches the place in every image; one is enough.",
+        "reached: A pixel is counted only if its gradient is not 0 for every image. One image is "
+        "enough.",
         lambda *asked: (_gradients(*asked) != 0).any(0).all(0).float(),
     ),
     *known(
-        "reached: A pixel counts here only if it reaches every channel; one is enough.",
+        "reached: A pixel is counted only if its gradient is not 0 for every channel. One channel "
+        "is enough.",
         lambda *asked: (_gradients(*asked) != 0).all(0).any(0).float(),
     ),
     *known(
-        "reached: This is what reaches the whole map. Take the gradient of the one place, "
-        "[:, :, row, column].",
+        "reached: These are the pixels that influence any location. Compute the gradient of one "
+        "location, [:, :, row, column].",
         _of_whole_map,
     ),
     *known(
@@ -1005,26 +1036,27 @@ _REACHED_TWINS = [
         ),
     ),
     *known(
-        "reached: There is a map for each image; one map is wanted, True where any of them is.",
+        "reached: There is one result for each image. Combine them: True where any of them is "
+        "True.",
         lambda *asked: (_gradients(*asked) != 0).any(0).float(),
     ),
     *known(
-        "reached: It is the wrong way round: True where the gradient is not 0.",
+        "reached: The result is inverted. It is True where the gradient is not 0.",
         lambda *asked: 1 - (_gradients(*asked) != 0).any(0).any(0).float(),
     ),
 ]
 
 
-@_parts.part("pixels", "pixels_seen", "reached")
+@_parts.part("receptive fields", "pixels_seen", "reached")
 def pixels(pixels_seen: object, reached: object, thorough: bool = False) -> None:
-    """Check which pixels a place sees, from the layers and from gradients."""
-    for layers, length, places in _STACKS + thorough * _FURTHER_STACKS:
-        for place in places:
-            inputs = {"layers": layers, "length": length, "place": place}
+    """Check the receptive field of a location, from the layers and from gradients."""
+    for layers, length, locations in _STACKS + thorough * _FURTHER_STACKS:
+        for location in locations:
+            inputs = {"layers": layers, "length": length, "location": location}
             found = call_twice(pixels_seen, inputs)
             found = found.tolist() if isinstance(found, Tensor) else found
-            right = _seen(layers, length, place)
-            expect_value(found, right, "the first and last pixel", inputs, _SEEN_TWINS)
+            right = _seen(layers, length, location)
+            expect_value(found, right, "the first and the last pixel", inputs, _SEEN_TWINS)
     mirrored = torch.randn(1, 1, 4, 3)
     asked: list[tuple[nn.Module, Tensor, int, int]] = [
         (_Edges(), torch.rand(1, 1, 2, 4), 0, 1),
@@ -1044,21 +1076,21 @@ def pixels(pixels_seen: object, reached: object, thorough: bool = False) -> None
         inputs = {"network": network, "images": images, "row": row, "column": column}
         expected = (_gradients(network, images, row, column) != 0).any(dim=0).any(dim=0).float()
         answer = _zeros_and_ones(call_twice(reached, inputs), inputs)
-        expect_equal(answer, expected, "the map of pixels", inputs, _REACHED_TWINS)
+        expect_equal(answer, expected, "the result of reached", inputs, _REACHED_TWINS)
 
 
 def _zeros_and_ones(answer: object, inputs: Inputs) -> object:
-    """Let a map of zeros and ones, or a nested list, pass for one of False and True."""
+    """Accept zeros and ones, or a nested list, instead of False and True."""
     if isinstance(answer, list):
-        with suppress(TypeError, ValueError):  # what makes no tensor is refused as it is
+        with suppress(TypeError, ValueError):  # an answer that is no tensor is refused later
             answer = torch.tensor(answer)
     if not isinstance(answer, Tensor):
         return answer
     answer = answer.detach().float()
     if not ((answer == 0) | (answer == 1)).all():
         raise CheckFailed(
-            "  reached: Expected True and False; these are other numbers. Is it the gradient "
-            f"itself? Ask where it is != 0.\n{describe(inputs)}"
+            "  reached: The result contains values other than True and False. Is it the gradient "
+            f"itself? Return where it is != 0.\n{describe(inputs)}"
         )
     return answer
 
@@ -1069,14 +1101,14 @@ _Box = tuple[int, int, int, int]
 
 
 def _inside(weights: Tensor, box: _Box, cell: int) -> float:
-    """Spread each weight over its pixels, and count those of the box."""
+    """Distribute each weight over its pixels, and sum those of the box."""
     top, left, bottom, right = box
     heat = torch.kron(weights.double(), torch.ones(cell, cell, dtype=torch.float64)) / cell**2
     return float(heat[top:bottom, left:right].sum())
 
 
 def _overlap(weights: Tensor, box: _Box, cell: int) -> Tensor:
-    """Return the number of pixels that each place shares with the box."""
+    """Return the number of pixels that each location shares with the box."""
     return torch.tensor(
         [
             [
@@ -1108,49 +1140,49 @@ def _centres_in(weights: Tensor, box: _Box, cell: int) -> float:
 
 _INSIDE_TWINS = [
     *known(
-        "inside: A place that the box only touches counts whole. It counts by the share of its "
-        "pixels that lie in the box.",
+        "inside: A location that overlaps the box counts with all of its weight. Count only the "
+        "share of its pixels that are inside the box.",
         lambda w, box, cell: float((w * (_overlap(w, box, cell) > 0)).sum()),
     ),
     *known(
-        "inside: A place counts only if it lies in the box altogether. It counts by the share of "
-        "its pixels that do.",
+        "inside: A location counts only if all of its pixels are inside the box. Count the share "
+        "of its pixels that are inside.",
         lambda w, box, cell: float((w * (_overlap(w, box, cell) == cell**2)).sum()),
     ),
     *known(
-        "inside: A place counts if its centre lies in the box. It counts by the share of its "
-        "pixels that do.",
+        "inside: A location counts if its centre is inside the box. Count the share of its pixels "
+        "that are inside.",
         _centres_in,
     ),
     *known(
-        "inside: Each pixel counts with the whole weight of its place. The weight is spread over "
-        "cell · cell pixels.",
+        "inside: Each pixel counts with the whole weight of its location. Divide the weight by the "
+        "number of pixels, cell · cell.",
         lambda w, box, cell: _inside(w, box, cell) * cell**2,
     ),
     *known(
-        "inside: The weight of a place is spread over its pixels: there are cell · cell of them, "
-        "not cell.",
+        "inside: The weight is divided by cell. A location has cell · cell pixels.",
         lambda w, box, cell: _inside(w, box, cell) * cell,
     ),
     *known(
-        "inside: This is the mean over the pixels of the box; the sum is wanted.",
+        "inside: The pixels of the box are averaged. Sum them.",
         lambda w, box, cell: _inside(w, box, cell) * cell**2 / _area(box),
         lambda w, box, cell: _inside(w, box, cell) / _area(box),
     ),
     *known(
-        "inside: Across and down are exchanged: a box is top, left, bottom, right.",
+        "inside: Rows and columns are exchanged. A box is (top, left, bottom, right).",
         lambda w, box, cell: _inside(w, (box[1], box[0], box[3], box[2]), cell),
     ),
     *known(
-        "inside: Row `bottom` and column `right` are no longer part of the box.",
+        "inside: Row `bottom` and column `right` are included. They are outside the box.",
         lambda w, box, cell: _inside(w, (*box[:2], box[2] + 1, box[3] + 1), cell),
     ),
     *known(
-        "inside: This is the share that lies outside.",
+        "inside: This is the share outside the box.",
         lambda w, box, cell: 1 - _inside(w, box, cell),
     ),
     *known(
-        "inside: The weights are not used: this is the box's share of the image.",
+        "inside: The weights are not used. This is the area of the box divided by that of the "
+        "image.",
         lambda w, box, cell: _area(box) / (w.numel() * cell**2),
     ),
 ]
@@ -1159,7 +1191,7 @@ _Named = list[tuple[Tensor, _Box]]
 
 
 def _pairs(named: _Named, same: bool = False) -> list[tuple[Tensor, _Box]]:
-    """Return each word's focus with the box of each other word, the same box left out."""
+    """Return each word's weights with the box of each other word, unless it is the same box."""
     return [
         (weights, other)
         for i, (weights, box) in enumerate(named)
@@ -1169,7 +1201,7 @@ def _pairs(named: _Named, same: bool = False) -> list[tuple[Tensor, _Box]]:
 
 
 def _one_way(named: _Named, cell: int) -> float | None:
-    """Return the mean for those who take each pair of words once, the earlier word's focus."""
+    """Return the mean if each pair of words is taken once, with the earlier word's weights."""
     return _mean([
         _inside(weights, other, cell)
         for i, (weights, box) in enumerate(named)
@@ -1208,20 +1240,22 @@ def _mean_of_means(named: _Named, cell: int) -> float | None:
 def _pointing_twins(
     weights: Tensor, boxes: Sequence[_Box | None], cell: int
 ) -> dict[str, list[tuple[str, float | None]]]:
-    """Return for each key what those get who make a known mistake."""
+    """Return for each key the results of known mistakes."""
     right, named = _chances(weights, boxes, cell), _naming(weights, boxes)
     own, chance = (cast(float, right[key]) for key in ("inside", "chance"))
     number, words = len(named), len(boxes)
-    everyone = "Words without a box count as if they had missed one: they are not to be counted."
-    even = "Chance is an even focus: the box's share of the image, the mean over the naming words."
+    everyone = "Words without a box are counted as 0. Ignore them."
+    even = (
+        "Chance is the result for equal weights: the area of the box divided by that of the image."
+    )
     with_own = [(w, box) for w, _ in named for _, box in named]
     return {
         "inside": [
             (everyone, own * number / words),
-            ("This is the sum over the words; the mean is wanted.", own * number),
+            ("The words are summed. Compute their mean.", own * number),
             (
-                "This is how often the place with the largest weight touches the box; the share of "
-                "the weight is wanted.",
+                "This is how often the location with the largest weight overlaps the box. Compute "
+                "the share of the weight inside the box.",
                 _mean(
                     [
                         float(_overlap(w, box, cell).flatten()[w.argmax()] > 0)
@@ -1232,30 +1266,32 @@ def _pointing_twins(
         ],
         "chance": [
             (everyone, chance * number / words),
-            (f"This is one place of the map. {even}", 1 / weights[0].numel()),
-            (f"This is one box of those there are. {even}", 1 / number),
-            (f"The number of pixels of the boxes is not divided by the image's. {even}",
+            (f"This is 1 divided by the number of locations. {even}", 1 / weights[0].numel()),
+            (f"This is 1 divided by the number of boxes. {even}", 1 / number),
+            (f"This is the area of the boxes in pixels. {even}",
              _mean([float(_area(box)) for _, box in named])),
         ],
         "other": [
             (
-                "Pairs of words with the same box are among them: such a word is on its own box.",
+                "Pairs of words with the same box are included. Ignore them, because the second "
+                "word's box is then also the first word's own box.",
                 _mean([_inside(w, box, cell) for w, box in _pairs(named, same=True)]),
             ),
             (
-                "Each word is measured with its own box too; only other boxes are wanted.",
+                "Each word is also paired with its own box. Use only the boxes of other words.",
                 _mean([_inside(w, box, cell) for w, box in with_own]),
             ),
             (
-                "This is the mean over the words of a mean over boxes. All pairs count the same.",
+                "This is a mean over words of means over boxes. Compute one mean over all pairs.",
                 _mean_of_means(named, cell),
             ),
-            ("This is all that lies outside the own box, empty paper too.", 1 - own),
-            ("Each pair is taken one way only. It counts both ways: the first word's focus in the "
-             "other's box, and the other's in the first's.", _one_way(named, cell)),
-            ("This is the sum over the pairs; the mean is wanted.",
+            ("This is all of the weight outside the word's own box, including empty parts of the "
+             "image. Use the boxes of the other words.", 1 - own),
+            ("Each pair is counted in one direction only. Count both: the weight of the first word "
+             "in the box of the second, and the reverse.", _one_way(named, cell)),
+            ("The pairs are summed. Compute their mean.",
              sum(_inside(w, box, cell) for w, box in _pairs(named))),
-        ] if _pairs(named) else [("Where there is no such pair, None is wanted.", 0.0)],
+        ] if _pairs(named) else [("There is no such pair. The value is then None.", 0.0)],
     }  # fmt: skip
 
 
@@ -1268,35 +1304,41 @@ _BOXES: list[list[_Box | None]] = [
 ]
 
 
-@_parts.part("inside the box", "inside", "pointing")
+@_parts.part("attention in a box", "inside", "pointing")
 def inside(candidate: object, pointing: object, thorough: bool = False) -> None:
-    """Check how much of a focus lies in a box, and whether it lies in the right one."""
+    """Check the share of the weight inside a box, and the comparison with other boxes."""
     by_hand = torch.tensor([[0.5, 0.25], [0.25, 0.0]])
     asked: list[tuple[Tensor, _Box, int]] = [
         (by_hand, (0, 0, 2, 2), 2),
         (torch.tensor([[0.1, 0.6, 0.3]]), (1, 2, 4, 11), 4),
         (by_hand, (0, 1, 1, 4), 2),
         (by_hand, (1, 1, 4, 3), 2),
-        (_focus(2, 3), (2, 3, 7, 12), 4),
+        (_random_weights(2, 3), (2, 3, 7, 12), 4),
     ]
     if thorough:
-        asked += [(_focus(3, 5), (1, 0, 2, 35), 7), (_focus(5, 2), (0, 0, 15, 6), 3)]
-        asked += [(_focus(1, 1), (2, 1, 3, 4), 5), (_focus(7, 3), (4, 2, 5, 3), 1)]
+        asked += [
+            (_random_weights(3, 5), (1, 0, 2, 35), 7),
+            (_random_weights(5, 2), (0, 0, 15, 6), 3),
+        ]
+        asked += [
+            (_random_weights(1, 1), (2, 1, 3, 4), 5),
+            (_random_weights(7, 3), (4, 2, 5, 3), 1),
+        ]
     for weights, box, cell in asked:
         inputs = {"weights": weights, "box": box, "cell": cell}
         found = call_twice(candidate, inputs)
         found = found if plain_number(found) is None else plain_number(found)
         right = _inside(weights, box, cell)
-        expect_value(found, right, "the share inside", inputs, _INSIDE_TWINS)
+        expect_value(found, right, "the result of inside", inputs, _INSIDE_TWINS)
     for boxes in _BOXES:
-        _compare_pointing(pointing, _focus(2, 3, len(boxes)), boxes, _CELL)
+        _compare_pointing(pointing, _random_weights(2, 3, len(boxes)), boxes, _CELL)
     if thorough:
-        _compare_pointing(pointing, _focus(3, 2, 5), [None, *_BOXES[0]], 5)
+        _compare_pointing(pointing, _random_weights(3, 2, 5), [None, *_BOXES[0]], 5)
         _compare_pointing(pointing, *described()[0][1:], 12)
 
 
-def _focus(rows: int, columns: int, *words: int) -> Tensor:
-    """Return weights that sum to 1 over the places."""
+def _random_weights(rows: int, columns: int, *words: int) -> Tensor:
+    """Return weights that sum to 1 over the locations."""
     scores = 2 * torch.randn(*words, rows * columns)
     return scores.softmax(dim=-1).reshape(*words, rows, columns)
 
@@ -1307,7 +1349,7 @@ def _compare_pointing(
     inputs = {"weights": weights, "boxes": list(boxes), "cell": cell}
     found = call_twice(pointing, inputs)
     if not isinstance(found, dict):
-        expect_value(found, {}, "what pointing returns", inputs)
+        expect_value(found, {}, "the result of pointing", inputs)
     found = cast(dict[str, object], found)
     wrong = _pointing_twins(weights, boxes, cell)
     for key, right in _chances(weights, boxes, cell).items():
@@ -1322,8 +1364,8 @@ def _compare_pointing(
         expect_value(got, right, f"{key!r}", inputs, twins)
 
 
-# Recorded of the model that ships, which describes three held-out scenes of 24 × 36 pixels: for
-# each word the weights of the 2 × 3 places in hundredths, and the box of the digit it names.
+# Recorded from the shipped model for three test scenes of 24 × 36 pixels: for each word the
+# weights of the 2 × 3 locations in hundredths, and the box of the digit that it names.
 _RECORDED: list[tuple[str, list[list[int]], dict[int, _Box]]] = [
     (
         "a one right of a seven and a seven below an eight <end>",
@@ -1379,7 +1421,7 @@ def described() -> list[tuple[list[str], Tensor, list[_Box | None]]]:
     for said, hundredths, boxes in _RECORDED:
         weights = torch.tensor(hundredths, dtype=torch.float32).reshape(-1, 2, 3)
         words = said.split()
-        placed = [boxes.get(place) for place in range(len(words))]
+        placed = [boxes.get(location) for location in range(len(words))]
         found.append((words, weights / weights.sum(dim=(1, 2), keepdim=True), placed))
     return found
 
@@ -1387,9 +1429,9 @@ def described() -> list[tuple[list[str], Tensor, list[_Box | None]]]:
 # Part 6
 
 
-@_parts.part("bug hunt", "mended_heat")
+@_parts.part("debugging", "mended_heat")
 def bug_hunt(candidate: object, thorough: bool = False) -> None:
-    """Examine the drawing of a focus on an image."""
+    """Examine a function that draws attention weights on an image."""
     sizes = [(3, 3, 2), (3, 5, 3)]
     if thorough:
         sizes += [(5, 3, 4), (3, 4, 1), (4, 3, 5)]
@@ -1401,14 +1443,14 @@ _Size = tuple[int, int, int]
 
 
 def _heat(weights: Tensor, mask: Tensor, rows: int, cell: int) -> Tensor:
-    """Return the heat, with what PyTorch has for it."""
+    """Return the heat, with PyTorch's interpolation."""
     maps = weights.reshape(*weights.shape[:2], rows, -1)
     heat = F.interpolate(maps, scale_factor=cell, mode="bilinear", align_corners=False)
     return heat * mask[..., None, None] / cell**2
 
 
 def _drawn(candidate: object, maps: Tensor, cell: int, mask: Tensor | None = None) -> Inputs:
-    """Return what to ask for maps of weights (batch, words, rows, columns)."""
+    """Return the inputs for maps of weights (batch, words, rows, columns)."""
     mask = torch.ones(maps.shape[:2], dtype=torch.bool) if mask is None else mask
     return {"weights": maps.flatten(2), "mask": mask, "rows": maps.size(2), "cell": cell}
 
@@ -1418,8 +1460,8 @@ def _heat_of(candidate: object, asked: Inputs) -> Tensor:
     heat = expect_tensor(answer, _heat(**asked).shape, "the heat", asked)
     if not (heat.sum(dim=(2, 3))[asked["mask"]] > 0).all():
         raise CheckFailed(
-            "  A word that is no padding has no heat. Is the mask the wrong way round? True stands "
-            f"at words.\n{describe(asked)}"
+            "  The heat of a word that is not padding is 0. Is the mask inverted? It is True at "
+            f"words.\n{describe(asked)}"
         )
     return heat
 
@@ -1430,10 +1472,10 @@ def _profile(heat: Tensor, axis: int) -> Tensor:
     return along / along.sum()
 
 
-def _line(size: int, place: int, axis: int, other: int) -> Tensor:
+def _line(size: int, location: int, axis: int, other: int) -> Tensor:
     """Return one map whose weights lie evenly on one row (axis 0) or one column (axis 1)."""
     line = torch.zeros(size)
-    line[place] = 1 / other
+    line[location] = 1 / other
     lines = line.unsqueeze(1).expand(size, other)
     return (lines if axis == 0 else lines.T).unsqueeze(0).unsqueeze(0)
 
@@ -1446,13 +1488,13 @@ def _examine_order(candidate: object, size: _Size) -> None:
     across = across[cell // 2 : len(across) - cell // 2]  # borders are a symptom of their own
     if not torch.allclose(across, across.mean().expand_as(across), 1e-4, 1e-6):
         raise CheckFailed(
-            "  All weight lies evenly on the first two rows of the map, and the heat is not even "
-            "from left to right. Are the places read column by column? They come row by row.\n"
-            + describe(asked)
+            "  The weight is distributed equally over the first two rows of the map, but the heat "
+            "is not constant from left to right. Are the locations ordered column by column? Order "
+            "them row by row.\n" + describe(asked)
         )
 
 
-_SIDES = ("down", "across")
+_SIDES = ("from row to row", "from column to column")
 
 
 def _examine_centres(candidate: object, size: _Size) -> None:
@@ -1464,43 +1506,43 @@ def _examine_across(candidate: object, size: _Size) -> None:
 
 
 def _hat(size: int, cell: int) -> Tensor:
-    """Return the heat of the place in the middle, put at the first pixel of its square."""
+    """Return the heat of the middle location, if its centre were the first pixel."""
     distance = (torch.arange(size * cell) / cell - size // 2).abs()
     return (1 - distance).clamp(min=0)
 
 
 def _examine_profile(candidate: object, size: _Size, axis: int) -> None:
-    places, cell = size[axis], size[2]
-    middle = places // 2
-    asked = _drawn(candidate, _line(places, middle, axis, size[1 - axis]), cell)
+    locations, cell = size[axis], size[2]
+    middle = locations // 2
+    asked = _drawn(candidate, _line(locations, middle, axis, size[1 - axis]), cell)
     got = _profile(_heat_of(candidate, asked), axis)
     right = _profile(_heat(**asked), axis)
     which = ("row", "column")[axis]
-    said = f"  All weight lies on {which} {middle} of {places}, counted from 0"
+    said = f"  All weight is on {which} {middle} of the {locations} {which}s (counted from 0)"
     if not torch.allclose(got, right, 1e-4, 1e-5):
         shift = float((got - right) @ torch.arange(float(len(got))))
         sides = (("too high", "too low"), ("too far to the left", "too far to the right"))
         side = sides[axis][shift > 0]
-        if torch.allclose(got, _scaled(_hat(places, cell)), 1e-4, 1e-5):
+        if torch.allclose(got, _scaled(_hat(locations, cell)), 1e-4, 1e-5):
             why = (
-                f", and the heat is drawn {abs(shift):.2f} pixels {side}. Is the place's weight "
-                "put at the first pixel of its square? It belongs to the middle, (cell - 1) / 2 "
-                "pixels further on: pixel p lies at place (p - (cell - 1) / 2) / cell."
+                f", but the heat is drawn {abs(shift):.2f} pixels {side}. Does the weight belong "
+                "to the first pixel of the square? It belongs to the centre, (cell - 1) / 2 pixels "
+                "further: the position of pixel p, in locations, is (p - (cell - 1) / 2) / cell."
             )
-        elif any(_as_mirrored(got, places, cell, at) for at in (0.5 - cell / 2, 0.0)):
+        elif any(_as_mirrored(got, locations, cell, at) for at in (0.5 - cell / 2, 0.0)):
             why = (
-                f". Going {_SIDES[axis]}, the two neighbours of a pixel have changed places: the "
-                "one that is nearer counts more."
+                f", but the two neighbours of a pixel are exchanged {_SIDES[axis]}. The nearer "
+                "centre has the larger share."
             )
         elif abs(shift) > 1e-3:
-            why = f", and the heat is drawn {abs(shift):.2f} pixels {side}."
+            why = f", but the heat is drawn {abs(shift):.2f} pixels {side}."
         else:
-            why = f", and the heat is not that of straight lines between centres, {_SIDES[axis]}."
+            why = f", but the heat is not interpolated linearly between centres {_SIDES[axis]}."
         raise CheckFailed(f"{said}{why}\n{describe(asked)}")
 
 
 def _as_mirrored(got: Tensor, size: int, cell: int, shift: float) -> bool:
-    """Tell whether the nearer and the farther neighbour are exchanged, between the borders."""
+    """Return whether the nearer and the farther neighbour are exchanged."""
     at = (torch.arange(size * cell) + shift) / cell
     between = (at >= 0) & (at <= size - 1)
     distance = (at - size // 2).abs()
@@ -1514,29 +1556,29 @@ def _scaled(profile: Tensor) -> Tensor:
 
 def _examine_borders(candidate: object, size: _Size) -> None:
     for axis in (0, 1):
-        for place in (0, size[axis] - 1):
-            asked = _drawn(candidate, _line(size[axis], place, axis, size[1 - axis]), size[2])
+        for location in (0, size[axis] - 1):
+            asked = _drawn(candidate, _line(size[axis], location, axis, size[1 - axis]), size[2])
             got = _profile(_heat_of(candidate, asked), axis)
             right = _profile(_heat(**asked), axis)
             which = ("row", "column")[axis]
-            said = f"  All weight lies on {which} {place}, at the border of the map"
+            said = f"  All weight is on {which} {location}, at the border of the map"
             far = right == 0
             if (got[far].abs() > 1e-5).any():
                 raise CheckFailed(
-                    f"{said}, and there is heat at the opposite border. Beyond the last {which} "
-                    f"comes no first one: from the last centre to the border the heat stays as it "
-                    f"is.\n{describe(asked)}"
+                    f"{said}, but there is heat at the opposite border. The first {which} does not "
+                    f"follow the last one: between the last centre and the border, the heat is "
+                    f"constant.\n{describe(asked)}"
                 )
             if not torch.allclose(got, right, 1e-4, 1e-5):
                 raise CheckFailed(
-                    f"{said}. Between the centre of its squares and the border of the image the "
-                    f"heat stays as it is at the centre.\n{describe(asked)}"
+                    f"{said}, but the heat is not constant between the centres of its squares and "
+                    f"the border of the image.\n{describe(asked)}"
                 )
 
 
 def _maps(size: _Size, batch: int = 2, words: int = 3) -> Tensor:
     rows, columns, _ = size
-    return _focus(rows, columns, batch, words)
+    return _random_weights(rows, columns, batch, words)
 
 
 def _examine_sums(candidate: object, size: _Size) -> None:
@@ -1547,11 +1589,11 @@ def _examine_sums(candidate: object, size: _Size) -> None:
         why = ""
         if torch.allclose(biggest, torch.ones_like(biggest), atol=1e-3):
             why = (
-                " Every word's largest heat is 1, so that a word that looks everywhere seems as "
-                "sure as one that looks at one place."
+                " It is divided by the largest heat of the word, so equal weights look like "
+                "concentrated ones. Divide by cell · cell."
             )
         elif torch.allclose(sums, torch.full_like(sums, float(size[2] ** 2)), atol=1e-2):
-            why = " Each place's weight is spread over cell · cell pixels: divide by their number."
+            why = " The weight of a location is distributed over cell · cell pixels: divide by it."
         raise CheckFailed(
             f"  The heat of a word does not sum to 1 over the image.{why}\n{describe(asked)}\n"
             f"  got sums    {[round(each, 3) for each in sums[0].tolist()]} (first of the batch)"
@@ -1564,7 +1606,7 @@ def _examine_padding(candidate: object, size: _Size) -> None:
     heat = _heat_of(candidate, asked)
     if heat[~mask].count_nonzero():
         raise CheckFailed(
-            "  Padding has heat. Where the mask is False there is no word, and zeros are expected."
+            "  The heat of padding is not 0. Where the mask is False, it must be 0 everywhere."
             f"\n{describe(asked)}"
         )
 
@@ -1576,11 +1618,11 @@ def _examine_all(candidate: object, size: _Size) -> None:
 
 
 _SYMPTOMS: dict[str, Callable[[object, _Size], None]] = {
-    "the order of the places": _examine_order,
-    "the centres down": _examine_centres,
-    "the centres across": _examine_across,
+    "the order of the locations": _examine_order,
+    "the interpolation between rows": _examine_centres,
+    "the interpolation between columns": _examine_across,
     "the borders": _examine_borders,
     "the sums": _examine_sums,
     "padding": _examine_padding,
-    "all of it": _examine_all,
+    "all values": _examine_all,
 }

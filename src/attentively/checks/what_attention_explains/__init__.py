@@ -1,9 +1,9 @@
-"""Checks of the assignment on what attention explains: five ways to ask a model why.
+"""Checks of the assignment on what attention explains: five tests of explanations.
 
-Parts 1 and 2 rebuild what the package has. The answers to parts 3, 4 and 5 stand in no chapter:
-scenes are drawn from their factors, and a rule says what a model makes of them; the farthest
-weights are looked for among the corners of all that answer alike; suspects are small readers
-written out here.
+Parts 1 and 2 rebuild code of the package. Parts 3, 4 and 5 are original problems. In part 3, scenes
+are rendered from their factors, and a rule defines the predictions of a model. In part 4, the most
+distant weights are searched among the vertices of the polytope of all weights with the same logit.
+The models of part 5 are defined here.
 """
 
 import itertools
@@ -62,18 +62,18 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its classifier and these checks work."""
+    """Report that the package, its classifier and these checks work."""
     _parts.explain_undefined_names()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         answer = _of_texts(reader=True)(*_three_texts())
     texts, words = answer.weights.shape
-    print(f"PyTorch {torch.__version__}. {texts} texts of up to {words} words have their weights.")
+    print(f"PyTorch {torch.__version__}. Attention weights of {texts} texts, up to {words} words.")
     print("Ready.")
 
 
 def _tensor(answer: object) -> object:
-    """Let lists, arrays and 64 bits pass for a tensor of 32: none of them is a mistake here."""
+    """Return lists, arrays and 64-bit tensors as 32-bit tensors: none of them is a mistake here."""
     if isinstance(answer, np.ndarray):
         return in_32_bits(torch.from_numpy(answer))
     if isinstance(answer, list | tuple) and answer:
@@ -112,7 +112,7 @@ class _OnSquares(nn.Module):
 
 
 def _sharpened(model: AttentiveClassifier) -> AttentiveClassifier:
-    """Let an untrained classifier give answers that are far from equal."""
+    """Scale the parameters of an untrained classifier, so that its predictions differ clearly."""
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.0)
@@ -131,9 +131,9 @@ def _of_texts(reader: bool) -> AttentiveClassifier:
 
 
 def naming() -> tuple[Callable[[Tensor], Tensor], Tensor, list[str]]:
-    """Return a model that names a digit, an image of it among others, and all words it has.
+    """Return a model that names a digit, an image with several digits, and the vocabulary.
 
-    The model is the captioner that ships, and what it is asked for is the word after "a".
+    The model is the pretrained captioner; its prediction is the word after "a".
     """
     checkpoint = load_pretrained("digits-captioner")
     captioner = cast(Captioner, checkpoint.model).eval()
@@ -155,7 +155,7 @@ _Model = Callable[[Tensor], Tensor]
 
 
 class _Looker(nn.Module):
-    """A small model of images that a message can show in a line."""
+    """A small classifier of images whose description fits on one line of a message."""
 
     def __init__(self, height: int, width: int, classes: int) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ def _probability(logits: Tensor, label: int) -> Tensor:
 
 
 def _hide(copies: Tensor, image: Tensor, cell: int, fill: float) -> Tensor:
-    """Fill one square of each of the copies, which stand row by row."""
+    """Fill one square of each copy; the squares are in row-major order."""
     filled = copies.clone()
     columns = image.size(2) // cell
     for place, copy in enumerate(filled):
@@ -231,66 +231,69 @@ def _by_columns(*asked: Any) -> Tensor:
 
 _OCCLUSION_TWINS = [
     *known(
-        "The differences are those of the logits. What is asked for is the probability: softmax "
-        "first.",
+        "The values are differences of logits. Apply the softmax first: the map contains "
+        "differences of probabilities.",
         _occluded(score=lambda logits, label: logits[:, label]),
     ),
     *known(
-        "The sign is turned round. A square that speaks for the label has a positive number: the "
-        "probability before minus the one after.",
+        "The sign is reversed. Subtract the probability with the square occluded from the "
+        "probability of the whole image: a square that supports the label has a positive value.",
         _occluded(combine=lambda before, after: after - before),
     ),
     *known(
-        "The size of the change has lost its sign, or is cut off at 0: a square may speak against "
-        "the label too.",
+        "The negative values are missing: absolute values were taken, or the values were clamped "
+        "at 0. A square may also be evidence against the label.",
         _occluded(combine=lambda before, after: (before - after).abs()),
         _occluded(combine=lambda before, after: (before - after).clamp(min=0)),
     ),
     *known(
-        "This is the fall as a share of what was there, or that of the logarithm. Take the plain "
-        "difference of the two probabilities.",
+        "This is a relative decrease, or a decrease of the logarithm. Return the difference of "
+        "the two probabilities.",
         _occluded(combine=lambda before, after: (before - after) / before),
         _occluded(combine=lambda before, after: (before / after).log()),
     ),
     *known(
-        "These are the probabilities with a square hidden. How much has each fallen from that of "
-        "the whole image?",
+        "These are the probabilities with a square occluded. Subtract them from the probability "
+        "of the whole image.",
         _occluded(combine=lambda before, after: after),
     ),
     *known(
-        "All is hidden but the square. Hide the square alone, and leave the rest.",
+        "Everything except the square is occluded. Occlude only the square.",
         _occluded(hide=_keep),
     ),
     *known(
-        "Squares that were hidden stay hidden when the next one is. Begin each time with a fresh "
-        "copy of the image, .clone().",
+        "Squares occluded earlier are still occluded. Start with a new copy of the image for "
+        "each square: image.clone().",
         _occluded(hide=_pile_up),
     ),
     *known(
-        "The squares are hidden with 0, whatever fill is.",
+        "The squares are filled with 0 instead of the value of fill.",
         _occluded(hide=lambda copies, image, cell, fill: _hide(copies, image, cell, 0.0)),
     ),
     *known(
-        "This is the probability of whatever answer is the likeliest, another one perhaps with "
-        "each square. Keep to the label that is given.",
+        "This is the probability of the most probable class, which may change with the occluded "
+        "square. Use the probability of the given label.",
         _occluded(score=lambda logits, label: logits.softmax(dim=-1).amax(dim=-1)),
     ),
     *known(
-        "This explains the model's likeliest answer. The label that is given may be another: one "
-        "may ask what speaks for an answer that was not given.",
+        "This explains the predicted class instead of the given label. The label may be a class "
+        "that the model does not predict.",
         _of_the_likeliest,
     ),
     *known(
-        "The squares stand column by column. The first row comes first, from left to right.",
+        "The values are in column order. Fill the map row by row, from left to right.",
         _by_columns,
     ),
-    *known("Rows and columns are exchanged.", lambda *asked: _occlude(*asked).T),
+    *known(
+        "The map is transposed: rows and columns are exchanged.",
+        lambda *asked: _occlude(*asked).T,
+    ),
 ]
 
 
-@_parts.part("the occlusion map", "occlusion")
+@_parts.part("occlusion", "occlusion")
 def occlusion(candidate: object, thorough: bool = False) -> None:
-    """Check how much the probability of a label falls where a square is hidden."""
+    """Check the decrease of a label's probability for each occluded square."""
     # Height, width, classes, label, cell, fill.
     sizes = [(2, 3, 3, 1, 1, 0.0), (4, 4, 3, 0, 2, 0.5), (2, 6, 3, 2, 2, -1.0)]
     sizes += [(9, 6, 5, 0, 3, 0.5), (9, 6, 5, 3, 3, 0.5)]
@@ -309,7 +312,7 @@ def occlusion(candidate: object, thorough: bool = False) -> None:
 def _compare_occlusion(candidate: object, inputs: Inputs) -> None:
     expected = _occlude(*inputs.values())
     answer = _tensor(call_twice(candidate, inputs))
-    hint = "There is one number for each square: (height / cell, width / cell)."
+    hint = "The map has one value for each square: (height / cell, width / cell)."
     expect_equal(answer, expected, "the map", inputs, _OCCLUSION_TWINS, hint)
 
 
@@ -322,36 +325,39 @@ def _variation(p: Tensor, q: Tensor) -> Tensor:
 
 _VARIATION_TWINS = [
     *known(
-        "total_variation: This is not halved: what one class loses another gains, and it is "
-        "counted once.",
+        "total_variation: The sum is not halved. Probability that one class loses is gained by "
+        "another and must be counted once.",
         lambda p, q: 2 * _variation(p, q),
     ),
     *known(
-        "total_variation: This is the mean over the classes; half the sum is asked for.",
+        "total_variation: This is the mean over the classes. Return half the sum.",
         lambda p, q: (p - q).abs().mean(dim=-1),
     ),
     *known(
-        "total_variation: The differences have kept their signs and cancel out.",
+        "total_variation: Differences with opposite signs cancel. Take absolute values before "
+        "the sum.",
         lambda p, q: (p - q).sum(dim=-1) / 2,
     ),
     *known(
-        "total_variation: The differences are squared; their sizes are asked for.",
+        "total_variation: The differences are squared. Take absolute values.",
         lambda p, q: (p - q).square().sum(dim=-1) / 2,
         lambda p, q: (p - q).square().sum(dim=-1),
         lambda p, q: (p - q).norm(dim=-1),
     ),
     *known(
-        "total_variation: This is the largest difference of one class; half the sum of all is "
-        "asked for.",
+        "total_variation: This is the largest difference of a single class. Return half the sum "
+        "over all classes.",
         lambda p, q: (p - q).abs().amax(dim=-1),
     ),
     *known(
-        "total_variation: The texts of the batch are summed too: each has a distance of its own.",
+        "total_variation: The texts of the batch are summed or averaged. Return one distance for "
+        "each text.",
         lambda p, q: _variation(p, q).sum(),
         lambda p, q: _variation(p, q).mean(),
     ),
     *known(
-        "total_variation: This is a Kullback–Leibler divergence.",
+        "total_variation: This is a Kullback–Leibler divergence. Return half the sum of the "
+        "absolute differences.",
         lambda p, q: (p * (p / q).log()).sum(dim=-1),
         lambda p, q: (q * (q / p).log()).sum(dim=-1),
     ),
@@ -374,34 +380,34 @@ def _dealt_back(weights: Tensor, mask: Tensor, order: Tensor) -> Tensor:
 
 _SHUFFLED_TWINS = [
     *known(
-        "shuffled: The weights are dealt the other way round. The first word gets the weight of "
-        "the word that comes first in order; here the word that comes first in order gets the "
-        "weight of the first.",
+        "shuffled: The permutation is inverted. The first word receives the weight of the word "
+        "that order lists first; here the word that order lists first receives the weight of the "
+        "first word.",
         _dealt_back,
     ),
     *known(
-        "shuffled: The padding is dealt in, so that some of the weight goes to no word. Skip the "
-        "positions where the mask is False.",
+        "shuffled: Padding takes part in the permutation, so that some of the weight is lost to "
+        "it. Skip the positions where the mask is False.",
         lambda w, mask, order: w[:, order],
         lambda w, mask, order: w[:, order] * mask,
     ),
     *known(
-        "shuffled: The words of a text get the weights of another text of the batch.",
+        "shuffled: The words of a text receive the weights of another text of the batch.",
         lambda w, mask, order: _dealt(w.flip(0), mask, order) * mask,
     ),
     *known(
-        "shuffled: The words are taken to be the first places of a text. Padding may stand in "
-        "front of them: ask the mask where they are.",
+        "shuffled: The code assumes that the words are at the first positions of a text. Padding "
+        "may precede them; use the mask.",
         lambda w, mask, order: _dealt(w, mask.sort(dim=1, descending=True).values, order),
     ),
     *known(
-        "shuffled: Only what has a weight above 0 is taken for a word. A word may have the weight "
-        "0: ask the mask.",
+        "shuffled: Positions with weight 0 are treated as padding. A word may have the weight 0; "
+        "use the mask.",
         lambda w, mask, order: _dealt(w, w > 0, order),
     ),
-    *known("shuffled: These are the weights as they were.", lambda w, mask, order: w),
+    *known("shuffled: The weights are unchanged.", lambda w, mask, order: w),
     *known(
-        "shuffled: A softmax was taken again. The weights are dealt anew, and none changes.",
+        "shuffled: A second softmax changes the values. Permute the weights without changing them.",
         lambda w, mask, order: _dealt(w, mask, order).masked_fill(~mask, -math.inf).softmax(-1),
     ),
 ]
@@ -420,7 +426,7 @@ def _tested(
     by: Callable[[Tensor], Tensor] = _softmax,
     pile_up: bool = False,
 ) -> Callable[..., Tensor]:
-    """Return a permutation test with another summary, distance, way to deal, or softmax."""
+    """Return a permutation test with another summary, distance, permutation, or softmax."""
 
     def test(
         values: Tensor, weights: Tensor, mask: Tensor, classify: _Classify, orders: Tensor
@@ -445,58 +451,58 @@ def _classified_first(
 
 _TEST_TWINS = [
     *known(
-        "permutation_test: The values are classified one by one, and logits are weighed. classify "
-        "reads the weighted sum.",
+        "permutation_test: classify is applied to each value, and the logits are averaged. Apply "
+        "classify to the weighted sum of the values.",
         _classified_first,
     ),
     *known(
-        "permutation_test: The values move along with their weights, so the sum stays what it "
-        "was and nothing can change. Deal the weights anew and leave the values.",
+        "permutation_test: The values are permuted together with their weights, so the weighted "
+        "sum cannot change. Permute only the weights.",
         _tested(deal=lambda weights, mask, order: weights),
     ),
     *known(
-        "permutation_test: Each order deals what the one before it has dealt. Begin each time "
-        "with the model's own weights.",
+        "permutation_test: Each order is applied to the result of the previous one. Apply each "
+        "order to the model's own weights.",
         _tested(pile_up=True),
     ),
     *known(
-        "permutation_test: This is the mean over the orders; the median is asked for.",
+        "permutation_test: This is the mean over the orders. Return the median.",
         _tested(lambda distances: distances.mean(dim=0)),
     ),
     *known(
-        "permutation_test: This is the largest or the smallest distance over the orders; the "
-        "median is asked for.",
+        "permutation_test: This is the maximum or the minimum over the orders. Return the median.",
         _tested(lambda distances: distances.amax(dim=0)),
         _tested(lambda distances: distances.amin(dim=0)),
     ),
     *known(
-        "permutation_test: The softmax is taken over the texts. It is one over the classes, the "
-        "last dimension.",
+        "permutation_test: The softmax normalises over the texts. It must normalise over the "
+        "classes, the last dimension.",
         _tested(by=lambda logits: logits.softmax(dim=0)),
     ),
     *known(
-        "permutation_test: The median is taken over the whole batch: each text has its own.",
+        "permutation_test: The median is taken over the whole batch. Return one median for each "
+        "text.",
         _tested(lambda distances: distances.median()),
     ),
     *known(
-        "permutation_test: The median is taken over the texts, one for each order. It is one for "
-        "each text, over the orders.",
+        "permutation_test: The median is taken over the texts, for each order. Take it over the "
+        "orders, for each text.",
         _tested(lambda distances: distances.median(dim=1).values),
     ),
     *known(
-        "permutation_test: The distances are those of the logits; softmax first.",
+        "permutation_test: These are distances between logits. Apply the softmax first.",
         _tested(by=lambda logits: logits),
     ),
     *known(
-        "permutation_test: This is the share of orders with another likeliest class. The distance "
-        "between the distributions is asked for.",
+        "permutation_test: This is the share of orders that change the predicted class. Return "
+        "the median distance between the distributions.",
         _tested(
             lambda distances: distances.mean(dim=0),
             lambda p, q: (p.argmax(dim=-1) != q.argmax(dim=-1)).float(),
         ),
     ),
     *known(
-        "permutation_test: The padding is dealt in. Use shuffled, with the mask.",
+        "permutation_test: Padding takes part in the permutation. Use shuffled with the mask.",
         _tested(deal=lambda weights, mask, order: weights[:, order]),
         _tested(deal=lambda weights, mask, order: weights[:, order] * mask),
     ),
@@ -504,17 +510,17 @@ _TEST_TWINS = [
 
 
 class _Linear(nn.Linear):
-    """A linear layer that a message can show in a line."""
+    """A linear layer whose description fits on one line of a message."""
 
     def __repr__(self) -> str:
-        return f"a linear layer from {self.in_features} to {self.out_features} numbers"
+        return f"a linear layer from dimension {self.in_features} to {self.out_features}"
 
 
 class _Bent(nn.Sequential):
-    """A small network, of which the answer to a sum is not the sum of the answers."""
+    """A small nonlinear network: its output for a sum is not the sum of its outputs."""
 
     def __repr__(self) -> str:
-        return "a small network that is not linear"
+        return "a small nonlinear network"
 
 
 def _orders(number: int, length: int) -> Tensor:
@@ -530,11 +536,11 @@ def _mask(lengths: Sequence[int]) -> Tensor:
     return torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
 
 
-@_parts.part("the permutation test", "total_variation", "shuffled", "permutation_test")
+@_parts.part("permutation test", "total_variation", "shuffled", "permutation_test")
 def permutations(
     total_variation: object, shuffled: object, permutation_test: object, thorough: bool = False
 ) -> None:
-    """Check a distance, weights that are dealt anew, and how far they move the answer."""
+    """Check a distance, permuted weights, and the change of the prediction that they cause."""
     inputs: Inputs
     by_hand = torch.tensor([[0.7, 0.2, 0.1]]), torch.tensor([[0.4, 0.5, 0.1]])
     pairs = [by_hand, *(_distributions(*shape) for shape in [(2, 3), (3, 5), (5, 2)])]
@@ -553,7 +559,7 @@ def permutations(
     for asked in dealt:
         inputs = dict(zip(("weights", "mask", "order"), asked, strict=True))
         answer = _tensor(call_twice(shuffled, inputs))
-        what = "the weights dealt anew"
+        what = "the permuted weights"
         expect_equal(answer, _dealt(*inputs.values()), what, inputs, _SHUFFLED_TWINS)
     classify: nn.Module = _Linear(3, 3, bias=False)
     with torch.no_grad():
@@ -582,7 +588,7 @@ def _scaled(layer: nn.Module, factor: float) -> nn.Module:
 
 
 def _moved(mask: Tensor) -> Tensor:
-    """Return an order in which padding, where there is some, comes before a word."""
+    """Return an order in which padding, if there is any, precedes a word."""
     while True:
         order = torch.randperm(mask.size(1))
         if mask.all() or not mask[mask.sum(dim=1).argmin()][order[0]]:
@@ -612,7 +618,7 @@ def _compare_test(
     with torch.no_grad():
         expected = _tested()(*inputs.values())
         answer = _tensor(call_twice(permutation_test, inputs))
-        hint = "There is one for each text; .median(dim=0) has two results, and .values are these."
+        hint = "There is one median for each text; .median(dim=0) returns indices too: use .values."
         expect_equal(answer, expected, "the medians", inputs, _TEST_TWINS, hint)
 
 
@@ -622,7 +628,7 @@ def _three_texts() -> tuple[Tensor, Tensor]:
 
 
 def _inside_the_classifier(permutation_test: object) -> None:
-    """Let the student's function deal the weights of the package's classifier anew."""
+    """Let the student's function permute the weights of the package's classifier."""
     model = _of_texts(reader=True)
     ids, mask = _three_texts()
     with torch.no_grad():
@@ -647,7 +653,7 @@ _Rule = Callable[[_Scene], object]
 
 
 class _Studio:
-    """Where scenes are drawn: one row of pixels for each factor, its brightness says the value."""
+    """Renders scenes: one row of pixels for each factor, whose brightness encodes the value."""
 
     def __init__(self, options: _Options) -> None:
         self.options = options
@@ -657,13 +663,13 @@ class _Studio:
         for factor, values in self.options.items():
             if set(scene) != set(self.options) or scene[factor] not in values:
                 raise ValueError(
-                    f"scene={dict(scene)} must give each of {list(self.options)} a value"
+                    f"scene={dict(scene)} must contain a value for each of {list(self.options)}"
                 )
         places = [values.index(scene[factor]) for factor, values in self.options.items()]
         return torch.tensor(places).reshape(1, -1, 1).expand(1, -1, 3) / 4
 
     def __repr__(self) -> str:
-        return "a studio that draws scenes"
+        return "a function that renders scenes"
 
     def read(self, image: Tensor) -> _Scene:
         """Return the scene that was drawn."""
@@ -673,7 +679,7 @@ class _Studio:
 
 
 class _Follower:
-    """A model that follows a rule; what does not matter to it still moves its logits a little."""
+    """A model that follows a rule; factors outside the rule still change its logits slightly."""
 
     def __init__(self, studio: _Studio, rule: _Rule, name: str) -> None:
         self.studio, self.rule, self.name = studio, rule, name
@@ -749,7 +755,7 @@ def _mean(numbers: Iterable[float | bool]) -> float:
 def _as_it_comes(
     model: Any, render: Any, options: _Options, scenes: Sequence[_Scene]
 ) -> dict[str, float]:
-    """Compare scenes of the data that differ in a factor, and in who knows what else."""
+    """Compare scenes of the data that differ in a factor, and possibly in other factors."""
     found = {}
     for factor in options:
         pairs = [
@@ -777,59 +783,65 @@ def _left_changed(
 
 _FLIPS_TWINS = [
     *known(
-        "flips: This is the share of scenes of which some copy, or every copy, flips the answer. "
-        "Count the copies.",
+        "flips: This is the share of scenes with at least one copy that flips the prediction. "
+        "Return the share of copies.",
         _audited(share=lambda found: _mean(any(each) for each in found)),
+    ),
+    *known(
+        "flips: This is the share of scenes in which every copy flips the prediction. Return the "
+        "share of copies.",
         _audited(share=lambda found: _mean(all(each) for each in found)),
     ),
     *known(
-        "flips: These are the copies that leave the answer as it is; those that flip it are asked "
-        "for.",
+        "flips: This is the share of copies that leave the prediction unchanged. Return the "
+        "share of those that flip it.",
         _audited(share=lambda found: 1 - _mean(itertools.chain(*found))),
     ),
     *known(
-        "flips: Divide by the number of all copies; a scene has one for each other value.",
+        "flips: The denominator is wrong. Divide by the number of all copies; a scene has one "
+        "copy for each other value.",
         _audited(share=lambda found: float(sum(itertools.chain(*found)))),
         _audited(share=lambda found: sum(itertools.chain(*found)) / len(found)),
     ),
     *known(
-        "flips: The scene itself is counted among its copies: only *other* values are tried.",
+        "flips: The scene itself is counted among its copies. Make copies only with *other* "
+        "values.",
         _audited(lambda s, f, options: [{**s, f: value} for value in options[f]]),
     ),
     *known(
-        "flips: These are percentages; a share lies between 0 and 1.",
+        "flips: These are percentages. Return shares from 0 to 1.",
         _audited(share=lambda found: 100 * _mean(itertools.chain(*found))),
     ),
     *known(
-        "flips: Only one other value is tried for each scene; each other value makes a copy.",
+        "flips: Only one other value is tested for each scene. Make a copy for each other value.",
         _audited(lambda s, f, options: _changed(s, [f], options)[:1]),
         _audited(lambda s, f, options: _changed(s, [f], options)[-1:]),
     ),
     *known(
-        "flips: All factors but this one are changed. Change this one, and leave the rest.",
+        "flips: All factors except this one are changed. Change only this one.",
         _audited(
             lambda s, f, options: _changed(s, [each for each in options if each != f], options)
         ),
     ),
     *known(
-        "flips: What was changed stays changed while the next factor is. Begin each copy with the "
-        "scene itself, dict(scene).",
+        "flips: Earlier changes are still present in later copies. Start each copy from the "
+        "scene itself: dict(scene).",
         _left_changed,
     ),
     *known(
-        "flips: This compares scenes of the data with each other. Those with another value here "
-        "may differ elsewhere too, so this finds what goes together and not what the model uses. "
-        "Change the factor yourself.",
+        "flips: This compares scenes of the data with each other. Scenes that differ in this "
+        "factor may differ in other factors too, so this measures a correlation in the data and "
+        "not what the model uses. Change the factor yourself.",
         _as_it_comes,
     ),
     *known(
-        "flips: Every copy is compared with the answer to the first scene. Compare it with the "
-        "answer to the scene that it was made from.",
+        "flips: Every copy is compared with the prediction for the first scene. Compare it with "
+        "the prediction for the scene that it was made from.",
         _audited(base=lambda scene, scenes: scenes[0]),
     ),
     *known(
-        "flips: Any change of the logits counts here. An answer is flipped when another class has "
-        "the largest.",
+        "flips: Any change of the logits is counted. The prediction is flipped only if another "
+        "class has the largest logit.",
         _audited(moved=lambda own, other: not torch.equal(own, other)),
     ),
 ]
@@ -845,7 +857,7 @@ def _sets(
     tries: int | None = None,
     enough: Callable[[Iterable[bool]], bool] = any,
 ) -> _Sets:
-    """Return every set of factors of which some choice, or `enough` of them, flips the answer."""
+    """Return every set of factors for which some choice (or `enough`) flips the prediction."""
     own = _answer(model, render, scene)
     return [
         frozenset(factors)
@@ -872,36 +884,39 @@ def _smallest(*asked: Any) -> _Sets:
 
 _SMALLEST_TWINS = [
     *known(
-        "smallest: Only one other value is tried for each factor; try every choice.",
+        "smallest: Only one other value is tested for each factor. Test every combination of "
+        "other values.",
         lambda m, render, options, s: _fewest(_sets(m, render, options, s, tries=1)),
     ),
     *known(
-        "smallest: Every choice of other values has to flip the answer here; some choice will do.",
+        "smallest: The code requires that every combination of other values flips the "
+        "prediction. One combination is enough.",
         lambda m, render, options, s: _fewest(_sets(m, render, options, s, enough=all)),
     ),
     *known(
-        "smallest: Larger sets are not tried. Where none so far flips the answer, try all of the "
-        "next size, up to that of all factors together.",
+        "smallest: Larger sets are not tested. If no set of one size flips the prediction, test "
+        "all sets of the next size, up to the set of all factors.",
         lambda *asked: [each for each in _smallest(*asked) if len(each) == 1],
         lambda *asked: [each for each in _smallest(*asked) if len(each) < 3],
         lambda *asked: [each for each in _smallest(*asked) if len(each) < 4],
     ),
     *known(
-        "smallest: Larger sets are there too. Stop at the first size at which something flips.",
+        "smallest: The list also contains larger sets. Stop at the first size with a set that "
+        "flips the prediction.",
         lambda *asked: _sets(*asked),
     ),
     *known(
-        "smallest: These are all sets of which no part does it. Those with more factors than the "
-        "smallest are not asked for.",
+        "smallest: These are all sets of which no subset flips the prediction. Return only those "
+        "with the smallest number of factors.",
         lambda *asked: _minimal(_sets(*asked)),
     ),
     *known(
-        "smallest: This is one of them; all sets of the smallest size are asked for.",
+        "smallest: This is only one of the sets. Return all sets of the smallest size.",
         lambda *asked: _smallest(*asked)[:1],
         lambda *asked: _smallest(*asked)[-1:],
     ),
     *known(
-        "smallest: Here stands what leaves the answer as it is.",
+        "smallest: These are factors that do not flip the prediction. Return those that do.",
         lambda *asked: [
             frozenset([factor]) for factor in asked[2] if frozenset([factor]) not in _sets(*asked)
         ],
@@ -925,7 +940,7 @@ def _has(scene: _Scene, *values: str) -> int:
     return sum(each in values for each in scene.values())
 
 
-# What a model asks for, the options, and the rule.
+# What a model detects, the options, and the rule.
 _RULES: list[tuple[str, _Options, _Rule]] = [
     ("a wolf or snow", _WOLVES, lambda s: _has(s, "wolf", "snow") > 0),
     ("snow", _WOLVES, lambda s: _has(s, "snow")),
@@ -953,16 +968,16 @@ def _scenes(options: _Options, number: int) -> list[dict[str, str]]:
     return [dict(zip(options, every[place], strict=True)) for place in chosen]
 
 
-@_parts.part("a counterfactual audit", "flips", "smallest")
+@_parts.part("counterfactual audit", "flips", "smallest")
 def audit(flips: object, smallest: object, thorough: bool = False) -> None:
-    """Check which factors flip a model's answer, alone and together."""
+    """Check which factors flip a model's prediction, alone and together."""
     rules = _RULES + _FURTHER_RULES * thorough
     cases = [(*rules[0], _THREE_SCENES)]
     cases += [(name, options, rule, _scenes(options, 8)) for name, options, rule in rules]
     asked: list[dict[str, Any]] = []
     for name, options, rule, scenes in cases:
         studio = _Studio(options)
-        model = _Follower(studio, rule, f"a model that asks for {name}")
+        model = _Follower(studio, rule, f"a model that detects {name}")
         of_model = {"model": model, "render": studio, "options": dict(options)}
         asked.append({**of_model, "scenes": scenes})
     expect_all(
@@ -971,7 +986,7 @@ def audit(flips: object, smallest: object, thorough: bool = False) -> None:
     )  # fmt: skip
     for name, options, rule in rules:
         studio = _Studio(options)
-        model = _Follower(studio, rule, f"a model that asks for {name}")
+        model = _Follower(studio, rule, f"a model that detects {name}")
         of_model = {"model": model, "render": studio, "options": dict(options)}
         ends = [{factor: values[end] for factor, values in options.items()} for end in (0, -1)]
         for scene in ends + _scenes(options, 3):
@@ -1000,14 +1015,14 @@ def _compare_smallest(smallest: object, inputs: Inputs) -> None:
         isinstance(each, list | tuple | set | frozenset) for each in found
     ):
         raise CheckFailed(
-            "  smallest: Expected a list of sets of factors, such as [{'ground'}]; got "
+            "  smallest: Expected a list of sets of factors, such as [{'ground'}], but got "
             f"{show(found)}\n{describe(inputs)}"
         )
     given = [frozenset(cast(Iterable[str], each)) for each in found]
     if len(set(given)) < len(given):
         raise CheckFailed(
-            "  smallest: A set stands there twice. Its factors have no order, and it counts once "
-            f"however many of their values flip the answer.\n{describe(inputs)}\n"
+            "  smallest: The list contains a set twice. The factors of a set have no order, and "
+            f"the set counts once, however many values flip the prediction.\n{describe(inputs)}\n"
             f"  got         {show(found)}"
         )
     twins = [
@@ -1022,7 +1037,7 @@ def _sorted(found: Iterable[Iterable[str]]) -> list[list[str]]:
 
 
 def studio() -> tuple[_Studio, _Options, list[dict[str, str]], list[_Follower]]:
-    """Return a studio, its options, scenes in which animal and ground go together, and suspects."""
+    """Return a renderer, its options, scenes with a spurious correlation, and three models."""
     drawn = _Studio(_WOLVES)
     pairs = (("wolf", "snow"), ("husky", "grass"))
     scenes = [
@@ -1056,40 +1071,41 @@ def _kullback_leibler(p: Tensor, q: Tensor) -> float:
 
 _DIVERGENCE_TWINS = [
     *known(
-        "jensen_shannon: The two divergences are added; each counts half.",
+        "jensen_shannon: The two divergences are added without the factor ½.",
         lambda p, q: _divergence(p, q, halved=False),
     ),
     *known(
-        "jensen_shannon: The root is too much; SciPy's function takes it, and calls it a distance.",
+        "jensen_shannon: This is the square root of the divergence (SciPy's jensenshannon "
+        "returns it as a distance). Return the divergence.",
         lambda p, q: math.sqrt(_divergence(p, q)),
     ),
     *known(
-        "jensen_shannon: The logarithm is that to base 2; the natural one is asked for.",
+        "jensen_shannon: The logarithm has base 2. Use the natural logarithm.",
         lambda p, q: _divergence(p, q) / math.log(2),
     ),
     *known(
-        "jensen_shannon: This is a Kullback–Leibler divergence of the two. Each is compared with "
-        "the middle of both.",
+        "jensen_shannon: This is a Kullback–Leibler divergence between p and q. Compare each of "
+        "them with their mean m.",
         _kullback_leibler,
         lambda p, q: _kullback_leibler(q, p),
         lambda p, q: (_kullback_leibler(p, q) + _kullback_leibler(q, p)) / 2,
     ),
     *known(
-        "jensen_shannon: Only one of the two is compared with the middle.",
+        "jensen_shannon: Only one of the two distributions is compared with the mean m.",
         lambda p, q: _kullback_leibler(p, (p + q) / 2),
         lambda p, q: _kullback_leibler(q, (p + q) / 2),
         lambda p, q: _kullback_leibler(p, (p + q) / 2) / 2,
         lambda p, q: _kullback_leibler(q, (p + q) / 2) / 2,
     ),
     *known(
-        "jensen_shannon: This is the total variation.",
+        "jensen_shannon: This is the total variation distance.",
         lambda p, q: float(_variation(p, q)),
     ),
 ]
 
 
 def _corners(weights: Tensor, scores: Tensor) -> list[Tensor]:
-    """Return the corners of all weights with the same logit: each has two words."""
+    """Return the vertices of the set of weights with the same logit: each has two words."""
     logit = float(weights.double() @ scores.double())
     found = []
     for low, high in itertools.permutations(range(len(weights)), 2):
@@ -1107,39 +1123,37 @@ def _farthest(weights: Tensor, scores: Tensor) -> Tensor:
 
 
 def _what_is_wrong(found: Tensor, weights: Tensor, scores: Tensor) -> str:
-    """Return what the weights lack; nothing if there are none farther away."""
+    """Return what is wrong with the weights, or an empty text if none are more distant."""
     if (found < -1e-5).any():
-        return "A weight is below 0. Which share of the way from one score to the other is it?"
+        return "A weight is negative. The logit must lie between the scores of the two words."
     if abs(float(found.sum()) - 1) > 1e-4:
-        return f"The weights sum to {float(found.sum()):.4g}, not to 1."
+        return f"The weights sum to {float(found.sum()):.4g}, but they must sum to 1."
     logit, got = float(weights @ scores), float(found @ scores)
     if abs(logit - got) > 1e-4 * (1 + float(scores.max() - scores.min())):
         why = ""
         if (found > 1 - 1e-4).any():
-            why = " One word alone seldom has just this score; two can be mixed to have it."
+            why = " A single word rarely has exactly this score; use a pair of words."
         elif _is_mixed_the_wrong_way(found, weights, scores):
-            why = " Have the weights of the two words changed places?"
+            why = " The weights of the two words may be exchanged."
         elif torch.allclose(found.sort().values, weights.sort().values, atol=1e-4):
-            why = " The weights have only been dealt anew."
-        return (
-            f"These weights give another answer: the logit {got:.4g} instead of {logit:.4g}.{why}"
-        )
+            why = " These are the given weights in another order."
+        return f"These weights change the prediction: the logit is {got:.4g}, not {logit:.4g}.{why}"
     far, best = _divergence(weights, found), _divergence(weights, _farthest(weights, scores))
     if far < 1e-6:
-        return "These are the weights that the text has; others are asked for."
+        return "These are the given weights. Return other weights with the same logit."
     if far < best - 1e-3:
-        why = "They are a mixture of several pairs of words: try the pairs one by one."
+        why = "They are a mixture of several pairs of words; compare single pairs."
         corners = _corners(weights, scores)
         if any(torch.allclose(corner, found, atol=1e-4) for corner in corners):
-            why = "They are one of the pairs of words; try them all."
+            why = "They belong to one pair of words; compare all pairs."
         if float(_farthest(weights, scores).max()) == 1:
-            why = "One word has just this score, and it can have all of the weight."
+            why = "One word has exactly this score, so it can receive all of the weight."
         widest = max(corners, key=lambda corner: float(_variation(weights, corner)))
         if torch.allclose(widest, found, atol=1e-4):
-            why = "They are the farthest by total variation; take the divergence."
+            why = "They maximise the total variation distance; maximise the divergence."
         return (
-            f"These weights give the same answer, but there are others farther away: their "
-            f"divergence is {far:.4g}, and {best:.4g} can be had. {why}"
+            f"These weights have the correct logit, but others are more distant: their divergence "
+            f"is {far:.4g}, and the largest possible is {best:.4g}. {why}"
         )
     return ""
 
@@ -1152,9 +1166,9 @@ def _is_mixed_the_wrong_way(found: Tensor, weights: Tensor, scores: Tensor) -> b
     return any(torch.allclose(each, found, atol=1e-4) for each in swapped)
 
 
-@_parts.part("other weights, the same answer", "jensen_shannon", "other_weights")
+@_parts.part("adversarial weights", "jensen_shannon", "other_weights")
 def other_weights(jensen_shannon: object, candidate: object, thorough: bool = False) -> None:
-    """Check a divergence, and the farthest weights that give the same answer."""
+    """Check a divergence, and the most distant weights with the same prediction."""
     by_hand = torch.tensor([0.5, 0.25, 0.25]), torch.tensor([0.25, 0.25, 0.5])
     half = torch.tensor([0.5, 0.25, 0.25]), torch.tensor([0.0, 0.625, 0.375])
     apart = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
@@ -1164,7 +1178,7 @@ def other_weights(jensen_shannon: object, candidate: object, thorough: bool = Fa
     for p, q in pairs:
         inputs: Inputs = {"p": p, "q": q}
         found = _number(call_twice(jensen_shannon, inputs))
-        hint = "Where a distribution is 0, it adds nothing: 0 · log 0 counts as 0."
+        hint = "Where a distribution is 0, its term is 0: 0 · log 0 is defined as 0."
         if plain_number(found) is not None and math.isnan(cast(float, found)):
             raise CheckFailed(f"  jensen_shannon: The result is NaN. {hint}\n{describe(inputs)}")
         expect_value(found, _divergence(p, q), "the divergence", inputs, _DIVERGENCE_TWINS, hint)
@@ -1197,7 +1211,7 @@ def _compare_weights(candidate: object, weights: Tensor, scores: Tensor) -> Tens
 
 
 def _inside_the_two_labels(candidate: object) -> None:
-    """Put the student's weights into the package's classifier, which must answer as before."""
+    """Use the student's weights in the package's classifier: its prediction must not change."""
     model = _of_texts(reader=False)
     with torch.no_grad():
         keys = model.read(model.embedding(torch.arange(5).unsqueeze(0)))
@@ -1205,17 +1219,18 @@ def _inside_the_two_labels(candidate: object) -> None:
         logits = model.output(keys[0])  # those of each word alone
         found = _compare_weights(candidate, weights[0], logits[:, 1] - logits[:, 0])
         before, after = (model.judge(keys, w).softmax(-1) for w in (weights, found.unsqueeze(0)))
-    expect_equal(after, before, "the answer of the package's classifier", {"weights": weights[0]})
+    what = "the prediction of the package's classifier"
+    expect_equal(after, before, what, {"weights": weights[0]})
 
 
 # Part 5
 
 
 class _Reader:
-    """A reader with attention, who turns what comes after "not" round; or one who forges.
+    """A sentiment model with attention, which negates the value of a word after "not".
 
-    The logit is the sum of the words' values, weighed with the softmax of their scores. What it
-    shows may be the softmax of other scores.
+    The logit is the average of the words' values, weighted by the softmax of their scores. The
+    weights that it returns may be the softmax of other scores.
     """
 
     def __init__(
@@ -1229,9 +1244,9 @@ class _Reader:
         self.shown = dict(scores if shown is None else shown)
 
     def __call__(self, words: Sequence[str]) -> tuple[float, list[float]]:
-        """Return the probability of praise, and the weights shown."""
+        """Return the probability of a positive review, and the weights shown."""
         if not words:
-            raise ValueError("there are no words to read")
+            raise ValueError("the text is empty: at least one word is needed")
         values = []
         for place, word in enumerate(words):
             turned = place > 0 and words[place - 1] == "not"
@@ -1241,7 +1256,7 @@ class _Reader:
         return 1 / (1 + math.exp(-logit)), self._weights(self.shown, words)
 
     def _weights(self, scores: Mapping[str, float], words: Sequence[str]) -> list[float]:
-        # More after "not", and a little less for each word before: no two weights are the same.
+        # More after "not", and slightly less at each later word: no two weights are equal.
         found = [
             scores.get(word, 0.0) + (before == "not") - place / 50
             for place, (before, word) in enumerate(zip(["", *words], words, strict=False))
@@ -1266,7 +1281,7 @@ _REVIEWS = [
 
 
 def readers() -> dict[str, _Reader]:
-    """Return three readers who answer alike; what they show differs."""
+    """Return three models with the same predictions and different explanations."""
     return {
         "first": _Reader("first", _VALUES, _MEANING),
         "second": _Reader("second", _VALUES, _MEANING, shown=_STYLE),
@@ -1288,7 +1303,7 @@ def _of_the_answer(model: Any, words: Sequence[str], positive: bool) -> float:
 
 
 def _drop(model: Any, words: list[str], left_out: Sequence[int]) -> float:
-    """Return how much less probable the answer gets without these words."""
+    """Return the decrease of the prediction's probability without these words."""
     positive = model(words)[0] >= 0.5
     rest = [word for place, word in enumerate(words) if place not in left_out]
     return _of_the_answer(model, words, positive) - _of_the_answer(model, rest, positive)
@@ -1309,7 +1324,7 @@ def _drop_without_sign(model: Any, words: list[str], left_out: Sequence[int]) ->
 
 
 def _drop_of_any_answer(model: Any, words: list[str], left_out: Sequence[int]) -> float:
-    """Let the rest have an answer of its own."""
+    """Use the prediction for the remaining text instead of that for the whole text."""
     rest = [word for place, word in enumerate(words) if place not in left_out]
     before, after = (float(model(each)[0]) for each in (words, rest))
     return max(before, 1 - before) - max(after, 1 - after)
@@ -1341,7 +1356,7 @@ def _bottom(model: Any, words: list[str], k: int) -> list[int]:
 
 
 def _one_by_one(model: Any, words: list[str], k: int) -> list[int]:
-    """Ask for a new map after each word that is left out."""
+    """Compute the weights again after each removed word."""
     places = list(range(len(words)))
     for _ in range(k):
         del places[_top(model, [words[place] for place in places], 1)[0]]
@@ -1358,7 +1373,7 @@ def _erased(
     sets: Callable[[Any, list[str], int], list[tuple[int, ...]]] = _chosen_sets,
     sign: int = 1,
 ) -> Callable[..., list[float]]:
-    """Return the two drops, with another way to drop, to choose or to compare."""
+    """Return the two decreases, with another way to remove, to choose or to compare words."""
 
     def erase(model: Any, words: list[str], k: int) -> list[float]:
         shown = sign * drop(model, words, top(model, words, k))
@@ -1369,56 +1384,56 @@ def _erased(
 
 _ERASED_TWINS = [
     *known(
-        "erased: A probability of exactly one half is praise too: at least one half.",
+        "erased: A probability of exactly 0.5 must count as positive (at least 0.5).",
         _erased(_drop_of_blame_at_one_half),
     ),
     *known(
-        "erased: This is the fall of the probability of praise. Where the answer is blame, its "
-        "probability is 1 minus that.",
+        "erased: This is the decrease of the positive probability. If the prediction is "
+        "negative, its probability is 1 minus that.",
         _erased(_drop_of_praise),
     ),
     *known(
-        "erased: A change has lost its sign: without some words the answer gets more probable, and "
-        "that counts against them.",
+        "erased: An absolute value was taken. If the prediction becomes more probable without "
+        "some words, the decrease is negative.",
         _erased(_drop_without_sign),
     ),
     *known(
-        "erased: The rest has been given an answer of its own. Keep to the answer to the whole "
-        "text, also where the other one is now more probable.",
+        "erased: The remaining text is scored with its own prediction. Use the prediction for "
+        "the whole text, even if it is now the less probable one.",
         _erased(_drop_of_any_answer),
     ),
     *known(
-        "erased: The chosen words are kept and all others left out. Leave out the chosen ones.",
+        "erased: The selected words are kept and all others removed. Remove the selected words.",
         _erased(_drop_when_kept),
     ),
     *known(
-        "erased: Other copies of a word that is left out have gone too. Leave out places, not "
-        "words.",
+        "erased: Other occurrences of a removed word are removed too. Remove positions, not words.",
         _erased(_drop_of_every_copy),
         lambda m, w, k: [_erased(_drop_of_every_copy)(m, w, k)[0], _erased()(m, w, k)[1]],
     ),
     *known(
-        "erased: The words are blanked, and the blanks are read too. The rest forms a shorter "
-        "text.",
+        "erased: The words are replaced by blanks, which the model still receives. Pass the "
+        "shorter text.",
         _erased(_drop_by_blanks),
     ),
-    *known("erased: The words with the *smallest* weights are left out.", _erased(top=_bottom)),
+    *known("erased: The words with the *smallest* weights are removed.", _erased(top=_bottom)),
     *known(
-        "erased: After each word a new map is asked for. Choose all k by the map of the whole "
-        "text.",
+        "erased: The weights are computed again after each removed word. Select all k words by "
+        "the weights of the whole text.",
         _erased(top=_one_by_one),
     ),
     *known(
-        "erased: The sign is turned round: where the answer gets less probable, the fall is "
+        "erased: The sign is reversed. If the prediction becomes less probable, the decrease is "
         "positive.",
         _erased(sign=-1),
     ),
     *known(
-        "erased: The chance is that of single words; all sets of k words are asked for.",
+        "erased: The mean is taken over single words. Take it over all sets of k words.",
         _erased(sets=lambda model, words, k: [(place,) for place in range(len(words))]),
     ),
     *known(
-        "erased: The set that the map shows is missing from the chance: it is one of all sets.",
+        "erased: The mean excludes the set with the largest weights. Take it over all sets of k "
+        "words.",
         _erased(
             sets=lambda m, w, k: [
                 each for each in _chosen_sets(m, w, k) if set(each) != set(_top(m, w, k))
@@ -1426,7 +1441,8 @@ _ERASED_TWINS = [
         ),
     ),
     *known(
-        "erased: The two have changed places: first the drop of the words shown.",
+        "erased: The two values are exchanged. The first is the decrease without the k words "
+        "with the largest weights.",
         lambda *asked: _erased()(*asked)[::-1],
     ),
 ]
@@ -1451,7 +1467,7 @@ def _exposed(
 
 
 def _pooled(models: Mapping[str, Any], texts: Sequence[list[str]], k: int) -> list[str]:
-    """Weigh the chance of each text with the number of its sets."""
+    """Weight the chance level of each text by the number of its sets."""
 
     def compare(found: list[list[float]]) -> bool:
         sets = [math.comb(len(words), k) for words in texts]
@@ -1462,8 +1478,8 @@ def _pooled(models: Mapping[str, Any], texts: Sequence[list[str]], k: int) -> li
 
 
 _COUNTED = (
-    "exposed: Texts are counted. Compare the means over all texts: one on which the answer falls "
-    "far may weigh more than two others."
+    "exposed: Texts are counted. Compare the means over all texts: one text with a large "
+    "decrease may outweigh two others."
 )
 _EXPOSED_TWINS = [
     Twin(said, lambda models, texts, k, compare=compare: _exposed(models, texts, k, compare))
@@ -1471,51 +1487,50 @@ _EXPOSED_TWINS = [
         list[tuple[str, Callable[[list[list[float]]], bool]]],
         [
             (
-                "exposed: These are the readers whose maps do better than chance; the others are "
-                "asked for.",
+                "exposed: These are the models whose weights do better than chance. Return the "
+                "others.",
                 lambda found: not _no_better_than_chance(found),
             ),
             (
-                "exposed: The shown words are compared with 0. Any words that go may move the "
-                "answer: compare with chance.",
+                "exposed: The decrease is compared with 0. Removing any words may change the "
+                "prediction; compare with the mean over all sets.",
                 lambda found: _mean(s for s, _ in found) <= 0,
             ),
             (_COUNTED, lambda found: sum(s <= c for s, c in found) * 2 >= len(found)),
             (_COUNTED, lambda found: sum(s <= c for s, c in found) * 2 > len(found)),
             (
-                "exposed: A reader has to fail on every text here. Compare the means over all "
-                "texts.",
+                "exposed: A model is returned only if it does no better than chance on every "
+                "text. Compare the means over all texts.",
                 lambda found: all(s <= c for s, c in found),
             ),
             (
-                "exposed: One text on which the map does no better than chance is held against a "
-                "reader. Compare the means over all texts.",
+                "exposed: A model is returned because of a single text on which it does no "
+                "better than chance. Compare the means over all texts.",
                 lambda found: any(s <= c for s, c in found),
             ),
             (
-                "exposed: A map that does just as well as chance does no better than chance. It "
-                "is exposed too.",
+                "exposed: A model whose means are equal does no better than chance. Return it too.",
                 lambda found: _mean(s for s, _ in found) < _mean(c for _, c in found),
             ),
         ],
     )
 ]
 _EXPOSED_TWINS += known(
-    "exposed: One word is left out, whatever k is.",
+    "exposed: Only one word is removed, whatever k is.",
     lambda models, texts, k: _exposed(models, texts, 1),
 )
 _EXPOSED_TWINS += known(
-    "exposed: The sets of all texts are thrown together, so that long texts weigh more. Take each "
-    "text's chance, then the mean over the texts.",
+    "exposed: The sets of all texts are pooled, so that long texts count more. Average over the "
+    "sets of each text first, then over the texts.",
     _pooled,
 )
 
 
-@_parts.part("the forger", "erased", "exposed")
+@_parts.part("erasure test", "erased", "exposed")
 def forger(erased: object, exposed: object, thorough: bool = False) -> None:
-    """Check how far the answer falls without the words that a map shows, and who is exposed."""
+    """Check the decrease without the words of largest weight, and which models it exposes."""
     even = _Reader("even", {"good": 6.0, "bad": -6.0}, {"bad": 1 / 50}, shown={"good": 1.0})
-    there = {**readers(), "even": even}  # who cannot tell whether "good bad" is praise
+    there = {**readers(), "even": even}  # its probability for "good bad" is 0.5
     texts = ["a good film", "a bad film", *_REVIEWS]
     asked = [(name, text, k) for text in texts for name in ("first", "second") for k in (1, 2)]
     asked += [("third", _REVIEWS[3], 2), ("first", _REVIEWS[2], 3), ("even", "good bad", 1)]
@@ -1543,7 +1558,7 @@ def forger(erased: object, exposed: object, thorough: bool = False) -> None:
         "exposed",
         [Twin(said, lambda *a, wrong=wrong: sorted(wrong(*a))) for said, wrong in _EXPOSED_TWINS],
         operator.eq,
-        lambda names, *_: "" if _are_names(names) else "The names are asked for.",
+        lambda names, *_: "" if _are_names(names) else "Return a list of names.",
         lambda names, _: _in_order(names),
     )
 
@@ -1559,17 +1574,17 @@ def _are_names(found: object) -> bool:
 
 
 def _line_ups(thorough: bool) -> list[tuple[dict[str, _Reader], list[str], int]]:
-    """Return who is suspected, over which texts, and how many words are left out."""
+    """Return models, texts, and the number of words to remove."""
     there = readers()
     maps = {
         "fourth": {"dull": 3.0, "the": 2.0, "wonderful": 1.0},
         "fifth": {"wonderful": 3.0, "film": 2.0, "good": 1.0},
         "sixth": {"slow": 3.0, "was": 2.0},
         "seventh": {"warm": 3.0, "it": 2.0},
-    }  # chosen so that means, counts, one text and every text all expose others
+    }  # chosen so that means, counts, one text and every text expose different models
     more = {name: _Reader(name, _VALUES, _MEANING, shown) for name, shown in maps.items()}
     found = [(there, _REVIEWS, 1), (more, [_REVIEWS[place] for place in (0, 2, 3)], 2)]
-    unmoved = {"eighth": _Reader("eighth", {}, _MEANING)}  # its answer depends on no word
+    unmoved = {"eighth": _Reader("eighth", {}, _MEANING)}  # its prediction depends on no word
     found.append((there | unmoved, _REVIEWS[:2], 1))
     found.append(({"fifth": more["fifth"]}, ["a good film", _REVIEWS[2]], 1))  # of unlike lengths
     found += thorough * [(there, _REVIEWS[1:5], 2), ({"second": there["second"]}, _REVIEWS, 3)]

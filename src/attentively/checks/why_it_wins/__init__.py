@@ -1,8 +1,8 @@
-"""Checks of the assignment on what layers cost: counts, a graph, a fitted curve, a crossing.
+"""Checks of the assignment on the costs of layers: counts, graphs, fitted curves, crossings.
 
-Part 1 is the paper's table with its constants, part 3 a line through logarithms. The answers to
-parts 2 and 4 stand nowhere: the graphs are of any shape, and a cost of three terms is fitted to
-what was measured, to find the length from which one layer is dearer than another for good.
+Part 1 is the paper's table with its constants, part 3 a line in the logarithms. Parts 2 and 4 are
+original problems: the graphs have any shape, and a cost with three terms is fitted to measurements
+in order to find the length from which one layer is more expensive than another for good.
 """
 
 import math
@@ -69,7 +69,7 @@ __all__ = [
 
 Inputs = Mapping[str, Any]
 _Mistakes = dict[str, list[Callable[..., object]]]
-"""What to say of each mistake, and the ways to make it."""
+"""The message for each mistake, and the ways to make it."""
 
 _parts = Parts()
 progress = _parts.progress
@@ -153,11 +153,12 @@ def _listed(answer: Any) -> Any:
 
 
 def ready() -> None:
-    """Say that the package and these checks work."""
+    """Print a line that shows that the package and these checks work."""
     _parts.explain_undefined_names()
     graph = recurrent(3)
     arrows = sum(map(len, graph.values()))
-    print(f"PyTorch {torch.__version__}. A graph of {len(graph)} nodes and {arrows} arrows. Ready.")
+    print(f"PyTorch {torch.__version__}. A graph of {len(graph)} nodes and {arrows} arrows.")
+    print("The set-up is complete.")
 
 
 # Part 1
@@ -216,14 +217,14 @@ def _matrices(number: int, n: int, d: int, k: int) -> int:
 
 _TABLE_TWINS: dict[str, _Mistakes] = {
     "multiplications": {
-        "An RNN multiplies two vectors at each position: W the word, U the state before it.":
+        "An RNN has two products at each position: W with the input, U with the previous state.":
             [_if("rnn", lambda n, d, k: n * d * d)],
-        "A GRU has three pairs of matrices: for the reset gate, the update gate, the candidate.":
+        "A GRU has three pairs of matrices: reset gate, update gate and candidate state.":
             [_if("gru", partial(_matrices, m)) for m in (1, 2, 3, 4, 8)],
-        "A convolution has a matrix d × d for each of the k places that it reads.":
+        "A convolution has one d × d matrix for each of the k positions that it reads.":
             [_if("convolution dilated", lambda n, d, k: n * d * d),
              _if("convolution dilated", lambda n, d, k: k * n * d)],
-        "What stands before the first word counts too: zeros, which are multiplied all the same.":
+        "Products with the zeros before the first position count too; here they are left out.":
             [_if("convolution dilated", _within),
              _if("convolution dilated", lambda n, d, k: max(0, n - k + 1) * k * d * d),
              _if("rnn", lambda n, d, k: (2 * n - 1) * d * d),
@@ -232,82 +233,82 @@ _TABLE_TWINS: dict[str, _Mistakes] = {
             [_if("rnn", lambda n, d, k: 2 * n * d * d + n * d),
              _if("gru", lambda n, d, k: 6 * n * d * d + 3 * n * d),
              _if("attention", lambda n, d, k: 4 * n * d * d + 2 * n * n * d + n * n)],
-        "This attention has no mask: every word looks at all n, not only at those before it.":
+        "This attention has no mask: each position attends to all n, not only to earlier ones.":
             [_if("attention", lambda n, d, k: 4 * n * d * d + n * (n + 1) * d)],
-        "This is the work of all layers that the path needs. Asked is that of one.":
+        "This value is for all layers of the path. Return the multiplications of one layer.":
             [lambda *a: _multiplications(*a) * _path(*a)],
-        "The four matrices of attention are not counted: of queries, keys, values and output. The "
-        "paper's n²d leaves them out.":
+        "The four matrices of attention (queries, keys, values, output) are not counted. The "
+        "paper's n²d leaves them out; here they count.":
             [_if("attention", lambda n, d, k: 2 * n * n * d),
              _if("attention", lambda n, d, k: n * n * d)],
-        "Attention has four matrices: of queries, keys, values, and W^O, which mixes the heads.":
+        "Attention has four matrices: for queries, keys and values, and the output matrix W^O.":
             [_if("attention", lambda n, d, k: 3 * n * d * d + 2 * n * n * d)],
-        "Each pair of positions costs d multiplications twice: for the score, and for the value.":
+        "Each pair of positions needs 2d multiplications: d for the score, d for the value.":
             [_if("attention", lambda n, d, k: 4 * n * d * d + n * n * d),
              _if("attention", lambda n, d, k: 4 * n * d * d + n * n * d + n * n),
              _if("attention", lambda n, d, k: 4 * n * d * d)],
-        "This is the paper's n²d + nd². The O(…) hides constants; here each one counts.":
+        "This value is n²d + nd². The O notation hides constant factors; here they count.":
             [_if("attention", lambda n, d, k: n * d * d + n * n * d)],
-        "The matrices of attention are applied at every position, so n times.":
+        "The matrices of attention are applied at each of the n positions, not once.":
             [_if("attention", lambda n, d, k: 4 * d * d + 2 * n * n * d)],
-        "This is the work at one position; the layer reads n.":
+        "This value is for one position; the layer has n positions.":
             [lambda layer, n, d, k: _multiplications(layer, n, d, k) / n],
-        "A matrix d × d times a vector takes d² multiplications: d for each of the d results.":
+        "A d × d matrix times a vector takes d² multiplications: d for each of d results.":
             [lambda layer, n, d, k: _multiplications(layer, n, d, k) / d,
              _if("attention", lambda n, d, k: 4 * n * d + 2 * n * n * d)],
-        "Additions are counted too. Here only multiplications are.":
+        "This value includes additions. Count multiplications only.":
             [lambda *a: 2 * _multiplications(*a)],
     },
     "steps": {
-        "Each state waits for the one before it: n steps, however many machines there are.":
+        "Each state depends on the previous one: n steps, even with unlimited hardware.":
             [_if("rnn gru", lambda n, d, k: 1)],
-        "The first word is a step too: its state comes from a state before it, of zeros.":
+        "The first position is a step too: its state is computed from the zero state h_0.":
             [_if("rnn gru", lambda n, d, k: n - 1)],
-        "What is in a row within one position, as gates are, is a constant, and is one step.":
+        "All the work at one position, such as the gates, counts as one step.":
             [_if("rnn gru", lambda n, d, k: 2 * n), _if("gru", lambda n, d, k: 3 * n)],
-        "No position of this layer waits for another: all are computed at once.":
+        "No position of this layer depends on another output: all are computed in one step.":
             [_if("convolution dilated attention", lambda n, d, k: n)],
-        "The k products are not in a row: nothing keeps them from being computed at once.":
+        "The k products do not depend on each other: they are computed in one step.":
             [_if("convolution dilated", lambda n, d, k: k)],
-        "These are the steps of all layers that the path needs. Asked are those of one.":
+        "This value is for all layers of the path. Return the steps of one layer.":
             [_path],
-        "Projections, scores, softmax and sum are a constant number, which is one step.":
+        "Projections, scores, softmax and weighted sum together count as one step.":
             [_if("attention", lambda *_: 2), _if("attention", lambda *_: 4)],
     },
     "path": {
-        "What the first word says goes through every state on its way to the last.":
+        "The path from the first input to the last output leads through every state.":
             [_if("rnn gru", lambda n, d, k: 1)],
-        "Count the arrows: one from the first word into its state, n − 1 from state to state.":
+        "Count the arrows: one from the first input to its state, n − 1 between states.":
             [_if("rnn gru", lambda n, d, k: n - 1), _if("rnn gru", lambda n, d, k: n + 1)],
-        "A single layer reads k places. How many until the last output knows of the first word?":
+        "One layer reads k positions. Return the number of layers that reach the first input.":
             [_if("convolution dilated", lambda n, d, k: 1),
              _if("convolution dilated", lambda n, d, k: k)],
-        "There is at least one layer, even where it has one word only to read.":
+        "The path has at least one layer, also if there is only one position (n = 1).":
             [_if("convolution", lambda n, d, k: math.ceil((n - 1) / (k - 1))),
              _if("dilated", lambda n, d, k: math.ceil(_log(n, k) - 1e-9))],
-        "Each layer reaches k − 1 places further back, not k: it reads its own place too.":
+        "Each layer reaches k − 1 positions further back, not k: one input is its own position.":
             [_if("convolution", lambda n, d, k: math.ceil(n / k)),
              _if("convolution", lambda n, d, k: max(1, math.ceil((n - 1) / k))),
              _if("convolution", lambda n, d, k: n // k),
              _if("convolution", lambda n, d, k: n / k)],
-        "From the first word to the last are n − 1 places, not n.":
+        "The first position is n − 1 positions before the last, not n.":
             [_if("convolution", lambda n, d, k: math.ceil(n / (k - 1)))],
-        "A layer that is needed in part is needed: round up.":
+        "The number of layers must be rounded up: a layer that is partly needed counts.":
             [_if("convolution", lambda n, d, k: max(1, (n - 1) // (k - 1))),
              _if("convolution", lambda n, d, k: (n - 1) / (k - 1)),
              _if("dilated", lambda n, d, k: max(1, math.floor(_log(n, k) + 1e-9))),
              _if("dilated", lambda n, d, k: _log(n, k))],
-        "This is one layer too many where n is a power of k.":
+        "This value is one too large where n is a power of k.":
             [_if("dilated", lambda n, d, k: math.floor(_log(n, k) + 1e-9) + 1)],
-        "For the computer log 125 / log 5 is 3.0000000000000004, which is 4 once rounded up. "
-        "Multiply by k until n is reached, or take a little off before rounding.":
+        "In floating point, log 125 / log 5 is 3.0000000000000004, which is rounded up to 4. "
+        "Multiply by k until n is reached, or subtract a small number before rounding.":
             [_if("dilated", lambda n, d, k: max(1, math.ceil(_log(n, k))))],
-        "Here each layer reads places that are k times as far apart as in the layer below.":
+        "The dilation grows: inputs are k times as far apart as in the layer below.":
             [_if("dilated", lambda n, d, k: max(1, math.ceil((n - 1) / (k - 1)))),
              _if("dilated", lambda n, d, k: max(1, math.ceil(math.log2(n))))],
-        "This convolution reads its own place and those before, not k // 2 on both sides.":
+        "This convolution reads its own and earlier positions, not k // 2 on each side.":
             [_if("convolution", lambda n, d, k: max(1, math.ceil((n - 1) / (k // 2))))],
-        "Every output of attention reads every word itself: one layer, one arrow.":
+        "Every output of attention reads every input directly: the path length is 1.":
             [_if("attention", lambda n, d, k: n), _if("attention", lambda *_: 2),
              _if("attention", lambda *_: 0)],
     },
@@ -321,7 +322,7 @@ _COLUMNS: dict[str, Callable[..., int]] = {
 
 @_parts.part("the table", "costs")
 def count(candidate: object, thorough: bool = False) -> None:
-    """Check what one layer multiplies, its steps in a row, and the longest way."""
+    """Check multiplications, sequential operations and path length of one layer."""
     sizes = [(4, 3, 3), (5, 3, 2), (9, 2, 3), (10, 7, 3), (125, 2, 5), (126, 3, 5), (1, 5, 2)]
     if thorough:
         sizes += [(1000, 11, 10), (243, 5, 3), (17, 64, 7), (2, 1, 2), (512, 512, 3), (64, 3, 4)]
@@ -339,7 +340,8 @@ def count(candidate: object, thorough: bool = False) -> None:
             found = [plain_number(each) for each in answer]
             if found == [work, *others[::-1]] and others[0] != others[1]:
                 raise CheckFailed(
-                    "  Steps and path have changed places: return multiplications, steps, path."
+                    "  Steps and path are swapped. Return multiplications, steps, path in this "
+                    "order."
                     f"\n{describe(inputs)}"
                 )
         for place, (column, right) in enumerate(_COLUMNS.items()):
@@ -362,28 +364,28 @@ def _one_pass(graph: Graph) -> int:
 
 
 _GRAPH_STEPS_TWINS: _Mistakes = {
-    "The number of layers is not the number of steps: within a layer one node may wait for "
+    "The number of levels is not the number of steps: within a level, one node may depend on "
     "another.":
         [top],
-    "Every node is computed on its own, one after the other. With machines enough, all that do"
-    " not wait for each other are computed in one step.":
+    "The nodes are counted one by one. All nodes that do not depend on each other are computed "
+    "in one step.":
         [lambda graph: len(graph) - sum(layer == 0 for layer, _ in graph),
          len],
-    "The words are there from the beginning, and take no step.":
+    "The inputs are available from the beginning and take no step.":
         [lambda graph: steps_of(graph) + 1],
-    "A node waits for the last of those that it reads, not for the first.":
+    "A node must wait for the last of the nodes that it reads, not for the first.":
         [lambda graph: max(levels(graph, min).values())],
-    "What a node reads may stand further down in the dict than the node: the order of the "
-    "nodes means nothing. One pass in that order does not do.":
+    "The order of the nodes in the dict has no meaning: a node may come before the nodes that "
+    "it reads. One pass in this order is not enough.":
         [_one_pass, lambda graph: _one_pass(dict(sorted(graph.items())))],
-    "What is computed in a step is there for the next one, not yet for other nodes of the same.":
+    "A node that is computed in a step is available in the next step, not within the same one.":
         [in_sweeps],
-    "A node waits for those alone that it reads, not until the layer below is complete.":
+    "A node waits only for the nodes that it reads, not until the level below is complete.":
         [layer_by_layer],
-    "The last node of the top layer need not be the one that is ready last.":
+    "Only one output is looked at. Another node may be the last that is computed.":
         [lambda graph: levels(graph)[top(graph), last(graph)],
          lambda graph: levels(graph)[top(graph), 0]],
-    "The steps and the longest way have changed places.":
+    "Steps and path length are swapped.":
         [way_of_pairs],
 }  # fmt: skip
 
@@ -394,44 +396,44 @@ def _more(graph: Graph, more: int) -> int | None:
 
 
 _GRAPH_PATH_TWINS: _Mistakes = {
-    "These are the longest ways. Of a pair the shortest way counts; of all pairs, the largest.":
+    "This value uses the longest path of a pair. Use its shortest; return the largest of all.":
         [lambda graph: way_of_pairs(graph, longest=True)],
-    "This is the way of the nearest pair; asked for is the pair that is furthest apart.":
+    "This value is the smallest path length of all pairs. Return the largest.":
         [lambda graph: way_of_pairs(graph, choose=min)],
-    "A pair without any way is left out. Where there is one, nothing is learned from that word"
-    " there: return None.":
+    "Pairs that are not connected are left out. If an output does not depend on an earlier "
+    "input, return None.":
         [lambda graph: way_of_pairs(graph, none=0)],
-    "A pair without any way makes this infinite, or a number that stands for it. Return None.":
+    "If a pair is not connected, return None, not infinity or a number such as -1 or 0.":
         [lambda graph: way_of_pairs(graph) or math.inf,
          lambda graph: way_of_pairs(graph) or -1,
          lambda graph: way_of_pairs(graph) or 0],
-    "Only the way from the first word to the last output is looked at. Another pair may be "
-    "further apart.":
+    "Only the path from the first input to the last output is considered. The path of another "
+    "pair may be longer.":
         [lambda graph: way_of_pairs(graph, lambda i, j: i == 0 and j == last(graph))],
-    "Only the ways from the first word are looked at.":
+    "Only paths from the first input are considered.":
         [lambda graph: way_of_pairs(graph, lambda i, j: i == 0)],
-    "Only the ways to the last output are looked at.":
+    "Only paths to the last output are considered.":
         [lambda graph: way_of_pairs(graph, lambda i, j: j == last(graph))],
-    "A word at the place of the output counts too: i ≤ j, not i < j.":
+    "The input at the position of the output counts too: i ≤ j, not i < j.":
         [lambda graph: way_of_pairs(graph, lambda i, j: i < j),
          lambda graph: way_of_pairs(graph, lambda i, j: i < j) or 0],
-    "An output need not know words that come after it: pairs with j < i are not asked for.":
+    "Pairs with i > j are included. Only inputs up to the position of the output count.":
         [lambda graph: way_of_pairs(graph, lambda i, j: True),
          lambda graph: way_of_pairs(graph, lambda i, j: i >= j),
          lambda graph: way_of_pairs(graph, lambda i, j: True, none=0),
          lambda graph: way_of_pairs(graph) and way_of_pairs(graph, lambda i, j: True, none=0)],
-    "Count the arrows on the way, not its nodes.":
+    "Count the arrows on the path, not its nodes.":
         [lambda graph: _more(graph, 1), lambda graph: _more(graph, -1)],
-    "The number of layers is not the longest way: it may lead along a layer.":
+    "The number of levels is not the path length: a path may also lead along a level.":
         [top],
-    "The steps and the longest way have changed places.":
+    "Steps and path length are swapped.":
         [steps_of],
 }  # fmt: skip
 
 
 @_parts.part("the graph", "steps", "path")
 def read_off(steps: object, path: object, thorough: bool = False) -> None:
-    """Check what is read off a graph: the steps in a row, and the longest of the shortest ways."""
+    """Check the sequential operations and the path length of computation graphs."""
     graphs: list[tuple[str, Callable[..., Graph], tuple[object, ...]]] = [
         ("a recurrent layer", recurrent, (2,)),
         ("a recurrent layer", recurrent, (4,)),
@@ -439,17 +441,17 @@ def read_off(steps: object, path: object, thorough: bool = False) -> None:
         ("causal attention", attention, (3, True)),
         ("one convolution", convolution, (3, 2, [1])),
         ("two convolutions", convolution, (3, 2, [1, 1])),
-        ("a layer that reads backwards", backward, (3,)),
-        ("a recurrent layer that also reads the first word", from_the_first, (4,)),
-        ("a recurrent layer whose last state reads every word", to_the_last, (4,)),
-        ("convolutions, and the words themselves", skipping, (3, 3)),
+        ("a backward recurrent layer", backward, (3,)),
+        ("a recurrent layer that also reads the first input", from_the_first, (4,)),
+        ("a recurrent layer whose last state reads every input", to_the_last, (4,)),
+        ("convolutions that also read the inputs", skipping, (3, 3)),
         ("a bidirectional layer", bidirectional, (3,)),
-        ("a layer that reads backwards, and one on it that reads forwards", back_and_forth, (3,)),
-        ("neighbours and a hub, one layer", with_a_hub, (5, 1)),
-        ("neighbours and a hub, two layers", with_a_hub, (5, 2)),
-        ("a recurrent layer that also reads the state two before", leaping, (7,)),
-        ("a layer that reads backwards, and all words so far", backward_over, (4,)),
-        ("a single word", recurrent, (1,)),
+        ("a backward recurrent layer with a forward one on top", back_and_forth, (3,)),
+        ("attention to neighbours and the first position, one layer", with_a_hub, (5, 1)),
+        ("attention to neighbours and the first position, two layers", with_a_hub, (5, 2)),
+        ("a recurrent layer that also reads the state before the previous one", leaping, (7,)),
+        ("a backward recurrent layer that also reads all earlier inputs", backward_over, (4,)),
+        ("a single position", recurrent, (1,)),
         ("three dilated convolutions", convolution, (8, 2, [1, 2, 4])),
     ]
     if thorough:
@@ -458,9 +460,9 @@ def read_off(steps: object, path: object, thorough: bool = False) -> None:
             ("a long bidirectional layer", bidirectional, (13,)),
             ("dilated convolutions", convolution, (27, 3, [1, 3, 9])),
             ("dilated convolutions", convolution, (28, 3, [1, 3, 9])),
-            ("convolutions, and the words themselves", skipping, (7, 4)),
-            ("neighbours and a hub, three layers", with_a_hub, (11, 3)),
-            ("a recurrent layer that also reads the first word", from_the_first, (9,)),
+            ("convolutions that also read the inputs", skipping, (7, 4)),
+            ("attention to neighbours and the first position, three layers", with_a_hub, (11, 3)),
+            ("a recurrent layer that also reads the first input", from_the_first, (9,)),
         ]
     cases = [{"graph": stirred(made(*of), seed)} for seed, (_, made, of) in enumerate(graphs)]
     built = [f"{name}, checks.{made.__name__}({str([*of])[1:-1]})" for name, made, of in graphs]
@@ -517,41 +519,41 @@ def _of_neighbours(lengths: list[float], times: list[float]) -> float:
 
 
 _EXPONENT_TWINS: _Mistakes = {
-    "exponent and factor have changed places.":
+    "exponent and factor are swapped. Return exponent, factor.":
         [lambda *a: _fit(*a)[1]],
-    "no logarithms are taken: this is the slope of a line through the measurements themselves.":
+    "no logarithms are taken: this is the slope of a line through the times themselves.":
         [lambda *a: _line(*a)[0]],
-    "only one side is taken in logarithms; both have to be.":
+    "the logarithm is taken of lengths or times only. Take it of both.":
         [lambda lengths, times: _line(lengths, _logs(times))[0],
          lambda lengths, times: _line(_logs(lengths), times)[0]],
-    "this is drawn through the first and the last measurement alone; least squares uses all.":
+    "this line leads through the first and the last point only. Least squares uses all points.":
         [_by_the_ends],
-    "this is the mean of the slopes between neighbours, in which all but the two ends cancel "
-    "where the steps are even. Least squares uses all points.":
+    "this is the mean of the slopes between neighbouring points. With equal distances, it "
+    "depends on the two ends only. Least squares uses all points.":
         [_of_neighbours],
-    "the line is led through 0: a factor of 1 is presumed. Fit the intercept too, as a column "
-    "of ones.":
+    "the line leads through the origin, which assumes a factor of 1. Fit the intercept too, for "
+    "example with a column of ones.":
         [_through_zero],
-    "one of the two sums is divided by how many there are, the other by one less.":
+    "one of the two sums is divided by the number of points, the other by one less.":
         [lambda lengths, times: _fit(lengths, times)[0] * (1 - 1 / len(lengths)),
          lambda lengths, times: _fit(lengths, times)[0] / (1 - 1 / len(lengths))],
-    "lengths and times have changed places: the line tells the time of a length.":
+    "lengths and times are swapped. Fit log time as a function of log length.":
         [_other_way_round,
          lambda *a: 1 / _other_way_round(*a),
          lambda *a: 1 / _fit(*a)[0]],
 }  # fmt: skip
 _FACTOR_TWINS: _Mistakes = {
-    "this is the logarithm of the factor; undo it.":
+    "this is the logarithm of the factor. Return the factor itself.":
         [lambda *a: math.log(_fit(*a)[1]),
          lambda *a: math.log10(_fit(*a)[1]),
          lambda *a: math.log2(_fit(*a)[1])],
-    "the logarithm is undone in another base than it was taken in.":
+    "the logarithm and its inverse have different bases, such as e and 10.":
         [lambda *a: 10 ** math.log(_fit(*a)[1]),
          lambda *a: 2 ** math.log(_fit(*a)[1]),
          lambda *a: math.exp(math.log10(_fit(*a)[1])),
          lambda *a: math.exp(math.log2(_fit(*a)[1]))],
-    "this leads through the first measurement, or the last, whatever its error; the line of "
-    "least squares leads between all.":
+    "this curve leads exactly through the first or the last point. The factor follows from the "
+    "intercept of the fitted line.":
         [lambda lengths, times: times[0] / lengths[0] ** _fit(lengths, times)[0],
          lambda lengths, times: times[-1] / lengths[-1] ** _fit(lengths, times)[0]],
 }  # fmt: skip
@@ -560,7 +562,7 @@ Noise = dict[int, list[float]]
 
 
 class Stopwatch:
-    """Says how long a layer takes at a length; it is slow at first, and is disturbed at times."""
+    """A simulated measurement of running times: the first run is slow, and others are disturbed."""
 
     def __init__(self, times: Noise) -> None:
         self.times = times
@@ -622,41 +624,48 @@ def _without_factor(measure: Stopwatch, lengths: list[int], target: int, repeats
     return float(target**exponent)
 
 
+def _swapped(measure: Stopwatch, lengths: list[int], target: int, repeats: int = 5) -> float:
+    exponent, factor = _fit(*_chosen(measure, lengths, repeats))
+    return float(exponent * target**factor)
+
+
 def _straight(measure: Stopwatch, lengths: list[int], target: int, repeats: int = 5) -> float:
     slope, intercept = _line(*_chosen(measure, lengths, repeats))
     return slope * target + intercept
 
 
 _FORECAST_TWINS: _Mistakes = {
-    "the mean of the repeats is taken, or the line led through all. Other programs can only "
-    "make a run longer, so that the least of them says most.":
+    "the mean of the repeats is used, or the line is fitted to all of them. Use the shortest "
+    "time at each length: disturbances can only make a run longer.":
         [_of(lambda times: sum(times) / len(times)),
          _of(lambda times: math.exp(sum(_logs(times)) / len(times)))],
-    "the first run at each length is left out. It is seldom the least of them, but may be.":
+    "the first run at each length is left out. It may be the shortest; use all repeats.":
         [_of(lambda times: min(times[1:] or times))],
-    "each round of runs has a forecast of its own. Asked is one curve, through the least times.":
+    "each round of repeats gets its own fit. Fit one curve to the shortest times.":
         [lambda *a: min(_of(itemgetter(r))(*a) for r in range((*a, 5)[3]))],
-    "the median of the repeats is taken; asked for is the least of them.":
+    "the median of the repeats is used. Use the shortest time.":
         [_of(lambda times: sorted(times)[len(times) // 2])],
-    "the longest of the repeats is taken; asked for is the least of them.":
+    "the longest of the repeats is used. Use the shortest time.":
         [_of(max)],
-    "only the first run at each length is used, which is the slowest: nothing is warm yet.":
+    "only the first run at each length is used, which is slow. Use the shortest of all.":
         [_of(lambda times: times[0])],
-    "`repeats` is left out: it says how many runs there are at each length.":
+    "`repeats` is ignored. It is the number of runs at each length.":
         [_of(always=number) for number in (3, 5, 10)],
-    "this leads through the last measurement, whatever its error. The fitted line leads "
-    "between all: factor · target^exponent.":
+    "this curve leads exactly through the last measurement. Use the fitted factor: "
+    "factor · target^exponent.":
         [_from_the_last],
-    "the factor is missing.":
+    "the factor is missing: these values are target^exponent.":
         [_without_factor],
-    "this goes on in a straight line; the fitted curve need not be one.":
+    "this extrapolates a straight line. Use the fitted power law.":
         [_straight],
+    "exponent and factor are swapped after the call of `fit`, which returns exponent, factor.":
+        [_swapped],
 }  # fmt: skip
 
 
 @_parts.part("a fitted curve", "fit", "forecast")
 def forecasts(fit: object, forecast: object, thorough: bool = False) -> None:
-    """Check an exponent and a factor, and what is forecast from a stopwatch's times."""
+    """Check the fitted exponent and factor, and the forecast from simulated measurements."""
     points: list[_Points] = [
         ([1.0, 2.0, 4.0], [3.0, 12.0, 48.0]),
         ([2.0, 4.0, 8.0], [10.0, 20.0, 40.0]),
@@ -708,11 +717,12 @@ def forecasts(fit: object, forecast: object, thorough: bool = False) -> None:
         watch, target = inputs["measure"], inputs["target"]
         if target in watch.asked:
             raise CheckFailed(
-                f"  forecast: length {target} is measured, but that is the one to be forecast."
+                f"  forecast: `measure` was called with the target length {target}. Forecast the "
+                "time at this length instead."
                 f"\n{describe(inputs)}"
             )
         if not watch.asked:
-            raise CheckFailed(f"  forecast: `measure` is never called.\n{describe(inputs)}")
+            raise CheckFailed(f"  forecast: `measure` was never called.\n{describe(inputs)}")
     _expect_each(
         answers, cases, _forecast, ["what forecast returns"] * len(cases), _FORECAST_TWINS,
         "forecast: ", _least_times,
@@ -722,7 +732,10 @@ def forecasts(fit: object, forecast: object, thorough: bool = False) -> None:
 def _least_times(measure: Stopwatch, lengths: list[int], target: int, repeats: int = 5) -> str:
     times = ", ".join(f"{each:.4g}" for each in _chosen(measure, lengths, repeats)[1])
     ran = max(map(measure.asked.count, lengths))
-    return f"`measure` ran {ran} times at a length; the least of the first {repeats} are {times}."
+    return (
+        f"`measure` ran {ran} times at a length; the shortest times of the first {repeats} runs "
+        f"are {times}."
+    )
 
 
 # Part 4
@@ -762,26 +775,26 @@ def _without_the_middle(lengths: list[float], times: list[float]) -> list[float]
 
 
 _TERMS_TWINS: _Mistakes = {
-    "the terms come in another order: fixed, per word, per pair.":
+    "the terms have another order. Return fixed, per_word, per_pair.":
         [_weighed(lambda time: 1 / time, -1)],
-    "the terms come in another order: fixed, per word, per pair. Besides, each error is to be "
-    "divided by its measurement, so that the longest sentence does not decide alone.":
+    "the terms have another order. Return fixed, per_word, per_pair. Besides, divide each error "
+    "by its time; otherwise the longest sequence dominates.":
         [_weighed(lambda time: 1.0, -1), _weighed(lambda time: time**-0.5, -1)],
-    "the squares of plain errors are made least, so that the longest sentence decides alone. "
-    "Divide each error by its measurement.":
+    "the errors are not divided by the times, so the longest sequence dominates. Divide each "
+    "error by its time.":
         [_weighed(lambda time: 1.0)],
-    "the errors are divided twice by the measurements, or after they were squared. Divide once, "
-    "then square.":
+    "the errors are divided by the times twice, or after they were squared. Divide once, then "
+    "square.":
         [_weighed(lambda time: time**-2), _weighed(lambda time: time**-0.5)],
-    "the errors are multiplied by the measurements; divide by them.":
+    "the errors are multiplied by the times. Divide by the times.":
         [_weighed(lambda time: time)],
-    "the fixed term is missing, or is 0: what any call costs.":
+    "the fixed term is missing, or it is always 0.":
         [lambda lengths, times: [0.0, *_terms(lengths, times, (1, 2))]],
-    "the term per word is missing, or is 0.":
+    "the term per_word is missing, or it is always 0.":
         [_without_the_middle],
-    "the term per pair is missing, or is 0.":
+    "the term per_pair is missing, or it is always 0.":
         [lambda lengths, times: [*_terms(lengths, times, (0, 1)), 0.0]],
-    "negative terms are cut off. Nothing here forbids them.":
+    "negative terms are replaced. A term may be negative.":
         [lambda *a: [max(0.0, each) for each in _terms(*a)],
          lambda *a: [abs(each) for each in _terms(*a)]],
 }  # fmt: skip
@@ -797,9 +810,9 @@ def _at(cost: _Cost, n: int) -> float:
 
 
 def _turning(one: _Cost, other: _Cost) -> float | None:
-    """Return the largest length at which both cost the same, if `one` is dearer beyond it.
+    """Return the largest length at which both cost the same, if `one` costs more beyond it.
 
-    Below every length is minus infinity; None where it is never dearer for good.
+    Minus infinity is below every length; None means that it never costs more for good.
     """
     fixed, word, pair = _difference(one, other)
     if pair:
@@ -849,7 +862,7 @@ def _smaller_root(one: _Cost, other: _Cost, least: int = -(10**9)) -> int | None
 def _not_everywhere(
     one: _Cost, other: _Cost, wrong: int | None = None, least: float = -math.inf
 ) -> int | None:
-    """Return what is wrong where the curves meet at no length, or at none above the least."""
+    """Return a wrong value if the curves meet at no length, or at none above the least."""
     root = _turning(one, other)
     return _overtakes(one, other) if root is None or root > least else wrong
 
@@ -857,7 +870,7 @@ def _not_everywhere(
 def _untouched(
     one: _Cost, other: _Cost, way: Callable[[_Cost, _Cost], object] = _overtakes
 ) -> object:
-    """Pass over the place where two curves touch and do not cross."""
+    """Ignore the point where two curves touch and do not cross."""
     fixed, word, pair = _difference(one, other)
     return 1 if pair > 0 and word * word == 4 * pair * fixed else way(one, other)
 
@@ -875,29 +888,39 @@ def _one_late(one: _Cost, other: _Cost) -> int | None:
     return None if length is None else length + 1
 
 
+def _searched(one: _Cost, other: _Cost, limit: int) -> int | None:
+    length = _overtakes(one, other)
+    return None if length is None or length >= limit else length
+
+
 _OVERTAKES_TWINS: _Mistakes = {
-    "this is the first length at which `one` is dearer. Later it may be cheaper again: asked "
-    "is from where on it stays dearer.":
+    "this is the first length at which `one` is more expensive. It may become cheaper again: "
+    "return the length from which on it stays more expensive.":
         [_first_dearer],
-    "where both cost the same, neither is dearer yet.":
+    "at this length both cost the same, so neither is more expensive. Return the next one.":
         [_rounded_up, partial(_rounded_up, same=1), _untouched,
          partial(_untouched, way=partial(_rounded_up, same=1))],
-    "this is the place where the curves meet. Asked is the first whole length beyond it.":
+    "this is the point where the curves meet. Return the first integer length beyond it.":
         [_root],
-    "the two have changed places: asked is from where on `one` is the dearer one.":
+    "the two costs are swapped. Return the length from which on `one` is more expensive.":
         [lambda one, other: _overtakes(other, one)],
-    "this is one too many: at the length before, `one` is dearer already.":
+    "this is one too large: `one` is already more expensive at the length before.":
         [_one_late],
-    "the smaller of the two places where the curves meet is taken.":
+    "the smaller of two roots is used. The curves meet for the last time at the larger root.":
         [_smaller_root, partial(_smaller_root, least=1)],
-    "the fixed terms are left out.":
+    "the fixed terms are ignored.":
         [lambda one, other: _overtakes((0.0, *one[1:]), (0.0, *other[1:]))],
-    "where it is never dearer for good, return None.":
+    "if `one` never stays more expensive, return None.":
         [lambda one, other: _overtakes(one, other) or 0,
          lambda one, other: _overtakes(one, other) or -1,
          lambda one, other: _overtakes(one, other) or math.inf,
          lambda one, other: _overtakes(one, other) or 1],
-    "where it is dearer at every length, that is so from length 1 on.":
+    "this is None wherever the quadratic terms are equal. The difference is then a line, which "
+    "may cross zero too, or a constant.":
+        [lambda one, other: _overtakes(one, other) if one[2] != other[2] else None],
+    "the crossing may lie beyond any fixed limit of a search. Compute it.":
+        [partial(_searched, limit=limit) for limit in (10**3, 10**4, 10**5)],
+    "if `one` is more expensive at every length, return 1.":
         [_not_everywhere, partial(_not_everywhere, least=0.5),
          partial(_not_everywhere, wrong=0, least=0.5), _before_the_first],
 }  # fmt: skip
@@ -905,7 +928,7 @@ _OVERTAKES_TWINS: _Mistakes = {
 
 @_parts.part("where curves cross", "three_terms", "overtakes")
 def crossing(three_terms: object, overtakes: object, thorough: bool = False) -> None:
-    """Check a cost of three terms, and the length from which on one is dearer than the other."""
+    """Check the fitted terms, and the length from which on one cost is higher than the other."""
     points: list[_Points] = [
         ([1.0, 2.0, 3.0], [6.0, 11.0, 18.0]),
         ([1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 8.0, 9.0]),
@@ -924,7 +947,7 @@ def crossing(three_terms: object, overtakes: object, thorough: bool = False) -> 
     _expect_each(
         map(_six_digits, found.all), cases, _terms, ["what three_terms returns"] * len(cases),
         _TERMS_TWINS, "three_terms: ",
-        lambda *_: "Where they come close, 32 bits were too few: compute with torch.float64.",
+        lambda *_: "If the values are close, 32 bits were not precise enough: use torch.float64.",
     )  # fmt: skip
     found.see_failure()
     costs: list[tuple[_Cost, _Cost]] = [
@@ -963,7 +986,7 @@ def crossing(three_terms: object, overtakes: object, thorough: bool = False) -> 
 
 
 def _prices(one: _Cost, other: _Cost) -> str:
-    """Return what both cost where the answer lies, or far out if there is none."""
+    """Return both costs at the answer, or at a large length if there is none."""
     length = _overtakes(one, other) or 1000
     near = [n for n in (length - 1, length) if n]
     costs = [f"{_at(one, n):.10g} and {_at(other, n):.10g} at length {n}" for n in near]

@@ -1,7 +1,7 @@
-"""Layers as graphs: what is computed from what, and what can be read off that.
+"""Computation graphs of layers, and what can be computed from them.
 
-A node is (layer, place). Those of layer 0 are the words, which are computed from nothing; those of
-the highest layer are the outputs.
+A node is (level, position). The nodes of level 0 are the inputs, which read nothing; the nodes of
+the highest level are the outputs.
 """
 
 import random
@@ -9,27 +9,27 @@ from collections.abc import Callable, Iterable
 
 Node = tuple[int, int]
 Graph = dict[Node, list[Node]]
-"""For each node, those that it reads."""
+"""The nodes that each node reads."""
 
 
 def words(n: int) -> Graph:
-    """Return the graph of words that nothing reads yet."""
+    """Return the graph of inputs that nothing reads yet."""
     return {(0, place): [] for place in range(n)}
 
 
 def recurrent(n: int) -> Graph:
-    """Return the graph of a recurrent layer: a state reads its word and the state before it."""
+    """Return the graph of a recurrent layer: a state reads its input and the previous state."""
     return words(n) | {(1, t): [(0, t), *[(1, t - 1)] * (t > 0)] for t in range(n)}
 
 
 def bidirectional(n: int) -> Graph:
-    """Return two recurrent layers, forwards (1) and backwards (2), and what reads both (3)."""
+    """Return a forward (1) and a backward (2) recurrent layer, and outputs that read both (3)."""
     back: Graph = {(2, t): [(0, t), *[(2, t + 1)] * (t < n - 1)] for t in range(n)}
     return recurrent(n) | back | {(3, t): [(1, t), (2, t)] for t in range(n)}
 
 
 def convolution(n: int, k: int, steps: Iterable[int]) -> Graph:
-    """Return a stack of convolutions; each number in `steps` says how far apart a layer reads."""
+    """Return a stack of convolutions; `steps` has the dilation of each layer."""
     graph = words(n)
     for layer, step in enumerate(steps, start=1):
         for t in range(n):
@@ -38,12 +38,12 @@ def convolution(n: int, k: int, steps: Iterable[int]) -> Graph:
 
 
 def attention(n: int, causal: bool = False) -> Graph:
-    """Return the graph of a self-attention."""
+    """Return the graph of self-attention."""
     return words(n) | {(1, t): [(0, j) for j in range(t + 1 if causal else n)] for t in range(n)}
 
 
 def with_a_hub(n: int, layers: int) -> Graph:
-    """Return attention to neighbours, and to the first place, which for its part reads all."""
+    """Return attention to neighbours and to the first position, which attends to all."""
     graph = words(n)
     for layer in range(1, layers + 1):
         for t in range(n):
@@ -53,12 +53,12 @@ def with_a_hub(n: int, layers: int) -> Graph:
 
 
 def backward(n: int) -> Graph:
-    """Return the graph of a recurrent layer that reads from the last word to the first."""
+    """Return the graph of a recurrent layer that reads from the last input to the first."""
     return words(n) | {(1, t): [(0, t), *[(1, t + 1)] * (t < n - 1)] for t in range(n)}
 
 
 def backward_over(n: int) -> Graph:
-    """Return a recurrent layer that reads backwards, and at each place all words so far."""
+    """Return a recurrent layer that reads backwards, and all earlier inputs at each position."""
     graph = backward(n)
     return graph | {(1, t): [*graph[1, t], *((0, j) for j in range(t))] for t in range(n)}
 
@@ -75,18 +75,18 @@ def back_and_forth(n: int) -> Graph:
 
 
 def from_the_first(n: int) -> Graph:
-    """Return a recurrent layer whose every state also reads the first word."""
+    """Return a recurrent layer in which every state also reads the first input."""
     graph = recurrent(n)
     return graph | {(1, t): [*graph[1, t], (0, 0)] for t in range(1, n)}
 
 
 def to_the_last(n: int) -> Graph:
-    """Return a recurrent layer whose last state also reads every word."""
+    """Return a recurrent layer whose last state also reads every input."""
     return recurrent(n) | {(1, n - 1): [(1, n - 2), *words(n)]}
 
 
 def skipping(n: int, layers: int) -> Graph:
-    """Return a stack of convolutions in which a layer also reads the words themselves."""
+    """Return a stack of convolutions in which a layer also reads the inputs."""
     graph = convolution(n, 2, [1] * layers)
     for layer in range(2, layers + 1):
         for t in range(n):
@@ -95,14 +95,14 @@ def skipping(n: int, layers: int) -> Graph:
 
 
 def stirred(graph: Graph, seed: int) -> Graph:
-    """Return the graph with its nodes, and what each reads, in an order of no meaning."""
+    """Return the graph with its nodes, and what each reads, in random order."""
     mixed = random.Random(seed)
     nodes = mixed.sample(sorted(graph), len(graph))
     return {node: mixed.sample(graph[node], len(graph[node])) for node in nodes}
 
 
 def levels(graph: Graph, choose: Callable[..., int] = max) -> dict[Node, int]:
-    """Return the longest (or shortest) chain of arrows from a word to each node."""
+    """Return the longest (or shortest) chain of arrows from an input to each node."""
     found: dict[Node, int] = {}
     while len(found) < len(graph):
         for node, read in graph.items():
@@ -112,12 +112,12 @@ def levels(graph: Graph, choose: Callable[..., int] = max) -> dict[Node, int]:
 
 
 def steps_of(graph: Graph) -> int:
-    """Return in how many steps all is computed."""
+    """Return the number of steps until the whole graph is computed."""
     return max(levels(graph).values())
 
 
 def in_sweeps(graph: Graph) -> int:
-    """Return the sweeps over all nodes in which what is computed is there for the next node."""
+    """Return the number of passes in which a computed node is available to the next node."""
     there, sweeps = set(words(last(graph) + 1)), 0
     while len(there) < len(graph):
         for node, read in graph.items():
@@ -137,17 +137,17 @@ def layer_by_layer(graph: Graph) -> int:
 
 
 def top(graph: Graph) -> int:
-    """Return the number of the highest layer."""
+    """Return the highest level."""
     return max(layer for layer, _ in graph)
 
 
 def last(graph: Graph) -> int:
-    """Return the last place."""
+    """Return the last position."""
     return max(place for _, place in graph)
 
 
 def ways(graph: Graph, start: Node, longest: bool = False) -> dict[Node, int]:
-    """Return the length of the shortest, or longest, way from a word to each node it reaches.
+    """Return the length of the shortest (or longest) path from an input to each node it reaches.
 
     The nodes of the graph come after those that they read.
     """
@@ -166,9 +166,9 @@ def way_of_pairs(
     longest: bool = False,
     none: int | None = None,
 ) -> int | None:
-    """Return the largest of the ways from words i to outputs j, over all pairs that are `asked`.
+    """Return the largest path length from inputs i to outputs j, over all pairs in `asked`.
 
-    Where a pair has no way it is `none`; with `none` = 0 such pairs are left out.
+    If a pair is not connected it is `none`; with `none` = 0 such pairs are left out.
     """
     highest, places = top(graph), range(last(graph) + 1)
     ready = levels(graph)
