@@ -239,8 +239,9 @@ def test_by_keyboard(window):
     page.locator("input[type=text]").focus()
     page.keyboard.press("Enter")
     wait_until_done(window)
-    assert page.locator(".live-translation").inner_text() == "Je n'ai jamais vu un si beau jardin."
-    assert page.locator(".live-small").count() == 16
+    translation = page.locator(".live-translation").inner_text()
+    assert translation.strip() == "Je n'ai jamais vu un si beau jardin."
+    assert page.locator(".live-small").count() == 4 * (4 + 1)  # the heads, and their means
     page.locator(".live-cell[tabindex='0']").focus()
     assert page.locator(".live-readout").inner_text().startswith("<start> → I: weight 0.")
     page.keyboard.press("ArrowRight")
@@ -251,26 +252,60 @@ def test_by_keyboard(window):
     wait_until_done(window)
     assert page.locator(":focus").get_attribute("data-at") == "1,1"
     assert page.locator(":focus").get_attribute("aria-label").endswith("weight 0.000, blocked")
-    assert page.locator(".live-original").inner_text() != ""
-    page.get_by_role("button", name="Undo all interventions").click()
+    changes = "The translation is unchanged; its log-probability changes from −"
+    assert page.locator(".live-original").inner_text().startswith(changes)
+    assert "cross-attention: Je → have blocked in head 3.1" in page.inner_text(".live-original")
+    page.locator(".live-undo").focus()
+    page.keyboard.press("Enter")
     page.locator(".live-cell.live-out").wait_for(state="detached")
     wait_until_done(window)
     assert page.locator(".live-original").inner_text() == ""
+    page.wait_for_function("() => document.activeElement.classList.contains('live-toggle')")
+    page.locator(".live-small[tabindex='0']").focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    assert page.locator(".live-view h3").first.inner_text() == "Cross-attention, layer 2, head 1"
     assert window.complaints == []
 
 
-def test_enough_heads_knocked_out_change_the_translation(window):
+def test_the_experiment_of_the_front_page(window):
+    """Without one head of the decoder, the pronoun is wrong; the change is told where one looks."""
     page = window.page
-    page.get_by_role("button", name="Where did you buy this book?").click()
+    page.locator("input[type=text]").fill("The table is heavy because it is old.")
+    page.keyboard.press("Enter")
     wait_until_done(window)
-    before = page.locator(".live-translation").inner_text()
-    for head in (1, 2, 3, 4):
-        page.get_by_role("button", name=f"Layer 4, head {head}").click()
-        page.get_by_role("button", name="Knock out this head").click()
-        page.get_by_role("button", name=f"Layer 4, head {head}, knocked out").wait_for()
-        wait_until_done(window)
-    assert page.locator(".live-translation").inner_text() != before
-    assert page.locator(".live-original").inner_text() == f"Without interventions: {before}"
+    right = "La table est lourde parce qu'elle est vieille."
+    assert page.locator(".live-translation").inner_text().strip() == right
+    page.get_by_label("Kind of attention").select_option("decoder")
+    page.get_by_role("button", name="4.1: layer 4, head 1").click()
+    page.get_by_role("button", name="Knock out this head").click()
+    page.get_by_role("button", name="Restore this head").wait_for()
+    wait_until_done(window)
+    wrong = "La table est lourde car c'est vieux."
+    assert page.locator(".live-translation").inner_text().strip() == wrong
+    assert page.locator(".live-translation mark").all_inner_texts() == ["car", "c'est", "vieux."]
+    told = f"The translation changes from “{right}” to “{wrong}”."
+    assert page.locator(".live-effect").inner_text() == told
+    assert page.locator(".live-status").inner_text() == f"Done. {told}"
+    assert f"Without interventions: {right}" in page.locator(".live-original").inner_text()
+    assert page.locator(".live-silent").count() == 1
+    page.wait_for_function("() => document.activeElement.classList.contains('live-toggle')")
+
+
+def test_the_mean_of_the_heads_of_a_layer(window):
+    """Its rows sum to one, and no intervention is offered on it."""
+    page = window.page
+    page.locator(".live-main").click()
+    wait_until_done(window)
+    page.get_by_role("button", name="3 mean").click()
+    weights = page.locator(".live-map tbody tr").evaluate_all(
+        "rows => rows.map(row => [...row.querySelectorAll('.live-cell')].map(cell => "
+        "Number(cell.style.getPropertyValue('--weight'))))"
+    )
+    assert all(abs(sum(row) - 1) < 0.01 for row in weights)
+    assert page.locator(".live-toggle").is_disabled()
+    page.locator(".live-cell").first.click()
+    assert page.locator(".live-out").count() == 0
 
 
 def test_the_other_views(window):

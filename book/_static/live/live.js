@@ -5,6 +5,7 @@
   const { START, END, UNKNOWN } = Attentively.SPECIAL;
   const { Interventions } = Attentively;
   const MOST_TOKENS = 40;
+  const MEAN = "mean"; // in place of the number of a head
   const KINDS = {
     encoder: "Encoder self-attention",
     decoder: "Masked decoder self-attention",
@@ -34,7 +35,7 @@
 
   const shown = (token) => token.replace(/▁/g, "") || "␣";
   const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
-  const decimals = (value) => value.toFixed(2).replace("-", "−");
+  const decimals = (value, digits = 2) => value.toFixed(digits).replace("-", "−");
   const pause = () => new Promise((resolve) => setTimeout(resolve));
 
   let count = 0;
@@ -80,7 +81,7 @@
 
     buildOutput() {
       this.translation = make("p", { class: "live-translation", lang: "fr" });
-      this.original = make("p", { class: "live-original" });
+      this.original = make("div", { class: "live-original" });
       this.tokens = make("div", { class: "live-tokens" });
       const radios = Object.entries(VIEWS).map(([view, title], index) => {
         const radio = make("input", {
@@ -204,24 +205,75 @@
       const target = hypotheses[0].ids;
       const decoded = model.decode([START, ...target], memory, how);
       const text = subwords.decode(target);
-      if (how.empty) this.before = text;
-      this.result = { source, memory, target, decoded, hypotheses, steps, text };
+      const { logProbability } = hypotheses[0];
+      if (how.empty) this.before = { text, logProbability };
+      this.result = { source, memory, target, decoded, hypotheses, steps, text, logProbability };
       this.position = Math.min(this.position, target.length);
       this.output.hidden = false;
       const unknown = source.filter((id) => id === UNKNOWN).length;
       this.say(unknown ? `${unknown} character${unknown > 1 ? "s are" : " is"} not in the ` +
-        "vocabulary and became <unk>." : "Done. Choose a target token or a view below.");
+        "vocabulary and became <unk>." : `Done. ${this.verdict()}`);
       this.draw();
+    }
+
+    /** What the interventions changed, in a sentence. */
+    verdict() {
+      if (this.interventions.empty || this.before === null) {
+        return "Choose a target subword or a view below.";
+      }
+      const { text, logProbability } = this.result;
+      const from = decimals(this.before.logProbability), to = decimals(logProbability);
+      return text === this.before.text
+        ? `The translation is unchanged; its log-probability changes from ${from} to ${to}.`
+        : `The translation changes from “${this.before.text}” to “${text}”.`;
+    }
+
+    /** Change the interventions, translate again, and return to the control that was used. */
+    async intervene(change, control) {
+      change();
+      await this.translate();
+      this.output.querySelector(control)?.focus();
+    }
+
+    undoButton(name) {
+      return make("button", {
+        type: "button", class: name, disabled: this.interventions.empty,
+        onclick: () => this.intervene(() => {
+          this.interventions = new Interventions();
+        }, ".live-toggle"),
+      }, "Undo all interventions");
+    }
+
+    /** The interventions in words. */
+    described() {
+      const { source, read } = this.names();
+      const heads = [...this.interventions.heads].map((key) => {
+        const [kind, layer, head] = key.split(":");
+        return `${KINDS[kind].toLowerCase()}: head ${+layer + 1}.${+head + 1} knocked out`;
+      });
+      const edges = [...this.interventions.edges].map((key) => {
+        const [kind, layer, head, query, place] = key.split(":");
+        const queries = kind === "encoder" ? source : read;
+        const keys = kind === "decoder" ? read : source;
+        return `${KINDS[kind].toLowerCase()}: ${queries[query] ?? `position ${+query + 1}`} → ` +
+          `${keys[place] ?? `position ${+place + 1}`} blocked in head ${+layer + 1}.${+head + 1}`;
+      });
+      return [...heads, ...edges].join("; ");
     }
 
     draw() {
       const { text } = this.result;
-      this.translation.textContent = text || "(an empty translation)";
-      this.original.textContent = "";
-      if (!this.interventions.empty && this.before !== null) {
+      const changed = !this.interventions.empty && this.before !== null;
+      const known = new Set((changed ? this.before.text : text).split(" "));
+      this.translation.replaceChildren(...(text || "(an empty translation)").split(" ")
+        .flatMap((word) => [known.has(word) || !text ? word : make("mark", {}, word), " "]));
+      this.original.replaceChildren();
+      if (changed) {
+        const same = this.before.text === text;
         this.original.append(
-          this.before === text ? "Unchanged by the interventions." : "Without interventions: ",
-          this.before === text ? "" : make("span", { lang: "fr" }, this.before));
+          make("p", {}, same ? this.verdict() : "Without interventions: ",
+            same ? "" : make("span", { lang: "fr" }, this.before.text)),
+          make("p", {}, `Interventions: ${this.described()}.`), this.undoButton("live-undo"));
       }
       this.drawTokens();
       this.drawAttention();
@@ -262,8 +314,20 @@
     /** The weights of one head: rows are queries. */
     weightsOf({ kind, layer, head }) {
       const { memory, decoded } = this.result;
+      const { num_heads: heads } = this.checkpoint.model.config;
+      if (head === MEAN) {
+        const maps = Array.from({ length: heads }, (_, each) =>
+          this.weightsOf({ kind, layer, head: each }));
+        return maps[0].map((row, query) => row.map((_, key) =>
+          maps.reduce((sum, map) => sum + map[query][key], 0) / heads));
+      }
       if (kind === "encoder") return memory.weights[layer][head];
       return decoded.map((step) => step[kind][layer][head]);
+    }
+
+    headName({ layer, head }) {
+      return head === MEAN ? `layer ${layer + 1}, mean of its heads`
+        : `layer ${layer + 1}, head ${head + 1}`;
     }
 
     drawAttention() {
@@ -275,46 +339,69 @@
         this.views.attention.querySelector("select").focus();
       } }, ...Object.entries(KINDS).map(([value, title]) =>
         make("option", { value, selected: value === kind }, title)));
-      const grid = make("div", { class: "live-grid", style: `--heads: ${heads}` });
+      const columns = [...Array(heads).keys(), MEAN];
+      const grid = make("div", { class: "live-grid", style: `--heads: ${columns.length}` });
+      const select = (one) => {
+        this.chosen = one;
+        this.drawAttention();
+        this.views.attention.querySelector('.live-small[aria-pressed="true"]').focus();
+      };
       for (let row = 0; row < layers; row++) {
-        for (let column = 0; column < heads; column++) {
-          const one = { kind, layer: row, head: column };
-          const out = this.interventions.heads.has(Interventions.head(kind, row, column));
-          grid.append(make("button", {
+        columns.forEach((number, column) => {
+          const one = { kind, layer: row, head: number };
+          const out = this.interventions.heads.has(Interventions.head(kind, row, number));
+          const name = number === MEAN ? `${row + 1} mean` : `${row + 1}.${number + 1}`;
+          const pressed = row === layer && number === head;
+          const small = make("button", {
             type: "button", class: out ? "live-small live-out" : "live-small",
-            "aria-pressed": String(row === layer && column === head),
-            "aria-label": `Layer ${row + 1}, head ${column + 1}${out ? ", knocked out" : ""}`,
-            onclick: () => {
-              this.chosen = one;
-              this.drawAttention();
-              this.views.attention.querySelector('.live-small[aria-pressed="true"]').focus();
-            },
-          }, this.thumbnail(this.weightsOf(one)), `${row + 1}.${column + 1}`));
-        }
+            "aria-pressed": String(pressed), tabindex: pressed ? 0 : -1,
+            "aria-label": `${name}: ${this.headName(one)}${out ? ", knocked out" : ""}`,
+            onclick: () => select(one),
+          }, this.thumbnail(this.weightsOf(one)), name);
+          small.dataset.at = `${row},${column}`;
+          grid.append(small);
+        });
       }
-      this.readout = make("p", { class: "live-readout" },
-        "Point at a cell, or move with the arrow keys, to read its weight.");
+      grid.addEventListener("keydown", (event) => this.moveIn(event, grid));
+      this.readout = make("p", { class: "live-readout" }, this.summary());
       const key = Interventions.head(kind, layer, head);
       const out = this.interventions.heads.has(key);
-      const toggle = make("button", { type: "button", "aria-pressed": String(out), onclick: () => {
-        if (!this.interventions.heads.delete(key)) this.interventions.heads.add(key);
-        this.translate();
-      } }, out ? "Restore this head" : "Knock out this head");
-      const reset = make("button", {
-        type: "button", disabled: this.interventions.empty, onclick: () => {
-          this.interventions = new Interventions();
-          this.translate();
-        },
-      }, "Undo all interventions");
+      const toggle = make("button", {
+        type: "button", class: "live-toggle", "aria-pressed": String(out), disabled: head === MEAN,
+        onclick: () => this.intervene(() => {
+          if (!this.interventions.heads.delete(key)) this.interventions.heads.add(key);
+        }, ".live-toggle"),
+      }, out ? "Restore this head" : "Knock out this head");
+      const effect = make("p", { class: "live-effect" },
+        this.interventions.empty ? "" : this.verdict());
       this.views.attention.replaceChildren(
         make("div", { class: "live-setting" },
-          make("label", { for: choose.id }, "Attention"), choose),
-        make("p", {}, "Every head, as layer.head; darker is a larger weight. Choose one:"), grid,
-        make("h3", {}, `${KINDS[kind]}, layer ${layer + 1}, head ${head + 1}`),
-        make("p", {}, "Rows are queries, columns are keys; a row sums to 1. ",
-          "Click a cell to block its edge: the weight goes to the other keys."),
-        this.heatMap(), this.readout,
-        make("div", { class: "live-row" }, toggle, reset));
+          make("label", { for: choose.id }, "Kind of attention"), choose),
+        make("p", {}, "Every head, as layer.head, and the mean of each layer. A stronger colour is " +
+          "a larger weight. Heads differ, so try several:"), grid,
+        make("h3", {}, `${KINDS[kind]}, ${this.headName(this.chosen)}`),
+        make("p", {}, "Rows are queries, columns are keys. A row sums to 1. ",
+          head === MEAN ? "Choose a single head to intervene." : out
+            ? "This head is knocked out: its output is zero, so these weights have no effect."
+            : "Click a cell to block its edge in this head: its weight goes to the other keys of " +
+              "the row (if there is no other, the row is zero). A head that is knocked out has " +
+              "the output zero."),
+        this.heatMap(out), this.readout,
+        make("div", { class: "live-row" }, toggle, this.undoButton("live-undo-here")), effect);
+    }
+
+    /** For the chosen target subword: the key with the largest weight. */
+    summary() {
+      const { source, read, written } = this.names();
+      const { kind } = this.chosen;
+      if (kind === "encoder") {
+        return "Point at a cell, or move with the arrow keys, to read its weight.";
+      }
+      const weights = this.weightsOf(this.chosen)[this.position];
+      const most = weights.indexOf(Math.max(...weights));
+      const keys = kind === "decoder" ? read : source;
+      return `At the step that outputs ${written[this.position]}, the largest weight is on ` +
+        `${keys[most]} (${weights[most].toFixed(2)}).`;
     }
 
     thumbnail(weights) {
@@ -331,13 +418,15 @@
       return svg;
     }
 
-    heatMap() {
+    heatMap(out) {
       const { source, read, written } = this.names();
       const { kind, layer, head } = this.chosen;
       const weights = this.weightsOf(this.chosen);
       const queries = kind === "encoder" ? source : read;
       const keys = kind === "decoder" ? read : source;
-      const table = make("table", { class: `live-map live-${kind}` });
+      const table = make("table", {
+        class: `live-map live-${kind}${out ? " live-silent" : ""}`,
+      });
       const predicts = kind === "encoder" ? [] : [make("th", { scope: "col" }, "predicts")];
       table.append(make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "query"),
         ...predicts, ...keys.map((key) => make("th", { scope: "col" }, make("span", {}, key))))));
@@ -361,7 +450,9 @@
             type: "button", class: blocked ? "live-cell live-out" : "live-cell",
             style: `--weight: ${weight.toFixed(3)}`, "aria-label": text,
             "aria-pressed": String(blocked), tabindex: row + column ? -1 : 0,
-            onclick: () => this.toggleEdge(edge, row, column),
+            onclick: () => head !== MEAN && this.intervene(() => {
+              if (!this.interventions.edges.delete(edge)) this.interventions.edges.add(edge);
+            }, `.live-cell[data-at="${row},${column}"]`),
             onfocus: () => { this.readout.textContent = text; },
             onmouseenter: () => { this.readout.textContent = text; },
           });
@@ -371,26 +462,21 @@
         body.append(line);
       });
       table.append(body);
-      table.addEventListener("keydown", (event) => this.moveInMap(event, table));
+      table.addEventListener("keydown", (event) => this.moveIn(event, table));
       return make("div", {
         class: "live-scroll", tabindex: 0, role: "region", "aria-label": "Attention weights",
       }, table);
     }
 
-    async toggleEdge(edge, row, column) {
-      if (!this.interventions.edges.delete(edge)) this.interventions.edges.add(edge);
-      await this.translate();
-      this.views.attention.querySelector(`[data-at="${row},${column}"]`)?.focus();
-    }
-
-    moveInMap(event, table) {
+    /** Arrow keys move between the buttons of a grid, which is one stop of the Tab key. */
+    moveIn(event, grid) {
       const steps = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-      const at = event.target.dataset.at;
+      const at = event.target.dataset?.at;
       if (!(event.key in steps) || !at) return;
       event.preventDefault();
       const [row, column] = at.split(",").map(Number);
       const [down, right] = steps[event.key];
-      const next = table.querySelector(`[data-at="${row + down},${column + right}"]`);
+      const next = grid.querySelector(`[data-at="${row + down},${column + right}"]`);
       if (!next) return;
       event.target.tabIndex = -1;
       next.tabIndex = 0;
@@ -460,10 +546,14 @@
       const finished = hypotheses.map(({ ids, logProbability, score }) => make("tr", {},
         make("td", { lang: "fr" }, subwords.decode(ids)),
         make("td", { class: "live-number" }, decimals(logProbability)),
-        make("td", { class: "live-number" }, decimals(score))));
+        make("td", { class: "live-number" }, decimals(score, 3))));
       this.beamPicture.replaceChildren(
         make("div", { class: "live-setting" }, make("label", { for: slider.id }, "Step"),
           slider, value, play),
+        make("p", {}, "The tree scrolls sideways; the best hypothesis is marked. Its score is its " +
+          "log-probability divided by its length to the power α, so a larger α favours longer " +
+          "translations. The search continues until no prefix in the beam has a better score " +
+          "than the worst hypothesis that it keeps."),
         tree, list,
         make("table", {},
           make("caption", {}, "Hypotheses, the best first"),
@@ -540,7 +630,7 @@
       });
       this.views.embeddings.replaceChildren(
         make("p", {}, "Each row is a source subword, each column one of the model's dimensions. " +
-          "Blue is positive, magenta negative; stronger colour is a larger absolute value."),
+          "The colour of the encoder is positive, that of the decoder negative; a stronger colour is a larger absolute value."),
         ...pictures);
     }
   }
