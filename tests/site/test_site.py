@@ -35,10 +35,15 @@ def served(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def chapters(site: Path) -> list[Path]:
+def executed_pages(site: Path) -> list[Path]:
     """Return the pages that were executed: they come with a notebook."""
     notebooks = site.glob("_sources/book/*.ipynb")
     return [site / "book" / notebook.with_suffix(".html").name for notebook in sorted(notebooks)]
+
+
+def chapters(site: Path) -> list[Path]:
+    """Return the executed pages with a number: they have a quiz."""
+    return [page for page in executed_pages(site) if page.name[:2].isdigit()]
 
 
 # What is to be seen on a page: each is asked of a window in which the page is open. All of it
@@ -143,7 +148,7 @@ def see_quiz_by_keyboard(window, page: Path) -> None:
 
 EVERY_PAGE = (see_language_and_title, see_wide_and_light, see_images, see_narrow_and_dark)
 EXECUTED = (see_notebook, see_copy_buttons)
-CHAPTER = (see_quiz_by_keyboard,)  # a page with a number
+CHAPTER = (see_quiz_by_keyboard,)
 
 
 def faults_of(window, page: Path, sights) -> list[str]:
@@ -165,11 +170,10 @@ def test_every_page_from_a_folder(site, visit):
     links: set[tuple[str, str]] = set()
     places: dict[str, set[str]] = {}
     faults = []
-    executed = chapters(site)
     for page in pages_of(site):
         sights = EVERY_PAGE
-        sights += EXECUTED if page in executed else ()
-        sights += CHAPTER if page.name[:2].isdigit() else ()
+        sights += EXECUTED if page in executed_pages(site) else ()
+        sights += CHAPTER if page in chapters(site) else ()
         faults += faults_of(window, page, sights)
         url = page.as_uri()
         places[url] = set(
@@ -224,7 +228,7 @@ def test_each_fault_of_a_page_is_seen(visit, tmp_path, change, fault):
 
 def test_pages_over_http(site, served, visit):
     window = visit()
-    for page in [site / "book" / "index.html", *chapters(site)]:
+    for page in [site / "book" / "index.html", *executed_pages(site)]:
         window.open(f"{served}/{page.relative_to(site).as_posix()}")
         window.page.wait_for_load_state("networkidle")
     assert window.complaints == []
