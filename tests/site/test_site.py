@@ -170,10 +170,11 @@ def test_every_page_from_a_folder(site, visit):
     links: set[tuple[str, str]] = set()
     places: dict[str, set[str]] = {}
     faults = []
+    executed, numbered = executed_pages(site), chapters(site)
     for page in pages_of(site):
         sights = EVERY_PAGE
-        sights += EXECUTED if page in executed_pages(site) else ()
-        sights += CHAPTER if page in chapters(site) else ()
+        sights += EXECUTED if page in executed else ()
+        sights += CHAPTER if page in numbered else ()
         faults += faults_of(window, page, sights)
         url = page.as_uri()
         places[url] = set(

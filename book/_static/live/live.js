@@ -96,7 +96,6 @@
           class: "live-view", "aria-label": VIEWS[view], hidden: view !== "attention",
         });
       }
-      this.view = "attention";
       this.output.append(
         this.translation, this.original, this.tokens,
         make("fieldset", { class: "live-tabs" }, make("legend", {}, "Look inside"), ...radios),
@@ -140,7 +139,6 @@
     }
 
     show(view) {
-      this.view = view;
       for (const name in this.views) this.views[name].hidden = name !== view;
     }
 

@@ -30,7 +30,7 @@ Attentively.largest = (values, count) => {
 /** Search one step at a time: yields the steps, and returns the hypotheses, the best first.
 
     A hypothesis has `ids` (without start and end), `logProbability`, `score`, `finished`. A step
-    has the kept `prefixes`, the hypotheses that `ended` in it, and the best `candidates`. */
+    has the kept `prefixes` and the hypotheses that `ended` in it. */
 Attentively.beamSearch = function* (model, memory, { beamSize, lengthPenalty, maxLength }, how) {
   const { START, END } = Attentively.SPECIAL;
   const penalty = (length) => length ** lengthPenalty;
@@ -57,7 +57,7 @@ Attentively.beamSearch = function* (model, memory, { beamSize, lengthPenalty, ma
     }
     found = found.sort(byScore).slice(0, beamSize);
     beam = candidates.filter(({ ids }) => ids.at(-1) !== END).slice(0, beamSize);
-    yield { length, prefixes: beam, ended, candidates };
+    yield { prefixes: beam, ended };
     const best = beam.length ? beam[0].logProbability / penalty(length) : -Infinity;
     if (found.length === beamSize ? best <= found.at(-1).score : best === -Infinity) return found;
   }

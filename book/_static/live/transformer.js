@@ -85,7 +85,6 @@ var Attentively = window.Attentively || (window.Attentively = {});
         }
         return found;
       };
-      const norm = (prefix) => find(prefix + ".");
       const attention = (prefix) => ({
         query: find(prefix + ".query_projection."),
         key: find(prefix + ".key_projection."),
@@ -95,7 +94,6 @@ var Attentively = window.Attentively || (window.Attentively = {});
       const feedForward = (prefix) => ({
         inner: find(prefix + ".inner."),
         outer: find(prefix + ".outer."),
-        norm: null,
       });
       this.encoderLayers = [];
       this.decoderLayers = [];
@@ -103,21 +101,21 @@ var Attentively = window.Attentively || (window.Attentively = {});
         const encoder = `encoder.layers.${layer}`, decoder = `decoder.layers.${layer}`;
         this.encoderLayers.push({
           self: attention(`${encoder}.self_attention`),
-          selfNorm: norm(`${encoder}.around_attention.layer_norm`),
+          selfNorm: find(`${encoder}.around_attention.layer_norm.`),
           feedForward: feedForward(`${encoder}.feed_forward`),
-          feedForwardNorm: norm(`${encoder}.around_feed_forward.layer_norm`),
+          feedForwardNorm: find(`${encoder}.around_feed_forward.layer_norm.`),
         });
         this.decoderLayers.push({
           self: attention(`${decoder}.self_attention`),
-          selfNorm: norm(`${decoder}.around_self_attention.layer_norm`),
+          selfNorm: find(`${decoder}.around_self_attention.layer_norm.`),
           cross: attention(`${decoder}.cross_attention`),
-          crossNorm: norm(`${decoder}.around_cross_attention.layer_norm`),
+          crossNorm: find(`${decoder}.around_cross_attention.layer_norm.`),
           feedForward: feedForward(`${decoder}.feed_forward`),
-          feedForwardNorm: norm(`${decoder}.around_feed_forward.layer_norm`),
+          feedForwardNorm: find(`${decoder}.around_feed_forward.layer_norm.`),
         });
       }
-      this.encoderNorm = norm("encoder.last_norm");
-      this.decoderNorm = norm("decoder.last_norm");
+      this.encoderNorm = find("encoder.last_norm.");
+      this.decoderNorm = find("decoder.last_norm.");
     }
 
     /** The scaled embedding of a token, the encoding of its position, and their sum. */

@@ -166,13 +166,11 @@ def measure(kind: str, seed: int, quick: bool, directory: Path) -> Row:
 
 
 def _sentiment(reader: bool, seed: int, quick: bool) -> Row:
-    train_texts, test_texts = (tidied(opinions(split, quick)) for split in ("train", "test"))
-    tokenizer = WordTokenizer.train((text for text, _ in train_texts), min_count=2)
-    sentences, tests = (encode(texts, tokenizer) for texts in (train_texts, test_texts))
+    sentences, tests, vocab_size = load_sentences(quick)
     ids, labels, mask = tests.ids, tests.labels, tests.mask
     steps = 5 if quick else STEPS
 
-    made = partial(new_classifier, len(tokenizer), reader=reader)
+    made = partial(new_classifier, vocab_size, reader=reader)
     original, flat = made(seed), made(seed)
     rival, forger = made(seed + 100), made(seed + 100)
     train(original, sentences, true_labels(sentences), steps, seed)
@@ -337,7 +335,14 @@ def _translator_numbers(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) ->
     }
 
 
-def opinions(split: str, quick: bool) -> list[Labelled]:
+def load_sentences(quick: bool) -> tuple[Sentences, Sentences, int]:
+    """Return the encoded training and test sentences, and the size of their vocabulary."""
+    train_texts, test_texts = (tidied(_opinions(split, quick)) for split in ("train", "test"))
+    tokenizer = WordTokenizer.train((text for text, _ in train_texts), min_count=2)
+    return encode(train_texts, tokenizer), encode(test_texts, tokenizer), len(tokenizer)
+
+
+def _opinions(split: str, quick: bool) -> list[Labelled]:
     """Return real sentences or, in the quick form, a few of our own, so that it runs offline."""
     if not quick:
         return sentiment.load(split)

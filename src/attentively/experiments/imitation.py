@@ -16,7 +16,6 @@ import torch
 from attentively.analysis.explanations import jensen_shannon, total_variation
 from attentively.experiments import explanations
 from attentively.experiments.runner import Experiment, Row
-from attentively.tokens.vocabulary import WordTokenizer
 
 DIVERGENCE_WEIGHTS = (0.0, 0.001, 0.01, 0.1)
 """Values of lambda."""
@@ -25,16 +24,10 @@ DIVERGENCE_WEIGHTS = (0.0, 0.001, 0.01, 0.1)
 def measure(kind: str, seed: int, quick: bool, directory: Path) -> Row:
     """Train a classifier, and for each lambda a model that imitates it; compare the two."""
     torch.set_num_threads(1)
-    train_texts, test_texts = (
-        explanations.tidied(explanations.opinions(split, quick)) for split in ("train", "test")
-    )
-    tokenizer = WordTokenizer.train((text for text, _ in train_texts), min_count=2)
-    sentences, tests = (
-        explanations.encode(texts, tokenizer) for texts in (train_texts, test_texts)
-    )
+    sentences, tests, vocab_size = explanations.load_sentences(quick)
     steps = 5 if quick else explanations.STEPS
 
-    made = partial(explanations.new_classifier, len(tokenizer), reader=kind == "recurrent")
+    made = partial(explanations.new_classifier, vocab_size, reader=kind == "recurrent")
     original = made(seed)
     explanations.train(original, sentences, explanations.true_labels(sentences), steps, seed)
     with torch.no_grad():
