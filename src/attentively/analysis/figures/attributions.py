@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Mapping
 
-import torch
 from jaxtyping import Float
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from attentively.analysis.figures.diagram import FONT_SIZE
-from attentively.analysis.plots import COLOURS, WEIGHTS_MAP
+from attentively.analysis.figures.images import finish, ink_layer
+from attentively.analysis.plots import WEIGHTS_MAP
 
 _WIDTH = 282.0  # points
 _SIGNED_MAP = "RdBu"
@@ -49,17 +49,14 @@ def attribution_maps(
     limit = max((values[title].abs().max().item() for title in signed), default=0.0) or 1.0
     for number, (title, image) in enumerate(images.items()):
         ax = figure.add_subplot(down, across, number + 1)
-        ink = image.detach().float().cpu()
-        rows, columns = ink.shape
+        rows, columns = image.shape
         extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
         if title in values:
             cells = values[title].detach().float().cpu()
             low, high = (-1.3 * limit, 1.3 * limit) if title in signed else (0.0, 1.3)
             colours = _SIGNED_MAP if title in signed else WEIGHTS_MAP
             ax.imshow(cells.numpy(), cmap=colours, vmin=low, vmax=high, extent=extent)
-        drawn = torch.zeros(rows, columns, 4)  # black, and transparent where there is no ink
-        drawn[..., 3] = _INK * ink
-        ax.imshow(drawn.numpy(), extent=extent)
+        ax.imshow(ink_layer(image, _INK).numpy(), extent=extent)
         if title in values:
             tall, wide = rows / cells.shape[0], columns / cells.shape[1]
             for i, row in enumerate(cells.tolist()):
@@ -74,9 +71,5 @@ def attribution_maps(
                         color="black",
                         path_effects=[withStroke(linewidth=3, foreground="white")],
                     )
-        ax.set_title(title, fontsize=FONT_SIZE)
-        ax.set_xticks([])
-        ax.set_yticks([])
-        ax.grid(visible=False)
-        ax.spines[:].set(visible=True, color=COLOURS["neutral"])
+        finish(ax, title)
     return figure

@@ -59,7 +59,7 @@ def image_panels(
             box = Rectangle((left, top), right - left, bottom - top, label="outline")
             box.set(fill=False, edgecolor=COLOURS[role], linewidth=2.4, linestyle=line)
             ax.add_patch(box)
-        _finish(ax, title)
+        finish(ax, title)
     return figure
 
 
@@ -81,15 +81,13 @@ def attention_on_image(
     if weights.shape[1] % rows:
         raise ValueError(f"{weights.shape[1]} locations do not fill {rows} rows")
     height, width = image.shape
-    ink = zeros(height, width, 4)  # black, and transparent where there is no ink
-    ink[..., 3] = image.detach().float().cpu()
     maps = weights.detach().float().cpu().reshape(len(words), rows, -1).numpy()
     figure, all_axes = _grid([(height, width)] * len(words), across)
     for ax, word, shown in zip(all_axes, words, maps, strict=True):
         extent = (0, width, height, 0)
         ax.imshow(shown, cmap=WEIGHTS_MAP, vmin=0, vmax=_PALEST_DARK, extent=extent)
-        ax.imshow(ink.numpy(), extent=extent, interpolation="nearest")
-        _finish(ax, word)
+        ax.imshow(ink_layer(image).numpy(), extent=extent, interpolation="nearest")
+        finish(ax, word)
     return figure
 
 
@@ -133,7 +131,17 @@ def _grid(shapes: Sequence[tuple[int, ...]], across: int) -> tuple[Figure, list[
     return figure, [figure.add_subplot(down, across, i + 1) for i in range(len(shapes))]
 
 
-def _finish(ax: Axes, title: str) -> None:
+def ink_layer(
+    image: Float[Tensor, "height width"], opacity: float = 1.0
+) -> Float[Tensor, "height width 4"]:
+    """Return an image as a layer: black, and transparent where there is no ink."""
+    layer = zeros(*image.shape, 4)
+    layer[..., 3] = opacity * image.detach().float().cpu()
+    return layer
+
+
+def finish(ax: Axes, title: str) -> None:
+    """Write the title of an image, and frame it without ticks."""
     ax.set_title(title, fontsize=FONT_SIZE)
     ax.set(xticks=[], yticks=[])
     ax.grid(visible=False)
