@@ -5,7 +5,7 @@ reported losses are computed by its own faulty code, as for an unknown bug. Its 
 is measured afterwards, in free-running generation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -127,6 +127,18 @@ def foresight(
     return Foresight(loss / count, right / count, confidence / count)
 
 
+def batches(
+    examples: Sequence[Example], seed: int, steps: int, where: torch.device
+) -> Iterator[Batch]:
+    """Yield a batch for each step, epoch after epoch."""
+    sizes = [(len(example.src), len(example.tgt)) for example in examples]
+    waiting: list[list[int]] = []
+    for step in range(steps):
+        if not waiting:
+            waiting = shuffled(sizes, seed, step, BATCH_SIZE)
+        yield collate([examples[index] for index in waiting.pop()]).to(where)
+
+
 def train(
     model: Transformer,
     examples: Sequence[Example],
@@ -140,16 +152,11 @@ def train(
     where = next(model.parameters()).device
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     highest = TOO_HIGH if fault == "learning rate too high" else LEARNING_RATE
-    sizes = [(len(example.src), len(example.tgt)) for example in examples]
     every = max(1, steps // POINTS)
     curve: list[Record] = []
     losses: list[float] = []
-    batches: list[list[int]] = []
     model.train()
-    for step in range(steps):
-        if not batches:
-            batches = shuffled(sizes, seed, step, BATCH_SIZE)
-        batch = collate([examples[index] for index in batches.pop()]).to(where)
+    for step, batch in enumerate(batches(examples, seed, steps, where)):
         optimizer.param_groups[0]["lr"] = highest * one_cycle(step, steps, WARM_UP_STEPS)
         if fault != "gradients not zeroed":
             optimizer.zero_grad()

@@ -14,8 +14,8 @@ from torch import nn
 
 from attentively import device
 from attentively.data import toy
-from attentively.data.batches import collate, encode_pairs, shuffled
-from attentively.experiments.faults import foresight, judge
+from attentively.data.batches import encode_pairs
+from attentively.experiments.faults import batches, foresight, judge
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text, new_transformer
 from attentively.models.transformer import Transformer
@@ -27,7 +27,6 @@ TRAINED_CLAUSES = (1,)
 TRAIN_PAIRS = 400
 STEPS = 400
 WARM_UP_STEPS = 40
-BATCH_SIZE = 32
 LEARNING_RATE = 5e-3
 CLIP_NORM = 1.0
 POINTS = 20
@@ -81,12 +80,12 @@ def measure(regularisation: str, seed: int, quick: bool, directory: Path) -> Row
     torch.manual_seed(seed)
     curve: list[Row] = []
     best = copy.deepcopy(model.state_dict())
-    for step, batch in enumerate(_batches(examples, seed, steps)):
+    for step, batch in enumerate(batches(examples, seed, steps, device.best())):
         rate = LEARNING_RATE * inverse_square_root(step, steps, WARM_UP_STEPS)
         for group in optimizer.param_groups:
             group["lr"] = rate
         model.train()
-        src, tgt = batch.to(device.best())
+        src, tgt = batch
         logits = model(src, tgt[:, :-1]).logits
         loss = cross_entropy(logits, tgt[:, 1:], PAD_ID, changes.get("label_smoothing", 0.0))
         optimizer.zero_grad()
@@ -113,16 +112,6 @@ def measure(regularisation: str, seed: int, quick: bool, directory: Path) -> Row
         "exact_match_last": last_match,
         "exact_match_best": judge(checkpoint, test)["exact_match"],
     }
-
-
-def _batches(examples: list[Any], seed: int, steps: int) -> Iterable[Any]:
-    """Yield a batch for each step, epoch after epoch."""
-    sizes = [(len(example.src), len(example.tgt)) for example in examples]
-    batches: list[list[int]] = []
-    for step in range(steps):
-        if not batches:
-            batches = shuffled(sizes, seed, step, BATCH_SIZE)
-        yield collate([examples[index] for index in batches.pop()])
 
 
 EXPERIMENT = Experiment(
