@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import mmap
 import sys
 from pathlib import Path
 
@@ -441,9 +442,10 @@ def test_the_peak_is_of_what_came_after_it_was_reset():
         return
     device.reset_peak_memory(where)
     before = device.peak_memory_mib(where)
-    block = torch.ones(64 * 2**18)  # 64 MiB
-    assert 50 < device.peak_memory_mib(where) - before < 90
-    del block
+    # Pages of the system's own: a tensor may receive memory that the process already holds.
+    with mmap.mmap(-1, 64 * 2**20) as block:
+        block.write(b"\1" * len(block))
+        assert 50 < device.peak_memory_mib(where) - before < 160
     assert device.peak_memory_mib(where) - before > 50  # it was held, and is a peak
     device.reset_peak_memory(where)
     assert device.peak_memory_mib(where) - before < 40
