@@ -223,7 +223,7 @@ def test_a_cache_does_not_change_and_selects_rows():
     assert (cache.target.length, other.target.length) == (TGT_LEN, 2 * TGT_LEN)
     assert cache.memory.length == other.memory.length == SRC_LEN
     rows = torch.tensor([1, 1, 2, 0])
-    expected, *_ = layer(target[rows, :1], cache=cache.select(rows))
+    expected, *_ = layer(target[rows, :1], cache=cache.select(rows, rows))
     torch.testing.assert_close(layer(target[:, :1], cache=cache)[0][rows], expected)
 
 

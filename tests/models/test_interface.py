@@ -9,6 +9,7 @@ import torch
 from tiny_models import MODELS, examples, sentences
 
 from attentively.attention.masks import padding_mask
+from attentively.attention.multi_head import KeyValueCache
 from attentively.layers.bidirectional import BidirectionalEncoder
 from attentively.models import checkpoints
 from attentively.models.checkpoints import MODELS as KINDS
@@ -472,6 +473,57 @@ def test_select_reorders_and_repeats(make):
 )
 def test_a_state_that_reorders_by_half_would_be_seen(make):
     assert not select_reorders(make)
+
+
+def selects_like_beam_search(make):
+    """Compare every row with its own text: beams are made, reordered, dropped and taken apart."""
+    model = make()
+    given = examples(model)
+    tgt = torch.cat([given.tgt, given.tgt], dim=1)
+    state, row_of = model.start(model.encode(given.src)), torch.arange(3)
+    steps = [[0, 0, 1, 1, 2, 2], [1, 0, 2, 2, 5, 4], [4, 5, 0, 1], [1, 1, 3, 2], [3, 0, 1]]
+    for length, rows in enumerate(steps, start=1):
+        _, state = model.step(tgt[row_of, length - 1], state)
+        state, row_of = state.select(torch.tensor(rows)), row_of[rows]
+        expected = model.decode(tgt[:, : length + 1], model.encode(given.src)).logits[:, -1]
+        if not close(model.step(tgt[row_of, length], state)[0], expected[row_of]):
+            return False
+    return True
+
+
+@every_model
+def test_select_makes_reorders_and_drops_beams(make):
+    assert selects_like_beam_search(make)
+
+
+class KeepsTheMemory(TransformerState):
+    """The memory of the first sentences, whichever are chosen."""
+
+    def select(self, rows):
+        chosen = super().select(rows)
+        if chosen.width == 1:
+            return chosen
+        kept = slice(len(chosen.src_mask))
+        caches = tuple(
+            new._replace(memory=KeyValueCache(old.memory.keys[kept], old.memory.values[kept]))
+            for old, new in zip(self.caches, chosen.caches, strict=True)
+        )
+        return replace(chosen, caches=caches)
+
+
+def test_a_memory_of_other_sentences_would_be_seen():
+    assert not selects_like_beam_search(selecting(KeepsTheMemory))
+
+
+def test_hypotheses_of_a_sentence_share_its_memory():
+    model = tiny_models.transformer()
+    given = examples(model)
+    state = model.start(model.encode(given.src))
+    for rows in ([0] * 5 + [1] * 5 + [2] * 5, [4, 0, 0, 1, 2, 5, 7, 9, 9, 6, 11, 10, 12, 13, 14]):
+        state = state.select(torch.tensor(rows))
+        _, state = model.step(given.tgt[:1, 0].expand(15), state)
+        assert [len(cache.memory.keys) for cache in state.caches] == [3, 3]
+        assert [len(cache.target.keys) for cache in state.caches] == [15, 15]
 
 
 @every_model

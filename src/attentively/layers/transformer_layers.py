@@ -112,11 +112,22 @@ class DecoderCache(NamedTuple):
     target: KeyValueCache
     """Keys and values of the target prefix, extended at every step."""
     memory: KeyValueCache
-    """Keys and values of the encoder's output, constant."""
+    """Keys and values of the encoder's output, constant.
 
-    def select(self, rows: Int[Tensor, " chosen"]) -> Self:
-        """Return the cache of the chosen rows, in that order; a row may repeat."""
-        return type(self)(self.target.select(rows), self.memory.select(rows))
+    One row per sentence: the hypotheses of a sentence, which are consecutive rows of `target`,
+    share it.
+    """
+
+    def select(
+        self, rows: Int[Tensor, " chosen"], sentences: Int[Tensor, " sentences"] | None = None
+    ) -> Self:
+        """Return the cache of the chosen hypotheses, with the memory of the chosen sentences.
+
+        The order is that of the arguments; an entry may repeat. Without `sentences`, the memory
+        stays as it is, and nothing of it is copied.
+        """
+        memory = self.memory if sentences is None else self.memory.select(sentences)
+        return type(self)(self.target.select(rows), memory)
 
 
 class DecoderLayer(nn.Module):
@@ -179,6 +190,10 @@ class DecoderLayer(nn.Module):
         x = self.around_self_attention.leave(x, attended)
 
         h = self.around_cross_attention.enter(x)
+        if memory_cache is not None and memory_cache.keys is not None:
+            # The hypotheses of a sentence are queries of one attention to its memory.
+            sentences, d_model = len(memory_cache.keys), h.shape[2]
+            h = h.reshape(sentences, h.numel() // max(sentences * d_model, 1), d_model)
         attended, cross_weights, *_ = self.cross_attention(
             h,
             memory,
@@ -187,7 +202,10 @@ class DecoderLayer(nn.Module):
             cache=memory_cache,
             need_weights=need_weights,
         )
-        x = self.around_cross_attention.leave(x, attended)
+        x = self.around_cross_attention.leave(x, attended.reshape(x.shape))
+        if cross_weights is not None:
+            by_hypothesis = cross_weights.unflatten(2, (-1, x.shape[1])).transpose(1, 2)
+            cross_weights = by_hypothesis.flatten(0, 1)  # (batch, heads, tgt_len, src_len)
 
         h = self.around_feed_forward.enter(x)
         x = self.around_feed_forward.leave(x, self.feed_forward(h))

@@ -8,6 +8,7 @@ import math
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal, NamedTuple, Self, cast, get_args
 
 import torch
@@ -334,12 +335,26 @@ class TransformerState:
     """The cached keys and values of the target prefix and of the source."""
 
     caches: tuple[DecoderCache, ...]
-    src_mask: Bool[Tensor, "batch 1 src_len"]
+    src_mask: Bool[Tensor, "sentences 1 src_len"]
+    width: int = 1
+    """Number of hypotheses per sentence; those of a sentence are consecutive rows."""
 
     def select(self, rows: Int[Tensor, " chosen"]) -> Self:
-        """Return the state of the chosen hypotheses, in that order; a row may repeat."""
-        caches = tuple(cache.select(rows) for cache in self.caches)
-        return replace(self, caches=caches, src_mask=self.src_mask[rows])
+        """Return the state of the chosen hypotheses, in that order; a row may repeat.
+
+        The keys and values of a source are kept once for all its hypotheses.
+        """
+        sentences = [row // self.width for row in rows.tolist()]
+        runs = [(sentence, len(list(run))) for sentence, run in groupby(sentences)]
+        width = runs[0][1] if len({length for _, length in runs}) == 1 else 1
+        if width > 1:
+            sentences = [sentence for sentence, _ in runs]
+        if sentences == list(range(len(self.src_mask))):  # as before: the memory is shared
+            caches = tuple(cache.select(rows) for cache in self.caches)
+            return replace(self, caches=caches, width=width)
+        kept = rows.new_tensor(sentences)
+        caches = tuple(cache.select(rows, kept) for cache in self.caches)
+        return replace(self, caches=caches, src_mask=self.src_mask[kept], width=width)
 
 
 class AttentionMaps(NamedTuple):
