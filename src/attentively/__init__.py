@@ -67,7 +67,7 @@ SHORT_NAMES = {
     "plots": "analysis.plots",
     "figures": "analysis.figures",
     "tables": "analysis.tables",
-    "attention_page": "analysis.attention_page",
+    "attention_explorer": "analysis.attention_explorer",
     "earlier_parts": "coursework.earlier_parts",
 }
 """Short names of modules, and where in this package each module is."""

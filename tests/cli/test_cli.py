@@ -1030,17 +1030,16 @@ def test_a_transformer_shows_each_head(attentively, tmp_path):
             "translate", "--model", tmp_path / "run", "a dog .", "", *options, "--attention", page
         )
         assert code == 0, err
-        found = Tables(page.read_text())
-        assert len(found.options) == 1 + 3 * 2 * 2
-        assert "Source to source, layer 2 head 1" in found.options
-        [maps] = re.findall(
+        [text] = re.findall(
             r'<script type="application/json"[^>]*>(.*?)</script>', page.read_text()
         )
-        for one in json.loads(maps):
-            assert len(one["percent"]) == len(one["rows"])
-            for row in one["percent"]:
-                assert len(row) == len(one["columns"])
-                assert sum(row) == pytest.approx(100, abs=len(row))
+        attentions = json.loads(text)
+        assert [one["role"] for one in attentions] == ["cross", "encoder", "decoder"]
+        for one in attentions:
+            weights = torch.tensor(one["weights"])  # per mille
+            assert weights.shape == (2, 2, len(one["queries"]), len(one["keys"]))
+            sums = weights.sum(dim=-1).float()
+            torch.testing.assert_close(sums, torch.full_like(sums, 1000), atol=9, rtol=0)
 
 
 def test_a_model_without_attention_has_nothing_to_show(attentively, refuses, tmp_path):

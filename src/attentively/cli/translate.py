@@ -6,11 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 from tqdm import tqdm
 
-from attentively.analysis.attention_page import Map, Text, page
+from attentively.analysis import attention_explorer
 from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import models, sampling
 from attentively.data.pairs import tidy
@@ -18,9 +17,6 @@ from attentively.data.text import lines_of
 from attentively.generation import generate
 from attentively.generation.generate import Translation
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.interface import evaluating
-from attentively.models.transformer import Transformer
-from attentively.tokens.vocabulary import START_ID
 
 AT_ONCE = 64
 """Sentences in one batch."""
@@ -158,12 +154,8 @@ def _show(checkpoint: Checkpoint, kept: Sequence[tuple[str, Translation]], path:
             "attention"
         )
     if path.suffix == ".html":
-        texts = [
-            Text(source, translation.text, _maps(checkpoint, source, translation), translation.note)
-            for source, translation in kept
-        ]
-        with replacing(path) as temporary:
-            temporary.write_text(page("Attention weights", texts), encoding="utf-8")
+        examples = [attention_explorer.example(checkpoint, *each) for each in kept]
+        attention_explorer.Explorer(examples).save(path)
         return
     weights, first = next((each.weights, each) for _, each in kept if each.weights is not None)
     import matplotlib.pyplot as plt  # takes a second, so import it only when it is needed
@@ -175,32 +167,3 @@ def _show(checkpoint: Checkpoint, kept: Sequence[tuple[str, Translation]], path:
     with replacing(path) as temporary:
         figure.savefig(temporary, format="png", bbox_inches="tight")
     plt.close(figure)
-
-
-def _maps(checkpoint: Checkpoint, source: str, translation: Translation) -> list[Map]:
-    """Return the weights on the source; for a Transformer, also those of each layer and head."""
-    if translation.weights is None:
-        return []
-    model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
-    read, written = translation.src_tokens, translation.tgt_tokens
-    if not isinstance(model, Transformer):
-        return [Map("Target to source", written, read, translation.weights)]
-    number = {tgt_tokenizer.tokens([index])[0]: index for index in range(len(tgt_tokenizer))}
-    # The decoder's input is its output shifted by one position.
-    before = [START_ID, *(number[token] for token in written[:-1])]
-    where = next(model.parameters()).device
-    src, tgt = (torch.tensor([ids], device=where) for ids in (src_tokenizer.encode(source), before))
-    with evaluating(model):
-        maps = model.attention_maps(src, tgt)
-    sides = {
-        "Target to source": (maps.cross, written, read),
-        "Source to source": (maps.encoder, read, read),
-        "Target to target": (maps.decoder, written, tgt_tokenizer.tokens(before)),
-    }
-    mean = Map("Target to source, mean of all layers and heads", written, read, translation.weights)
-    return [mean] + [
-        Map(f"{side}, layer {layer} head {head}", rows, columns, weights.cpu())
-        for side, (layers, rows, columns) in sides.items()
-        for layer, heads in enumerate(layers[:, 0], start=1)
-        for head, weights in enumerate(heads, start=1)
-    ]

@@ -1,0 +1,193 @@
+"""The attention explorer in a browser: pointer, keyboard, table, export, theme, small screens."""
+
+import json
+import re
+
+import pytest
+import torch
+
+from attentively.analysis.attention_explorer import Attention, Example, Explorer
+
+WORDS = ["The", "ani", "mal", "sleeps", "▁", "<end>"]
+MARKS = ["L'", "ani", "mal", "dort", "<end>"]
+
+
+def random_weights(layers, heads, queries, keys, causal=False):
+    generator = torch.Generator().manual_seed(0)
+    scores = 3 * torch.randn(layers, heads, queries, keys, generator=generator)
+    if causal:
+        scores.masked_fill_(torch.ones(queries, keys, dtype=torch.bool).triu(1), -torch.inf)
+    return scores.softmax(dim=-1)
+
+
+CROSS = Attention("Cross-attention", "cross", MARKS, WORDS, random_weights(2, 3, 5, 6))
+DECODER = Attention(
+    "Decoder", "decoder", MARKS, ["<start>", *MARKS[:-1]], random_weights(2, 3, 5, 5, causal=True)
+)
+EXPLORER = Explorer([Example("The animal sleeps", "L'animal dort", [CROSS, DECODER])])
+
+
+@pytest.fixture
+def visit(browser, tmp_path):
+    """Open the page in a window; whatever is complained of fails the test."""
+    path = tmp_path / "page.html"
+    complaints, contexts = [], []
+
+    def opened(width=900, text=None, scripts=True, scheme="light"):
+        path.write_text(text or EXPLORER.page(), encoding="utf-8")
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            java_script_enabled=scripts,
+            color_scheme=scheme,
+            accept_downloads=True,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(path.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def readout(page) -> str:
+    return page.locator(".readout").inner_text()
+
+
+def percentages(page) -> list[float]:
+    """Return the percentages next to the tokens, from top to bottom."""
+    texts = page.locator(".percent").all_text_contents()
+    return [float(text.removesuffix(" %")) for text in texts if text]
+
+
+def test_a_head_and_a_token_show_their_weights(visit):
+    page = visit()
+    mean = CROSS.weights.mean(dim=(0, 1))
+    page.locator(".token").nth(3).hover()
+    assert percentages(page) == pytest.approx((100 * mean[3]).tolist(), abs=0.56)
+    page.get_by_role("button", name="Layer 2, head 3").click()
+    query = page.get_by_role("button", name="query 4: dort")
+    query.click()
+    expected = CROSS.weights[1, 2, 3]
+    assert percentages(page) == pytest.approx((100 * expected).tolist(), abs=0.56)
+    best = WORDS[int(expected.argmax())].replace("▁", "␣")
+    assert f"layer 2, head 3. The query “dort” attends to: {best}" in readout(page)
+    assert query.get_attribute("aria-pressed") == "true"
+    page.mouse.move(0, 0)  # pinned: it stays
+    assert "“dort”" in readout(page)
+    page.get_by_role("button", name="key 2: ani").hover()  # shown as long as it is pointed at
+    column = CROSS.weights[1, 2, :, 1]
+    assert percentages(page) == pytest.approx((100 * column).tolist(), abs=0.56)
+    page.mouse.move(0, 0)
+    assert "“dort”" in readout(page)
+    page.keyboard.press("Escape")
+    assert "Point at a token" in readout(page)
+    assert percentages(page) == []
+
+
+def test_by_keyboard(visit):
+    page = visit()
+    tile = page.get_by_role("button", name="Layer 1, head 1")
+    tile.press("Enter")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")  # there is no third layer
+    assert "layer 2, head 2" in readout(page)
+    assert page.evaluate("() => document.activeElement.ariaLabel").startswith("Layer 2, head 2")
+    page.keyboard.press("Tab")  # one stop for all heads; then the tokens
+    assert page.evaluate("() => document.activeElement.ariaLabel") == "query 1: L'"
+    assert "“L'” attends to" in readout(page)
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Shift+Tab")
+    assert page.locator('.token[aria-pressed="true"]').count() == 1
+
+
+def test_another_attention_and_a_table(visit):
+    page = visit()
+    page.get_by_label("Decoder").check()
+    page.get_by_role("button", name="Layer 1, head 2").click()
+    page.get_by_role("button", name="Show as a table").click()
+    cells = page.locator(".figure tbody td").all_text_contents()
+    expected = (100 * DECODER.weights[0, 1]).flatten().tolist()
+    assert [float(cell) for cell in cells] == pytest.approx(expected, abs=0.56)
+    assert page.locator("caption").inner_text() == "Decoder, layer 1, head 2, in percent"
+    page.get_by_role("button", name="Show as a table").click()
+    assert page.locator(".figure path").count() > 5
+
+
+def test_the_figure_is_saved_as_it_looks(visit):
+    page = visit()
+    page.get_by_role("button", name="Layer 2, head 1").click()
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Save as SVG").click()
+    download = waiting.value
+    assert download.suggested_filename == "cross-attention-layer-2-head-1.svg"
+    text = download.path().read_text(encoding="utf-8")
+    assert text.count("<path") == int((CROSS.weights[1, 0] * 1000 >= 4.5).sum())
+    assert "sleeps" in text
+    assert "rgb(156, 86, 0)" in text  # the colour of cross-attention
+    assert "class=" not in text
+    page.goto(download.path().as_uri())  # it is well-formed
+
+
+@pytest.mark.parametrize("width", [390, 900])
+def test_nothing_is_cut_off_and_all_types_are_legible(visit, width):
+    page = visit(width)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    sizes = page.evaluate(
+        "() => [...document.querySelectorAll('.figure text')].filter((e) => e.textContent)"
+        ".map((e) => e.getBoundingClientRect().height)"
+    )
+    assert min(sizes) > 13
+    right = page.evaluate(
+        "() => Math.max(...[...document.querySelectorAll('.figure text')]"
+        ".map((e) => e.getBoundingClientRect().right))"
+    )
+    assert right <= width
+
+
+def test_without_scripts_a_table(visit):
+    page = visit(scripts=False)
+    cells = page.locator("tbody td").all_text_contents()
+    expected = (100 * CROSS.weights.mean(dim=(0, 1))).flatten().tolist()
+    assert [float(cell) for cell in cells] == pytest.approx(expected, abs=0.56)
+
+
+@pytest.mark.parametrize(
+    ("outside", "scheme", "dark"),
+    [
+        ('<html data-theme="dark"><body>', "light", True),
+        ('<html data-theme="light"><body>', "dark", False),
+        ('<html><body data-jp-theme-light="false">', "light", True),
+        ('<html><body data-jp-theme-light="true">', "dark", False),
+        ("<html><body>", "dark", True),
+    ],
+)
+def test_in_a_frame_it_takes_the_theme_and_its_full_height(visit, outside, scheme, dark):
+    text = f"<!DOCTYPE html>{outside}{EXPLORER._repr_html_()}"
+    page = visit(text=text, scheme=scheme)
+    frame = page.frames[1]
+    frame.locator(".figure svg").wait_for()
+    page.wait_for_function(
+        "() => { const frame = document.querySelector('iframe'); return Math.abs("
+        "frame.clientHeight - frame.contentDocument.body.scrollHeight - 8) < 2; }"
+    )
+    paper = frame.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert paper == ("rgb(20, 22, 26)" if dark else "rgb(255, 255, 255)")
+    shades = [int(part) for part in re.findall(r"\d+", frame.evaluate(
+        "() => getComputedStyle(document.querySelector('.figure path')).stroke"
+    ))]  # fmt: skip
+    assert (sum(shades) > 382) == dark
+
+
+def test_the_data_is_that_of_the_package():
+    [text] = re.findall(r'<script type="application/json">(.*?)</script>', EXPLORER.page())
+    for plain, attention in zip(json.loads(text), (CROSS, DECODER), strict=True):
+        torch.testing.assert_close(
+            torch.tensor(plain["weights"]) / 1000, attention.weights, atol=6e-4, rtol=0
+        )
