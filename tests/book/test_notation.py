@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
 PAGE = (BOOK / "notation.md").read_text(encoding="utf-8")
+GLOSSARY = (BOOK / "notation.md").read_text(encoding="utf-8")
 TOC = (ROOT / "_toc.yml").read_text(encoding="utf-8")
 PACKAGE = ROOT / "src" / "attentively"
 sys.path.insert(0, str(BOOK / "_ext"))
@@ -138,7 +139,7 @@ class Term(NamedTuple):
     """Symbols, names in code, synonyms, and the words of chapters that are not yet revised."""
 
 
-def terms(page: str = PAGE) -> list[Term]:
+def terms(page: str = GLOSSARY) -> list[Term]:
     """Return the entries of the glossary."""
     glossary = re.search(r"^```\{glossary\}\n(.*?)^```$", page, re.M | re.S)[1]
     found = []
@@ -377,7 +378,7 @@ def test_names_in_code_are_those_of_the_package():
     found = terms()
     assert sum("Code" in term.names for term in found) > 80
     assert unknown_code(found) == set()
-    changed = PAGE.replace("`masked_softmax`", "`softmax_masked`")
+    changed = GLOSSARY.replace("`masked_softmax`", "`softmax_masked`")
     assert unknown_code(terms(changed)) == {"`softmax_masked`"}
 
 
