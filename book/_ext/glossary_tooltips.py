@@ -26,7 +26,9 @@ from transformer_map import chapter_of
 
 OTHER_FORMS = {
     "autoregressive": ["auto-regressive"],
+    "axis": ["axes"],
     "contextual": ["contextualised"],
+    "epoch": ["epochs"],
     "extrapolation": ["extrapolate", "extrapolates"],
     "fine-tuning": ["fine-tune", "fine-tuned"],
     "generalise": ["generalisation", "generalised", "generalising"],
@@ -35,7 +37,9 @@ OTHER_FORMS = {
     "memorise": ["memorised", "memorising", "memorisation"],
     "minimal pairs": ["minimal pair"],
     "optimiser": ["optimizer", "optimizers"],
+    "nats": ["nat"],
     "overfitting": ["overfit", "overfits"],
+    "permutation equivariant": ["permutation equivariance"],
     "pre-training": ["pre-trained"],
     "regularise": ["regularisation", "regularised"],
     "saturation": ["saturated", "saturates"],

@@ -54,6 +54,19 @@ def misnamed(key: str, entry: Entry) -> bool:
     return not re.fullmatch(rf"{name}[a-z]*", key)
 
 
+def poorly_annotated(entry: Entry) -> str:
+    """Say what is wrong with the sentence on what the work is for; nothing if all is well."""
+    annotation = " ".join(entry.fields.get("annotation", "").split())
+    count = len(annotation.split())
+    if not annotation:
+        return "no annotation"
+    if not 4 <= count <= 25:
+        return f"an annotation of {count} words instead of 4 to 25"
+    if not re.fullmatch(r"[A-Z].*[^.]\.", annotation):
+        return "an annotation that is not a sentence: a capital letter first, a full stop last"
+    return ""
+
+
 @pytest.fixture(scope="module")
 def entries() -> BibliographyData:
     text = (BOOK / "references.bib").read_text(encoding="utf-8")
@@ -70,6 +83,19 @@ def test_every_entry_is_cited_and_every_citation_has_an_entry(entries):
 
 def test_every_entry_is_complete(entries):
     assert {key: what for key, entry in entries.items() if (what := lacks(entry))} == {}
+
+
+def test_every_entry_says_what_the_work_is_for(entries):
+    faults = {key: fault for key, entry in entries.items() if (fault := poorly_annotated(entry))}
+    listed = "\n".join(f"  {key}: {fault}" for key, fault in faults.items())
+    assert not faults, (
+        f"{len(faults)} entries of references.bib have a faulty annotation:\n{listed}"
+    )
+
+
+def test_no_two_works_have_one_annotation(entries):
+    said = [entry.fields.get("annotation", key) for key, entry in entries.items()]
+    assert sorted(said) == sorted(set(said))
 
 
 def test_titles_keep_their_names_and_acronyms(entries):
@@ -134,6 +160,26 @@ def test_what_an_entry_lacks_is_named(line, said):
     assert lacks(only(COMPLETE)) == []
     assert line in COMPLETE
     assert lacks(only(COMPLETE.replace(line, ""))) == said
+
+
+@pytest.mark.parametrize(
+    ("annotation", "fault"),
+    [
+        ("", "no annotation"),
+        ("Introduces additive attention.", "3 words"),
+        (f"Introduces {'very ' * 24}much.", "26 words"),
+        ("Introduces additive attention for translation", "full stop"),
+        ("Introduces additive attention for translation...", "full stop"),
+        ("introduces additive attention for translation.", "capital letter"),
+        ("Introduces additive attention for translation.", ""),
+    ],
+)
+def test_a_poor_annotation_is_named(annotation, fault):
+    line = f"  annotation = {{{annotation}}},\n" if annotation else ""
+    text = COMPLETE.replace("  url =", f"{line}  url =")
+    found = poorly_annotated(parse_string(text, "bibtex").entries["doe2020"])
+    assert fault in found
+    assert bool(found) == bool(fault)
 
 
 @pytest.mark.parametrize("key", ["roe2020", "doe2021", "doe20", "doe"])

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
 PAGE = (BOOK / "notation.md").read_text(encoding="utf-8")
+GLOSSARY = (BOOK / "notation.md").read_text(encoding="utf-8")
+TOC = (ROOT / "_toc.yml").read_text(encoding="utf-8")
 PACKAGE = ROOT / "src" / "attentively"
+sys.path.insert(0, str(BOOK / "_ext"))
+try:
+    from glossary_tooltips import forms_of
+finally:
+    sys.path.pop(0)
 # What belongs to single assignments and experiments explains itself there.
 ELSEWHERE = {"checks", "experiments", "cli"}
 
@@ -131,7 +139,7 @@ class Term(NamedTuple):
     """Symbols, names in code, synonyms, and the words of chapters that are not yet revised."""
 
 
-def terms(page: str = PAGE) -> list[Term]:
+def terms(page: str = GLOSSARY) -> list[Term]:
     """Return the entries of the glossary."""
     glossary = re.search(r"^```\{glossary\}\n(.*?)^```$", page, re.M | re.S)[1]
     found = []
@@ -159,16 +167,163 @@ def uses(text: str, names: list[str]) -> bool:
     return any(name.lower().removesuffix("ing").removesuffix("s") in text for name in names)
 
 
+def chapter_of_each_page() -> dict[str, str]:
+    """Return the pages of the chapters in their order; a second page has no number of its own."""
+    chapter, found = "", {}
+    for page in re.findall(r"- file: book/(\w+)$", TOC, re.M):
+        if page == "exercise_map":  # the first page of the back matter
+            break
+        chapter = page[:2] if page[:2].isdigit() else chapter
+        found[f"{page}.md"] = chapter
+    return found
+
+
+def pages_of_chapters() -> dict[str, str]:
+    """Return the text of each page of the chapters, in the order of the book."""
+    return {page: (BOOK / page).read_text(encoding="utf-8") for page in chapter_of_each_page()}
+
+
 def test_each_term_leads_to_a_chapter_that_uses_it():
-    pages = {path.name: path.read_text(encoding="utf-8") for path in BOOK.glob("[0-9]*.md")}
+    pages = pages_of_chapters()
+    chapters = chapter_of_each_page()
     unused = {}
     for term in terms():
-        assert term.page.startswith(f"{term.chapter}_"), f"{term.name}: another chapter"
+        assert chapters[term.page] == term.chapter, f"{term.name}: another chapter"
         synonyms = [*term.names.get("Also", []), *term.names.get(OLDER, [])]
         if not uses(pages[term.page], [term.name, *synonyms]):
             unused[term.name] = term.chapter
     assert unused == NOT_YET_USED, "or the chapter uses it now: take it off the list"
     assert not uses(pages["08_additive_attention.md"], ["recurrence relation"])
+
+
+# The first page: each term leads to the page that introduces it in bold.
+
+# Chapters that are not yet revised need not have their terms in bold.
+LISTED = re.search(
+    r"^TO_REVISE = \[(.*?)\]$",
+    (Path(__file__).parent / "test_terms.py").read_text(encoding="utf-8"),
+    re.M | re.S,
+)
+TO_REVISE = re.findall(r'"(\d\d)_', LISTED[1]) if LISTED else []
+FLAGS = re.M | re.S
+CODE = r"^(`{3,})(?:\{code-cell\}|\{literalinclude\}|\w+).*?^\1$"
+RECAP = r"^(:{3,})\{admonition\} (?:Before you start|What this page uses).*?^\1$"
+BOLD = re.compile(r"\*\*(?!\s)([^*]+?)(?<!\s)\*\*")
+OTHER_MEANING = {
+    ("intervention", "10_visual_attention.md"): "a change of the input, not inside the model",
+    ("location in an image", "09_multiplicative_attention.md"): "a score function",
+    ("projection", "00_tools.md"): "a linear layer with a bias, as a whole model",
+    ("rank", "02_subwords.md"): "the rank of a word by its frequency",
+    ("score", "00_tools.md"): "the score of a token of the vocabulary",
+}
+"""Pages that have the word in bold for something else than the entry."""
+
+
+def in_bold(page: str, recap: str = RECAP) -> set[str]:
+    """Return the words in bold, in lower case, without those of code and of the box of recaps."""
+    text = re.sub(recap, "", re.sub(CODE, "", page, flags=FLAGS), flags=FLAGS)
+    words = (" ".join(found.lower().split()) for found in BOLD.findall(text))
+    return {word.strip("`").rstrip(".:,?") for word in words}
+
+
+def first_pages(found: list[Term], pages: dict[str, str]) -> dict[str, str | None]:
+    """Return for each term the first page with its name or a synonym in bold, or None."""
+    headwords = {form.lower() for term in found for form in forms_of(term.name)}
+    bold = {page: in_bold(text) for page, text in pages.items()}
+    opening = next(iter(pages))  # its box cannot be a recap of earlier chapters
+    bold[opening] = in_bold(pages[opening], recap=r"(?!)")
+    first = {}
+    for term in found:
+        synonyms = {form.lower() for name in term.names.get("Also", []) for form in forms_of(name)}
+        forms = {form.lower() for form in forms_of(term.name)} | (synonyms - headwords)
+        first[term.name] = next(
+            (
+                page
+                for page, words in bold.items()
+                if forms & words and (term.name, page) not in OTHER_MEANING
+            ),
+            None,
+        )
+    return first
+
+
+def disagreements(found: list[Term], pages: dict[str, str]) -> dict[str, str]:
+    """Return what is wrong with the page of each term that does not lead to its first page."""
+    first, order, wrong = first_pages(found, pages), list(pages), {}
+    for term in found:
+        page = first[term.name]
+        if page == term.page or (
+            term.chapter in TO_REVISE
+            and (page is None or order.index(page) > order.index(term.page))
+        ):
+            continue
+        where = f"first in bold on {page}" if page else "no page has it in bold"
+        wrong[term.name] = f"{where}; the glossary says {term.page}"
+    return wrong
+
+
+def test_each_term_leads_to_the_page_that_introduces_it_in_bold():
+    wrong = disagreements(terms(), pages_of_chapters())
+    listed = "\n".join(f"  {name}: {fault}" for name, fault in wrong.items())
+    assert not wrong, f"{len(wrong)} terms:\n{listed}"
+
+
+CHAPTER_WITH_BOLD = """# A page
+
+:::{admonition} Before you start
+- The **recap** comes first.
+:::
+
+**Step by step.** The **path
+length** is short. Two **epochs** of **`einsum`**: *emphasis*, 2 ** 3, x ** 2.
+
+```{code-cell} ipython3
+f(**code)  # **comment**
+```
+
+```python
+g(**plain)
+```
+
+```{quiz}
+Which **option**?
+```
+"""
+
+
+def test_words_in_bold_are_read_from_the_text():
+    assert in_bold(CHAPTER_WITH_BOLD) == {
+        *("step by step", "path length", "epochs", "einsum", "option"),
+    }
+
+
+def test_a_wrong_first_page_is_named():
+    good = terms()[0]
+    epoch = good._replace(name="epoch", page="02_b.md", chapter="02", names={"Also": ["pass"]})
+    query = epoch._replace(name="query", names={})
+    pages = {"01_a.md": "An **apple**.", "02_b.md": "Two **epochs**.", "14_c.md": "An **epoch**."}
+    assert disagreements([epoch], pages) == {}
+    assert (
+        "first in bold on 02_b.md"
+        in disagreements([epoch._replace(page="14_c.md")], pages)["epoch"]
+    )
+    assert "no page" in disagreements([query], pages)["query"]
+    earlier = pages | {"01_a.md": "One **pass**."}
+    assert "01_a.md" in disagreements([epoch], earlier)["epoch"]
+    # A synonym that has an entry of its own is not the term.
+    assert (
+        disagreements([epoch, epoch._replace(name="pass", page="01_a.md", names={})], earlier) == {}
+    )
+
+
+def test_exceptions_for_another_meaning_are_needed():
+    pages = pages_of_chapters()
+    chapters = list(pages)
+    by_name = {term.name: term for term in terms()}
+    for name, page in OTHER_MEANING:
+        assert chapters.index(page) < chapters.index(by_name[name].page)
+        words = {name, *by_name[name].names.get("Also", [])}
+        assert words & in_bold(pages[page]), f"{page} does not have {name} in bold"
 
 
 def test_each_chapter_has_terms_and_symbols():
@@ -223,7 +378,7 @@ def test_names_in_code_are_those_of_the_package():
     found = terms()
     assert sum("Code" in term.names for term in found) > 80
     assert unknown_code(found) == set()
-    changed = PAGE.replace("`masked_softmax`", "`softmax_masked`")
+    changed = GLOSSARY.replace("`masked_softmax`", "`softmax_masked`")
     assert unknown_code(terms(changed)) == {"`softmax_masked`"}
 
 
