@@ -159,11 +159,31 @@ def uses(text: str, names: list[str]) -> bool:
     return any(name.lower().removesuffix("ing").removesuffix("s") in text for name in names)
 
 
+def chapter_of_pages() -> dict[str, str]:
+    """Return the chapter of each page: a page without a number belongs to the chapter before it."""
+    chapters, parts = {}, (ROOT / "_toc.yml").read_text(encoding="utf-8").split("- caption:")
+    for part in parts:
+        number = None
+        for name in re.findall(r"file: book/(\w+)", part):
+            found = re.match(r"(\d\d)_", name)
+            number = found[1] if found else number
+            if number is not None:
+                chapters[f"{name}.md"] = number
+    return chapters
+
+
+def test_a_second_page_belongs_to_the_chapter_before_it():
+    chapters = chapter_of_pages()
+    assert chapters["18_why_it_wins.md"] == chapters["models_compared.md"] == "18"
+    assert "notation.md" not in chapters
+
+
 def test_each_term_leads_to_a_chapter_that_uses_it():
-    pages = {path.name: path.read_text(encoding="utf-8") for path in BOOK.glob("[0-9]*.md")}
+    chapters = chapter_of_pages()
+    pages = {name: (BOOK / name).read_text(encoding="utf-8") for name in chapters}
     unused = {}
     for term in terms():
-        assert term.page.startswith(f"{term.chapter}_"), f"{term.name}: another chapter"
+        assert chapters[term.page] == term.chapter, f"{term.name}: another chapter"
         synonyms = [*term.names.get("Also", []), *term.names.get(OLDER, [])]
         if not uses(pages[term.page], [term.name, *synonyms]):
             unused[term.name] = term.chapter
