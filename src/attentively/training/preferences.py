@@ -17,7 +17,7 @@ def answer_log_probabilities(
 ) -> Float[Tensor, " batch"]:
     r"""Return the log-probability of each answer, given the prompt before it.
 
-    .. math:: \log \pi(y \mid x) = \sum_{t \,\in\, \text{answer}} \log p(w_t \mid w_{<t})
+    .. math:: \log \pi(y \mid x) = \sum_{t \in \text{answer}} \log p(w_t \mid w_{<t})
 
     `ids` are prompts with their answers. `is_answer` is True at the tokens of the
     answers, and False at prompts and padding, which the sum leaves out. Raises
@@ -25,7 +25,7 @@ def answer_log_probabilities(
     predicts it.
     """
     if is_answer[:, 0].any():
-        raise ValueError("the first token belongs to the answer, but no token predicts it")
+        raise ValueError("the first token belongs to an answer: nothing predicts it")
     log_probabilities = model(ids[:, :-1]).logits.log_softmax(dim=-1)
     of_next = log_probabilities.gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
     return of_next.where(is_answer[:, 1:], 0.0).sum(dim=-1)
