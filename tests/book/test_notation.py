@@ -178,6 +178,12 @@ def chapter_of_each_page() -> dict[str, str]:
     return found
 
 
+def test_a_second_page_belongs_to_the_chapter_before_it():
+    chapters = chapter_of_each_page()
+    assert chapters["18_why_it_wins.md"] == chapters["models_compared.md"] == "18"
+    assert "notation.md" not in chapters
+
+
 def pages_of_chapters() -> dict[str, str]:
     """Return the text of each page of the chapters, in the order of the book."""
     return {page: (BOOK / page).read_text(encoding="utf-8") for page in chapter_of_each_page()}
