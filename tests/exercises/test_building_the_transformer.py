@@ -89,7 +89,7 @@ def test_the_papers_base_model_is_the_deepest_for_65_million():
 @pytest.mark.parametrize(
     ("check", "answers"),
     [
-        (checks.way_around, (right.FeedForward, plain_transformer.Residual)),
+        (checks.residual, (right.FeedForward, plain_transformer.Residual)),
         (checks.layers, (plain_transformer.EncoderLayer, right.DecoderLayer)),
         (checks.layers, (right.EncoderLayer, plain_transformer.DecoderLayer)),
         (checks.transformer, (plain_transformer.InputEmbedding, plain_transformer.Transformer)),
@@ -142,7 +142,7 @@ def test_a_transformer_that_is_wrong_only_with_many_words_is_caught():
             scores = super().forward(src, src_mask, tgt)
             return -scores if src.size(1) > 6 else scores
 
-    with pytest.raises(CheckFailed, match="the trained model's probabilities"):
+    with pytest.raises(CheckFailed, match="the probabilities with the trained parameters"):
         checks.transformer(right.InputEmbedding, Short)
 
 
