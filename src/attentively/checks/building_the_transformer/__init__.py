@@ -106,6 +106,30 @@ def ready() -> None:
     print(f"PyTorch {torch.__version__}. The trained Transformer has {count:,} parameters. Ready.")
 
 
+def _expect_earlier_parts(made: nn.Module) -> None:
+    """Name a mistake of part 1 or 2 in a module that is built from those parts."""
+    for name, module in made.named_modules():
+        state, kind = state_of(module), name.rpartition(".")[2]
+        if kind in ("layer_norm", "last_norm") and "gain" in state:
+            number, title, size = 1, "layer normalisation", len(state["gain"])
+            expected = partial(_normalised(), state, 1e-5)
+        elif kind == "feed_forward":
+            number, title, size = 2, "feed-forward network", state["inner.weight"].size(1)
+            expected = partial(feed, state)
+        else:
+            continue
+        x = torch.randn(2, 3, size, generator=torch.Generator().manual_seed(0))
+        try:
+            got = module(x)
+        except Exception:
+            continue  # the check that calls the whole module reports it
+        if type(got) is not Tensor or not torch.allclose(got, expected(x), rtol=1e-3, atol=1e-4):
+            raise CheckFailed(
+                f"  {type(made).__name__}: `{name}`, the {title} of part {number}, gives a wrong "
+                f"output. Correct part {number} and run its cell again, then this one."
+            )
+
+
 # Part 1
 
 
@@ -283,6 +307,7 @@ def residual(feed_forward: object, connection: object, thorough: bool = False) -
             state = state_of(shaken(Residual(d_model)))
             asked = {"d_model": d_model, "dropout": 0.5, "norm": norm}
             made = built(connection, asked, state)
+            _expect_earlier_parts(made)
             inputs = {"x": torch.randn(2, length, d_model), "sublayer": _Sublayer(d_model)}
             what = f'the output of Residual with norm="{norm}"'
             expect_equal(
@@ -437,6 +462,7 @@ def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False)
             asked |= {"dropout": 0.1, "norm": norm}
             state = _layer(EncoderLayer, d_model, num_heads, d_ff, norm)
             made = built(encoder_layer, asked, state)
+            _expect_earlier_parts(made)
             inputs: dict[str, Any]
             for inputs in ({"x": memory}, {"x": memory, "mask": masks["src_mask"]}):
                 twins = [Twin(f"EncoderLayer: {said}",
@@ -451,6 +477,7 @@ def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False)
                 expect_all_dropped("EncoderLayer", dropped, inputs, memory)
             state = _layer(DecoderLayer, d_model, num_heads, d_ff, norm)
             made = built(decoder_layer, asked, state)
+            _expect_earlier_parts(made)
             for inputs in ({"y": y, "memory": memory}, {"y": y, "memory": memory, **masks}):
                 twins = [Twin(f"DecoderLayer: {said}",
                               partial(decoded, state, num_heads, norm, **way))
@@ -634,6 +661,7 @@ def transformer(input_embedding: object, candidate: object, thorough: bool = Fal
         )  # fmt: skip
         model = cast(Transformer, shaken(Transformer(config)))
         made = built(candidate, sizes_of(config), state_of(model))
+        _expect_earlier_parts(made)
         inputs = {"src": src, "src_mask": padding_mask(src, PAD_ID), "tgt": tgt}
         with torch.no_grad():
             right = _logits(model, src, inputs["src_mask"], tgt)
