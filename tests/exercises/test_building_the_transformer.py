@@ -14,7 +14,7 @@ from notebook_tools import ROOT, with_source, write
 from attentively import coursework
 from attentively.attention.masks import causal_mask, padding_mask
 from attentively.attention.multi_head import MultiHeadAttention
-from attentively.checks import CheckFailed
+from attentively.checks import CheckFailed, NotImplementedYet
 from attentively.checks import building_the_transformer as checks
 from attentively.checks.building_the_transformer.layer_functions import decoded, encoded
 from attentively.checks.building_the_transformer.pytorch_names import (
@@ -120,6 +120,39 @@ def test_weights_from_pytorch_do_what_they_did_there():
     own.load_state_dict(broken, strict=False)
     other = own.decoder(tgt, own.encoder(src, src_mask), src_mask)
     assert not torch.allclose(other, expected, atol=1e-2)
+
+
+# Earlier parts of this assignment
+
+
+@pytest.mark.parametrize(
+    ("check", "answers"),
+    [
+        (checks.residual, (right.FeedForward, right.Residual)),
+        (checks.layers, (right.EncoderLayer, right.DecoderLayer)),
+        (checks.transformer, (right.InputEmbedding, right.Transformer)),
+    ],
+)
+def test_a_wrong_layer_normalisation_is_named_in_later_parts(check, answers, monkeypatch):
+    monkeypatch.setattr(right.LayerNorm, "forward", lambda self, x: self.gain * x + self.shift)
+    with pytest.raises(CheckFailed, match=r"the layer normalisation of part\s+1, gives a\s+wrong"):
+        check(*answers)
+
+
+def test_a_wrong_feed_forward_network_is_named_in_the_layers(monkeypatch):
+    monkeypatch.setattr(right.FeedForward, "forward", lambda self, x: self.outer(self.inner(x)))
+    with pytest.raises(CheckFailed, match=r"the feed-forward network of part\s+2, gives a\s+wrong"):
+        checks.layers(right.EncoderLayer, right.DecoderLayer)
+
+
+def test_a_method_of_an_earlier_part_that_is_not_written_is_named(monkeypatch):
+    def forward(self, x):
+        raise NotImplementedError
+
+    forward.__code__ = forward.__code__.replace(co_qualname="LayerNorm.forward")
+    monkeypatch.setattr(right.LayerNorm, "forward", forward)
+    with pytest.raises(NotImplementedYet, match=r"LayerNorm\.forward is not written"):
+        checks.residual(right.FeedForward, right.Residual)
 
 
 # In the trained translator
