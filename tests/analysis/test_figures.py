@@ -322,6 +322,7 @@ DIAGRAMS = {
     "bidirectional_batch": lambda: figures.bidirectional_batch([SRC[:3], SRC[:5]]),
     "gru_cell": figures.gru_cell,
     "lstm_cell": figures.lstm_cell,
+    "transformer": figures.transformer,
     "transformer_layers": figures.transformer_layers,
     "tree": laughter,
     "beam": beam,
@@ -928,6 +929,23 @@ def test_residual_connections_lead_around_sub_layers():
         else:
             assert norm.get_y() > line[-1][1]
     assert ("memory", "decoder,\npre-norm: cross-\nattention") in arrows(figure)
+
+
+def test_the_whole_transformer_is_drawn_from_tokens_to_tokens():
+    figure = figures.transformer()
+    drawn_, lines = nodes(figure), arrows(figure)
+    for side, number in (("encoder", 2), ("decoder", 3)):
+        around = [plus for fork, plus in lines if f"{side}: fork" in fork]
+        assert len(around) == number
+        frame = drawn_[f"{side} layer"]
+        for name in (plus.replace("plus of ", "") for plus in around):
+            box = drawn_[name]
+            assert frame.get_y() < box.get_y()
+            assert box.get_y() + box.get_height() < frame.get_y() + frame.get_height()
+        tokens = "source tokens" if side == "encoder" else "target tokens"
+        assert (tokens, f"{side}: input") in lines
+    assert ("encoder: output", "decoder: cross-\nattention") in lines
+    assert ("decoder: softmax", "decoder: output") in lines
 
 
 def test_a_tree_has_a_line_for_each_leaf():

@@ -147,7 +147,7 @@ class ResidualWithTheFunction(nn.Module):
         return total if self.first else self.layer_norm(total)
 
 
-WAY_AROUND = [
+RESIDUAL = [
     (FeedForward, Residual),
     (FeedForwardByClamp, ResidualInOneLine),
     (FeedForwardAsConvolution, ResidualWithTheFunction),
@@ -209,7 +209,7 @@ class EncoderLayerStepByStep(EncoderLayer):
 
 
 class DecoderLayerStepByStep(DecoderLayer):
-    """A list of ways around, walked through in a loop."""
+    """A list of residual connections, applied in a loop."""
 
     def forward(self, y, memory, tgt_mask=None, src_mask=None):
         def to_itself(h):
@@ -524,7 +524,7 @@ FROM_PYTORCH = [(from_pytorch, masks_for_pytorch), (from_pytorch_by_layers, mask
 
 RIGHT = {
     "norm": NORM,
-    "way_around": WAY_AROUND,
+    "residual": RESIDUAL,
     "layers": LAYERS,
     "transformer": TRANSFORMER,
     "read_off": READ_OFF,

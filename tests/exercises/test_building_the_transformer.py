@@ -14,7 +14,7 @@ from notebook_tools import ROOT, with_source, write
 from attentively import coursework
 from attentively.attention.masks import causal_mask, padding_mask
 from attentively.attention.multi_head import MultiHeadAttention
-from attentively.checks import CheckFailed
+from attentively.checks import CheckFailed, NotImplementedYet
 from attentively.checks import building_the_transformer as checks
 from attentively.checks.building_the_transformer.layer_functions import decoded, encoded
 from attentively.checks.building_the_transformer.pytorch_names import (
@@ -89,7 +89,7 @@ def test_the_papers_base_model_is_the_deepest_for_65_million():
 @pytest.mark.parametrize(
     ("check", "answers"),
     [
-        (checks.way_around, (right.FeedForward, plain_transformer.Residual)),
+        (checks.residual, (right.FeedForward, plain_transformer.Residual)),
         (checks.layers, (plain_transformer.EncoderLayer, right.DecoderLayer)),
         (checks.layers, (right.EncoderLayer, plain_transformer.DecoderLayer)),
         (checks.transformer, (plain_transformer.InputEmbedding, plain_transformer.Transformer)),
@@ -122,6 +122,39 @@ def test_weights_from_pytorch_do_what_they_did_there():
     assert not torch.allclose(other, expected, atol=1e-2)
 
 
+# Earlier parts of this assignment
+
+
+@pytest.mark.parametrize(
+    ("check", "answers"),
+    [
+        (checks.residual, (right.FeedForward, right.Residual)),
+        (checks.layers, (right.EncoderLayer, right.DecoderLayer)),
+        (checks.transformer, (right.InputEmbedding, right.Transformer)),
+    ],
+)
+def test_a_wrong_layer_normalisation_is_named_in_later_parts(check, answers, monkeypatch):
+    monkeypatch.setattr(right.LayerNorm, "forward", lambda self, x: self.gain * x + self.shift)
+    with pytest.raises(CheckFailed, match=r"the layer normalisation of part\s+1, gives a\s+wrong"):
+        check(*answers)
+
+
+def test_a_wrong_feed_forward_network_is_named_in_the_layers(monkeypatch):
+    monkeypatch.setattr(right.FeedForward, "forward", lambda self, x: self.outer(self.inner(x)))
+    with pytest.raises(CheckFailed, match=r"the feed-forward network of part\s+2, gives a\s+wrong"):
+        checks.layers(right.EncoderLayer, right.DecoderLayer)
+
+
+def test_a_method_of_an_earlier_part_that_is_not_written_is_named(monkeypatch):
+    def forward(self, x):
+        raise NotImplementedError
+
+    forward.__code__ = forward.__code__.replace(co_qualname="LayerNorm.forward")
+    monkeypatch.setattr(right.LayerNorm, "forward", forward)
+    with pytest.raises(NotImplementedYet, match=r"LayerNorm\.forward is not written"):
+        checks.residual(right.FeedForward, right.Residual)
+
+
 # In the trained translator
 
 
@@ -142,7 +175,7 @@ def test_a_transformer_that_is_wrong_only_with_many_words_is_caught():
             scores = super().forward(src, src_mask, tgt)
             return -scores if src.size(1) > 6 else scores
 
-    with pytest.raises(CheckFailed, match="the trained model's probabilities"):
+    with pytest.raises(CheckFailed, match="the probabilities with the trained parameters"):
         checks.transformer(right.InputEmbedding, Short)
 
 

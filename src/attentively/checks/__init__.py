@@ -212,9 +212,9 @@ def call(candidate: object, inputs: Mapping[str, object], *, trains: bool = Fals
     except NotImplementedError as error:
         if str(error):
             raise _raised(error, inputs) from None
-        where = _student_frame(error)
-        name = where.name if where and where.name not in ("<module>", _name(candidate)) else ""
-        raise NotImplementedYet(f": {name} is not written" if name else "") from None
+        name = _unwritten(error)
+        hint = "" if name in ("", "<module>", _name(candidate)) else f": {name} is not written"
+        raise NotImplementedYet(hint) from None
     except BaseException as error:  # sys.exit() in an answer must not end the check
         raise _raised(error, inputs) from None
     changed = given_models.changed(weights)
@@ -310,6 +310,15 @@ def _raised(error: BaseException, inputs: Mapping[str, object]) -> CheckFailed:
     if "torch.return_types" in str(error):
         text += "\n  With dim, max and min return values and indices: use .values."
     return CheckFailed(f"{text}\n{describe(inputs)}")
+
+
+def _unwritten(error: BaseException) -> str:
+    """Return the name of the student's function that raised the error, with its class."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame in reversed(frames):
+        if not frame.f_code.co_filename.startswith(tuple(_NOT_THE_STUDENTS)):
+            return frame.f_code.co_qualname.rpartition("<locals>.")[2]
+    return ""
 
 
 def _student_frame(error: BaseException) -> traceback.FrameSummary | None:

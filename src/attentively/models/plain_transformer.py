@@ -1,8 +1,8 @@
 """The Transformer in the order of the paper's figure 1, with the shape after each line.
 
 Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3. The full
-`transformer.Transformer` computes the same from the same weights, and adds a cache, other
-positions, weight tying and the interface that training and search use.
+`transformer.Transformer` computes the same from the same parameters, and adds a cache, other
+positional encodings, tied embeddings and the interface that training and search use.
 """
 
 import math
@@ -34,11 +34,15 @@ class InputEmbedding(nn.Module):
         self.embedding = TokenEmbedding(vocab_size, d_model)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, ids: Int[Tensor, "batch len"]) -> Float[Tensor, "batch len d_model"]:
+    def forward(
+        self,
+        ids: Int[Tensor, "batch len"],
+    ) -> Float[Tensor, "batch len d_model"]:
         """Return one vector per token."""
         x = self.embedding(ids)  # (batch, len, d_model)
         length, d_model = x.shape[1:]
-        positions = sinusoids(length, d_model, device=x.device).to(x.dtype)  # (len, d_model)
+        positions = sinusoids(length, d_model, device=x.device)  # (len, d_model)
+        positions = positions.to(x.dtype)
         x = math.sqrt(d_model) * x + positions  # (batch, len, d_model)
         return self.dropout(x)  # (batch, len, d_model)
 
@@ -50,15 +54,19 @@ class Residual(nn.Module):
         \text{post:}\quad y &= \operatorname{LayerNorm}(x + f(x)) \\
         \text{pre:}\quad y &= x + f(\operatorname{LayerNorm}(x))
 
-    Post-norm is "Add & Norm" of the paper's figure 1; pre-norm trains with less warm-up. Dropout
-    acts on the output of the sub-layer, before the addition. An unknown `norm` raises
-    `ValueError`.
+    Post-norm is "Add & Norm" of the paper's figure 1. Dropout acts on the output of
+    the sub-layer, before the addition. An unknown `norm` raises `ValueError`.
 
     Sources: Vaswani et al. (2017), sections 3.1 and 5.4; Xiong et al. (2020),
     https://arxiv.org/abs/2002.04745.
     """
 
-    def __init__(self, d_model: int, dropout: float = 0.0, norm: Norm = "pre") -> None:
+    def __init__(
+        self,
+        d_model: int,
+        dropout: float = 0.0,
+        norm: Norm = "pre",
+    ) -> None:
         super().__init__()
         if norm not in get_args(Norm):
             raise ValueError(f"norm={norm!r} is unknown: choose pre or post")
@@ -67,12 +75,14 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "batch len d_model"], sublayer: Callable[[Tensor], Tensor]
+        self,
+        x: Float[Tensor, "batch len d_model"],
+        sublayer: Callable[[Tensor], Tensor],
     ) -> Float[Tensor, "batch len d_model"]:
-        """Return `x` plus the output of the sub-layer, normalised before or after."""
+        """Return `x` plus the output of the sub-layer, with layer normalisation."""
         if self.norm == "pre":
-            return x + self.dropout(sublayer(self.layer_norm(x)))  # (batch, len, d_model)
-        return self.layer_norm(x + self.dropout(sublayer(x)))  # (batch, len, d_model)
+            return x + self.dropout(sublayer(self.layer_norm(x)))
+        return self.layer_norm(x + self.dropout(sublayer(x)))
 
 
 class EncoderLayer(nn.Module):
@@ -82,7 +92,12 @@ class EncoderLayer(nn.Module):
     """
 
     def __init__(
-        self, d_model: int, num_heads: int, d_ff: int, dropout: float = 0.0, norm: Norm = "pre"
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        norm: Norm = "pre",
     ) -> None:
         super().__init__()
         self.self_attention = MultiHeadAttention(d_model, num_heads)
@@ -105,8 +120,8 @@ class EncoderLayer(nn.Module):
 class Encoder(nn.Module):
     """The input embedding and a stack of `num_layers` encoder layers.
 
-    With pre-norm the last sum is not normalised yet, so the stack ends with one more layer
-    normalisation.
+    With pre-norm, the output of the last layer is a sum that is not normalised, so the
+    stack ends with one more layer normalisation.
     """
 
     def __init__(
@@ -121,13 +136,14 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         self.input = InputEmbedding(vocab_size, d_model, dropout)
-        self.layers = nn.ModuleList(
-            EncoderLayer(d_model, num_heads, d_ff, dropout, norm) for _ in range(num_layers)
-        )
+        sizes = d_model, num_heads, d_ff, dropout, norm
+        self.layers = nn.ModuleList(EncoderLayer(*sizes) for _ in range(num_layers))
         self.last_norm = LayerNorm(d_model) if norm == "pre" else nn.Identity()
 
     def forward(
-        self, src: Int[Tensor, "batch src_len"], src_mask: Bool[Tensor, "#batch #src_len src_len"]
+        self,
+        src: Int[Tensor, "batch src_len"],
+        src_mask: Bool[Tensor, "#batch #src_len src_len"],
     ) -> Float[Tensor, "batch src_len d_model"]:
         """Return the memory: one vector per source token."""
         x = self.input(src)  # (batch, src_len, d_model)
@@ -139,14 +155,19 @@ class Encoder(nn.Module):
 class DecoderLayer(nn.Module):
     """Masked self-attention, cross-attention, then a feed-forward network.
 
-    Each has a residual connection. The queries of the cross-attention come from the target, its
-    keys and values are the memory.
+    Each has a residual connection. The queries of the cross-attention come from the
+    target, its keys and values from the memory.
 
     Source: Vaswani et al. (2017), sections 3.1 and 3.2.3.
     """
 
     def __init__(
-        self, d_model: int, num_heads: int, d_ff: int, dropout: float = 0.0, norm: Norm = "pre"
+        self,
+        d_model: int,
+        num_heads: int,
+        d_ff: int,
+        dropout: float = 0.0,
+        norm: Norm = "pre",
     ) -> None:
         super().__init__()
         self.self_attention = MultiHeadAttention(d_model, num_heads)
@@ -170,11 +191,11 @@ class DecoderLayer(nn.Module):
         y = self.around_cross_attention(
             y, lambda h: self.cross_attention(h, memory, memory, src_mask)[0]
         )  # (batch, tgt_len, d_model)
-        return self.around_feed_forward(y, self.feed_forward)  # (batch, tgt_len, d_model)
+        return self.around_feed_forward(y, self.feed_forward)
 
 
 class Decoder(nn.Module):
-    """The input embedding and a stack of `num_layers` decoder layers, which share one memory."""
+    """The input embedding and a stack of decoder layers, which all read one memory."""
 
     def __init__(
         self,
@@ -188,9 +209,8 @@ class Decoder(nn.Module):
     ) -> None:
         super().__init__()
         self.input = InputEmbedding(vocab_size, d_model, dropout)
-        self.layers = nn.ModuleList(
-            DecoderLayer(d_model, num_heads, d_ff, dropout, norm) for _ in range(num_layers)
-        )
+        sizes = d_model, num_heads, d_ff, dropout, norm
+        self.layers = nn.ModuleList(DecoderLayer(*sizes) for _ in range(num_layers))
         self.last_norm = LayerNorm(d_model) if norm == "pre" else nn.Identity()
 
     def forward(
@@ -199,7 +219,7 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "batch src_len d_model"],
         src_mask: Bool[Tensor, "#batch 1 src_len"],
     ) -> Float[Tensor, "batch tgt_len d_model"]:
-        """Return one vector per target token, computed from that token and those before it."""
+        """Return one vector per target token, which depends on no later token."""
         y = self.input(tgt)  # (batch, tgt_len, d_model)
         tgt_mask = causal_mask(tgt.shape[1], tgt.device)  # (1, tgt_len, tgt_len)
         for layer in self.layers:
@@ -208,7 +228,7 @@ class Decoder(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Encode the source, decode the target, and predict the token after each target token.
+    """Encode the source, decode the target, and predict each next target token.
 
     Source: Vaswani et al. (2017), figure 1.
     """
@@ -236,7 +256,7 @@ class Transformer(nn.Module):
         src_mask: Bool[Tensor, "#batch 1 src_len"],
         tgt: Int[Tensor, "batch tgt_len"],
     ) -> Float[Tensor, "batch tgt_len vocab"]:
-        """Return the logits of the token after each target token; a softmax is left to the loss."""
+        """Return the logits of the token after each target token."""
         memory = self.encoder(src, src_mask)  # (batch, src_len, d_model)
         y = self.decoder(tgt, memory, src_mask)  # (batch, tgt_len, d_model)
         return self.output(y)  # (batch, tgt_len, vocab)

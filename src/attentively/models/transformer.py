@@ -268,9 +268,9 @@ class TokenDecoder(nn.Module):
 def initialise(model: nn.Module) -> None:
     r"""Initialise the parameters: weights by Glorot & Bengio (2010), biases zero.
 
-    This keeps the variance of signals and gradients about the same from layer to layer. Embeddings
-    are sampled with variance :math:`1/d_\text{model}`. The Transformer paper does not state its
-    initialisation.
+    This keeps the variance of signals and gradients about the same from layer to layer.
+    Embeddings are sampled with variance :math:`1/d_\text{model}`. The Transformer paper
+    does not state its initialisation.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):

@@ -33,7 +33,7 @@ from attentively.analysis.figures.recurrent import (
 )
 from attentively.analysis.figures.segmentations import segmentations
 from attentively.analysis.figures.training import batch_padding, loss_panels
-from attentively.analysis.figures.transformer_layers import transformer_layers
+from attentively.analysis.figures.transformer_layers import transformer, transformer_layers
 from attentively.analysis.figures.trees import Branch, tree
 from attentively.analysis.figures.windows import attention_windows
 from attentively.analysis.figures.word_vectors import embedding_lookup, skip_gram_window, word_map
@@ -77,6 +77,7 @@ __all__ = [
     "seed_dots",
     "segmentations",
     "skip_gram_window",
+    "transformer",
     "transformer_layers",
     "tree",
     "unrolled_network",

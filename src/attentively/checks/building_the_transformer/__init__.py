@@ -1,9 +1,9 @@
-"""Checks of the assignment on the whole Transformer: its parts, their assembly, its weights.
+"""Checks of the assignment on the whole Transformer: its parts, their assembly, its parameters.
 
-Parts 1 to 4 rebuild what the package has, under the same names of parameters, so every check
-loads weights of ours into a student's module and looks at what it then does; in the end the model
-gets the weights of the trained Transformer that ships and must translate as that does. Parts 5
-and 6 are worked out here beside them.
+Parts 1 to 4 rebuild code of the package with the same names of parameters. Their checks load
+reference parameters into the student's module and compare its outputs. Finally the model gets the
+parameters of the trained Transformer of the package, and must give the same translations. The
+answers to parts 5 and 6 are computed here.
 """
 
 import math
@@ -42,7 +42,7 @@ from attentively.checks.building_the_transformer.layer_functions import (
     decoded,
     encoded,
     feed,
-    no_way_around,
+    no_residual,
     on_the_other_side,
     right_step,
     stepped,
@@ -87,9 +87,9 @@ __all__ = [
     "pytorch_transformer",
     "read_off",
     "ready",
+    "residual",
     "transformer",
     "translator",
-    "way_around",
 ]
 
 Inputs = Mapping[str, Any]
@@ -104,6 +104,30 @@ def ready() -> None:
     _parts.explain_undefined_names()
     count = sum(each.numel() for each in load_pretrained(TRANSFORMER).model.parameters())
     print(f"PyTorch {torch.__version__}. The trained Transformer has {count:,} parameters. Ready.")
+
+
+def _expect_earlier_parts(made: nn.Module) -> None:
+    """Name a mistake of part 1 or 2 in a module that is built from those parts."""
+    for name, module in made.named_modules():
+        state, kind = state_of(module), name.rpartition(".")[2]
+        if kind in ("layer_norm", "last_norm") and "gain" in state:
+            number, title, size = 1, "layer normalisation", len(state["gain"])
+            expected = partial(_normalised(), state, 1e-5)
+        elif kind == "feed_forward":
+            number, title, size = 2, "feed-forward network", state["inner.weight"].size(1)
+            expected = partial(feed, state)
+        else:
+            continue
+        x = torch.randn(2, 3, size, generator=torch.Generator().manual_seed(0))
+        try:
+            got = module(x)
+        except Exception:
+            continue  # the check that calls the whole module reports it
+        if type(got) is not Tensor or not torch.allclose(got, expected(x), rtol=1e-3, atol=1e-4):
+            raise CheckFailed(
+                f"  {type(made).__name__}: `{name}`, the {title} of part {number}, gives a wrong "
+                f"output. Correct part {number} and run its cell again, then this one."
+            )
 
 
 # Part 1
@@ -131,52 +155,49 @@ def _normalised(
 
 
 _NORM_WAYS: dict[str, list[Callable[[State, float, Tensor], Tensor]]] = {
-    "The variance is divided by d_model - 1, as torch.var does unless it is told otherwise. Take "
-    "the mean of the squares: correction=0.": [
+    "the variance is divided by d_model - 1, as torch.var does by default. Divide by d_model: use "
+    "the mean of the squares, or correction=0.": [
         _normalised(correction=1),
         _normalised(correction=1, divide=lambda v, eps: v.sqrt() + eps),
     ],
-    "eps is added to the root. It is added to the variance, under the root.": [
+    "eps is added to the standard deviation. Add it to the variance, before the root.": [
         _normalised(divide=lambda v, eps: v.sqrt() + eps)
     ],
-    "eps is not used. It keeps a vector of equal numbers from being divided by 0.": [
+    "eps is not used. It prevents a division by 0 for a vector of equal entries.": [
         _normalised(divide=lambda v, eps: v.sqrt())
     ],
-    "The eps that is given is not added to the variance. Is it always 1e-5, or a lower bound?": [
+    "the argument eps is not added to the variance. Check whether your code always uses 1e-5, or "
+    "uses eps as a lower bound of the variance.": [
         _normalised(divide=lambda v, eps: (v + 1e-5).sqrt())
     ],
-    "The variance is too large. It is the mean of (x - μ)², not their sum, nor the mean of x² less "
-    "μ, without its square.": [_normalised(correction=3)],  # of 4 numbers
-    "The root is missing: divide by the root of the variance.": [
+    "the variance is too large. It is the mean of (x - μ)², not their sum, and not the mean of x² "
+    "minus μ (without the square of μ).": [_normalised(correction=3)],  # of 4 entries
+    "the square root is missing: divide by the root of the variance.": [
         _normalised(divide=lambda v, eps: v + eps)
     ],
-    "The mean is not taken away.": [_normalised(centre=False)],
-    "Mean and variance are those of a whole sentence, or of the batch. Each vector has its own: "
-    "they go over the last axis alone.": [
+    "the mean is not subtracted.": [_normalised(centre=False)],
+    "mean and variance are computed over several vectors of a sentence or a batch. Each vector has "
+    "its own mean and variance: compute them over the last axis only.": [
         _normalised(over=lambda x: tuple(range(x.dim()))),
         _normalised(over=lambda x: tuple(range(1, x.dim()))),
         _normalised(over=lambda x: tuple(range(x.dim() - 1))),
         _normalised(over=lambda x: (0,)),
         _normalised(over=lambda x: (max(x.dim() - 2, 0),)),
     ],
-    "The gain is not used.": [_normalised(last=lambda x, gain, shift: x + shift)],
-    "The shift is not used.": [_normalised(last=lambda x, gain, shift: gain * x)],
-    "Neither gain nor shift is used.": [_normalised(last=lambda x, gain, shift: x)],
-    "The shift is added before the gain multiplies: first the gain, then the shift.": [
-        _normalised(last=lambda x, gain, shift: gain * (x + shift))
-    ],
-    "Gain and shift have changed places.": [
-        _normalised(last=lambda x, gain, shift: shift * x + gain)
-    ],
-    "The gain multiplies 1 + gain times. It begins with ones; they are the 1.": [
-        _normalised(last=lambda x, gain, shift: (1 + gain) * x + shift)
-    ],
+    "the gain is not used.": [_normalised(last=lambda x, gain, shift: x + shift)],
+    "the shift is not used.": [_normalised(last=lambda x, gain, shift: gain * x)],
+    "neither the gain nor the shift is used.": [_normalised(last=lambda x, gain, shift: x)],
+    "the shift is added before the multiplication by the gain. First multiply by the gain, then "
+    "add the shift.": [_normalised(last=lambda x, gain, shift: gain * (x + shift))],
+    "gain and shift are exchanged.": [_normalised(last=lambda x, gain, shift: shift * x + gain)],
+    "the vector is multiplied by 1 + gain instead of the gain. The gain is initialised with "
+    "ones.": [_normalised(last=lambda x, gain, shift: (1 + gain) * x + shift)],
 }
 
 
 @_parts.part("layer normalisation", "LayerNorm")
 def norm(candidate: object, thorough: bool = False) -> None:
-    """Check layer normalisation: vectors by hand, other sizes, its parameters at birth."""
+    """Check layer normalisation: vectors by hand, other sizes, its initial parameters."""
     refuse_ours(candidate, LayerNorm, nn.LayerNorm)
     by_hand = torch.tensor([[1.0, 3.0, 3.0, 5.0], [2.0, 2.0, 2.0, 2.0]])
     asked = [(by_hand, 0.5), (torch.randn(5), 0.1), (3 + 2 * torch.randn(2, 3, 5), 1e-5)]
@@ -187,27 +208,27 @@ def norm(candidate: object, thorough: bool = False) -> None:
         state = state_of(shaken(LayerNorm(x.size(-1))))
         made = built(candidate, {"d_model": x.size(-1), "eps": eps}, state)
         twins = [
-            Twin(said, partial(way, state, eps))
+            Twin(f"LayerNorm: {said}", partial(way, state, eps))
             for said, ways in _NORM_WAYS.items()
             for way in ways
         ]
         inputs = {"x": x}
         expect_equal(
-            run(made, inputs, "What LayerNorm returns"), _normalised()(state, eps, x),
-            f"the result with eps = {eps:g}", inputs, twins,
+            run(made, inputs, "The output of LayerNorm"), _normalised()(state, eps, x),
+            f"the output of LayerNorm with eps = {eps:g}", inputs, twins,
         )  # fmt: skip
-    # Of two numbers the norm hardly depends on how large they are: no gradient would reach them.
+    # With two entries, the output hardly depends on their sizes: no gradient would reach them.
     made = built(candidate, {"d_model": 5}, state_of(shaken(LayerNorm(5))))
     expect_learned(made, {"x": torch.randn(2, 3, 5)}, ["x"])
-    born = cast(nn.Module, call(candidate, {"d_model": 3})).state_dict()
-    for name, begins in (("gain", torch.ones(3)), ("shift", torch.zeros(3))):
-        expect_equal(born[name], begins, f"{name} at birth", {"d_model": 3})
+    initial = cast(nn.Module, call(candidate, {"d_model": 3})).state_dict()
+    for name, expected in (("gain", torch.ones(3)), ("shift", torch.zeros(3))):
+        expect_equal(initial[name], expected, f"the initial {name}", {"d_model": 3})
 
 
 # Part 2
 
 
-class _Say:
+class _Sublayer:
     """A sub-layer that a message can show."""
 
     def __init__(self, d_model: int) -> None:
@@ -217,47 +238,53 @@ class _Say:
         return torch.tanh(x @ self.matrix) + 0.5
 
     def __repr__(self) -> str:
-        return "a sub-layer, called with a tensor like x"
+        return "a sub-layer, a function of a tensor with the shape of x"
 
 
 _FEED_WAYS: dict[str, list[Callable[[State, Tensor], Tensor]]] = {
-    "Nothing bends the signal between the two layers, so they are worth one: max(0, x) is missing.":
+    "the ReLU max(0, x) between the two layers is missing. Without it, the two linear layers "
+    "compute one linear function.":
         [partial(feed, between=lambda x: x)],
-    "A second max(0, x) comes after the outer layer. There is one, between the two.":
+    "a second ReLU is applied after the outer layer. There is only one, between the two layers.":
         [partial(feed, after=torch.relu)],
-    "max(0, x) comes after the outer layer; it belongs between the two.":
+    "the ReLU is applied after the outer layer. Apply it between the two layers.":
         [partial(feed, between=lambda x: x, after=torch.relu)],
-    "max(0, x) comes before the inner layer; it belongs between the two.":
+    "the ReLU is applied before the inner layer. Apply it between the two layers.":
         [partial(feed, before=torch.relu, between=lambda x: x), partial(feed, before=torch.relu)],
-    "The activation is another than max(0, x), the paper's.":
+    "the activation function is not the ReLU max(0, x) of the paper.":
         [partial(feed, between=each) for each in (F.gelu, torch.tanh, torch.sigmoid, F.silu)],
-    "Here x is added to the result. That is the way around, which is not this module's affair.":
+    "x is added to the output. The residual connection is not part of this module.":
         [lambda state, x: x + feed(state, x)],
 }  # fmt: skip
 
 _STEP_WAYS: dict[str, Step] = {
-    "There is no way around: what comes in is to be added to what the sub-layer says.":
-        no_way_around,
-    "The norm is on the wrong side. Pre-norm: x + f(LayerNorm(x)). Post-norm: LayerNorm(x + f(x)).":
+    "the residual connection is missing: add the input of the sub-layer to its output.":
+        no_residual,
+    "the normalisation is in the wrong position. Pre-norm: x + f(LayerNorm(x)). Post-norm: "
+    "LayerNorm(x + f(x)).":
         on_the_other_side,
-    "The way around begins behind the norm. What is added is x itself, as it came in.":
+    "the residual connection begins after the normalisation. Add x itself, without "
+    "normalisation.":
         lambda normed, say, norm, x: normed(x) + say(normed(x)),
-    "The norm is on what the sub-layer says. Post-norm normalises the sum, pre-norm the way in.":
+    "the output of the sub-layer is normalised. Post-norm normalises the sum, pre-norm the input "
+    "of the sub-layer.":
         lambda normed, say, norm, x: x + normed(say(x)),
-    "Both sides are normalised: before the sub-layer, or after the sum, not both.":
+    "both the input of the sub-layer and the sum are normalised. Pre-norm normalises only the "
+    "input, post-norm only the sum.":
         lambda normed, say, norm, x: normed(x + say(normed(x))),
-    "Only what goes around is normalised. Post-norm normalises the sum, pre-norm the way in.":
+    "only the residual connection is normalised. Post-norm normalises the sum, pre-norm the input "
+    "of the sub-layer.":
         lambda normed, say, norm, x: normed(x) + say(x),
-    "The norm is not used.":
+    "the layer normalisation is not used.":
         lambda normed, say, norm, x: x + say(x),
 }  # fmt: skip
 
 
-@_parts.part("the way around", "FeedForward", "Residual")
-def way_around(feed_forward: object, residual: object, thorough: bool = False) -> None:
-    """Check the feed-forward network, and the way around a sub-layer with its norm and dropout."""
+@_parts.part("feed-forward and residual", "FeedForward", "Residual")
+def residual(feed_forward: object, connection: object, thorough: bool = False) -> None:
+    """Check the feed-forward network, and the residual connection with its norm and dropout."""
     refuse_ours(feed_forward, FeedForward)
-    refuse_ours(residual, Residual, plain_transformer.Residual)
+    refuse_ours(connection, Residual, plain_transformer.Residual)
     sizes = [(2, 3, (1, 2)), (5, 11, (2, 3)), (7, 2, (3,))]
     if thorough:
         sizes += [(13, 4, (2, 5)), (6, 24, (2, 1, 3))]
@@ -268,10 +295,10 @@ def way_around(feed_forward: object, residual: object, thorough: bool = False) -
         inputs = {"x": torch.randn(*lead, d_model)}
         feeds = [Twin(f"FeedForward: {said}", partial(way, state))
                  for said, ways in _FEED_WAYS.items() for way in ways]  # fmt: skip
-        answer = run(made, inputs, "What FeedForward returns")
+        answer = run(made, inputs, "The output of FeedForward")
         expected = feed(state, **inputs)
-        expect_equal(answer, expected, "what FeedForward returns", inputs, feeds)
-        what = "what FeedForward returns in training"
+        expect_equal(answer, expected, "the output of FeedForward", inputs, feeds)
+        what = "the output of FeedForward in training"
         expect_equal(run(made.train(), inputs, what.capitalize()), expected, what, inputs)
         # Of few vectors max(0, x) may let nothing through, and then no gradient either.
         expect_learned(made, {"x": torch.randn(50, d_model)})
@@ -279,9 +306,10 @@ def way_around(feed_forward: object, residual: object, thorough: bool = False) -
         for d_model, length in [(3, 2), (5, 4), *[(11, 3)] * thorough]:
             state = state_of(shaken(Residual(d_model)))
             asked = {"d_model": d_model, "dropout": 0.5, "norm": norm}
-            made = built(residual, asked, state)
-            inputs = {"x": torch.randn(2, length, d_model), "sublayer": _Say(d_model)}
-            what = f'what Residual returns with norm="{norm}"'
+            made = built(connection, asked, state)
+            _expect_earlier_parts(made)
+            inputs = {"x": torch.randn(2, length, d_model), "sublayer": _Sublayer(d_model)}
+            what = f'the output of Residual with norm="{norm}"'
             expect_equal(
                 run(made, inputs, what.capitalize()),
                 stepped(right_step, state, norm, **inputs), what, inputs,
@@ -289,39 +317,39 @@ def way_around(feed_forward: object, residual: object, thorough: bool = False) -
                  for said, way in _STEP_WAYS.items()],
             )  # fmt: skip
             expect_learned(made, inputs, ["x"])
-            _expect_dropout(residual, asked, state, norm, inputs)
-    _expect_the_rest_enlarged(residual)
+            _expect_dropout(connection, asked, state, norm, inputs)
+    _expect_scaled_dropout(connection)
 
 
-def _expect_the_rest_enlarged(residual: object) -> None:
-    """Drop a part, pre-norm: of what the sub-layer says the rest is divided by 1 - p."""
+def _expect_scaled_dropout(connection: object) -> None:
+    """Drop some entries of the sub-layer's output, pre-norm: the others are divided by 1 - p."""
     for dropout, enlarged in ((0.5, 2.0), (0.2, 1.25)):
         asked: dict[str, Any] = {"d_model": 20, "dropout": dropout, "norm": "pre"}
-        made = built(residual, asked, state_of(Residual(20))).train()
+        made = built(connection, asked, state_of(Residual(20))).train()
         inputs = {"x": torch.randn(5, 10, 20), "sublayer": torch.ones_like}
-        said = plain_tensor(call(made, inputs), "what Residual returns in training", inputs)
+        said = plain_tensor(call(made, inputs), "the output of Residual in training", inputs)
         said = said - cast(Tensor, inputs["x"])
         dropped = said.abs() < 0.1
         share, rest = float(dropped.float().mean()), said[~dropped]
         if abs(share - dropout) > 0.1:
             raise CheckFailed(
-                f"  Residual: in training with dropout={dropout:g} a share of {share:.2f} of what "
-                f"the sub-layer says is missing.\n{describe(inputs)}"
+                f"  Residual: in training with dropout={dropout:g}, a share of {share:.2f} of the "
+                f"sub-layer's output is 0; it should be about {dropout:g}.\n{describe(inputs)}"
             )
         if not torch.allclose(rest, torch.full_like(rest, enlarged), 1e-3, 1e-3):
             raise CheckFailed(
-                f"  Residual: in training with dropout={dropout:g} what is not dropped of a 1 "
-                f"should be 1 / (1 - {dropout:g}) = {enlarged:g}, so that the mean stays as it "
-                f"was. nn.Dropout does that.\n{describe(inputs)}\n"
+                f"  Residual: in training with dropout={dropout:g}, entries that are not dropped "
+                f"are divided by 1 - {dropout:g}, so that the mean does not change: 1 becomes "
+                f"{enlarged:g}. nn.Dropout does this.\n{describe(inputs)}\n"
                 f"  got         {show(rest[:4])} ..."
             )
 
 
 def _expect_dropout(
-    residual: object, asked: Inputs, state: State, norm: Norm, inputs: Inputs
+    connection: object, asked: Inputs, state: State, norm: Norm, inputs: Inputs
 ) -> None:
-    """Drop everything: of what the sub-layer says nothing is left, and of x all."""
-    made = built(residual, {**asked, "dropout": 1.0}, state).train()
+    """Drop everything: the sub-layer's output becomes 0, and x stays."""
+    made = built(connection, {**asked, "dropout": 1.0}, state).train()
     read: list[Tensor] = []
 
     def nothing(x: Tensor) -> Tensor:
@@ -333,24 +361,26 @@ def _expect_dropout(
 
     everything = (
         known(
-            "Residual: Dropout takes of the sum, so of the way around too. It acts on what the "
-            "sub-layer says, before that is added.",
+            "Residual: dropout is applied to the sum, and therefore to the residual connection "
+            "too. Apply it to the output of the sub-layer, before the addition.",
             lambda x, sublayer: torch.zeros_like(x),
             lambda x, sublayer: state["layer_norm.shift"].expand_as(x),
         )
         + known(
-            "Residual: Dropout acts on what the sub-layer reads. It acts on what it says, before "
-            "that is added.",
+            "Residual: dropout is applied to the input of the sub-layer. Apply it to its output, "
+            "before the addition.",
             way(right_step, lambda sublayer: lambda x: sublayer(torch.zeros_like(x))),
         )
-        + known("Residual: There is no dropout in training.", way(right_step, lambda say: say))
+        + known("Residual: dropout is missing in training.", way(right_step, lambda say: say))
     )
-    what = f'what Residual returns in training with dropout=1 and norm="{norm}"'
+    what = f'the output of Residual in training with dropout=1 and norm="{norm}"'
     expected = stepped(right_step, state, norm, inputs["x"], nothing)
     expect_equal(run(made, inputs, what.capitalize()), expected, what, inputs, everything)
     run(made, {**inputs, "sublayer": nothing}, what.capitalize())
-    twice = Twin("Residual: Dropout acts on what the sub-layer reads, too.", lambda x, _: 0 * x)
-    expect_equal(read[-1], read[0], "what the sub-layer reads in training", inputs, [twice])
+    twice = Twin(
+        "Residual: dropout is also applied to the input of the sub-layer.", lambda x, _: 0 * x
+    )
+    expect_equal(read[-1], read[0], "the input of the sub-layer in training", inputs, [twice])
 
 
 # Part 3
@@ -358,50 +388,55 @@ def _expect_dropout(
 
 _ENCODER_WAYS: dict[str, dict[str, Any]] = {
     **{said: {"step": step} for said, step in _STEP_WAYS.items()},
-    "The mask is not used.": {"masked": False},
-    "The two ways around have changed places, and with them their norms.":
+    "the mask is not used.": {"masked": False},
+    "around_attention and around_feed_forward are exchanged, and with them their layer "
+    "normalisations.":
         {"names": ("around_feed_forward", "around_attention")},
-    "One way around serves both sub-layers: around_attention. Each has a norm of its own.":
+    "around_attention is used for both sub-layers. Each sub-layer has its own residual connection "
+    "with its own layer normalisation.":
         {"names": ("around_attention", "around_attention")},
-    "The feed-forward network comes first. First look around, then think.": {"order": "fa"},
-    "The feed-forward network is missing.": {"order": "a"},
-    "The attention is missing.": {"order": "f"},
-    "The queries are normalised, keys and values are not. Self-attention reads one thing three "
-    "times: what the way around hands to it.": {"keys": "plain"},
-    "Self-attention reads x as it came in, and not what the way around hands to it: that is the h "
-    "of `lambda h:`.": {"keys": "all plain"},
+    "the feed-forward network is applied first. Self-attention comes first.": {"order": "fa"},
+    "the feed-forward network is missing.": {"order": "a"},
+    "the attention is missing.": {"order": "f"},
+    "the queries are normalised, but keys and values are not. In self-attention all three are the "
+    "tensor that the residual connection passes to the sub-layer.": {"keys": "plain"},
+    "self-attention reads the input x of the layer. It must read the tensor that the residual "
+    "connection passes to the sub-layer: the h of `lambda h:`.": {"keys": "all plain"},
 }  # fmt: skip
 
 
 _DECODER_WAYS: dict[str, list[dict[str, Any]]] = {
     **{said: [{"step": step}] for said, step in _STEP_WAYS.items()},
-    "tgt_mask is not used: a word of the target looks at words that are not written yet.":
+    "tgt_mask is not used: a target position attends to later positions.":
         [{"masks": "source"}],
-    "src_mask is not used: the target looks at the source's padding.": [{"masks": "target"}],
-    "Neither mask is used.": [{"masks": "none"}],
-    "The two masks have changed places. The keys of self-attention are the target's words, those "
-    "of cross-attention the source's.": [{"masks": "exchanged"}],
-    "Cross-attention gets tgt_mask. Its keys are the source's words, and all of them are there "
-    "from the start: src_mask.": [{"masks": "target twice"}],
-    "Memory and target have changed places in cross-attention: the target asks, the memory "
-    "answers.": [{"look": "exchanged"}],
-    "Cross-attention looks at the target once more. Its keys and values are the memory.":
+    "src_mask is not used: the target attends to padding of the source.": [{"masks": "target"}],
+    "neither mask is used.": [{"masks": "none"}],
+    "the two masks are exchanged. The keys of self-attention are target positions, those of "
+    "cross-attention are source positions.": [{"masks": "exchanged"}],
+    "cross-attention uses tgt_mask. Its keys are the source positions, which are all known: use "
+    "src_mask.": [{"masks": "target twice"}],
+    "memory and target are exchanged in cross-attention. The queries come from the target, keys "
+    "and values are the memory.": [{"look": "exchanged"}],
+    "cross-attention attends to the target again. Its keys and values are the memory.":
         [{"look": "itself"}, {"look": "itself", "masks": "target twice"}],
-    "The values of cross-attention are the target's. Keys and values both are the memory.":
+    "the values of cross-attention come from the target. Keys and values are both the memory.":
         [{"look": "keys"}],
-    "The keys of cross-attention are the target's. Keys and values both are the memory.":
+    "the keys of cross-attention come from the target. Keys and values are both the memory.":
         [{"look": "values"}],
-    "The memory is normalised by the decoder layer. It comes as the encoder made it; the way "
-    "around is that of the target.": [{"look": "normed"}],
-    "An attention asks with y as it came in, and not with what the way around hands to it: that is "
-    "the h of `lambda h:`.": [{"deaf": "s"}, {"deaf": "c"}, {"deaf": "sc"}],
-    "Cross-attention comes before self-attention. First the target looks at itself.":
+    "the memory is normalised in the decoder layer. Use it without any change; the residual "
+    "connection and its normalisation apply to the target.": [{"look": "normed"}],
+    "an attention uses the input y of the layer as its queries. It must use the tensor that the "
+    "residual connection passes to the sub-layer: the h of `lambda h:`.":
+        [{"deaf": "s"}, {"deaf": "c"}, {"deaf": "sc"}],
+    "cross-attention is applied before self-attention. Self-attention comes first.":
         [{"order": "csf"}],
-    "The two attentions have changed places: self_attention looks at the memory.":
+    "the two attentions are exchanged: self_attention attends to the memory.":
         [{"swapped": True}],
-    "Cross-attention is missing: nothing of the source reaches the target.": [{"order": "sf"}],
-    "Self-attention is missing: the target does not look at itself.": [{"order": "cf"}],
-    "The feed-forward network is missing.": [{"order": "sc"}],
+    "cross-attention is missing: no information from the source reaches the target.":
+        [{"order": "sf"}],
+    "self-attention is missing: the target positions do not attend to each other.":
+        [{"order": "cf"}],
+    "the feed-forward network is missing.": [{"order": "sc"}],
 }  # fmt: skip
 
 
@@ -412,7 +447,7 @@ def _layer(kind: type[nn.Module], d_model: int, heads: int, d_ff: int, norm: Nor
     )
 
 
-@_parts.part("two layers", "EncoderLayer", "DecoderLayer")
+@_parts.part("encoder and decoder layer", "EncoderLayer", "DecoderLayer")
 def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False) -> None:
     """Check an encoder and a decoder layer, pre- and post-norm, with and without masks."""
     refuse_ours(encoder_layer, EncoderLayer, plain_transformer.EncoderLayer)
@@ -427,12 +462,13 @@ def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False)
             asked |= {"dropout": 0.1, "norm": norm}
             state = _layer(EncoderLayer, d_model, num_heads, d_ff, norm)
             made = built(encoder_layer, asked, state)
+            _expect_earlier_parts(made)
             inputs: dict[str, Any]
             for inputs in ({"x": memory}, {"x": memory, "mask": masks["src_mask"]}):
                 twins = [Twin(f"EncoderLayer: {said}",
                               partial(encoded, state, num_heads, norm, **way))
                          for said, way in _ENCODER_WAYS.items()]  # fmt: skip
-                what = f'what EncoderLayer returns with norm="{norm}"'
+                what = f'the output of EncoderLayer with norm="{norm}"'
                 right = encoded(state, num_heads, norm, *inputs.values())
                 expect_equal(run(made, inputs, what.capitalize()), right, what, inputs, twins)
             expect_learned(made, inputs, ["x"])
@@ -441,11 +477,12 @@ def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False)
                 expect_all_dropped("EncoderLayer", dropped, inputs, memory)
             state = _layer(DecoderLayer, d_model, num_heads, d_ff, norm)
             made = built(decoder_layer, asked, state)
+            _expect_earlier_parts(made)
             for inputs in ({"y": y, "memory": memory}, {"y": y, "memory": memory, **masks}):
                 twins = [Twin(f"DecoderLayer: {said}",
                               partial(decoded, state, num_heads, norm, **way))
                          for said, ways in _DECODER_WAYS.items() for way in ways]  # fmt: skip
-                what = f'what DecoderLayer returns with norm="{norm}"'
+                what = f'the output of DecoderLayer with norm="{norm}"'
                 right = decoded(state, num_heads, norm, *inputs.values())
                 expect_equal(run(made, inputs, what.capitalize()), right, what, inputs, twins)
             expect_learned(made, inputs, ["y", "memory"])
@@ -458,7 +495,7 @@ def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False)
 
 
 def _embedded(state: State, ids: Tensor, factor: float | None = None) -> tuple[Tensor, Tensor]:
-    """Return the words' vectors and the positions' codes, before they are added."""
+    """Return the scaled embeddings and the positional encodings, before they are added."""
     table = state["embedding.table.weight"]
     d_model = table.size(1)
     words = (math.sqrt(d_model) if factor is None else factor) * table[ids]
@@ -478,19 +515,21 @@ def _root(state: State) -> float:
 
 
 _INPUT_WAYS: dict[str, Callable[[State, Tensor], Tensor]] = {
-    "The words are not multiplied by √d_model, so that the positions drown them.": _summed(1.0),
-    "Words and positions are both multiplied by √d_model; the words alone are.":
+    "the embeddings are not multiplied by √d_model.": _summed(1.0),
+    "embeddings and positional encodings are both multiplied by √d_model. Multiply only the "
+    "embeddings.":
         lambda state, ids: _root(state) * _summed(1.0)(state, ids),
-    "The positions are multiplied by √d_model, and the words are not.":
+    "the positional encodings are multiplied by √d_model instead of the embeddings.":
         lambda state, ids: _summed(1.0, _root(state))(state, ids),
-    "The words are multiplied by d_model; its root is wanted.":
+    "the embeddings are multiplied by d_model instead of its square root.":
         lambda state, ids: _summed(_root(state) ** 2)(state, ids),
-    "The words are divided by √d_model; multiply them.":
+    "the embeddings are divided by √d_model. Multiply them by it.":
         lambda state, ids: _summed(1 / _root(state))(state, ids),
-    "The positions are missing.": _summed(None, 0.0),
-    "The words are missing: these are the positions.": _summed(0.0),
-    "Each sentence of the batch gets one code for all its words. The codes belong to the axis of "
-    "the words, the second.":
+    "the positional encodings are missing.": _summed(None, 0.0),
+    "the embeddings are missing: the output contains only the positional encodings.":
+        _summed(0.0),
+    "all tokens of a sentence get the same positional encoding. The positions are along the "
+    "second axis of the ids, not along the batch.":
         lambda state, ids: _embedded(state, ids)[0]
         + sinusoids(len(ids), state["embedding.table.weight"].size(1)).unsqueeze(1),
 }  # fmt: skip
@@ -502,7 +541,7 @@ def _logits(
     model: Transformer, src: Tensor, src_mask: Tensor, tgt: Tensor, *,
     tgt_mask: Tensor | None = None, seen: tuple[bool, bool] = (True, True), causal: bool = True,
 ) -> Tensor:  # fmt: skip
-    """Return the scores of the next word at every place; the keywords make mistakes."""
+    """Return the logits of the next token at every position; the keywords make mistakes."""
     if causal and tgt_mask is None:
         tgt_mask = causal_mask(tgt.size(1))
     memory, _ = model.encoder(src, src_mask if seen[0] else None)
@@ -540,7 +579,7 @@ def _with_layers(pick: Callable[[list[nn.Module]], list[nn.Module]], *stacks: st
 
 
 def _layer_by_layer(model: Transformer, src: Tensor, src_mask: Tensor, tgt: Tensor) -> Tensor:
-    """Let each decoder layer look at the encoder layer of its own number."""
+    """Let each decoder layer attend to the encoder layer of the same index."""
     x, y = model.encoder.input(src), model.decoder.input(tgt)
     for encoder_layer, decoder_layer in zip(
         model.encoder.layers, model.decoder.layers, strict=True
@@ -553,27 +592,29 @@ def _layer_by_layer(model: Transformer, src: Tensor, src_mask: Tensor, tgt: Tens
 _BOTH = ("encoder", "decoder")
 
 _MODEL_WAYS: dict[str, list[_Model]] = {
-    "A word of the target sees those after it: the decoder's self-attention needs a causal mask.":
+    "a target position depends on later tokens: the self-attention of the decoder needs a causal "
+    "mask.":
         [partial(_logits, causal=False)],
-    "The encoder looks at padding: give src_mask to its layers.":
+    "the encoder attends to padding: pass src_mask to its layers.":
         [partial(_logits, seen=(False, True))],
-    "The decoder looks at the source's padding: give src_mask to its layers.":
+    "the decoder attends to padding of the source: pass src_mask to its layers.":
         [partial(_logits, seen=(True, False))],
-    "src_mask is not used: the source's padding is looked at.":
+    "src_mask is not used: encoder and decoder attend to padding of the source.":
         [partial(_logits, seen=(False, False))],
-    "last_norm is not used. With pre-norm the last sum of each stack is still to be normalised.":
+    "last_norm is not used. With pre-norm, the output of the last layer of each stack still has "
+    "to be normalised.":
         [_edited(_without_last_norm(*stacks)) for stacks in (_BOTH, ("encoder",), ("decoder",))],
-    "Only one layer of a stack is run.":
+    "only one layer of a stack is applied.":
         [_with_layers(pick, *stacks)
          for pick in (lambda each: each[:1], lambda each: each[-1:])
          for stacks in (_BOTH, ("encoder",), ("decoder",))],
-    "The layers of a stack are run backwards.":
+    "the layers of a stack are applied in reverse order.":
         [_with_layers(lambda each: each[::-1], *stacks)
          for stacks in (_BOTH, ("encoder",), ("decoder",))],
-    "Each decoder layer looks at the encoder layer of its own number. All of them look at what the "
-    "last one has made.": [_layer_by_layer],
-    "These are probabilities, or their logarithms. Return the scores as the output layer gives "
-    "them; a loss or a search takes the softmax.":
+    "each decoder layer attends to the output of the encoder layer with the same index. All "
+    "decoder layers attend to the output of the last encoder layer.": [_layer_by_layer],
+    "the output contains probabilities or their logarithms. Return the logits of the output layer; "
+    "the loss or the search applies the softmax.":
         [lambda *given: _logits(*given).softmax(-1),
          lambda *given: _logits(*given).log_softmax(-1)],
 }  # fmt: skip
@@ -586,9 +627,9 @@ SENTENCES = [
 ]
 
 
-@_parts.part("the whole", "InputEmbedding", "Transformer")
+@_parts.part("the whole Transformer", "InputEmbedding", "Transformer")
 def transformer(input_embedding: object, candidate: object, thorough: bool = False) -> None:
-    """Check what the first layer reads, the whole model, and its translations."""
+    """Check the input embedding, the whole model, and its translations."""
     refuse_ours(candidate, Transformer, plain_transformer.Transformer)
     inputs: dict[str, Any]
     sizes = [(2, 3, 7, 4), (3, 5, 11, 6), *[(1, 9, 5, 2)] * thorough]
@@ -600,15 +641,15 @@ def transformer(input_embedding: object, candidate: object, thorough: bool = Fal
         inputs = {"ids": torch.randint(1, vocab_size, (batch, length))}
         twins = [Twin(f"InputEmbedding: {said}", partial(way, state))
                  for said, way in _INPUT_WAYS.items()]  # fmt: skip
-        what = "what InputEmbedding returns"
+        what = "the output of InputEmbedding"
         expected = _summed()(state, inputs["ids"])
         expect_equal(run(made, inputs, what.capitalize()), expected, what, inputs, twins)
     made = built(input_embedding, {**asked, "dropout": 1.0}, state).train()
-    what = "what InputEmbedding returns in training with dropout=1"
+    what = "the output of InputEmbedding in training with dropout=1"
     expect_equal(
         run(made, inputs, what.capitalize()), torch.zeros_like(expected), what, inputs,
-        [Twin("InputEmbedding: There is no dropout in training.", lambda ids: expected),
-         Twin("InputEmbedding: Dropout acts on the words alone; it acts on the sum.",
+        [Twin("InputEmbedding: dropout is missing in training.", lambda ids: expected),
+         Twin("InputEmbedding: dropout is applied to the embeddings only. Apply it to the sum.",
               lambda ids: _embedded(state, ids)[1])],
     )  # fmt: skip
     src = torch.tensor([[3, 4, 5, 2, 0], [4, 6, 3, 5, 2]])
@@ -620,12 +661,13 @@ def transformer(input_embedding: object, candidate: object, thorough: bool = Fal
         )  # fmt: skip
         model = cast(Transformer, shaken(Transformer(config)))
         made = built(candidate, sizes_of(config), state_of(model))
+        _expect_earlier_parts(made)
         inputs = {"src": src, "src_mask": padding_mask(src, PAD_ID), "tgt": tgt}
         with torch.no_grad():
             right = _logits(model, src, inputs["src_mask"], tgt)
-            found = [Twin(said, partial(way, model))
+            found = [Twin(f"Transformer: {said}", partial(way, model))
                      for said, ways in _MODEL_WAYS.items() for way in ways]  # fmt: skip
-            what = f'the scores of Transformer with norm="{norm}"'
+            what = f'the logits of Transformer with norm="{norm}"'
             expect_equal(run(made, inputs, what.capitalize()), right, what, inputs, found)
         if norm == "pre":
             state, src_mask = state_of(model), inputs["src_mask"]
@@ -649,9 +691,9 @@ def _expect_same_translations(candidate: object, sentences: list[str]) -> None:
     own = cast(Checkpoint, call(translator, {"Transformer": candidate}))
     with torch.no_grad():
         right = _logits(cast(Transformer, model), *given.values()).softmax(dim=-1)
-        answer = run(cast(Assembled, own.model).made, given, "What Transformer returns")
-    got = expect_tensor(answer, right.shape, "what Transformer returns", given).softmax(dim=-1)
-    expect_equal(got, right, "the trained model's probabilities", given)
+        answer = run(cast(Assembled, own.model).made, given, "The output of Transformer")
+    got = expect_tensor(answer, right.shape, "the output of Transformer", given).softmax(dim=-1)
+    expect_equal(got, right, "the probabilities with the trained parameters", given)
 
     def translates(sentences: list[str]) -> list[str]:
         with torch.no_grad():
@@ -659,17 +701,21 @@ def _expect_same_translations(candidate: object, sentences: list[str]) -> None:
         return [each.text for each in found]
 
     said = call(translates, {"sentences": sentences})
-    expect_value(said, [each.text for each in before], "the translations with the trained weights",
-                 {"sentences": sentences},
-                 hint="The model's encoder(src, src_mask) and decoder(tgt, memory, src_mask) are "
-                      "called by themselves here, with one word more each time.")  # fmt: skip
+    expect_value(
+        said,
+        [each.text for each in before],
+        "the translations with the trained parameters",
+        {"sentences": sentences},
+        hint="Here encoder(src, src_mask) and decoder(tgt, memory, src_mask) of the model are "
+        "called separately, the decoder with one more token at each step.",
+    )
 
 
 # Part 5
 
 
 def _sizes(state: State) -> dict[str, Any]:
-    """Return what the weights of a Transformer tell of it."""
+    """Return the hyperparameters of a Transformer, from its state dict."""
     table, target = (state[f"{stack}.input.embedding.table.weight"] for stack in _BOTH)
     shared = torch.equal(state["output.weight"], table) and torch.equal(table, target)
     numbers = {int(name.split(".")[2]) for name in state if name.startswith("encoder.layers.")}
@@ -718,60 +764,62 @@ def _last_by_letters(right: dict[str, Any], state: State) -> int:
 
 _SIZES_TWINS = [
     *known(
-        "sizes: A shared table is counted each time that it has a name. It is one table: the same "
-        "numbers serve source, target and output.",
+        "sizes: a shared embedding matrix is counted once for each of its three names. Count it "
+        "once: source, target and output use the same parameters.",
         _sizes_but(parameters=_every),
     ),
     *known(
-        "sizes: A shared table has three names. It counts once, so two are to be taken off.",
+        "sizes: a shared embedding matrix has three names but counts once, so two copies must be "
+        "subtracted, not one.",
         _sizes_but(parameters=lambda r, state: _every(r, state) - r["shared"] * _table(r)),
     ),
     *known(
-        "sizes: Tensors with equal numbers are counted once. Only the shared table is; gains that "
-        "are all 1 are parameters of their own.",
+        "sizes: tensors with equal values are counted once. This holds only for the shared "
+        "embedding matrix; two gains that are all 1 are separate parameters.",
         _sizes_but(parameters=_unlike),
     ),
     *known(
-        "sizes: num_layers counts the layers of both stacks; it is the number in each.",
+        "sizes: num_layers counts the layers of both stacks. It is the number in each stack.",
         _sizes_but(num_layers=lambda right, _: 2 * right["num_layers"]),
     ),
     *known(
-        "sizes: num_layers is one too small: the layers are numbered from 0.",
+        "sizes: num_layers is too small by 1: the layers are numbered from 0.",
         _sizes_but(num_layers=lambda right, _: right["num_layers"] - 1),
     ),
     *known(
-        "sizes: The numbers of the layers are compared as text, and as text 9 comes after 10. Is "
-        "only one digit of them read?",
+        "sizes: num_layers is wrong for more than 10 layers. Check whether indices are compared as "
+        "text, where '9' comes after '10', or whether only one digit is read.",
         _sizes_but(num_layers=_last_by_letters),
         _sizes_but(num_layers=lambda right, _: min(right["num_layers"], 10)),
     ),
     *known(
-        "sizes: d_ff and d_model have changed places. A linear layer keeps its matrix as (what "
-        "comes out, what goes in).",
+        "sizes: d_ff and d_model are exchanged. The weight of nn.Linear has the shape (number of "
+        "outputs, number of inputs).",
         _sizes_but(d_ff=lambda r, _: r["d_model"], d_model=lambda r, _: r["d_ff"]),
     ),
     *known(
-        "sizes: d_ff is the size of what goes in; the first of the two numbers comes out.",
+        "sizes: d_ff is the number of inputs of the inner layer. It is the number of outputs, the "
+        "first axis of the weight.",
         _sizes_but(d_ff=lambda right, _: right["d_model"]),
     ),
     *known(
-        "sizes: The vocabularies have changed places: the encoder reads the source.",
+        "sizes: the two vocabulary sizes are exchanged: the encoder reads the source.",
         _sizes_but(
             src_vocab_size=lambda r, _: r["tgt_vocab_size"],
             tgt_vocab_size=lambda r, _: r["src_vocab_size"],
         ),
     ),
     *known(
-        "sizes: Each layer has its norms, before or after. What only a pre-norm model has is a "
-        "norm after its last layer.",
+        "sizes: norm is always 'pre'. Layers of both kinds contain normalisations; only a pre-norm "
+        "model has one after its last layer.",
         _sizes_but(norm=lambda *_: "pre"),
     ),
     *known(
-        "sizes: It is the wrong way round: pre-norm models have a last norm.",
+        "sizes: 'pre' and 'post' are exchanged: pre-norm models have a last_norm.",
         _sizes_but(norm=lambda r, _: "post" if r["norm"] == "pre" else "pre"),
     ),
     *known(
-        "sizes: Two tables of the same size need not be one: compare their numbers.",
+        "sizes: embedding matrices of the same shape need not be shared. Compare their values.",
         _sizes_but(
             shared=lambda r, _: r["src_vocab_size"] == r["tgt_vocab_size"],
             parameters=lambda r, state: (
@@ -781,7 +829,8 @@ _SIZES_TWINS = [
         _sizes_but(shared=lambda r, _: r["src_vocab_size"] == r["tgt_vocab_size"]),
     ),
     *known(
-        "sizes: A table is shared here: source, target and output have the same numbers.",
+        "sizes: the embedding matrix is shared here: source, target and output have the same "
+        "values, so `shared` is True.",
         _sizes_but(shared=lambda *_: False, parameters=_every),
         _sizes_but(shared=lambda *_: False),
     ),
@@ -812,38 +861,39 @@ def _deepest(
 
 
 _DEEPEST_WAYS: dict[str, list[dict[str, Any]]] = {
-    "The table is shared: source, target and output have one between them.":
+    "the embedding matrix is shared by source, target and output, so it counts once.":
         [{"tables": 3}, {"tables": 2}],
-    "The table of the words is not counted.": [{"tables": 0}],
-    "A decoder layer has two attentions.": [{"crossed": 0}],
-    "An attention has four matrices: of queries, keys, values, and W^O.": [{"matrices": 3}],
-    "The biases of the attentions are not counted.": [{"attention_biases": False}],
-    "The biases of the feed-forward networks are not counted.": [{"feed_biases": False}],
-    "No bias is counted: linear layers have them, but for the output layer.":
+    "the embedding matrix is not counted.": [{"tables": 0}],
+    "a decoder layer has two attentions, an encoder layer one.": [{"crossed": 0}],
+    "an attention has four matrices: for queries, keys and values, and W^O.": [{"matrices": 3}],
+    "the biases of the attentions are not counted.": [{"attention_biases": False}],
+    "the biases of the feed-forward networks are not counted.": [{"feed_biases": False}],
+    "no bias is counted. All linear layers have biases except the output layer.":
         [{"attention_biases": False, "feed_biases": False}],
-    "The norms are not counted: each has a gain and a shift of d_model numbers.":
+    "the layer normalisations are not counted. Each has a gain and a shift with d_model entries.":
         [{"norms": 0}, {"norms": 0, "last_norms": 0}],
-    "A norm has a gain and a shift: two numbers for each component.": [{"in_a_norm": 1}],
-    "A decoder layer has three norms, one for each sub-layer; an encoder layer has two.":
+    "a layer normalisation has 2 · d_model parameters: a gain and a shift.": [{"in_a_norm": 1}],
+    "a decoder layer has three layer normalisations, one per sub-layer; an encoder layer has two.":
         [{"norms": 4}, {"norms": 6}],
-    "Pre-norm needs a norm after the last layer of each stack.":
+    "a pre-norm model has one more layer normalisation after the last layer of each stack.":
         [{"last_norms": 0}, {"last_norms": 1}],
-    "With post-norm nothing comes after the last layer; only pre-norm needs a last norm.":
+    "a post-norm model has no layer normalisation after the last layer; only pre-norm does.":
         [{"also_post": True}],
-    "This counts the layers of both stacks together; asked is the number in each.":
+    "the answer counts the layers of both stacks together. Return the number in each stack.":
         [{"layers": lambda n: 2 * math.floor(n)}],
-    "A layer that fits only in part does not fit: round down.":
+    "the number of layers is rounded up. A layer that fits only in part does not fit: round down.":
         [{"layers": math.ceil}, {"layers": round}],
-    "This is one layer too many: the last one that still fits is asked for.":
+    "the answer is one layer too many. Return the largest number that fits the budget.":
         [{"layers": lambda n: math.floor(n) + 1}],
-    "A budget that is spent to the last parameter is not too small.":
+    "a budget that is used completely, to the last parameter, is sufficient.":
         [{"layers": lambda n: math.ceil(n) - 1}],
-    "Where not even the table fits there are 0 layers, not less.": [{"least": -(10**9)}],
+    "if the embedding matrix alone exceeds the budget, return 0, not a negative number.":
+        [{"least": -(10**9)}],
 }  # fmt: skip
 
 
 def _expect_three_compared(sizes: object) -> None:
-    """Let source and target have one table, and the output another."""
+    """Let source and target share a matrix, and the output layer have another."""
     config = TransformerConfig(
         src_vocab_size=7, tgt_vocab_size=7, d_model=4, num_heads=2, d_ff=6, num_layers=1,
         share_embeddings=True,
@@ -854,14 +904,14 @@ def _expect_three_compared(sizes: object) -> None:
     shared = said.get("shared") if isinstance(said, dict) else None
     if bool(shared.all() if isinstance(shared, Tensor) else shared):
         raise CheckFailed(
-            "  sizes: Source and target have one table here, and the output another. The table is "
-            f"shared where all three are one.\n{describe(inputs)}"
+            "  sizes: here source and target have the same embedding matrix, and the output layer "
+            f"another. `shared` is True only if all three are equal.\n{describe(inputs)}"
         )
 
 
-@_parts.part("off its weights", "sizes", "deepest")
+@_parts.part("state dict and depth", "sizes", "deepest")
 def read_off(sizes: object, deepest: object, thorough: bool = False) -> None:
-    """Check what is read off a model's weights, and how many layers a budget allows."""
+    """Check the hyperparameters from a state dict, and the number of layers for a budget."""
     models: list[tuple[int, int, int, int, int, Norm, bool]] = [
         (5, 7, 4, 6, 1, "pre", False), (5, 7, 4, 3, 2, "post", False),
         (7, 7, 4, 6, 2, "pre", True), (7, 7, 2, 3, 2, "post", False),
@@ -875,12 +925,12 @@ def read_off(sizes: object, deepest: object, thorough: bool = False) -> None:
             num_layers=num_layers, norm=norm, share_embeddings=shared,
         )  # fmt: skip
         model = Transformer(config)
-        state = state_of(shaken(model) if place else model)  # the first one as it is born
+        state = state_of(shaken(model) if place else model)  # the first one as initialised
         inputs: dict[str, Any] = {"state": state}
         answer = call_twice(sizes, inputs)
         if isinstance(answer, dict) and isinstance(answer.get("shared"), Tensor):
             answer = answer | {"shared": bool(answer["shared"].all())}  # (one == other).all()
-        expect_value(answer, _sizes(state), "what sizes returns", inputs, _SIZES_TWINS)
+        expect_value(answer, _sizes(state), "the output of sizes", inputs, _SIZES_TWINS)
     _expect_three_compared(sizes)
     asked: list[tuple[int, int, int, str]] = [(7, 4, 5, "pre"), (7, 4, 5, "post")]
     asked += [(37000, 512, 2048, "post"), *[(101, 8, 3, "pre"), (3, 2, 31, "post")] * thorough]
@@ -902,9 +952,9 @@ def read_off(sizes: object, deepest: object, thorough: bool = False) -> None:
         for each, got, most in zip(given, found, right, strict=True):
             twins = known(said[0], lambda *_, got=got: got) if said else []
             expect_value(
-                got, most, "what deepest returns", each, twins,
+                got, most, "the output of deepest", each, twins,
                 hint=f"A model with {most} layers in each stack has {_count(most, *case):,} "
-                f"parameters, one with {most + 1} has {_count(most + 1, *case):,}.",
+                f"parameters; a model with {most + 1} has {_count(most + 1, *case):,}.",
             )  # fmt: skip
 
 
@@ -915,17 +965,18 @@ _BUDGET = ("budget", "vocab_size", "d_model", "d_ff", "norm")
 
 _TGT_TWINS = [
     *known(
-        "masks_for_pytorch: tgt_mask is True where a word may look. In PyTorch's modules True "
-        "hides.",
+        "masks_for_pytorch: tgt_mask is True where a position may attend. In PyTorch's modules, "
+        "True means hidden.",
         lambda _, size: causal_mask(size)[0].float(),
     ),
     *known(
-        "masks_for_pytorch: tgt_mask hides what is already written, and shows what comes.",
+        "masks_for_pytorch: tgt_mask hides earlier positions and shows later ones. Hide the later "
+        "ones.",
         lambda _, size: (~causal_mask(size)[0]).T.float(),
     ),
     *known(
-        "masks_for_pytorch: tgt_mask hides a word from itself. The first one has nothing to look "
-        "at then, and becomes NaN.",
+        "masks_for_pytorch: tgt_mask hides each position from itself. The first position then has "
+        "nothing to attend to, and its output is NaN.",
         lambda _, size: torch.ones(size, size).triu(),
     ),
     *known(
@@ -934,15 +985,15 @@ _TGT_TWINS = [
     ),
 ]
 _PADDING_TWINS = known(
-    "masks_for_pytorch: src_key_padding_mask is True at words. In PyTorch's modules True hides: it "
-    "is True at padding.",
+    "masks_for_pytorch: src_key_padding_mask is True at real tokens. In PyTorch's modules, True "
+    "means hidden, so it must be True at padding.",
     lambda src_mask, _: src_mask.squeeze(1).float(),
 )
 
 
-@_parts.part("PyTorch's weights", "from_pytorch", "masks_for_pytorch")
+@_parts.part("parameters of nn.Transformer", "from_pytorch", "masks_for_pytorch")
 def from_pytorch(converted: object, masks_for_pytorch: object, thorough: bool = False) -> None:
-    """Check weights that come from PyTorch's Transformer, and masks that go there."""
+    """Check parameters converted from PyTorch's Transformer, and masks for it."""
     inputs: dict[str, Any]
     for sizes in [(6, 2, 4, 1), (4, 2, 7, 2), *[(6, 3, 6, 3)] * thorough]:
         state = state_of(pytorch_transformer(*sizes))
@@ -951,13 +1002,14 @@ def from_pytorch(converted: object, masks_for_pytorch: object, thorough: bool = 
         answer = call_twice(converted, inputs)
         if not isinstance(answer, dict):
             raise CheckFailed(
-                f"  Expected a dict of tensors, got {type(answer).__name__}\n{describe(inputs)}"
+                f"  from_pytorch: expected a dict of tensors, got {type(answer).__name__}\n"
+                f"{describe(inputs)}"
             )
         for name in answer:
             if name not in right:
                 raise CheckFailed(
-                    f"  from_pytorch: our stacks have no weights called {name!r}. The nearest of "
-                    f"theirs is {nearest(str(name), right)!r}.\n{describe(inputs)}"
+                    f"  from_pytorch: our stacks have no parameter {name!r}. The most similar name "
+                    f"is {nearest(str(name), right)!r}.\n{describe(inputs)}"
                 )
         for name, tensor in right.items():
             if name not in answer:
@@ -978,4 +1030,4 @@ def from_pytorch(converted: object, masks_for_pytorch: object, thorough: bool = 
             (pair[1], ~src_mask.squeeze(1), "src_key_padding_mask", _PADDING_TWINS),
         ):
             hidden = hides(got, tuple(expected.shape), what, inputs)
-            expect_equal(hidden, expected.float(), f"{what}, 1 where it hides", inputs, twins)
+            expect_equal(hidden, expected.float(), f"{what}, 1 where it is hidden", inputs, twins)

@@ -1,6 +1,6 @@
-"""The layers of a Transformer as functions of their weights, one step after the other.
+"""The layers of a Transformer as functions of their parameters, step by step.
 
-Each keyword is a step that a mistake may have changed, so that a check can tell which it was.
+Each keyword is a step that a mistake may have changed, so that a check can name the mistake.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def right_step(normed: Sublayer, say: Sublayer, norm: Norm, x: Tensor) -> Tensor
     return x + say(normed(x)) if norm == "pre" else normed(x + say(x))
 
 
-def no_way_around(normed: Sublayer, say: Sublayer, norm: Norm, x: Tensor) -> Tensor:
+def no_residual(normed: Sublayer, say: Sublayer, norm: Norm, x: Tensor) -> Tensor:
     return say(normed(x)) if norm == "pre" else normed(say(x))
 
 
@@ -66,7 +66,7 @@ def encoded(
     step: Step = right_step, names: tuple[str, str] = ("around_attention", "around_feed_forward"),
     masked: bool = True, keys: str = "normed", order: str = "af",
 ) -> Tensor:  # fmt: skip
-    """Return what an encoder layer makes of x; the keywords make mistakes."""
+    """Return the output of an encoder layer; the keywords make mistakes."""
     for letter in order:
         before = x
 
@@ -87,7 +87,7 @@ def decoded(
     step: Step = right_step, order: str = "scf", look: str = "memory",
     masks: str = "both", swapped: bool = False, deaf: str = "",
 ) -> Tensor:  # fmt: skip
-    """Return what a decoder layer makes of y; the keywords make mistakes."""
+    """Return the output of a decoder layer; the keywords make mistakes."""
     attentions = {"s": "self_attention", "c": "cross_attention"}
     ways = {"s": "around_self_attention", "c": "around_cross_attention", "f": "around_feed_forward"}
     own = None if masks in ("source", "none") else tgt_mask

@@ -1,4 +1,4 @@
-"""PyTorch's Transformer and ours: the same weights by other names, masks that mean the opposite."""
+"""PyTorch's Transformer and ours: other names of parameters, masks with the opposite meaning."""
 
 import math
 import re
@@ -26,11 +26,11 @@ _SUBLAYERS = {
 
 
 def pytorch_transformer(d_model: int, num_heads: int, d_ff: int, num_layers: int) -> nn.Transformer:
-    """Return PyTorch's pre-norm Transformer, with random weights and no dropout."""
+    """Return PyTorch's pre-norm Transformer, with random parameters and no dropout."""
     layer = nn.TransformerEncoderLayer(
         d_model, num_heads, d_ff, dropout=0.0, batch_first=True, norm_first=True
     )
-    # Nested tensors do not go with pre-norm, and PyTorch warns unless they are declined.
+    # Pre-norm does not support nested tensors; PyTorch warns unless they are disabled.
     encoder = nn.TransformerEncoder(
         layer, num_layers, nn.LayerNorm(d_model), enable_nested_tensor=False
     )
@@ -42,7 +42,7 @@ def pytorch_transformer(d_model: int, num_heads: int, d_ff: int, num_layers: int
 
 
 def expected_weights(state: State) -> State:
-    """Return the weights of PyTorch's pre-norm Transformer by our names."""
+    """Return the parameters of PyTorch's pre-norm Transformer under our names."""
     found: State = {}
     for name, tensor in state.items():
         stack = name.partition(".")[0]
@@ -62,34 +62,41 @@ def expected_weights(state: State) -> State:
 
 
 def mistaken(name: str, got: Tensor, right: State, state: State) -> str:
-    """Say what a tensor is instead of what its name promises."""
+    """Return which other tensor was stored under a name, or an empty text."""
     same = [key for key, each in right.items() if torch.equal(each, got)]
     if same:
         place, other = name.split("."), same[0].split(".")
-        why = "PyTorch numbers the parts of a layer in the order in which they do their work."
+        why = "PyTorch numbers the norms of a layer in the order of the sub-layers."
         if place[2] != other[2]:
-            why = "Each layer has weights of its own."
+            why = "Each layer has its own parameters."
         elif "_projection" in name and place[3] != other[3]:
-            why = "self_attn looks at the target, multihead_attn at the memory."
+            why = "self_attn attends to the target, multihead_attn to the memory."
         elif "_projection" in name:
-            why = "PyTorch keeps the rows of queries, keys and values in one matrix, in this order."
+            why = (
+                "PyTorch stores the rows for queries, keys and values in one matrix, in this order."
+            )
         elif place[-1] != other[-1]:
-            why = "PyTorch calls the gain of a norm its weight, and the shift its bias."
-        return f"{name} holds what belongs to {same[0]}. {why}"
+            why = "In PyTorch, the gain of a norm is called weight and the shift bias."
+        return f"{name} contains the values of {same[0]}. {why}"
     if got.dim() == 2 and got.T.shape == right[name].shape and torch.equal(got.T, right[name]):
-        return f"{name} is transposed. nn.Linear keeps (out, in), there as here."
+        return (
+            f"{name} is transposed. In both models, the weight of nn.Linear is (outputs, inputs)."
+        )
     if any(torch.equal(each, got) for each in state.values()):
-        return f"{name} still holds three in one. Its rows are queries', keys' and values': cut it."
+        return (
+            f"{name} contains all three projections. Split its rows: first the queries, then the "
+            "keys, then the values."
+        )
     if "_projection" in name and got.shape == right[name].shape:
         return (
-            f"{name} is cut elsewhere: of 3 · d_model rows the first d_model are the queries', the "
-            "next the keys', the last the values'."
+            f"{name} is split at the wrong rows: of the 3 · d_model rows, the first d_model belong "
+            "to the queries, the next to the keys, the last to the values."
         )
     return ""
 
 
 def hides(answer: object, shape: tuple[int, ...], what: str, inputs: Inputs) -> Tensor:
-    """Return where a mask of PyTorch's hides, as numbers; it may be True there, or -inf."""
+    """Return 1 where a mask of PyTorch hides; there it may be True or -inf."""
     if type(answer) is not Tensor or not (answer.dtype == torch.bool or answer.is_floating_point()):
         raise CheckFailed(
             f"  Expected {what} as a tensor of True and False, got "
@@ -99,13 +106,13 @@ def hides(answer: object, shape: tuple[int, ...], what: str, inputs: Inputs) -> 
     if answer.is_floating_point():
         if ((answer != 0) & (answer != -math.inf)).any():
             raise CheckFailed(
-                f"  {what}: as numbers, a mask of PyTorch's holds 0 and -inf; True and False are "
-                f"simpler.\n{describe(inputs)}"
+                f"  {what}: a floating-point mask of PyTorch contains 0 and -inf. Use True and "
+                f"False instead.\n{describe(inputs)}"
             )
         answer = answer == -math.inf
     return expect_tensor(answer.float(), shape, what, inputs)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return the one of `names` that shares most words with `name`."""
+    """Return the name that has most words in common with `name`."""
     return max(names, key=lambda other: len(set(other.split(".")) & set(name.split("."))))
