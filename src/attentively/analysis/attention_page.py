@@ -10,8 +10,13 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from attentively.models.interface import evaluating
+from attentively.models.transformer import Transformer
+from attentively.tokens.vocabulary import START_ID, Tokenizer
 
 
 class Map(NamedTuple):
@@ -32,6 +37,37 @@ class Text(NamedTuple):
     target: str
     maps: Sequence[Map]
     note: str = ""
+
+
+def maps_of_heads(
+    model: Transformer,
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+    source: str,
+    target: Sequence[int],
+) -> list[Map]:
+    """Return the attention weights of every layer and head, counted from 1.
+
+    `target` are the ids of a translation with its end token. The row of a target token shows the
+    weights with which it is predicted.
+    """
+    where = next(model.parameters()).device
+    src_ids, read_ids = src_tokenizer.encode(source), [START_ID, *target[:-1]]
+    src, tgt = (torch.tensor([ids], device=where) for ids in (src_ids, read_ids))
+    with evaluating(model):
+        maps = model.attention_maps(src, tgt)
+    words, written = src_tokenizer.tokens(src_ids), tgt_tokenizer.tokens(list(target))
+    sides = {
+        "Target to source": (maps.cross, written, words),
+        "Source to source": (maps.encoder, words, words),
+        "Target to target": (maps.decoder, written, tgt_tokenizer.tokens(read_ids)),
+    }
+    return [
+        Map(f"{side}, layer {layer} head {head}", rows, columns, weights.cpu())
+        for side, (layers, rows, columns) in sides.items()
+        for layer, heads in enumerate(layers[:, 0], start=1)
+        for head, weights in enumerate(heads, start=1)
+    ]
 
 
 def page(title: str, texts: Sequence[Text]) -> str:

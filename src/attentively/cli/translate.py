@@ -6,11 +6,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
-import torch
 import typer
 from tqdm import tqdm
 
-from attentively.analysis.attention_page import Map, Text, page
+from attentively.analysis.attention_page import Map, Text, maps_of_heads, page
 from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import models, sampling
 from attentively.data.pairs import tidy
@@ -18,9 +17,7 @@ from attentively.data.text import lines_of
 from attentively.generation import generate
 from attentively.generation.generate import Translation
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.interface import evaluating
 from attentively.models.transformer import Transformer
-from attentively.tokens.vocabulary import START_ID
 
 AT_ONCE = 64
 """Sentences in one batch."""
@@ -186,21 +183,6 @@ def _maps(checkpoint: Checkpoint, source: str, translation: Translation) -> list
     if not isinstance(model, Transformer):
         return [Map("Target to source", written, read, translation.weights)]
     number = {tgt_tokenizer.tokens([index])[0]: index for index in range(len(tgt_tokenizer))}
-    # The decoder's input is its output shifted by one position.
-    before = [START_ID, *(number[token] for token in written[:-1])]
-    where = next(model.parameters()).device
-    src, tgt = (torch.tensor([ids], device=where) for ids in (src_tokenizer.encode(source), before))
-    with evaluating(model):
-        maps = model.attention_maps(src, tgt)
-    sides = {
-        "Target to source": (maps.cross, written, read),
-        "Source to source": (maps.encoder, read, read),
-        "Target to target": (maps.decoder, written, tgt_tokenizer.tokens(before)),
-    }
     mean = Map("Target to source, mean of all layers and heads", written, read, translation.weights)
-    return [mean] + [
-        Map(f"{side}, layer {layer} head {head}", rows, columns, weights.cpu())
-        for side, (layers, rows, columns) in sides.items()
-        for layer, heads in enumerate(layers[:, 0], start=1)
-        for head, weights in enumerate(heads, start=1)
-    ]
+    ids = [number[token] for token in written]
+    return [mean, *maps_of_heads(model, src_tokenizer, tgt_tokenizer, source, ids)]
