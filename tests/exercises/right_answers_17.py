@@ -390,12 +390,8 @@ def causes(flips, heads):
         conclusion = "several together"
     else:
         conclusion = "unclear"
-    return {
-        "damaging": damaging,
-        "sufficient": sufficient,
-        "necessary": necessary,
-        "conclusion": conclusion,
-    }
+    return {"damaging": damaging, "sufficient": sufficient, "necessary": necessary,
+            "conclusion": conclusion}  # fmt: skip
 
 
 def causes_with_sets(flips, heads):

@@ -25,7 +25,7 @@ from attentively.analysis.figures.positional_encodings import (
     encoding_heat_map,
     position_curves,
 )
-from attentively.analysis.figures.pronoun_route import pronoun_route
+from attentively.analysis.figures.pronouns import pronoun_route
 from attentively.analysis.figures.recurrent import (
     bidirectional_batch,
     gru_cell,

@@ -67,15 +67,15 @@ from attentively.tokens.vocabulary import PAD_ID, START_ID, Tokenizer
 
 __all__ = [
     "Head",
-    "Translator",
     "MinimalPair",
+    "Translator",
     "beam",
     "cache",
     "causes",
     "costs",
     "greedy",
-    "once_solved",
     "minimal_pairs",
+    "once_solved",
     "progress",
     "read",
     "ready",
@@ -299,8 +299,8 @@ def _expect_greedy(
     steps = max(len(ids) + (len(ids) < max_len) for ids in right)
     if counts.encoder != 1:
         raise CheckFailed(
-            f"  The output is correct, but the encoder runs {counts.encoder} times. The memory does "
-            f"not change: compute it once, before the loop.\n{describe(inputs)}"
+            f"  The output is correct, but the encoder runs {counts.encoder} times. The memory "
+            f"does not change: compute it once, before the loop.\n{describe(inputs)}"
         )
     if len(counts.rows) > steps:
         raise CheckFailed(
@@ -366,8 +366,8 @@ def cache(
     """Check the cache, from the projections to the decoding of a whole text."""
     if any(each is mine for each in (start, step) for mine in _STAND_IN):
         raise CheckFailed(
-            "  These are the reference functions start and step. The other parts may use them; part "
-            "2 checks your own."
+            "  These are the reference functions start and step. The other parts may use them; "
+            "part 2 checks your own."
         )
     sizes: list[_Size] = [(6, 2, 2, "pre", 1), (6, 3, 1, "post", 2)]
     sizes += [(10, 5, 3, "pre", 3), (4, 1, 2, "post", 4)] * thorough
@@ -436,14 +436,14 @@ def _expect_steps(
             call(_quietly(candidate), inputs)
         if sum(counts.words) > len(tgt):
             raise CheckFailed(
-                f"  step: The scores are correct, but {sum(counts.words)} words passed through each "
-                f"layer. Only the last word of each of {len(tgt)} rows is new: take its vector "
-                f"before the first layer.\n{describe(inputs)}"
+                f"  step: The scores are correct, but {sum(counts.words)} words passed "
+                f"through each layer. Only the last word of each of {len(tgt)} rows is new: take "
+                f"its vector before the first layer.\n{describe(inputs)}"
             )
         if counts.memory:
             raise CheckFailed(
-                "  step: The scores are correct, but the keys of the memory are computed again. They "
-                f"are in the cache.\n{describe(inputs)}"
+                "  step: The scores are correct, but the keys of the memory are computed again. "
+                f"They are in the cache.\n{describe(inputs)}"
             )
         cache = expected
 
@@ -496,11 +496,14 @@ def _selected(cache: Cache, rows: Tensor, fault: str = "") -> Cache:
 
 
 _SELECT_FAULTS = {
-    "own": "select: The keys and values of the memory are not selected. They have one row per text too.",
+    "own": "select: The keys and values of the memory are not selected. They have one row per text "
+    "too.",
     "first layer": "select: Rows are selected in the first layer only. Select them in every layer.",
     "heads": "select: Heads are selected. Rows are the first axis.",
-    "no repeats": "select: A row may be selected twice, because two texts can continue one hypothesis. Keep the order of `rows`.",
-    "inverse": "select: The direction is wrong: row i of the new cache is row rows[i] of the old one.",
+    "no repeats": "select: A row may be selected twice, because two texts can continue one "
+    "hypothesis. Keep the order of `rows`.",
+    "inverse": "select: The direction is wrong: row i of the new cache is row rows[i] of the old "
+    "one.",
 }
 
 
@@ -593,7 +596,7 @@ def _expect_found(
             "All hypotheses are rows of one batch: one call per step is enough."
         )
     elif max(counts.rows) > beam_size:
-        why = f"{max(counts.rows)} rows are processed in a step; only {beam_size} hypotheses continue."
+        why = f"{max(counts.rows)} rows are processed in a step; only {beam_size} continue."
     if why:
         raise CheckFailed(f"  The hypotheses are correct, but {why}\n{describe(inputs)}")
 
@@ -675,11 +678,16 @@ def _moved(
 _MOVED_FAULTS = {
     "keys only": "patch_cache: Only the keys are replaced. Replace the values as well.",
     "values only": "patch_cache: Only the values are replaced. Replace the keys as well.",
-    "words": "patch_cache: The keys and values of the target words are replaced. Replace memory_keys and memory_values.",
-    "every layer": "patch_cache: The entries are replaced in every layer. Replace them in layer `layer` only.",
-    "every head": "patch_cache: The entries are replaced in every head. Replace them in head `head` only.",
-    "every place": "patch_cache: The entries are replaced at every position. Replace them at `places` only.",
-    "other way": "patch_cache: The donor is returned with entries of the cache. Return the cache with entries of the donor.",
+    "words": "patch_cache: The keys and values of the target words are replaced. Replace "
+    "memory_keys and memory_values.",
+    "every layer": "patch_cache: The entries are replaced in every layer. Replace them in layer "
+    "`layer` only.",
+    "every head": "patch_cache: The entries are replaced in every head. Replace them in head "
+    "`head` only.",
+    "every place": "patch_cache: The entries are replaced at every position. Replace them at "
+    "`places` only.",
+    "other way": "patch_cache: The donor is returned with entries of the cache. Return the cache "
+    "with entries of the donor.",
     "rows": "patch_cache: Rows of the batch are replaced. The heads are the second axis.",
 }
 
@@ -765,17 +773,26 @@ def _found(flips: Callable[..., float], heads: list[Head], fault: str = "") -> d
 
 
 _FOUND_FAULTS = {
-    "no control": "causes: The control is missing. A head that flips the answer with the control donor does damage, and its effect with the partner shows nothing.",
-    "twin control": 'causes: Damage must be measured with the donor "control", with which no answer should flip. With "partner", a sound head may flip all answers.',
-    "damaging too": "causes: Damaging heads are patched together with the others. Set them aside first; they are used in nothing that follows.",
+    "no control": "causes: The control is missing. A head that flips the answer with the control "
+    "donor does damage, and its effect with the partner shows nothing.",
+    "twin control": 'causes: Damage must be measured with the donor "control", with which no '
+    'answer should flip. With "partner", a sound head may flip all answers.',
+    "damaging too": "causes: Damaging heads are patched together with the others. Set them aside "
+    "first; they are used in nothing that follows.",
     "half": "causes: A share of one half is too low: a head is sufficient from 0.9 on.",
-    "strict": "causes: The limits are not included as stated: at least 0.9, at most 0.1; damage is more than 0.1.",
-    "not high": "causes: A head is necessary if all others flip at most 0.1; here the limit is 0.9.",
-    "the same": "causes: `necessary` repeats `sufficient`. Patch all sound heads except one, and test whether the answers stay.",
-    "moves": "causes: `necessary` contains heads that flip answers alone. A head is necessary if all others together flip at most 0.1.",
+    "strict": "causes: The limits are not included as stated: at least 0.9, at most 0.1; damage is "
+    "more than 0.1.",
+    "not high": "causes: A head is necessary if all others flip at most 0.1; here the limit is "
+    "0.9.",
+    "the same": "causes: `necessary` repeats `sufficient`. Patch all sound heads except one, and "
+    "test whether the answers stay.",
+    "moves": "causes: `necessary` contains heads that flip answers alone. A head is necessary if "
+    "all others together flip at most 0.1.",
     "exchanged": "causes: `sufficient` and `necessary` are exchanged.",
-    "control": 'causes: Every sound head is returned as necessary. Are the others patched from "partner", and is only one head left out?',
-    "never unclear": 'causes: Where none of the three conclusions holds, the conclusion is "unclear".',
+    "control": 'causes: Every sound head is returned as necessary. Are the others patched from '
+    '"partner", and is only one head left out?',
+    "never unclear": 'causes: Where none of the three conclusions holds, the conclusion is '
+    '"unclear".',
 }
 
 _SITES: list[Head] = [(layer, head) for layer in range(2) for head in range(3)]
@@ -788,8 +805,8 @@ _PLANTED = [
     Flips("(0, 2) and (1, 0) together determine the answer, each alone flips half of the answers",
           lambda chosen: {(0, 2), (1, 0)} <= chosen, [], [(0, 2), (1, 0)]),
     Flips("no head determines the answer; (1, 1) does damage", lambda chosen: False, [(1, 1)]),
-    Flips("(0, 2) determines the answer, with the shares 0.9 and 0.1", lambda chosen: (0, 2) in chosen,
-          high=0.9, low=0.1),
+    Flips("(0, 2) determines the answer, with the shares 0.9 and 0.1",
+          lambda chosen: (0, 2) in chosen, high=0.9, low=0.1),
     Flips("(1, 0) together with (1, 2) or (0, 0) determines the answer",
           lambda chosen: (1, 0) in chosen and bool({(1, 2), (0, 0)} & chosen)),
 ]  # fmt: skip
@@ -803,7 +820,7 @@ _FURTHER = [
 
 @_parts.part("activation patching", "patch_cache", "causes")
 def causes(patch_cache: object, causes: object, thorough: bool = False) -> None:
-    """Check activation patching between two caches, then the conclusions from patching all heads."""
+    """Check activation patching between two caches, then the conclusions from all heads."""
     inputs: dict[str, Any]
     sites: list[tuple[int, int, list[int]]] = [(0, 1, [1]), (1, 0, [0, 4]), (1, 1, [])]
     for layer, head, places in [*sites, *[(2, 2, [1, 2, 3])] * thorough]:

@@ -16,15 +16,19 @@ def held(
 
 
 HELD_FAULTS = {
-    "keys only": "cache_entries: Only the keys or only the values are counted. The cache stores both.",
-    "doubled": "cache_entries: The result is twice too large. The keys of all heads together have d_model entries per position.",
+    "keys only": "cache_entries: Only the keys or only the values are counted. The cache stores "
+    "both.",
+    "doubled": "cache_entries: The result is twice too large. The keys of all heads together have "
+    "d_model entries per position.",
     "no source": "cache_entries: The keys and values of the memory are missing.",
-    "source once": "cache_entries: The memory is counted once. Each row has its own copy of its keys and values.",
+    "source once": "cache_entries: The memory is counted once. Each row has its own copy of its "
+    "keys and values.",
     "no words": "cache_entries: The keys and values of the target words are missing.",
     "one row": "cache_entries: `rows` is ignored. Each row has a cache of its own.",
     "one layer": "cache_entries: `num_layers` is ignored. Each layer has a cache of its own.",
     "one more": "cache_entries: One target position too many: `words` already includes START.",
-    "one fewer": "cache_entries: One target position too few: START is stored as well, and `words` includes it.",
+    "one fewer": "cache_entries: One target position too few: START is stored as well, and `words` "
+    "includes it.",
 }
 
 
@@ -72,18 +76,26 @@ def multiplied(
 MULTIPLIED_FAULTS = {
     "exchanged": 'multiplications: "recomputed" and "cached" are exchanged.',
     "one layer": "multiplications: This is the result for one layer; there are num_layers.",
-    "from 0": "multiplications: The numbers of words are off by one: the first step reads one word, START, and the last step reads `words`.",
+    "from 0": "multiplications: The numbers of words are off by one: the first step reads one "
+    "word, START, and the last step reads `words`.",
     "last step": "multiplications: Only the last step is counted. Add up all steps.",
-    "no output": "multiplications: The output projection is missing. An attention has four projections: of queries, keys, values and output.",
-    "scores only": "multiplications: Besides the projections, an attention computes two products: queries times keys, and weights times values. One of them is missing.",
-    "no scores": "multiplications: The products of queries with keys and of weights with values are missing.",
+    "no output": "multiplications: The output projection is missing. An attention has four "
+    "projections: of queries, keys, values and output.",
+    "scores only": "multiplications: Besides the projections, an attention computes two products: "
+    "queries times keys, and weights times values. One of them is missing.",
+    "no scores": "multiplications: The products of queries with keys and of weights with values "
+    "are missing.",
     "half": "multiplications: Without a cache, masked scores are computed as well: all of (n, n).",
     "no source": "multiplications: The cross-attention is missing.",
-    "half network": "multiplications: The feed-forward network has two layers; only one is counted.",
+    "half network": "multiplications: The feed-forward network has two layers; only one is "
+    "counted.",
     "no network": "multiplications: The feed-forward network is missing.",
-    "memory once": "multiplications: Without a cache, the keys and values of the memory are computed again in every step.",
-    "memory each": "multiplications: With a cache, the keys and values of the memory are computed once, before the first step.",
-    "no memory": "multiplications: With a cache, the keys and values of the memory must be computed once as well.",
+    "memory once": "multiplications: Without a cache, the keys and values of the memory are "
+    "computed again in every step.",
+    "memory each": "multiplications: With a cache, the keys and values of the memory are computed "
+    "once, before the first step.",
+    "no memory": "multiplications: With a cache, the keys and values of the memory must be "
+    "computed once as well.",
     "one key": "multiplications: With a cache, the new word still attends to all words so far.",
 }
 
@@ -102,7 +114,9 @@ def dearer(times: int, src_len: int, d_model: int, d_ff: int, *, fault: str = ""
 
 
 DEARER_FAULTS = {
-    "last step": "length_for_ratio: Single steps are compared. Compare the totals of all steps up to this length.",
+    "last step": "length_for_ratio: Single steps are compared. Compare the totals of all steps up "
+    "to this length.",
     "more": "length_for_ratio: A ratio of exactly `times` is sufficient.",
-    "last cheaper": "length_for_ratio: This is the last length with a smaller ratio; return the next one.",
+    "last cheaper": "length_for_ratio: This is the last length with a smaller ratio; return the "
+    "next one.",
 }

@@ -52,14 +52,16 @@ GREEDY_FAULTS = {
     "start kept": "START is in the output. The decoder reads it, but it is not returned.",
     "never ends": "There are words after END in the output. Remove everything from END on.",
     "first end": "All sentences stop when the first one has ended. The others must continue.",
-    "first place": "The next word is taken from the first position. The scores of the next word are at the last position.",
+    "first place": "The next word is taken from the first position. The scores of the next word "
+    "are at the last position.",
     "last word": "The decoder reads only the last word. It must read all words so far.",
     "unmasked": "src_mask is ignored: the model attends to padding.",
     "encoder unmasked": "The encoder is called without src_mask, so it attends to padding.",
     "decoder unmasked": "The decoder is called without src_mask, so it attends to padding.",
     "least": "The least probable word is chosen.",
     "one more": "There is one step too many: max_len counts every word, including END.",
-    "one fewer": "There is one step too few: max_len steps are allowed, and END may come in the last one.",
+    "one fewer": "There is one step too few: max_len steps are allowed, and END may come in the "
+    "last one.",
     "tail kept": "END is removed, but not the words after it. Remove everything from END on.",
     "from pad": "The decoder input begins with PAD. It must begin with START_ID.",
     "from end": "The decoder input begins with END. It must begin with START_ID.",
@@ -89,10 +91,14 @@ def projected(attention: Any, x: Tensor, num_heads: int, fault: str = "") -> tup
 
 PROJECT_FAULTS = {
     "exchanged": "project: Keys and values are exchanged. Return the keys first.",
-    "viewed": "project: reshape alone mixes words and heads. Split the last axis into (num_heads, d_head), then exchange the axes of positions and heads.",
-    "interleaved": "project: The last axis is split into (d_head, num_heads). Split it into (num_heads, d_head): neighbouring entries belong to one head.",
-    "raw": "project: x itself is split into heads. Split the projections key_projection(x) and value_projection(x).",
-    "places first": "project: The axes of positions and heads are in the wrong order. Expected (batch, num_heads, length, d_head).",
+    "viewed": "project: reshape alone mixes words and heads. Split the last axis into (num_heads, "
+    "d_head), then exchange the axes of positions and heads.",
+    "interleaved": "project: The last axis is split into (d_head, num_heads). Split it into "
+    "(num_heads, d_head): neighbouring entries belong to one head.",
+    "raw": "project: x itself is split into heads. Split the projections key_projection(x) and "
+    "value_projection(x).",
+    "places first": "project: The axes of positions and heads are in the wrong order. Expected "
+    "(batch, num_heads, length, d_head).",
 }
 
 
@@ -125,9 +131,11 @@ LOOK_FAULTS = {
     "squared": "attend: The scores are divided by d_head. Divide by its square root.",
     "raw": "attend: The queries are not projected. Use query_projection(h).",
     "unmasked": "attend: The mask is ignored.",
-    "masked late": "attend: The mask is applied to the weights, which then no longer sum to 1. Apply it to the scores.",
+    "masked late": "attend: The mask is applied to the weights, which then no longer sum to 1. "
+    "Apply it to the scores.",
     "queries": "attend: The weights sum to 1 over the queries. The softmax must run over the keys.",
-    "unjoined": "attend: reshape alone mixes words and heads. Exchange their axes first, then join the heads.",
+    "unjoined": "attend: reshape alone mixes words and heads. Exchange their axes first, then join "
+    "the heads.",
     "no output": "attend: The output projection is missing. Apply output_projection last.",
 }
 
@@ -149,10 +157,12 @@ def started(model: Any, memory: Tensor, num_heads: int, fault: str = "") -> Cach
 
 START_FAULTS = {
     "self": "start: The memory is projected by self_attention. Use cross_attention.",
-    "first layer": "start: All layers have the keys of the first layer. Each layer has its own projections.",
+    "first layer": "start: All layers have the keys of the first layer. Each layer has its own "
+    "projections.",
     "one dict": "start: All layers have the keys of the last layer. Do they share one dict?",
     "exchanged": "start: memory_keys and memory_values are exchanged.",
-    "full": "start: keys and values must be empty before the first word: (batch, num_heads, 0, d_head).",
+    "full": "start: keys and values must be empty before the first word: (batch, num_heads, 0, "
+    "d_head).",
 }
 
 
@@ -212,13 +222,18 @@ def stepped(
 
 
 STEP_FAULTS = {
-    "place 0": "step: Every word has position 0. The input embedding counts positions from its first word: give it all of tgt, then take the last vector.",
+    "place 0": "step: Every word has position 0. The input embedding counts positions from its "
+    "first word: give it all of tgt, then take the last vector.",
     "first word": "step: The first word is processed. The new word is the last one of tgt.",
-    "all words": "step: All words pass through the layers again and are stored twice. Only the last word is new.",
+    "all words": "step: All words pass through the layers again and are stored twice. Only the "
+    "last word is new.",
     "first cache": "step: Every layer uses the cache of the first layer. Each layer has its own.",
-    "not normed": "step: The new keys and values are computed from the input of the layer. Compute them from h, the input of the sub-layer, like the queries.",
-    "alone": "step: The last word attends only to itself. It must attend to the cached words and to itself.",
-    "without itself": "step: The last word does not attend to itself. Append its keys and values first, then attend.",
+    "not normed": "step: The new keys and values are computed from the input of the layer. Compute "
+    "them from h, the input of the sub-layer, like the queries.",
+    "alone": "step: The last word attends only to itself. It must attend to the cached words and "
+    "to itself.",
+    "without itself": "step: The last word does not attend to itself. Append its keys and values "
+    "first, then attend.",
     "memory exchanged": "step: memory_keys and memory_values are exchanged.",
     "unmasked": "step: src_mask is ignored: the model attends to padding of the source.",
     "self over": "step: self_attention is applied to the memory. Use cross_attention.",
@@ -229,6 +244,7 @@ STEP_FAULTS = {
     "logarithms": "step: These are log-probabilities. Return the scores of the output layer.",
 }
 GROWTH_FAULTS = {
-    "in front": "step: The new keys are placed before the old ones. The scores stay the same, but the order must be that of the words: append the new ones.",
+    "in front": "step: The new keys are placed before the old ones. The scores stay the same, but "
+    "the order must be that of the words: append the new ones.",
     "forgets": "step: The new keys and values are missing in the returned cache.",
 }

@@ -13,7 +13,7 @@ USED = {
 }
 """Edges that transmit information; the effect of each is measured by activation patching."""
 UNUSED = {
-    ("adjective", "it"): "self-attention",
+    ("adjective", "it"): "encoder",
     ("noun", "pronoun"): "cross-attention,\nlayer 2",
 }
 """Edges with large weights; the effect of each is measured by attention knockout."""
@@ -33,7 +33,7 @@ def pronoun_route(effects: Mapping[tuple[str, str], float]) -> Figure:
     right = WIDTH - 42
     nodes = {
         "noun": Node("animal", (42, 190), "encoder"),
-        "it": Node("it", (142, 190), "encoder"),
+        "it": Node("it", (122, 190), "encoder"),
         "adjective": Node("tired", (right, 190), "encoder"),
         "before noun": Node("predicts\nanimal", (42, 26), "decoder"),
         "pronoun": Node("predicts\nil", (right, 26), "decoder"),
@@ -42,7 +42,7 @@ def pronoun_route(effects: Mapping[tuple[str, str], float]) -> Figure:
         Edge(
             *ends,
             role="gold" if ends in USED else "neutral",
-            label=f"{label}: {effects[ends]:.0%}",
+            label=f"{label}: {100 * effects[ends]:.0f} %",
             bold=ends in USED,
             dashed=ends in UNUSED,
         )
