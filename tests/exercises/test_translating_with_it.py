@@ -74,7 +74,7 @@ def test_a_cached_step_is_the_packages(norm):
 
 
 @pytest.mark.parametrize("cached", [False, True])
-def test_what_is_foretold_is_what_pytorch_counts(cached):
+def test_predicted_multiplications_are_what_pytorch_counts(cached):
     words, num_layers = 5, 2
     own = plain(shaken(Transformer(config(d_model=8, num_heads=2, num_layers=num_layers))))
     text = torch.randint(3, 11, (1, words))
@@ -157,7 +157,7 @@ def test_a_students_parts_of_12_to_15_translate_with_their_search(
 
 
 def test_the_head_that_decides_says_which_noun_is_meant_not_its_gender():
-    """A patch_cache from a sentence with the same pronoun flips it, if its noun is the other."""
+    """Patching flips the answer if the antecedent in the donor is the other noun."""
     model, num_heads, src_tokenizer, tgt_tokenizer = checks.translator()
     il, elle = tgt_tokenizer.encode("il elle")[:2]
     patients = []

@@ -30,13 +30,13 @@ def pronoun_route(effects: Mapping[tuple[str, str], float]) -> Figure:
         raise ValueError(
             f"effects has the edges {sorted(effects)}, but expected {sorted([*USED, *UNUSED])}"
         )
-    right = WIDTH - 42
+    left, right = 48, WIDTH - 48
     nodes = {
-        "noun": Node("animal", (42, 190), "encoder"),
-        "it": Node("it", (122, 190), "encoder"),
+        "noun": Node("animal", (left, 190), "encoder"),
+        "it": Node("it", (124, 190), "encoder"),
         "adjective": Node("tired", (right, 190), "encoder"),
-        "before noun": Node("predicts\nanimal", (42, 26), "decoder"),
-        "pronoun": Node("predicts\nil", (right, 26), "decoder"),
+        "before noun": Node("predicts\nanimal", (left, 26), "decoder", size=(88, 36)),
+        "pronoun": Node("predicts\nil", (right, 26), "decoder", size=(88, 36)),
     }
     edges = [
         Edge(
