@@ -358,7 +358,7 @@ BEAM = [
                       ("torch.full((beam_size", "torch.full((2 * beam_size"),
                       ("topk(min(2 * beam_size", "topk(min(3 * beam_size"),
                       ("nonzero().flatten()[:beam_size]", "nonzero().flatten()[:beam_size]"))),
-     "only 2 continue"),
+     "rows are processed in a step"),
     (search_with(("return found", "return found[0]")), "not the expected value of the hypotheses"),
     (search_with((", src_mask.expand(len(going), -1, -1)", ", src_mask[:0]")), "Your code raises"),
 ]  # fmt: skip
