@@ -167,9 +167,9 @@ class PronounTest:
         """Return for each sentence whether the reference has *il*."""
         return torch.tensor(["il" in pair.tgt for pair in self.pairs])
 
-    def scores(self) -> Row:
+    def scores(self, found: Bool[Tensor, "sentences"] | None = None) -> Row:
         """Return the accuracy, and the share of minimal pairs with two different pronouns."""
-        found = self.prefers_il()
+        found = self.prefers_il() if found is None else found
         return {
             "accuracy": share(found == self.is_il()),
             "distinguished": share(found[::2] != found[1::2]),
@@ -383,7 +383,6 @@ def knockout(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
         chosen = {"all": order, "strongest": order[:1], "others": order[1:]}[group.heads]
         with knock_out(test.model, [heads[i] for i in chosen], edges):
             found = test.prefers_il()
-            scores = test.scores()
         rows.append(
             {
                 "attention": group.kind,
@@ -392,7 +391,7 @@ def knockout(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
                 "heads": group.heads,
                 "strongest_head": order[0] % len(heads_of(test.model, group.kind, 1)) + 1,
                 "weight": round(weights.flatten()[chosen].max().item(), 4),
-                **scores,
+                **test.scores(found),
                 "changed": share(found != usual),
             }
         )
@@ -428,10 +427,11 @@ def patching(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
     of_partner = {head: found[partner] for head, found in outputs(test).items()}
     of_swapped = outputs(PronounTest.of(checkpoint, old, english=new))
     before = [before_noun(pair, nouns(pair)[0]) for pair in old]
+    before_swap = swapped.prefers_il()
     conditions = {
-        "adjective": (test, of_partner, test.at.tolist()),
-        "noun": (swapped, of_swapped, swapped.at.tolist()),
-        "before_noun": (swapped, of_swapped, before),
+        "adjective": (test, of_partner, test.at.tolist(), test.prefers_il()),
+        "noun": (swapped, of_swapped, swapped.at.tolist(), before_swap),
+        "before_noun": (swapped, of_swapped, before, before_swap),
     }
     rows = []
     for kind in ("cross", "decoder"):
@@ -453,10 +453,14 @@ def outputs(test: PronounTest) -> HeadOutputs:
 
 
 def _effect(
-    heads: Sequence[Head], test: PronounTest, replacements: HeadOutputs, at: Sequence[int]
+    heads: Sequence[Head],
+    test: PronounTest,
+    replacements: HeadOutputs,
+    at: Sequence[int],
+    usual: Bool[Tensor, "sentences"] | None = None,
 ) -> float:
     """Return the share of sentences whose pronoun changes when these heads are patched."""
-    usual = test.prefers_il()
+    usual = test.prefers_il() if usual is None else usual
     chosen = {head: replacements[head] for head in heads}
     with patch_outputs(test.model, chosen, test.only_at(at)):
         return share(test.prefers_il() != usual)
