@@ -7,7 +7,13 @@ from html.parser import HTMLParser
 import pytest
 import torch
 
-from attentively.analysis.attention_explorer import Attention, Example, Explorer, explore
+from attentively.analysis.attention_explorer import (
+    Attention,
+    Example,
+    Explorer,
+    attentions_of,
+    explore,
+)
 from attentively.generation.generate import translate
 from attentively.models import checkpoints
 
@@ -85,6 +91,15 @@ def test_a_transformer_shows_its_three_attentions_in_every_layer_and_head():
     assert not decoder.weights[..., future].any()
     [translation] = translate(checkpoint, [sentence], need_weights=True)
     torch.testing.assert_close(cross.weights.mean(dim=(0, 1)), translation.weights)
+
+
+def test_the_row_of_a_token_holds_the_weights_with_which_it_is_predicted():
+    model, *tokenizers = checkpoints.load_pretrained("toy-transformer").translator()
+    ids = tokenizers[1].encode("le chat dort")
+    cross, _, decoder = attentions_of(model, *tokenizers, "the cat sleeps", ids)
+    assert list(cross.queries) == ["le", "chat", "dort", "<end>"]
+    assert list(cross.keys) == ["the", "cat", "sleeps", "<end>"]
+    assert list(decoder.keys) == ["<start>", "le", "chat", "dort"]
 
 
 def test_a_recurrent_model_shows_one_and_a_model_without_attention_none():

@@ -17,7 +17,7 @@ from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Rectangl
 
 from attentively.analysis import figures
 from attentively.analysis.beam_trace import Prefix, Trace
-from attentively.analysis.figures import Branch, Edge, Node, diagram
+from attentively.analysis.figures import Branch, Edge, Node, diagram, pronouns
 from attentively.analysis.figures.diagram import text_size
 from attentively.analysis.plots import COLOURS, use_book_style
 from attentively.attention.positional import sinusoids
@@ -304,6 +304,11 @@ def removals(values=(1.0, 0.9, 0.9, 0.2), kinds=("encoder", "cross", "encoder"))
     return figures.removal_curve(values, kinds, roles, xlabel="removed", ylabel="exact match")
 
 
+def route(**changed):
+    effects = dict.fromkeys([*pronouns.USED, *pronouns.UNUSED], 1.0)
+    return figures.pronoun_route(effects | {("animal", name): 0.5 for name in changed})
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "layer_paths": figures.layer_paths,
@@ -324,6 +329,7 @@ DIAGRAMS = {
     "lstm_cell": figures.lstm_cell,
     "transformer": figures.transformer,
     "transformer_layers": figures.transformer_layers,
+    "pronoun_route": route,
     "tree": laughter,
     "beam": beam,
     "skip_gram_window": window,
@@ -1385,3 +1391,14 @@ def test_a_removal_curve_marks_each_kind():
     marks = {line.get_label(): line.get_xydata().tolist() for line in ax.get_lines()}
     assert marks["encoder"] == [[1, 0.9], [3, 0.2]]
     assert marks["cross"] == [[2, 0.9]]
+
+
+def test_a_route_has_bold_arrows_where_information_passes_and_its_effects():
+    figure = route()
+    assert bold(figure) == set(pronouns.USED)
+    assert sum("100 %" in text for text in texts(figure)) == 5
+
+
+def test_a_route_refuses_other_edges():
+    with pytest.raises(ValueError, match=r"effects has the edges .*\('animal', 'verb'\)"):
+        route(verb=True)

@@ -1,9 +1,9 @@
-"""What heads say can be kept and put elsewhere; an edge that is cut carries nothing."""
+"""The outputs of heads can be recorded and patched; a blocked edge transmits nothing."""
 
 import pytest
 import torch
 
-from attentively.analysis.interventions import cut, recorded, transplanted
+from attentively.analysis.interventions import knock_out, patch_outputs, record_outputs
 from attentively.analysis.pruning import Head, find_heads
 from attentively.attention.masks import causal_mask
 from attentively.attention.multi_head import MultiHeadAttention
@@ -45,15 +45,16 @@ def edges_at(*places, keys=KEYS, queries=QUERIES):
     return edges
 
 
-# What a head says
+# Outputs of heads
 
 
-def test_what_heads_say_adds_up_to_the_output(attention):
-    with recorded(attention, find_heads(attention)) as said:
+def test_the_outputs_of_heads_add_up_to_that_of_the_attention(attention):
+    with record_outputs(attention, find_heads(attention)) as outputs:
         output, _ = attention(*new_inputs(1))
     matrix = attention.output_projection.weight
     added = attention.output_projection.bias + sum(
-        said[Head("", number)] @ matrix[:, 4 * number : 4 * number + 4].T for number in range(HEADS)
+        outputs[Head("", number)] @ matrix[:, 4 * number : 4 * number + 4].T
+        for number in range(HEADS)
     )
     torch.testing.assert_close(output, added)
 
@@ -61,17 +62,17 @@ def test_what_heads_say_adds_up_to_the_output(attention):
 def test_only_the_heads_asked_for_are_recorded_in_their_last_pass(model):
     head = Head("decoder.layers.1.cross_attention", 2)
     src, tgt = torch.randint(4, 11, (BATCH, 5)), torch.randint(4, 13, (BATCH, 6))
-    with recorded(model, [head]) as said:
-        assert said == {}
+    with record_outputs(model, [head]) as outputs:
+        assert outputs == {}
         read(model, src, tgt[:, :4])
         read(model, src, tgt)
-    assert {head: what.shape for head, what in said.items()} == {head: (BATCH, 6, 4)}
+    assert {head: what.shape for head, what in outputs.items()} == {head: (BATCH, 6, 4)}
 
 
 def test_all_heads_of_another_sentence_make_its_output(attention):
-    with recorded(attention, find_heads(attention)) as said:
+    with record_outputs(attention, find_heads(attention)) as outputs:
         other, _ = attention(*new_inputs(2))
-    with transplanted(attention, said):
+    with patch_outputs(attention, outputs):
         output, _ = attention(*new_inputs(1))
     torch.testing.assert_close(output, other)
 
@@ -80,48 +81,48 @@ def test_all_heads_of_another_sentence_make_its_output(attention):
 def test_one_head_at_one_query_changes_its_own_term_there(attention, number):
     head = Head("", number)
     own, _ = attention(*new_inputs(1))
-    with recorded(attention, [head]) as of_own:
+    with record_outputs(attention, [head]) as of_own:
         attention(*new_inputs(1))
-    with recorded(attention, [head]) as of_other:
+    with record_outputs(attention, [head]) as of_other:
         attention(*new_inputs(2))
     at = torch.zeros(BATCH, QUERIES, dtype=torch.bool)
     at[1, 3] = True
-    with transplanted(attention, of_other, at):
+    with patch_outputs(attention, of_other, at):
         output, _ = attention(*new_inputs(1))
     columns = attention.output_projection.weight[:, 4 * number : 4 * number + 4]
     change = (of_other[head] - of_own[head]) @ columns.T
     torch.testing.assert_close(output - own, change * at.unsqueeze(-1))
 
 
-def test_its_own_words_change_nothing(model):
+def test_patching_with_its_own_outputs_changes_nothing(model):
     src, tgt = torch.randint(4, 11, (BATCH, 5)), torch.randint(4, 13, (BATCH, 6))
-    with recorded(model, find_heads(model)) as said:
+    with record_outputs(model, find_heads(model)) as outputs:
         logits = read(model, src, tgt)
-    with transplanted(model, said):
+    with patch_outputs(model, outputs):
         torch.testing.assert_close(read(model, src, tgt), logits)
 
 
-# An edge
+# Attention knockout
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize(
     "position", [None, RotaryPositionalEmbedding(4), ALiBi(HEADS)], ids=["none", "rotary", "alibi"]
 )
-def test_an_edge_cut_for_all_heads_is_an_edge_masked(position, need_weights):
+def test_an_edge_blocked_in_all_heads_is_an_edge_masked(position, need_weights):
     torch.manual_seed(0)
     attention = MultiHeadAttention(D_MODEL, HEADS, position=position)
     inputs = new_inputs(1, queries=KEYS)
     edges = edges_at((0, 1, 0), (0, 1, 1), (1, 4, 2), queries=KEYS)
     expected, _ = attention(*inputs, mask=causal_mask(KEYS) & ~edges)
-    with cut(attention, find_heads(attention), edges):
+    with knock_out(attention, find_heads(attention), edges):
         output, _ = attention(*inputs, mask=causal_mask(KEYS), need_weights=need_weights)
     torch.testing.assert_close(output, expected)  # zeros where what is left is hidden, too
 
 
-def test_an_edge_is_cut_for_one_head_and_its_weight_goes_to_the_others(attention):
+def test_an_edge_is_blocked_in_one_head_and_its_weight_goes_to_the_others(attention):
     _, before = attention(*new_inputs(1))
-    with cut(attention, [Head("", 1)], edges_at((1, 3, 6))):
+    with knock_out(attention, [Head("", 1)], edges_at((1, 3, 6))):
         _, weights = attention(*new_inputs(1))
     assert weights[1, 1, 3, 6] == 0
     torch.testing.assert_close(weights[1, 1, 3].sum(), torch.tensor(1.0))
@@ -132,7 +133,7 @@ def test_an_edge_is_cut_for_one_head_and_its_weight_goes_to_the_others(attention
     torch.testing.assert_close(weights, before)
 
 
-def test_after_a_cut_all_is_as_before_even_after_an_error(model):
+def test_after_a_knockout_all_is_as_before_even_after_an_error(model):
     src, tgt = torch.randint(4, 11, (BATCH, 5)), torch.randint(4, 13, (BATCH, 6))
     logits, names = read(model, src, tgt), list(model.state_dict())
 
@@ -141,7 +142,7 @@ def test_after_a_cut_all_is_as_before_even_after_an_error(model):
             Head("encoder.layers.0.self_attention", 0),
             Head("encoder.layers.1.self_attention", 2),
         ]
-        with cut(model, heads, edges_at((0, 1, 2), queries=5, keys=5)):
+        with knock_out(model, heads, edges_at((0, 1, 2), queries=5, keys=5)):
             assert list(model.state_dict()) == names
             assert not read(model, src, tgt).equal(logits)
             raise RuntimeError("stop")
@@ -159,7 +160,7 @@ def test_a_query_with_nothing_left_is_refused(attention):
     edges = edges_at(*((0, 2, key) for key in range(KEYS)))
     with (
         pytest.raises(ValueError, match="block every key of a query"),
-        cut(attention, [Head("", 0)], edges),
+        knock_out(attention, [Head("", 0)], edges),
     ):
         pass
 
@@ -167,16 +168,16 @@ def test_a_query_with_nothing_left_is_refused(attention):
 def test_edges_of_another_shape_are_refused(attention):
     edges = edges_at((0, 1, 2), keys=6)
     with (
-        cut(attention, [Head("", 0)], edges),
+        knock_out(attention, [Head("", 0)], edges),
         pytest.raises(ValueError, match=r"\(2, 5, 6\), but expected .*\(2, 5, 7\)"),
     ):
         attention(*new_inputs(1))
 
 
-def test_words_of_another_shape_are_refused(attention):
-    said = {Head("", 0): torch.zeros(BATCH, 4, 4)}
+def test_outputs_of_another_shape_are_refused(attention):
+    outputs = {Head("", 0): torch.zeros(BATCH, 4, 4)}
     with (
-        transplanted(attention, said),
+        patch_outputs(attention, outputs),
         pytest.raises(ValueError, match=r"\(2, 5, 4\).* \(2, 4, 4\)"),
     ):
         attention(*new_inputs(1))
@@ -185,11 +186,11 @@ def test_words_of_another_shape_are_refused(attention):
 @pytest.mark.parametrize(
     "intervene",
     [
-        lambda model, head: recorded(model, [head]),
-        lambda model, head: transplanted(model, {head: torch.zeros(1, 1, 4)}),
-        lambda model, head: cut(model, [head], torch.zeros(1, 1, 1, dtype=torch.bool)),
+        lambda model, head: record_outputs(model, [head]),
+        lambda model, head: patch_outputs(model, {head: torch.zeros(1, 1, 4)}),
+        lambda model, head: knock_out(model, [head], torch.zeros(1, 1, 1, dtype=torch.bool)),
     ],
-    ids=["recorded", "transplanted", "cut"],
+    ids=["record", "patch", "knock out"],
 )
 def test_an_unknown_head_is_refused(model, intervene):
     with (

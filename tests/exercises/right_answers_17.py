@@ -78,7 +78,7 @@ def project_by_heads(attention, x, num_heads):
     return answer
 
 
-def look(attention, h, keys, values, mask=None):
+def attend(attention, h, keys, values, mask=None):
     num_heads, d_head = keys.size(1), keys.size(3)
     queries = attention.query_projection(h).unflatten(2, (num_heads, d_head)).transpose(1, 2)
     scores = queries @ keys.transpose(2, 3) / math.sqrt(d_head)
@@ -87,14 +87,14 @@ def look(attention, h, keys, values, mask=None):
     return attention.output_projection(context)
 
 
-def look_fused(attention, h, keys, values, mask=None):
+def attend_fused(attention, h, keys, values, mask=None):
     queries = torch.stack(attention.query_projection(h).chunk(keys.size(1), dim=2), dim=1)
     allowed = None if mask is None else mask[:, None]
     heads = F.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed)
     return attention.output_projection(torch.cat(heads.unbind(1), dim=-1))
 
 
-def look_by_loops(attention, h, keys, values, mask=None):
+def attend_by_loops(attention, h, keys, values, mask=None):
     """Head by head, in 64 bits, with -inf where the mask hides."""
     num_heads, d_head = keys.size(1), keys.size(3)
     queries = attention.query_projection(h).double()
@@ -137,19 +137,19 @@ def step(model, tgt, cache, src_mask):
     for layer, old in zip(model.decoder.layers, cache, strict=True):
         new = dict(old)
 
-        def look_back(h, layer=layer, old=old, new=new):
+        def self_attend(h, layer=layer, old=old, new=new):
             keys, values = project(layer.self_attention, h, old["keys"].size(1))
             new["keys"] = torch.cat([old["keys"], keys], dim=2)
             new["values"] = torch.cat([old["values"], values], dim=2)
-            return look(layer.self_attention, h, new["keys"], new["values"])
+            return attend(layer.self_attention, h, new["keys"], new["values"])
 
-        def look_over(h, layer=layer, old=old):
-            return look(
+        def cross_attend(h, layer=layer, old=old):
+            return attend(
                 layer.cross_attention, h, old["memory_keys"], old["memory_values"], src_mask
             )
 
-        y = layer.around_self_attention(y, look_back)
-        y = layer.around_cross_attention(y, look_over)
+        y = layer.around_self_attention(y, self_attend)
+        y = layer.around_cross_attention(y, cross_attend)
         y = layer.around_feed_forward(y, layer.feed_forward)
         after.append(new)
     return model.output(model.decoder.last_norm(y))[:, -1], after
@@ -165,7 +165,7 @@ class Look:
         added = project_by_heads(self.attention, h, self.keys.size(1))
         self.keys = torch.cat((self.keys, added[0]), -2)
         self.values = torch.cat((self.values, added[1]), -2)
-        return look_fused(self.attention, h, self.keys, self.values)
+        return attend_fused(self.attention, h, self.keys, self.values)
 
 
 def step_with_objects(model, tgt, cache, src_mask):
@@ -179,7 +179,7 @@ def step_with_objects(model, tgt, cache, src_mask):
         entry["keys"], entry["values"] = own.keys, own.values
         y = layer.around_cross_attention(
             y,
-            lambda h, layer=layer, entry=entry: look_fused(
+            lambda h, layer=layer, entry=entry: attend_fused(
                 layer.cross_attention, h, entry["memory_keys"], entry["memory_values"], src_mask
             ),
         )
@@ -288,11 +288,11 @@ def beam_search_with_tensors(model, src, src_mask, num_heads, beam_size, max_len
 # Part 4
 
 
-def cache_numbers(num_layers, d_model, src_len, words, rows):
+def cache_entries(num_layers, d_model, src_len, words, rows):
     return 2 * num_layers * d_model * (src_len + words) * rows
 
 
-def cache_numbers_by_adding(num_layers, d_model, src_len, words, rows):
+def cache_entries_by_adding(num_layers, d_model, src_len, words, rows):
     held = 0
     for _ in range(num_layers):
         for places in (src_len, src_len, words, words):
@@ -307,9 +307,9 @@ def multiplications(words, src_len, d_model, d_ff, num_layers):
         return projections + looking + 2 * new * d_model * d_ff
 
     memory = 2 * src_len * d_model * d_model
-    refed = sum(layer(n, n) + memory for n in range(1, words + 1))
+    recomputed = sum(layer(n, n) + memory for n in range(1, words + 1))
     cached = memory + sum(layer(1, n) for n in range(1, words + 1))
-    return {"refed": num_layers * refed, "cached": num_layers * cached}
+    return {"recomputed": num_layers * recomputed, "cached": num_layers * cached}
 
 
 def multiplications_in_closed_form(words, src_len, d_model, d_ff, num_layers):
@@ -317,16 +317,16 @@ def multiplications_in_closed_form(words, src_len, d_model, d_ff, num_layers):
     sum_1, sum_2 = n * (n + 1) / 2, n * (n + 1) * (2 * n + 1) / 6
     each = 6 * d**2 + 2 * s * d + 2 * d * d_ff
     return {
-        "refed": num_layers * (each * sum_1 + 2 * d * sum_2 + 2 * n * s * d**2),
+        "recomputed": num_layers * (each * sum_1 + 2 * d * sum_2 + 2 * n * s * d**2),
         "cached": num_layers * (each * n + 2 * d * sum_1 + 2 * s * d**2),
     }
 
 
-def dearer_from(times, src_len, d_model, d_ff):
+def length_for_ratio(times, src_len, d_model, d_ff):
     words = 1
     while True:
         found = multiplications(words, src_len, d_model, d_ff, 1)
-        if found["refed"] >= times * found["cached"]:
+        if found["recomputed"] >= times * found["cached"]:
             return words
         words += 1
 
@@ -336,7 +336,7 @@ def dearer_by_doubling(times, src_len, d_model, d_ff):
 
     def enough(words):
         found = multiplications_in_closed_form(words, src_len, d_model, d_ff, 3)
-        return found["refed"] >= times * found["cached"]
+        return found["recomputed"] >= times * found["cached"]
 
     high = 1
     while not enough(high):
@@ -351,7 +351,7 @@ def dearer_by_doubling(times, src_len, d_model, d_ff):
 # Part 5
 
 
-def transplant(cache, donor, layer, head, places):
+def patch_cache(cache, donor, layer, head, places):
     new = [dict(entry) for entry in cache]
     for name in ("memory_keys", "memory_values"):
         new[layer][name] = cache[layer][name].clone()
@@ -359,7 +359,7 @@ def transplant(cache, donor, layer, head, places):
     return new
 
 
-def transplant_by_where(cache, donor, layer, head, places):
+def patch_cache_by_where(cache, donor, layer, head, places):
     new = []
     for number, entry in enumerate(cache):
         tensors = {"keys": entry["keys"], "values": entry["values"]}
@@ -374,36 +374,42 @@ def transplant_by_where(cache, donor, layer, head, places):
 
 
 def causes(flips, heads):
-    damaging = [head for head in heads if flips([head], "stranger") > 0.1]
+    damaging = [head for head in heads if flips([head], "control") > 0.1]
     sound = [head for head in heads if head not in damaging]
-    sufficient = [head for head in sound if flips([head], "twin") >= 0.9]
-    needed = []
+    sufficient = [head for head in sound if flips([head], "partner") >= 0.9]
+    necessary = []
     for head in sound:
         others = [other for other in sound if other != head]
-        if flips(others, "twin") <= 0.1:
-            needed.append(head)
-    if len(sufficient) == 1 and needed == sufficient:
-        reading = "one head"
-    elif len(sufficient) >= 2 and not needed:
-        reading = "any of several"
-    elif not sufficient and len(needed) >= 2:
-        reading = "several together"
+        if flips(others, "partner") <= 0.1:
+            necessary.append(head)
+    if len(sufficient) == 1 and necessary == sufficient:
+        conclusion = "one head"
+    elif len(sufficient) >= 2 and not necessary:
+        conclusion = "any of several"
+    elif not sufficient and len(necessary) >= 2:
+        conclusion = "several together"
     else:
-        reading = "unclear"
-    return {"damaging": damaging, "sufficient": sufficient, "needed": needed, "reading": reading}
+        conclusion = "unclear"
+    return {"damaging": damaging, "sufficient": sufficient, "necessary": necessary,
+            "conclusion": conclusion}  # fmt: skip
 
 
 def causes_with_sets(flips, heads):
     everything = set(heads)
-    damaging = {head for head in everything if flips({head}, donor="stranger") > 0.1}
+    damaging = {head for head in everything if flips({head}, donor="control") > 0.1}
     everything -= damaging
-    sufficient = {head for head in everything if flips({head}, donor="twin") >= 0.9}
-    needed = {head for head in everything if flips(everything - {head}, donor="twin") <= 0.1}
+    sufficient = {head for head in everything if flips({head}, donor="partner") >= 0.9}
+    necessary = {head for head in everything if flips(everything - {head}, donor="partner") <= 0.1}
     kinds = {(1, 1): "one head", (2, 0): "any of several", (0, 2): "several together"}
-    reading = kinds.get((min(len(sufficient), 2), min(len(needed), 2)), "unclear")
-    if reading == "one head" and sufficient != needed:
-        reading = "unclear"
-    return {"reading": reading, "needed": needed, "sufficient": sufficient, "damaging": damaging}
+    conclusion = kinds.get((min(len(sufficient), 2), min(len(necessary), 2)), "unclear")
+    if conclusion == "one head" and sufficient != necessary:
+        conclusion = "unclear"
+    return {
+        "conclusion": conclusion,
+        "necessary": necessary,
+        "sufficient": sufficient,
+        "damaging": damaging,
+    }
 
 
 def greedy_with_lists(model, src, src_mask, max_len):
@@ -423,12 +429,12 @@ def dearer_by_division(times, src_len, d_model, d_ff):
     words = 1.0
     while True:
         found = multiplications(int(words), src_len, d_model, d_ff, 2)
-        if found["refed"] // found["cached"] >= times:
+        if found["recomputed"] // found["cached"] >= times:
             return words
         words += 1
 
 
-def transplant_into_a_copy(cache, donor, layer, head, places):
+def patch_cache_into_a_copy(cache, donor, layer, head, places):
     """Place by place, into a deep copy."""
     new = copy.deepcopy(cache)
     for place in places:
@@ -440,9 +446,9 @@ def transplant_into_a_copy(cache, donor, layer, head, places):
 RIGHT = {
     "greedy": [greedy, greedy_that_shrinks, greedy_into_a_table, greedy_with_lists],
     "cache": [
-        (project, look, start, step),
-        (project_by_heads, look_fused, start_with_zeros, step_with_objects),
-        (project, look_by_loops, start, step_by_texts),
+        (project, attend, start, step),
+        (project_by_heads, attend_fused, start_with_zeros, step_with_objects),
+        (project, attend_by_loops, start, step_by_texts),
     ],
     "beam": [
         (select, beam_search),
@@ -450,13 +456,13 @@ RIGHT = {
         (select_by_rows, beam_search),
     ],
     "costs": [
-        (cache_numbers, multiplications, dearer_from),
-        (cache_numbers_by_adding, multiplications_in_closed_form, dearer_by_doubling),
-        (cache_numbers, multiplications, dearer_by_division),
+        (cache_entries, multiplications, length_for_ratio),
+        (cache_entries_by_adding, multiplications_in_closed_form, dearer_by_doubling),
+        (cache_entries, multiplications, dearer_by_division),
     ],
     "causes": [
-        (transplant, causes),
-        (transplant_by_where, causes_with_sets),
-        (transplant_into_a_copy, causes),
+        (patch_cache, causes),
+        (patch_cache_by_where, causes_with_sets),
+        (patch_cache_into_a_copy, causes),
     ],
 }

@@ -74,7 +74,7 @@ def test_a_cached_step_is_the_packages(norm):
 
 
 @pytest.mark.parametrize("cached", [False, True])
-def test_what_is_foretold_is_what_pytorch_counts(cached):
+def test_predicted_multiplications_are_what_pytorch_counts(cached):
     words, num_layers = 5, 2
     own = plain(shaken(Transformer(config(d_model=8, num_heads=2, num_layers=num_layers))))
     text = torch.randint(3, 11, (1, words))
@@ -91,9 +91,9 @@ def test_what_is_foretold_is_what_pytorch_counts(cached):
                     own.output(own.decoder(text[:, :length], memory, src_mask)[:, -1:])
     made = counted.get_total_flops() // 2 - words * 8 * 11  # without the output layer
     found = right.multiplications(words, 5, 8, 5, num_layers)
-    assert found["cached" if cached else "refed"] == made
+    assert found["cached" if cached else "recomputed"] == made
     held = sum(each.numel() for entry in cache for each in entry.values()) if cached else 0
-    assert not cached or held == right.cache_numbers(num_layers, 8, 5, words, 1)
+    assert not cached or held == right.cache_entries(num_layers, 8, 5, words, 1)
 
 
 # A student's own parts, from the attention to the search
@@ -157,12 +157,12 @@ def test_a_students_parts_of_12_to_15_translate_with_their_search(
 
 
 def test_the_head_that_decides_says_which_noun_is_meant_not_its_gender():
-    """A transplant from a sentence with the same pronoun flips it, if its noun is the other."""
+    """Patching flips the answer if the antecedent in the donor is the other noun."""
     model, num_heads, src_tokenizer, tgt_tokenizer = checks.translator()
     il, elle = tgt_tokenizer.encode("il elle")[:2]
     patients = []
     with torch.no_grad():
-        for twins in checks.pairs_of_twins(12):
+        for twins in checks.minimal_pairs(12):
             ids = [START_ID, *tgt_tokenizer.encode(twins.written)[:-1]]
             for noun, sentence in enumerate(twins.sentences):
                 src, src_mask = checks.read([sentence], src_tokenizer)
@@ -175,7 +175,7 @@ def test_the_head_that_decides_says_which_noun_is_meant_not_its_gender():
         for ids, cache, src_mask, shape, noun, pronoun in patients:
             for other in patients:
                 if other[3] == shape:
-                    new = right.transplant(cache, other[1], 0, 2, [shape[1]])
+                    new = right.patch_cache(cache, other[1], 0, 2, [shape[1]])
                     scores, _ = right.step(model, torch.tensor([ids]), new, src_mask)
                     said = "il" if scores[0, il] > scores[0, elle] else "elle"
                     flips[other[4] == noun].append(said != pronoun)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from attentively.analysis.interventions import cut
+from attentively.analysis.interventions import knock_out
 from attentively.analysis.pruning import Head, silenced
 from attentively.data import tatoeba
 from attentively.generation.search import beam_search
@@ -220,7 +220,7 @@ def test_interventions_are_those_of_the_package(window, translator, kind, what):
             keys = target if kind == "decoder" else source
             edges = torch.zeros(1, len(queries), len(keys), dtype=torch.bool)
             edges[0, query, key] = True
-            stack.enter_context(cut(model, one, edges))
+            stack.enter_context(knock_out(model, one, edges))
         wanted = model(src, tgt).logits[0]
     assert (wanted - without).abs().max() > 0.01
     torch.testing.assert_close(from_base64(got), wanted, atol=1e-3, rtol=0)

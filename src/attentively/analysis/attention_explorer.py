@@ -22,7 +22,7 @@ from attentively.generation.generate import Translation, translate
 from attentively.models.checkpoints import Checkpoint
 from attentively.models.interface import evaluating
 from attentively.models.transformer import Transformer
-from attentively.tokens.vocabulary import START_ID
+from attentively.tokens.vocabulary import START_ID, Tokenizer
 
 Role = Literal["encoder", "decoder", "cross"]
 """The use of an attention, which decides its colour."""
@@ -111,32 +111,56 @@ def explore(
 
 def example(checkpoint: Checkpoint, source: str, translation: Translation) -> Example:
     """Return a translation with all attentions of the model; none if the model has none."""
-    attentions = [] if translation.weights is None else _attentions(checkpoint, source, translation)
+    attentions = _attentions(checkpoint, source, translation)
     return Example(source, translation.text, attentions, translation.note)
 
 
-def _attentions(checkpoint: Checkpoint, source: str, translation: Translation) -> list[Attention]:
-    model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
-    src_tokens, tgt_tokens = translation.src_tokens, translation.tgt_tokens
-    if not isinstance(model, Transformer):
-        assert translation.weights is not None
-        weights = translation.weights[None, None]
-        return [Attention("Target to source", "cross", tgt_tokens, src_tokens, weights)]
-    number = {tgt_tokenizer.tokens([index])[0]: index for index in range(len(tgt_tokenizer))}
-    # The decoder's input is its output shifted by one position.
-    before = [START_ID, *(number[token] for token in tgt_tokens[:-1])]
+def attentions_of(
+    model: Transformer,
+    src_tokenizer: Tokenizer,
+    tgt_tokenizer: Tokenizer,
+    source: str,
+    target: Sequence[int],
+) -> list[Attention]:
+    """Return the three attentions of a Transformer for a source and a translation.
+
+    `target` are the ids of a translation, its end token included. The row of a target token holds
+    the weights with which the model predicts it.
+    """
+    src_ids, before = src_tokenizer.encode(source), [START_ID, *target[:-1]]
     where = next(model.parameters()).device
-    src, tgt = (torch.tensor([ids], device=where) for ids in (src_tokenizer.encode(source), before))
+    src, tgt = (torch.tensor([ids], device=where) for ids in (src_ids, before))
     with evaluating(model):
         maps = model.attention_maps(src, tgt)
-    tgt_before = tgt_tokenizer.tokens(before)
+    queries, keys = tgt_tokenizer.tokens(list(target)), src_tokenizer.tokens(src_ids)
+    cross, encoder, decoder = (
+        weights[:, 0].cpu() for weights in (maps.cross, maps.encoder, maps.decoder)
+    )
     return [
-        Attention("Cross-attention", "cross", tgt_tokens, src_tokens, maps.cross[:, 0]),
-        Attention("Encoder self-attention", "encoder", src_tokens, src_tokens, maps.encoder[:, 0]),
+        Attention("Cross-attention", "cross", queries, keys, cross),
+        Attention("Encoder self-attention", "encoder", keys, keys, encoder),
         Attention(
-            "Masked decoder self-attention", "decoder", tgt_tokens, tgt_before, maps.decoder[:, 0]
+            "Masked decoder self-attention",
+            "decoder",
+            queries,
+            tgt_tokenizer.tokens(before),
+            decoder,
         ),
     ]
+
+
+def _attentions(checkpoint: Checkpoint, source: str, translation: Translation) -> list[Attention]:
+    if translation.weights is None:
+        return []
+    model, src_tokenizer, tgt_tokenizer = checkpoint.translator()
+    queries, keys = translation.tgt_tokens, translation.src_tokens
+    if not isinstance(model, Transformer):
+        return [
+            Attention("Target to source", "cross", queries, keys, translation.weights[None, None])
+        ]
+    number = {tgt_tokenizer.tokens([index])[0]: index for index in range(len(tgt_tokenizer))}
+    target = [number[token] for token in queries]
+    return attentions_of(model, src_tokenizer, tgt_tokenizer, source, target)
 
 
 def _section(one: Example) -> str:

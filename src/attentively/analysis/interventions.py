@@ -18,36 +18,36 @@ from attentively.analysis.pruning import Head, by_attention
 from attentively.attention.multi_head import MultiHeadAttention
 from attentively.attention.positional import AttentionPosition
 
-Said = dict[Head, Float[Tensor, "batch queries d_head"]]
+HeadOutputs = dict[Head, Float[Tensor, "batch queries d_head"]]
 """The outputs of heads: the context of each query, before :math:`W^O`."""
 
 
 @contextmanager
-def recorded(model: nn.Module, heads: Iterable[Head]) -> Iterator[Said]:
+def record_outputs(model: nn.Module, heads: Iterable[Head]) -> Iterator[HeadOutputs]:
     """Record the outputs of `heads` in the last forward pass inside the ``with`` block.
 
     The returned dictionary is empty before the first pass. A head that the model does
     not have raises `ValueError`.
     """
-    said: Said = {}
+    outputs: HeadOutputs = {}
 
-    def listen(
+    def record(
         attention: MultiHeadAttention,
         heads: list[Head],
         context: Tensor,
     ) -> Tensor:
         for head in heads:
-            said[head] = context[..., _columns(attention, head)].detach().clone()
+            outputs[head] = context[..., _columns(attention, head)].detach().clone()
         return context
 
-    with _between_heads_and_output(model, heads, listen):
-        yield said
+    with _between_heads_and_output(model, heads, record):
+        yield outputs
 
 
 @contextmanager
-def transplanted(
+def patch_outputs(
     model: nn.Module,
-    said: Mapping[Head, Float[Tensor, "batch queries d_head"]],
+    outputs: Mapping[Head, Float[Tensor, "batch queries d_head"]],
     at: Bool[Tensor, "batch queries"] | None = None,
 ) -> Iterator[None]:
     """Replace the outputs of heads by recorded ones inside the ``with`` block.
@@ -65,7 +65,7 @@ def transplanted(
         context = context.clone()
         for head in heads:
             columns = _columns(attention, head)
-            own, other = context[..., columns], said[head]
+            own, other = context[..., columns], outputs[head]
             if other.shape != own.shape:
                 raise ValueError(
                     f"the output of {head} has shape {tuple(own.shape)}, "
@@ -76,12 +76,12 @@ def transplanted(
             context[..., columns] = other
         return context
 
-    with _between_heads_and_output(model, said, replace):
+    with _between_heads_and_output(model, outputs, replace):
         yield
 
 
 @contextmanager
-def cut(
+def knock_out(
     model: nn.Module,
     heads: Iterable[Head],
     edges: Bool[Tensor, "batch queries keys"],
@@ -99,14 +99,16 @@ def cut(
     kept = {name: attention.position for name, (attention, _) in attentions.items()}
     try:
         for attention, of_it in attentions.values():
-            attention.position = _Cut(attention.position, [head.number for head in of_it], edges)
+            attention.position = _Knockout(
+                attention.position, [head.number for head in of_it], edges
+            )
         yield
     finally:
         for name, (attention, _) in attentions.items():
             attention.position = kept[name]
 
 
-class _Cut(AttentionPosition):
+class _Knockout(AttentionPosition):
     """Add minus infinity to the scores of some edges, and apply `position`."""
 
     def __init__(

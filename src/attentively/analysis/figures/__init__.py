@@ -25,6 +25,7 @@ from attentively.analysis.figures.positional_encodings import (
     encoding_heat_map,
     position_curves,
 )
+from attentively.analysis.figures.pronouns import pronoun_route
 from attentively.analysis.figures.recurrent import (
     bidirectional_batch,
     gru_cell,
@@ -70,6 +71,7 @@ __all__ = [
     "multi_head_steps",
     "position_curves",
     "probability_bars",
+    "pronoun_route",
     "query_states",
     "removal_curve",
     "run_points",

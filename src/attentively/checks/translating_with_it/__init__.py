@@ -1,8 +1,8 @@
-"""Checks of the assignment on translating with a Transformer: its cache, its searches, its causes.
+"""Checks of the assignment on translating with a Transformer: cache, beam search, patching.
 
-Parts 1 to 3 are functions of a model as assignment 15 builds it. They are tried on small ones
-with random weights, where every cached step must say what the whole model says without a cache,
-and then on the trained one that ships. The answers to parts 4 and 5 stand nowhere.
+The functions of parts 1 to 3 receive a model as assignment 15 builds it. They are tested on small
+models with random parameters, where each cached step must agree with the whole model without a
+cache, and then on the trained model. Parts 4 and 5 are original problems.
 """
 
 import math
@@ -67,15 +67,15 @@ from attentively.tokens.vocabulary import PAD_ID, START_ID, Tokenizer
 
 __all__ = [
     "Head",
+    "MinimalPair",
     "Translator",
-    "Twins",
     "beam",
     "cache",
     "causes",
     "costs",
     "greedy",
+    "minimal_pairs",
     "once_solved",
-    "pairs_of_twins",
     "progress",
     "read",
     "ready",
@@ -86,7 +86,7 @@ __all__ = [
 
 Inputs = Mapping[str, Any]
 Head = tuple[int, int]
-"""A layer's number and a head's number in it."""
+"""The index of a layer and the index of a head in it, both from 0."""
 
 _parts = Parts()
 progress = _parts.progress
@@ -96,7 +96,7 @@ progress = _parts.progress
 
 
 class _Model(plain_transformer.Transformer):
-    """A Transformer that a message can show."""
+    """A Transformer with a short description for messages."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__(*sizes_of(config).values())
@@ -109,11 +109,11 @@ class _Model(plain_transformer.Transformer):
 
 
 _Size = tuple[int, int, int, str, int]
-"""d_model, heads, layers, where a layer normalises, and the seed of the weights."""
+"""d_model, heads, layers, position of the normalisation, and the seed of the parameters."""
 
 
 def _small(d_model: int, num_heads: int, num_layers: int, norm: str, seed: int) -> _Model:
-    """Return a model with random weights, loud enough to write texts that differ."""
+    """Return a model with random parameters, large enough that its outputs differ."""
     config = TransformerConfig(
         src_vocab_size=7, tgt_vocab_size=7, d_model=d_model, num_heads=num_heads, d_ff=5,
         num_layers=num_layers, dropout=0.1, norm=cast(Norm, norm),
@@ -132,7 +132,7 @@ def _small(d_model: int, num_heads: int, num_layers: int, norm: str, seed: int) 
 
 
 class Translator(NamedTuple):
-    """A Transformer as assignment 15 builds it, with trained weights and its tokenizers."""
+    """A trained Transformer as assignment 15 builds it, with its tokenizers."""
 
     model: Any
     num_heads: int
@@ -141,9 +141,9 @@ class Translator(NamedTuple):
 
 
 def translator(candidate: object = None, name: str = TRANSFORMER) -> Translator:
-    """Return the trained Transformer of that name, its weights in the class that is given.
+    """Return the pretrained Transformer of that name, with its parameters in the given class.
 
-    Without one it is the package's, called as the one of assignment 15.
+    By default, it is the package's class with the interface of assignment 15.
     """
     model, src_tokenizer, tgt_tokenizer = load_pretrained(name).translator()
     config = cast(TransformerConfig, model.config)
@@ -153,20 +153,20 @@ def translator(candidate: object = None, name: str = TRANSFORMER) -> Translator:
 
 
 def read(sentences: Sequence[str], tokenizer: Tokenizer) -> tuple[Tensor, Tensor]:
-    """Return the numbers of the words, one row a sentence, and the mask of their padding."""
+    """Return the ids of the words, one row per sentence, and the padding mask."""
     src = pad([tokenizer.encode(sentence) for sentence in sentences], PAD_ID)
     return src, padding_mask(src, PAD_ID)
 
 
 def ready() -> None:
-    """Say that the package, its trained Transformer and these checks work."""
+    """Print that the package, its trained Transformer and these checks work."""
     _parts.explain_undefined_names()
     count = sum(each.numel() for each in load_pretrained(TRANSFORMER).model.parameters())
     print(f"PyTorch {torch.__version__}. The trained Transformer has {count:,} parameters. Ready.")
 
 
 class _Counts:
-    """How often the stacks of a model are run, and over how many words."""
+    """How often the stacks of a model run, and over how many words."""
 
     def __init__(self) -> None:
         self.encoder = 0
@@ -205,7 +205,7 @@ def _counting(model: _Model) -> Iterator[_Counts]:
 
 
 def _quietly(candidate: object) -> object:
-    """Return the candidate, called without gradients, whatever the student writes of them."""
+    """Return the candidate, called without gradients."""
     if not callable(candidate):
         return candidate
 
@@ -271,7 +271,7 @@ SENTENCES = [
 ]
 
 
-@_parts.part("feeding back", "greedy")
+@_parts.part("greedy decoding", "greedy")
 def greedy(candidate: object, thorough: bool = False) -> None:
     """Check greedy decoding of whole batches: on small models, then on the trained one."""
     sizes: list[tuple[_Size, int]] = [((6, 2, 2, "pre", 12), 5), ((4, 1, 1, "post", 98), 4)]
@@ -295,18 +295,18 @@ def _expect_greedy(
         with _counting(model) as counts:
             answer = _numbers(call(_quietly(candidate), inputs))
         hint = "A list with a list of whole numbers for each sentence."
-        expect_value(answer, right, "the words", inputs, twins, hint)
+        expect_value(answer, right, "the output", inputs, twins, hint)
     steps = max(len(ids) + (len(ids) < max_len) for ids in right)
     if counts.encoder != 1:
         raise CheckFailed(
-            f"  The words are right, but the encoder reads the source {counts.encoder} times. The "
-            f"memory stays the same: make it once, before the loop.\n{describe(inputs)}"
+            f"  The output is correct, but the encoder runs {counts.encoder} times. The memory "
+            f"does not change: compute it once, before the loop.\n{describe(inputs)}"
         )
     if len(counts.rows) > steps:
         raise CheckFailed(
-            f"  The words are right, but the decoder is run {len(counts.rows)} times, and "
-            f"{steps} are enough: all sentences stand in one batch, and when the last of them has "
-            f"ended, there is nothing to write.\n{describe(inputs)}"
+            f"  The output is correct, but the decoder runs {len(counts.rows)} times; "
+            f"{steps} runs are enough. Process all sentences in one batch, and stop when the last "
+            f"of them has ended.\n{describe(inputs)}"
         )
 
 
@@ -314,7 +314,7 @@ def _expect_greedy(
 
 
 def start(model: Any, memory: Tensor, num_heads: int) -> Cache:
-    """Return the cache before the first word; it stands in where a student's is not right."""
+    """Return the cache before the first word; a reference for students without part 2."""
     return started(model, memory, num_heads)
 
 
@@ -342,7 +342,7 @@ def _expect_cache(
         for name in NAMES:
             if name not in got:
                 raise CheckFailed(
-                    f"  In layer {number} of {what} there is no {name!r}.\n{describe(inputs)}"
+                    f"  Layer {number} of {what} has no key {name!r}.\n{describe(inputs)}"
                 )
             twins = []
             for said, cache in wrong.items():
@@ -359,15 +359,15 @@ def _expect_cache(
             expect_equal(in_32_bits(got[name]), expected[name], where, inputs, twins)
 
 
-@_parts.part("the cache", "project", "look", "start", "step")
+@_parts.part("the cache", "project", "attend", "start", "step")
 def cache(
-    project: object, look: object, start: object, step: object, thorough: bool = False
+    project: object, attend: object, start: object, step: object, thorough: bool = False
 ) -> None:
-    """Check the cache from its smallest piece to a whole text that is written with it."""
+    """Check the cache, from the projections to the decoding of a whole text."""
     if any(each is mine for each in (start, step) for mine in _STAND_IN):
         raise CheckFailed(
-            "  These are the start and step that stand in for yours. The other parts may use them; "
-            "this one is for your own."
+            "  These are the reference functions start and step. The other parts may use them; "
+            "part 2 checks your own."
         )
     sizes: list[_Size] = [(6, 2, 2, "pre", 1), (6, 3, 1, "post", 2)]
     sizes += [(10, 5, 3, "pre", 3), (4, 1, 2, "post", 4)] * thorough
@@ -381,7 +381,7 @@ def cache(
             layer = cast(Any, model.decoder.layers[-1])
             x = torch.randn(2, 3, size[0])
             _expect_projected(project, layer.self_attention, x, heads)
-            _expect_looked(look, layer.cross_attention, x, src_mask)
+            _expect_looked(attend, layer.cross_attention, x, src_mask)
             memory = model.encoder(src, src_mask)
             inputs = {"model": model, "memory": memory, "num_heads": heads}
             wrong = _wrong(started, START_FAULTS, inputs)
@@ -410,7 +410,7 @@ def _expect_looked(candidate: object, attention: Any, x: Tensor, src_mask: Tenso
     for given in (inputs, inputs | {"mask": src_mask}, inputs | {"h": x, "mask": src_mask}):
         twins = _twins(looked, LOOK_FAULTS)
         answer = call_twice(_quietly(candidate), given)
-        expect_equal(in_32_bits(answer), looked(*given.values()), "what look returns", given,
+        expect_equal(in_32_bits(answer), looked(*given.values()), "what attend returns", given,
                      twins)  # fmt: skip
 
 
@@ -436,14 +436,14 @@ def _expect_steps(
             call(_quietly(candidate), inputs)
         if sum(counts.words) > len(tgt):
             raise CheckFailed(
-                f"  step: The numbers are right, but {sum(counts.words)} words went through each "
-                f"layer. Only the last of each of {len(tgt)} rows is new; take its vector before "
-                f"the first layer.\n{describe(inputs)}"
+                f"  step: The scores are correct, but {sum(counts.words)} words passed "
+                f"through each layer. Only the last word of each of {len(tgt)} rows is new: take "
+                f"its vector before the first layer.\n{describe(inputs)}"
             )
         if counts.memory:
             raise CheckFailed(
-                "  step: The numbers are right, but the memory's keys are made anew. They stand in "
-                f"the cache since start.\n{describe(inputs)}"
+                "  step: The scores are correct, but the keys of the memory are computed again. "
+                f"They are in the cache.\n{describe(inputs)}"
             )
         cache = expected
 
@@ -496,14 +496,14 @@ def _selected(cache: Cache, rows: Tensor, fault: str = "") -> Cache:
 
 
 _SELECT_FAULTS = {
-    "own": "select: The memory's keys and values are left as they are. They have a row for each "
-    "text too, and must fit the others.",
-    "first layer": "select: Only the first layer's rows are chosen; do it in every layer.",
-    "heads": "select: This chooses heads. Rows are the first axis.",
-    "no repeats": "select: A row may be chosen twice: two texts go on from one beginning. And the "
-    "order is that of `rows`.",
-    "inverse": "select: The rows go the wrong way: row number i of the new cache is row rows[i] "
-    "of the old one.",
+    "own": "select: The keys and values of the memory are not selected. They have one row per text "
+    "too.",
+    "first layer": "select: Rows are selected in the first layer only. Select them in every layer.",
+    "heads": "select: Heads are selected. Rows are the first axis.",
+    "no repeats": "select: A row may be selected twice, because two texts can continue one "
+    "hypothesis. Keep the order of `rows`.",
+    "inverse": "select: The direction is wrong: row i of the new cache is row rows[i] of the old "
+    "one.",
 }
 
 
@@ -545,14 +545,14 @@ def _random_cache(num_layers: int, heads: int, batch: int, d_head: int = 2) -> C
 
 
 _FOLLOW = (
-    "The cache does not follow the texts. After each step row i goes on from the beginning that it "
-    "extends: select its row, in every layer."
+    "The cache does not follow the hypotheses. After each step, row i must continue the hypothesis "
+    "that it extends: select this row in every layer."
 )
 _SUM_FAULTS = {
-    "scores": "These are sums of scores. What is added up is log-probabilities: log_softmax.",
-    "probabilities": "These are sums of probabilities. What is added up is their logarithms.",
+    "scores": "These are sums of scores. Add log-probabilities: log_softmax.",
+    "probabilities": "These are sums of probabilities. Add their logarithms.",
 }
-_START = "START is kept among the words. It is read, never written."
+_START = "START is in the output. The decoder reads it, but it is not returned."
 _SEARCH_FAULTS = {
     fault: _FOLLOW if fault in ("by place", "first state", "last state") else said
     for fault, said in SEARCH_FAULTS.items()
@@ -582,38 +582,40 @@ def _expect_found(
     with _counting(model) as counts:
         answer = _numbers(call(_quietly(candidate), inputs))
     hint = "A list of pairs (words, score), the best first."
-    expect_value(answer, right, "the texts", inputs, twins, hint)
+    expect_value(answer, right, "the hypotheses", inputs, twins, hint)
     why = ""
     if counts.encoder != 1:
-        why = f"the source is read {counts.encoder} times. Its memory stays the same: read it once."
+        why = (
+            f"the encoder runs {counts.encoder} times. The memory does not change: compute it once."
+        )
     elif counts.words != counts.rows:
-        why = "words are read anew in each step. Give step the cache; only the last word is new."
+        why = "earlier words are processed again in each step. Pass the cache to step."
     elif len(counts.rows) > max_len:
         why = (
-            f"the decoder is run {len(counts.rows)} times for texts of {max_len} words at most. "
-            "All beginnings are rows of one batch, and take one call a step."
+            f"the decoder runs {len(counts.rows)} times for at most {max_len} words. "
+            "All hypotheses are rows of one batch: one call per step is enough."
         )
     elif max(counts.rows) > beam_size:
-        why = f"{max(counts.rows)} rows are read in a step; {beam_size} beginnings go on."
+        why = f"{max(counts.rows)} rows are processed in a step; only {beam_size} continue."
     if why:
-        raise CheckFailed(f"  The texts are right, but {why}\n{describe(inputs)}")
+        raise CheckFailed(f"  The hypotheses are correct, but {why}\n{describe(inputs)}")
 
 
 # Part 4
 
 
-@_parts.part("what a cache costs", "cache_numbers", "multiplications", "dearer_from")
+@_parts.part("the cost of a cache", "cache_entries", "multiplications", "length_for_ratio")
 def costs(
-    cache_numbers: object, multiplications: object, dearer_from: object, thorough: bool = False
+    cache_entries: object, multiplications: object, length_for_ratio: object, thorough: bool = False
 ) -> None:
-    """Check numbers held, multiplications, and the length from which one way is so much dearer."""
+    """Check stored entries, multiplications, and the length for a given ratio of the two costs."""
     inputs: dict[str, Any]
     kept = [(1, 4, 5, 3, 1), (3, 6, 5, 7, 5), (6, 512, 40, 60, 4), *[(3, 8, 11, 1, 13)] * thorough]
     for case in kept:
         inputs = dict(zip(("num_layers", "d_model", "src_len", "words", "rows"), case, strict=True))
         mistakes = _twins(held, HELD_FAULTS)
-        answer = _whole(call_twice(cache_numbers, inputs))
-        expect_value(answer, held(*case), "what cache_numbers returns", inputs, mistakes)
+        answer = _whole(call_twice(cache_entries, inputs))
+        expect_value(answer, held(*case), "what cache_entries returns", inputs, mistakes)
     work: list[tuple[int, ...]]
     work = [(1, 3, 5, 7, 1), (3, 2, 4, 6, 2), (11, 7, 6, 13, 3), *[(40, 25, 64, 256, 2)] * thorough]
     for task in work:
@@ -632,12 +634,12 @@ def costs(
         right = dearer(times, src_len, d_model, d_ff)
         made = [multiplied(words, src_len, d_model, d_ff, 1) for words in (right - 1, right)]
         hint = " ".join(
-            f"After {words} words it is {each['refed']:,} against {each['cached']:,}."
+            f"For {words} words: {each['recomputed']:,} recomputed, {each['cached']:,} cached."
             for words, each in zip((right - 1, right), made, strict=True)
             if words
         )
-        answer = _whole(call_twice(dearer_from, inputs))
-        expect_value(answer, right, "what dearer_from returns", inputs, twins, hint)
+        answer = _whole(call_twice(length_for_ratio, inputs))
+        expect_value(answer, right, "what length_for_ratio returns", inputs, twins, hint)
 
 
 def _whole(answer: object) -> object:
@@ -674,22 +676,24 @@ def _moved(
 
 
 _MOVED_FAULTS = {
-    "keys only": "transplant: The keys alone are moved. What a head finds has a key and a value.",
-    "values only": "transplant: The values alone are moved. What a head finds has a key and a "
-    "value.",
-    "words": "transplant: These are keys and values of the words written so far. What is found in "
-    "the source are memory_keys and memory_values.",
-    "every layer": "transplant: It is done in every layer; it is asked for in one.",
-    "every head": "transplant: It is done in every head; it is asked for in one.",
-    "every place": "transplant: It is done at every place; it is asked for at `places`.",
-    "other way": "transplant: This goes from the cache to the donor. What is returned is the "
-    "cache, with a piece of the donor in it.",
-    "rows": "transplant: This moves rows of the batch. Heads are the second axis.",
+    "keys only": "patch_cache: Only the keys are replaced. Replace the values as well.",
+    "values only": "patch_cache: Only the values are replaced. Replace the keys as well.",
+    "words": "patch_cache: The keys and values of the target words are replaced. Replace "
+    "memory_keys and memory_values.",
+    "every layer": "patch_cache: The entries are replaced in every layer. Replace them in layer "
+    "`layer` only.",
+    "every head": "patch_cache: The entries are replaced in every head. Replace them in head "
+    "`head` only.",
+    "every place": "patch_cache: The entries are replaced at every position. Replace them at "
+    "`places` only.",
+    "other way": "patch_cache: The donor is returned with entries of the cache. Return the cache "
+    "with entries of the donor.",
+    "rows": "patch_cache: Rows of the batch are replaced. The heads are the second axis.",
 }
 
 
 class Flips:
-    """A mechanism that is planted: how often an answer flips when heads are transplanted."""
+    """A simulated mechanism: the share of answers that flip when heads are patched."""
 
     def __init__(
         self, says: str, twin: Callable[[set[Head]], bool], damaging: Sequence[Head] = (),
@@ -702,115 +706,121 @@ class Flips:
         self.high, self.low = high, low
 
     def __call__(self, chosen: object, donor: str) -> float:
-        if donor not in ("twin", "stranger"):
-            raise ValueError(f"donor={donor!r} is unknown: 'twin' or 'stranger'")
+        if donor not in ("partner", "control"):
+            raise ValueError(f"donor={donor!r} is unknown: 'partner' or 'control'")
         if isinstance(chosen, tuple) and len(chosen) == 2 and not isinstance(chosen[0], tuple):
             raise ValueError(f"flips takes a list of heads, got one head: {chosen}")
         heads = {tuple(head) for head in cast(Any, chosen)}
         if heads & self.damaging:
             return 0.94
-        if donor == "stranger":
+        if donor == "control":
             return self.low
         if self.twin(heads):
             return self.high
         return 0.55 if heads & self.partly else self.low
 
     def __repr__(self) -> str:
-        return f"a function; planted in it: {self.says}"
+        return f"a function; its mechanism: {self.says}"
 
 
 def _found(flips: Callable[..., float], heads: list[Head], fault: str = "") -> dict[str, object]:
     high = 0.5 if fault == "half" else 0.9
-    damaging = [head for head in heads if flips([head], "stranger") > 0.1]
+    damaging = [head for head in heads if flips([head], "control") > 0.1]
     if fault == "twin control":
-        damaging = [head for head in heads if flips([head], "twin") > 0.1]
+        damaging = [head for head in heads if flips([head], "partner") > 0.1]
     if fault == "strict":
-        damaging = [head for head in heads if flips([head], "stranger") >= 0.1]
+        damaging = [head for head in heads if flips([head], "control") >= 0.1]
     sound = [head for head in heads if head not in damaging]
     tried = heads if fault == "no control" else sound
 
     def alone(head: Head) -> bool:
-        share = flips([head], "twin")
+        share = flips([head], "partner")
         return share > high if fault == "strict" else share >= high
 
     def left_out(head: Head) -> bool:
         among = heads if fault in ("damaging too", "no control") else sound
         others = [each for each in among if each != head]
-        share = flips(others, "stranger" if fault == "stranger" else "twin")
+        share = flips(others, "control" if fault == "control" else "partner")
         if fault == "not high":
             return share < 0.9
         return share < 0.1 if fault == "strict" else share <= 0.1
 
     sufficient = [head for head in tried if alone(head)]
-    needed = [head for head in tried if left_out(head)]
+    necessary = [head for head in tried if left_out(head)]
     if fault == "the same":
-        needed = sufficient
+        necessary = sufficient
     elif fault == "moves":
-        needed = [head for head in tried if flips([head], "twin") > 0.1]
-    reading = "unclear"
-    if len(sufficient) == 1 and needed == sufficient:
-        reading = "one head"
-    elif len(sufficient) > 1 and not needed:
-        reading = "any of several"
-    elif not sufficient and len(needed) > 1:
-        reading = "several together"
-    if fault == "never unclear" and reading == "unclear":
-        reading = "one head" if len(sufficient) == 1 else "several together"
+        necessary = [head for head in tried if flips([head], "partner") > 0.1]
+    conclusion = "unclear"
+    if len(sufficient) == 1 and necessary == sufficient:
+        conclusion = "one head"
+    elif len(sufficient) > 1 and not necessary:
+        conclusion = "any of several"
+    elif not sufficient and len(necessary) > 1:
+        conclusion = "several together"
+    if fault == "never unclear" and conclusion == "unclear":
+        conclusion = "one head" if len(sufficient) == 1 else "several together"
     if fault == "no control":
         damaging = []
     elif fault == "exchanged":
-        sufficient, needed = needed, sufficient
-    return {"damaging": damaging, "sufficient": sufficient, "needed": needed, "reading": reading}
+        sufficient, necessary = necessary, sufficient
+    return {
+        "damaging": damaging,
+        "sufficient": sufficient,
+        "necessary": necessary,
+        "conclusion": conclusion,
+    }
 
 
 _FOUND_FAULTS = {
-    "no control": "causes: The control is missing. A head that flips the answer with a stranger's "
-    "piece does damage; that it also flips it with the twin's says nothing.",
-    "twin control": "causes: Damage shows with the stranger, with which nothing should flip. With "
-    "the twin a sound head may flip all.",
-    "damaging too": "causes: Damaging heads are among the others that are transplanted. Set them "
-    "aside first; they take part in nothing.",
-    "half": "causes: Half of the sentences is not enough: a head suffices from 0.9 on.",
-    "strict": "causes: The bounds belong to it: at least 0.9, at most 0.1. Damage is more than "
-    "0.1.",
-    "not high": "causes: A head is needed if without it next to nothing flips, 0.1 at most; this "
-    "takes anything below 0.9.",
-    "the same": "causes: `needed` repeats `sufficient`. Transplant all sound heads but the "
-    "one, and see whether the answer stays.",
-    "moves": "causes: `needed` holds heads that alone flip something. Needed is a head without "
-    "which all the others together flip next to nothing.",
-    "exchanged": "causes: `sufficient` and `needed` have changed places.",
-    "stranger": "causes: Every sound head comes out as needed. Are the others taken from the twin, "
-    "and is none of them left out but the one?",
-    "never unclear": 'causes: What fits none of the three readings is "unclear".',
+    "no control": "causes: The control is missing. A head that flips the answer with the control "
+    "donor does damage, and its effect with the partner shows nothing.",
+    "twin control": 'causes: Damage must be measured with the donor "control", with which no '
+    'answer should flip. With "partner", a sound head may flip all answers.',
+    "damaging too": "causes: Damaging heads are patched together with the others. Set them aside "
+    "first; they are used in nothing that follows.",
+    "half": "causes: A share of one half is too low: a head is sufficient from 0.9 on.",
+    "strict": "causes: The limits are not included as stated: at least 0.9, at most 0.1; damage is "
+    "more than 0.1.",
+    "not high": "causes: A head is necessary if all others flip at most 0.1; here the limit is "
+    "0.9.",
+    "the same": "causes: `necessary` repeats `sufficient`. Patch all sound heads except one, and "
+    "test whether the answers stay.",
+    "moves": "causes: `necessary` contains heads that flip answers alone. A head is necessary if "
+    "all others together flip at most 0.1.",
+    "exchanged": "causes: `sufficient` and `necessary` are exchanged.",
+    "control": "causes: Every sound head is returned as necessary. Are the others patched from "
+    '"partner", and is only one head left out?',
+    "never unclear": "causes: Where none of the three conclusions holds, the conclusion is "
+    '"unclear".',
 }
 
 _SITES: list[Head] = [(layer, head) for layer in range(2) for head in range(3)]
 _PLANTED = [
-    Flips("(1, 2) alone decides", lambda chosen: (1, 2) in chosen),
-    Flips("either of (0, 0) and (1, 1) decides, (1, 2) moves half of the sentences",
+    Flips("(1, 2) alone determines the answer", lambda chosen: (1, 2) in chosen),
+    Flips("either of (0, 0) and (1, 1) determines the answer, (1, 2) flips half of the answers",
           lambda chosen: bool({(0, 0), (1, 1)} & chosen), [], [(1, 2)]),
-    Flips("(0, 1) decides, (0, 0) does damage, (1, 0) moves half of the sentences",
+    Flips("(0, 1) determines the answer, (0, 0) does damage, (1, 0) flips half of the answers",
           lambda chosen: (0, 1) in chosen, [(0, 0)], [(1, 0)]),
-    Flips("(0, 2) and (1, 0) decide together, either alone moves half of the sentences",
+    Flips("(0, 2) and (1, 0) together determine the answer, each alone flips half of the answers",
           lambda chosen: {(0, 2), (1, 0)} <= chosen, [], [(0, 2), (1, 0)]),
-    Flips("nothing decides; (1, 1) does damage", lambda chosen: False, [(1, 1)]),
-    Flips("(0, 2) decides, the shares are 0.9 and 0.1", lambda chosen: (0, 2) in chosen,
-          high=0.9, low=0.1),
-    Flips("(1, 0) needs (1, 2) or (0, 0) beside it",
+    Flips("no head determines the answer; (1, 1) does damage", lambda chosen: False, [(1, 1)]),
+    Flips("(0, 2) determines the answer, with the shares 0.9 and 0.1",
+          lambda chosen: (0, 2) in chosen, high=0.9, low=0.1),
+    Flips("(1, 0) together with (1, 2) or (0, 0) determines the answer",
           lambda chosen: (1, 0) in chosen and bool({(1, 2), (0, 0)} & chosen)),
 ]  # fmt: skip
 _FURTHER = [
     Flips("(0, 0), or (1, 0) and (1, 1) together; (0, 1) and (1, 2) do damage",
           lambda chosen: (0, 0) in chosen or {(1, 0), (1, 1)} <= chosen, [(0, 1), (1, 2)]),
-    Flips("(0, 1), (0, 2) and (1, 2) decide together",
+    Flips("(0, 1), (0, 2) and (1, 2) together determine the answer",
           lambda chosen: {(0, 1), (0, 2), (1, 2)} <= chosen),
 ]  # fmt: skip
 
 
-@_parts.part("what decides", "transplant", "causes")
-def causes(transplant: object, causes: object, thorough: bool = False) -> None:
-    """Check a transplant from cache to cache, then what is read off transplants of all heads."""
+@_parts.part("activation patching", "patch_cache", "causes")
+def causes(patch_cache: object, causes: object, thorough: bool = False) -> None:
+    """Check activation patching between two caches, then the conclusions from all heads."""
     inputs: dict[str, Any]
     sites: list[tuple[int, int, list[int]]] = [(0, 1, [1]), (1, 0, [0, 4]), (1, 1, [])]
     for layer, head, places in [*sites, *[(2, 2, [1, 2, 3])] * thorough]:
@@ -818,8 +828,8 @@ def causes(transplant: object, causes: object, thorough: bool = False) -> None:
         inputs = {"cache": cache, "donor": donor, "layer": layer, "head": head, "places": places}
         wrong = _wrong(_moved, _MOVED_FAULTS, inputs)
         right = _moved(*inputs.values())
-        answer = call_twice(transplant, inputs)
-        _expect_cache(answer, right, "what transplant returns", inputs, wrong)
+        answer = call_twice(patch_cache, inputs)
+        _expect_cache(answer, right, "what patch_cache returns", inputs, wrong)
     for flips in [*_PLANTED, *_FURTHER * thorough]:
         inputs = {"flips": flips, "heads": _SITES}
         twins = _twins(_found, _FOUND_FAULTS, _shape)
@@ -837,25 +847,25 @@ def _shape(answer: object) -> object:
         is_heads = isinstance(heads, list | tuple)
         if is_heads and not all(isinstance(each, list | tuple) for each in cast(Any, heads)):
             raise CheckFailed(
-                f"  causes: A head is a pair (layer, head); {name!r} holds {show(heads)}."
+                f"  causes: A head is a pair (layer, head); {name!r} contains {show(heads)}."
             )
         tidy[name] = sorted(tuple(each) for each in cast(Any, heads)) if is_heads else value
     return tidy
 
 
-class Twins(NamedTuple):
-    """Two sentences that differ in the last word; "it" is the first noun's, then the second's."""
+class MinimalPair(NamedTuple):
+    """A minimal pair: "it" refers to the first noun in one sentence, to the second in the other."""
 
     sentences: tuple[str, str]
     pronouns: tuple[str, str]
     written: str
-    """The French up to the pronoun, which is the same."""
+    """The French prefix up to the pronoun, which both have in common."""
     place: int
-    """Where the English differs."""
+    """The position at which the English sentences differ."""
 
 
-def pairs_of_twins(number: int) -> list[Twins]:
-    """Return twins of the toy language."""
+def minimal_pairs(number: int) -> list[MinimalPair]:
+    """Return minimal pairs of the toy language."""
     found = []
     for pair in toy.pronoun_pairs(number):
         src, tgt = [each.src for each in pair], [each.tgt for each in pair]
@@ -865,5 +875,5 @@ def pairs_of_twins(number: int) -> list[Twins]:
         )
         sentences = cast(tuple[str, str], tuple(" ".join(words) for words in src))
         pronouns = cast(tuple[str, str], tuple(words[at] for words in tgt))
-        found.append(Twins(sentences, pronouns, " ".join(tgt[0][:at]), place))
+        found.append(MinimalPair(sentences, pronouns, " ".join(tgt[0][:at]), place))
     return found

@@ -1,6 +1,6 @@
-"""What a cache costs and saves, counted, and the mistakes made in counting.
+"""The memory and the multiplications of cached decoding, and known mistakes in counting them.
 
-`fault` names what a mistake has changed; without one the answer is right.
+`fault` names a mistake; without it, the answer is correct.
 """
 
 
@@ -16,22 +16,26 @@ def held(
 
 
 HELD_FAULTS = {
-    "keys only": "cache_numbers: Keys and values are held: twice as many.",
-    "doubled": "cache_numbers: This is twice too many. d_model numbers are the keys of all heads.",
-    "no source": "cache_numbers: The memory's keys and values are missing.",
-    "source once": "cache_numbers: Each row has its own copy of the memory's keys and values.",
-    "no words": "cache_numbers: The keys and values of the words that were read are missing.",
-    "one row": "cache_numbers: Each of the rows has a cache of its own.",
-    "one layer": "cache_numbers: Each layer has a cache of its own.",
-    "one more": "cache_numbers: One place too many: START is among the words that were read.",
-    "one fewer": "cache_numbers: One place too few: START is among the words, and is held too.",
+    "keys only": "cache_entries: Only the keys or only the values are counted. The cache stores "
+    "both.",
+    "doubled": "cache_entries: The result is twice too large. The keys of all heads together have "
+    "d_model entries per position.",
+    "no source": "cache_entries: The keys and values of the memory are missing.",
+    "source once": "cache_entries: The memory is counted once. Each row has its own copy of its "
+    "keys and values.",
+    "no words": "cache_entries: The keys and values of the target words are missing.",
+    "one row": "cache_entries: `rows` is ignored. Each row has a cache of its own.",
+    "one layer": "cache_entries: `num_layers` is ignored. Each layer has a cache of its own.",
+    "one more": "cache_entries: One target position too many: `words` already includes START.",
+    "one fewer": "cache_entries: One target position too few: START is stored as well, and `words` "
+    "includes it.",
 }
 
 
 def _in_a_layer(
     new: int, keys: int, src_len: int, d_model: int, d_ff: int, memory: int, fault: str
 ) -> int:
-    """Return the multiplications of one layer for so many new words that look at so many keys."""
+    """Return the multiplications of one layer for `new` words that attend to `keys` words."""
     own = (3 if fault == "no output" else 4) * new * d_model**2
     looks = 2 * new * keys * d_model
     if fault == "half" and new > 1:
@@ -58,58 +62,61 @@ def multiplied(
     lengths = range(words) if fault == "from 0" else range(1, words + 1)
     if fault == "last step":
         lengths = range(words, words + 1)
-    refed = sum(layer(n, n, 0 if fault == "memory once" else src_len) for n in lengths)
-    refed += layer(0, 0, src_len) * (fault == "memory once")
+    recomputed = sum(layer(n, n, 0 if fault == "memory once" else src_len) for n in lengths)
+    recomputed += layer(0, 0, src_len) * (fault == "memory once")
     cached = sum(layer(1, n, src_len * (fault == "memory each")) for n in lengths)
     cached += layer(0, 0, src_len) * (fault not in ("memory each", "no memory"))
     if fault == "one key":
         cached = sum(layer(1, 1, 0) for _ in lengths) + layer(0, 0, src_len)
     if fault == "exchanged":
-        refed, cached = cached, refed
-    return {"refed": layers * refed, "cached": layers * cached}
+        recomputed, cached = cached, recomputed
+    return {"recomputed": layers * recomputed, "cached": layers * cached}
 
 
 MULTIPLIED_FAULTS = {
-    "exchanged": "multiplications: The two have changed places.",
-    "one layer": "multiplications: This is one layer's; there are num_layers.",
-    "from 0": "multiplications: The first step reads one word, START; the last one reads `words`.",
-    "last step": "multiplications: This is the last step alone. Every step costs.",
-    "no output": "multiplications: An attention has four projections: of queries, keys, values, "
-    "and of the output.",
-    "scores only": "multiplications: There are two products beside the projections: queries times "
-    "keys, and weights times values.",
-    "no scores": "multiplications: Queries times keys and weights times values are missing.",
-    "half": "multiplications: Scores that the mask hides are computed too: all of (n, n).",
-    "no source": "multiplications: The attention to the source is missing.",
-    "half network": "multiplications: The feed-forward network has two layers.",
+    "exchanged": 'multiplications: "recomputed" and "cached" are exchanged.',
+    "one layer": "multiplications: This is the result for one layer; there are num_layers.",
+    "from 0": "multiplications: The numbers of words are off by one: the first step reads one "
+    "word, START, and the last step reads `words`.",
+    "last step": "multiplications: Only the last step is counted. Add up all steps.",
+    "no output": "multiplications: The output projection is missing. An attention has four "
+    "projections: of queries, keys, values and output.",
+    "scores only": "multiplications: Besides the projections, an attention computes two products: "
+    "queries times keys, and weights times values. One of them is missing.",
+    "no scores": "multiplications: The products of queries with keys and of weights with values "
+    "are missing.",
+    "half": "multiplications: Without a cache, masked scores are computed as well: all of (n, n).",
+    "no source": "multiplications: The cross-attention is missing.",
+    "half network": "multiplications: The feed-forward network has two layers; only one is "
+    "counted.",
     "no network": "multiplications: The feed-forward network is missing.",
-    "memory once": "multiplications: Without a cache the memory's keys and values are made in "
-    "every step.",
-    "memory each": "multiplications: With the cache the memory's keys and values are made once, "
-    "before the first step.",
-    "no memory": "multiplications: With the cache the memory's keys and values are made too, once, "
-    "before the first step.",
-    "one key": "multiplications: With the cache the new word still looks at all words so far.",
+    "memory once": "multiplications: Without a cache, the keys and values of the memory are "
+    "computed again in every step.",
+    "memory each": "multiplications: With a cache, the keys and values of the memory are computed "
+    "once, before the first step.",
+    "no memory": "multiplications: With a cache, the keys and values of the memory must be "
+    "computed once as well.",
+    "one key": "multiplications: With a cache, the new word still attends to all words so far.",
 }
 
 
 def dearer(times: int, src_len: int, d_model: int, d_ff: int, *, fault: str = "") -> int:
-    refed = cached = 0
+    recomputed = cached = 0
     words = 0
     while True:
         words += 1
         if fault == "last step":
-            refed = cached = 0
-        refed += _in_a_layer(words, words, src_len, d_model, d_ff, src_len, "")
+            recomputed = cached = 0
+        recomputed += _in_a_layer(words, words, src_len, d_model, d_ff, src_len, "")
         cached += _in_a_layer(1, words, src_len, d_model, d_ff, src_len * (words == 1), "")
-        if refed > times * cached or (refed == times * cached and fault != "more"):
+        if recomputed > times * cached or (recomputed == times * cached and fault != "more"):
             return words - (fault == "last cheaper")
 
 
 DEARER_FAULTS = {
-    "last step": "dearer_from: The steps are compared one by one. Compare what all of them cost "
-    "together, up to this length.",
-    "more": "dearer_from: Exactly `times` as much is enough.",
-    "last cheaper": "dearer_from: This is the last length at which it is cheaper; the next one is "
-    "asked for.",
+    "last step": "length_for_ratio: Single steps are compared. Compare the totals of all steps up "
+    "to this length.",
+    "more": "length_for_ratio: A ratio of exactly `times` is sufficient.",
+    "last cheaper": "length_for_ratio: This is the last length with a smaller ratio; return the "
+    "next one.",
 }

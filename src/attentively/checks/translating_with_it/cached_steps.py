@@ -1,7 +1,7 @@
-"""Writing with a cache as functions, one step after the other, and the mistakes made in them.
+"""Decoding with a cache, step by step, and known mistakes in it.
 
-The model is one of assignment 15, or what stands in for it. `fault` names a step that a mistake
-has changed, so that a check can tell which it was; without one the answer is right.
+The model has the interface of assignment 15. `fault` names a mistake, so that a check can identify
+it; without it, the answer is correct.
 """
 
 import math
@@ -21,7 +21,7 @@ NAMES = ("keys", "values", "memory_keys", "memory_values")
 def greedy_texts(
     model: Any, src: Tensor, src_mask: Tensor, max_len: int, fault: str = ""
 ) -> list[list[int]]:
-    """Write for each sentence the likeliest word after the likeliest word; or with a fault."""
+    """Return the greedy output for each sentence, or that of a mistake."""
     everywhere = torch.ones_like(src_mask)
     unmasked = fault in ("unmasked", "encoder unmasked")
     memory = model.encoder(src, everywhere if unmasked else src_mask)
@@ -48,22 +48,23 @@ def greedy_texts(
 
 
 GREEDY_FAULTS = {
-    "end kept": "END is kept among the words. It says that the sentence is over, and is no word.",
-    "start kept": "START is kept among the words. It is read, never written.",
-    "never ends": "Words stand after END. What a sentence becomes after its end is thrown away.",
-    "first end": "All sentences stop when the first of them has ended. The others go on.",
-    "first place": "The next word is read off the first place. The scores of the word after the "
-    "last one stand at the last place.",
-    "last word": "The decoder reads the last word alone. It must read all that is written so far.",
-    "unmasked": "src_mask is not used: padding is looked at.",
-    "encoder unmasked": "The encoder does not get src_mask: padding is looked at.",
-    "decoder unmasked": "The decoder does not get src_mask: padding is looked at.",
-    "least": "The least likely word is taken.",
-    "one more": "One step too many: max_len counts every word, END too.",
-    "one fewer": "It stops one step early: there are max_len steps, the END may come in the last.",
-    "tail kept": "Words stand after the place where END was. All that comes after it goes too.",
-    "from pad": "The texts begin with PAD. What the decoder reads first is START_ID.",
-    "from end": "The texts begin with END. What the decoder reads first is START_ID.",
+    "end kept": "END is in the output. It marks the end of the sentence and is not returned.",
+    "start kept": "START is in the output. The decoder reads it, but it is not returned.",
+    "never ends": "There are words after END in the output. Remove everything from END on.",
+    "first end": "All sentences stop when the first one has ended. The others must continue.",
+    "first place": "The next word is taken from the first position. The scores of the next word "
+    "are at the last position.",
+    "last word": "The decoder reads only the last word. It must read all words so far.",
+    "unmasked": "src_mask is ignored: the model attends to padding.",
+    "encoder unmasked": "The encoder is called without src_mask, so it attends to padding.",
+    "decoder unmasked": "The decoder is called without src_mask, so it attends to padding.",
+    "least": "The least probable word is chosen.",
+    "one more": "There is one step too many: max_len counts every word, including END.",
+    "one fewer": "There is one step too few: max_len steps are allowed, and END may come in the "
+    "last one.",
+    "tail kept": "END is removed, but not the words after it. Remove everything from END on.",
+    "from pad": "The decoder input begins with PAD. It must begin with START_ID.",
+    "from end": "The decoder input begins with END. It must begin with START_ID.",
 }
 
 
@@ -89,14 +90,14 @@ def projected(attention: Any, x: Tensor, num_heads: int, fault: str = "") -> tup
 
 
 PROJECT_FAULTS = {
-    "exchanged": "project: Keys and values have changed places. First the keys.",
-    "viewed": "project: A reshape alone mixes words and heads. Cut the last axis into "
-    "(num_heads, d_head), then exchange the axes of places and heads.",
-    "interleaved": "project: Neighbouring numbers belong to one head: the last axis is cut into "
-    "(num_heads, d_head), in this order.",
-    "raw": "project: What is cut into heads is the projections, key_projection(x) and "
+    "exchanged": "project: Keys and values are exchanged. Return the keys first.",
+    "viewed": "project: reshape alone mixes words and heads. Split the last axis into (num_heads, "
+    "d_head), then exchange the axes of positions and heads.",
+    "interleaved": "project: The last axis is split into (d_head, num_heads). Split it into "
+    "(num_heads, d_head): neighbouring entries belong to one head.",
+    "raw": "project: x itself is split into heads. Split the projections key_projection(x) and "
     "value_projection(x).",
-    "places first": "project: The axis of the heads stands before that of the places: "
+    "places first": "project: The axes of positions and heads are in the wrong order. Expected "
     "(batch, num_heads, length, d_head).",
 }
 
@@ -125,17 +126,17 @@ def looked(
 
 
 LOOK_FAULTS = {
-    "unscaled": "look: The scores are not divided by √d_head.",
-    "d_model": "look: The scores are divided by √d_model. A head has d_head numbers.",
-    "squared": "look: The scores are divided by d_head; its root is wanted.",
-    "raw": "look: The queries are not projected: query_projection(h).",
-    "unmasked": "look: The mask is not used.",
-    "masked late": "look: The mask is put on the weights, which no longer sum to 1. It is for the "
-    "scores.",
-    "queries": "look: The weights sum to 1 over the queries. The softmax runs over the keys.",
-    "unjoined": "look: A reshape alone mixes words and heads. Exchange their axes first, then join "
+    "unscaled": "attend: The scores are not divided by √d_head.",
+    "d_model": "attend: The scores are divided by √d_model. Divide by √d_head.",
+    "squared": "attend: The scores are divided by d_head. Divide by its square root.",
+    "raw": "attend: The queries are not projected. Use query_projection(h).",
+    "unmasked": "attend: The mask is ignored.",
+    "masked late": "attend: The mask is applied to the weights, which then no longer sum to 1. "
+    "Apply it to the scores.",
+    "queries": "attend: The weights sum to 1 over the queries. The softmax must run over the keys.",
+    "unjoined": "attend: reshape alone mixes words and heads. Exchange their axes first, then join "
     "the heads.",
-    "no output": "look: The heads are not mixed: output_projection comes last.",
+    "no output": "attend: The output projection is missing. Apply output_projection last.",
 }
 
 
@@ -155,19 +156,20 @@ def started(model: Any, memory: Tensor, num_heads: int, fault: str = "") -> Cach
 
 
 START_FAULTS = {
-    "self": "start: The memory is looked at by cross_attention; these are keys of self_attention.",
-    "first layer": "start: Every layer has projections of its own; these are the first layer's.",
-    "one dict": "start: All layers have the last layer's keys. Is it one dict for all of them?",
-    "exchanged": "start: memory_keys and memory_values have changed places.",
-    "full": "start: Nothing is written yet: keys and values have no places, "
-    "(batch, num_heads, 0, d_head).",
+    "self": "start: The memory is projected by self_attention. Use cross_attention.",
+    "first layer": "start: All layers have the keys of the first layer. Each layer has its own "
+    "projections.",
+    "one dict": "start: All layers have the keys of the last layer. Do they share one dict?",
+    "exchanged": "start: memory_keys and memory_values are exchanged.",
+    "full": "start: keys and values must be empty before the first word: (batch, num_heads, 0, "
+    "d_head).",
 }
 
 
 def stepped(
     model: Any, tgt: Tensor, cache: Cache, src_mask: Tensor, fault: str = ""
 ) -> tuple[Tensor, Cache]:
-    """Return the scores of the next word, and the cache with the last one; or with a fault."""
+    """Return the scores of the next word and the new cache, or those of a mistake."""
     y = model.decoder.input(tgt)[:, -1:]
     if fault == "place 0":
         y = model.decoder.input(tgt[:, -1:])
@@ -181,7 +183,7 @@ def stepped(
         new = dict(old)
         before = y
 
-        def look_back(
+        def self_attend(
             h: Tensor, layer: Any = layer, old: dict[str, Tensor] = old,
             new: dict[str, Tensor] = new, before: Tensor = before,
         ) -> Tensor:  # fmt: skip
@@ -197,7 +199,7 @@ def stepped(
                 keys, values = old["keys"], old["values"]
             return looked(layer.self_attention, h, keys, values)
 
-        def look_over(h: Tensor, layer: Any = layer, old: dict[str, Tensor] = old) -> Tensor:
+        def cross_attend(h: Tensor, layer: Any = layer, old: dict[str, Tensor] = old) -> Tensor:
             keys, values = old["memory_keys"], old["memory_values"]
             if fault == "memory exchanged":
                 keys, values = values, keys
@@ -205,9 +207,9 @@ def stepped(
             attention = layer.self_attention if fault == "self over" else layer.cross_attention
             return looked(attention, h, keys, values, mask)
 
-        y = layer.around_self_attention(y, look_back)
+        y = layer.around_self_attention(y, self_attend)
         if fault != "no source":
-            y = layer.around_cross_attention(y, look_over)
+            y = layer.around_cross_attention(y, cross_attend)
         if fault != "no network":
             y = layer.around_feed_forward(y, layer.feed_forward)
         after.append(old if fault == "forgets" else new)
@@ -220,31 +222,29 @@ def stepped(
 
 
 STEP_FAULTS = {
-    "place 0": "step: Every word stands at place 0. The input embedding counts from the first "
-    "word that it gets: give it all of tgt, then take the last vector.",
-    "first word": "step: The first word is read; the last one of tgt is new.",
-    "all words": "step: All words go through the layers again, and stand in the cache twice. Only "
-    "the last word is new.",
-    "first cache": "step: Every layer looks at the first layer's cache; each has its own.",
-    "not normed": "step: The new keys and values are made of the signal as it comes to the layer. "
-    "They are made of what the way around hands to the sub-layer, as the queries are.",
-    "alone": "step: The last word looks at itself alone. It looks at all that is in the cache, and "
-    "at itself.",
-    "without itself": "step: The last word does not look at itself. Its keys and values are added "
-    "first, then it looks.",
-    "memory exchanged": "step: memory_keys and memory_values have changed places.",
-    "unmasked": "step: src_mask is not used: padding of the source is looked at.",
-    "self over": "step: The memory is looked at with self_attention; it has cross_attention.",
+    "place 0": "step: Every word has position 0. The input embedding counts positions from its "
+    "first word: give it all of tgt, then take the last vector.",
+    "first word": "step: The first word is processed. The new word is the last one of tgt.",
+    "all words": "step: All words pass through the layers again and are stored twice. Only the "
+    "last word is new.",
+    "first cache": "step: Every layer uses the cache of the first layer. Each layer has its own.",
+    "not normed": "step: The new keys and values are computed from the input of the layer. Compute "
+    "them from h, the input of the sub-layer, like the queries.",
+    "alone": "step: The last word attends only to itself. It must attend to the cached words and "
+    "to itself.",
+    "without itself": "step: The last word does not attend to itself. Append its keys and values "
+    "first, then attend.",
+    "memory exchanged": "step: memory_keys and memory_values are exchanged.",
+    "unmasked": "step: src_mask is ignored: the model attends to padding of the source.",
+    "self over": "step: self_attention is applied to the memory. Use cross_attention.",
     "no source": "step: The cross-attention is missing.",
     "no network": "step: The feed-forward network is missing.",
     "no last norm": "step: decoder.last_norm is missing after the last layer.",
-    "probabilities": "step: These are probabilities. Return the scores as the output layer gives "
-    "them.",
-    "logarithms": "step: These are log-probabilities. Return the scores as the output layer gives "
-    "them.",
+    "probabilities": "step: These are probabilities. Return the scores of the output layer.",
+    "logarithms": "step: These are log-probabilities. Return the scores of the output layer.",
 }
 GROWTH_FAULTS = {
-    "in front": "step: The new keys stand before the old ones. The scores do not notice it, but "
-    "the order is that of the words: the new one comes last.",
-    "forgets": "step: The new keys and values are not in the cache that is returned.",
+    "in front": "step: The new keys are placed before the old ones. The scores stay the same, but "
+    "the order must be that of the words: append the new ones.",
+    "forgets": "step: The new keys and values are missing in the returned cache.",
 }
