@@ -21,7 +21,7 @@ from attentively.models.checkpoints import Checkpoint, load_pretrained
 from attentively.scoring.evaluation import evaluate, evaluate_language_model
 
 Scales = Literal["none", "matrix", "row"]
-FACTOR = 64.0
+FACTOR = 256.0
 """A power of two: floating-point products with it are exact."""
 LANGUAGE_MODEL = "shakespeare-gpt"
 TRANSLATOR = "tatoeba-en-fr-transformer"
