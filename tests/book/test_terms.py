@@ -374,7 +374,6 @@ TO_REVISE = [
     "15_building_the_transformer",
     "17_translating_with_it",
     "19_heads_for_other_tasks",
-    "20_faster",
     "21_since_2017",
 ]
 """Chapters whose page, assignment and checks are revised together."""
