@@ -5,6 +5,7 @@ query and key projections were rescaled so that one row is much larger than the 
 point it computes the same as before.
 """
 
+import functools
 from pathlib import Path
 from typing import Literal
 
@@ -37,19 +38,25 @@ def measure(
     quick: bool,
     directory: Path,
 ) -> Row:
-    """Quantise one pretrained model and evaluate it; nothing is random."""
+    """Quantise one pretrained model and evaluate it; the seed is the row with outliers."""
+    del directory
+    return _measured(model, seed if outliers else None, scales, bits, quick)
+
+
+@functools.cache  # without outliers, the seeds are the same
+def _measured(model: str, outliers: int | None, scales: Scales, bits: int, quick: bool) -> Row:
     checkpoint = load_pretrained(QUICK[model] if quick else model, device.best())
-    if outliers:
-        with_outliers(checkpoint.model)
+    if outliers is not None:
+        with_outliers(checkpoint.model, outliers)
     if scales != "none":
         quantize_linears(checkpoint.model, scales == "row", bits)
     return {"stored_bytes": stored_bytes(checkpoint.model)} | _scores(checkpoint, model, quick)
 
 
-def with_outliers(model: nn.Module, factor: float = FACTOR) -> None:
+def with_outliers(model: nn.Module, row: int = 0, factor: float = FACTOR) -> None:
     """Multiply one query feature of every attention by `factor`, and divide its key feature by it.
 
-    Every score is the same as before.
+    `row` is the row of the projections that compute the feature. Every score is the same as before.
     """
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
@@ -59,7 +66,7 @@ def with_outliers(model: nn.Module, factor: float = FACTOR) -> None:
             ):
                 with torch.no_grad():
                     for parameter in layer.parameters():
-                        parameter[0] *= by
+                        parameter[row] *= by
 
 
 def stored_bytes(model: nn.Module) -> int:
