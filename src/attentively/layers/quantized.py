@@ -22,9 +22,9 @@ def quantize(
     .. math:: s = \frac{\max_j |x_j|}{2^{b - 1} - 1}, \qquad
         q_j = \operatorname{round}\left(\frac{x_j}{s}\right)
 
-    The maximum is that of each row, which gives one scale per row, or that of the matrix. A row of
-    zeros has the scale 1. Each integer takes one byte, also if it has fewer than 8 `bits`. Other
-    numbers of bits than 2 to 8 raise `ValueError`.
+    The maximum is that of each row, which gives one scale per row, or that of the
+    matrix. A row of zeros has the scale 1. Each integer takes one byte, also if it has
+    fewer than 8 `bits`. Other values of `bits` than 2 to 8 raise `ValueError`.
     """
     if not 2 <= bits <= 8:
         raise ValueError(f"bits={bits} must be from 2 to 8")
@@ -55,7 +55,8 @@ class QuantizedLinear(nn.Module):
         integers, scale = quantize(linear.weight.detach(), per_row, bits)
         self.register_buffer("integers", integers)
         self.register_buffer("scale", scale)
-        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
+        bias = None if linear.bias is None else linear.bias.detach()
+        self.register_buffer("bias", bias)
 
     def forward(self, x: Float[Tensor, "*shape d_in"]) -> Float[Tensor, "*shape d_out"]:
         """Restore the weights, then multiply in floating point."""
