@@ -50,6 +50,10 @@ class QuantizedLinear(nn.Module):
     It is made from a trained `nn.Linear`. The bias remains in floating point.
     """
 
+    integers: Tensor
+    scale: Tensor
+    bias: Tensor | None
+
     def __init__(self, linear: nn.Linear, per_row: bool = True, bits: int = 8) -> None:
         super().__init__()
         integers, scale = quantize(linear.weight.detach(), per_row, bits)
