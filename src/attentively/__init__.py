@@ -35,6 +35,7 @@ SHORT_NAMES = {
     "feed_forward": "layers.feed_forward",
     "layer_norm": "layers.layer_norm",
     "rms_norm": "layers.rms_norm",
+    "quantized": "layers.quantized",
     "dropout": "layers.dropout",
     "recurrent_cells": "layers.recurrent_cells",
     "recurrent": "layers.bidirectional",

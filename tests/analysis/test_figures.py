@@ -279,6 +279,13 @@ def losses(**changed):
     return figures.loss_panels(**{"panels": panels, "reference": LOG} | changed)
 
 
+HISTORIES = {"attention": [2**20 * n for n in (1, 5, 2)], "fused": list(range(0, 2**20, 500))}
+
+
+def memory(**changed):
+    return figures.memory_curves(**{"histories": HISTORIES} | changed)
+
+
 def padded(**changed):
     batches = {
         f"{name},\n64 sentences": torch.arange(9) < torch.tensor([[3], [longest], [5]])
@@ -359,6 +366,7 @@ EXAMPLES = DIAGRAMS | {
     "probability_bars": bars,
     "segmentations": merged,
     "loss_panels": losses,
+    "memory_curves": memory,
     "batch_padding": padded,
     "attention_windows": windows,
     "maps of words": lambda: maps(columns=SRC[:3], values=False, gold={(2, 0), (0, 1)}),
@@ -1061,6 +1069,25 @@ def test_loss_panels_have_a_curve_for_each_run_and_the_reference():
 def test_loss_panels_refuse(panels, message):
     with pytest.raises(ValueError, match=message):
         losses(panels=panels)
+
+
+def test_memory_curves_keep_the_peak_of_every_history():
+    (ax,) = memory().axes
+    for line, history in zip(ax.get_lines(), HISTORIES.values(), strict=True):
+        assert max(line.get_ydata()) == pytest.approx(max(history) / 2**20)
+        assert len(line.get_xdata()) <= 300
+        assert line.get_xdata()[0] == 0
+    first, second = ax.get_lines()
+    assert list(first.get_xdata()) == [0, 50, 100]
+    assert first.get_linestyle() != second.get_linestyle()  # not colour alone
+
+
+@pytest.mark.parametrize(
+    ("histories", "message"), [({}, "needs a history"), ({"a": [1], "b": []}, "'b' is empty")]
+)
+def test_memory_curves_refuse(histories, message):
+    with pytest.raises(ValueError, match=message):
+        memory(histories=histories)
 
 
 def test_padding_is_light_and_batches_have_the_same_axes():

@@ -121,8 +121,6 @@ OLDER = "In older chapters of this book"
 NAMES = re.compile(rf"\*(Symbol|Code|Also|{OLDER}):\* (.+?)\.(?= \*|$)")
 MINIMUM = 170
 NOT_YET_USED = {
-    "latency": "20",
-    "throughput": "20",
 }
 """Terms that their chapters will use when they are revised."""
 

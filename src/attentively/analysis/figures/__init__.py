@@ -18,6 +18,7 @@ from attentively.analysis.figures.flow import attention_flow
 from attentively.analysis.figures.heat_maps import heat_maps
 from attentively.analysis.figures.images import attention_on_image, captioner, image_panels
 from attentively.analysis.figures.lookups import attention_lookup
+from attentively.analysis.figures.memory import memory_curves
 from attentively.analysis.figures.paths import context_paths, layer_paths
 from attentively.analysis.figures.pooling import convex_combinations, kernel_regression
 from attentively.analysis.figures.positional_encodings import (
@@ -68,6 +69,7 @@ __all__ = [
     "layer_paths",
     "loss_panels",
     "lstm_cell",
+    "memory_curves",
     "multi_head_steps",
     "position_curves",
     "probability_bars",

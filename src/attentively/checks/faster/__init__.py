@@ -1,7 +1,7 @@
-"""Checks of the assignment on speed and memory: what may be held, and what may be waited for.
+"""Checks of the assignment on faster training: memory, accumulation, checkpointing, profiles.
 
-Parts 1 to 3 compute what is known already in less memory, and a meter sees that it is less. The
-answers to parts 4 to 6 stand nowhere: a merge to mend, a memory budget, and a profile to read.
+Parts 1 to 3 compute known results in less memory, which a meter checks. Parts 4 to 6 are original:
+a faulty merge, a memory budget, and a profile.
 """
 
 import math
@@ -65,17 +65,18 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package and these checks work."""
+    """Report that the package and these checks work."""
     _parts.explain_undefined_names()
     with MemoryMeter() as meter:
         torch.zeros(1000)
     print(
-        f"PyTorch {torch.__version__}. A tensor of 1,000 numbers takes {meter.peak:,} bytes. Ready."
+        f"PyTorch {torch.__version__}. A tensor with 1,000 values takes {meter.peak:,} bytes. "
+        f"Ready."
     )
 
 
 def _named(candidate: object, call_it: Callable[..., object]) -> object:
-    """Return a function that calls the candidate in another way, under its name."""
+    """Return a function with the candidate's name that calls it in another way."""
     if callable(candidate):
         call_it.__name__ = getattr(candidate, "__name__", "")
         return call_it
@@ -86,7 +87,7 @@ def _named(candidate: object, call_it: Callable[..., object]) -> object:
 
 
 class _Stream:
-    """Gives chunks once, one after another, each in the memory of the one before."""
+    """An iterator over chunks, each of which overwrites the one before."""
 
     def __init__(self, chunks: Blocks) -> None:
         self.chunks = chunks
@@ -112,7 +113,7 @@ class _Stream:
 
 
 def stream(scores: Sequence[Tensor], values: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Return an iterator over chunks of scores and values, each of which comes once."""
+    """Return an iterator that gives each pair of scores and values once."""
     return _Stream([*zip(scores, values, strict=True)])
 
 
@@ -125,14 +126,14 @@ def _of_chunks(fault: str = "") -> Callable[..., Tensor]:
 
 
 def _kept(scores: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
-    """Return what comes out where the chunks are put in a list as they come."""
+    """Return the result of storing the chunks in a list."""
     return _of_chunks()(*zip(*stream(scores, values), strict=True))
 
 
 _STREAM_TWINS = [
     *known(
-        "The chunks are kept in a list. Each comes in the memory of the one before, which is "
-        "written over: of each keep three sums, and not itself.",
+        "The chunks are stored in a list, but each chunk overwrites the one before in memory. "
+        "Keep the maximum and the two sums, not the chunks.",
         _kept,
     ),
     *(Twin(said, _of_chunks(fault)) for fault, said in FAULTS.items()),
@@ -145,9 +146,9 @@ def _chunks(*scores: Sequence[float], d: int = 2) -> dict[str, list[Tensor]]:
     return {"scores": chunks, "values": [torch.randn(len(part), d) for part in scores]}
 
 
-@_parts.part("one pass", "one_pass")
+@_parts.part("the online softmax", "one_pass")
 def one_pass_over(candidate: object, thorough: bool = False) -> None:
-    """Check a weighted mean whose scores and values come in chunks, each of them once."""
+    """Check a weighted mean over chunks that can be read only once."""
     by_hand = {"scores": [torch.tensor([3.0, 1.0]).log(), torch.tensor([6.0]).log()]}
     by_hand["values"] = [torch.tensor([[10.0], [30.0]]), torch.tensor([[4.0]])]
     cases = [
@@ -183,12 +184,12 @@ def one_pass_over(candidate: object, thorough: bool = False) -> None:
         twins = _STREAM_TWINS
         if given[-1].asked_after_the_end > 1:
             said = (
-                "The chunks are gone through twice, and come only once: the second time there is "
-                "nothing. Whatever is needed of a chunk is taken when it comes."
+                "The iterator is read twice, but it gives each chunk only once: the second loop "
+                "gets nothing. Use a chunk when it arrives."
             )
             twins = [Twin(said, lambda *_, answer=answer: answer)]
         expected = _of_chunks()(*inputs.values())
-        expect_equal(answer, expected, "the mean", inputs, twins, "One number for each column.")
+        expect_equal(answer, expected, "the mean", inputs, twins, "One value for each column.")
     inputs = _chunks(*torch.randn(30, 20).tolist())
     chunks, meter = stream(**inputs), MemoryMeter()
 
@@ -200,8 +201,8 @@ def one_pass_over(candidate: object, thorough: bool = False) -> None:
     expect_equal(answer, _of_chunks()(*inputs.values()), "the mean", inputs, _STREAM_TWINS)
     if meter.peak > 3600:
         raise CheckFailed(
-            f"  The numbers are right, but {meter.peak:,} bytes are held at once, where 30 chunks "
-            "of 240 bytes are given. Keep three sums, and no copies of the chunks."
+            f"  The result is right, but {meter.peak:,} bytes are in use at once, for 30 chunks of "
+            "240 bytes. Keep the maximum and the two sums, and no copies of the chunks."
         )
 
 
@@ -240,7 +241,7 @@ def _only_whole(
 def _first_mask(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, block_size: int
 ) -> Tensor:
-    """Return the context where every block gets the mask of the first."""
+    """Return the context if every block uses the mask of the first."""
     if mask is not None and mask.size(-1) > 1:
         first = mask[..., :block_size]
         blocks = math.ceil(key.size(-2) / block_size)
@@ -251,25 +252,25 @@ def _first_mask(
 _BLOCK_TWINS = [
     *known("The scores are not divided by √d.", _blockwise(scale=lambda query: 1.0)),
     *known(
-        "The scores are divided by d; its root is wanted.",
+        "The scores are divided by d. Divide by its square root.",
         _blockwise(scale=lambda query: float(query.size(-1))),
     ),
-    *known("The mask is not used.", _blockwise(hide=lambda scores, mask: scores)),
+    *known("The mask is ignored.", _blockwise(hide=lambda scores, mask: scores)),
     *known(
-        "The mask is the wrong way round: True is where a query may look.",
+        "The mask is inverted: True means that the query may attend.",
         _blockwise(hide=lambda scores, mask: scores.masked_fill(mask, _HIDDEN)),
     ),
     *known(
-        "The last keys are left out where they do not fill a block.",
+        "The last keys are missing if they do not fill a block.",
         _only_whole,
     ),
     *known(
-        "Every block gets the mask of the first. Cut the mask where the keys are cut.",
+        "Every block uses the mask of the first block. Split the mask as the keys are split.",
         _first_mask,
     ),
     *(Twin(said, _blockwise(fault)) for fault, said in FAULTS.items()),
     *known(
-        "A hidden score is made 0, and e to the power of 0 is 1: the key still gets weight.",
+        "Masked scores are set to 0, and exp(0) is 1, so the key still gets a weight.",
         _blockwise(hide=lambda scores, mask: scores * mask),
     ),
 ]
@@ -282,15 +283,15 @@ def _qkv(lead: Sequence[int], q: int, k: int, d: int, d_value: int, **more: Any)
 
 
 def _some(*shape: int) -> Tensor:
-    """Return a mask that hides about half."""
+    """Return a mask that is False at about half of its entries."""
     return torch.rand(shape) < 0.5
 
 
 @_parts.part("blockwise attention", "blockwise_attention")
 def blocks(candidate: object, thorough: bool = False) -> None:
-    """Check attention block by block: its value, its gradients, what it holds, and a translator."""
+    """Check blockwise attention: values, gradients, memory, and a trained translator."""
     if candidate is blockwise.blockwise_attention:
-        raise CheckFailed("  This is the package's own blockwise_attention; write yours.")
+        raise CheckFailed("  This is the package's own blockwise_attention. Write your own.")
     by_hand = {
         "query": torch.tensor([[1.0, 0.0, 0.0, 1.0]]),
         "key": torch.tensor([[2.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 4.0], [2.0, 1.0, 1.0, 4.0]]),
@@ -330,8 +331,8 @@ def blocks(candidate: object, thorough: bool = False) -> None:
         answer = in_32_bits(call_twice(candidate, inputs))
         if isinstance(answer, tuple | list):
             raise CheckFailed(
-                f"  Expected the context alone, got {len(answer)} things: the weights are what is "
-                f"not to be held.\n{describe(inputs)}"
+                f"  Expected only the context, got {len(answer)} results. The weights must not be "
+                f"stored.\n{describe(inputs)}"
             )
         expect_equal(answer, _blockwise()(*inputs.values()), "the context", inputs, _BLOCK_TWINS)
     _expect_little_held(candidate)
@@ -346,7 +347,7 @@ def blocks(candidate: object, thorough: bool = False) -> None:
     with mock.patch.object(blockwise, "check_shapes") as package:
         expect_same_translations(put_in, sentences, "attention", TRANSFORMER)
     if package.called:
-        raise CheckFailed("  This calls the package's own blockwise_attention; write yours.")
+        raise CheckFailed("  This calls the package's own blockwise_attention. Write your own.")
 
 
 def _put_in(attend: object, model: Any) -> None:
@@ -354,7 +355,7 @@ def _put_in(attend: object, model: Any) -> None:
 
 
 def _expect_little_held(candidate: object) -> None:
-    """See which tensors are made, and how much of them lives at once."""
+    """Check the shapes of all tensors, and the memory in use at once."""
     q, k, d, block = 121, 251, 5, 8
     for mask in (None, _some(1, q, k)):
         inputs = _qkv([1], q, k, d, d, mask=mask, block_size=block)
@@ -370,28 +371,29 @@ def _expect_little_held(candidate: object) -> None:
             "scaled_dot_product" in name or "_safe_softmax" in name for name in meter.operations
         ):
             raise CheckFailed(
-                "  This calls PyTorch's own F.scaled_dot_product_attention. Here it is to be built."
+                "  This calls PyTorch's F.scaled_dot_product_attention. Compute the attention "
+                "yourself."
             )
         for shape, dtype in sorted(meter.made, key=str):
             if math.prod(shape) >= q * k // 2:
                 said = (
-                    f"a tensor of shape {shape} is made: an entry for each pair of query and key. "
-                    "Does a line make a new tensor of the whole mask, or of all scores?"
+                    f"a tensor of shape {shape} has an entry for each pair of query and key. Does "
+                    f"a line create a tensor from the whole mask, or all scores at once?"
                 )
             elif dtype.is_floating_point and shape[-1:] == (k,) and shape[-2:-1] != (d,):
                 said = (
-                    f"a tensor of shape {shape} is made: it holds the scores of all {k} keys. Cut "
-                    f"the keys into blocks of {block}."
+                    f"a tensor of shape {shape} holds the scores of all {k} keys. Split the keys "
+                    f"into blocks of {block}."
                 )
             elif q in shape and max((n for n in shape if n != q), default=0) > 2 * block:
-                said = f"a tensor of shape {shape} is made; blocks of {block} keys are asked for."
+                said = f"a tensor of shape {shape} is created, but the block size is {block} keys."
             else:
                 continue
-            raise CheckFailed(f"  The numbers are right, but {said}\n{describe(inputs)}")
+            raise CheckFailed(f"  The result is right, but {said}\n{describe(inputs)}")
         if meter.peak > 3 * q * k:
             raise CheckFailed(
-                f"  The numbers are right, but {meter.peak:,} bytes are held at once, where all "
-                f"scores together are {4 * q * k:,}. Are the blocks kept in a list?\n"
+                f"  The result is right, but {meter.peak:,} bytes are in use at once. All scores "
+                f"together have {4 * q * k:,} bytes. Are the blocks stored in a list?\n"
                 f"{describe(inputs)}"
             )
 
@@ -400,7 +402,8 @@ def _expect_right_gradients(candidate: object, inputs: Inputs) -> None:
     sources = {name: inputs[name].clone().requires_grad_() for name in ("query", "key", "value")}
     given = {**inputs, **sources}
     nan = (
-        " Where nothing can be seen yet, -inf minus -inf makes it so, even if it is replaced later."
+        " Where all scores so far are masked, -inf - (-inf) gives NaN, also if it is replaced "
+        "later."
     )
     expect_gradients_through(
         candidate, given, sources, lambda answer: cast(Tensor, in_32_bits(answer)), nan=nan
@@ -418,8 +421,8 @@ def _expect_right_gradients(candidate: object, inputs: Inputs) -> None:
     for name, got, right in zip(sources, found, gradients(of_plain), strict=True):
         if not torch.allclose(got, right, 1e-3, 1e-5):
             raise CheckFailed(
-                f"  The context is right, and the gradient of {name} is not. Is something "
-                f"detached that depends on it? Of the maxima alone it does no harm.\n"
+                f"  The context is right, but the gradient of {name} is not. Is something "
+                f"detached that depends on it? Only the maxima may be detached.\n"
                 f"{describe(inputs)}\n  got         {show(got)}\n  expected    {show(right)}"
             )
 
@@ -428,7 +431,7 @@ def _expect_right_gradients(candidate: object, inputs: Inputs) -> None:
 
 
 class _Opened(torch.autograd.Function):
-    """Counts the graphs that wait for their backward pass."""
+    """Counts the graphs whose backward pass is still missing."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, net: "_Net") -> Tensor:
@@ -444,7 +447,7 @@ class _Opened(torch.autograd.Function):
 
 
 class _Net(nn.Module):
-    """A model of 7 words that notes what it reads."""
+    """A model with 7 tokens that records its inputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -454,10 +457,10 @@ class _Net(nn.Module):
         self.open = self.most_open = 0
 
     def __repr__(self) -> str:
-        return "a model of 7 words"
+        return "a model with 7 tokens"
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return the scores of every word at each place."""
+        """Return the logits of every position."""
         self.read.append(inputs.clone())
         hidden = self.table(inputs).tanh()
         if torch.is_grad_enabled():
@@ -466,7 +469,7 @@ class _Net(nn.Module):
 
 
 class _Writer(nn.Module):
-    """The package's language model, which hands out its scores alone."""
+    """The package's language model, which returns only its logits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -480,13 +483,13 @@ class _Writer(nn.Module):
 
 
 def writer() -> nn.Module:
-    """Return a small language model of 11 words; called with ids it gives scores."""
+    """Return a small language model with 11 tokens; called with ids, it returns logits."""
     torch.manual_seed(0)
     return _Writer()
 
 
 _Way = Callable[[list[tuple[Tensor, Tensor, Tensor]]], Tensor]
-"""What a loss is made of: of each part the scores, the targets and what of them is counted."""
+"""A loss, computed from the logits, the targets and the counted tokens of each part."""
 
 
 def _surprises(logits: Tensor, targets: Tensor) -> Tensor:
@@ -499,7 +502,7 @@ def _over_all(parts: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
 
 
 def _weighed(weigh: Callable[[list[int]], list[float]]) -> _Way:
-    """Return a sum of the parts' means, each with a weight."""
+    """Return the weighted sum of the means of the parts."""
 
     def loss(parts: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
         counts = [int(counted.sum()) for *_, counted in parts]
@@ -514,32 +517,32 @@ def _everything(parts: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
 
 
 _LOSS_WAYS: dict[str, _Way] = {
-    "the mean of the parts' means is taken. A part in which few tokens count then weighs as much "
-    "as one in which many do: add up sums, and divide by the number of all that count.":
+    "this is the mean of the means of the parts. A part with few counted tokens then has the same "
+    "weight as a part with many. Add the sums, and divide by the number of all counted tokens.":
         _weighed(lambda counts: [1 / len(counts)] * len(counts)),
-    "the mean of the parts' means is taken, of those in which something counts. They still weigh "
-    "alike: add up sums, and divide by the number of all that count.":
+    "this is the mean of the means of all parts with counted tokens, and each has the same "
+    "weight. Add the sums, and divide by the number of all counted tokens.":
         _weighed(lambda counts: [(c > 0) / sum(map(bool, counts)) for c in counts]),
-    "the means of the parts are added up. Add up sums, and divide by the number of all that "
-    "count.": _weighed(lambda counts: [float(c > 0) for c in counts]),
-    "the parts are weighed by their rows. What counts is tokens: add up sums, and divide by the "
-    "number of all that count.":
+    "the means of the parts are added. Add the sums, and divide by the number of all counted "
+    "tokens.": _weighed(lambda counts: [float(c > 0) for c in counts]),
+    "the parts are weighted by their rows. Weight them by tokens: add the sums, and divide by the "
+    "number of all counted tokens.":
         lambda parts: _weighed(
             lambda counts: [len(t) / sum(len(t) for _, t, _ in parts) for _, t, _ in parts]
         )(parts),
-    "all tokens are counted. Only those where `counted` is True are.": _everything,
-    "this is a sum over the counted tokens, not their mean.":
+    "all tokens are counted. Count only those where `counted` is True.": _everything,
+    "this is the sum over the counted tokens, not their mean.":
         lambda parts: _over_all(parts) * sum(int(c.sum()) for *_, c in parts),
-    "the sum is divided by the number of all tokens, not of those that count.":
+    "the sum is divided by the number of all tokens, not of the counted ones.":
         lambda parts: _over_all(parts) * sum(int(c.sum()) for *_, c in parts)
         / sum(c.numel() for *_, c in parts),
-    "only the last part is left. Does the loss, or zero_grad, begin anew with every part?":
+    "only the last part contributes. Is the loss, or the gradient, reset in every part?":
         lambda parts: _over_all(parts[-1:]),
-    "only the last part is left, with its share. Does the loss, or zero_grad, begin anew with "
+    "only the share of the last part contributes. Is the loss, or the gradient, reset in "
     "every part?":
         lambda parts: _over_all(parts[-1:]) * int(parts[-1][2].sum())
         / sum(int(c.sum()) for *_, c in parts),
-    "the rows that do not fill a part are left out.":
+    "the rows that do not fill a part are missing.":
         lambda parts: _over_all([part for part in parts if len(part[1]) == len(parts[0][1])]),
 }  # fmt: skip
 
@@ -563,36 +566,37 @@ def _factor(counts: Sequence[int], worker: int) -> float:
 
 _FACTOR_TWINS = [
     *known(
-        "factor: This is the worker's share of all counted tokens, which would be right if the "
-        "gradients were added up. They are averaged, which divides by the number of workers.",
+        "factor: This is the worker's share of all counted tokens. It would be right if the "
+        "gradients were added, but they are averaged, which divides by the number of workers.",
         lambda counts, worker: counts[worker] / sum(counts),
     ),
     *known(
-        "factor: A mean of means weighs all workers alike. That is right only if as many tokens "
-        "count for each.",
+        "factor: This gives all workers the same weight. It is right only if all have the same "
+        "number of counted tokens.",
         lambda counts, worker: 1.0,
         lambda counts, worker: 1 / len(counts),
     ),
     *known(
-        "factor: The workers must be multiplied with, not divided by: averaging divides by them "
-        "already.",
+        "factor: Multiply by the number of workers, and do not divide by it: averaging already "
+        "divides.",
         lambda counts, worker: counts[worker] / sum(counts) / len(counts),
     ),
     *known(
-        "factor: This is upside down. A worker with many counted tokens weighs more.",
+        "factor: The fraction is inverted. A worker with more counted tokens needs a larger "
+        "factor.",
         lambda counts, worker: sum(counts) / len(counts) / counts[worker],
         lambda counts, worker: sum(counts) / counts[worker],
     ),
     *known(
-        "factor: The number of tokens alone would make a sum of the mean.",
+        "factor: This is the number of tokens, which turns the mean into a sum.",
         lambda counts, worker: float(counts[worker]),
     ),
 ]
 
 
-@_parts.part("a large batch in small parts", "accumulate", "factor")
+@_parts.part("gradient accumulation", "accumulate", "factor")
 def accumulation(accumulate: object, factor: object, thorough: bool = False) -> None:
-    """Check gradients that are added up part by part, and those averaged over workers."""
+    """Check gradients that are accumulated over parts, and averaged over workers."""
     some = torch.tensor([[1, 1, 1, 1, 0], [1, 0, 0, 0, 0], [0, 1, 0, 1, 1]]).bool()
     cases = [
         (some, 3),
@@ -624,7 +628,7 @@ def _expect_accumulated(
     candidate: object, model: nn.Module, asked: dict[str, Any], old: bool
 ) -> None:
     before = []
-    if old:  # of a step before
+    if old:  # of the previous step
         for parameter in model.parameters():
             parameter.grad = torch.randn_like(parameter)
         before = _left(model)
@@ -644,25 +648,27 @@ def _expect_accumulated(
     weights = [parameter.detach().clone() for parameter in model.parameters()]
     answer = call(_named(candidate, of_the_model), asked, trains=True)
     if not close([*model.parameters()], weights):
-        raise CheckFailed("  The weights have moved. Leave the gradients; no step is taken here.")
+        raise CheckFailed(
+            "  The parameters have changed. Only compute the gradients; do not update."
+        )
     if type(answer) is Tensor and answer.requires_grad:
         raise CheckFailed(
-            "  Loss: what is returned still holds the whole graph. Return a number: .item().\n"
-            + describe(asked)
+            "  Loss: the returned tensor still holds the graph. Return a Python number, with "
+            ".item().\n" + describe(asked)
         )
     seen = _left(model)
     _examine_size(model, asked)
     number = plain_number(answer)
     if any(not each.isfinite().all() for each in seen) or (number is not None and number != number):
         raise CheckFailed(
-            "  There is NaN in the loss or the gradients. A part in which no token counts has no "
-            f"mean, 0/0; its sum is 0.\n{describe(asked)}"
+            "  The loss or a gradient is NaN. The mean of a part without counted tokens is "
+            f"0/0; its sum is 0.\n{describe(asked)}"
         )
     twins = [
         Twin(f"Loss: {said}", lambda *_, loss=loss: float(loss.detach()))
         for said, loss in wrong.items()
     ]
-    hint = "Loss: it is not the mean over all counted tokens."
+    hint = "Loss: this is not the mean over all counted tokens."
     found = answer if number is None else number
     expect_value(found, float(right.detach()), "the loss", asked, twins, hint)
     if close(seen, expected):
@@ -670,40 +676,41 @@ def _expect_accumulated(
     why = "these are not the gradients of the mean over all counted tokens."
     named = [said for said, gradients in mistaken.items() if close(seen, gradients)]
     if before and close(seen, [a + b for a, b in zip(before, expected, strict=True)]):
-        why = "those of the step before are still there, and backward adds to them."
+        why = "the gradients of the previous step are still included, because backward adds to "
+        "them."
     elif not any(each.count_nonzero() for each in seen):
-        why = "there are none. Is backward called, and zero_grad before it, not after?"
+        why = "they are all zero. Is backward called, and zero_grad before it and not after it?"
     elif named:
         why = named[0]
     raise CheckFailed(f"  Gradients: {why}\n{describe(asked)}")
 
 
 def _examine_size(model: nn.Module, asked: Inputs) -> None:
-    """See that no part is larger than it may be."""
+    """Check that no part has more rows than allowed."""
     if not isinstance(model, _Net):
         return
     largest = max(map(len, model.read), default=0)
     if largest > asked["rows"]:
         raise CheckFailed(
-            f"  The model reads {largest} rows at once; {asked['rows']} fit into memory.\n"
+            f"  The model reads {largest} rows at once, but only {asked['rows']} are allowed.\n"
             + describe(asked)
         )
 
 
 def _examine_reading(model: _Net, asked: Inputs) -> None:
-    """See that every row is read once, and that one part waits for its backward pass at a time."""
+    """Check that every row is read once, and that only one graph exists at a time."""
     total = sum(map(len, model.read))
     if total > len(asked["inputs"]):
         raise CheckFailed(
-            f"  The model reads {total} rows, and there are {len(asked['inputs'])}: each is to be "
-            f"read once.\n{describe(asked)}"
+            f"  The model reads {total} rows, but the batch has {len(asked['inputs'])}. Read "
+            f"each row once.\n{describe(asked)}"
         )
     every_part_counts = all(part.any() for part in asked["counted"].split(asked["rows"]))
     if every_part_counts and model.most_open > 1:
         raise CheckFailed(
-            f"  The numbers are right, but the graphs of {model.most_open} parts are held at once, "
-            "as many activations as of the whole batch. Call backward on each part before the next "
-            f"is read.\n{describe(asked)}"
+            f"  The result is right, but the graphs of {model.most_open} parts exist at once. "
+            "Call backward on each part before you read the next one, so that its activations are "
+            f"released.\n{describe(asked)}"
         )
 
 
@@ -724,32 +731,35 @@ def _number(answer: object, _: Inputs) -> object:
 
 
 def _parts_of(
-    q: int, k: int, d: int, d_value: int, mask: Tensor | None = None, loud: float = 1.0,
+    q: int, k: int, d: int, d_value: int, mask: Tensor | None = None, factor: float = 1.0,
     lower: float = 0.0,
 ) -> dict[str, Tensor]:  # fmt: skip
-    query, key = loud * torch.randn(q, d), torch.randn(k, d)
+    query, key = factor * torch.randn(q, d), torch.randn(k, d)
     if lower:  # all scores are about as far below 0
         query, key = torch.full((q, d), -lower), 1 + 0.001 * torch.randn(k, d)
     mask = torch.ones(q, k, dtype=torch.bool) if mask is None else mask
     return {"query": query, "key": key, "value": torch.randn(k, d_value), "mask": mask}
 
 
-@_parts.part("mend the merge", "mended_part", "mended_merge")
+@_parts.part("merging attention", "mended_part", "mended_merge")
 def merging(mended_part: object, mended_merge: object, thorough: bool = False) -> None:
-    """Check attention to a part of the keys, and the merge of two."""
+    """Check attention over some of the keys, and the merge of two results."""
     nothing = torch.tensor([[False] * 3, [True, False, True]])
-    loud_hidden = _parts_of(1, 2, 1, 2, torch.tensor([[True, False]]))
-    loud_hidden |= {"query": torch.ones(1, 1), "key": torch.tensor([[1.0], [300.0]])}
+    large_masked = _parts_of(1, 2, 1, 2, torch.tensor([[True, False]]))
+    large_masked |= {"query": torch.ones(1, 1), "key": torch.tensor([[1.0], [300.0]])}
     asked = [
         _parts_of(2, 3, 2, 2),
         _parts_of(2, 3, 5, 2, _some(2, 3) | torch.eye(2, 3).bool()),
-        _parts_of(2, 3, 2, 2, loud=300.0),
+        _parts_of(2, 3, 2, 2, factor=300.0),
         _parts_of(2, 3, 2, 2, lower=200.0),
-        loud_hidden,
+        large_masked,
         _parts_of(2, 3, 2, 2, nothing),
     ]
     if thorough:
-        asked += [_parts_of(5, 7, 3, 2, _some(5, 7), loud=30.0), _parts_of(3, 11, 2, 5, lower=90.0)]
+        asked += [
+            _parts_of(5, 7, 3, 2, _some(5, 7), factor=30.0),
+            _parts_of(3, 11, 2, 5, lower=90.0),
+        ]
     for inputs in asked:
         pair = expect_pair(call_twice(mended_part, inputs), ("context", "logs"), inputs)
         context, logs = map(in_32_bits, pair)
@@ -759,7 +769,7 @@ def merging(mended_part: object, mended_merge: object, thorough: bool = False) -
         expect_equal(logs, right[1], "the logs", inputs, merged_parts.PART_LOG_TWINS)
 
     def pairs(*logs: Sequence[float]) -> dict[str, merged_parts.Pair]:
-        def contexts(of: Sequence[float]) -> Tensor:  # nothing to say is said by zeros
+        def contexts(of: Sequence[float]) -> Tensor:  # zeros where there is no key
             return torch.randn(len(of), 2) * (torch.tensor(of) > _HIDDEN).unsqueeze(-1)
 
         made = [(contexts(each), torch.tensor(each)) for each in logs]
@@ -788,7 +798,7 @@ def merging(mended_part: object, mended_merge: object, thorough: bool = False) -
 
 @_parts.part("a memory budget", "memory", "largest_batch")
 def budget(memory: object, largest_batch: object, thorough: bool = False) -> None:
-    """Check how many bytes a training step holds, and which batch fits."""
+    """Check the predicted memory of a training step, and the largest batch that fits."""
     sizes: list[tuple[int, int, int, int, int, int | None]] = [
         (10, 4, 5, 2, 1, None),
         (10, 4, 5, 2, 3, 2),
@@ -811,7 +821,7 @@ def budget(memory: object, largest_batch: object, thorough: bool = False) -> Non
             if not isinstance(answer, Mapping) or name not in answer:
                 raise CheckFailed(
                     "  memory: Expected a dict with the keys weights, gradients, moments and "
-                    f"activations; got {show(answer)}\n{describe(inputs)}"
+                    "activations, got {show(answer)}\n{describe(inputs)}"
                 )
             return _number(answer[name], inputs)
 
@@ -842,9 +852,9 @@ def budget(memory: object, largest_batch: object, thorough: bool = False) -> Non
 # Part 6
 
 
-@_parts.part("where the time goes", "own_times", "bottleneck")
+@_parts.part("self times", "own_times", "bottleneck")
 def bottlenecks(own_times: object, bottleneck: object, thorough: bool = False) -> None:
-    """Check own times of nested events, and what the whole gains from one of them."""
+    """Check the self times of nested events, and the speed-up of the total."""
     traces: list[list[Event]] = [
         [("attend", 2.0, 9.0), ("multiply", 3.0, 5.0)],
         [
@@ -862,10 +872,10 @@ def bottlenecks(own_times: object, bottleneck: object, thorough: bool = False) -
     ]
     if thorough:
         traces += [nested_events.drawn(40, seed) for seed in (5, 6, 7)] + [*profiles().values()]
-    hint = "The whole from the first begin to the last end is the sum of all own times and idle."
+    hint = "All self times and the idle time sum to the time from the first begin to the last end."
     expect_all(
         own_times, named_cases(("events",), [(trace,) for trace in traces]),
-        nested_events.own_times, "the own times",
+        nested_events.own_times, "the self times",
         nested_events.OWN_TWINS, _same, lambda *_: hint, pick=_numbers,
     )  # fmt: skip
     factors = (2.0, 4.0, 10.0, 1.5, 3.0, 2.0, 8.0, 2.0, 2.0, 5.0, 3.0, 2.0, 2.0, 2.0)
@@ -874,11 +884,11 @@ def bottlenecks(own_times: object, bottleneck: object, thorough: bool = False) -
     traces = [trace for trace in traces if _clear(trace)] + [many + [("step", 5.0, 9.0)], rare]
     asked = named_cases(("events", "factor"), [*zip(traces, factors, strict=False)])
     for place, (what, twins) in enumerate(
-        (("the name", nested_events.NAME_TWINS), ("the gain", nested_events.GAIN_TWINS))
+        (("the name", nested_events.NAME_TWINS), ("the speed-up", nested_events.GAIN_TWINS))
     ):
 
         def of_the_place(answer: object, inputs: Inputs, place: int = place) -> object:
-            return _number(expect_pair(answer, ("name", "gain"), inputs)[place], inputs)
+            return _number(expect_pair(answer, ("name", "speedup"), inputs)[place], inputs)
 
         expect_all(
             bottleneck, asked, lambda *of, place=place: nested_events.bottleneck(*of)[place],
@@ -888,7 +898,7 @@ def bottlenecks(own_times: object, bottleneck: object, thorough: bool = False) -
 
 
 def _clear(events: nested_events.Trace) -> bool:
-    """Tell whether one own time is longer than every other."""
+    """Return whether one self time is larger than every other."""
     *_, second, first = sorted([0.0, *nested_events.own_times(events).values()])
     return first > 1.001 * second
 

@@ -1,6 +1,6 @@
-"""What a training step holds, counted, and the mistakes made in counting.
+"""The memory of a training step, and the known mistakes in computing it.
 
-`fault` names what a mistake has changed; without one the answer is right.
+`fault` names a mistake; without one, the answer is right.
 """
 
 import math
@@ -15,14 +15,14 @@ Number = int | float
 
 
 def _lengths(layers: int, every: int | None) -> list[int]:
-    """Return how many layers each segment has."""
+    """Return the number of layers in each segment."""
     if every is None:
         return [layers]
     return [min(every, layers - first) for first in range(0, layers, every)]
 
 
 def _activations(layers: int, inside: int, edge: int, every: int | None, fault: str = "") -> Number:
-    """Return how many numbers are held at once for one sentence."""
+    """Return the number of values that are stored at once for one sentence."""
     if every is None:
         if fault == "one edge":
             return layers * inside + edge
@@ -56,29 +56,34 @@ def _activations(layers: int, inside: int, edge: int, every: int | None, fault: 
 
 
 _ACTIVATION_FAULTS = {
-    "no edges": "activations: Without checkpoints a layer's input is kept too: its edge numbers.",
-    "one edge": "activations: Every layer keeps its input, not the first alone.",
-    "own edge missing": "activations: The checkpoint of the segment that goes back is still there.",
-    "no checkpoints": "activations: `every` is not used.",
-    "edges alone": "activations: A segment that is computed again keeps, while it goes back, what "
-    "its layers keep inside.",
-    "one layer": "activations: The segment that is computed again has several layers, and all of "
-    "them are kept until it has gone back.",
-    "no inner edges": "activations: Inside the segment that is computed again, the layers' inputs "
-    "are kept too, but for the first, which is the checkpoint.",
-    "own edge twice": "activations: The input of the segment's first layer is counted twice: it is "
-    "the checkpoint, and is there already.",
-    "layer edges": "activations: Only the inputs of segments are kept, not those of all layers.",
-    "rounded down": "activations: The last layers make a segment too, if a short one: round up.",
-    "last whole": "activations: The last segment may be shorter than `every`.",
-    "all edges": "activations: When an earlier segment goes back, the checkpoints after it are "
-    "gone. Which segment is at its most, and with how many checkpoints?",
-    "divided": "activations: Segments are whole: the last one has a checkpoint too, even if it is "
+    "no edges": "activations: Without checkpointing, each layer stores its input too (`edge` "
+    "values).",
+    "one edge": "activations: Every layer stores its input, not only the first one.",
+    "own edge missing": "activations: The checkpoint of the segment in its backward pass is still "
+    "stored.",
+    "no checkpoints": "activations: `every` is ignored.",
+    "edges alone": "activations: A recomputed segment also stores the `inside` values of its "
+    "layers during its backward pass.",
+    "one layer": "activations: The recomputed segment has several layers, and the values of all "
+    "of them are stored during its backward pass.",
+    "no inner edges": "activations: In the recomputed segment the inputs of the layers are stored "
+    "too, except the first, which is the checkpoint.",
+    "own edge twice": "activations: The input of the segment's first layer is counted twice: it "
+    "is the checkpoint, which is already stored.",
+    "layer edges": "activations: Only the inputs of segments are stored, not those of all layers.",
+    "rounded down": "activations: The number of segments is rounded up: the last one can be "
     "shorter.",
-    "first": "activations: The first segment has the fewest checkpoints beside it. Which is at its "
-    "most?",
-    "last": "activations: The last segment may be so short that the one before it needs more.",
-    "sum": "activations: One segment goes back at a time: not the sum, but the most at once.",
+    "last whole": "activations: The last segment can have fewer than `every` layers.",
+    "all edges": "activations: In the backward pass of an earlier segment, the checkpoints after "
+    "it are already released. Which segment needs most, and with how many checkpoints?",
+    "divided": "activations: The number of segments is an integer: the last one has a checkpoint "
+    "too, even if it is shorter.",
+    "first": "activations: This is the memory of the first segment, which has the fewest "
+    "checkpoints. Which segment needs most?",
+    "last": "activations: This is the memory of the last segment. It can be so short that the one "
+    "before it needs more.",
+    "sum": "activations: The segments have their backward passes one after another: take the "
+    "maximum, not the sum.",
 }
 _BYTES = 4
 
@@ -103,9 +108,10 @@ def _scaled(name: str, by: Callable[[Inputs], float]) -> Callable[..., float]:
 MEMORY_INPUTS = ("parameters", "layers", "inside", "edge", "batch", "every")
 _SIMPLE_TWINS = {
     name: [
-        *known(f"{name}: Asked are bytes; a number has four.", _scaled(name, lambda i: 1 / _BYTES)),
+        *known(f"{name}: The result is in values. Return bytes: each value has "
+        f"four.", _scaled(name, lambda i: 1 / _BYTES)),
         *known(
-            f"{name}: A number of 32 bits has four bytes.",
+            f"{name}: A value of 32 bits has four bytes.",
             _scaled(name, lambda i: 2), _scaled(name, lambda i: 8),
         ),
     ]
@@ -115,16 +121,16 @@ MEMORY_TWINS = {
     **_SIMPLE_TWINS,
     "moments": [
         *known(
-            "moments: Adam keeps two numbers for each parameter: the mean of its gradients, and of "
-            "their squares.",
+            "moments: Adam stores two values for each parameter: averages of its gradient and of "
+            "the squared gradient.",
             _scaled("moments", lambda i: 1 / 2),
         ),
-        *known("moments: Asked are bytes; a number has four.", _scaled("moments", lambda i: 1 / 4),
-               _scaled("moments", lambda i: 1 / 8)),
+        *known("moments: The result is in values. Return bytes: each value has four.",
+               _scaled("moments", lambda i: 1 / 4), _scaled("moments", lambda i: 1 / 8)),
     ],
     "activations": [
         *known(
-            "activations: They grow with the batch: every sentence has its own.",
+            "activations: They are proportional to the batch: each sentence has its own.",
             _scaled("activations", lambda i: 1 / i["batch"]),
         ),
         *_SIMPLE_TWINS["activations"],
@@ -147,37 +153,38 @@ def largest(
 LARGEST_INPUTS = ("parameters", "layers", "inside", "edge", "every", "budget")
 LARGEST_TWINS = [
     *known(
-        "largest_batch: Round down: a sentence that fits in part does not fit.",
+        "largest_batch: Round down to an integer: a sentence must fit completely.",
         partial(largest, rounded=math.ceil),
         partial(largest, rounded=round),
         partial(largest, rounded=float),
         lambda *asked: largest(*asked) + 1,
     ),
     *known(
-        "largest_batch: Exactly full is not too full.",
+        "largest_batch: A sum of exactly `budget` bytes is allowed.",
         lambda p, layers, inside, edge, every, b: largest(p, layers, inside, edge, every, b - 1),
     ),
     *known(
-        "largest_batch: Weights, gradients and moments take their place too: 16 bytes a parameter.",
+        "largest_batch: Weights, gradients and moments need memory too: 16 bytes per parameter.",
         partial(largest, fixed=0),
     ),
     *known(
-        "largest_batch: Weights, gradients and both moments are 16 bytes a parameter.",
+        "largest_batch: Weights, gradients and both moments together need 16 bytes per parameter.",
         *(partial(largest, fixed=fixed) for fixed in (4, 8, 12)),
     ),
     *known(
-        "largest_batch: Weights, gradients and moments are there once, however large the batch is.",
+        "largest_batch: Weights, gradients and moments are stored once, whatever the size of the "
+        "batch.",
         lambda p, layers, inside, edge, every, b: (
             b // (16 * p + _BYTES * _activations(layers, inside, edge, every))
         ),
     ),
     *known(
-        "largest_batch: Where not even one sentence fits, the answer is 0.",
+        "largest_batch: If not even one sentence fits, return 0.",
         partial(largest, least=-math.inf),
         partial(largest, least=1),
     ),
     *known(
-        "largest_batch: `every` is not used.",
+        "largest_batch: `every` is ignored.",
         lambda p, layers, inside, edge, every, b: largest(p, layers, inside, edge, None, b),
     ),
 ]

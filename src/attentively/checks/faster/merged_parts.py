@@ -1,4 +1,4 @@
-"""Attention to a part of the keys, the merge of two such parts, and the mistakes made in both."""
+"""Attention over some of the keys, the merge of two results, and the known mistakes in both."""
 
 import math
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def part_of(
 
 
 def _as_given(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Pair:
-    """Return what the code of the notebook gives, faults and all."""
+    """Return the result of the faulty code in the notebook."""
     powers = (query @ key.mT / math.sqrt(query.size(-1))).exp() * mask
     total = powers.sum(dim=-1)
     return powers @ value / total.unsqueeze(-1), total.log()
@@ -35,7 +35,7 @@ def _one_of(place: int, pair: Callable[..., Pair]) -> Callable[..., Tensor]:
 
 
 def _with_a_maximum(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Pair:
-    """Subtract a maximum of hidden scores too, which NaN and too small powers come of."""
+    """Subtract a maximum that includes masked scores, so that exponentials underflow."""
     scores = query @ key.mT / math.sqrt(query.size(-1))
     largest = scores.amax(dim=-1, keepdim=True)
     powers = (scores - largest).exp() * mask
@@ -60,23 +60,23 @@ def _part_with(
 _NOT_A_NUMBER = math.nan
 PART_CONTEXT_TWINS = [
     *known(
-        "mended_part: A query that may look at no key of this part gets 0/0. Its context is 0.",
+        "mended_part: The context of a query that may attend to no key of this part is 0/0. It "
+        "must be 0.",
         _one_of(0, _part_with(context=lambda c, v: torch.full_like(c, _NOT_A_NUMBER))),
     ),
     *known(
-        "mended_part: NaN or infinity: e to the power of a large score is infinite for the "
-        "computer, of a very low one 0, and infinity times a hidden 0 is NaN. Subtract the largest "
-        "score that may be seen.",
+        "mended_part: The context is NaN or infinite: the exponential of a large score overflows, "
+        "and infinity times a masked 0 is NaN. Subtract the largest allowed score.",
         _one_of(0, _as_given),
     ),
     *known(
-        "mended_part: The largest score is looked for among hidden keys too. Where theirs is far "
-        "higher, nothing is left of the others: hide the scores first.",
+        "mended_part: The maximum includes masked scores. If a masked score is far higher, all "
+        "other exponentials become 0. Mask the scores before you take the maximum.",
         _one_of(0, _with_a_maximum),
     ),
     *known(
-        "mended_part: A query that may look at no key of this part gets the mean of all values. "
-        "Its context is 0.",
+        "mended_part: A query that may attend to no key of this part gets the mean of all values. "
+        "Its context must be 0.",
         _one_of(0, _part_with(context=lambda c, v: v.mean(-2, keepdim=True).expand_as(c))),
     ),
     *known(
@@ -84,42 +84,40 @@ PART_CONTEXT_TWINS = [
         _one_of(0, partial(part_of, scale=lambda query: 1.0)),
     ),
     *known(
-        "mended_part: A hidden score is made 0, and e to the power of 0 is 1: the key still gets "
-        "weight.",
+        "mended_part: Masked scores are set to 0, and exp(0) is 1, so the key still gets a weight.",
         _one_of(0, partial(part_of, hidden=0.0)),
     ),
     *known(
-        "mended_part: Context and logs have changed places: return context, logs.",
+        "mended_part: Context and logs are swapped: return context, logs.",
         _one_of(1, part_of),
     ),
 ]
 _LOWEST = torch.finfo(torch.float32).min
 PART_LOG_TWINS = [
     *known(
-        "mended_part: The log of an infinite sum, or of 0, where the sum itself is neither: "
-        "ln Σ e^s = m + ln Σ e^(s - m), with m the largest score that may be seen.",
+        "mended_part: The sum overflows or becomes 0 before the log is taken. Use ln Σ e^s = m + "
+        "ln Σ e^(s - m), where m is the largest allowed score.",
         _one_of(1, _as_given),
     ),
     *known(
-        "mended_part: The largest score was subtracted, and is missing in the log of the sum: "
-        "ln Σ e^s = m + ln Σ e^(s - m).",
+        "mended_part: The largest score was subtracted, and is missing in the log: ln Σ e^s = m + "
+        "ln Σ e^(s - m).",
         _one_of(1, _part_with(log=lambda log, s: log - s.amax(dim=-1))),
         _one_of(1, _part_with(log=lambda log, s: (log - s.amax(dim=-1)).nan_to_num(0.0))),
         _one_of(1, _part_with(log=lambda log, s: (log - s.amax(dim=-1)).nan_to_num(_HIDDEN))),
     ),
     *known(
-        "mended_part: Handed over is the log of the sum, not the sum, which may be too large for "
-        "the computer.",
+        "mended_part: This is the sum, which can overflow. Return its logarithm.",
         _one_of(1, _part_with(log=lambda log, s: log.exp())),
     ),
     *known(
-        "mended_part: The largest score is looked for among hidden keys too. Where theirs is far "
-        "higher, nothing is left of the others: hide the scores first.",
+        "mended_part: The maximum includes masked scores. If a masked score is far higher, all "
+        "other exponentials become 0. Mask the scores before you take the maximum.",
         _one_of(1, _with_a_maximum),
     ),
     *known(
-        "mended_part: A query that may look at no key has a sum of 0, whose log is -inf. So the "
-        "merge knows that this part has nothing to say.",
+        "mended_part: A query that may attend to no key has the sum 0, whose log is -inf. This "
+        "tells the merge that the part has the weight 0.",
         *(
             _one_of(1, _part_with(log=lambda log, s, to=to: log.nan_to_num(neginf=to)))  # type: ignore[misc]
             for to in (0.0, _NOT_A_NUMBER, _LOWEST, -1e9)
@@ -151,7 +149,7 @@ def _merge_as_given(one: Pair, other: Pair) -> Pair:
 
 
 def _merge_with(share: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    """Return the context of a merge in which the first has another share."""
+    """Return the context of a merge with another share of the first pair."""
 
     def answer(one: Pair, other: Pair) -> Tensor:
         first = share(one[1], other[1]).unsqueeze(-1)
@@ -162,8 +160,8 @@ def _merge_with(share: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tens
 
 MERGE_CONTEXT_TWINS = [
     *known(
-        "mended_merge: Where both parts have nothing to say, -inf is subtracted from -inf. The "
-        "context is 0 there.",
+        "mended_merge: Where both logs are -inf, -inf is subtracted from -inf. The context must "
+        "be 0 there.",
         _merge_with(lambda one, other: (one - other).sigmoid()),
         _merge_with(lambda one, other: (one - torch.logaddexp(one, other)).exp()),
         _merge_with(lambda one, other: (one - torch.maximum(one, other)).exp() / (
@@ -171,56 +169,55 @@ MERGE_CONTEXT_TWINS = [
         )),
     ),
     *known(
-        "mended_merge: NaN: e to the power of a large log is infinite for the computer, of a very "
-        "low one 0, and then a share is infinity/infinity or 0/0. Only the difference of the two "
-        "logs matters for the shares.",
+        "mended_merge: The context is NaN: the exponential of a large log overflows and that of a "
+        "low log is 0, so a share is infinity/infinity or 0/0. The shares depend only on the "
+        "difference of the two logs.",
         _one_of(0, _merge_as_given),
     ),
     *known(
-        "mended_merge: The parts are averaged. Each counts by its sum of e^score.",
+        "mended_merge: The contexts are averaged. Weight each by its sum of exponentials.",
         _merge_with(lambda one, other: torch.full_like(one, 0.5)),
     ),
     *known(
-        "mended_merge: Where only one part has nothing to say, the other's answer stands.",
+        "mended_merge: Where only one of the logs is -inf, the result is the other pair.",
         lambda one, other: merge(one, other)[0]
         * (one[1] > _HIDDEN).unsqueeze(-1) * (other[1] > _HIDDEN).unsqueeze(-1),
     ),
     *known(
-        "mended_merge: The contexts are added up, as if they were not divided yet. Each has its "
-        "share, and the two shares sum to 1.",
+        "mended_merge: The contexts are added, but they are already divided by their totals. "
+        "Multiply each by its share; the two shares sum to 1.",
         lambda one, other: one[0] + other[0],
     ),
     *known(
-        "mended_merge: The shares have changed places.",
+        "mended_merge: The two shares are swapped.",
         lambda one, other: merge((one[0], other[1]), (other[0], one[1]))[0],
     ),
     *known(
-        "mended_merge: The logs are used as if they were the sums.",
+        "mended_merge: The logs are used in place of the sums.",
         _merge_with(lambda one, other: one / (one + other)),
     ),
 ]  # fmt: skip
 MERGE_LOG_TWINS = [
     *known(
-        "mended_merge: The log of the sum is infinite or NaN where it need not be: e to the power "
-        "of a log leaves the range of the computer. torch.logaddexp, or a maximum taken out first, "
-        "stays inside.",
+        "mended_merge: The log of the sum is infinite or NaN, because the exponential of a log "
+        "overflows or becomes 0. Use torch.logaddexp, or subtract the maximum first.",
         _one_of(1, _merge_as_given),
     ),
     *known(
-        "mended_merge: The sums are added up, not their logs: ln(a + b) is not ln a + ln b.",
+        "mended_merge: Add the sums, not their logs: ln(a + b) is not ln a + ln b.",
         lambda one, other: one[1] + other[1],
     ),
     *known(
-        "mended_merge: The larger log was taken out, and is missing in the log of the sum.",
+        "mended_merge: The larger log was subtracted, and is missing in the log of the sum.",
         lambda one, other: torch.log1p((-(one[1] - other[1]).abs()).exp()),
         lambda one, other: torch.log1p((-(one[1] - other[1]).abs()).exp()).nan_to_num(_HIDDEN),
     ),
     *known(
-        "mended_merge: The larger of the two logs is not the log of the sum.",
+        "mended_merge: This is the larger of the two logs, not the log of the sum.",
         lambda one, other: torch.maximum(one[1], other[1]),
     ),
     *known(
-        "mended_merge: Where both parts have nothing to say, the log of the sum is -inf again.",
+        "mended_merge: Where both logs are -inf, the log of the sum must be -inf again.",
         lambda one, other: merge(one, other)[1].nan_to_num(nan=math.nan, neginf=math.nan),
         lambda one, other: merge(one, other)[1].nan_to_num(neginf=0.0),
     ),

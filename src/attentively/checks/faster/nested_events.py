@@ -1,6 +1,6 @@
-"""Own times of events that are nested in each other, and the mistakes made in finding them.
+"""Self times of nested events, and the known mistakes in computing them.
 
-`fault` names what a mistake has changed; without one the answer is right.
+`fault` names a mistake; without one, the answer is right.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ Trace = Sequence[Event]
 
 
 def _children(events: Trace, fault: str = "") -> dict[Event, list[Event]]:
-    """Return what runs in each event; with the fault "all below", all that runs in these too."""
+    """Return the events directly inside each event; with the fault "all below", all inside it."""
     found: dict[Event, list[Event]] = {event: [] for event in events}
     around: list[Event] = []
     late = -1 if fault == "short first" else 1
@@ -37,7 +37,7 @@ def _length(event: Event) -> float:
 
 
 def own_times(events: Trace, fault: str = "") -> dict[str, float]:
-    """Return how long each name runs itself, and how long nothing runs."""
+    """Return the self time of each name, and the idle time."""
     children = _children(events, fault)
     outer = set(events) - {each for inner in children.values() for each in inner}
     found: dict[str, float] = {}
@@ -65,27 +65,32 @@ def own_times(events: Trace, fault: str = "") -> dict[str, float]:
 
 
 _OWN_FAULTS = {
-    "whole": "own_times: Time is counted twice: an event's time holds that of the events in it, "
-    "which have names of their own. Subtract them.",
-    "all below": "own_times: Too much is subtracted: what runs in an event that runs in this one "
-    "is part of that event's time already. Subtract those directly inside.",
-    "as given": "own_times: Events come in any order: sort them by their begin.",
-    "short first": "own_times: Of events that begin together the longer is around the other, and "
-    "comes first.",
-    "touching": "own_times: An event may begin where another ends; it is not in that one.",
-    "one out": "own_times: When an event begins, several of those before may have ended: throw out "
+    "whole": "own_times: Time is counted twice: the duration of an event includes the events "
+    "inside it. Subtract their durations.",
+    "all below": "own_times: Too much is subtracted: only the events directly inside count. An "
+    "event further inside is already part of the duration of one of these.",
+    "as given": "own_times: The events can be in any order: sort them by begin.",
+    "short first": "own_times: If two events begin together, the longer one contains the other: "
+    "sort it first.",
+    "touching": "own_times: An event that begins exactly when another ends is not inside it.",
+    "one out": "own_times: When an event begins, several earlier events can have ended: remove "
     "all of them.",
-    "first child": "own_times: Several events may run in one; only the first is subtracted.",
-    "longest child": "own_times: Several events may run in one; only the longest is subtracted.",
-    "leaves": "own_times: An event in which others run has a time of its own too: what is left "
-    "beside them.",
-    "last call": "own_times: A name may come several times; only its last event is left. Add up.",
-    "longest call": "own_times: A name may come several times; only its longest is left. Add up.",
-    "mean": "own_times: These are means of a name's events; asked is their sum.",
-    "from 0": "own_times: The trace begins with its first event, not at time 0.",
-    "no idle": 'own_times: The time in which nothing runs is missing: the key is "idle".',
-    "whole idle": "own_times: Idle is what no event covers; what is nested does not count twice.",
-    "never idle": "own_times: Between two events there may be nothing at all: that is idle time.",
+    "first child": "own_times: Several events can run directly inside one event; only the first "
+    "is subtracted.",
+    "longest child": "own_times: Several events can run directly inside one event; only the "
+    "longest is subtracted.",
+    "leaves": "own_times: An event that contains others has a self time too: the rest of its "
+    "duration.",
+    "last call": "own_times: A name can occur several times; only its last event is counted. Add "
+    "them.",
+    "longest call": "own_times: A name can occur several times; only its longest event is "
+    "counted. Add them.",
+    "mean": "own_times: This is the mean over the events of a name. Return the sum.",
+    "from 0": "own_times: The total time starts at the first begin, not at time 0.",
+    "no idle": 'own_times: The time in which nothing runs is missing under the key "idle".',
+    "whole idle": "own_times: The idle time is what no event covers. Do not subtract nested "
+    "events twice.",
+    "never idle": "own_times: The time between two events in which nothing runs is idle time.",
 }
 OWN_TWINS = [
     Twin(said, lambda events, fault=fault: own_times(events, fault))
@@ -112,29 +117,29 @@ def bottleneck(
 
 NAME_TWINS = [
     *known(
-        "bottleneck: This is the name with the longest time from begin to end, in which others run "
-        "too. Look for the longest time of its own.",
+        "bottleneck: This is the name with the longest duration, which includes other events. "
+        "Return the name with the largest self time.",
         lambda events, factor: _worst(own_times(events, "whole")),
         lambda events, factor: _worst({name: end - begin for name, begin, end in events}),
         lambda events, factor: max(events, key=_length)[0],
     ),
     *known(
-        "bottleneck: Idle time may be the longest: then what is awaited is the bottleneck.",
+        "bottleneck: The idle time can be the largest. Then return 'idle'.",
         lambda events, factor: _worst(own_times(events, "no idle")),
     ),
     *known(
-        "bottleneck: This name comes most often. What counts is its time.",
+        "bottleneck: This is the most frequent name, not the one with the largest self time.",
         lambda events, factor: max((e[0] for e in events), key=[e[0] for e in events].count),
     ),
     *known(
-        "bottleneck: This is the longest mean of a name; what counts is the sum.",
+        "bottleneck: This is the name with the largest mean. Use the sum over its events.",
         lambda events, factor: _worst(own_times(events, "mean")),
     ),
 ]
 
 
 def _gain(of: Callable[[float, float], float]) -> Callable[..., float]:
-    """Return a wrong gain, of the bottleneck's share and the factor."""
+    """Return a wrong speed-up, computed from the bottleneck's share and the factor."""
 
     def answer(events: Trace, factor: float) -> float:
         own = own_times(events)
@@ -145,33 +150,36 @@ def _gain(of: Callable[[float, float], float]) -> Callable[..., float]:
 
 GAIN_TWINS = [
     *known(
-        "bottleneck: Only its own time is divided by the factor; the rest takes as long as before.",
+        "bottleneck: Only the self time of the bottleneck is divided by the factor; the rest "
+        "takes as long as before.",
         _gain(lambda share, factor: factor),
         _gain(lambda share, factor: factor / share),
         _gain(lambda share, factor: share * factor),
     ),
     *known(
-        "bottleneck: This is the gain if it took no time at all.",
+        "bottleneck: This is the speed-up if the bottleneck took no time at all.",
         _gain(lambda share, factor: 1 / (1 - share)),
     ),
     *known(
-        "bottleneck: This is the new time as a share of the old. How many times as fast is that?",
+        "bottleneck: This is the new total time as a share of the old one. The speed-up is its "
+        "inverse.",
         _gain(lambda share, factor: 1 - share * (1 - 1 / factor)),
     ),
     *known(
-        "bottleneck: A mean of 1 and the factor is not it: times add up, speeds do not.",
+        "bottleneck: This averages the speed-ups 1 and `factor`. Add times instead: times add, "
+        "speeds do not.",
         _gain(lambda share, factor: 1 - share + share * factor),
     ),
     *known(
-        "bottleneck: This is the time that is saved, or its share. How many times as fast is what "
-        "is left?",
+        "bottleneck: This is the time that is saved, or its share. Return the old total time "
+        "divided by the new one.",
         _gain(lambda share, factor: share * (1 - 1 / factor)),
     ),
 ]
 
 
 def drawn(number: int, seed: int) -> list[Event]:
-    """Return random events, nested in each other, in any order."""
+    """Return random nested events, in random order."""
     generator = torch.Generator().manual_seed(seed)
     names = ["load", "attend", "copy", "update"]
 

@@ -1,19 +1,19 @@
-"""Profiles that were recorded: what ran in one training step, from when to when."""
+"""Recorded profiles of training steps."""
 
 import json
 from functools import cache
 from pathlib import Path
 
 Event = tuple[str, float, float]
-"""A name, and when it began and ended, in milliseconds."""
+"""A name, and its begin and end in milliseconds."""
 
 _RECORDED = Path(__file__).with_name("recorded_profiles.json")
-"""Made by tools/record_profiles.py; times there are tenths of microseconds."""
+"""Made by tools/record_profiles.py; its times are in tenths of microseconds."""
 
 
 @cache
 def profiles() -> dict[str, list[Event]]:
-    """Return three training steps, each with what keeps it busy, or does not."""
+    """Return the events of three training steps, each with another bottleneck."""
     recorded = json.loads(_RECORDED.read_text(encoding="utf-8"))
     names = recorded["names"]
     return {

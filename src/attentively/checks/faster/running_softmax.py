@@ -1,6 +1,6 @@
-"""Attention over blocks that come one after another, and the mistakes made in it.
+"""The online softmax over blocks of keys, and the known mistakes in it.
 
-`fault` names what a mistake has changed; without one the answer is right.
+`fault` names a mistake; without one, the answer is right.
 """
 
 import math
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 Blocks = Sequence[tuple[Tensor, Tensor]]
-"""Of each block the scores (..., q, keys), -inf where they are hidden, and the values."""
+"""The scores (..., q, keys) of each block, -inf where they are masked, and the values."""
 
 
 def attend(blocks: Blocks, fault: str = "") -> Tensor:
@@ -59,7 +59,7 @@ def attend(blocks: Blocks, fault: str = "") -> Tensor:
 
 
 def _uniform(blocks: Blocks) -> Tensor:
-    """Return the right contexts, but a mean of all values where nothing is to be seen."""
+    """Return the right contexts, but the mean of all values where all keys are masked."""
     right = attend(blocks)
     blind = torch.cat([scores for scores, _ in blocks], dim=-1).isinf().all(dim=-1, keepdim=True)
     mean = torch.cat([values for _, values in blocks], dim=-2).mean(dim=-2, keepdim=True)
@@ -67,35 +67,38 @@ def _uniform(blocks: Blocks) -> Tensor:
 
 
 FAULTS = {
-    "0/0": "A query that may look at nothing gets 0/0. Its context is 0.",
-    "NaN": "NaN: where nothing could be seen yet, -inf is subtracted from -inf. Replace the "
-    "maximum by a finite number there.",
-    "uniform": "A query that may look at nothing gets the mean of all values, as if it saw them "
-    "all alike: hidden scores of the lowest finite number, less that number, are 0. Its context "
-    "is 0.",
-    "NaN made 0": "Where nothing can be seen yet, -inf is subtracted from -inf, and NaN is made "
-    "0 in the end: what comes in later blocks is lost. Replace the maximum by a finite number.",
-    "first alone": "Only the first block is left in the answer.",
-    "last alone": "Only the last block is left in the answer. Add each block to what the blocks "
-    "before it gave.",
-    "mean of means": "Each block has a softmax of its own, and the answers are averaged. A block "
-    "of higher scores weighs more: keep the sums before they are divided.",
-    "sum of means": "Each block has a softmax of its own, and the answers are added up. Keep the "
-    "sums before they are divided.",
-    "never shrunk": "When a larger maximum comes, what was summed before is still on the scale of "
-    "the old one: shrink total and weighted sum by e to the power of (old - new).",
-    "own maximum": "Each block is scaled by its own maximum, and then blocks on different scales "
-    "are added up. Take the largest score so far, and shrink what was summed before.",
-    "total kept": "The weighted sum is shrunk when a larger maximum comes, the total is not.",
-    "context kept": "The total is shrunk when a larger maximum comes, the weighted sum is not.",
-    "wrong way": "What was summed before is to shrink when a larger maximum comes; here it grows: "
-    "e to the power of (old - new), which is at most 1.",
-    "starts at 0": "The largest score so far begins at 0. Where all scores lie far below, every "
-    "power of e is 0 then: begin at -inf, or at the lowest finite number.",
-    "no maximum": "e to the power of a large score is infinite for the computer, and of a very "
-    "low one 0. Subtract the largest score so far.",
+    "0/0": "The context of a query that may attend to no key is 0/0. It must be 0.",
+    "NaN": "The result is NaN: where all scores so far are masked, -inf is subtracted from -inf. "
+    "Replace the maximum by a finite number there.",
+    "uniform": "A query that may attend to no key gets the mean of all values: if masked scores "
+    "are the lowest finite number, their difference from the maximum is 0 and their exponential 1. "
+    "Its context must be 0.",
+    "NaN made 0": "Where all scores so far are masked, -inf is subtracted from -inf, and the NaN "
+    "is replaced by 0 at the end. This loses all later blocks. Replace the maximum by a finite "
+    "number instead.",
+    "first alone": "Only the first block contributes to the result.",
+    "last alone": "Only the last block contributes to the result. Add each block to the sums of "
+    "the blocks before it.",
+    "mean of means": "Each block has a softmax of its own, and the results are averaged. A block "
+    "with higher scores must count more: keep the sums, and divide only at the end.",
+    "sum of means": "Each block has a softmax of its own, and the results are added. Keep the "
+    "sums, and divide only at the end.",
+    "never shrunk": "When a larger maximum arrives, both sums are still relative to the old "
+    "maximum: multiply total and weighted sum by exp(old - new).",
+    "own maximum": "Each block subtracts its own maximum, so the sums of different blocks have "
+    "different scales. Subtract the largest score so far, and rescale the sums before.",
+    "total kept": "When a larger maximum arrives, the weighted sum is rescaled, but the total is "
+    "not.",
+    "context kept": "When a larger maximum arrives, the total is rescaled, but the weighted sum is "
+    "not.",
+    "wrong way": "When a larger maximum arrives, both sums must become smaller. Here they grow: "
+    "multiply by exp(old - new), which is at most 1.",
+    "starts at 0": "The largest score so far starts at 0. If all scores are far below 0, all "
+    "exponentials become 0: start at -inf or at the lowest finite number.",
+    "no maximum": "The exponential of a large score overflows to infinity, and that of a very low "
+    "score is 0. Subtract the largest score so far.",
     "not divided": "The weighted sum is not divided by the total.",
     "divided each time": "The weighted sum is divided after each block, and the next block is "
-    "added to it as if it were not. Divide once, in the end.",
+    "added to the quotient. Divide once, at the end.",
 }
-"""The mistakes, and what to say of each."""
+"""The mistakes, and the message for each."""
