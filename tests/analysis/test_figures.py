@@ -730,7 +730,8 @@ def test_a_logarithmic_axis_within_one_power_of_ten_has_plain_numbers():
     rows = [{"seed": 0, "x": x, "y": y, "name": "a"} for x, y in ((1, 2.1), (2, 3.4))]
     (ax,) = figures.seed_curves(rows, x="x", y="y", by="name", yscale="log").axes
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert {"2.5", "3"} <= set(labels) <= {"1.5", "2", "2.5", "3", "4"}
+    assert {"2.5", "3"} <= set(labels)
+    assert not any("times" in label for label in labels)
     assert not any(label.get_text() for label in ax.get_yticklabels(minor=True))
 
 
