@@ -741,6 +741,15 @@ def test_panels_have_their_rows_alone_and_logarithms_a_geometric_mean():
     assert linear.axes[0].get_lines()[0].get_ydata()[0] == pytest.approx(50.5)
 
 
+def test_a_logarithmic_axis_within_one_power_of_ten_has_plain_numbers():
+    rows = [{"seed": 0, "x": x, "y": y, "name": "a"} for x, y in ((1, 2.1), (2, 3.4))]
+    (ax,) = figures.seed_curves(rows, x="x", y="y", by="name", yscale="log").axes
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert {"2.5", "3"} <= set(labels)
+    assert not any("times" in label for label in labels)
+    assert not any(label.get_text() for label in ax.get_yticklabels(minor=True))
+
+
 def test_dots_are_seeds_and_bars_their_mean():
     figure = dots()
     (ax,) = figure.axes

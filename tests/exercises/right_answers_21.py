@@ -205,10 +205,10 @@ def verdict(scores, d_head, longest):
         table = scores(q, k, places)
         of_distance = torch.cat([table[0].flip(0), table[1:, 0]])
         if (table - of_distance[steps + longest - 1]).abs().max() > 0.01:
-            return "place"
+            return "position"
         for some in (places[: longest // 2], places[:: longest // 7]):
             if (scores(q, k, some) - table[some][:, some]).abs().max() > 0.01:
-                return "place"
+                return "position"
         if (table - table[0, 0]).abs().max() > 0.01:
             found = "distance"
     return found
@@ -225,9 +225,9 @@ def verdict_by_diagonals(scores, d_head, longest):
     spread = max(np.ptp(np.diagonal(whole, step)) for step in range(1 - longest, longest))
     part, third = table(torch.arange(longest - 50)), table(torch.arange(0, longest, 3))
     if spread > 0.01 or abs(part - whole[:-50, :-50]).max() > 0.01:
-        return "place"
+        return "position"
     if abs(third - whole[::3, ::3]).max() > 0.01:
-        return "place"
+        return "position"
     return "distance" if np.ptp(whole) > 0.01 else "nothing"
 
 
@@ -237,11 +237,11 @@ def verdict_by_steps(scores, d_head, longest):
     table = scores(q, k, torch.arange(longest))
     for step in (1, 7, 64, longest // 2):
         if (table[step:, step:] - table[:-step, :-step]).abs().max() > 0.009:
-            return "place"
+            return "position"
     for m, n in itertools.combinations((0, 1, 9, 100, longest - 1), 2):
         alone = scores(q, k, torch.tensor([m, n]))
         if abs(alone[0, 1] - table[m, n]) > 0.009:
-            return "place"
+            return "position"
     return "distance" if table.max() - table.min() > 0.009 else "nothing"
 
 

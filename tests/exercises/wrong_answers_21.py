@@ -151,27 +151,27 @@ def rotate_from_the_new_one(x, first=0):
 
 
 TURNED = [
-    (rotate_from_the_new_one, "The second component is made of the first as it is after the turn"),
-    (rotate_without_first, "`first` is left out"),
-    (rotate_from_one, "Places count from 0"),
-    (rotate_all_alike, "All words are turned like the first one"),
-    (rotate_back, "They are turned the other way"),
-    (rotate_half_without_minus, "This is no rotation: one of the two sines has a minus"),
-    (rotate_sine_for_cosine, "Sine and cosine have changed places"),
-    (rotate_by_cosines, "Only cosines are there"),
-    (rotate_by_i, "The exponent is i / d. It is 2i / d"),
-    (rotate_at_one_speed, "All pairs turn equally fast"),
-    (rotate_faster_and_faster, "The place is multiplied by 10000^(2i/d)"),
+    (rotate_from_the_new_one, "The second component is computed from the rotated first component"),
+    (rotate_without_first, "`first` is ignored"),
+    (rotate_from_one, "Positions must be counted from 0"),
+    (rotate_all_alike, "All positions are rotated by the angles of the first"),
+    (rotate_back, "The rotation has the opposite direction"),
+    (rotate_half_without_minus, "This is not a rotation: exactly one sine"),
+    (rotate_sine_for_cosine, "Sine and cosine are exchanged"),
+    (rotate_by_cosines, "The sine terms are missing"),
+    (rotate_by_i, "The exponent is i/d; it must be 2i/d"),
+    (rotate_at_one_speed, "All pairs have the same angle"),
+    (rotate_faster_and_faster, "The position is multiplied by 10000^(2i/d)"),
     (rotate_base_1000, "The base is not 10000"),
-    (rotate_heads, "The angles grow along the heads"),
-    (rotate_mixed, "Two ways are mixed"),
-    (rotate_out_of_order, "The right numbers, in another order"),
-    (rotate_one_way_or_other, "Pair them in one way always"),
-    (rotate_by_adding, "Codes are added"),
-    (rotate_nothing, "or none is; at place 0 that is the same"),
+    (rotate_heads, "The angles depend on the head"),
+    (rotate_mixed, "Two conventions are mixed"),
+    (rotate_out_of_order, "The values are correct, but their order is not"),
+    (rotate_one_way_or_other, "Use one pairing for all inputs"),
+    (rotate_by_adding, "Sinusoids are added"),
+    (rotate_nothing, "or not at all. Position p has"),
     (rotate_in_place, "changes its input x"),
     (rotate_detached, "no gradient flows through them"),
-    (rotate_the_pairs_alone, "The shape of the turned vectors is"),
+    (rotate_the_pairs_alone, "The shape of the rotated vectors is"),
 ]
 
 # Part 2
@@ -281,27 +281,27 @@ def alibi_transposed(num_heads, queries, keys):
 
 
 BIASED = [
-    ((slopes_from_zero, alibi), "slopes: The exponents begin with 0"),
-    ((slopes_of_eight, alibi), "slopes: Halving from head to head is right for 8 heads"),
-    ((slopes_backwards, alibi), "slopes: They come in the other order"),
-    ((slopes_with_a_minus, alibi), "slopes: They are positive"),
-    ((slopes_by_division, alibi), "slopes: The exponent of head h of n is −8h/n"),
-    ((slopes_upside_down, alibi), "slopes: The exponent of head h of n is −8h/n"),
-    ((slopes_growing, alibi), "slopes: The exponent has no minus"),
-    ((slopes, alibi_preferring_far), "alibi: A far key is preferred to a near one"),
-    ((slopes, alibi_open), "alibi: A later word is not hidden"),
-    ((slopes, alibi_to_both_sides), "alibi: A later word is not hidden"),
-    ((slopes, alibi_from_the_start), "alibi: A word that is not later is hidden"),
-    ((slopes, alibi_from_the_start_masked_right), "alibi: The queries are taken for the first"),
-    ((slopes, alibi_of_the_key), "alibi: In each row all numbers are off by the same amount"),
-    ((slopes, alibi_from_the_last_key), "alibi: In each row all numbers are off by the same"),
+    ((slopes_from_zero, alibi), "slopes: The exponents start at 0"),
+    ((slopes_of_eight, alibi), "slopes: The factor 1/2 between heads is correct for 8 heads only"),
+    ((slopes_backwards, alibi), "slopes: The order is reversed"),
+    ((slopes_with_a_minus, alibi), "slopes: The slopes must be positive"),
+    ((slopes_by_division, alibi), "slopes: The exponent is wrong; for head h of n"),
+    ((slopes_upside_down, alibi), "slopes: The exponent is wrong; for head h of n"),
+    ((slopes_growing, alibi), "slopes: The exponent lacks the minus sign"),
+    ((slopes, alibi_preferring_far), "alibi: The bias has the wrong sign"),
+    ((slopes, alibi_open), "alibi: A later position is not masked"),
+    ((slopes, alibi_to_both_sides), "alibi: A later position is not masked"),
+    ((slopes, alibi_from_the_start), "alibi: A position up to the query is masked"),
+    ((slopes, alibi_from_the_start_masked_right), "alibi: The queries are treated as the first"),
+    ((slopes, alibi_of_the_key), "alibi: All values of a row are shifted by the same amount"),
+    ((slopes, alibi_from_the_last_key), "alibi: All values of a row are shifted"),
     ((slopes, alibi_of_one_slope), "alibi: All heads have the same slope"),
     ((slopes, alibi_squared), "alibi: The distance is squared"),
-    ((slopes, alibi_without_distance), "alibi: Each step costs 1 or nothing"),
-    ((slopes, alibi_by_a_product), "alibi: There is NaN in the bias"),
-    ((slopes, alibi_hiding_itself), "A query sees itself and what stands before it"),
+    ((slopes, alibi_without_distance), "alibi: All distances above 0 have the same bias"),
+    ((slopes, alibi_by_a_product), "alibi: The bias contains NaN"),
+    ((slopes, alibi_hiding_itself), "A query may attend to itself and all earlier ones"),
     ((slopes, alibi_with_a_batch), "The shape of the bias is (1, 1, 3, 3)"),
-    ((slopes, alibi_transposed), "alibi: A word that is not later is hidden"),
+    ((slopes, alibi_transposed), "alibi: A position up to the query is masked"),
 ]
 
 # Part 3
@@ -383,26 +383,26 @@ class WithoutSuper(nn.Module):
 
 
 NORMED = [
-    (LayerNorm, "The mean is taken off first"),
-    (CentredOnly, "The mean is taken off first"),
-    (OfSpread, "The spread around the mean is taken"),
-    (OfSums, "The squares are added up"),
-    (OfLength, "The squares are added up"),
-    (WithoutRoot, "The root is missing"),
-    (EpsOutside, "eps is added to the root"),
-    (WithoutEps, "eps is not used, so that a vector of zeros becomes NaN"),
-    (EpsOfItsOwn, "eps is not the one that was given"),
-    (OfAbsolutes, "Each number is squared first"),
-    (RootCutOff, "no gradient flows through the root"),
-    (OfTheMean, "Each number is squared first"),
+    (LayerNorm, "The mean is subtracted"),
+    (CentredOnly, "The mean is subtracted"),
+    (OfSpread, "The variance around the mean is used"),
+    (OfSums, "The sum of the squares is not divided by d"),
+    (OfLength, "The sum of the squares is not divided by d"),
+    (WithoutRoot, "The square root is missing"),
+    (EpsOutside, "eps is added after the square root"),
+    (WithoutEps, "eps is not used, so a vector of zeros becomes NaN"),
+    (EpsOfItsOwn, "The value of eps is not the argument"),
+    (OfAbsolutes, "The entries are not squared before the mean"),
+    (RootCutOff, "no gradient flows through the square root"),
+    (OfTheMean, "The entries are not squared before the mean"),
     (WithoutKeepdim, "keepdim=True is missing"),
-    (Multiplied, "The vector is multiplied by the root"),
-    (OfTheBatch, "The mean is taken over the words, or over everything"),
-    (OfEverything, "The mean is taken over the words, or over everything"),
+    (Multiplied, "The vector is multiplied by its root mean square"),
+    (OfTheBatch, "The mean is taken over several vectors"),
+    (OfEverything, "The mean is taken over several vectors"),
     (WithoutGain, "gain is not used"),
-    (GainAdded, "gain is added; it is a factor"),
+    (GainAdded, "gain is added; it must be multiplied"),
     (OneMore, "The factor is 1 + gain"),
-    (GainOfZeros, "gain begins at 1"),
+    (GainOfZeros, "gain must be initialised to ones"),
     (CalledWeight, "has no parameter gain"),
     (WithShift, "has a parameter or buffer shift"),
     (GainAsBuffer, "gain is a buffer"),
@@ -569,27 +569,27 @@ class MaskWithoutHeads(GroupedQueryAttention):
 
 
 GROUPED = [
-    (RoundAndRound, "Heads take keys and values in turn"),
-    (ValuesRoundAndRound, "Keys are shared in one way and values in another"),
-    (FirstForAll, "All heads look at the keys and values of the first group"),
-    (Unscaled, "Scores are divided by the root of another number"),
-    (ScaledByTheWhole, "Scores are divided by the root of another number"),
+    (RoundAndRound, "Query head i uses key–value head i %"),
+    (ValuesRoundAndRound, "Keys and values are assigned to the query heads"),
+    (FirstForAll, "All query heads use the keys and values of the first"),
+    (Unscaled, "The scores are not divided by the square root of d_head"),
+    (ScaledByTheWhole, "The scores are not divided by the square root of d_head"),
     (Unmasked, "The mask is not used"),
-    (MaskTurned, "True in the mask means: may look"),
-    (OverQueries, "The softmax runs over the queries"),
-    (JoinedAnew, "The heads are put side by side in another way"),
-    (WithoutOutput, "The result is not led through the output projection"),
+    (MaskTurned, "The mask is inverted"),
+    (OverQueries, "The softmax is taken over the queries"),
+    (JoinedAnew, "The heads are concatenated in a different order"),
+    (WithoutOutput, "The output projection is missing"),
     (ContextAlone, "Expected a pair, `return context, weights`"),
-    (WeightsFirst, "The weights come first"),
-    (WeightsOfGroups, "Each of the num_heads heads has weights"),
-    (FullKeys, "Keys and values have num_kv_heads · d_head numbers"),
-    (GroupSizeForGroups, "Keys and values have num_kv_heads · d_head numbers"),
+    (WeightsFirst, "The weights are returned first"),
+    (WeightsOfGroups, "Each of the num_heads heads has its own weights"),
+    (FullKeys, "The key and value projections have num_kv_heads · d_head"),
+    (GroupSizeForGroups, "The key and value projections have num_kv_heads · d_head"),
     (WithoutBiases, "has no parameter query_projection.bias"),
-    (Unrefusing, "should raise a ValueError"),
-    (Asserting, "Yours raises AssertionError"),
+    (Unrefusing, "Expected a ValueError, because d_model"),
+    (Asserting, "Your class raises AssertionError"),
     (Unlearned, "no gradient reaches attention.key_projection.weight"),
     (Inheriting, "the package's own class or PyTorch's, or a child of it"),
-    (SelfAlone, "Keys and values are made of the queries' vectors"),
+    (SelfAlone, "Keys and values are computed from `query`"),
     (MaskWithoutHeads, "Your code raises ValueError"),
 ]
 
@@ -606,10 +606,10 @@ def verdict_with(spread, lists=True, draws=2, query=None, few=None):
             places = torch.arange(few or longest)
             table = scores(q, k, places)
             if spread(table) > 0.01:
-                return "place"
+                return "position"
             some = places[:: len(places) // 7]
             if lists and (scores(q, k, some) - table[some][:, some]).abs().max() > 0.01:
-                return "place"
+                return "position"
             if (table - table[0, 0]).abs().max() > 0.01:
                 found = "distance"
         return found
@@ -639,7 +639,7 @@ def without_place_0(scores, d_head, longest):
     table = scores(q, k, places)
     part = scores(q, k, places[:150])
     if along(table) > 0.01 or (part - table[:150, :150]).abs().max() > 0.01:
-        return "place"
+        return "position"
     return "distance" if (table - table[0, 0]).abs().max() > 0.01 else "nothing"
 
 
@@ -651,7 +651,7 @@ def neighbours_alone(scores, d_head, longest):
     part = scores(q, k, torch.arange(longest // 2))
     half = table[: longest // 2, : longest // 2]
     if (before - before[0]).abs().max() > 0.01 or (part - half).abs().max() > 0.01:
-        return "place"
+        return "position"
     return "distance" if (table - table[0, 0]).abs().max() > 0.01 else "nothing"
 
 
@@ -659,7 +659,7 @@ def exactly_equal(scores, d_head, longest):
     q, k = torch.randn(2, d_head)
     table = scores(q, k, torch.arange(longest))
     if not torch.equal(table[1:, 1:], table[:-1, :-1]):
-        return "place"
+        return "position"
     return "distance" if (table != table[0, 0]).any() else "nothing"
 
 
@@ -673,7 +673,7 @@ def symmetric(scores, d_head, longest):
     q, k = torch.randn(2, d_head)
     table = scores(q, k, torch.arange(longest))
     if (table - table.T).abs().max() > 0.01:
-        return "place"
+        return "position"
     return verdict(scores, d_head, longest)
 
 
@@ -681,7 +681,7 @@ def other_diagonals(scores, d_head, longest):
     q, k = torch.randn(2, d_head)
     table = scores(q, k, torch.arange(longest)).flip(0)
     if (table[1:, 1:] - table[:-1, :-1]).abs().max() > 0.01:
-        return "place"
+        return "position"
     return "distance" if (table - table[0, 0]).abs().max() > 0.01 else "nothing"
 
 
@@ -701,7 +701,7 @@ def looking(judge, nothing=lambda table: table):
         part = scores(q, k, torch.arange(longest // 2))
         half = table[: longest // 2, : longest // 2]
         if (part - half).abs().max() > 0.01 or judge(table) > 0.01:
-            return "place"
+            return "position"
         return "distance" if (nothing(table) - table[0, 0]).abs().max() > 0.01 else "nothing"
 
     return answer
@@ -741,30 +741,30 @@ def beyond_the_longest(scores, d_head, longest):
     """Compare a shorter list alone, and one place with itself."""
     q, k = torch.randn(2, d_head)
     table = scores(q, k, torch.arange(40))
-    return "place" if along(table) > 0.01 else "distance"
+    return "position" if along(table) > 0.01 else "distance"
 
 
 TESTED = [
     (one_list, "one list is not enough"),
-    (near_places, "Up to place 255 all is well"),
-    (of_zeros, "Yours says “nothing”; right is “distance”"),
-    (to_the_end, "Yours says “distance”; right is “place”"),
-    (without_place_0, "no test without place 0 sees it"),
-    (one_prefix, "Leave places out, and the same two have another score"),
-    (neighbours_alone, "look at keys that are far from it"),
+    (near_places, "The scores are correct up to position 255"),
+    (of_zeros, "you returned “nothing”; expected “distance”"),
+    (to_the_end, "you returned “distance”; expected “position”"),
+    (without_place_0, "a test without position 0 cannot detect it"),
+    (one_prefix, "If positions are left out, the same two"),
+    (neighbours_alone, "also compare keys that are far away"),
     (exactly_equal, "which is rounding"),
-    (never_nothing, "Every pair of places has the same score"),
-    (symmetric, "The encoding is: rotary. Yours says “place”"),
-    (other_diagonals, "The encoding is: rotary. Yours says “place”"),
-    (rows_alone, "The same distance at other places has another score"),
-    (the_past_alone, "look at keys that come after it, too"),
-    (ends_alone, "look at what is between, too"),
-    (first_row_alone, "Keys before the query show it"),
-    (first_column_alone, "Keys after the query show it"),
-    (by_name, "The encoding is: rotary. Yours says “nothing”"),
+    (never_nothing, "Every pair of positions has the same score"),
+    (symmetric, "For the encoding “rotary”, you returned “position”"),
+    (other_diagonals, "For the encoding “rotary”, you returned “position”"),
+    (rows_alone, "The same distance at other positions has a different"),
+    (the_past_alone, "also compare keys that come after it"),
+    (ends_alone, "also compare its middle"),
+    (first_row_alone, "Only the scores of keys before the query"),
+    (first_column_alone, "Only the scores of keys after the query"),
+    (by_name, "For the encoding “rotary”, you returned “nothing”"),
     (as_a_truth_value, "Expected the verdict as a str, got a bool"),
     (without_a_return, "None: is there a `return`?"),
-    (beyond_the_longest, "Every pair of places has the same score"),
+    (beyond_the_longest, "Every pair of positions has the same score"),
 ]
 
 # Part 6
@@ -948,42 +948,48 @@ def longest_if_windowed(model, memory, rows):
 
 
 WEIGHED = [
-    ((bytes_of_all_heads, longest_text), "cache_bytes: Heads of a group share"),
-    ((bytes_of_one_group, longest_text), "cache_bytes: Every one of the num_kv_heads"),
-    ((bytes_of_group_size, longest_text), "cache_bytes: num_kv_heads is how many heads are held"),
-    ((bytes_of_numbers, longest_text), "cache_bytes: These are numbers"),
-    ((bytes_as_bits, longest_text), "cache_bytes: These are bits"),
+    ((bytes_of_all_heads, longest_text), "cache_bytes: The heads of a group share"),
+    ((bytes_of_one_group, longest_text), "cache_bytes: Each of the num_kv_heads heads"),
+    (
+        (bytes_of_group_size, longest_text),
+        "cache_bytes: num_kv_heads is the number of stored heads",
+    ),
+    ((bytes_of_numbers, longest_text), "cache_bytes: This is the number of values"),
+    ((bytes_as_bits, longest_text), "cache_bytes: This is the number of bits"),
     ((bytes_of_one_layer, longest_text), "This is not the expected value of the bytes"),
-    ((bytes_without_window, longest_text), "cache_bytes: A layer with a window holds the last"),
-    ((bytes_all_windowed, longest_text), "cache_bytes: Each global_every-th layer has no window"),
-    ((bytes_of_a_narrower_window, longest_text), "A window of w places holds w places"),
-    ((bytes_of_a_wider_window, longest_text), "cache_bytes: A window of w places holds w places"),
-    ((bytes_of_keys, longest_text), "cache_bytes: Keys and values are both held"),
-    ((bytes_with_queries, longest_text), "cache_bytes: Queries are not held"),
-    ((bytes_of_one_row, longest_text), "cache_bytes: Each of the rows has a cache of its own"),
-    ((bytes_of_full_windows, longest_text), "cache_bytes: A text shorter than the window"),
-    ((bytes_from_layer_one, longest_text), "cache_bytes: Layers count from 1"),
+    (
+        (bytes_without_window, longest_text),
+        "cache_bytes: A layer with a window stores only the last",
+    ),
+    ((bytes_all_windowed, longest_text), "cache_bytes: Every global_every-th layer has no window"),
+    ((bytes_of_a_narrower_window, longest_text), "A window of w stores w positions"),
+    ((bytes_of_a_wider_window, longest_text), "cache_bytes: A window of w stores w positions"),
+    ((bytes_of_keys, longest_text), "cache_bytes: Keys and values are both stored"),
+    ((bytes_with_queries, longest_text), "cache_bytes: Queries are not stored"),
+    ((bytes_of_one_row, longest_text), "cache_bytes: Each of the `rows` texts has its own cache"),
+    ((bytes_of_full_windows, longest_text), "cache_bytes: A text that is shorter than the window"),
+    ((bytes_from_layer_one, longest_text), "cache_bytes: Layers are numbered from 1"),
     ((bytes_exchanged, longest_text), "cache_bytes: Layers whose number is a multiple of"),
     ((bytes_of_windows_that_are_not_there, longest_text), "Your code raises TypeError"),
-    ((bytes_of_global_layers, longest_text), "Without a window, global_every means nothing"),
+    ((bytes_of_global_layers, longest_text), "If window is None, global_every has no meaning"),
     ((bytes_in_gigabytes, longest_text), "Expected the bytes as an int, got a float"),
     ((cache_bytes, longest_and_one), "longest_text: This is the first length that does not fit"),
-    ((cache_bytes, longest_below), "longest_text: What fills the memory exactly still fits"),
-    ((cache_bytes, longest_for_one), "longest_text: Each of the rows has a cache of its own"),
+    ((cache_bytes, longest_below), "longest_text: A cache that fills the memory exactly"),
+    ((cache_bytes, longest_for_one), "longest_text: Each of the `rows` texts has its own cache"),
     ((cache_bytes, longest_by_division), "longest_text: A layer with a window stops growing"),
-    ((cache_bytes, longest_of_windows), "no text is too long: None"),
-    ((cache_bytes, longest_never), "no text is too long: None"),
-    ((cache_bytes, longest_infinite), "A whole number is asked for, or None where every text fits"),
-    ((cache_bytes, longest_none_for_zero), "None says that every text fits"),
-    ((cache_bytes, longest_all_windowed), "The layers without a window go on growing"),
-    ((cache_bytes, longest_of_global_layers), "Without a window, global_every means nothing"),
-    ((cache_bytes, longest_not_rounded), "A whole number is asked for"),
-    ((cache_bytes, longest_in_numbers), "longest_text: The memory is in bytes"),
-    ((cache_bytes, longest_by_doubling), "longest_text: The search has not ended"),
-    ((cache_bytes, longest_from_zero), "longest_text: The search has not ended"),
-    ((cache_bytes, longest_one_by_one), "longest_text: The search has not ended"),
-    ((cache_bytes, longest_if_windowed), "Here some length is too much"),
-    ((cache_bytes, longest_up_to_a_limit), "All windows fit, and no layer is without one"),
+    ((cache_bytes, longest_of_windows), "any length fits: expected None"),
+    ((cache_bytes, longest_never), "any length fits: expected None"),
+    ((cache_bytes, longest_infinite), "Expected a whole number, or None if every length fits"),
+    ((cache_bytes, longest_none_for_zero), "None means that every length fits"),
+    ((cache_bytes, longest_all_windowed), "The layers without a window keep growing"),
+    ((cache_bytes, longest_of_global_layers), "If window is None, global_every has no meaning"),
+    ((cache_bytes, longest_not_rounded), "Expected a whole number"),
+    ((cache_bytes, longest_in_numbers), "longest_text: The memory is given in bytes"),
+    ((cache_bytes, longest_by_doubling), "longest_text: The search was stopped"),
+    ((cache_bytes, longest_from_zero), "longest_text: The search was stopped"),
+    ((cache_bytes, longest_one_by_one), "longest_text: The search was stopped"),
+    ((cache_bytes, longest_if_windowed), "here some length is too large"),
+    ((cache_bytes, longest_up_to_a_limit), "All full windows fit and every layer has one"),
 ]
 
 # Part 7
@@ -1109,34 +1115,34 @@ def both(law=size_needed, times=times_larger, of=shares):
 
 
 SHARED = [
-    (both(of=shares_by_sentence), "This is the mean of the sentences' shares"),
-    (both(of=shares_of_outputs), "The places of the outputs are counted"),
-    (both(of=shares_of_what_is_there), "The places of the outputs are counted"),
-    (both(of=shares_of_a_bag), "A token counts only at its own place"),
-    (both(of=exact_by_places), "An output that goes on after the reference's end"),
-    (both(of=exact_up_to_its_end), "An output that goes on after the reference's end"),
+    (both(of=shares_by_sentence), "This is the mean over the sentences"),
+    (both(of=shares_of_outputs), "The positions of the outputs are counted"),
+    (both(of=shares_of_what_is_there), "The positions of the outputs are counted"),
+    (both(of=shares_of_a_bag), "A token is correct only at the same position"),
+    (both(of=exact_by_places), "An output that is longer or shorter than the reference"),
+    (both(of=exact_up_to_its_end), "An output that is longer or shorter than the reference"),
     (both(of=exact_as_a_set), "The order of the tokens matters"),
-    (both(of=exact_as_a_number), "A share of all sentences is asked for"),
-    (both(of=expected_of_the_mean_length), "The mean length is put into the power"),
-    (both(of=expected_as_exact), "This is the share of exact ones"),
-    (both(of=expected_of_outputs), "The lengths of the outputs are taken"),
-    (both(of=expected_of_each), "Each sentence has its own share in the power"),
-    (both(of=expected_divided), "p to the power n, not p times n or p / n"),
+    (both(of=exact_as_a_number), "Expected the share of the sentences"),
+    (both(of=expected_of_the_mean_length), "The mean length is used as the exponent"),
+    (both(of=expected_as_exact), "This is `exact`"),
+    (both(of=expected_of_outputs), "The lengths of the outputs are used"),
+    (both(of=expected_of_each), "The share of each sentence is used as its base"),
+    (both(of=expected_divided), "p to the power n, not p · n or p / n"),
     (both(of=shares_of_two), "Expected three numbers, `return tokens, exact, expected`"),
-    (both(size_without_length), "size_needed: The length is left out"),
-    (both(size_of_short_answers), "size_needed: The length stands in the wrong place"),
+    (both(size_without_length), "size_needed: The length is ignored"),
+    (both(size_of_short_answers), "size_needed: The size decreases with the length"),
     (both(size_by_alpha), "size_needed: The exponent is alpha"),
-    (both(size_divided), "size_needed: c divides"),
-    (both(size_without_c), "size_needed: c is left out"),
+    (both(size_divided), "size_needed: The result is divided by c"),
+    (both(size_without_c), "size_needed: The factor c is missing"),
     (both(size_in_bits), "size_needed: The logarithm has base 2 or 10"),
-    (both(size_of_an_error), "is the chance of an error at a place"),
-    (both(size_of_the_share), "`share` itself is taken for the loss"),
-    (both(size_with_length_outside), "size_needed: The length multiplies the surprise"),
-    (both(size_of_the_rest), "1 − share is taken for the surprise of the share"),
-    (both(size_turned), "This is how much smaller, not how large"),
-    (both(times=times_smaller), "times_larger: This is the other way round"),
+    (both(size_of_an_error), "is the probability of an error at one position"),
+    (both(size_of_the_share), "`share` itself is used as the loss"),
+    (both(size_with_length_outside), "size_needed: The size is multiplied by the length"),
+    (both(size_of_the_rest), "1 − share is used as the loss"),
+    (both(size_turned), "The ratio of the length and −ln(share) is inverted"),
+    (both(times=times_smaller), "times_larger: The ratio is inverted"),
     (both(times=times_of_shares), "times_larger: This is the ratio of the shares"),
-    (both(times=times_without_alpha), "times_larger: The exponent is 1 / alpha"),
+    (both(times=times_without_alpha), "times_larger: The exponent must be 1 / alpha"),
     (both(times=times_as_difference), "times_larger: This is a difference of sizes"),
     (both(times=times_as_text), "Expected the ratio as a float, got a str"),
 ]
@@ -1156,7 +1162,7 @@ IN_TURN = inspect.getsource(GroupedQueryAttention).replace(
 )
 
 HANDED_IN = {
-    "in_turn": ({"grouped": IN_TURN}, ["grouped-check"], "Heads take keys and values in turn"),
+    "in_turn": ({"grouped": IN_TURN}, ["grouped-check"], "Query head i uses key–value head i %"),
     "one_list": (
         {"distance": source(verdict, lists=("longest // 2", "longest"), few=("longest // 7", "1"))},
         ["distance-check"],

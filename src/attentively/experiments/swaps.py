@@ -58,7 +58,7 @@ LEARNING_RATE = 3e-3
 EXPERTS = 4
 BALANCE = 0.01
 """Weight of the load-balancing loss: alpha of Fedus et al., section 2.2."""
-WRITTEN = 512
+CONTEXT_LENGTH = 512
 """Context length at which the time of one more character is measured."""
 
 
@@ -106,15 +106,15 @@ def new_model(swap: str, seed: int, quick: bool) -> LanguageModel:
     model = LanguageModel(config)
     d_model, d_ff = config.d_model, config.d_ff
     if swap in ("RMSNorm", "together"):
-        exchange_norms(model)
+        replace_norms(model)
     if swap in ("gated", "together"):  # two thirds of the units: as many weights
-        exchange_networks(model, lambda: GatedFeedForward(d_model, d_ff * 2 // 3))
+        replace_networks(model, lambda: GatedFeedForward(d_model, d_ff * 2 // 3))
     if swap == "4 experts":
-        exchange_networks(model, lambda: Experts(d_model, d_ff, EXPERTS))
+        replace_networks(model, lambda: Experts(d_model, d_ff, EXPERTS))
     return model.to(device.best())
 
 
-def exchange_norms(model: nn.Module) -> None:
+def replace_norms(model: nn.Module) -> None:
     """Replace every `LayerNorm` by an `RMSNorm`."""
     for module in list(model.modules()):
         for name, part in module.named_children():
@@ -122,7 +122,7 @@ def exchange_norms(model: nn.Module) -> None:
                 setattr(module, name, RMSNorm(len(part.gain), part.eps))
 
 
-def exchange_networks(model: LanguageModel, new_network: Callable[[], nn.Module]) -> None:
+def replace_networks(model: LanguageModel, new_network: Callable[[], nn.Module]) -> None:
     """Replace the feed-forward network of every layer by a new network."""
     for layer in model.decoder.layers:
         layer.feed_forward = new_network()
@@ -145,8 +145,8 @@ def measure(swap: str, seed: int, quick: bool, directory: Path) -> Row:
     step_times = [
         min(_time_of_a_step(one, quick) for _ in range(repeats)) for one in (model, plain)
     ]
-    written = 16 if quick else WRITTEN
-    token_times = [_time_of_a_token(one, written, repeats) for one in (model, plain)]
+    length = 16 if quick else CONTEXT_LENGTH
+    token_times = [_time_of_a_token(one, length, repeats) for one in (model, plain)]
     balance = (lambda: BALANCE * imbalance(model)) if swap == "4 experts" else None
     fit_to_text(model, steps, BATCH_SIZE, LEARNING_RATE, seed, quick, balance)
     loss = held_out_loss(model, LENGTH, quick).mean()
@@ -177,9 +177,9 @@ def _time_of_a_step(model: LanguageModel, quick: bool) -> float:
     return device.seconds(pieces.device) - started
 
 
-def _time_of_a_token(model: LanguageModel, written: int, repeats: int) -> float:
+def _time_of_a_token(model: LanguageModel, length: int, repeats: int) -> float:
     """Return the minimum time in seconds for one more character after a long context."""
-    ids = torch.full((BATCH_SIZE, written), 5, device=device.best())
+    ids = torch.full((BATCH_SIZE, length), 5, device=device.best())
     times = []
     with evaluating(model):
         state = model.start(ids)

@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from attentively.analysis.figures.diagram import FONT_SIZE, text_size
@@ -75,8 +76,13 @@ def seed_curves(
         ):
             _draw_curve(ax, curve, COLOURS[role], marker, line, yscale == "log")
             ax.get_lines()[-1].set_label(str(name) if names is None else names[name])
-        if yscale == "linear" and min(value for *_, value in points) >= 0:
+        values = [value for *_, value in points]
+        if yscale == "linear" and min(values) >= 0:
             ax.set_ylim(bottom=0)
+        if yscale == "log" and max(values) < 5 * min(values):  # no two powers of ten
+            ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)))
+            ax.yaxis.set_major_formatter("{x:g}")
+            ax.yaxis.set_minor_formatter(NullFormatter())
         first = ax is figure.axes[0]
         said = mark_text if first and mark is not None else ""
         above = 4 + 1.25 * FONT_SIZE * (said.count("\n") + 1 if said else 0)

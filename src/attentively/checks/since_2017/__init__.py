@@ -1,9 +1,8 @@
-"""Checks of the assignment on what has changed since 2017: positions, norms, heads, and claims.
+"""Checks of the assignment on changes since 2017: positions, normalisation, heads and scaling.
 
-Parts 1 to 4 rebuild what the package has, and are put into its language model and its trained
-translator. The answers to parts 5, 6 and 7 stand nowhere: a test is tried on encodings that hide
-what they depend on, caches are weighed and the longest text that fits is found, and what looks
-abrupt is computed from what is not.
+Parts 1 to 4 rebuild modules of the package and are run in its language model and in its trained
+translator. Parts 5 to 7 are original problems: a test of what attention scores depend on, the size
+of a key–value cache, and exact match compared with token accuracy.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +56,7 @@ from attentively.checks.since_2017.exact_match_rates import (
 )
 from attentively.checks.since_2017.grouped_heads import group_twins, look
 from attentively.checks.since_2017.rotary_vectors import TURN_TWINS, turned
-from attentively.checks.since_2017.score_encodings import DISTANCE, NOTHING, PLACE, encodings
+from attentively.checks.since_2017.score_encodings import DISTANCE, NOTHING, POSITION, encodings
 from attentively.checks.student_modules import (
     State,
     built,
@@ -102,18 +101,18 @@ SENTENCES = [
 
 
 def ready() -> None:
-    """Say that the package and these checks work."""
+    """Print that the package and these checks work."""
     _parts.explain_undefined_names()
     model = _small_model()
-    numbers = sum(each.numel() for each in model.parameters())
-    print(f"PyTorch {torch.__version__}. A language model of {numbers:,} parameters. Ready.")
+    parameters = sum(each.numel() for each in model.parameters())
+    print(f"PyTorch {torch.__version__}, a language model with {parameters:,} parameters: ready.")
 
 
 # In the package's language model
 
 
 def _small_model(**choices: Any) -> LanguageModel:
-    """Return a small language model whose weights are far from equal."""
+    """Return a small language model with parameters that differ clearly."""
     config = LanguageModelConfig(
         vocab_size=11, d_model=16, num_heads=4, d_ff=24, num_layers=2, dropout=0.0, **choices
     )
@@ -123,7 +122,7 @@ def _small_model(**choices: Any) -> LanguageModel:
 def _expect_same_model(
     model: LanguageModel, put_in: Callable[[LanguageModel], None], what: str
 ) -> None:
-    """Let `put_in` replace a part of a model: it must say the same, at once and word by word."""
+    """Replace a part of a model: the logits must stay the same, also token by token."""
     ids = torch.randint(0, 11, (2, 9))
     with torch.no_grad():
         expected = model(ids).logits
@@ -143,9 +142,9 @@ def _expect_same_model(
         return torch.stack(said, dim=1)
 
     where = {"ids": ids}
-    name = f"what the package's language model says with your {what}"
+    name = f"the logits of the package's language model with your {what}"
     expect_equal(call(at_once, where), expected, name, where)
-    expect_equal(call(word_by_word, where), expected[:, 4:], f"{name}, word by word", where)
+    expect_equal(call(word_by_word, where), expected[:, 4:], f"{name}, token by token", where)
 
 
 class _Own(AttentionPosition):
@@ -174,7 +173,7 @@ class _Own(AttentionPosition):
 
 @_parts.part("rotary", "rotate")
 def rotation(candidate: object, thorough: bool = False) -> None:
-    """Check vectors that are turned by their places, pair by pair, in either way of pairing."""
+    """Check vectors that are rotated by their positions, with either way of pairing."""
     cases: list[tuple[Tensor, int | None]] = [
         (torch.tensor([1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0]).reshape(1, 2, 2, 2), None),
         (torch.tensor([1.0, 2.0, 3.0, 4.0] * 2).reshape(1, 1, 2, 4), None),
@@ -189,16 +188,17 @@ def rotation(candidate: object, thorough: bool = False) -> None:
         inputs = {"x": x} | ({} if first is None else {"first": first})
         answer = in_32_bits(call_twice(candidate, inputs))
         right = {halves: turned(x, first or 0, halves=halves) for halves in (False, True)}
-        got = plain_tensor(answer, "the turned vectors", inputs)
+        got = plain_tensor(answer, "the rotated vectors", inputs)
         fit = {h for h, each in right.items() if got.shape == each.shape and _close(got, each)}
         if fit and not fit & ways:
             raise CheckFailed(
-                "  Here neighbours are paired, and for other sizes the halves, or the other way "
-                f"round. Pair them in one way always.\n{describe(inputs)}"
+                "  The pairing depends on the input: for some sizes neighbours are paired, for "
+                "others "
+                f"halves. Use one pairing for all inputs.\n{describe(inputs)}"
             )
         if not fit:
             expected = right[min(ways)]
-            expect_equal(got, expected, "the turned vectors", inputs, TURN_TWINS)
+            expect_equal(got, expected, "the rotated vectors", inputs, TURN_TWINS)
         ways &= fit
     source = {"x": torch.randn(1, 2, 3, 4, requires_grad=True)}
     expect_gradients_through(candidate, source, source)
@@ -218,7 +218,7 @@ def _close(one: Tensor, other: Tensor) -> bool:
 
 
 def _pair_halves(attention: MultiHeadAttention) -> None:
-    """Let components that were neighbours stand half the way apart, in every head."""
+    """Reorder the components of each head, so that neighbours are d/2 apart."""
     size = attention.d_head
     order = torch.arange(size).reshape(-1, 2).T.flatten()
     with torch.no_grad():
@@ -236,23 +236,25 @@ def _slopes(num_heads: int) -> Tensor:
 
 _SLOPES_TWINS = [
     *known(
-        "slopes: The exponents begin with 0. Head 1 of n has 2^(−8/n), and the last one 2^(−8).",
+        "slopes: The exponents start at 0. Head 1 of n has the slope 2^(−8/n), and the last "
+        "2^(−8).",
         lambda n: 2.0 ** (-8 * torch.arange(n) / n),
     ),
     *known(
-        "slopes: Halving from head to head is right for 8 heads. For n heads the factor is "
-        "2^(−8/n), so that the last slope is 2^(−8) always.",
+        "slopes: The factor 1/2 between heads is correct for 8 heads only. For n heads it is "
+        "2^(−8/n), so that the last slope is always 2^(−8).",
         lambda n: 2.0 ** -torch.arange(1.0, n + 1),
     ),
-    *known("slopes: They come in the other order: the first head has the steepest slope.",
+    *known("slopes: The order is reversed: the first head has the largest slope.",
            lambda n: _slopes(n).flip(0)),
-    *known("slopes: They are positive; the minus comes with the bias.", lambda n: -_slopes(n)),
-    *known("slopes: Here they fall by equal steps. Each is the one before it times 2^(−8/n).",
+    *known("slopes: The slopes must be positive; the minus sign belongs to the bias.",
+           lambda n: -_slopes(n)),
+    *known("slopes: They decrease by equal differences. Each is the previous one times 2^(−8/n).",
            lambda n: torch.arange(n, 0, -1) / n, lambda n: torch.linspace(0.5, 2**-8, n)),
-    *known("slopes: The exponent of head h of n is −8h/n: 8 and h on top, n below.",
+    *known("slopes: The exponent is wrong; for head h of n it is −8h/n.",
            lambda n: 2.0 ** (-8 / torch.arange(1, n + 1)),
            lambda n: 2.0 ** (-n * torch.arange(1, n + 1) / 8)),
-    *known("slopes: The exponent has no minus, so slopes grow beyond all bounds.",
+    *known("slopes: The exponent lacks the minus sign, so the slopes are larger than 1.",
            lambda n: 1 / _slopes(n)),
 ]  # fmt: skip
 
@@ -262,7 +264,7 @@ def _bias(
     distance: Callable[[Tensor, Tensor], Tensor] = lambda i, j: i - j,
     slopes: Callable[[int], Tensor] = _slopes, aligned: bool = True, sign: float = -1.0,
 ) -> Tensor:  # fmt: skip
-    """Return the bias where a query may look, and 0 where it may not."""
+    """Return the bias where a query may attend, and 0 elsewhere."""
     j = torch.arange(keys).unsqueeze(0)
     i = torch.arange(queries).unsqueeze(1) + (keys - queries if aligned else 0)
     values = sign * slopes(num_heads).reshape(-1, 1, 1) * distance(i, j)
@@ -275,40 +277,42 @@ def _later(queries: int, keys: int) -> Tensor:
 
 
 _BIAS_TWINS = [
-    *known("alibi: A far key is preferred to a near one: the bias has the wrong sign.",
+    *known("alibi: The bias has the wrong sign: distant keys receive higher scores than near ones.",
            partial(_bias, sign=1.0)),
     *known(
-        "alibi: The queries are taken for the first of the places; they are the last of them, as "
-        "when a text is read with a cache.",
+        "alibi: The queries are treated as the first positions. They are the last ones, as in "
+        "generation with a cache.",
         partial(_bias, aligned=False),
         partial(_bias, aligned=False, distance=lambda i, j: (i - j).abs()),
         partial(_bias, aligned=False, distance=lambda i, j: (i - j).clamp(min=0)),
     ),
     *known(
-        "alibi: In each row all numbers are off by the same amount, which a softmax does not "
-        "notice: the weights are right. Here the bias of a word to itself is 0.",
+        "alibi: All values of a row are shifted by the same amount. A softmax would not change, "
+        "but "
+        "here the bias of a position to itself must be 0.",
         partial(_bias, sign=1.0, distance=lambda i, j: j + 0 * i),
         partial(_bias, distance=lambda i, j: j.max() - j + 0 * i),
         partial(_bias, distance=lambda i, j: i - j - 1),
         partial(_bias, distance=lambda i, j: i - j + 1),
     ),
-    *known("alibi: All heads have the same slope. Each has its own.",
+    *known("alibi: All heads have the same slope; each head must have its own.",
            partial(_bias, slopes=lambda n: torch.ones(n)),
            partial(_bias, slopes=lambda n: torch.full((n,), 0.5)),
            partial(_bias, slopes=lambda n: _slopes(n)[:1].expand(n))),
-    *known("alibi: The distance is squared. The bias is linear.",
+    *known("alibi: The distance is squared; the bias must be linear in the distance.",
            partial(_bias, distance=lambda i, j: (i - j) ** 2)),
-    *known("alibi: The slopes are in another order.",
+    *known("alibi: The slopes are used in reverse order.",
            partial(_bias, slopes=lambda n: _slopes(n).flip(0))),
-    *known("alibi: The bias is 0 everywhere.", partial(_bias, sign=0.0)),
-    *known("alibi: Each step costs 1 or nothing: the distance itself is missing.",
+    *known("alibi: The bias is 0 everywhere; it must be −slope · distance.",
+           partial(_bias, sign=0.0)),
+    *known("alibi: All distances above 0 have the same bias; it must be −slope · distance.",
            partial(_bias, distance=lambda i, j: (i != j).float())),
 ]  # fmt: skip
 
 
 @_parts.part("ALiBi", "slopes", "alibi")
 def alibi_bias(slopes: object, alibi: object, thorough: bool = False) -> None:
-    """Check slopes, and what is added to the scores of a causal attention."""
+    """Check the slopes, and the bias of a causal attention."""
     for num_heads in (8, 2, 1, 4, *((16, 32) if thorough else ())):
         inputs = {"num_heads": num_heads}
         answer = call_twice(slopes, inputs)
@@ -335,23 +339,26 @@ def _examine_bias(got: Tensor, later: Tensor, inputs: Inputs) -> None:
         expect_tensor(torch.zeros(got.shape), right.shape, "the bias", inputs)
     if got.isnan().any():
         raise CheckFailed(
-            "  alibi: There is NaN in the bias: 0 · −inf is no number. torch.where or masked_fill "
-            f"puts −inf in without a product.\n{describe(inputs)}"
+            "  alibi: The bias contains NaN, because 0 · (−inf) is NaN. Set −inf with torch.where "
+            f"or masked_fill, without a product.\n{describe(inputs)}"
         )
     hidden = got <= -1e4
     seen = got.masked_fill(later, 0.0)
     if (hidden & ~later).any():
-        why = "a word that is not later is hidden. A query sees itself and what stands before it"
+        why = (
+            "a position up to the query is masked. A query may attend to itself and all earlier "
+            "ones"
+        )
         if bool(
             (hidden == (torch.arange(later.shape[1]) > torch.arange(len(later))[:, None])).all()
         ):
-            why += "; the queries are the last of the places, not the first"
+            why += "; the queries are the last positions, not the first"
         raise CheckFailed(f"  alibi: {why[0].upper()}{why[1:]}.\n{describe(inputs)}")
-    expect_equal(seen, right, "the bias of keys that are not later", inputs, _BIAS_TWINS)
+    expect_equal(seen, right, "the bias of the keys up to the query", inputs, _BIAS_TWINS)
     if (later & ~hidden).any():
         raise CheckFailed(
-            "  alibi: A later word is not hidden. This attention is causal: where a key comes "
-            f"after the query, the bias is −inf.\n{describe(inputs)}"
+            "  alibi: A later position is not masked. The attention is causal: where the key comes "
+            f"after the query, the bias must be −inf.\n{describe(inputs)}"
         )
 
 
@@ -375,40 +382,40 @@ def _centred(x: Tensor) -> Tensor:
 
 
 _NORM_WAYS: dict[str, list[dict[str, Any]]] = {
-    "The mean is taken off first. That is layer normalisation; here the mean stays.":
+    "The mean is subtracted. That is layer normalisation; RMSNorm keeps the mean.":
         [{"about": _centred,
           "size": lambda x, eps: (_centred(x).square().mean(-1, keepdim=True) + eps).sqrt()},
          {"about": _centred}],
-    "The spread around the mean is taken. The mean square is that of the numbers themselves.":
+    "The variance around the mean is used. RMSNorm needs the mean of the squared entries.":
         [{"size": lambda x, eps: (x.var(-1, keepdim=True, unbiased=False) + eps).sqrt()},
          {"size": lambda x, eps: (x.var(-1, keepdim=True) + eps).sqrt()},
          {"size": lambda x, eps: x.std(-1, keepdim=True) + eps}],
-    "The squares are added up, or divided by d − 1. Their mean is wanted: their sum divided by d.":
+    "The sum of the squares is not divided by d. RMSNorm needs their mean.":
         [{"size": lambda x, eps: (x.square().sum(-1, keepdim=True) + eps).sqrt()},
          {"size": lambda x, eps: x.norm(dim=-1, keepdim=True) + eps}],
-    "The root is missing: the vector is divided by its mean square.":
+    "The square root is missing: the vector is divided by its mean square.":
         [{"size": lambda x, eps: x.square().mean(-1, keepdim=True) + eps}],
-    "eps is added to the root. It belongs under it, to the mean square.":
+    "eps is added after the square root; it must be added to the mean square.":
         [{"size": lambda x, eps: x.square().mean(-1, keepdim=True).sqrt() + eps}],
-    "eps is not the one that was given.":
+    "The value of eps is not the argument of __init__.":
         [{"size": lambda x, eps, other=other: (x.square().mean(-1, keepdim=True) + other).sqrt()}
          for other in (1e-5, 1e-6, 1e-8, torch.finfo(torch.float32).eps)],
-    "eps is not used, so that a vector of zeros becomes NaN.":
+    "eps is not used, so a vector of zeros becomes NaN.":
         [{"size": lambda x, eps: x.square().mean(-1, keepdim=True).sqrt()}],
-    "Each number is squared first; then comes the mean, then the root. Here it is the mean of the "
-    "numbers, or of their absolute values.":
+    "The entries are not squared before the mean. Square each entry, take the mean, then the "
+    "square root.":
         [{"size": lambda x, eps: x.abs().mean(-1, keepdim=True) + eps}],
-    "The mean is taken over the words, or over everything. Each vector is by itself.":
+    "The mean is taken over several vectors; it must be taken over the last dimension only.":
         [{"size": lambda x, eps: (x.square().mean() + eps).sqrt()},
          {"size": lambda x, eps: (x.square().mean(0, keepdim=True) + eps).sqrt()},
          {"size": lambda x, eps: (x.square().mean(-2, keepdim=True) + eps).sqrt()}],
-    "keepdim=True is missing: the vectors are divided by each other's roots.":
+    "keepdim=True is missing: vectors are divided by the root mean squares of others.":
         [{"size": lambda x, eps: (x.square().mean(-1) + eps).sqrt()}],
-    "The vector is multiplied by the root; it is divided by it.":
+    "The vector is multiplied by its root mean square; it must be divided by it.":
         [{"size": lambda x, eps: 1 / (x.square().mean(-1, keepdim=True) + eps).sqrt()}],
     "gain is not used.": [{"after": lambda y, gain: y}],
-    "gain is added; it is a factor.": [{"after": lambda y, gain: y + gain}],
-    "The factor is 1 + gain, as in some models. Here gain itself is the factor, and begins at 1.":
+    "gain is added; it must be multiplied.": [{"after": lambda y, gain: y + gain}],
+    "The factor is 1 + gain, as in some models. Here the factor is gain, initialised to 1.":
         [{"after": lambda y, gain: y * (1 + gain)}],
 }  # fmt: skip
 
@@ -426,16 +433,13 @@ def _norm_twins(gain: Tensor, eps: float) -> list[Twin]:
 
 @_parts.part("RMSNorm", "RMSNorm")
 def norm(candidate: object, thorough: bool = False) -> None:
-    """Check the norm against PyTorch's, and in the trained translator."""
+    """Check RMSNorm against PyTorch's, and in the trained translator."""
     refuse_ours(candidate, RMSNorm, nn.RMSNorm)
     asked: dict[str, Any] = {"d_model": 2}
     born = built(candidate, asked, {"gain": torch.ones(2)})
     fresh = cast(nn.Module, call(candidate, asked)).state_dict()["gain"]
     if not torch.equal(fresh, torch.ones(2)):
-        raise CheckFailed(
-            f"  RMSNorm: gain begins at 1, so that at first every vector is only scaled."
-            f"\n{describe(asked)}"
-        )
+        raise CheckFailed(f"  RMSNorm: gain must be initialised to ones.\n{describe(asked)}")
     x = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
     _compare_norm(born, {"gain": torch.ones(2)}, 1e-5, x)
     _compare_norm(born, {"gain": torch.ones(2)}, 1e-5, torch.zeros(1, 2))
@@ -460,11 +464,11 @@ def _compare_norm(made: nn.Module, state: State, eps: float, x: Tensor) -> None:
     gain = state["gain"]
     right = F.rms_norm(x, gain.shape, gain, eps)
     twins = _norm_twins(gain, eps)
-    expect_equal(answer, right, "the scaled vectors", {**inputs}, twins)
+    expect_equal(answer, right, "the normalised vectors", {**inputs}, twins)
 
 
 def _compare_gradients(made: nn.Module, x: Tensor) -> None:
-    """Refuse a norm that takes the root for a constant."""
+    """Refuse a module without a gradient through the square root."""
     gain = cast(Tensor, made.gain)
     goal = torch.linspace(-1, 1, x.numel()).reshape(x.shape)
     got, right = (
@@ -472,15 +476,15 @@ def _compare_gradients(made: nn.Module, x: Tensor) -> None:
         for y in (made(x), F.rms_norm(x, gain.shape, gain, 1e-5))
     )
     twins = known(
-        "The numbers are right, but no gradient flows through the root. Is there .detach(), "
-        ".item() or torch.no_grad()?",
+        "The values are correct, but no gradient flows through the square root. Remove .detach(), "
+        ".item() or torch.no_grad().",
         lambda x: _scaled(x, gain, 1e-5, about=lambda _: goal),
     )
     expect_equal(got, right, "the gradient that reaches x", {"x": x.detach()}, twins)
 
 
 class _AsLayerNorm(nn.Module):
-    """A layer normalisation made of a student's RMS norm: of what is centred, and then shifted."""
+    """Layer normalisation from a student's RMSNorm: of the centred vector, then shifted."""
 
     def __init__(self, made: nn.Module, shift: Tensor | None, centre: bool) -> None:
         super().__init__()
@@ -492,9 +496,9 @@ class _AsLayerNorm(nn.Module):
 
 
 def _norm_put_in(candidate: object, model: nn.Module, centre: bool = True) -> None:
-    """Replace every layer normalisation by the student's norm."""
-    places = {name: each for name, each in model.named_modules() if isinstance(each, LayerNorm)}
-    for name, old in places.items():
+    """Replace every layer normalisation by the student's RMSNorm."""
+    found = {name: each for name, each in model.named_modules() if isinstance(each, LayerNorm)}
+    for name, old in found.items():
         made = cast(Any, candidate)(len(old.gain))
         made.load_state_dict({"gain": old.gain.detach()})
         where, _, own = name.rpartition(".")
@@ -503,7 +507,7 @@ def _norm_put_in(candidate: object, model: nn.Module, centre: bool = True) -> No
 
 
 def with_norm(candidate: object, centre: bool) -> Checkpoint:
-    """Return the trained translator with the student's norm in all places, centred or not."""
+    """Return the trained translator with the student's RMSNorm everywhere, centred or not."""
     checkpoint = load_pretrained(TRANSFORMER)
     _norm_put_in(candidate, checkpoint.model, centre)
     return checkpoint
@@ -519,9 +523,9 @@ def _attention(d_model: int, num_heads: int, num_kv_heads: int) -> MultiHeadAtte
     )
 
 
-@_parts.part("grouped queries", "GroupedQueryAttention")
+@_parts.part("grouped-query attention", "GroupedQueryAttention")
 def grouped(candidate: object, thorough: bool = False) -> None:
-    """Check heads that share keys and values, by themselves and in the package's models."""
+    """Check grouped-query attention, separately and in the package's models."""
     refuse_ours(candidate, MultiHeadAttention, nn.MultiheadAttention)
     sizes = [(4, 2, 1), (8, 4, 2), (12, 6, 2), (6, 3, 3)]
     sizes += [(20, 10, 5), (12, 4, 1), (24, 12, 3)] if thorough else []
@@ -555,7 +559,7 @@ def grouped(candidate: object, thorough: bool = False) -> None:
 
 
 class _ContextOf(nn.Module):
-    """An attention of which the context alone is asked for."""
+    """An attention that returns the context only."""
 
     def __init__(self, attention: nn.Module) -> None:
         super().__init__()
@@ -566,15 +570,16 @@ class _ContextOf(nn.Module):
 
 
 def _made(candidate: object, asked: Inputs, state: State) -> nn.Module:
-    """Return the student's attention; layers that are too large are told what they should be."""
+    """Return the student's attention; a wrong size of a layer is explained."""
     try:
         return built(candidate, asked, state)
     except CheckFailed as failed:
         if "the shape of key_projection" in str(failed) or "the shape of value_pro" in str(failed):
             first, _, rest = str(failed).partition("\n")
             raise CheckFailed(
-                f"{first} Keys and values have num_kv_heads · d_head numbers, where d_head = "
-                f"d_model / num_heads.\n{rest}"
+                f"{first} The key and value projections have num_kv_heads · d_head output "
+                f"features, "
+                f"where d_head = d_model / num_heads.\n{rest}"
             ) from None
         raise
 
@@ -590,38 +595,38 @@ def _compare_groups(made: nn.Module, state: State, asked: Inputs, inputs: Inputs
             for twin in group_twins(state, heads, kv_heads, which)
         ]
         twins += known(
-            "The weights come first. Return the context, then the weights.",
+            "The weights are returned first. Return the context, then the weights.",
             lambda *_, other=right[1 - which]: other,
         )
-        hint = "Each of the num_heads heads has weights: (batch, num_heads, q, k)." * which
+        hint = "Each of the num_heads heads has its own weights: (batch, num_heads, q, k)." * which
         expect_equal(in_32_bits(answer[which]), right[which], f"the {name}", where, twins, hint)
 
 
 class _Words(str):
-    """Words that stand in a message as they are."""
+    """Text that a message shows without quotes."""
 
     __repr__ = str.__str__
 
 
 def _expect_refusal(candidate: object, asked: Inputs) -> None:
-    """Refuse a class that takes sizes which do not divide."""
+    """Refuse a class that accepts sizes which do not divide."""
     raised = ""
     try:
         cast(Any, candidate)(*asked.values())
     except ValueError:
         return
     except Exception as error:
-        raised = f" Yours raises {type(error).__name__}."
+        raised = f" Your class raises {type(error).__name__}."
     raise CheckFailed(
-        "  GroupedQueryAttention: Heads that do not divide d_model, or groups that do not divide "
-        f"the heads, should raise a ValueError.{raised}\n{describe(asked)}"
+        "  GroupedQueryAttention: Expected a ValueError, because d_model must be divisible by "
+        f"num_heads, and num_heads by num_kv_heads.{raised}\n{describe(asked)}"
     )
 
 
 def _seat(
     candidate: object, model: nn.Module, name: str, old: MultiHeadAttention, state: State
 ) -> None:
-    """Put the student's attention, with these weights, into the place of an old one."""
+    """Replace an attention of the model by the student's, with these weights."""
     d_model = len(state["output_projection.bias"])
     kv_heads = len(state["key_projection.bias"]) // old.d_head
     made = cast(Any, candidate)(d_model, d_model // old.d_head, kv_heads)
@@ -654,23 +659,25 @@ _LONGEST = 300
 
 
 def some_encodings() -> list[object]:
-    """Return encodings that part 5 is tried on; each says what it is."""
+    """Return the encodings on which part 5 is checked; printing one shows its name."""
     return [scores for scores, _, _ in encodings()]
 
 
-@_parts.part("on the distance alone?", "verdict")
+@_parts.part("relative positions", "verdict")
 def distance(candidate: object, thorough: bool = False) -> None:
-    """Check a test on encodings that hide what their scores depend on, and on sound ones."""
+    """Check a test of encodings on correct and faulty ones."""
     for d_head in (8, 12) if thorough else (8,):
         for scores, right, why in encodings():
-            unnamed = scores._replace(name="an encoding")  # what it is called must not tell
+            unnamed = scores._replace(name="an encoding")  # the name must not reveal the answer
             inputs = {"scores": unnamed, "d_head": d_head, "longest": _LONGEST}
-            said = call(candidate, inputs)  # it may draw random numbers
-            if said not in (DISTANCE, PLACE, NOTHING):
+            said = call(candidate, inputs)  # it may sample at random
+            if said not in (DISTANCE, POSITION, NOTHING):
                 expect_value(said, right, "the verdict", inputs)
             if said != right:
                 raise CheckFailed(
-                    f"  The encoding is: {scores}. Yours says “{said}”; right is “{right}”. {why}"
+                    f"  verdict: For the encoding “{scores}”, you returned “{said}”; expected "
+                    f"“{right}”. "
+                    f"{why}"
                     f"\n{describe(inputs)}"
                 )
 
@@ -682,9 +689,9 @@ def _exactly(got: object, right: object) -> bool:
     return (got is None) == (right is None) and plain_number(got) == right
 
 
-@_parts.part("what a cache weighs", "cache_bytes", "longest_text")
+@_parts.part("cache size", "cache_bytes", "longest_text")
 def cache(cache_bytes: object, longest_text: object, thorough: bool = False) -> None:
-    """Check the bytes of caches, and the longest text whose cache fits."""
+    """Check the sizes of caches, and the longest text whose cache fits."""
     small = cache_model(2, 4, 2, 8)
     windowed = cache_model(3, 6, 2, 8, 4, window=5)
     mixed = cache_model(7, 8, 4, 16, 2, window=5, global_every=3)
@@ -747,27 +754,27 @@ def _expect_lengths(candidate: object, cases: Sequence[Inputs]) -> None:
 
 
 def _about(got: object, inputs: Inputs) -> str:
-    """Say what is wrong with a length: what it takes, or what it would mean."""
+    """Return what is wrong with a length."""
     model, memory, rows = inputs.values()
     number = plain_number(got)
     if got is not None and (number is None or number != number // 1 or number < 0):
-        return "A whole number is asked for, or None where every text fits."
+        return "Expected a whole number, or None if every length fits."
     if number is None:
-        return "None says that every text fits, however long. Here some length is too much."
+        return "None means that every length fits, but here some length is too large."
     if longest(model, memory, rows) is None:
-        return "All windows fit, and no layer is without one, so every text fits: None."
+        return "All full windows fit and every layer has one, so every length fits: expected None."
     taken = weighed(model, int(number), rows)
-    return f"{int(number):,} places take {taken:,} bytes of {memory:,}."
+    return f"{int(number):,} positions take {taken:,} bytes, and {memory:,} are available."
 
 
 # Part 7
 
 
-@_parts.part("abrupt, or only measured so?", "shares", "size_needed", "times_larger")
+@_parts.part("exact match", "shares", "size_needed", "times_larger")
 def abrupt(
     shares: object, size_needed: object, times_larger: object, thorough: bool = False
 ) -> None:
-    """Check two measures of the same outputs, and what a law of the loss makes of the second."""
+    """Check two measures of the same outputs, and the sizes that follow from a scaling law."""
     texts = [
         (["a b", "a c"], ["a b", "a b"]),
         (["a b c d", "a"], ["a b c d", "b"]),
@@ -785,7 +792,7 @@ def abrupt(
     for place, name in enumerate(("tokens", "exact", "expected")):
         expect_all(
             shares, asked, lambda o, r, place=place: shares_of(o, r)[place],
-            f"{name}, of the three that shares returns", SHARES_TWINS[place], near,
+            f"{name}, one of the three values of shares", SHARES_TWINS[place], near,
             pick=partial(_one_of_three, place),
         )  # fmt: skip
     laws = [((1.0, 1.0), 1, 0.5), ((1.0, 0.5), 5, 0.5), ((3e6, 0.25), 20, 0.9)]

@@ -1,4 +1,4 @@
-"""How many bytes a cache of keys and values takes, how long a text fits, and what goes wrong.
+"""The size of a key–value cache, the longest text that fits, and common mistakes.
 
 `fault` names what a mistake has changed; without one the answer is right.
 """
@@ -15,7 +15,7 @@ Model = Mapping[str, Any]
 
 
 def _places(model: Model, length: int, fault: str = "") -> list[int]:
-    """Return how many places each layer holds."""
+    """Return how many positions each layer stores."""
     window, every = model["window"], model["global_every"]
     if window is None and every and fault == "global alone":
         return [length] * (model["num_layers"] // every)
@@ -49,24 +49,25 @@ def weighed(model: Model, length: int, rows: int, *, fault: str = "") -> int:
 
 
 WEIGHT_FAULTS = {
-    "once": "Keys and values are both held: twice as many numbers.",
-    "queries too": "Queries are not held: nothing looks at an old query again.",
-    "all heads": "Heads of a group share their keys and values: num_kv_heads are held.",
-    "one group": "Every one of the num_kv_heads has keys and values of its own.",
-    "per group": "num_kv_heads is how many heads are held, not how many share one.",
-    "no bytes": "These are numbers. Each takes bytes_per_number bytes.",
-    "bits": "These are bits; bytes are asked for.",
-    "one row": "Each of the rows has a cache of its own.",
-    "one layer": "Each layer has a cache of its own.",
-    "no window": "A layer with a window holds the last `window` places only.",
-    "always full": "A text shorter than the window fills only a part of it.",
-    "one more": "A window of w places holds w places, the newest included.",
-    "one less": "A window of w places holds w places, the newest included.",
-    "all windowed": "Each global_every-th layer has no window, and holds all places.",
-    "first too": "Layers count from 1: the first with all places is layer number global_every.",
-    "exchanged": "Layers whose number is a multiple of global_every hold all places; the others "
-    "have the window.",
-    "global alone": "Without a window, global_every means nothing: every layer holds all places.",
+    "once": "Keys and values are both stored, so there are twice as many values.",
+    "queries too": "Queries are not stored: only the newest query is needed.",
+    "all heads": "The heads of a group share keys and values: num_kv_heads heads are stored.",
+    "one group": "Each of the num_kv_heads heads has its own keys and values.",
+    "per group": "num_kv_heads is the number of stored heads, not the number that share one.",
+    "no bytes": "This is the number of values. Each value takes bytes_per_number bytes.",
+    "bits": "This is the number of bits; expected the number of bytes.",
+    "one row": "Each of the `rows` texts has its own cache.",
+    "one layer": "Each layer has its own cache.",
+    "no window": "A layer with a window stores only the last `window` positions.",
+    "always full": "A text that is shorter than the window fills only a part of it.",
+    "one more": "A window of w stores w positions, including the newest.",
+    "one less": "A window of w stores w positions, including the newest.",
+    "all windowed": "Every global_every-th layer has no window and stores all positions.",
+    "first too": "Layers are numbered from 1: the first without a window is number global_every.",
+    "exchanged": "Layers whose number is a multiple of global_every store all positions; the "
+    "others have the window.",
+    "global alone": "If window is None, global_every has no meaning: all layers store all "
+    "positions.",
 }
 
 
@@ -86,15 +87,15 @@ def longest(model: Model, memory: int, rows: int, *, fault: str = "") -> int | N
 
 
 _STEPS = 50_000
-"""Lines and calls that a search may take where a few dozen words fit."""
+"""Lines and calls that a search may take where a few dozen tokens fit."""
 
 
 class _NoEnd(BaseException):
-    """Raised in a search that has run for too long; no `except Exception` holds it up."""
+    """Raised in a search that has run for too long; `except Exception` does not catch it."""
 
 
 def with_an_end(candidate: object) -> object:
-    """Return the function such that a search without an end is stopped and told.
+    """Return the function, so that an endless search is stopped and reported.
 
     Lines of Python and calls are counted, so how fast the machine is does not matter.
     """
@@ -129,28 +130,30 @@ def with_an_end(candidate: object) -> object:
 
 
 def expect_an_end(answer: object, inputs: Mapping[str, object]) -> None:
-    """Refuse what `with_an_end` returns where it had to stop a search."""
+    """Refuse the value that `with_an_end` returns if it had to stop a search."""
     if answer is _NoEnd:
         raise CheckFailed(
-            f"  longest_text: The search has not ended after {_STEPS:,} lines. Where no layer "
-            "grows any more, every longer text fits too; and 0 doubled stays 0."
+            f"  longest_text: The search was stopped after {_STEPS:,} lines. If no layer grows any "
+            "more, every longer text fits; and doubling 0 gives 0."
             f"\n{describe(inputs)}"
         )
 
 
 LONGEST_FAULTS = {
-    "first too long": "This is the first length that does not fit any more.",
-    "less": "What fills the memory exactly still fits.",
-    "window's": "Where every layer has a window and all windows fit, no text is too long: None.",
-    "zero": "Where every layer has a window and all windows fit, no text is too long: None.",
-    "one row": "Each of the rows has a cache of its own.",
-    "no window": "A layer with a window stops growing once the window is full.",
-    "all windowed": "The layers without a window go on growing with the text.",
-    "global alone": "Without a window, global_every means nothing: every layer holds all places.",
-    "always full": "A text shorter than the window fills only a part of it.",
-    "all heads": "Heads of a group share their keys and values: num_kv_heads are held.",
-    "once": "Keys and values are both held.",
-    "no bytes": "The memory is in bytes, and each number takes bytes_per_number of them.",
+    "first too long": "This is the first length that does not fit; expected the last that fits.",
+    "less": "A cache that fills the memory exactly still fits.",
+    "window's": "If every layer has a window and all full windows fit, any length fits: expected "
+    "None.",
+    "zero": "If every layer has a window and all full windows fit, any length fits: expected None.",
+    "one row": "Each of the `rows` texts has its own cache.",
+    "no window": "A layer with a window stops growing when the window is full.",
+    "all windowed": "The layers without a window keep growing with the text.",
+    "global alone": "If window is None, global_every has no meaning: all layers store all "
+    "positions.",
+    "always full": "A text that is shorter than the window fills only a part of it.",
+    "all heads": "The heads of a group share keys and values: num_kv_heads heads are stored.",
+    "once": "Keys and values are both stored.",
+    "no bytes": "The memory is given in bytes, and each value takes bytes_per_number bytes.",
 }
 
 

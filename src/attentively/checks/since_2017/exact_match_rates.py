@@ -1,4 +1,4 @@
-"""Two measures of the same outputs, a law of surprises, and the mistakes made with them."""
+"""Token accuracy, exact match, a scaling law of the loss, and common mistakes."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -32,31 +32,31 @@ def _by_sentence(outputs: Sentences, references: Sentences) -> float:
 SHARES_TWINS: list[list[Twin]] = [
     [
         *known(
-            "shares, tokens: This is the mean of the sentences' shares. Count the places of all "
+            "shares, tokens: This is the mean over the sentences. Count the positions of all "
             "references together, so that a long one counts more.",
             _by_sentence,
         ),
         *known(
-            "shares, tokens: The places of the outputs are counted. Those of the references are: "
-            "what is missing at an output's end is wrong.",
+            "shares, tokens: The positions of the outputs are counted. Count those of the "
+            "references: a token that is missing at the end of an output is wrong.",
             lambda o, r: sum(map(_right_places, o, r)) / sum(map(len, o)),
             lambda o, r: sum(map(_right_places, o, r))
             / sum(min(len(a), len(b)) for a, b in zip(o, r, strict=True)),
         ),
         *known(
-            "shares, tokens: A token counts only at its own place.",
+            "shares, tokens: A token is correct only at the same position as in the reference.",
             lambda o, r: sum(sum(t in a for t in b) for a, b in zip(o, r, strict=True))
             / sum(map(len, r)),
         ),
-        *known("shares, tokens: The places of the longer of the two are counted. A token too many "
-               "at an output's end makes the sentence wrong, but is no place of the reference.",
+        *known("shares, tokens: The positions of the longer of the two are counted. Additional "
+               "tokens at the end of an output are not positions of the reference.",
                lambda o, r: sum(map(_right_places, o, r))
                / sum(max(len(a), len(b)) for a, b in zip(o, r, strict=True))),
     ],
     [
         *known(
-            "shares, exact: An output that goes on after the reference's end, or stops before it, "
-            "is not the same.",
+            "shares, exact: An output that is longer or shorter than the reference is not equal "
+            "to it.",
             lambda o, r: _mean(_right_places(a, b) == len(b) for a, b in zip(o, r, strict=True)),
             lambda o, r: _mean(_right_places(a, b) == len(a) for a, b in zip(o, r, strict=True)),
             lambda o, r: _mean(
@@ -68,26 +68,26 @@ SHARES_TWINS: list[list[Twin]] = [
             lambda o, r: _mean(sorted(a) == sorted(b) for a, b in zip(o, r, strict=True)),
             lambda o, r: _mean(set(a) == set(b) for a, b in zip(o, r, strict=True)),
         ),
-        *known("shares, exact: A share of all sentences is asked for, not their number.",
+        *known("shares, exact: Expected the share of the sentences, not their number.",
                lambda o, r: float(sum(list(a) == list(b) for a, b in zip(o, r, strict=True)))),
     ],
     [
         *known(
-            "shares, expected: The mean length is put into the power. Short sentences are right "
-            "far more often: take the power for each sentence, and then the mean.",
+            "shares, expected: The mean length is used as the exponent. Compute the power for each "
+            "reference, then the mean of the powers.",
             lambda o, r: shares_of(o, r)[0] ** _mean(map(len, r)),
         ),
-        *known("shares, expected: This is the share of exact ones. What is asked is what it would "
-               "be if errors fell on all places alike, each by itself.",
+        *known("shares, expected: This is `exact`. Expected its value if every token were correct "
+               "independently with probability `tokens`.",
                lambda o, r: shares_of(o, r)[1]),
-        *known("shares, expected: The lengths of the outputs are taken, not those of the "
+        *known("shares, expected: The lengths of the outputs are used, not those of the "
                "references.", lambda o, r: _mean(shares_of(o, r)[0] ** len(a) for a in o)),
-        *known("shares, expected: Each sentence has its own share in the power. All have the same "
-               "chance at every place, that of `tokens`.",
+        *known("shares, expected: The share of each sentence is used as its base. The base is "
+               "`tokens` for all sentences.",
                lambda o, r: _mean((_right_places(a, b) / len(b)) ** len(b)
                                   for a, b in zip(o, r, strict=True))),
-        *known("shares, expected: For a sentence of n tokens all n have to be right: p to the "
-               "power n, not p times n or p / n.",
+        *known("shares, expected: All n tokens of a reference must be correct. The probability is "
+               "p to the power n, not p · n or p / n.",
                lambda o, r: _mean(shares_of(o, r)[0] / len(b) for b in r),
                lambda o, r: _mean(shares_of(o, r)[0] * len(b) for b in r)),
     ],
@@ -101,39 +101,43 @@ def needed(law: tuple[float, float], length: int, share: float) -> float:
 
 NEEDED_TWINS = [
     *known(
-        "size_needed: The length is left out. All tokens have to be right: their surprises add up.",
+        "size_needed: The length is ignored. All tokens must be correct, so their losses add up.",
         lambda law, n, s: needed(law, 1, s),
     ),
     *known(
-        "size_needed: The length stands in the wrong place: a longer answer needs a larger model.",
+        "size_needed: The size decreases with the length, but a longer answer needs a larger "
+        "model.",
         lambda law, n, s: law[0] * (1 / (n * -math.log(s))) ** (1 / law[1]),
     ),
     *known(
-        "size_needed: The exponent is alpha. Solve loss = (c / N)^alpha for N: alpha goes under 1.",
+        "size_needed: The exponent is alpha. Solving loss = (c / N)^alpha for N gives 1 / alpha.",
         lambda law, n, s: law[0] * (n / -math.log(s)) ** law[1],
     ),
-    *known("size_needed: The length multiplies the surprise, and goes under the power 1 / alpha.",
+    *known("size_needed: The size is multiplied by the length. The length multiplies the loss, "
+           "inside the power 1 / alpha.",
            lambda law, n, s: n * needed(law, 1, s)),
-    *known("size_needed: 1 − share is taken for the surprise of the share, which is −ln share.",
+    *known("size_needed: 1 − share is used as the loss; the loss is −ln(share).",
            lambda law, n, s: law[0] * (n / (1 - s)) ** (1 / law[1]),
            lambda law, n, s: law[0] * (1 / (1 - s)) ** (1 / law[1])),
-    *known("size_needed: c divides; it is a factor: N is measured in units of c.",
+    *known("size_needed: The result is divided by c; it must be multiplied by c.",
            lambda law, n, s: (n / -math.log(s)) ** (1 / law[1]) / law[0]),
-    *known("size_needed: c is left out.", lambda law, n, s: (n / -math.log(s)) ** (1 / law[1])),
+    *known("size_needed: The factor c is missing.",
+           lambda law, n, s: (n / -math.log(s)) ** (1 / law[1])),
     *known(
-        "size_needed: The logarithm has base 2 or 10. The loss is in nats: p = e^(−loss).",
+        "size_needed: The logarithm has base 2 or 10. The loss is in nats: use the natural one.",
         lambda law, n, s: law[0] * (n / -math.log2(s)) ** (1 / law[1]),
         lambda law, n, s: law[0] * (n / -math.log10(s)) ** (1 / law[1]),
     ),
     *known(
-        "size_needed: 1 − share^(1/length) is the chance of an error at a place. The loss is the "
-        "surprise, −ln of the chance of the right token; they are close where both are small.",
+        "size_needed: 1 − share^(1/length) is the probability of an error at one position. The "
+        "loss "
+        "is −ln of the probability of the correct token; they are close only where both are small.",
         lambda law, n, s: law[0] * (1 / (1 - s ** (1 / n))) ** (1 / law[1]),
     ),
-    *known("size_needed: `share` itself is taken for the loss.",
+    *known("size_needed: `share` itself is used as the loss; the loss is −ln(share).",
            lambda law, n, s: law[0] * (n / s) ** (1 / law[1]),
            lambda law, n, s: law[0] * (1 / s) ** (1 / law[1])),
-    *known("size_needed: This is how much smaller, not how large.",
+    *known("size_needed: The ratio of the length and −ln(share) is inverted.",
            lambda law, n, s: law[0] * (-math.log(s) / n) ** (1 / law[1])),
 ]  # fmt: skip
 
@@ -143,15 +147,15 @@ def times(law: tuple[float, float], low: float, high: float) -> float:
 
 
 TIMES_TWINS = [
-    *known("times_larger: This is the other way round: how many times smaller.",
+    *known("times_larger: The ratio is inverted: divide the size for `high` by that for `low`.",
            lambda law, a, b: 1 / times(law, a, b)),
-    *known("times_larger: This is the ratio of the shares. Asked is that of the sizes they need.",
+    *known("times_larger: This is the ratio of the shares. Expected the ratio of the sizes.",
            lambda law, a, b: b / a, lambda law, a, b: (b / a) ** (1 / law[1])),
-    *known("times_larger: The exponent is 1 / alpha.",
+    *known("times_larger: The exponent must be 1 / alpha.",
            lambda law, a, b: math.log(a) / math.log(b),
            lambda law, a, b: (math.log(a) / math.log(b)) ** law[1]),
-    *known("times_larger: This is a difference of sizes; asked is the ratio.",
+    *known("times_larger: This is a difference of sizes; expected their ratio.",
            lambda law, a, b: needed(law, 1, b) - needed(law, 1, a)),
-    *known("times_larger: The ratio does not depend on c: both sizes are measured in it.",
+    *known("times_larger: The ratio does not depend on c, which cancels.",
            lambda law, a, b: law[0] * times(law, a, b)),
 ]  # fmt: skip

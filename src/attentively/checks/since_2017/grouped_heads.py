@@ -1,4 +1,4 @@
-"""Heads that share keys and values in groups, and the mistakes made in sharing them."""
+"""Grouped-query attention, and common mistakes."""
 
 import math
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def look(
     weigh: Callable[[Tensor, Tensor | None], Tensor] = _weigh, last: bool = True,
     join: Callable[[Tensor], Tensor] = lambda x: x.transpose(1, 2).flatten(2),
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return context and weights of grouped queries; the keywords make mistakes."""
+    """Return context and weights of grouped-query attention; the keywords make mistakes."""
     d_head = query.shape[-1] // num_heads
 
     def project(name: str, x: Tensor) -> Tensor:
@@ -56,24 +56,24 @@ def look(
 
 
 _GROUP_WAYS: dict[str, list[dict[str, Any]]] = {
-    "Heads take keys and values in turn, head i those of i modulo num_kv_heads. Neighbours form a "
-    "group: head i has those of i // (num_heads // num_kv_heads). repeat_interleave repeats so.":
+    "Query head i uses key–value head i % num_kv_heads. Neighbouring heads form a group: head i "
+    "uses key–value head i // (num_heads // num_kv_heads), as with repeat_interleave.":
         [{"keys": _round_and_round, "values": _round_and_round}],
-    "Keys are shared in one way and values in another.":
+    "Keys and values are assigned to the query heads in different ways.":
         [{"keys": _round_and_round}, {"values": _round_and_round},
          {"keys": _first_for_all}, {"values": _first_for_all}],
-    "All heads look at the keys and values of the first group.":
+    "All query heads use the keys and values of the first key–value head.":
         [{"keys": _first_for_all, "values": _first_for_all}],
-    "Scores are divided by the root of another number than d_head = d_model / num_heads.":
+    "The scores are not divided by the square root of d_head = d_model / num_heads.":
         [{"size": lambda d_head, d_model: d_model}, {"size": lambda *_: 1},
          {"size": lambda d_head, d_model: d_head**2}],
     "The mask is not used.": [{"weigh": lambda scores, _: scores.softmax(dim=-1)}],
-    "True in the mask means: may look. Here it hides.":
+    "The mask is inverted: True means that the query may attend to the key.":
         [{"weigh": lambda s, m: _weigh(s, None if m is None else ~m)}],
-    "The softmax runs over the queries. It runs over the keys, the last axis.":
+    "The softmax is taken over the queries; it must be taken over the keys, the last dimension.":
         [{"weigh": lambda scores, _: scores.softmax(dim=-2)}],
-    "The result is not led through the output projection.": [{"last": False}],
-    "The heads are put side by side in another way than they were cut.":
+    "The output projection is missing.": [{"last": False}],
+    "The heads are concatenated in a different order than they were split.":
         [{"join": lambda x: x.permute(0, 2, 3, 1).flatten(2)},
          {"join": lambda x: x.reshape(len(x), x.shape[2], -1)}],
 }  # fmt: skip
@@ -96,9 +96,11 @@ def group_twins(state: State, heads: int, kv_heads: int, which: int) -> list[Twi
             for way in ways
         ),
         *known(
-            "GroupedQueryAttention: Keys and values are made of the queries' vectors.",
+            "GroupedQueryAttention: Keys and values are computed from `query`. They must be "
+            "computed from `key` and `value`.",
             on(0, 0, 0), unmasked,
         ),
-        *known("GroupedQueryAttention: The values are made of the keys' vectors.", on(0, 1, 1)),
-        *known("GroupedQueryAttention: Keys and values have changed places.", on(0, 2, 1)),
+        *known("GroupedQueryAttention: The values are computed from `key`, not from `value`.",
+               on(0, 1, 1)),
+        *known("GroupedQueryAttention: `key` and `value` are exchanged.", on(0, 2, 1)),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Queries and keys turned by their places, and the mistakes made in turning them."""
+"""Queries and keys rotated by their positions, and common mistakes."""
 
 import math
 from collections.abc import Callable
@@ -23,9 +23,9 @@ def turned(
     places: Callable[[int, int], Tensor] = lambda n, first: torch.arange(first, first + n),
     pair: _Pair = _right_pair,
 ) -> Tensor:  # fmt: skip
-    """Return queries or keys turned by their places; the keywords make mistakes.
+    """Return queries or keys rotated by their positions; the keywords make mistakes.
 
-    A pair is two neighbours, or with `halves` a component and that half the way further on.
+    A pair is two neighbours or, with `halves`, component i and component i + d/2.
     """
     size = x.shape[-1]
     angles = places(x.shape[2], first).unsqueeze(1) / base ** exponents(size)
@@ -50,36 +50,40 @@ def _crossed(x: Tensor, first: int = 0, *, halves: bool) -> Tensor:
 
 
 _TURN_WAYS: dict[str, list[dict[str, Any]]] = {
-    "`first` is left out: the first word stands at place `first`, not at 0.":
+    "`first` is ignored: the first token of x is at position `first`, not at position 0.":
         [{"places": lambda n, first: torch.arange(n)}],
-    "Places count from 0: the word at place 0 is not turned at all.":
+    "Positions must be counted from 0: the vector at position 0 is not rotated.":
         [{"places": lambda n, first: torch.arange(first + 1, first + n + 1)}],
-    "All words are turned like the first one, or none is; at place 0 that is the same.":
+    "All positions are rotated by the angles of the first position, or not at all. Position p has "
+    "the angles p · θ_i.":
         [{"places": lambda n, first: torch.full((n,), first)},
          {"places": lambda n, first: torch.zeros(n)}],
-    "They are turned the other way: the minus stands at the other sine.":
+    "The rotation has the opposite direction: the minus sign belongs to the first component, "
+    "a cos − b sin.":
         [{"pair": lambda a, b, cos, sin: (a * cos + b * sin, b * cos - a * sin)}],
-    "This is no rotation: one of the two sines has a minus, the one in the first component.":
+    "This is not a rotation: exactly one sine has a minus sign, in the first component, a cos − b "
+    "sin.":
         [{"pair": lambda a, b, cos, sin: (a * cos + b * sin, a * sin + b * cos)},
          {"pair": lambda a, b, cos, sin: (a * cos - b * sin, b * cos - a * sin)}],
-    "Sine and cosine have changed places.":
+    "Sine and cosine are exchanged.":
         [{"pair": lambda a, b, cos, sin: (a * sin - b * cos, a * cos + b * sin)},
          {"pair": lambda a, b, cos, sin: (a * sin + b * cos, b * sin - a * cos)}],
-    "The second component is made of the first as it is after the turn; both need the old two.":
+    "The second component is computed from the rotated first component. Both need the original a "
+    "and b.":
         [{"pair": lambda a, b, cos, sin: (a * cos - b * sin, (a * cos - b * sin) * sin + b * cos)}],
-    "Only cosines are there. Each component also gets a share of its partner, by the sine.":
+    "The sine terms are missing: each component also receives its partner times the sine.":
         [{"pair": lambda a, b, cos, sin: (a * cos, b * cos)}],
-    "The exponent is i / d. It is 2i / d, where i counts the pairs.":
+    "The exponent is i/d; it must be 2i/d, where i counts the pairs from 0.":
         [{"exponents": lambda d: torch.arange(d // 2) / d}],
-    "The exponent is 4i / d. What counts in steps of two, 0, 2, 4, …, is 2i already.":
+    "The exponent is 4i/d; it must be 2i/d. The values 0, 2, 4, … are already 2i.":
         [{"exponents": lambda d: 2 * torch.arange(0, d, 2) / d}],
-    "All pairs turn equally fast. Pair i has the angle place / 10000^(2i/d).":
+    "All pairs have the same angle. Pair i has the angle position / 10000^(2i/d).":
         [{"exponents": lambda d: torch.zeros(d // 2)}],
-    "The place is multiplied by 10000^(2i/d); it is divided by it.":
+    "The position is multiplied by 10000^(2i/d); it must be divided by it.":
         [{"exponents": lambda d: -torch.arange(0, d, 2) / d}],
     "The base is not 10000.":
         [{"base": 1000.0}, {"base": 100000.0}, {"base": 100.0}],
-    "Angles are taken for degrees; torch.sin has radians.":
+    "The angles are converted from degrees, but they are radians already.":
         [{"places": lambda n, first: torch.arange(first, first + n) * math.pi / 180}],
 }  # fmt: skip
 
@@ -89,7 +93,7 @@ def _heads_for_words(x: Tensor, first: int = 0, *, halves: bool) -> Tensor:
 
 
 def _coded(x: Tensor, first: int = 0) -> Tensor:
-    """Return the vectors with the sinusoids of their places added."""
+    """Return the vectors with the sinusoids of their positions added."""
     ones = torch.ones(1, 1, x.shape[2], x.shape[3] // 2)
     angle_parts: _Pair = lambda a, b, cos, sin: (sin * ones, cos * ones)  # noqa: E731
     return x + turned(x, first, pair=angle_parts)
@@ -103,24 +107,24 @@ TURN_TWINS = [
         for halves in (False, True)
     ),
     *known(
-        "The angles grow along the heads. They grow along the words, the axis before the last.",
+        "The angles depend on the head. They must depend on the position, dimension 2 of x.",
         partial(_heads_for_words, halves=False),
         partial(_heads_for_words, halves=True),
     ),
     *known(
-        "Two ways are mixed: components are paired in one, and their angles are those of the "
-        "other. Both partners of a pair have the angle of this pair.",
+        "Two conventions are mixed: the components are paired in one way, and the angles are "
+        "arranged for the other. Both components of a pair need the same angle.",
         partial(_crossed, halves=False),
         partial(_crossed, halves=True),
     ),
     *known(
-        "The right numbers, in another order: every component stays where it is.",
+        "The values are correct, but their order is not: each rotated component keeps its index.",
         partial(turned, halves=False, out=True),
         partial(turned, halves=True, out=False),
     ),
-    *known("Codes are added. Here a vector is turned, and keeps its length.", _coded),
+    *known("Sinusoids are added. RoPE rotates a vector, so its length does not change.", _coded),
     *known(
-        "The sign of a sine is turned in the whole: minus the right answer.",
+        "The result has the opposite sign in every component.",
         lambda x, first=0: -turned(x, first),
         lambda x, first=0: -turned(x, first, halves=True),
     ),

@@ -1,7 +1,7 @@
-"""Scores of one query and one key at many places: encodings that are sound, and broken ones.
+"""Scores of one query and one key at many positions: correct and faulty encodings.
 
-A test that finds out what such scores depend on is tried on each. Some faults show among far
-places alone, some at a single place, and some changes that look like faults are none.
+Part 5 asks for a test of what such scores depend on, and its check runs the test on each of these
+encodings. Some faults show only at large distances, some at a single position.
 """
 
 import math
@@ -11,64 +11,66 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-DISTANCE, PLACE, NOTHING = "distance", "place", "nothing"
+DISTANCE, POSITION, NOTHING = "distance", "position", "nothing"
 """What scores may depend on."""
 
 _Put = Callable[[Tensor, Tensor], Tensor]
-"""What becomes of a vector (d_head,) at each of the places (n,): (n, d_head)."""
+"""Map a vector (d_head,) and positions (n,) to the encoded vectors (n, d_head)."""
 
 
 class Scores(NamedTuple):
-    """The scores of an encoding, called with query, key and places; it says what it is."""
+    """The scores of an encoding, called with query, key and positions; `name` describes it."""
 
     name: str
     of: Callable[[Tensor, Tensor, Tensor], Tensor]
 
-    def __call__(self, q: Tensor, k: Tensor, places: Tensor) -> Tensor:
+    def __call__(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         with torch.no_grad():
-            return self.of(q.float(), k.float(), places.long())
+            return self.of(q.float(), k.float(), positions.long())
 
     def __repr__(self) -> str:
         return self.name
 
 
-def _still(x: Tensor, places: Tensor) -> Tensor:
-    return x.expand(len(places), -1)
+def _still(x: Tensor, positions: Tensor) -> Tensor:
+    return x.expand(len(positions), -1)
 
 
-def _angles(size: int, places: Tensor) -> Tensor:
-    return places.float().unsqueeze(1) / 10000 ** (torch.arange(0, size, 2).float() / size)
+def _angles(size: int, positions: Tensor) -> Tensor:
+    return positions.float().unsqueeze(1) / 10000 ** (torch.arange(0, size, 2).float() / size)
 
 
-def _turned(x: Tensor, places: Tensor, sign: float = 1.0) -> Tensor:
-    """Return the vector turned at every place; a sign of -1 spoils the rotation."""
-    angles = _angles(len(x), places)
+def _turned(x: Tensor, positions: Tensor, sign: float = 1.0) -> Tensor:
+    """Return the vector rotated at every position; with a sign of -1 it is no rotation."""
+    angles = _angles(len(x), positions)
     cos, sin = angles.cos(), angles.sin()
     return torch.cat([x[0::2] * cos - sign * x[1::2] * sin, x[0::2] * sin + x[1::2] * cos], dim=1)
 
 
 def _at(change: Callable[[Tensor], Tensor]) -> _Put:
-    """Turn the vector as if it stood at other places."""
-    return lambda x, places: _turned(x, change(places))
+    """Rotate the vector by the angles of other positions."""
+    return lambda x, positions: _turned(x, change(positions))
 
 
-def _codes(x: Tensor, places: Tensor) -> Tensor:
-    angles = _angles(len(x), places)
+def _codes(x: Tensor, positions: Tensor) -> Tensor:
+    angles = _angles(len(x), positions)
     return x + torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
-def _half_turned(x: Tensor, places: Tensor) -> Tensor:
+def _half_turned(x: Tensor, positions: Tensor) -> Tensor:
     half = len(x) // 4 * 2
-    return torch.cat([_turned(x[:half], places), _still(x[half:], places)], dim=1)
+    return torch.cat([_turned(x[:half], positions), _still(x[half:], positions)], dim=1)
 
 
 def _shrunk(rate: float) -> _Put:
-    return lambda x, places: _turned(x, places) * torch.exp(rate * places.float()).unsqueeze(1)
+    return lambda x, positions: (
+        _turned(x, positions) * torch.exp(rate * positions.float()).unsqueeze(1)
+    )
 
 
 def _meeting(query: _Put, key: _Put) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """Return the scores of vectors that are changed by their places, each by itself."""
-    return lambda q, k, places: query(q, places) @ key(k, places).T / math.sqrt(len(q))
+    """Return the scores of vectors that are encoded separately by their positions."""
+    return lambda q, k, positions: query(q, positions) @ key(k, positions).T / math.sqrt(len(q))
 
 
 def _both(put: _Put) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
@@ -78,132 +80,134 @@ def _both(put: _Put) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
 def _biased(
     bias: Callable[[Tensor, Tensor], Tensor],
 ) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """Return scores to which a number is added, by the places of query and key."""
-    return lambda q, k, places: (
-        q @ k / math.sqrt(len(q)) + bias(places.unsqueeze(1), places.unsqueeze(0)).float()
+    """Return scores with a bias that depends on the positions of query and key."""
+    return lambda q, k, positions: (
+        q @ k / math.sqrt(len(q)) + bias(positions.unsqueeze(1), positions.unsqueeze(0)).float()
     )
 
 
-def _shaw(q: Tensor, k: Tensor, places: Tensor) -> Tensor:
-    steps = (places.unsqueeze(0) - places.unsqueeze(1)).clamp(-16, 16) + 16
+def _shaw(q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    steps = (positions.unsqueeze(0) - positions.unsqueeze(1)).clamp(-16, 16) + 16
     table = torch.cos(torch.arange(33 * len(q)).float() ** 2).reshape(33, -1)
     return (q @ k + (table @ q)[steps]) / math.sqrt(len(q))
 
 
-def _tempered(q: Tensor, k: Tensor, places: Tensor) -> Tensor:
-    return _both(_turned)(q, k, places) * torch.log(places + 3.0).unsqueeze(1)
+def _tempered(q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
+    return _both(_turned)(q, k, positions) * torch.log(positions + 3.0).unsqueeze(1)
 
 
 def encodings() -> list[tuple[Scores, str, str]]:
     """Return encodings, what the scores of each depend on, and why."""
     asked = {
-        "no encoding": (_both(_still), NOTHING, "Every pair of places has the same score."),
+        "no encoding": (_both(_still), NOTHING, "Every pair of positions has the same score."),
         "rotary": (
             _both(_turned), DISTANCE,
-            "What differs along a diagonal differs by less than 0.001, which is rounding.",
+            "Differences along a diagonal are below 0.001, which is rounding.",
         ),
         "sinusoids, added to query and key": (
-            _both(_codes), PLACE, "The same distance at other places has another score.",
+            _both(_codes), POSITION, "The same distance at other positions has a different score.",
         ),
-        "rotary that turns keys the other way": (
-            _meeting(_turned, _at(lambda p: -p)), PLACE,
-            "Its scores depend on m + n, and stay the same along the other diagonals.",
+        "rotary with keys rotated in the opposite direction": (
+            _meeting(_turned, _at(lambda p: -p)), POSITION,
+            "The scores depend on m + n, so they are equal along the other diagonals.",
         ),
-        "rotary that turns half of the components": (
-            _both(_half_turned), DISTANCE, "What is not turned does not depend on places at all.",
+        "rotary for half of the components": (
+            _both(_half_turned), DISTANCE,
+            "Components that are not rotated do not depend on the position.",
         ),
-        "rotary with a sign too many": (
-            _both(lambda x, p: _turned(x, p, -1.0)), PLACE,
-            "This is no rotation: the length of a vector changes with its place.",
+        "rotary with a wrong sign": (
+            _both(lambda x, p: _turned(x, p, -1.0)), POSITION,
+            "This is not a rotation: the length of a vector depends on its position.",
         ),
-        "rotary whose places end at 255, where all later ones stand": (
-            _both(_at(lambda p: p.clamp(max=255))), PLACE,
-            "Up to place 255 all is well. Beyond it, words at different places get one code.",
+        "rotary with positions limited to 255": (
+            _both(_at(lambda p: p.clamp(max=255))), POSITION,
+            "The scores are correct up to position 255. All later positions are treated as 255.",
         ),
-        "rotary with places in bfloat16": (
-            _both(_at(lambda p: p.bfloat16().float())), PLACE,
-            "bfloat16 has 8 bits for a number's digits: from 257 on every other place is rounded "
-            "to its neighbour. Up to 256 all is well.",
+        "rotary with positions in bfloat16": (
+            _both(_at(lambda p: p.bfloat16().float())), POSITION,
+            "bfloat16 has 8 bits of precision: from 257 on, every other position is rounded to "
+            "its neighbour. Up to 256 the scores are correct.",
         ),
         "ALiBi": (
             _biased(lambda m, n: -0.25 * (m - n).abs()), DISTANCE,
-            "It does not tell before from after; the distance alone counts all the same.",
+            "It is symmetric, but it still depends on the distance only.",
         ),
-        "one vector, the same at every place, added to query and key": (
+        "the same vector added to query and key at every position": (
             _both(lambda x, p: _still(x + 1.0, p)), NOTHING,
-            "Every pair of places has the same score; which score is not asked.",
+            "Every pair of positions has the same score; its value does not matter.",
         ),
-        "relative vectors for up to 16 steps, all further ones sharing the last": (
-            _shaw, DISTANCE, "Far distances share a score; near ones do not.",
+        "relative vectors for distances up to 16, shared by all larger ones": (
+            _shaw, DISTANCE, "Large distances share a score; small ones do not.",
         ),
-        "rotary in which queries grow with their place as keys shrink": (
+        "rotary, with queries that grow with the position and keys that shrink": (
             _meeting(_shrunk(0.002), _shrunk(-0.002)), DISTANCE,
-            "The two factors make one, which depends on m − n.",
+            "The product of the two factors depends on m − n.",
         ),
-        "rotary in which queries and keys shrink with their place": (
-            _both(_shrunk(-0.002)), PLACE,
-            "The two factors make one, which depends on m + n: later scores are smaller.",
+        "rotary, with queries and keys that shrink with the position": (
+            _both(_shrunk(-0.002)), POSITION,
+            "The product of the two factors depends on m + n: later scores are smaller.",
         ),
-        "rotary with a bonus for the very first key": (
-            lambda q, k, p: _both(_turned)(q, k, p) + 2.0 * (p == 0), PLACE,
-            "Only the key at place 0 is different; no test without place 0 sees it.",
+        "rotary with a bonus for the first key": (
+            lambda q, k, p: _both(_turned)(q, k, p) + 2.0 * (p == 0), POSITION,
+            "Only the key at position 0 differs; a test without position 0 cannot detect it.",
         ),
-        "a penalty for keys more than 200 places away, and nothing else": (
+        "only a penalty for keys at distances above 200": (
             _biased(lambda m, n: -1.0 * ((m - n).abs() > 200)), DISTANCE,
-            "Only far places show that it depends on anything.",
+            "Only large distances show that the score depends on anything.",
         ),
-        "rotary, in which keys more than 100 places back are scored by their own place": (
+        "rotary, with absolute positions for keys more than 100 positions back": (
             lambda q, k, p: torch.where(
                 p.unsqueeze(1) - p > 100, 0.01 * p.float(), _both(_turned)(q, k, p)
-            ), PLACE,
-            "Near the query all is well; look at keys that are far from it.",
+            ), POSITION,
+            "Near the query the scores are correct; also compare keys that are far away.",
         ),
-        "rotary by shares: the last place of the list is 1": (
-            _both(_at(lambda p: 40 * p.float() / p.max().clamp(min=1))), PLACE,
-            "In one list of places all diagonals are equal. Ask for fewer places, and the same two "
-            "have another score: one list is not enough.",
+        "rotary with positions divided by the largest one in the list": (
+            _both(_at(lambda p: 40 * p.float() / p.max().clamp(min=1))), POSITION,
+            "In one list of positions all diagonals are constant. In a shorter list, the same two "
+            "positions have a different score: one list is not enough.",
         ),
-        "rotary with places that begin anew after every 64": (
-            _both(_at(lambda p: p % 64)), PLACE,
-            "Places 63 and 64 are neighbours, and get codes that are 63 steps apart.",
+        "rotary with positions modulo 64": (
+            _both(_at(lambda p: p % 64)), POSITION,
+            "Positions 63 and 64 are neighbours but are encoded at a distance of 63.",
         ),
-        "rotary whose keys are one place late": (
+        "rotary with keys shifted by one position": (
             _meeting(_turned, _at(lambda p: p + 1)), DISTANCE,
-            "Every distance is one more than it should be, everywhere alike.",
+            "Every distance is shifted by one, at all positions alike.",
         ),
-        "rotary with places divided by 4": (
-            _both(_at(lambda p: p / 4)), DISTANCE, "All distances are a quarter, everywhere alike.",
+        "rotary with positions divided by 4": (
+            _both(_at(lambda p: p / 4)), DISTANCE,
+            "All distances are divided by 4, at all positions alike.",
         ),
-        "rotary with scores that grow with the place of the query": (
-            _tempered, PLACE, "A later query has larger scores at the same distance.",
+        "rotary with scores that grow with the position of the query": (
+            _tempered, POSITION, "At the same distance, a later query has larger scores.",
         ),
-        "a price for each step back, and none for keys after the query": (
+        "a penalty for the distance to earlier keys only": (
             _biased(lambda m, n: -0.25 * (m - n).clamp(min=0)), DISTANCE,
-            "Keys before the query show it, and keys after it do not.",
+            "Only the scores of keys before the query depend on the distance.",
         ),
-        "a price for each step ahead, and none for keys before the query": (
+        "a penalty for the distance to later keys only": (
             _biased(lambda m, n: -0.25 * (n - m).clamp(min=0)), DISTANCE,
-            "Keys after the query show it, and keys before it do not.",
+            "Only the scores of keys after the query depend on the distance.",
         ),
-        "rotary, in which keys after the query are scored by their own place": (
+        "rotary, with absolute positions for keys after the query": (
             lambda q, k, p: torch.where(
                 p.unsqueeze(1) < p, 0.01 * p.float(), _both(_turned)(q, k, p)
-            ), PLACE,
-            "Up to the query all is well; look at keys that come after it, too.",
+            ), POSITION,
+            "Up to the query the scores are correct; also compare keys that come after it.",
         ),
-        "rotary with a bonus where both stand between 100 and 200": (
+        "rotary with a bonus where both positions are between 100 and 200": (
             lambda q, k, p: _both(_turned)(q, k, p)
-            + 2.0 * ((p - 150).abs() < 50).unsqueeze(1) * ((p - 150).abs() < 50), PLACE,
-            "At both ends of each diagonal all is well; look at what is between, too.",
+            + 2.0 * ((p - 150).abs() < 50).unsqueeze(1) * ((p - 150).abs() < 50), POSITION,
+            "At both ends of each diagonal the scores are correct; also compare its middle.",
         ),
         "sinusoids, added to the key alone": (
-            _meeting(_still, _codes), PLACE,
-            "A row is like the next one: the place of the key counts.",
+            _meeting(_still, _codes), POSITION,
+            "All rows are equal: the score depends on the position of the key.",
         ),
-        "rotary by the rank in the list": (
-            _both(lambda x, p: _turned(x, torch.arange(len(p)))), PLACE,
-            "In a list without gaps from 0 on all is well. Leave places out, and the same two have "
-            "another score.",
+        "rotary with the rank in the list as position": (
+            _both(lambda x, p: _turned(x, torch.arange(len(p)))), POSITION,
+            "In a list 0, 1, 2, … the scores are correct. If positions are left out, the same two "
+            "positions have a different score.",
         ),
     }  # fmt: skip
     return [(Scores(name, of), right, why) for name, (of, right, why) in asked.items()]
