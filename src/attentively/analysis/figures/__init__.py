@@ -32,6 +32,8 @@ from attentively.analysis.figures.recurrent import (
     unrolled_network,
 )
 from attentively.analysis.figures.segmentations import segmentations
+from attentively.analysis.figures.task_heads import task_heads
+from attentively.analysis.figures.timelines import timeline
 from attentively.analysis.figures.training import batch_padding, loss_panels
 from attentively.analysis.figures.transformer_layers import transformer_layers
 from attentively.analysis.figures.trees import Branch, tree
@@ -77,6 +79,8 @@ __all__ = [
     "seed_dots",
     "segmentations",
     "skip_gram_window",
+    "task_heads",
+    "timeline",
     "transformer_layers",
     "tree",
     "unrolled_network",
