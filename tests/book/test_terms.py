@@ -373,7 +373,6 @@ TEXTS = [
 TO_REVISE = [
     "15_building_the_transformer",
     "17_translating_with_it",
-    "19_heads_for_other_tasks",
     "20_faster",
     "21_since_2017",
 ]

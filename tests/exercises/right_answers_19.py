@@ -210,8 +210,8 @@ def write_into_a_tensor(model, prompt, steps, choose):
 
 def head(task, d_model, vocab_size, kinds, batch, length):
     outputs = {"label": kinds, "pair": kinds, "entities": 2 * kinds + 1, "answer": 2}
-    if task in ("hidden", "next"):
-        return (batch, length, vocab_size), d_model if task == "hidden" else 0
+    if task in ("masked", "next"):
+        return (batch, length, vocab_size), d_model if task == "masked" else 0
     added = (d_model + 1) * outputs[task]
     if task == "pair":
         added += 2 * d_model
@@ -226,7 +226,7 @@ def head_by_building(task, d_model, vocab_size, kinds, batch, length):
     layers = nn.ModuleDict()
     if task == "pair":
         layers["segments"] = nn.Embedding(2, d_model)
-    if task == "hidden":
+    if task == "masked":
         layers["mask"] = nn.Embedding(1, d_model)
     size = {"label": kinds, "pair": kinds, "entities": 1 + 2 * kinds, "answer": 2}.get(task)
     if size is not None:
@@ -270,18 +270,18 @@ def audit(rounds, mask_id):
         hidden += (places & (read == mask_id)).sum()
         in_sight += (places & (read == ids)).sum()
         if (places & (ids <= END_ID)).any():
-            found.add("special asked")
+            found.add("special token")
         if (places & (wanted != ids)).any():
-            found.add("wrong answer")
+            found.add("wrong target")
         if (~places & (read != ids)).any():
-            found.add("damaged")
+            found.add("corrupted input")
     if in_sight > 0.2 * asked:
-        found.add("in sight")
+        found.add("unchanged")
     if hidden == asked:
-        found.add("always hidden")
+        found.add("always masked")
     first = rounds[0][2] != PAD_ID
     if all(torch.equal(first, wanted != PAD_ID) for _, _, wanted in rounds):
-        found.add("same places")
+        found.add("same positions")
     return found
 
 
@@ -294,15 +294,15 @@ def audit_of_lists(rounds, mask_id):
     ]  # fmt: skip
     every = list(itertools.chain(*cells))
     asked = [cell for cell in every if cell[2] != PAD_ID]
-    names = ["special asked" for i, _, _ in asked if i in range(END_ID + 1)]
-    names += ["wrong answer" for i, _, w in asked if i != w]
-    names += ["damaged" for i, r, w in every if w == PAD_ID and i != r]
+    names = ["special token" for i, _, _ in asked if i in range(END_ID + 1)]
+    names += ["wrong target" for i, _, w in asked if i != w]
+    names += ["corrupted input" for i, r, w in every if w == PAD_ID and i != r]
     if statistics.mean(i == r for i, r, _ in asked) > 0.2:
-        names.append("in sight")
+        names.append("unchanged")
     if {r for _, r, _ in asked} == {mask_id}:
-        names.append("always hidden")
+        names.append("always masked")
     if len({tuple(w != PAD_ID for _, _, w in each) for each in cells}) == 1:
-        names.append("same places")
+        names.append("same positions")
     return tuple(names)
 
 
