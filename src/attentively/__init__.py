@@ -36,6 +36,7 @@ SHORT_NAMES = {
     "layer_norm": "layers.layer_norm",
     "rms_norm": "layers.rms_norm",
     "dropout": "layers.dropout",
+    "low_rank": "layers.low_rank",
     "recurrent_cells": "layers.recurrent_cells",
     "recurrent": "layers.bidirectional",
     "protocol": "models.interface",

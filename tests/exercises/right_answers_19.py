@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 import statistics
 
 import torch
@@ -361,6 +362,68 @@ def compare_in_one_pass(rows):
     return answer
 
 
+# Part 7
+
+
+class LowRankLinear(nn.Module):
+    def __init__(self, linear, rank, alpha):
+        super().__init__()
+        d_out, d_in = linear.weight.shape
+        self.linear = linear.requires_grad_(False)
+        self.down = nn.Parameter(torch.randn(rank, d_in) / rank)
+        self.up = nn.Parameter(torch.zeros(d_out, rank))
+        self.factor = alpha / rank
+
+    def forward(self, x):
+        return self.linear(x) + self.factor * (x @ self.down.T @ self.up.T)
+
+
+class MergedEachTime(nn.Module):
+    """The small product is added to the weight, in every call."""
+
+    def __init__(self, linear, rank, alpha):
+        super().__init__()
+        self.alpha = alpha
+        self.up = nn.Parameter(linear.weight.new_zeros(linear.out_features, rank))
+        self.down = nn.Parameter(linear.weight.new_empty(rank, linear.in_features))
+        nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
+        self.linear = linear
+        for parameter in self.linear.parameters():
+            parameter.requires_grad = False
+
+    def forward(self, x):
+        weight = merged_weight(self.linear.weight, self.down, self.up, self.alpha)
+        return F.linear(x, weight, self.linear.bias)
+
+
+def merged_weight(weight, down, up, alpha):
+    return weight + alpha / len(down) * (up @ down)
+
+
+def merged_weight_by_outer_products(weight, down, up, alpha):
+    """One rank after the other, in 64 bits."""
+    total = weight.double()
+    for row, column in zip(down, up.T, strict=True):
+        total = total + alpha / down.shape[0] * torch.outer(column, row)
+    return total
+
+
+def plan(shapes, budget):
+    each = sum(d_out + d_in for d_out, d_in in shapes)
+    rank = min(budget // (16 * each), min(min(shape) for shape in shapes))
+    return rank, rank * each
+
+
+def plan_by_search(shapes, budget):
+    """Rank after rank until one does not fit."""
+    rank = parameters = 0
+    while True:
+        more = sum(torch.empty(rank + 1, n).numel() for shape in shapes for n in shape)
+        if more * 4 * 4 > budget or any(rank + 1 > n for shape in shapes for n in shape):
+            return [rank, parameters]
+        rank, parameters = rank + 1, more
+
+
 RIGHT = {
     "masking": [
         (choose, hide),
@@ -376,4 +439,8 @@ RIGHT = {
     "shapes": [(head, best_span), (head_by_building, best_span_at_once)],
     "audited": [audit, audit_of_lists],
     "comparison": [compare, compare_in_one_pass],
+    "lora": [
+        (LowRankLinear, merged_weight, plan),
+        (MergedEachTime, merged_weight_by_outer_products, plan_by_search),
+    ],
 }

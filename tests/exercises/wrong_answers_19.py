@@ -8,19 +8,23 @@ from answer_sources import source
 from right_answers_19 import (
     Classifier,
     LanguageModel,
+    LowRankLinear,
     audit,
     best_span,
     choose,
     compare,
     head,
     hide,
+    merged_weight,
     next_word_loss,
+    plan,
     write,
 )
 from torch import nn
 
 from attentively import heads, language_model
 from attentively.checks.heads_for_other_tasks.planted_batches import FAULTS
+from attentively.layers import low_rank
 from attentively.masks import causal_mask
 from attentively.vocabulary import END_ID, PAD_ID
 
@@ -568,6 +572,99 @@ COMPARISON = [
      "This is not the expected value of the differences"),
 ]  # fmt: skip
 
+# Part 7
+
+
+def layer_with(*pairs):
+    return changed(LowRankLinear, *pairs), merged_weight, plan
+
+
+def merged_with(*pairs):
+    return LowRankLinear, changed(merged_weight, *pairs), plan
+
+
+def planned_with(*pairs):
+    return LowRankLinear, merged_weight, changed(plan, *pairs)
+
+
+class Child(low_rank.LowRankLinear):
+    pass
+
+
+class NoModule:
+    def __init__(self, linear, rank, alpha):
+        self.linear = linear
+
+
+class OtherShapes(LowRankLinear):
+    def __init__(self, linear, rank, alpha):
+        super().__init__(linear, rank, alpha)
+        self.down, self.up = self.up, self.down
+
+
+class OtherLayer(LowRankLinear):
+    def __init__(self, linear, rank, alpha):
+        super().__init__(nn.Linear(linear.in_features, linear.out_features), rank, alpha)
+
+
+def merge_in_place(weight, down, up, alpha):
+    weight += alpha / len(down) * (up @ down)
+    return weight
+
+
+FROZEN = "linear.requires_grad_(False)"
+DOWN = "nn.Parameter(torch.randn(rank, d_in) / rank)"
+UP = "nn.Parameter(torch.zeros(d_out, rank))"
+FORWARD = "self.linear(x) + self.factor"
+LIMIT = "min(min(shape) for shape in shapes)"
+EACH = "sum(d_out + d_in for d_out, d_in in shapes)"
+
+LORA = [
+    ((low_rank.LowRankLinear, merged_weight, plan), "This is the package's own class"),
+    ((Child, merged_weight, plan), "This is the package's own class"),
+    ((NoModule, merged_weight, plan), "should be a class whose parent is nn.Module"),
+    ((OtherShapes, merged_weight, plan), "the shape of down is (2, 2), expected (2, 3)"),
+    (layer_with((DOWN, DOWN.replace("randn", "zeros")), (UP, UP.replace("zeros", "randn"))),
+     "`down` is zero and `up` is random"),
+    ((OtherLayer, merged_weight, plan), "has other weights than the given layer"),
+    (layer_with((FROZEN, "linear")), "The original layer is not frozen"),
+    (layer_with((DOWN, f"{DOWN}.requires_grad_(False)")), "`down` or `up` is frozen"),
+    (layer_with((UP, UP.replace("zeros", "ones"))), "`up` must be zero at first"),
+    (layer_with((DOWN, DOWN.replace("randn", "zeros"))), "`down` and `up` are both zero"),
+    (layer_with(("alpha / rank", "1")), "The factor alpha / rank is missing"),
+    (layer_with(("alpha / rank", "alpha")), "The update is multiplied by alpha."),
+    (layer_with(("alpha / rank", "rank / alpha")), "The update is multiplied by rank / alpha"),
+    (layer_with(("alpha / rank", "1 / rank")), "The update is multiplied by 1 / rank"),
+    (layer_with((FORWARD, "self.factor")), "The output of the original layer is missing"),
+    (layer_with((FORWARD, f"{FORWARD} * 0")), "The update is missing"),
+    (layer_with((FORWARD, f"self.linear.bias + {FORWARD}")), "The bias is added twice"),
+    (layer_with(("self.linear(x)", "x @ self.linear.weight.T")), "The bias is missing"),
+    (layer_with((FORWARD, "self.linear(x) - self.factor")), "The update is subtracted"),
+    (layer_with(("@ self.up.T)", "@ self.up.T).detach()")), "no gradient flows through them"),
+    (merged_with(("alpha / len(down) * ", "")), "merged_weight: The factor alpha / rank is"),
+    (merged_with((" / len(down)", "")), "merged_weight: The update is multiplied by alpha."),
+    (merged_with(("weight + ", "")), "This is the update alone"),
+    (merged_with(("(up @ down)", "(up @ down).T")), "A and B are exchanged"),
+    (merged_with(("len(down)", "len(up)")), "by the number of inputs or outputs"),
+    ((LowRankLinear, merge_in_place, plan), "changes its input weight"),
+    (planned_with(("16 * each", "4 * each")), "Only the parameters are counted"),
+    (planned_with(("16 * each", "8 * each")), "8 bytes are counted"),
+    (planned_with(("16 * each", "12 * each")), "12 bytes are counted"),
+    (planned_with((f"min(budget // (16 * each), {LIMIT})", "budget // (16 * each)")),
+     "The rank has a limit besides the budget"),
+    (planned_with((LIMIT, "max(map(max, shapes))")), "The limit is the largest dimension"),
+    (planned_with((LIMIT, "min(shapes[0])")), "The limit of the first layer alone"),
+    (planned_with((EACH, EACH.replace("+", "*"))), "A whole matrix is counted"),
+    (planned_with((EACH, EACH.replace("d_out + d_in", "2 * d_out + d_in"))),
+     "A bias is counted"),
+    (planned_with((EACH, EACH.replace("d_out + ", ""))), "Only one of the two matrices"),
+    (planned_with((EACH, "sum(shapes[0])")), "Only the first layer is counted"),
+    (planned_with(("budget // (16 * each)", "-(-budget // (16 * each))")), "rounded up"),
+    (planned_with(("return rank, rank * each", "return rank * each, rank")), "plan: The two"),
+    (planned_with(("return rank, rank * each", "return rank, rank * each * 16")), "is in bytes"),
+    (planned_with((", rank * each", "")), "Expected a pair"),
+]  # fmt: skip
+
 WRONG = {
     "masking": MASKING,
     "classifier": CLASSIFIER,
@@ -575,6 +672,7 @@ WRONG = {
     "shapes": SHAPES,
     "audited": AUDIT,
     "comparison": COMPARISON,
+    "lora": LORA,
 }
 
 HANDED_IN = {

@@ -48,6 +48,9 @@ from attentively.checks.heads_for_other_tasks.head_sizes import (
     best_of,
     head_of,
 )
+from attentively.checks.heads_for_other_tasks.low_rank import (
+    check_low_rank,
+)
 from attentively.checks.heads_for_other_tasks.masked_tokens import (
     CHOSEN_TWINS,
     READ_TWINS,
@@ -91,6 +94,7 @@ __all__ = [
     "classifier",
     "comparison",
     "language_model",
+    "lora",
     "masking",
     "once_solved",
     "progress",
@@ -908,3 +912,12 @@ def comparison(compare: object, thorough: bool = False) -> None:
             [Twin(said, lambda rows, way=way: way(rows.rows)) for said, way in twins],
             _same_value, _pairs_of, partial(_column, place),
         )  # fmt: skip
+
+
+# Part 7
+
+
+@_parts.part("LoRA", "LowRankLinear", "merged_weight", "plan")
+def lora(candidate: object, merged_weight: object, plan: object, thorough: bool = False) -> None:
+    """Check a low-rank update, its merged weight, and the largest rank for a budget."""
+    check_low_rank(candidate, merged_weight, plan, thorough)

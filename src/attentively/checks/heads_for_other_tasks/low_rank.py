@@ -41,23 +41,23 @@ def updated(
 
 
 _UPDATED_WAYS: dict[str, list[dict[str, Any]]] = {
-    "the factor alpha / rank is missing: the update is B A x alone.":
+    "The factor alpha / rank is missing: the update is B A x alone.":
         [{"scale": lambda alpha, rank: 1.0}],
-    "the update is multiplied by alpha. It must be multiplied by alpha / rank.":
+    "The update is multiplied by alpha. It must be multiplied by alpha / rank.":
         [{"scale": lambda alpha, rank: alpha}],
-    "the update is multiplied by rank / alpha. It must be multiplied by alpha / rank.":
+    "The update is multiplied by rank / alpha. It must be multiplied by alpha / rank.":
         [{"scale": lambda alpha, rank: rank / alpha}],
-    "the update is multiplied by 1 / rank. It must be multiplied by alpha / rank.":
+    "The update is multiplied by 1 / rank. It must be multiplied by alpha / rank.":
         [{"scale": lambda alpha, rank: 1 / rank}],
-    "the output of the original layer is missing: add it to the update.":
+    "The output of the original layer is missing: add it to the update.":
         [{"after": lambda original, update: update}],
-    "the update is missing: this is the output of the original layer.":
+    "The update is missing: this is the output of the original layer.":
         [{"after": lambda original, update: original}],
-    "the bias is added twice: self.linear adds it already.":
+    "The bias is added twice: self.linear adds it already.":
         [{"original": lambda x, linear: linear(x) + linear.bias}],
-    "the bias is missing: self.linear(x) adds it.":
+    "The bias is missing: self.linear(x) adds it.":
         [{"original": lambda x, linear: F.linear(x, linear.weight)}],
-    "the update is subtracted. It must be added.":
+    "The update is subtracted. It must be added.":
         [{"after": lambda original, update: original - update}],
 }  # fmt: skip
 
@@ -73,16 +73,16 @@ def merged(
 
 MERGED_TWINS = [
     *known(
-        "merged_weight: the factor alpha / rank is missing.",
+        "merged_weight: The factor alpha / rank is missing.",
         partial(merged, scale=lambda alpha, rank: 1.0),
     ),
     *known(
-        "merged_weight: the update is multiplied by alpha. Its factor is alpha / rank, and the "
+        "merged_weight: The update is multiplied by alpha. Its factor is alpha / rank, and the "
         "rank is the number of rows of `down`.",
         partial(merged, scale=lambda alpha, rank: alpha),
     ),
     *known(
-        "merged_weight: this is the update alone. Add it to the original weight.",
+        "merged_weight: This is the update alone. Add it to the original weight.",
         partial(merged, keep=0.0),
     ),
     *known(
@@ -91,7 +91,7 @@ MERGED_TWINS = [
         partial(merged, product=lambda down, up: (up @ down).T),
     ),
     *known(
-        "merged_weight: alpha is divided by the number of inputs or outputs. Divide it by the "
+        "merged_weight: Alpha is divided by the number of inputs or outputs. Divide it by the "
         "rank, the number of rows of `down`.",
         lambda weight, down, up, alpha: weight + alpha / down.size(1) * (up @ down),
         lambda weight, down, up, alpha: weight + alpha / up.size(0) * (up @ down),
@@ -113,72 +113,72 @@ def planned(
 
 PLAN_TWINS = [
     *known(
-        "plan: only the parameters are counted, 4 bytes each. Training also needs a gradient and "
+        "plan: Only the parameters are counted, 4 bytes each. Training also needs a gradient and "
         "Adam's two averages for each of them: 16 bytes.",
         partial(planned, bytes_each=4),
     ),
     *known(
-        "plan: 8 bytes are counted for each trained parameter. There are four numbers of 4 bytes: "
-        "parameter, gradient, and Adam's two averages.",
+        "plan: 8 bytes are counted for each trained parameter. There are four values of 4 "
+        "bytes each: parameter, gradient, and Adam's two averages.",
         partial(planned, bytes_each=8),
     ),
     *known(
-        "plan: 12 bytes are counted for each trained parameter. There are four numbers of 4 bytes: "
-        "parameter, gradient, and Adam's two averages.",
+        "plan: 12 bytes are counted for each trained parameter. There are four values of 4 "
+        "bytes each: parameter, gradient, and Adam's two averages.",
         partial(planned, bytes_each=12),
     ),
     *known(
-        "plan: the rank has a limit besides the budget. It cannot be larger than the smaller "
+        "plan: The rank has a limit besides the budget. It cannot be larger than the smaller "
         "dimension of a layer.",
         partial(planned, cap=lambda shapes: float("inf")),
     ),
     *known(
-        "plan: the limit of the first layer alone is used. Every layer limits the rank.",
+        "plan: The limit of the first layer alone is used. Every layer limits the rank.",
         partial(planned, cap=lambda shapes: min(shapes[0])),
     ),
     *known(
-        "plan: the limit is the largest dimension, or that of the largest layer. The rank must be "
+        "plan: The limit is the largest dimension, or that of the largest layer. The rank must be "
         "possible in every layer, so the smallest dimension of all limits it.",
         partial(planned, cap=lambda shapes: max(map(max, shapes))),
         partial(planned, cap=lambda shapes: max(map(min, shapes))),
         partial(planned, cap=lambda shapes: min(map(max, shapes))),
     ),
     *known(
-        "plan: a whole matrix is counted, d_out · d_in. A and B have rank · (d_in + d_out) "
+        "plan: A whole matrix is counted, d_out · d_in. A and B have rank · (d_in + d_out) "
         "entries.",
         partial(planned, size=lambda d_out, d_in: d_out * d_in),
     ),
     *known(
-        "plan: a bias is counted with each update. The biases are frozen.",
+        "plan: A bias is counted with each update. The biases are frozen.",
         partial(planned, size=lambda d_out, d_in: d_in + 2 * d_out),
     ),
     *known(
-        "plan: only one of the two matrices is counted. A has rank · d_in entries, and B has "
+        "plan: Only one of the two matrices is counted. A has rank · d_in entries, and B has "
         "d_out · rank.",
         partial(planned, size=lambda d_out, d_in: d_in),
         partial(planned, size=lambda d_out, d_in: d_out),
     ),
     *known(
-        "plan: only the first layer is counted. The budget is for all of them.",
+        "plan: Only the first layer is counted. The budget is for all of them.",
         partial(planned, once=True),
     ),
     *known(
-        "plan: the rank is rounded up, so it needs more bytes than the budget has.",
+        "plan: The rank is rounded up, so it needs more bytes than the budget has.",
         partial(planned, fits=lambda budget, each: -(-budget // each)),
         partial(planned, fits=lambda budget, each: budget // each + 1),
     ),
     *known(
-        "plan: the two have changed places. Return rank, parameters.",
+        "plan: The two results are exchanged. Return rank, parameters.",
         lambda shapes, budget: planned(shapes, budget)[::-1],
     ),
     *known(
-        "plan: the second value is in bytes. Return the number of trained parameters.",
+        "plan: The second value is in bytes. Return the number of trained parameters.",
         lambda shapes, budget: [planned(shapes, budget)[0], 16 * planned(shapes, budget)[1]],
     ),
 ]  # fmt: skip
 
 
-def low_rank(
+def check_low_rank(
     candidate: object, merged_weight: object, plan: object, thorough: bool = False
 ) -> None:
     """Check the updated layer, its merged weight, and the largest rank for a budget."""
@@ -205,7 +205,7 @@ def low_rank(
         cases.append({"weight": weight, "down": down, "up": up, "alpha": alpha})
     for inputs in cases:
         got = in_32_bits(call_twice(merged_weight, inputs))
-        what = "what merged_weight returns"
+        what = "the result of merged_weight"
         expect_equal(got, merged(**inputs), what, inputs, MERGED_TWINS)
     asked: list[tuple[list[tuple[int, int]], int]] = [
         ([(4, 6)], 500),
@@ -237,10 +237,12 @@ def _expect_updated(candidate: object, d_out: int, d_in: int, rank: int, alpha: 
     }
     made = built(candidate, asked, state)
     if any(isinstance(module, LowRankLinear) for module in made.modules()):
-        raise CheckFailed("  LowRankLinear: the package's own class does the work here; write it.")
+        raise CheckFailed(
+            "  LowRankLinear: Your class uses the package's own class. Write it yourself."
+        )
     _expect_a_beginning(candidate, d_out, d_in, rank, alpha)
     inputs = {"x": torch.randn(3, d_in) if d_in == 3 else torch.randn(2, 3, d_in)}
-    what = "what LowRankLinear returns"
+    what = "the output of LowRankLinear"
     with torch.no_grad():
         twins = [
             Twin(f"LowRankLinear: {said}", partial(updated, linear, down, up, alpha, **way))
@@ -264,22 +266,22 @@ def _expect_a_beginning(candidate: object, d_out: int, d_in: int, rank: int, alp
     said = ""
     if any(named[f"linear.{name}"].requires_grad for name in ("weight", "bias")):
         said = (
-            "the original layer is not frozen: its weight or its bias is trained. Call "
+            "The original layer is not frozen: its weight or its bias is trained. Call "
             "linear.requires_grad_(False)."
         )
     elif not (named["down"].requires_grad and named["up"].requires_grad):
-        said = "down or up is frozen. Both are trained; only the original layer is frozen."
+        said = "`down` or `up` is frozen. Both are trained; only the original layer is frozen."
     elif named["up"].any() and not named["down"].any():
-        said = "down is zero and up is random. It is the other way round: up begins at zero."
+        said = "`down` is zero and `up` is random. It must be the other way round."
     elif named["up"].any():
         share = f"its largest entry is {float(named['up'].detach().abs().max()):.3g}"
-        said = f"up must begin at zero, so that at first nothing changes; {share}."
+        said = f"`up` must be zero at first, so that the output does not change; {share}."
     elif not named["down"].any():
         said = (
-            "down and up both begin at zero. Then no gradient ever reaches either of them: down "
-            "must be random."
+            "`down` and `up` are both zero at first. Then neither receives a gradient. `down` must "
+            "be random."
         )
     elif not torch.equal(named["linear.weight"], linear.weight):
-        said = "self.linear has other weights than the layer that was given. Keep that layer."
+        said = "self.linear has other weights than the given layer. Store that layer itself."
     if said:
         raise CheckFailed(f"  LowRankLinear: {said}\n{describe(asked)}")
