@@ -73,8 +73,9 @@ def add_low_rank_updates(
     """Freeze `model`, and add low-rank updates to its linear layers called `where`.
 
     A layer is chosen if its name, such as ``layers.0.self_attention.query_projection``,
-    is one of `where` or ends with one of them after a dot. The default, the projections of queries and values, is the
-    choice of the paper (section 5.1). Returns the names of the chosen layers.
+    is one of `where` or ends with one of them after a dot. The default, the projections
+    of queries and values, is the choice of the paper (section 5.1). Returns the names
+    of the chosen layers.
 
     Raises `ValueError` if no layer is chosen, if the model already has updates, or if a
     chosen weight is shared, as by an embedding and the output layer: merging would
