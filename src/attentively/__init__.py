@@ -37,6 +37,7 @@ SHORT_NAMES = {
     "rms_norm": "layers.rms_norm",
     "quantized": "layers.quantized",
     "dropout": "layers.dropout",
+    "low_rank": "layers.low_rank",
     "recurrent_cells": "layers.recurrent_cells",
     "recurrent": "layers.bidirectional",
     "protocol": "models.interface",

@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+from datetime import date
 from io import StringIO
 
 import matplotlib as mpl
@@ -316,6 +317,15 @@ def route(**changed):
     return figures.pronoun_route(effects | {("animal", name): 0.5 for name in changed})
 
 
+def history(**changed):
+    given = {
+        "left": {"word2vec": date(2013, 1, 16), "ULMFiT": date(2018, 1, 18)},
+        "right": {"GPT": date(2018, 6, 11), "T5": date(2019, 10, 23), "BART": date(2019, 10, 29)},
+        "titles": ("RNNs", "Transformers"),
+    }
+    return figures.timeline(**given | changed)
+
+
 DIAGRAMS = {
     "context_paths": lambda: figures.context_paths(SRC, TGT),
     "layer_paths": figures.layer_paths,
@@ -341,6 +351,7 @@ DIAGRAMS = {
     "beam": beam,
     "skip_gram_window": window,
     "window at the start": lambda: window(0),
+    "task_heads": figures.task_heads,
 }
 EXAMPLES = DIAGRAMS | {
     "seed_curves": curves,
@@ -372,6 +383,7 @@ EXAMPLES = DIAGRAMS | {
     "maps of words": lambda: maps(columns=SRC[:3], values=False, gold={(2, 0), (0, 1)}),
     "multi_head_steps": steps,
     "removal_curve": removals,
+    "timeline": history,
     "six maps": lambda: maps(panels={str(i): torch.eye(3) for i in range(6)}, rows=list("123"),
                              columns=list("123"), across=2, values=False),
 }  # fmt: skip
@@ -1438,3 +1450,35 @@ def test_a_route_has_bold_arrows_where_information_passes_and_its_effects():
 def test_a_route_refuses_other_edges():
     with pytest.raises(ValueError, match=r"effects has the edges .*\('animal', 'verb'\)"):
         route(verb=True)
+
+
+# --- heads and time lines ---
+
+
+def test_each_head_has_the_outputs_of_its_task():
+    figure = figures.task_heads()
+    assert {"positive", "B-LOC", "I-LOC", "start", "end", "<mask>"} <= {*texts(figure)}
+    assert texts(figure).count("both directions") == 4
+    assert texts(figure).count("causal mask") == 1
+    read = {a for a, b in arrows(figure) if b == "masked language model: encoder"}
+    assert read == {f"masked language model: token {j}" for j in range(3)}
+    heads = {b for a, b in arrows(figure) if a == "masked language model: encoder"}
+    assert heads == {"masked language model: head 1"}
+
+
+def test_a_time_line_has_each_event_at_its_date():
+    figure = history(highlight=2018)
+    assert {"2013", "2019", "ULMFiT", "GPT", "RNNs", "Transformers"} <= {*texts(figure)}
+    dots = [line for line in figure.axes[0].get_lines() if line.get_marker() == "o"]
+    assert len(dots) == 5
+    down = [float(dot.get_ydata()[0]) for dot in dots]
+    assert down[0] > down[1] > down[2] > down[3] > down[4]
+    (year,) = [p for p in figure.axes[0].patches if isinstance(p, Rectangle)]
+    inside = [y for y in down if year.get_y() < y < year.get_y() + year.get_height()]
+    assert inside == down[1:3]
+    with pytest.raises(ValueError, match="in each of its two columns"):
+        history(left={})
+    with pytest.raises(ValueError, match="role='red' is unknown"):
+        history(roles=("red", "key"))
+    with pytest.raises(ValueError, match="too long for its column"):
+        history(right={"a name that is far too long": date(2018, 1, 1)})

@@ -371,7 +371,6 @@ TEXTS = [
 ]
 
 TO_REVISE = [
-    "19_heads_for_other_tasks",
 ]
 """Chapters whose page, assignment and checks are revised together."""
 COMMAND = "ladder is the name of an experiment, and --rungs that of its option"

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import math
 import statistics
 
 import torch
@@ -210,8 +211,8 @@ def write_into_a_tensor(model, prompt, steps, choose):
 
 def head(task, d_model, vocab_size, kinds, batch, length):
     outputs = {"label": kinds, "pair": kinds, "entities": 2 * kinds + 1, "answer": 2}
-    if task in ("hidden", "next"):
-        return (batch, length, vocab_size), d_model if task == "hidden" else 0
+    if task in ("masked", "next"):
+        return (batch, length, vocab_size), d_model if task == "masked" else 0
     added = (d_model + 1) * outputs[task]
     if task == "pair":
         added += 2 * d_model
@@ -226,7 +227,7 @@ def head_by_building(task, d_model, vocab_size, kinds, batch, length):
     layers = nn.ModuleDict()
     if task == "pair":
         layers["segments"] = nn.Embedding(2, d_model)
-    if task == "hidden":
+    if task == "masked":
         layers["mask"] = nn.Embedding(1, d_model)
     size = {"label": kinds, "pair": kinds, "entities": 1 + 2 * kinds, "answer": 2}.get(task)
     if size is not None:
@@ -270,18 +271,18 @@ def audit(rounds, mask_id):
         hidden += (places & (read == mask_id)).sum()
         in_sight += (places & (read == ids)).sum()
         if (places & (ids <= END_ID)).any():
-            found.add("special asked")
+            found.add("special token")
         if (places & (wanted != ids)).any():
-            found.add("wrong answer")
+            found.add("wrong target")
         if (~places & (read != ids)).any():
-            found.add("damaged")
+            found.add("corrupted input")
     if in_sight > 0.2 * asked:
-        found.add("in sight")
+        found.add("unchanged")
     if hidden == asked:
-        found.add("always hidden")
+        found.add("always masked")
     first = rounds[0][2] != PAD_ID
     if all(torch.equal(first, wanted != PAD_ID) for _, _, wanted in rounds):
-        found.add("same places")
+        found.add("same positions")
     return found
 
 
@@ -294,15 +295,15 @@ def audit_of_lists(rounds, mask_id):
     ]  # fmt: skip
     every = list(itertools.chain(*cells))
     asked = [cell for cell in every if cell[2] != PAD_ID]
-    names = ["special asked" for i, _, _ in asked if i in range(END_ID + 1)]
-    names += ["wrong answer" for i, _, w in asked if i != w]
-    names += ["damaged" for i, r, w in every if w == PAD_ID and i != r]
+    names = ["special token" for i, _, _ in asked if i in range(END_ID + 1)]
+    names += ["wrong target" for i, _, w in asked if i != w]
+    names += ["corrupted input" for i, r, w in every if w == PAD_ID and i != r]
     if statistics.mean(i == r for i, r, _ in asked) > 0.2:
-        names.append("in sight")
+        names.append("unchanged")
     if {r for _, r, _ in asked} == {mask_id}:
-        names.append("always hidden")
+        names.append("always masked")
     if len({tuple(w != PAD_ID for _, _, w in each) for each in cells}) == 1:
-        names.append("same places")
+        names.append("same positions")
     return tuple(names)
 
 
@@ -361,6 +362,68 @@ def compare_in_one_pass(rows):
     return answer
 
 
+# Part 7
+
+
+class LowRankLinear(nn.Module):
+    def __init__(self, linear, rank, alpha):
+        super().__init__()
+        d_out, d_in = linear.weight.shape
+        self.linear = linear.requires_grad_(False)
+        self.down = nn.Parameter(torch.randn(rank, d_in) / rank)
+        self.up = nn.Parameter(torch.zeros(d_out, rank))
+        self.factor = alpha / rank
+
+    def forward(self, x):
+        return self.linear(x) + self.factor * (x @ self.down.T @ self.up.T)
+
+
+class MergedEachTime(nn.Module):
+    """The small product is added to the weight, in every call."""
+
+    def __init__(self, linear, rank, alpha):
+        super().__init__()
+        self.alpha = alpha
+        self.up = nn.Parameter(linear.weight.new_zeros(linear.out_features, rank))
+        self.down = nn.Parameter(linear.weight.new_empty(rank, linear.in_features))
+        nn.init.kaiming_uniform_(self.down, a=math.sqrt(5))
+        self.linear = linear
+        for parameter in self.linear.parameters():
+            parameter.requires_grad = False
+
+    def forward(self, x):
+        weight = merged_weight(self.linear.weight, self.down, self.up, self.alpha)
+        return F.linear(x, weight, self.linear.bias)
+
+
+def merged_weight(weight, down, up, alpha):
+    return weight + alpha / len(down) * (up @ down)
+
+
+def merged_weight_by_outer_products(weight, down, up, alpha):
+    """One rank after the other, in 64 bits."""
+    total = weight.double()
+    for row, column in zip(down, up.T, strict=True):
+        total = total + alpha / down.shape[0] * torch.outer(column, row)
+    return total
+
+
+def plan(shapes, budget):
+    each = sum(d_out + d_in for d_out, d_in in shapes)
+    rank = min(budget // (16 * each), min(min(shape) for shape in shapes))
+    return rank, rank * each
+
+
+def plan_by_search(shapes, budget):
+    """Rank after rank until one does not fit."""
+    rank = parameters = 0
+    while True:
+        more = sum(torch.empty(rank + 1, n).numel() for shape in shapes for n in shape)
+        if more * 4 * 4 > budget or any(rank + 1 > n for shape in shapes for n in shape):
+            return [rank, parameters]
+        rank, parameters = rank + 1, more
+
+
 RIGHT = {
     "masking": [
         (choose, hide),
@@ -376,4 +439,8 @@ RIGHT = {
     "shapes": [(head, best_span), (head_by_building, best_span_at_once)],
     "audited": [audit, audit_of_lists],
     "comparison": [compare, compare_in_one_pass],
+    "lora": [
+        (LowRankLinear, merged_weight, plan),
+        (MergedEachTime, merged_weight_by_outer_products, plan_by_search),
+    ],
 }

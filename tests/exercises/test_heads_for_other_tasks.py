@@ -57,7 +57,7 @@ def test_the_sizes_of_heads_are_those_of_the_packages_models():
     assert model(ids, mask).shape == shape
     assert sum(each.numel() for each in model.output.parameters()) == added
     masked = MaskedLanguageModel(MaskedLanguageModelConfig(**config))
-    shape, added = right.head("hidden", 4, 11, 3, 2, 5)
+    shape, added = right.head("masked", 4, 11, 3, 2, 5)
     assert masked(ids, mask).shape == shape
     table = masked.encoder.input.embedding.table.weight
     assert len(list(masked.parameters())) == len(list(masked.encoder.parameters()))

@@ -34,6 +34,8 @@ from attentively.analysis.figures.recurrent import (
     unrolled_network,
 )
 from attentively.analysis.figures.segmentations import segmentations
+from attentively.analysis.figures.task_heads import task_heads
+from attentively.analysis.figures.timelines import timeline
 from attentively.analysis.figures.training import batch_padding, loss_panels
 from attentively.analysis.figures.transformer_layers import transformer, transformer_layers
 from attentively.analysis.figures.trees import Branch, tree
@@ -82,6 +84,8 @@ __all__ = [
     "segmentations",
     "skip_gram_window",
     "transformer",
+    "task_heads",
+    "timeline",
     "transformer_layers",
     "tree",
     "unrolled_network",

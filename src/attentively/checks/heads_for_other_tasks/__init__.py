@@ -1,8 +1,8 @@
-"""Checks of the assignment on heads: masking, a label, the next word, shapes, leaks, fairness.
+"""Checks of the assignment on heads: masking, classification, language models, comparisons.
 
-Parts 1 to 3 rebuild what the package reads and writes with, from a student's own encoder. The
-answers to parts 4 to 6 stand nowhere: how large a head is and where an answer ends, what is wrong
-with batches that were made with a fault, and what the rows of many runs say together.
+Parts 1 to 3 rebuild code of the package, on the student's own encoder. The other parts are original
+problems, whose solution is not given in the book or the package: the sizes of heads and the best
+span, faults in batches for a masked language model, and a comparison of many runs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +48,9 @@ from attentively.checks.heads_for_other_tasks.head_sizes import (
     best_of,
     head_of,
 )
+from attentively.checks.heads_for_other_tasks.low_rank import (
+    check_low_rank,
+)
 from attentively.checks.heads_for_other_tasks.masked_tokens import (
     CHOSEN_TWINS,
     READ_TWINS,
@@ -91,6 +94,7 @@ __all__ = [
     "classifier",
     "comparison",
     "language_model",
+    "lora",
     "masking",
     "once_solved",
     "progress",
@@ -109,7 +113,7 @@ progress = _parts.progress
 
 
 def ready() -> None:
-    """Say that the package, its sentences and these checks work."""
+    """Report that the package, its sentences and these checks work."""
     _parts.explain_undefined_names()
     print(f"PyTorch {torch.__version__}. The toy language has {len(tokenizer())} English tokens.")
     print(
@@ -118,7 +122,7 @@ def ready() -> None:
 
 
 def tokenizer() -> WordTokenizer:
-    """Return what turns English sentences of the toy language into ids."""
+    """Return the tokenizer of the English sentences of the toy language."""
     return WordTokenizer(Vocabulary(toy.words("src")))
 
 
@@ -128,7 +132,7 @@ def sentences(split: str, number: int, clauses: tuple[int, ...] = (1, 2)) -> lis
 
 
 def belongs(text: str) -> bool:
-    """Tell whether an English sentence belongs to the toy language."""
+    """Return whether an English sentence belongs to the toy language."""
     try:
         toy.translate(text)
     except ValueError:
@@ -140,7 +144,7 @@ def belongs(text: str) -> bool:
 
 
 def _plain(answer: object, what: str, inputs: Inputs) -> object:
-    """Return a tensor or lists of whole numbers, or of True and False, as lists of numbers."""
+    """Return a tensor or lists of integers, or of True and False, as lists of numbers."""
     if type(answer) is Tensor:
         answer = answer.tolist()
     if isinstance(answer, list | tuple):
@@ -181,9 +185,9 @@ def _pick_one(place: int, names: tuple[str, str], answer: object, inputs: Inputs
     return expect_pair(answer, names, inputs)[place]
 
 
-@_parts.part("hide, and ask", "choose", "hide")
+@_parts.part("masking tokens", "choose", "hide")
 def masking(choose: object, hide: object, thorough: bool = False) -> None:
-    """Check which tokens are chosen, what is read of them, and what is asked."""
+    """Check which tokens are chosen, and the inputs and targets of the model."""
     paper = torch.tensor([[7, 5, 9, 6, END_ID, PAD_ID]])
     dice = torch.tensor([[0.5, 0.2, 0.9, 0.4, 0.1, 0.3]])
     asked: list[tuple[Any, ...]] = [
@@ -198,7 +202,7 @@ def masking(choose: object, hide: object, thorough: bool = False) -> None:
             (_texts(3, 13, 11), torch.rand(3, 13), 0.83),
         ]
     cases = named_cases(("ids", "lottery", "share"), asked)
-    _expect_lists(choose, cases, chosen_tokens, "what choose returns", CHOSEN_TWINS)
+    _expect_lists(choose, cases, chosen_tokens, "the result of choose", CHOSEN_TWINS)
     names = ("ids", "chosen", "fate", "others", "mask_id")
     asked = [
         (
@@ -215,8 +219,8 @@ def masking(choose: object, hide: object, thorough: bool = False) -> None:
     for place, twins in ((0, READ_TWINS), (1, WANTED_TWINS)):
         _expect_lists(
             hide, cases, lambda *given, place=place: hidden_tokens(*given)[place],
-            ("what is read", "what is wanted")[place], twins,
-            partial(_pick_one, place, ("read", "wanted")),
+            ("the inputs that hide returns", "the targets that hide returns")[place], twins,
+            partial(_pick_one, place, ("inputs", "targets")),
         )  # fmt: skip
 
 
@@ -224,7 +228,7 @@ def masking(choose: object, hide: object, thorough: bool = False) -> None:
 
 
 class Words(nn.Module):
-    """An encoder that knows words and nothing of their neighbours."""
+    """An encoder that embeds words without any context."""
 
     def __init__(self, vocab_size: int, d_model: int) -> None:
         super().__init__()
@@ -254,32 +258,38 @@ def _last(vectors: Tensor, real: Tensor) -> Tensor:
 
 
 _PADDED = (
-    "Padding is averaged too, so that a text is judged by the company that it is batched with."
+    "The mean includes padding, so the scores of a text depend on the length of the other "
+    "texts in the batch. Average the real tokens only."
 )
 _JUDGED_WAYS: dict[str, list[dict[str, Any]]] = {
     _PADDED: [{"join": lambda vectors, _: vectors.mean(dim=1)}],
-    "Padding adds nothing above the line, but is counted below: divide by the number of tokens.":
+    "The vectors of padding are set to 0, but padding is counted in the divisor. Divide by the "
+    "number of real tokens.":
         [{"join": lambda vectors, real: (vectors * real).mean(dim=1)}],
-    "Special tokens are left out. Every token counts that is no padding.": [{"least": END_ID + 1}],
-    "Each text is divided by the number of tokens of the whole batch. Divide by its own.":
+    "The mean leaves out special tokens. It includes every token that is not padding.":
+        [{"least": END_ID + 1}],
+    "The sum of each text is divided by the number of tokens of the whole batch. Divide it by "
+    "the number of tokens of that text.":
         [{"join": lambda vectors, real: (vectors * real).sum(dim=1) / real.sum()}],
-    "This is the sum of the vectors, which grows with the text. Take the mean.":
+    "This is the sum of the vectors, which grows with the length of the text. Use the mean.":
         [{"join": lambda vectors, real: (vectors * real).sum(dim=1)}],
-    "The first token's vector is classified, as BERT does with a token of its own. Here it is the "
-    "mean of all tokens.":
+    "The scores are computed from the first token, as BERT does with its token [CLS]. Here "
+    "they are computed from the mean of all tokens.":
         [{"join": lambda vectors, _: vectors[:, 0]}],
-    "The last vector is classified. Here it is the mean of all tokens.":
+    "The scores are computed from the last token. Here they are computed from the mean of all "
+    "tokens.":
         [{"join": lambda vectors, _: vectors[:, -1]}, {"join": _last}],
-    "The largest number of each component is taken. Here it is the mean.": [
+    "The maximum of each component is used (max pooling). Here it is the mean.": [
         {"join": lambda vectors, real: vectors.masked_fill(~real, -torch.inf).amax(dim=1)},
         {"join": lambda vectors, _: vectors.amax(dim=1)},
     ],
-    "The encoder is not given the mask, so that words look at padding.": [{"masked": False}],
-    "The bias is missing: nn.Linear has one.": [{"bias": False}],
-    "A softmax is taken. The head returns scores; the loss takes the softmax.":
+    "The padding mask is not passed to the encoder, so words attend to padding.":
+        [{"masked": False}],
+    "The bias of the output layer is missing. nn.Linear has one by default.": [{"bias": False}],
+    "A softmax is applied. Return the scores; the loss applies the softmax.":
         [{"after": lambda scores: scores.softmax(dim=-1)},
          {"after": lambda scores: scores.log_softmax(dim=-1)}],
-    "A sigmoid is taken. The head returns scores.": [{"after": torch.sigmoid}],
+    "A sigmoid is applied. Return the scores.": [{"after": torch.sigmoid}],
 }  # fmt: skip
 
 
@@ -287,9 +297,9 @@ def _encoder(vocab_size: int, d_model: int, num_layers: int) -> nn.Module:
     return shaken(plain_transformer.Encoder(vocab_size, d_model, 2, 5, num_layers))
 
 
-@_parts.part("a label for a text", "Classifier")
+@_parts.part("classification head", "Classifier")
 def classifier(candidate: object, thorough: bool = False) -> None:
-    """Check the mean of the words' vectors, and the scores of the labels."""
+    """Check the mean of the token vectors, and the scores of the labels."""
     refuse_ours(candidate, Classifier)
     words = Words(7, 2)
     with torch.no_grad():
@@ -308,7 +318,7 @@ def classifier(candidate: object, thorough: bool = False) -> None:
         whole = {**{f"encoder.{name}": each for name, each in state_of(encoder).items()}, **state}
         made = built(candidate, sizes, whole)
         inputs = {"ids": ids, "mask": padding_mask(ids, PAD_ID)}
-        what = "what Classifier returns"
+        what = "the output of Classifier"
         with torch.no_grad():
             right = _judged(encoder, state, *inputs.values())
             twins = [
@@ -322,7 +332,7 @@ def classifier(candidate: object, thorough: bool = False) -> None:
 
 
 def _expect_the_packages_classifier(candidate: object) -> None:
-    """Load the weights of a classifier of the package: the scores are the same."""
+    """Load the parameters of a classifier of the package: the scores are the same."""
     config = ClassifierConfig(
         vocab_size=12, d_model=6, num_heads=2, d_ff=5, num_layers=1, labels=("no", "yes", "maybe")
     )
@@ -332,15 +342,15 @@ def _expect_the_packages_classifier(candidate: object) -> None:
     ids = _texts(5, 11, 12)
     inputs = {"ids": ids, "mask": padding_mask(ids, PAD_ID)}
     with torch.no_grad():
-        what = "with the weights of the package's classifier, what Classifier returns"
-        expect_equal(run(made, inputs, "What Classifier returns"), ours(**inputs), what, inputs)
+        what = "with the parameters of the package's classifier, the output of Classifier"
+        expect_equal(run(made, inputs, "The output of Classifier"), ours(**inputs), what, inputs)
 
 
 # Part 3
 
 
 class Next:
-    """A language model that looks at the last word alone."""
+    """A language model whose scores depend on the last token only."""
 
     def __init__(self, vocab_size: int) -> None:
         self.table = torch.randn(vocab_size, vocab_size).requires_grad_()
@@ -349,11 +359,11 @@ class Next:
         return self.table[ids]
 
     def __repr__(self) -> str:
-        return f"a model that looks at the last word alone, of {len(self.table)} words"
+        return f"a model of {len(self.table)} words whose scores depend on the last word only"
 
 
 class Ranked:
-    """Choose the token with the highest score or the second highest, and keep what was asked."""
+    """Choose the token with the highest or second highest score, and store what it was given."""
 
     def __init__(self, rank: int = 0) -> None:
         self.rank = rank
@@ -364,7 +374,7 @@ class Ranked:
         return int(scores.flatten().argsort(descending=True)[self.rank]) % scores.size(-1)
 
     def __repr__(self) -> str:
-        return f"a function that takes the {'second ' * self.rank}highest score"
+        return f"a function that returns the token with the {'second ' * self.rank}highest score"
 
 
 def _scored(
@@ -379,64 +389,68 @@ def _scored(
 
 
 _SCORED_WAYS: dict[str, list[dict[str, Any]]] = {
-    "No word may look at those after it: the causal mask is missing. Where the next word is read, "
-    "it is not predicted.":
+    "A position attends to later ones: the causal mask is missing. A model that can read the "
+    "next token does not have to predict it.":
         [{"mask": lambda n: torch.ones(1, n, n, dtype=torch.bool)}],
-    "The mask is turned round: every word looks at those after it, not at those before.":
+    "The causal mask is transposed: each position attends to later ones and not to earlier "
+    "ones.":
         [{"mask": lambda n: causal_mask(n).mT}],
-    "A word may not look at itself. The causal mask lets it: what is predicted is the next one.":
+    "A position does not attend to itself. The causal mask allows this, because the prediction "
+    "is the next token.":
         [{"mask": lambda n: causal_mask(n).tril(-1)}],
-    "A word looks one further than itself, at the one that it is to predict.":
+    "A position attends to the next one, which contains the token that it has to predict.":
         [{"mask": lambda n: torch.ones(1, n, n, dtype=torch.bool).tril(1)}],
-    "A word looks at itself alone.": [{"mask": lambda n: torch.eye(n, dtype=torch.bool)[None]}],
-    "A softmax is taken. The model returns scores; the loss takes the softmax.": [
+    "A position attends to itself only, and not to earlier positions.":
+        [{"mask": lambda n: torch.eye(n, dtype=torch.bool)[None]}],
+    "A softmax is applied. Return the scores; the loss applies the softmax.": [
         {"after": lambda scores: scores.softmax(dim=-1)},
         {"after": lambda scores: scores.log_softmax(dim=-1)},
     ],
-    "The scores are divided by the root of d_model. Here they are plain products.":
+    "The scores are divided by the square root of d_model. Here they are plain dot products.":
         [{"table": lambda table: table / table.size(1) ** 0.5}],
-    "The scores are multiplied by the root of d_model, as the embeddings are. Here they are plain "
-    "products.":
+    "The scores are multiplied by the square root of d_model, as the embeddings are. Here they "
+    "are plain dot products.":
         [{"table": lambda table: table * table.size(1) ** 0.5}],
-    "The scores of the last place alone are returned. Every place predicts the word after it.":
+    "Only the scores of the last position are returned. Return the scores of every position.":
         [{"after": lambda scores: scores[:, -1]}, {"after": lambda scores: scores[:, -1:]}],
 }  # fmt: skip
 
 
 def _made(candidate: object, encoder: nn.Module) -> nn.Module:
-    """Return the student's language model over this encoder; it adds no parameter."""
+    """Return the student's language model with this encoder; it adds no parameter."""
     inputs = {"encoder": encoder}
     made = call(candidate, inputs)
     if not isinstance(made, nn.Module) or "_parameters" not in vars(made):
         raise CheckFailed(
-            "  LanguageModel should be a class whose parent is nn.Module, and whose __init__ "
-            "begins with super().__init__()."
+            "LanguageModel must be a class derived from nn.Module, and its __init__ must begin "
+            "with super().__init__()."
         )
     given = {id(each) for each in encoder.parameters()}
     held = {id(each): name for name, each in made.named_parameters()}
     more = [name for each, name in held.items() if each not in given]
     if more:
         raise CheckFailed(
-            f"  LanguageModel has a parameter of its own, {more[0]}. Its head adds none: a token "
-            "is scored by its row of the embedding's table, encoder.input.embedding.table.weight."
+            f"  LanguageModel has a parameter of its own, {more[0]}. Its head adds none: the "
+            "score of a token is computed with its row of encoder.input.embedding.table.weight."
         )
     if given - set(held):
         raise CheckFailed(
-            "  LanguageModel does not hold its encoder: no training would find those weights. Set "
-            "self.encoder = encoder."
+            "LanguageModel does not store its encoder, so its parameters would not be trained. "
+            "Set self.encoder = encoder."
         )
     return made.eval()
 
 
 def _expect_a_learning_head(made: nn.Module, encoder: nn.Module, inputs: Inputs) -> None:
-    """Let gradients reach the rows of tokens that are not read: only the head leads there."""
+    """Check that gradients reach rows of tokens outside of the input, through the head."""
     table = cast(Any, encoder).input.embedding.table.weight
     (slope,) = torch.autograd.grad(made(inputs["ids"]).sum(), table)
     if not slope[START_ID].any():
         raise CheckFailed(
-            "  LanguageModel: The scores are right, but no gradient reaches the table from the "
-            "head, so it does not learn. In forward take encoder.input.embedding.table.weight "
-            f"itself: no copy, no .detach().\n{describe(inputs)}"
+            "  LanguageModel: The scores are correct, but no gradient reaches the embedding "
+            "matrix from the head, so the head is not trained. In forward, use "
+            "encoder.input.embedding.table.weight itself, without a copy and without "
+            f".detach().\n{describe(inputs)}"
         )
 
 
@@ -453,41 +467,43 @@ def _lost(
 
 
 _LOST_WAYS: dict[str, list[dict[str, Any]]] = {
-    "Nothing is shifted: each word is to be predicted from itself. Read all but the last, predict "
-    "all but the first.":
+    "Targets are not shifted: each token is predicted from itself. The inputs are all tokens "
+    "but the last, the targets all tokens but the first.":
         [{"said": lambda scores: scores, "asked": lambda texts: texts}],
-    "The shift goes the wrong way: the word *before* is asked for.":
+    "The shift has the wrong direction: the target is the token *before* the input.":
         [{"said": lambda scores: scores[:, 1:], "asked": lambda texts: texts[:, :-1]}],
-    "The shift is made twice: the word after the next one is asked for.":
+    "The shift is applied twice: the target is the token after the next one.":
         [{"said": lambda scores: scores[:, :-2], "asked": lambda texts: texts[:, 2:]}],
-    "Both are cut at the same end, so nothing is shifted.": [
+    "Inputs and targets are cut at the same end, so they are not shifted against each other.": [
         {"asked": lambda texts: texts[:, :-1]},
         {"said": lambda scores: scores[:, 1:], "asked": lambda texts: texts[:, 1:]},
     ],
-    "F.cross_entropy takes a softmax itself: give it the scores.":
+    "A softmax is applied twice: F.cross_entropy contains one. Pass it the scores.":
         [{"said": lambda scores: scores[:, :-1].softmax(dim=-1)}],
-    "A view or a reshape does not exchange axes: use .mT.": [
+    "A reshape does not exchange axes. Use .mT to move the vocabulary to axis 1.": [
         {"said": lambda scores: scores[:, :-1].reshape(len(scores), scores.size(2), -1).mT},
     ],
-    "Padding is counted like a word. Leave the places out whose target is PAD_ID.":
+    "Padding is a target. Leave out the positions whose target is PAD_ID.":
         [{"over": lambda losses, _: losses.mean()}],
-    "Padding adds nothing above the line, but is counted below.":
+    "The loss at padding is 0, but padding is counted in the divisor. Divide by the number of "
+    "targets that are not padding.":
         [{"over": lambda losses, real: losses[real].sum() / real.numel()}],
-    "This is a sum. Take the mean over the words that are predicted.":
+    "The loss is a sum. Use the mean over all targets.":
         [{"over": lambda losses, real: losses[real].sum()}],
-    "This is the mean of the texts' means. Take one mean over all words of the batch.":
+    "The loss is the mean of one mean per text. Use one mean over all targets of the batch.":
         [{"over": lambda losses, real: ((losses * real).sum(1) / real.sum(1)).mean()}],
-    "The sum is divided by the number of texts. Divide by the number of words.":
+    "The sum of the losses is divided by the number of texts. Divide it by the number of "
+    "targets.":
         [{"over": lambda losses, real: losses[real].sum() / len(real)}],
-    "The sign is turned: a surprise is positive.":
+    "The sign of the loss is wrong: a negative log-likelihood is positive.":
         [{"over": lambda losses, real: -losses[real].mean()}],
-    "The end of a text is not predicted. Whoever writes must know where to stop.":
+    "END is not a target. The model has to predict it, because a generated text must end.":
         [{"over": lambda losses, real: losses[real & ~_ends(real)].mean()}],
 }  # fmt: skip
 
 
 def _ends(real: Tensor) -> Tensor:
-    """Return where the last target of each row stands."""
+    """Return the position of the last target of each row."""
     return real & ~F.pad(real[:, 1:], (0, 1))
 
 
@@ -498,7 +514,7 @@ def _written(
     place: int = -1, ends: Sequence[int] = (END_ID,), end: bool = True, whole: bool = True,
     more: int = 0,
 ) -> list[int]:  # fmt: skip
-    """Return what is written; each keyword is what a mistake may change."""
+    """Return the generated ids; each keyword is what a mistake may change."""
     ids = list(prompt)
     for _ in range(steps + more):
         ids.append(choose(model(torch.tensor([read(ids)]))[0, place]))
@@ -509,35 +525,37 @@ def _written(
 
 
 _WRITTEN_TWINS = [
-    *known("write: One token too few is written.", partial(_written, more=-1)),
-    *known("write: It goes on after END.", partial(_written, ends=())),
+    *known("write: One token too few is generated.", partial(_written, more=-1)),
+    *known("write: Generation continues after END.", partial(_written, ends=())),
     *known(
-        "write: It stops at another special token. END alone is the end.",
+        "write: Generation stops at a special token other than END.",
         partial(_written, ends=range(END_ID + 1)),
     ),
     *known(
-        "write: The highest score is taken, whatever `choose` says.",
+        "write: The token with the highest score is generated. Generate the token that "
+        "`choose` returns.",
         lambda model, prompt, steps, _: _written(model, prompt, steps, Ranked()),
     ),
     *known(
-        "write: END is left out. It is written like any other token, and is the last one.",
+        "write: END is missing. It belongs to the result as its last token.",
         partial(_written, end=False),
     ),
     *known(
-        "write: The prompt is missing: return it with what was written after it.",
+        "write: The prompt is missing. Return it together with the generated tokens.",
         partial(_written, whole=False),
     ),
     *known(
-        "write: The model reads the last token only. It reads all that is written so far.",
+        "write: The model is called with the last token only. Call it with all tokens so far.",
         partial(_written, read=lambda ids: ids[-1:]),
     ),
     *known(
-        "write: What comes next is read off at the first place. The last one tells it.",
+        "write: The scores of the first position are used. The last position predicts the next "
+        "token.",
         partial(_written, place=0),
     ),
-    *known("write: One token too many is written.", partial(_written, more=1)),
+    *known("write: One token too many is generated.", partial(_written, more=1)),
     *known(
-        "write: The model always reads the prompt alone. What was written joins it.",
+        "write: The model is always called with the prompt only. Append each generated token.",
         lambda model, prompt, *given: _written(
             model, prompt, *given, read=lambda ids: ids[: len(prompt)]
         ),
@@ -556,32 +574,32 @@ def _expect_written(candidate: object, thorough: bool) -> None:
         answer = call(candidate, inputs)
         seen = choose.seen
         with torch.no_grad():
-            got = _plain(answer, "what write returns", inputs)
+            got = _plain(answer, "the ids that write returns", inputs)
             right = _written(model, prompt, steps, Ranked(number % 2))
-            expect_value(got, right, "what write returns", inputs, _WRITTEN_TWINS)
+            expect_value(got, right, "the ids that write returns", inputs, _WRITTEN_TWINS)
             scores = model(torch.tensor([prompt]))[0, -1]
         if not seen:
             raise CheckFailed(f"  write: `choose` is never called.\n{describe(inputs)}")
         if len(seen) != len(right) - len(prompt):
             raise CheckFailed(
                 f"  write: `choose` is called {len(seen)} times for {len(right) - len(prompt)} "
-                "tokens. One that draws would say something else the second time: call it once "
-                f"for each.\n{describe(inputs)}"
+                "tokens. If it samples, a second call returns another token: call it once "
+                f"for each token.\n{describe(inputs)}"
             )
         if seen[0].shape != scores.shape:
             raise CheckFailed(
                 f"  write: `choose` gets scores of shape {tuple(seen[0].shape)}, expected "
-                f"{tuple(scores.shape)}: those of the one next token.\n{describe(inputs)}"
+                f"{tuple(scores.shape)}: the scores of the next token only.\n{describe(inputs)}"
             )
         if not torch.allclose(seen[0].float(), scores, rtol=1e-3, atol=1e-4):
             raise CheckFailed(
-                "  write: What `choose` gets are not the scores as the model gives them. The "
-                f"softmax, if one is wanted, is its business.\n{describe(inputs)}"
+                "  write: `choose` does not get the unchanged scores of the model. If a softmax "
+                f"is needed, `choose` applies it.\n{describe(inputs)}"
             )
 
 
 class _Scored:
-    """A language model made of an encoder, as a function."""
+    """A language model built from an encoder, as a function."""
 
     def __init__(self, encoder: nn.Module) -> None:
         self.encoder = encoder
@@ -596,7 +614,7 @@ class _Scored:
 
 
 class _Ending:
-    """A language model that writes 5, START, 6 and then END after the token 4."""
+    """A language model that generates 5, START, 6 and then END after the token 4."""
 
     def __call__(self, ids: Tensor) -> Tensor:
         following = {4: 5, 5: START_ID, START_ID: 6, 6: END_ID, END_ID: 4}
@@ -607,14 +625,16 @@ class _Ending:
         return scores
 
     def __repr__(self) -> str:
-        return "a model that writes 5 after 4, START (2) after 5, 6 after it, and END (3) after 6"
+        return (
+            "a model that outputs 5 after 4, START (2) after 5, 6 after START, and END (3) after 6"
+        )
 
 
-@_parts.part("what comes next", "LanguageModel", "next_word_loss", "write")
+@_parts.part("causal language model", "LanguageModel", "next_word_loss", "write")
 def language_model(
     candidate: object, next_word_loss: object, write: object, thorough: bool = False
 ) -> None:
-    """Check a causal language model, the loss that it is taught by, and a loop that writes."""
+    """Check a causal language model, its loss, and the generation of a text."""
     refuse_ours(candidate, LanguageModel)
     sizes = [
         (7, 4, 1, (1, 3)),
@@ -640,7 +660,7 @@ def language_model(
     for each in texts:
         model = Next(13)
         given = {"model": model, "texts": each}
-        what = "what next_word_loss returns"
+        what = "the loss of next_word_loss"
         twins = [
             Twin(f"next_word_loss: {said}", partial(_lost, **way))
             for said, ways in _LOST_WAYS.items() for way in ways
@@ -660,7 +680,7 @@ def _whole_texts(rows: int, width: int, vocab_size: int) -> Tensor:
 
 
 def _expect_the_packages_language_model(candidate: object, next_word_loss: object) -> None:
-    """Give the weights of a language model of the package: its loss is the same."""
+    """Load the parameters of a language model of the package: the loss is the same."""
     config = LanguageModelConfig(vocab_size=11, d_model=6, num_heads=2, d_ff=5, num_layers=2)
     ours = cast(LanguageModel, shaken(LanguageModel(config)))
     encoder = _encoder(11, 6, 2)
@@ -671,12 +691,12 @@ def _expect_the_packages_language_model(candidate: object, next_word_loss: objec
     given = {"model": made, "texts": texts}
     with torch.no_grad():
         right = task.loss(ours, task.collate([[i for i in text if i] for text in texts.tolist()]))
-        what = "with the weights of the package's language model, the loss"
+        what = "with the parameters of the package's language model, the loss"
         expect_equal(in_32_bits(call(next_word_loss, given)), right, what, given)
 
 
 class _Trained(nn.Module):
-    """A trained encoder of the package, that returns its vectors alone."""
+    """A trained encoder of the package that returns only its vectors."""
 
     def __init__(self, decoder: nn.Module) -> None:
         super().__init__()
@@ -684,7 +704,7 @@ class _Trained(nn.Module):
 
     @property
     def input(self) -> nn.Module:
-        """What makes vectors of the ids."""
+        """The layer that embeds the ids."""
         return cast(nn.Module, cast(Any, self.stack).input)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -692,7 +712,7 @@ class _Trained(nn.Module):
 
 
 def shakespeare() -> tuple[nn.Module, Any]:
-    """Return the encoder of the trained `shakespeare-gpt` and what makes characters of ids."""
+    """Return the encoder of the trained `shakespeare-gpt` and its tokenizer."""
     checkpoint = load_pretrained("shakespeare-gpt")
     model = cast(LanguageModel, checkpoint.model).eval()
     return _Trained(model.decoder), checkpoint.tgt_tokenizer
@@ -702,7 +722,7 @@ def shakespeare() -> tuple[nn.Module, Any]:
 
 
 def _whole(shape: object) -> object:
-    """Return a shape as a list of whole numbers, or another answer as it is."""
+    """Return a shape as a list of integers, or another answer as it is."""
     return list(map(plain_number, shape)) if isinstance(shape, tuple | list) else shape
 
 
@@ -715,9 +735,9 @@ def _same_value(got: object, right: object) -> bool:
     return True
 
 
-@_parts.part("which head", "head", "best_span")
+@_parts.part("heads and spans", "head", "best_span")
 def shapes(head: object, best_span: object, thorough: bool = False) -> None:
-    """Check the shape of each head's scores, what it adds, and the best span of an answer."""
+    """Check the shape of each head's scores, the number of added parameters, and the best span."""
     sizes = [(4, 11, 3, 2, 5), (768, 30522, 7, 16, 128), *[(64, 509, 5, 3, 17)] * thorough]
     asked = [(task, *each) for each in sizes for task in TASKS]
     cases = named_cases(("task", "d_model", "vocab_size", "kinds", "batch", "length"), asked)
@@ -729,7 +749,7 @@ def shapes(head: object, best_span: object, thorough: bool = False) -> None:
         ], _same_value, pick=lambda answer, inputs: _whole(expect_pair(answer, names, inputs)[0]),
     )  # fmt: skip
     expect_all(
-        head, cases, lambda *given: head_of(*given)[1], "the number of parameters added",
+        head, cases, lambda *given: head_of(*given)[1], "the number of added parameters",
         ADDED_TWINS, _same_value, pick=lambda a, i: plain_number(expect_pair(a, names, i)[1]),
     )  # fmt: skip
     spans: list[tuple[list[float], list[float], str, int]] = [
@@ -752,7 +772,7 @@ def shapes(head: object, best_span: object, thorough: bool = False) -> None:
         named.append((torch.randn(length) * 2, torch.randn(length) * 2, able, longest))
     span_cases = named_cases(("first", "last", "allowed", "longest"), named)
     expect_all(
-        best_span, span_cases, best_of, "what best_span returns", SPAN_TWINS, _same_value,
+        best_span, span_cases, best_of, "the span of best_span", SPAN_TWINS, _same_value,
         pick=lambda answer, inputs: list(
             map(plain_number, expect_pair(answer, ("i", "j"), inputs))
         ),
@@ -763,7 +783,7 @@ def shapes(head: object, best_span: object, thorough: bool = False) -> None:
 
 
 def _with_copies(audit: object) -> object:
-    """Return the candidate as it is called with copies of the rounds' tensors."""
+    """Return the candidate, called with copies of the rounds' tensors."""
     if not callable(audit):
         return audit
 
@@ -779,43 +799,43 @@ def _on_rounds(answer: Callable[..., object]) -> Callable[..., object]:
 
 
 def _named(answer: object, inputs: Inputs) -> list[str]:
-    """Return the names in a fixed order, if they are names of faults."""
+    """Return the names of faults in a fixed order; refuse other answers."""
     if isinstance(answer, str) or not isinstance(answer, list | tuple | set | frozenset):
         kind = "None: is there a `return`?" if answer is None else f"a {type(answer).__name__}"
         raise CheckFailed(f"  Expected a list of names of faults, got {kind}\n{describe(inputs)}")
     strange = [each for each in answer if not (isinstance(each, str) and each in FAULTS)]
     if strange:
         raise CheckFailed(
-            f"  {strange[0]!r} is no name of a fault. They are {', '.join(map(repr, FAULTS))}."
-            f"\n{describe(inputs)}"
+            f"  {strange[0]!r} is not the name of a fault. The names are "
+            f"{', '.join(map(repr, FAULTS))}.\n{describe(inputs)}"
         )
     return [name for name in FAULTS if name in answer]
 
 
-@_parts.part("an audit", "audit")
+@_parts.part("debugging masked batches", "audit")
 def audited(audit: object, thorough: bool = False) -> None:
-    """Ask which faults were planted in what pipelines made."""
+    """Check which faults are found in batches that have known faults."""
     asked: list[tuple[tuple[str, ...], dict[str, Any]]]
     asked = [((), {}), *(((name,), {}) for name in FAULTS), ((), {"everything": True})]
-    asked += [(("special asked",), {"special": [each]}) for each in (1, START_ID, END_ID)]
+    asked += [(("special token",), {"special": [each]}) for each in (1, START_ID, END_ID)]
     asked += [
-        (("same places", "always hidden"), {}),
-        (("damaged", "in sight", "special asked"), {"ends": True}),
+        (("same positions", "always masked"), {}),
+        (("corrupted input", "unchanged", "special token"), {"ends": True}),
         ((), {"stays": 0.0}),
-        ((), {"first": ("in sight",)}),
-        ((), {"first": ("always hidden",)}),
-        (("same places", "wrong answer"), {}),
+        ((), {"first": ("unchanged",)}),
+        ((), {"first": ("always masked",)}),
+        (("same positions", "wrong target"), {}),
     ]
     if thorough:
         asked += [
             ((), {}),
-            (("same places", "damaged"), {}),
-            (("wrong answer", "special asked"), {}),
+            (("same positions", "corrupted input"), {}),
+            (("wrong target", "special token"), {}),
         ]
     cases = []
     for number, (faults, more) in enumerate(asked):
         seed = int(torch.randint(10**6, ()))
-        later = number % 3 == 1 and faults and "same places" not in faults
+        later = number % 3 == 1 and faults and "same positions" not in faults
         first = more.pop("first", () if later else None)
         rounds = planted(faults, seed, rounds=3 + number % 2, **more)
         if not faults and not more and first is None:  # two rounds may agree by themselves
@@ -825,7 +845,7 @@ def audited(audit: object, thorough: bool = False) -> None:
         cases.append({"rounds": Rounds(rounds), "mask_id": MASK_ID})
     twins = [Twin(said, _on_rounds(way)) for said, way in AUDIT_TWINS]
     expect_all(
-        _with_copies(audit), cases, _on_rounds(found_in), "what audit returns", twins,
+        _with_copies(audit), cases, _on_rounds(found_in), "the faults that audit returns", twins,
         lambda got, right: bool(got == right), why_wrong, cast(Any, _named),
     )  # fmt: skip
 
@@ -834,7 +854,7 @@ def audited(audit: object, thorough: bool = False) -> None:
 
 
 class Rows:
-    """Rows of runs, by a short name in messages."""
+    """Rows of training runs, with a short name in messages."""
 
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows
@@ -868,19 +888,19 @@ def _column(place: int, answer: object, inputs: Inputs) -> dict[Any, object]:
 
 
 def _pairs_of(_: object, rows: Rows) -> str:
-    """Return the results of the first number of labels, run by run."""
+    """Return the results of the runs with the first number of labels."""
     results = results_of(rows.rows)
     labels = rows.rows[0]["labels"]
     arms = []
     for begins in ("pretrained", "random"):
         its = [f"{s}: {r:.2f}" for (n, b, s), r in results.items() if (n, b) == (labels, begins)]
         arms.append(f"{begins} {', '.join(its)}")
-    return f"With {labels} labels, the results by seed: {'; '.join(arms)}."
+    return f"With {labels} labels, the test accuracies by seed are: {'; '.join(arms)}."
 
 
-@_parts.part("a fair comparison", "compare")
+@_parts.part("comparing initialisations", "compare")
 def comparison(compare: object, thorough: bool = False) -> None:
-    """Check what is read from the rows of runs that begin pretrained and at random."""
+    """Check the comparison of runs with a pre-trained and a random initialisation."""
     cases = [{"rows": Rows(rows)} for rows in made_up_rows(thorough)]
     columns: list[tuple[Callable[..., Any], list[Twin], str]] = [
         (differences, DIFFERENCE_TWINS, "the differences, by labels"),
@@ -892,3 +912,12 @@ def comparison(compare: object, thorough: bool = False) -> None:
             [Twin(said, lambda rows, way=way: way(rows.rows)) for said, way in twins],
             _same_value, _pairs_of, partial(_column, place),
         )  # fmt: skip
+
+
+# Part 7
+
+
+@_parts.part("LoRA", "LowRankLinear", "merged_weight", "plan")
+def lora(candidate: object, merged_weight: object, plan: object, thorough: bool = False) -> None:
+    """Check a low-rank update, its merged weight, and the largest rank for a budget."""
+    check_low_rank(candidate, merged_weight, plan, thorough)

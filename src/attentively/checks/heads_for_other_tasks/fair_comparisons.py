@@ -1,4 +1,4 @@
-"""Rows of runs that begin pretrained or at random, what they say, and how they are misread."""
+"""Rows of runs with a pre-trained or random initialisation, and mistakes in comparing them."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from attentively.checks import known
 
 Row = dict[str, Any]
 _RECORDED = Path(__file__).with_name("recorded_comparison.json")
-"""Made by tools/record_comparison.py, which says what was trained."""
+"""Made by tools/record_comparison.py, which describes the runs."""
 _FEWEST = 5  # pairs of runs, for a reading
 
 
@@ -18,7 +18,7 @@ def results_of(
     rows: Sequence[Row], *, by: str = "validation", last: bool = False, mean: bool = False,
     kept: Callable[[Row], bool] = lambda row: True, value: str = "test", latest: bool = False,
 ) -> dict[tuple[int, str, int], float]:  # fmt: skip
-    """Return the result of every run, by labels, beginning and seed; keywords make mistakes."""
+    """Return each run's result by labels, initialisation and seed; keywords make mistakes."""
     found: dict[tuple[int, str, int], list[Row]] = {}
     for row in filter(kept, rows):
         found.setdefault((row["labels"], row["begins"], row["seed"]), []).append(row)
@@ -92,89 +92,91 @@ def readings(*given: Any, **how: Any) -> dict[int, str]:
 
 DIFFERENCE_TWINS = [
     *known(
-        "The row with the best *test* accuracy is taken. Then the test has helped to choose, and "
-        "is no test any more: choose by validation.",
+        "The row with the best *test* accuracy is chosen. Then the test set takes part in the "
+        "choice and is no test set any more. Choose by the validation accuracy.",
         partial(differences, by="test"),
     ),
     *known(
-        "The validation accuracy is compared. It chose the rows, so it flatters them; report the "
-        "test accuracy.",
+        "The validation accuracy is compared. It was used to choose the row, so it is too "
+        "optimistic; compare the test accuracy.",
         partial(differences, value="validation"),
     ),
     *known(
-        "The last epoch is taken. Of each run take the row with the best validation accuracy.",
+        "The row of the last epoch is chosen. Choose the row with the best validation accuracy.",
         partial(differences, last=True),
     ),
     *known(
-        "All rows of a run are averaged. Take the one with the best validation accuracy.",
+        "All rows of a run are averaged. Choose the row with the best validation accuracy.",
         partial(differences, mean=True),
     ),
     *known(
-        "Of rows with the same validation accuracy the last one is taken. Take the first.",
+        "Among rows with the same validation accuracy, the last one is chosen. Choose the first.",
         partial(differences, latest=True),
     ),
     *known(
-        "All seeds of a beginning are averaged. A seed that one beginning has alone has no "
-        "partner: leave it out.",
+        "The results of all seeds are averaged. A run whose seed occurs with one "
+        "initialisation only has no partner: leave it out.",
         partial(differences, paired=False),
     ),
     *known(
-        "The best seed of each beginning is compared. Luck would win; take the mean of the pairs.",
+        "The best seeds are compared. They depend on chance; use the mean over the pairs.",
         partial(differences, best_of_seeds=True),
     ),
     *known(
-        "The sign is turned: it is pretrained less random.",
+        "The sign of the difference is wrong. It is pretrained minus random.",
         partial(differences, sign=-1),
     ),
 ]
 READING_TWINS = [
     *known(
-        "Whether both had the same tries is not looked at. Who tries more rates has more luck.",
+        "The tried settings are ignored. A run with more tries has a better chance of a good "
+        "result.",
         partial(readings, fair=False),
     ),
     *known(
-        "The tries are counted. They should be the same pairs of rate and epoch.",
+        "Only the number of tries is compared. They must be the same pairs of rate and epoch.",
         partial(readings, number_of_tries=True),
     ),
     *known(
-        "Only the rates are compared. Who trains for more epochs has more tries, too.",
+        "Only the rates are compared. More epochs are more tries too.",
         partial(readings, tries=lambda row: row["rate"]),
     ),
     *known(
-        "Only the epochs are compared. The rates are tries, too.",
+        "Only the epochs are compared. Different rates are different tries too.",
         partial(readings, tries=lambda row: row["epoch"]),
     ),
     *known(
-        "The tries of all seeds of a beginning are thrown together. Every run should have "
-        "the same.",
+        "The tries of all seeds are pooled. Every single run must have the same ones.",
         partial(readings, all_together=True),
     ),
     *known(
-        "Only the tries of the pairs are looked at. A run without a partner counts, too.",
+        "Only the tries of runs with a partner are compared. Runs without a partner count too.",
         partial(readings, of_pairs=True),
     ),
     *known(
-        "Few pairs are read as 'open' before the tries are looked at. 'unfair' comes first.",
+        "With fewer than five pairs the reading is 'open' although the tries differ. The "
+        "reading 'unfair' takes precedence.",
         partial(readings, few_first=True),
     ),
     *known(
-        "The mean decides. If one pair goes the other way, the reading is 'open'.",
+        "The sign of the mean decides. If one pair has the other sign, the reading is 'open'.",
         partial(readings, by_mean=True),
     ),
     *known(
-        "Most pairs decide. All of them have to go the same way.",
+        "The majority of the pairs decides. All of them must have the same sign.",
         partial(readings, most=True),
     ),
     *known(
-        "Few pairs are read as if they were many. Below five, the reading is 'open'.",
+        "A small number of pairs is read like a large one. With fewer than five pairs, the "
+        "reading is 'open'.",
         partial(readings, fewest=1), partial(readings, fewest=3), partial(readings, fewest=4),
     ),
     *known(
-        "Five pairs are enough.",
+        "Five pairs are read as too few. They are enough.",
         partial(readings, fewest=6),
     ),
     *known(
-        "'helps' and 'hurts' have changed places.",
+        "The readings 'helps' and 'hurts' are exchanged.",
         partial(readings, sign=-1),
     ),
 ]  # fmt: skip
@@ -183,7 +185,7 @@ READING_TWINS = [
 def _rows(
     labels: int, seeds: Sequence[int], gain: Callable[[int], float], **more: Any
 ) -> list[Row]:
-    """Return made-up rows: `gain` says how much better the pretrained one is, by the seed."""
+    """Return made-up rows; `gain` is the advantage of the pre-trained run, by the seed."""
     tries = {"pretrained": [(0.001, 1), (0.001, 2), (0.003, 1), (0.003, 2)]}
     tries["random"] = tries["pretrained"]
     tries.update(more.get("tries", {}))
@@ -241,5 +243,5 @@ def made_up_rows(thorough: bool) -> list[list[Row]]:
 
 
 def recorded_runs() -> list[Row]:
-    """Return the rows of trainings that were made, four for each rate of each run."""
+    """Return the rows of recorded runs, four for each rate of each run."""
     return list(json.loads(_RECORDED.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""How large heads are, where an answer begins and ends, and mistakes with both."""
+"""Sizes of heads, the best span of an answer, and mistakes with both."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attentively.checks import known
 
-TASKS = ("label", "entities", "answer", "pair", "hidden", "next")
+TASKS = ("label", "entities", "answer", "pair", "masked", "next")
 
 
 def head_of(
@@ -22,13 +22,13 @@ def head_of(
     if task in ("label", "pair"):
         scores: tuple[int, ...] = batch, outputs[task]
     else:
-        size = outputs.get(task, vocab_size + (predicted if task == "hidden" else 0))
+        size = outputs.get(task, vocab_size + (predicted if task == "masked" else 0))
         scores = batch, length, size
     if task in outputs:
         added = (d_model + bias) * outputs[task] + (segments * d_model if task == "pair" else 0)
     else:
         added = 0 if tied else d_model * vocab_size + bias * vocab_size
-        added += mask * d_model * (task == "hidden")
+        added += mask * d_model * (task == "masked")
     return shape(task, scores), added
 
 
@@ -42,26 +42,28 @@ def _length_everywhere(length: int) -> Callable[[str, tuple[int, ...]], tuple[in
 
 SHAPE_TWINS = [
     *known(
-        'head: A single label is for a whole text, and "label" and "pair" have no axis of tokens.',
+        'head: The tasks "label" and "pair" have one label for the whole text, so their '
+        "scores have no axis for tokens.",
         lambda *given: head_of(*given, shape=_length_everywhere(given[-1]))[0],
     ),
     *known(
-        "head: A tag, a place and a word are told for every token: (batch, length, ...).",
+        'head: The tasks "entities", "answer", "masked" and "next" have scores for '
+        "every token: (batch, length, ...).",
         lambda *given: head_of(*given, shape=_no_length)[0],
     ),
     *known(
-        "head: Entities have two tags for each kind, one for its first token and one for the "
-        "others, and one more for tokens outside: 2 · kinds + 1.",
+        "head: Entities have two tags for each kind, B and I, and one tag for tokens outside "
+        "of a name: 2 · kinds + 1.",
         *(lambda *given, tags=tags: head_of(*given, tags=tags)[0]
           for tags in (lambda k: k, lambda k: k + 1, lambda k: 2 * k, lambda k: k + 2)),
     ),
     *known(
-        "head: The mask is read and never predicted: there are vocab_size scores.",
+        "head: The mask token is an input and never a prediction: there are vocab_size scores.",
         lambda *given: head_of(*given, predicted=1)[0],
     ),
     *known(
-        "head: Of an answer, two scores are told for every token, (batch, length, 2): may it begin "
-        "here, may it end here?",
+        "head: An answer needs two scores for every token, one as its start and one as its "
+        "end: (batch, length, 2).",
         lambda *given: (
             (given[4], 2) if given[0] == "answer" else head_of(*given)[0]
         ),
@@ -69,34 +71,37 @@ SHAPE_TWINS = [
             (given[4], 2, given[5]) if given[0] == "answer" else head_of(*given)[0]
         ),
     ),
-    *known("head: The two have changed places: shape, added.", lambda *given: head_of(*given)[1]),
+    *known("head: The two results are exchanged. Return shape, added.",
+           lambda *given: head_of(*given)[1]),
 ]  # fmt: skip
 ADDED_TWINS = [
-    *known("head: A linear layer has a bias: one number more for each of its outputs.",
+    *known("head: The biases are missing. A linear layer has one bias for each of its outputs.",
            lambda *given: head_of(*given, bias=False)[1]),
     *known(
-        "head: Entities have two tags for each kind, and one more for tokens outside: 2 · kinds + "
-        "1 outputs.",
+        "head: The number of outputs for entities is wrong. There are two tags for each kind "
+        "and one for tokens outside of a name: 2 · kinds + 1 outputs.",
         *(lambda *given, tags=tags: head_of(*given, tags=tags)[1]
           for tags in (lambda k: k, lambda k: k + 1, lambda k: 2 * k, lambda k: k + 2)),
     ),
     *known(
-        "head: A language model's scores are products with the rows of the table, which are there "
-        "already. Nothing is added for them.",
+        "head: The output layer of a language model adds parameters here. Its scores are "
+        "products with the rows of the embedding matrix, which exists already.",
         *(lambda *given, bias=bias, mask=mask: head_of(*given, tied=False, bias=bias, mask=mask)[1]
           for bias in (True, False) for mask in (0, 1)),
     ),
     *known(
-        "head: The mask is a new token, and has a row in the table: d_model numbers.",
+        "head: The embedding of the mask token is missing. It adds a row of d_model parameters.",
         lambda *given: head_of(*given, mask=0)[1],
     ),
     *known(
-        "head: Two texts in one need a vector for 'first' and one for 'second': 2 · d_model.",
+        "head: The segment embeddings are wrong. There is one vector for the first text and "
+        "one for the second: 2 · d_model parameters.",
         lambda *given: head_of(*given, segments=0)[1],
         lambda *given: head_of(*given, segments=1)[1],
     ),
     *known(
-        "head: The number of parameters does not grow with the text: one layer serves all tokens.",
+        "head: The number of parameters depends on the length of the text. One layer is "
+        "applied to all tokens.",
         lambda *given: head_of(*given)[1] * (given[5] if given[0] in ("entities", "answer") else 1),
     ),
 ]  # fmt: skip
@@ -142,61 +147,63 @@ def _last_then_first(first: Tensor, last: Tensor, allowed: Tensor, longest: int)
 
 SPAN_TWINS = [
     *known(
-        "best_span: The best beginning and the best end are looked for apart, so that an answer "
-        "may end before it begins.",
+        "best_span: The best start and the best end are chosen independently, so the answer "
+        "may end before it starts.",
         _apart,
     ),
     *known(
-        "best_span: Where the end came before the beginning, the two were exchanged. Look for the "
-        "best pair among those in order.",
+        "best_span: A start after its end is exchanged with it. Choose the best pair among "
+        "those with start <= end.",
         lambda *given: sorted(_apart(*given)),
     ),
     *known(
-        "best_span: First the best beginning is fixed, then an end is looked for. Another "
-        "beginning may have a better sum.",
+        "best_span: The best start is chosen first, and then an end for it. Another start may "
+        "have a higher sum.",
         _first_then_last,
     ),
     *known(
-        "best_span: First the best end is fixed, then a beginning is looked for. Another end may "
-        "have a better sum.",
+        "best_span: The best end is chosen first, and then a start for it. Another end may "
+        "have a higher sum.",
         _last_then_first,
     ),
     *known(
-        "best_span: `longest` is not looked at.",
+        "best_span: The limit `longest` is ignored.",
         partial(best_of, lengths=lambda i, j, _: i <= j),
     ),
     *known(
-        "best_span: This answer has one token too many: from i to j there are j - i + 1.",
+        "best_span: The answer has one token too many. From i to j there are j - i + 1 tokens.",
         partial(best_of, lengths=lambda i, j, most: i <= j <= i + most),
     ),
     *known(
-        "best_span: An answer of exactly `longest` tokens may be given.",
+        "best_span: An answer of exactly `longest` tokens is excluded. It is allowed.",
         partial(best_of, lengths=lambda i, j, most: i <= j < i + max(1, most - 1)),
     ),
     *known(
-        "best_span: An answer may be one token, which is its first and its last.",
+        "best_span: An answer of one token is excluded. It is allowed.",
         partial(best_of, lengths=lambda i, j, most: i < j < i + most),
     ),
     *known(
-        "best_span: An answer may end before it begins.",
+        "best_span: The answer may end before it starts. Require i <= j.",
         partial(best_of, lengths=lambda i, j, most: abs(j - i) < most),
     ),
     *known(
-        "best_span: `allowed` is not looked at: the question and the padding hold no answer.",
+        "best_span: The argument `allowed` is ignored. The question and the padding contain no "
+        "answer.",
         partial(best_of, masked=False),
     ),
     *known(
-        "best_span: All tokens of the answer have to be allowed here. Asked is that its first and "
-        "its last one are.",
+        "best_span: All tokens of the answer are required to be allowed. Only its first and "
+        "its last token have to be.",
         partial(best_of, whole=True),
     ),
     *known(
-        "best_span: This j is the token after the answer. Return the last one of the answer.",
+        "best_span: The result j is the position after the answer. Return the position of its "
+        "last token.",
         lambda *given: [best_of(*given)[0], best_of(*given)[1] + 1],
     ),
     *known(
-        "best_span: The scores are multiplied. They are logarithms of probabilities, but for a "
-        "constant: add them.",
+        "best_span: The two scores are multiplied. They are log-probabilities up to a "
+        "constant, so add them.",
         partial(best_of, join=lambda a, b: a * b),
     ),
 ]

@@ -1,4 +1,4 @@
-"""Tokens to hide and to ask for, and the mistakes that are made with them."""
+"""Tokens to mask and to predict, and the mistakes that are made with them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -32,20 +32,19 @@ def _over_the_batch(ids: Tensor, lottery: Tensor, share: float) -> Tensor:
 
 CHOSEN_TWINS = [
     *known(
-        "choose: Padding and special tokens may be chosen. Only the ids above END_ID are words.",
+        "choose: Padding or special tokens are chosen. Only the ids above END_ID are words.",
         partial(chosen_tokens, ordinary=lambda ids: ids >= 0),
     ),
     *known(
-        "choose: START, END or the unknown word may be chosen. Only the ids above END_ID are "
-        "words.",
+        "choose: START, END or the unknown word is chosen. Only the ids above END_ID are words.",
         partial(chosen_tokens, ordinary=lambda ids: ids != PAD_ID),
         partial(chosen_tokens, ordinary=lambda ids: (ids != PAD_ID) & (ids != END_ID)),
         partial(chosen_tokens, ordinary=lambda ids: (ids == 1) | (ids > END_ID)),
         partial(chosen_tokens, ordinary=lambda ids: ids >= END_ID),
     ),
     *known(
-        "choose: In each text one too many is chosen. Ranks begin with 0, so those below the "
-        "number win.",
+        "choose: One word too many is chosen in each text. Ranks begin with 0, so the chosen "
+        "words are those with a rank below the number.",
         partial(chosen_tokens, more=1),
         lambda ids, lottery, share: (
             lottery.masked_fill(ids <= END_ID, 2.0).argsort(dim=1).argsort(dim=1)
@@ -53,44 +52,46 @@ CHOSEN_TWINS = [
         ),
     ),
     *known(
-        "choose: In each text one too few is chosen. The last of the winners wins, too.",
+        "choose: One word too few is chosen in each text.",
         partial(chosen_tokens, more=-1),
     ),
     *known(
-        "choose: Each word is chosen by itself, if its lottery number is below `share`, so that a "
-        "text may have none. Asked is a fixed number: those with the lowest numbers.",
+        "choose: Each word is chosen independently, if its lottery value is below `share`, so "
+        "a text may have no chosen word. Choose a fixed number of words: those with the lowest "
+        "values.",
         lambda ids, lottery, share: (lottery < share) & (ids > END_ID),
         lambda ids, lottery, share: (lottery <= share) & (ids > END_ID),
     ),
     *known(
-        "choose: The share is taken of the whole width, padding and special tokens too. It is a "
-        "share of the words.",
+        "choose: The share is taken of all positions, including padding or special tokens. It "
+        "is a share of the words.",
         partial(chosen_tokens, of=lambda ids, _: torch.full((len(ids),), ids.size(1))),
         partial(chosen_tokens, of=lambda ids, _: (ids != PAD_ID).sum(dim=1)),
     ),
     *known(
-        "choose: The number is rounded down. Round it to the nearest whole number.",
+        "choose: The number of chosen words is rounded down. Round it to the nearest integer.",
         partial(chosen_tokens, whole=torch.floor),
     ),
     *known(
-        "choose: The number is rounded up. Round it to the nearest whole number.",
+        "choose: The number of chosen words is rounded up. Round it to the nearest integer.",
         partial(chosen_tokens, whole=torch.ceil),
     ),
     *known(
-        "choose: A short text has no word chosen. One at least is.",
+        "choose: No word of a short text is chosen. At least one word of each text is chosen.",
         partial(chosen_tokens, least=0),
     ),
     *known(
-        "choose: The highest lottery numbers win. The lowest are asked for.",
+        "choose: The words with the highest lottery values are chosen. Choose those with the "
+        "lowest.",
         partial(chosen_tokens, highest=True),
     ),
     *known(
-        "choose: All texts are drawn from as one. Each row has its own share.",
+        "choose: The words are chosen from all texts together. Each row has its own share.",
         _over_the_batch,
     ),
     *known(
-        "choose: argsort alone says which place has the lowest number, the next one, and so on. "
-        "Asked is which rank each place has: argsort of that.",
+        "choose: A single argsort gives the position of each rank. You need the rank of each "
+        "position, which is the argsort of this result.",
         lambda ids, lottery, share: (
             lottery.masked_fill(ids <= END_ID, 2.0).argsort(dim=1)
             < (share * (ids > END_ID).sum(dim=1)).round().clamp(min=1).unsqueeze(1)
@@ -117,80 +118,89 @@ def _read(*given: Any, **changed: Any) -> Tensor:
 
 READ_TWINS = [
     *known(
-        "hide, read: Every chosen token becomes the mask. One in ten becomes another word, and one "
-        "in ten stays.",
+        "hide, inputs: All chosen tokens are masked. From a fate of 0.8 to below 0.9 a token "
+        "is replaced by the one in `others`, and from 0.9 on it stays unchanged.",
         partial(_read, low=2.0, high=2.0),
     ),
     *known(
-        "hide, read: No chosen token is left as it is. From a fate of 0.9 on it stays.",
+        "hide, inputs: No chosen token stays unchanged. From a fate of 0.9 on it does.",
         partial(_read, high=2.0),
     ),
     *known(
-        "hide, read: No chosen token becomes another word. Between 0.8 and 0.9 it does.",
+        "hide, inputs: No chosen token is replaced by the one in `others`. From a fate of 0.8 "
+        "to below 0.9 it is.",
         partial(_read, high=0.8),
     ),
     *known(
-        "hide, read: 'another word' and 'stays' have changed places: from 0.8 to 0.9 another word, "
-        "from 0.9 on it stays.",
+        "hide, inputs: The cases 'replaced' and 'unchanged' are exchanged. From a fate of 0.8 "
+        "to below 0.9 the token is replaced by the one in `others`; from 0.9 on it stays "
+        "unchanged.",
         lambda ids, chosen, fate, others, mask_id: (
             ids.where(~chosen | (fate < 0.9), others).where(~chosen | (fate >= 0.8), mask_id)
         ),
     ),
     *known(
-        "hide, read: What became the mask becomes another word after that. Below 0.8 it stays the "
-        "mask.",
+        "hide, inputs: Masked tokens are overwritten by those of `others`. With a fate below "
+        "0.8 a token stays masked.",
         partial(_read, low=0.0),
     ),
     *known(
-        "hide, read: The mask and the other words have changed places: below 0.8 it is the mask.",
+        "hide, inputs: The mask and the tokens of `others` are exchanged. With a fate below "
+        "0.8 a token is masked.",
         partial(_read, exchanged=True),
     ),
     *known(
-        "hide, read: One in ten becomes the mask and eight in ten stay. It is the other way round.",
+        "hide, inputs: 10 % of the chosen tokens are masked and 80 % stay unchanged. It must "
+        "be the other way round.",
         partial(_read, low=0.1, high=0.2), partial(_read, low=0.1, high=0.1),
     ),
     *known(
-        "hide, read: Tokens that were not chosen are changed too. Nothing happens to those.",
+        "hide, inputs: Tokens that are not chosen are changed too. They must stay unchanged.",
         partial(_read, everywhere=True),
     ),
     *known(
-        "hide, read: Nothing is hidden: the model reads the answers.",
+        "hide, inputs: Nothing is masked, so the model can copy the targets from its inputs.",
         lambda ids, *_: ids,
     ),
     *known(
-        "hide: the two have changed places; return read, wanted.",
+        "hide: The two results are exchanged. Return inputs, targets.",
         lambda *given: hidden_tokens(*given)[1],
     ),
 ]  # fmt: skip
 WANTED_TWINS = [
     *known(
-        "hide, wanted: Every token is asked for, also those that stand there to be read, so the "
-        "model learns to copy. Asked are the chosen ones; elsewhere stands PAD_ID.",
+        "hide, targets: Every token is a target, including those that are visible in the "
+        "inputs, so the model learns to copy. Only chosen tokens are targets; all other "
+        "positions have PAD_ID.",
         lambda ids, *_: ids,
     ),
     *known(
-        "hide, wanted: Only what became the mask is asked for. Then a word that is read is always "
-        "right, and the model need not look at its neighbours. All chosen tokens are asked for.",
+        "hide, targets: Only masked tokens are targets. Then every word that is visible in the "
+        "inputs is correct, and the model never has to check it against its context. All "
+        "chosen tokens are targets.",
         lambda ids, chosen, fate, others, mask_id: ids.where(chosen & (fate < 0.8), PAD_ID),
     ),
     *known(
-        "hide, wanted: What was changed is asked for, what stayed is not. All chosen ones are.",
+        "hide, targets: Chosen tokens that stay unchanged are not targets. All chosen tokens are.",
         lambda ids, chosen, fate, others, mask_id: ids.where(chosen & (fate < 0.9), PAD_ID),
     ),
     *known(
-        "hide, wanted: This is what is read at these places. Asked is what stood there before.",
+        "hide, targets: These are the tokens of the inputs. The target is the original token, "
+        "from `ids`.",
         lambda *given: _read(*given).where(given[1], PAD_ID),
     ),
     *known(
-        "hide, wanted: What was not chosen is asked for, and what was chosen is not.",
+        "hide, targets: The tokens that are not chosen are the targets. It must be the chosen "
+        "ones.",
         lambda ids, chosen, *_: ids.where(~chosen, PAD_ID),
     ),
     *known(
-        "hide, wanted: Where nothing is asked stands -100, as PyTorch has it. Here it is PAD_ID.",
+        "hide, targets: Positions without a target have -100, PyTorch's default. Here they "
+        "have PAD_ID.",
         lambda ids, chosen, *_: ids.where(chosen, -100),
     ),
     *known(
-        "hide, wanted: This says where something is asked. Asked for is the token itself.",
+        "hide, targets: This says at which positions there is a target. Return the token itself.",
         lambda ids, chosen, *_: chosen.long(),
     ),
 ]

@@ -1,4 +1,4 @@
-"""Batches for a masked language model, made with faults that were planted on purpose."""
+"""Batches for a masked language model, with planted faults."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -10,19 +10,19 @@ from attentively.checks import known
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 Round = tuple[Tensor, Tensor, Tensor]
-"""What stands in the texts, what is read of them, and what is wanted."""
+"""The ids of the texts, the inputs of the model, and its targets."""
 
 VOCAB_SIZE, MASK_ID = 61, 61
 
 FAULTS = {
-    "in sight": "more than two in ten of the tokens asked for stand there to be read.",
-    "always hidden": "every token asked for was replaced by the mask.",
-    "special asked": "an id up to END_ID is asked for.",
-    "wrong answer": "what is wanted is not what stands in the text.",
-    "damaged": "a token that is not asked for is read otherwise than it stands in the text.",
-    "same places": "every round asks for the same places.",
+    "unchanged": "of the tokens with a target, more than 20 % are unchanged in the inputs.",
+    "always masked": "every token with a target is masked in the inputs.",
+    "special token": "a token with an id up to END_ID has a target.",
+    "wrong target": "a target differs from the token of the text.",
+    "corrupted input": "a token without a target differs from the text in the inputs.",
+    "same positions": "all rounds have targets at the same positions.",
 }
-"""The faults, and what shows each."""
+"""The faults, and the sign of each."""
 
 
 def planted(
@@ -34,20 +34,20 @@ def planted(
     stays: float | None = None,
     ends: bool = False,
 ) -> list[Round]:
-    """Return rounds through the same texts, as a pipeline with these faults makes them.
+    """Return rounds of the same texts, with these faults.
 
-    `special` are the ids that are asked for where that is the fault. With `everything`, what was
-    not chosen is asked for too. Of what is asked for, `stays` is read as it stands. With `ends`
-    damage is that each END is read as the mask.
+    `special` are the ids that have targets if this is the fault. With `everything`, tokens that
+    were not chosen have targets too. A share `stays` of the tokens with targets is unchanged. With
+    `ends`, each END is masked if the inputs are corrupted.
     """
     generator = torch.Generator().manual_seed(seed)
     ids = _texts(48, generator)
     asked = ids > END_ID
-    if "special asked" in faults:
+    if "special token" in faults:
         asked = asked | torch.isin(ids, torch.tensor(list(special)))
     number = (0.2 * asked.sum(dim=1, keepdim=True)).round()
     if stays is None:
-        stays = 0.32 if "in sight" in faults else 0.1
+        stays = 0.32 if "unchanged" in faults else 0.1
     places: list[Tensor] = []
     made = []
     for _ in range(rounds):
@@ -55,13 +55,13 @@ def planted(
         chosen = drawn.argsort(dim=1).argsort(dim=1) < number  # as many in every round
         if places:  # the first text alone does not tell whether the places change
             chosen = (
-                places[0] if "same places" in faults else torch.cat([places[0][:1], chosen[1:]])
+                places[0] if "same positions" in faults else torch.cat([places[0][:1], chosen[1:]])
             )
         places.append(chosen)
         _, read, wanted = _round(ids, chosen, faults, stays, generator)
-        if "damaged" in faults and ends:
+        if "corrupted input" in faults and ends:
             read = read.where((ids != END_ID) | chosen, MASK_ID)
-        elif "damaged" in faults:
+        elif "corrupted input" in faults:
             hit = (torch.rand(ids.shape, generator=generator) < 0.05) & (ids > END_ID) & ~chosen
             read = read.where(~hit, (ids + 1).where(ids + 1 < VOCAB_SIZE, END_ID + 1))
         made.append((ids, read, ids.where(asked, PAD_ID) if everything else wanted))
@@ -83,27 +83,27 @@ def _round(
 ) -> Round:
     fate = torch.rand(ids.shape, generator=generator)
     others = torch.randint(END_ID + 1, VOCAB_SIZE, ids.shape, generator=generator)
-    if "always hidden" in faults:
+    if "always masked" in faults:
         fate = torch.zeros_like(fate)
     else:
         fate = fate.clamp(max=0.89).where(fate < 1 - stays, 1.0)
     read = ids.where(~chosen | (fate >= 0.9), others).where(~chosen | (fate >= 0.8), MASK_ID)
-    said = read if "wrong answer" in faults else ids
+    said = read if "wrong target" in faults else ids
     return ids, read, said.where(chosen, PAD_ID)
 
 
 _LETTERS: Mapping[str, tuple[str, ...]] = {
-    "A": ("always hidden",),
+    "A": ("always masked",),
     "B": (),
-    "C": ("in sight",),
-    "D": ("wrong answer",),
-    "E": ("special asked", "same places"),
-    "F": ("damaged",),
+    "C": ("unchanged",),
+    "D": ("wrong target",),
+    "E": ("special token", "same positions"),
+    "F": ("corrupted input",),
 }
 
 
 def batches() -> dict[str, list[Round]]:
-    """Return what six pipelines made, by a letter."""
+    """Return the batches of six pipelines, by a letter."""
     return {
         letter: planted(faults, 100 + number)
         for number, (letter, faults) in enumerate(_LETTERS.items())
@@ -139,17 +139,17 @@ def found_in(
         in_sight += int((places & seen(ids, read, wanted, mask_id)).sum())
         hidden += int((places & (read == mask_id)).sum())
         signs = {
-            "special asked": places & special(ids),
-            "wrong answer": places & (wanted != (read if against_read else ids)),
-            "damaged": (read != ids) & (torch.ones_like(places) if everywhere else ~places),
+            "special token": places & special(ids),
+            "wrong target": places & (wanted != (read if against_read else ids)),
+            "corrupted input": (read != ids) & (torch.ones_like(places) if everywhere else ~places),
         }
         found |= {name for name, sign in signs.items() if sign.any()}
     if in_sight > limit * (tokens if of_all else number):
-        found.add("in sight")
+        found.add("unchanged")
     if hidden >= whole * number:
-        found.add("always hidden")
+        found.add("always masked")
     if agree([compared(*each, mask_id) for each in rounds]):
-        found.add("same places")
+        found.add("same positions")
     return [name for name in FAULTS if name in found]
 
 
@@ -162,15 +162,15 @@ def _changed(ids: Tensor, read: Tensor, wanted: Tensor, mask_id: int) -> Tensor:
 
 
 def _first_round(rounds: Sequence[Round], mask_id: int, both: bool = True) -> list[str]:
-    """Look at the first round alone, for all faults but that of several rounds."""
-    found = set(found_in(rounds[:1], mask_id)) - {"same places"}
+    """Look at the first round only, except for the fault that concerns several rounds."""
+    found = set(found_in(rounds[:1], mask_id)) - {"same positions"}
     if both:
-        found |= {"same places"} & set(found_in(rounds, mask_id))
+        found |= {"same positions"} & set(found_in(rounds, mask_id))
     return [name for name in FAULTS if name in found]
 
 
 class Rounds:
-    """A name for rounds in messages, whose copies a student gets."""
+    """Rounds with a short name in messages; the student receives copies."""
 
     def __init__(self, rounds: Sequence[Round]) -> None:
         self.rounds = rounds
@@ -181,61 +181,63 @@ class Rounds:
 
 
 def why_wrong(got: list[str], rounds: Rounds, mask_id: int) -> str:
-    """Return the sign of a fault that is missing, or named without being there."""
+    """Return the sign of a fault that is missing, or that is reported without being there."""
     right = found_in(rounds.rounds, mask_id)
     for name, sign in FAULTS.items():
         if (name in right) and (name not in got):
             return f"{name!r} is missing. Its sign: {sign}"
         if (name in got) and (name not in right):
-            return f"{name!r} is named, but these rounds do not show its sign: {sign}"
+            return f"{name!r} is reported, but these rounds do not show its sign: {sign}"
     return ""
 
 
 AUDIT_TWINS = [
     *known(
-        "A share of all tokens is taken. The share in sight is one of those asked for.",
+        "The share of unchanged tokens is computed over all tokens. Compute it over the tokens "
+        "with a target.",
         partial(found_in, of_all=True),
     ),
     *known(
-        "One in ten of the tokens asked for stays by design. Only beyond two in ten it is a fault.",
+        "10 % of the tokens with a target are unchanged by design. Only a share above 20 % is "
+        "a fault.",
         partial(found_in, limit=0.0),
         partial(found_in, limit=0.1),
     ),
     *known(
-        "Other words are counted as if they were in sight. In sight is a token that is read as it "
-        "stands in the text.",
+        "Tokens that were replaced by another one are counted as unchanged. An unchanged token "
+        "is equal to the one in the text.",
         *(
             partial(found_in, limit=limit, seen=lambda *four: ~_masked(*four))
             for limit in (0.2, 0.1)
         ),
     ),
     *known(
-        "Eight in ten are hidden by design. The fault is that all are.",
+        "80 % of the tokens with a target are masked by design. The fault is that all of them are.",
         *(partial(found_in, whole=whole) for whole in (0.7, 0.75, 0.5)),
     ),
     *known(
-        "The tokens asked for are looked for by the mask. Some are read as another word or as they "
-        "stand; asked for is what `wanted` holds, wherever it is not PAD_ID.",
+        "The positions with a target are searched by the mask. Some of them have another token "
+        "or are unchanged; a position has a target where `targets` is not PAD_ID.",
         partial(found_in, asked=_masked),
         partial(found_in, asked=_masked, compared=_masked),
     ),
     *known(
-        "The tokens asked for are taken to be those that are changed. Some stay as they are; asked "
-        "for is what `wanted` holds, wherever it is not PAD_ID.",
+        "The positions with a target are taken to be those that were changed. Some stay "
+        "unchanged; a position has a target where `targets` is not PAD_ID.",
         partial(found_in, asked=_changed),
         partial(found_in, asked=_changed, compared=_changed),
     ),
     *known(
-        "What is read is compared with the text everywhere. Where a token is asked for it may "
-        "differ; elsewhere it may not.",
+        "The inputs are compared with the text at all positions. They may differ at positions "
+        "with a target; elsewhere they may not.",
         partial(found_in, everywhere=True),
     ),
     *known(
-        "What is wanted is compared with what is read. It should be what stands in the text.",
+        "The targets are compared with the inputs. Compare them with the text.",
         partial(found_in, against_read=True),
     ),
     *known(
-        "Not every special token is looked for: START, END and the unknown word are special, every "
+        "Some special tokens are missing: START, END and the unknown word are special, every "
         "id up to END_ID.",
         partial(found_in, special=lambda ids: ids == END_ID),
         partial(found_in, special=lambda ids: ids == START_ID),
@@ -243,7 +245,7 @@ AUDIT_TWINS = [
         partial(found_in, special=lambda ids: ids < END_ID),
     ),
     *known(
-        "Two rounds alone are compared. The fault is that *all* ask for the same places.",
+        "Only two rounds are compared. The fault is that *all* rounds have the same positions.",
         partial(found_in, agree=lambda places: torch.equal(places[0], places[1])),
         partial(found_in, agree=lambda places: torch.equal(places[0], places[-1])),
         partial(
@@ -251,18 +253,18 @@ AUDIT_TWINS = [
         ),
     ),
     *known(
-        "The places of the mask are compared, and these change with the dice even where the places "
-        "asked for stay.",
+        "The masked positions are compared. They change at random even if the positions with a "
+        "target stay the same.",
         partial(found_in, compared=_masked),
         partial(found_in, compared=_changed),
     ),
     *known(
-        "What is wanted is compared. Compare the places: `wanted != PAD_ID`.",
+        "The targets themselves are compared. Compare their positions: `targets != PAD_ID`.",
         partial(found_in, compared=lambda ids, read, wanted, mask_id: wanted),
     ),
-    *known("Only the first round is looked at.", _first_round, partial(_first_round, both=False)),
+    *known("Only the first round is examined.", _first_round, partial(_first_round, both=False)),
     *known(
-        "Only the first fault is named. There may be several.",
+        "Only the first fault is reported. There may be several.",
         lambda rounds, mask_id: found_in(rounds, mask_id)[:1],
     ),
 ]
