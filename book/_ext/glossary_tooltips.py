@@ -56,7 +56,7 @@ AMBIGUOUS = {
 """Terms with another meaning in the book, which their first occurrence may have. Not marked."""
 
 NEVER_INSIDE = (nodes.reference, nodes.literal, nodes.math, nodes.thead, nodes.legend, nodes.raw)
-LABEL = re.compile(r"(Symbol|Code|Also|In .+):")
+LABEL = re.compile(r"(Symbol|Code|Also):")
 
 
 class Term(NamedTuple):

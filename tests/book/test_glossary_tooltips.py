@@ -44,7 +44,7 @@ attention weight
   The share of a value. [03](03_chapter.md)
 
 residual connection
-  The sum of input and output. *In older chapters of this book:* way around. [03](03_chapter.md)
+  The sum of input and output. *Also:* skip connection. [03](03_chapter.md)
 
 memorise
   To store examples & not a rule. [03](03_chapter.md)

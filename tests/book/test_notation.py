@@ -117,12 +117,8 @@ def test_an_axis_renamed_on_one_side_is_seen(old, new):
 
 ENTRY = re.compile(r"^(\S.*)\n  (.+) \[(\d\d)\]\((\S+)\)$", re.M)
 """The term; its definition with names; its chapter with a link."""
-OLDER = "In older chapters of this book"
-NAMES = re.compile(rf"\*(Symbol|Code|Also|{OLDER}):\* (.+?)\.(?= \*|$)")
+NAMES = re.compile(r"\*(Symbol|Code|Also):\* (.+?)\.(?= \*|$)")
 MINIMUM = 170
-NOT_YET_USED = {
-}
-"""Terms that their chapters will use when they are revised."""
 
 
 class Term(NamedTuple):
@@ -133,7 +129,7 @@ class Term(NamedTuple):
     chapter: str
     page: str
     names: dict[str, list[str]]
-    """Symbols, names in code, synonyms, and the words of chapters that are not yet revised."""
+    """Symbols, names in code and synonyms."""
 
 
 def terms(page: str = GLOSSARY) -> list[Term]:
@@ -141,7 +137,7 @@ def terms(page: str = GLOSSARY) -> list[Term]:
     glossary = re.search(r"^```\{glossary\}\n(.*?)^```$", page, re.M | re.S)[1]
     found = []
     for name, text, chapter, link in ENTRY.findall(glossary):
-        definition = re.split(rf" \*(?:Symbol|Code|Also|{OLDER}):\*", text)[0]
+        definition = re.split(r" \*(?:Symbol|Code|Also):\*", text)[0]
         names = {kind: re.split(r"[,;] ", listed) for kind, listed in NAMES.findall(text)}
         found.append(Term(name, definition, chapter, link, names))
     assert len(found) == len(re.findall(r"^\S", glossary, re.M)), "an entry has no chapter"
@@ -192,22 +188,14 @@ def test_each_term_leads_to_a_chapter_that_uses_it():
     unused = {}
     for term in terms():
         assert chapters[term.page] == term.chapter, f"{term.name}: another chapter"
-        synonyms = [*term.names.get("Also", []), *term.names.get(OLDER, [])]
-        if not uses(pages[term.page], [term.name, *synonyms]):
+        if not uses(pages[term.page], [term.name, *term.names.get("Also", [])]):
             unused[term.name] = term.chapter
-    assert unused == NOT_YET_USED, "or the chapter uses it now: take it off the list"
+    assert unused == {}
     assert not uses(pages["08_additive_attention.md"], ["recurrence relation"])
 
 
 # The first page: each term leads to the page that introduces it in bold.
 
-# Chapters that are not yet revised need not have their terms in bold.
-LISTED = re.search(
-    r"^TO_REVISE = \[(.*?)\]$",
-    (Path(__file__).parent / "test_terms.py").read_text(encoding="utf-8"),
-    re.M | re.S,
-)
-TO_REVISE = re.findall(r'"(\d\d)_', LISTED[1]) if LISTED else []
 FLAGS = re.M | re.S
 CODE = r"^(`{3,})(?:\{code-cell\}|\{literalinclude\}|\w+).*?^\1$"
 RECAP = r"^(:{3,})\{admonition\} (?:Before you start|What this page uses).*?^\1$"
@@ -252,13 +240,10 @@ def first_pages(found: list[Term], pages: dict[str, str]) -> dict[str, str | Non
 
 def disagreements(found: list[Term], pages: dict[str, str]) -> dict[str, str]:
     """Return what is wrong with the page of each term that does not lead to its first page."""
-    first, order, wrong = first_pages(found, pages), list(pages), {}
+    first, wrong = first_pages(found, pages), {}
     for term in found:
         page = first[term.name]
-        if page == term.page or (
-            term.chapter in TO_REVISE
-            and (page is None or order.index(page) > order.index(term.page))
-        ):
+        if page == term.page:
             continue
         where = f"first in bold on {page}" if page else "no page has it in bold"
         wrong[term.name] = f"{where}; the glossary says {term.page}"
@@ -396,12 +381,3 @@ sequential operations, teacher forcing, time step, training run, unrolling, weig
 
 def test_terms_of_the_field_have_entries():
     assert set(" ".join(EXPECTED.split()).split(", ")) - {term.name for term in terms()} == set()
-
-
-def test_a_word_of_older_chapters_is_no_headword_of_its_own():
-    """Such a word is a synonym: an entry under the field's term, not one of its own."""
-    found = terms()
-    older = {word for term in found for word in term.names.get(OLDER, [])}
-    assert {"reader", "way around", "twins", "numbers"} <= older
-    shared = older & {term.name for term in found}
-    assert shared == set()

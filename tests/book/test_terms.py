@@ -1,7 +1,7 @@
 """Prose, docstrings, help and messages use the terms of the field, not private words.
 
-`PRIVATE` lists the words that the book no longer uses for a technical term, with what to write. A
-text that is not yet revised is on a list of exceptions, and the list is checked too.
+`PRIVATE` lists the words that the book does not use for a technical term, with what to write.
+A file that may have one is on a list of exceptions, and the list is checked too.
 """
 
 import ast
@@ -247,7 +247,6 @@ NOT_PROSE = [
     r"(?:\{[\w:-]+\})?(`+)[^`]+?\1",  # code and roles
     r"\]\([^)]*\)",
     r"https?://\S+",
-    r"\*In older chapters of this book:\*[^\[]*",  # the glossary quotes them
     r"(?<!\*)\*(?!\*)[^*\s](?:[^*\n]*)\*(?!\*)",  # example sentences are in italics
     r"[\"“][^\"”\n]{1,80}(?:\n[^\"”\n]{1,80})?[\"”]",
 ]
@@ -370,28 +369,15 @@ TEXTS = [
     ".github/**/*.yml",
 ]
 
-TO_REVISE = [
-]
-"""Chapters whose page, assignment and checks are revised together."""
 COMMAND = "ladder is the name of an experiment, and --rungs that of its option"
 NOUNS = "a place is a kind of noun in the toy language"
-OTHERS = {
+EXCEPTIONS = {
     "src/attentively/experiments/__init__.py": COMMAND,
     "src/attentively/experiments/ladder.py": COMMAND,
     "src/attentively/experiments/real_ladder.py": COMMAND,
     "src/attentively/data/toy": NOUNS,
 }
-
-
-def exceptions() -> dict[str, str]:
-    """Return the files and folders that may have private words, each with the reason."""
-    revised = "revised with its chapter"
-    found = {}
-    for name in TO_REVISE:
-        found[f"book/{name}.md"] = revised
-        found[f"solutions/{name}/{name}.ipynb"] = revised
-        found[f"src/attentively/checks/{name[3:]}"] = revised
-    return found | OTHERS
+"""Files and folders that may have private words, each with the reason."""
 
 
 def texts() -> list[Path]:
@@ -399,7 +385,7 @@ def texts() -> list[Path]:
 
 
 def excepted(path: Path) -> bool:
-    return any(path == ROOT / name or ROOT / name in path.parents for name in exceptions())
+    return any(path == ROOT / name or ROOT / name in path.parents for name in EXCEPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -415,7 +401,7 @@ def needless(by_file: dict[Path, list[str]]) -> list[str]:
     """Return the exceptions without any private word."""
     faulty = {path for path, lines in by_file.items() if lines}
     needed = faulty | {folder for path in faulty for folder in path.parents}
-    return [name for name in exceptions() if ROOT / name not in needed]
+    return [name for name in EXCEPTIONS if ROOT / name not in needed]
 
 
 def test_texts_use_the_terms_of_the_field(by_file):
@@ -431,7 +417,7 @@ def test_exceptions_are_needed(by_file):
 def test_a_fault_or_a_needless_exception_is_seen(by_file, monkeypatch):
     readme, answers = ROOT / "README.md", ROOT / "book" / "answers.md"
     assert not_excepted(by_file | {readme: ["a fault"]}) == ["a fault"]
-    monkeypatch.setitem(OTHERS, "book/answers.md", "no reason")
+    monkeypatch.setitem(EXCEPTIONS, "book/answers.md", "no reason")
     assert needless(by_file) == ["book/answers.md"]
     assert needless(by_file | {answers: ["a fault"]}) == []
 
