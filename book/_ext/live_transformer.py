@@ -10,9 +10,9 @@ In a page::
 The argument is a pretrained checkpoint of the package. At the end of a build its parameters are
 written as scripts into the site (`_static/live/NAME.*.js`), in half precision as in the checkpoint,
 because a page that is opened from a folder may load scripts but not fetch files. A page loads them
-only when the reader asks for the model. The forward pass is `_static/live/transformer.js` or, for the
-recurrent model with additive attention, `_static/live/recurrent.js`. The name `live-transformer` means
-the same directive.
+only when the reader asks for the model. The forward pass is `_static/live/transformer.js` or, for
+the recurrent model with additive attention, `_static/live/recurrent.js`. `live-transformer` is
+another name of the directive.
 
 `:sentence:`  what stands in the input field
 `:examples:`  further sentences to choose, with bars between
@@ -73,18 +73,11 @@ class LiveModel(SphinxDirective):
             raise self.error(f"the package ships no checkpoint {name!r}")
         if not self.content or "sentence" not in self.options:
             raise self.error("a live model needs :sentence: and a text for pages without scripts")
+        examples = [each.strip() for each in self.options.get("examples", "").split("|")]
         try:
-            written = scripts(path)
+            node = described(path, self.options["sentence"], examples)
         except ValueError as error:
-            raise self.error(f"{error}") from None
-        node = live_node(
-            "",
-            checkpoint=name,
-            model=read_checkpoint(path)[0]["model"],
-            megabytes=f"{sum(map(len, written.values())) / 1e6:.1f}",
-            sentence=self.options["sentence"],
-            examples=[each.strip() for each in self.options.get("examples", "").split("|")],
-        )
+            raise self.error(str(error)) from None
         fallback = nodes.container()
         self.state.nested_parse(self.content, self.content_offset, fallback)
         node += fallback.children
@@ -92,8 +85,21 @@ class LiveModel(SphinxDirective):
         return [node]
 
 
+def described(path: Path, sentence: str, examples: list[str]) -> live_node:
+    """Return the node of a checkpoint; one that no script computes raises `ValueError`."""
+    size = sum(len(text.encode()) for text in scripts(path).values())
+    return live_node(
+        "",
+        checkpoint=path.stem,
+        model=read_checkpoint(path)[0]["model"],
+        megabytes=f"{size / 1e6:.1f}",
+        sentence=sentence,
+        examples=examples,
+    )
+
+
 def opening(node: live_node, folder: str) -> str:
-    """Return the start of the element: what the script reads, and the text that stands in for it."""
+    """Return the start of the element: what the script reads."""
     examples = escape(json.dumps(node["examples"], ensure_ascii=False))
     return (
         f'<div class="live-transformer" data-folder="{folder}" '
