@@ -43,8 +43,14 @@ SCRIPTS = [
     "live.js",
 ]
 COMPUTED: dict[str, dict[str, Any]] = {
-    "Transformer": {"norm": "pre", "positions": "sinusoidal", "activation": "relu"},
-    "Seq2Seq": {"attention": "additive", "decoder": "bahdanau"},
+    "Transformer": {
+        "share_embeddings": True,
+        "norm": "pre",
+        "positions": "sinusoidal",
+        "activation": "relu",
+        "num_kv_heads": None,
+    },
+    "Seq2Seq": {"share_embeddings": True, "attention": "additive", "decoder": "bahdanau"},
 }
 """The kinds of model that the scripts compute, and what they expect of the configuration."""
 PIECE = 600_000
@@ -160,10 +166,13 @@ def scripts(path: Path) -> dict[str, str]:
     name = path.stem
     metadata, tensors, data = read_checkpoint(path)
     kind, config = metadata["model"], json.loads(metadata["config"])
-    expected = {"share_embeddings": True, **COMPUTED.get(kind, {})}
-    differing = {key: config.get(key) for key in expected if config.get(key) != expected[key]}
-    if kind not in COMPUTED or differing:
-        raise ValueError(f"{name} cannot run in a page: no script computes a {kind} {differing}")
+    if kind not in COMPUTED:
+        raise ValueError(f"{name} is a {kind}, but a page can run only {' or '.join(COMPUTED)}")
+    for key, value in COMPUTED[kind].items():
+        if config.get(key) != value:
+            raise ValueError(
+                f"{name} has {key}={config.get(key)!r}, but a page can run only {key}={value!r}"
+            )
     tokenizer = json.loads(metadata["src_tokenizer"])["library"]["model"]
     ids = tokenizer["vocab"]
     pieces = [data[first : first + PIECE] for first in range(0, len(data), PIECE)]

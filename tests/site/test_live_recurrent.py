@@ -182,7 +182,7 @@ def test_the_experiment_of_chapter_08_by_keyboard(window):
     page.locator(".live-cell[tabindex='0']").focus()
     for key in ["ArrowDown"] * 5 + ["ArrowRight"] * 4:
         page.keyboard.press(key)
-    assert page.locator(".live-readout").inner_text() == "lait → milk: weight 0.779"
+    assert page.locator(".live-readout").inner_text() == "lait → milk: weight 0.776"
     page.keyboard.press("Enter")
     page.locator(".live-cell.live-out").wait_for()
     wait_until_done(window)
