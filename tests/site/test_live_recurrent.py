@@ -171,8 +171,8 @@ def test_one_attention_and_no_view_that_the_model_lacks(window):
     assert window.complaints == []
 
 
-def test_the_experiment_of_chapter_08_by_keyboard(window):
-    """Without the edge from lait to milk the model chooses another noun; undo restores it."""
+def test_the_experiments_of_chapter_08(window):
+    """By keyboard, lait → milk, which changes the noun; by click, sœur → sister, which does not."""
     page = window.page
     page.locator("input[type=text]").fill("I do not like milk.")
     page.keyboard.press("Enter")
@@ -198,4 +198,11 @@ def test_the_experiment_of_chapter_08_by_keyboard(window):
     wait_until_done(window)
     assert page.locator(".live-translation").inner_text().strip() == right
     page.wait_for_function("() => document.activeElement.dataset.at === '0,0'")
+    page.locator("input[type=text]").fill("My sister is a doctor.")
+    page.locator(".live-main").click()
+    page.get_by_role("button", name="sœur → sister: weight 0.94").click()
+    page.get_by_role("button", name="sœur → sister: weight 0.000, blocked").wait_for()
+    wait_until_done(window)
+    unchanged = "The translation is unchanged; its log-probability changes from "
+    assert page.locator(".live-effect").inner_text().startswith(unchanged)
     assert window.complaints == []
