@@ -1,8 +1,8 @@
-r"""The `live-transformer` directive: a trained Transformer that runs in the reader's browser.
+r"""The `live-model` directive: a trained model that runs in the reader's browser.
 
 In a page::
 
-    ```{live-transformer} tatoeba-en-fr-transformer
+    ```{live-model} tatoeba-en-fr-transformer
     :sentence: I do not like milk.
     :examples: She is tired. | Where did you buy this book?
     ```
@@ -10,7 +10,9 @@ In a page::
 The argument is a pretrained checkpoint of the package. At the end of a build its parameters are
 written as scripts into the site (`_static/live/NAME.*.js`), in half precision as in the checkpoint,
 because a page that is opened from a folder may load scripts but not fetch files. A page loads them
-only when the reader asks for the model. The forward pass is `_static/live/transformer.js`.
+only when the reader asks for the model. The forward pass is `_static/live/transformer.js` or, for
+the recurrent model with additive attention, `_static/live/recurrent.js`. `live-transformer` is
+another name of the directive.
 
 `:sentence:`  what stands in the input field
 `:examples:`  further sentences to choose, with bars between
@@ -32,7 +34,25 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
 PRETRAINED = Path(__file__).parents[2] / "src" / "attentively" / "pretrained"
-SCRIPTS = ["transformer.js", "subwords.js", "search.js", "checkpoint.js", "live.js"]
+SCRIPTS = [
+    "transformer.js",
+    "recurrent.js",
+    "subwords.js",
+    "search.js",
+    "checkpoint.js",
+    "live.js",
+]
+COMPUTED: dict[str, dict[str, Any]] = {
+    "Transformer": {
+        "share_embeddings": True,
+        "norm": "pre",
+        "positions": "sinusoidal",
+        "activation": "relu",
+        "num_kv_heads": None,
+    },
+    "Seq2Seq": {"share_embeddings": True, "attention": "additive", "decoder": "bahdanau"},
+}
+"""The kinds of model that the scripts compute, and what they expect of the configuration."""
 PIECE = 600_000
 """Bytes of the parameters in one script, so that loading has visible progress."""
 
@@ -41,7 +61,7 @@ class live_node(nodes.General, nodes.Element):
     """The element in which the script builds its controls."""
 
 
-class LiveTransformer(SphinxDirective):
+class LiveModel(SphinxDirective):
     """Put a live model into the page."""
 
     required_arguments = 1
@@ -54,16 +74,16 @@ class LiveTransformer(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the node; an unknown checkpoint is an error of the page."""
         name = self.arguments[0]
-        if not (PRETRAINED / f"{name}.safetensors").exists():
+        path = PRETRAINED / f"{name}.safetensors"
+        if not path.exists():
             raise self.error(f"the package ships no checkpoint {name!r}")
         if not self.content or "sentence" not in self.options:
             raise self.error("a live model needs :sentence: and a text for pages without scripts")
-        node = live_node(
-            "",
-            checkpoint=name,
-            sentence=self.options["sentence"],
-            examples=[each.strip() for each in self.options.get("examples", "").split("|")],
-        )
+        examples = [each.strip() for each in self.options.get("examples", "").split("|")]
+        try:
+            node = described(path, self.options["sentence"], examples)
+        except ValueError as error:
+            raise self.error(str(error)) from None
         fallback = nodes.container()
         self.state.nested_parse(self.content, self.content_offset, fallback)
         node += fallback.children
@@ -71,17 +91,35 @@ class LiveTransformer(SphinxDirective):
         return [node]
 
 
-def visit_live(self: HTML5Translator, node: live_node) -> None:
-    """Write what the script reads, then the text that stands in for it."""
-    depth = self.builder.current_docname.count("/")
-    static = "../" * depth + "_static/live"
+def described(path: Path, sentence: str, examples: list[str]) -> live_node:
+    """Return the node of a checkpoint; one that no script computes raises `ValueError`."""
+    size = sum(len(text.encode()) for text in scripts(path).values())
+    return live_node(
+        "",
+        checkpoint=path.stem,
+        model=read_checkpoint(path)[0]["model"],
+        megabytes=f"{size / 1e6:.1f}",
+        sentence=sentence,
+        examples=examples,
+    )
+
+
+def opening(node: live_node, folder: str) -> str:
+    """Return the start of the element: what the script reads."""
     examples = escape(json.dumps(node["examples"], ensure_ascii=False))
-    self.body.append(
-        f'<div class="live-transformer" data-folder="{static}" '
+    return (
+        f'<div class="live-transformer" data-folder="{folder}" '
         f'data-checkpoint="{escape(node["checkpoint"])}" '
+        f'data-model="{node["model"]}" data-megabytes="{node["megabytes"]}" '
         f'data-sentence="{escape(node["sentence"])}" data-examples="{examples}">\n'
         '<div class="live-fallback">\n'
     )
+
+
+def visit_live(self: HTML5Translator, node: live_node) -> None:
+    """Write the start of the element."""
+    depth = self.builder.current_docname.count("/")
+    self.body.append(opening(node, "../" * depth + "_static/live"))
 
 
 def depart_live(self: HTML5Translator, node: live_node) -> None:
@@ -121,14 +159,26 @@ def read_checkpoint(path: Path) -> tuple[dict[str, str], list[tuple[str, int]], 
 
 
 def scripts(path: Path) -> dict[str, str]:
-    """Return the scripts of a checkpoint by file name: a description, then its parameters."""
+    """Return the scripts of a checkpoint by file name: a description, then its parameters.
+
+    Raises `ValueError` for a model that the scripts of the page do not compute.
+    """
     name = path.stem
     metadata, tensors, data = read_checkpoint(path)
+    kind, config = metadata["model"], json.loads(metadata["config"])
+    if kind not in COMPUTED:
+        raise ValueError(f"{name} is a {kind}, but a page can run only {' or '.join(COMPUTED)}")
+    for key, value in COMPUTED[kind].items():
+        if config.get(key) != value:
+            raise ValueError(
+                f"{name} has {key}={config.get(key)!r}, but a page can run only {key}={value!r}"
+            )
     tokenizer = json.loads(metadata["src_tokenizer"])["library"]["model"]
     ids = tokenizer["vocab"]
     pieces = [data[first : first + PIECE] for first in range(0, len(data), PIECE)]
     description = {
-        "config": json.loads(metadata["config"]),
+        "model": kind,
+        "config": config,
         "vocabulary": sorted(ids, key=ids.get),
         "merges": tokenizer["merges"],
         "tensors": tensors,
@@ -157,7 +207,8 @@ def write_checkpoints(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_node(live_node, html=(visit_live, depart_live))
-    app.add_directive("live-transformer", LiveTransformer)
+    for name in ("live-model", "live-transformer"):
+        app.add_directive(name, LiveModel)
     app.connect("html-page-context", add_scripts)
     app.connect("build-finished", write_checkpoints)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -28,7 +28,7 @@ from sphinx.directives.code import LiteralIncludeReader
 from sphinx.util.nodes import split_explicit_title
 
 FENCE = re.compile(
-    r"^(`{3,}|:{3,})\{(literalinclude|live-transformer|math|quiz|transformer-map)\}"
+    r"^(`{3,}|:{3,})\{(literalinclude|live-model|live-transformer|math|quiz|transformer-map)\}"
     r" *(.*?)\n(.*?)^\1 *$",
     re.M | re.S,
 )
@@ -113,7 +113,7 @@ def plain_markdown(text: str, page: Path, app: Sphinx, references: References) -
         if directive == "math":
             label = f" ({options['label']})" * ("label" in options)
             return f"$$\n{OPTION.sub('', argument + body).strip()}\n$${label}"
-        if directive == "live-transformer":  # a notebook runs no scripts
+        if directive in ("live-model", "live-transformer"):  # a notebook runs no scripts
             return OPTION.sub("", body).strip()
         if directive == "transformer-map":
             caption = references.numbered(OPTION.sub("", body), options.get("name"))

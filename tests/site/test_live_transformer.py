@@ -1,63 +1,28 @@
 """The live Transformer in a browser: equal to PyTorch, by keyboard, from a folder."""
 
-import base64
-import html
-import json
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import torch
+from live_pages import (
+    COMPARE,
+    IN_BASE64,
+    SENTENCES,
+    differences,
+    from_base64,
+    wait_until_done,
+    write_page,
+)
 
 from attentively.analysis.interventions import knock_out
 from attentively.analysis.pruning import Head, silenced
 from attentively.data import tatoeba
-from attentively.generation.search import beam_search
 from attentively.models import checkpoints
 from attentively.models.interface import evaluating
 from attentively.tokens.vocabulary import START_ID
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "book" / "_ext"))
-
-import live_transformer  # noqa: E402
-
 NAME = "tatoeba-en-fr-transformer"
-SENTENCES = [
-    "I have never seen such a beautiful garden.",
-    "The animal didn’t cross the street because it was too tired.",
-    "  Two  spaces and a\ttab, then 12:45 o'clock — “quoted”.  ",
-    "Café, naïve, 日本 and ½ of an 🍎!",
-    "a",
-]
-COMPARE = """
-([sentences, beamSize, lengthPenalty]) =>
-  Attentively.load("live", "tatoeba-en-fr-transformer").then(({model, subwords}) =>
-    sentences.map((sentence) => {
-      const source = subwords.encode(sentence);
-      const memory = model.encode(source);
-      const maxLength = Attentively.maximumLength(source.length);
-      const search = Attentively.beamSearch(
-        model, memory, {beamSize, lengthPenalty, maxLength});
-      const {hypotheses} = Attentively.runSearch(search);
-      const decoded = model.decode([2, ...hypotheses[0].ids], memory);
-      return {
-        source,
-        hypotheses: hypotheses.map(({ids, logProbability, score, finished}) =>
-          ({ids, logProbability, score, finished})),
-        text: subwords.decode(hypotheses[0].ids),
-        logits: decoded.map(({logits}) => inBase64(logits)),
-      };
-    }))
-"""
-IN_BASE64 = """
-window.inBase64 = (values) => {
-  let binary = "";
-  for (const byte of new Uint8Array(values.buffer)) binary += String.fromCharCode(byte);
-  return btoa(binary);
-};
-"""
 
 
 @pytest.fixture(scope="module")
@@ -67,26 +32,8 @@ def translator():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """Return a page with nothing but the live model, in a folder."""
     folder = tmp_path_factory.mktemp("page")
-    (folder / "live").mkdir()
-    for path in (ROOT / "book" / "_static" / "live").iterdir():
-        (folder / "live" / path.name).write_bytes(path.read_bytes())
-    checkpoint = live_transformer.PRETRAINED / f"{NAME}.safetensors"
-    for name, text in live_transformer.scripts(checkpoint).items():
-        (folder / "live" / name).write_text(text, encoding="utf-8")
-    scripts = "".join(
-        f'<script defer src="live/{name}"></script>' for name in live_transformer.SCRIPTS
-    )
-    examples = html.escape(json.dumps(["Where did you buy this book?"]))
-    (folder / "page.html").write_text(
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>Live</title>'
-        f'<link rel="stylesheet" href="live/live.css">{scripts}'
-        f'<main class="bd-article"><div class="live-transformer" data-folder="live" '
-        f'data-checkpoint="{NAME}" data-sentence="{SENTENCES[0]}" data-examples="{examples}">'
-        f'<div class="live-fallback">No scripts run here.</div></div></main></html>',
-        encoding="utf-8",
-    )
+    write_page(folder, NAME)
     return folder
 
 
@@ -98,50 +45,11 @@ def window(folder, visit):
     return window
 
 
-def from_base64(rows: list[str]) -> torch.Tensor:
-    """Return the vectors that `inBase64` wrote."""
-    return torch.stack(
-        [torch.frombuffer(bytearray(base64.b64decode(row)), dtype=torch.float32) for row in rows]
-    )
-
-
-def expected(translator, sentence, beam_size=5, length_penalty=1.0):
-    """Return what PyTorch computes: source, hypotheses, text, and logits of the best one."""
-    model, src_tokenizer, tgt_tokenizer = translator
-    source = src_tokenizer.encode(sentence)
-    src = torch.tensor([source])
-    max_len = 10 + 16 * -(-len(source) // 8)
-    with evaluating(model):
-        hypotheses = beam_search(model, src, max_len, beam_size, length_penalty)[0]
-        logits = model(src, torch.tensor([[START_ID, *hypotheses[0].ids]])).logits[0]
-    return source, hypotheses, tgt_tokenizer.decode(hypotheses[0].ids), logits
-
-
-def differences(translator, sentence, got, beam_size=5, length_penalty=1.0) -> list[str]:
-    """Return in what the browser and PyTorch differ."""
-    source, hypotheses, text, logits = expected(translator, sentence, beam_size, length_penalty)
-    if got["source"] != source:
-        return [f"{sentence}: ids {got['source']}, expected {source}"]
-    found = []
-    if [each["ids"] for each in got["hypotheses"]] != [each.ids for each in hypotheses]:
-        found.append(f"{sentence}: {got['text']!r}, expected {text!r}, or other hypotheses")
-    elif got["text"] != text:
-        found.append(f"{sentence}: the text is {got['text']!r}, expected {text!r}")
-    else:
-        error = (from_base64(got["logits"]) - logits).abs().max().item()
-        if not error < 1e-3:
-            found.append(f"{sentence}: the logits differ by {error}")
-        for ours, other in zip(got["hypotheses"], hypotheses, strict=True):
-            if abs(ours["score"] - other.score) > 1e-4 or ours["finished"] != other.finished:
-                found.append(f"{sentence}: {ours}, expected {other}")
-    return found
-
-
 @pytest.mark.parametrize(("beam_size", "length_penalty"), [(5, 1.0), (1, 1.0), (3, 0.0)])
 def test_translations_and_logits_are_those_of_pytorch(
     window, translator, beam_size, length_penalty
 ):
-    results = window.page.evaluate(COMPARE, [SENTENCES, beam_size, length_penalty])
+    results = window.page.evaluate(COMPARE, [NAME, SENTENCES, beam_size, length_penalty])
     for sentence, got in zip(SENTENCES, results, strict=True):
         assert differences(translator, sentence, got, beam_size, length_penalty) == []
     assert window.complaints == []
@@ -154,7 +62,9 @@ def test_two_hundred_held_out_sentences(window, translator):
     assert len(sentences) == 200
     for first in range(0, 200, 20):
         some = sentences[first : first + 20]
-        for sentence, got in zip(some, window.page.evaluate(COMPARE, [some, 5, 1.0]), strict=True):
+        for sentence, got in zip(
+            some, window.page.evaluate(COMPARE, [NAME, some, 5, 1.0]), strict=True
+        ):
             assert differences(translator, sentence, got) == []
 
 
@@ -172,7 +82,7 @@ def test_a_changed_model_tokenizer_or_search_is_seen(window, translator, change,
     load = f'Attentively.load("live", "{NAME}").then(({{model, subwords}}) => {{ {change}; }})'
     window.page.evaluate(f"() => {load}")
     sentences = [SENTENCES[0], SENTENCES[3]]
-    results = window.page.evaluate(COMPARE, [sentences, 5, 1.0])
+    results = window.page.evaluate(COMPARE, [NAME, sentences, 5, 1.0])
     found = [
         each
         for sentence, got in zip(sentences, results, strict=True)
@@ -224,12 +134,6 @@ def test_interventions_are_those_of_the_package(window, translator, kind, what):
         wanted = model(src, tgt).logits[0]
     assert (wanted - without).abs().max() > 0.01
     torch.testing.assert_close(from_base64(got), wanted, atol=1e-3, rtol=0)
-
-
-def wait_until_done(window) -> None:
-    window.page.wait_for_function(
-        "() => document.querySelector('.live-status').textContent.startsWith('Done')"
-    )
 
 
 def test_by_keyboard(window):

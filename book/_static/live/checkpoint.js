@@ -33,7 +33,7 @@ var Attentively = window.Attentively || (window.Attentively = {});
 
   async function read(folder, name, progress) {
     await script(`${folder}/${name}.js`);
-    const { config, vocabulary, merges, tensors, count } = descriptions[name];
+    const { model, config, vocabulary, merges, tensors, count } = descriptions[name];
     for (let index = 0; index < count; index++) {
       progress(index / count);
       await script(`${folder}/${name}.${index}.js`);
@@ -48,7 +48,7 @@ var Attentively = window.Attentively || (window.Attentively = {});
       found[tensor] = fromHalf(bytes.subarray(offset, (offset += 2 * size)));
     }
     return {
-      model: new Attentively.Transformer(config, found),
+      model: new Attentively[model](config, found),
       subwords: new Attentively.Subwords(vocabulary, merges),
     };
   }

@@ -1,4 +1,5 @@
-/* The controls and pictures of a live Transformer. It computes in the page; nothing is sent. */
+/* The controls and pictures of a live model, which computes in the page; nothing is sent. The
+   recurrent model has one attention, so no layer or head is chosen, and no positional encodings. */
 "use strict";
 
 (function () {
@@ -48,13 +49,16 @@
       this.before = null; // the translation without interventions
       this.result = null;
       this.turn = 0;
-      this.chosen = { kind: "cross", layer: 2, head: 0 };
+      this.recurrent = root.dataset.model === "Seq2Seq";
+      this.titles = { ...VIEWS };
+      if (this.recurrent) delete this.titles.embeddings;
+      this.chosen = { kind: "cross", layer: this.recurrent ? 0 : 2, head: 0 };
       this.position = 0;
       this.build();
     }
 
     build() {
-      const { sentence, examples } = this.root.dataset;
+      const { sentence, examples, megabytes } = this.root.dataset;
       this.root.querySelector(".live-fallback").hidden = true;
       this.input = make("input", {
         type: "text", id: `${this.name}-input`, value: sentence, autocomplete: "off",
@@ -74,7 +78,7 @@
       this.output = make("div", { class: "live-output", hidden: true });
       this.root.append(form, make("div", { class: "live-examples" }, ...choices),
         this.progress, this.status, this.output);
-      this.say("The model loads at the first translation: 5.4 MB, once per page. " +
+      this.say(`The model loads at the first translation: ${megabytes} MB, once per page. ` +
         "It runs in this page, and nothing that you type leaves it.");
       this.buildOutput();
     }
@@ -83,7 +87,7 @@
       this.translation = make("p", { class: "live-translation", lang: "fr" });
       this.original = make("div", { class: "live-original" });
       this.tokens = make("div", { class: "live-tokens" });
-      const radios = Object.entries(VIEWS).map(([view, title], index) => {
+      const radios = Object.entries(this.titles).map(([view, title], index) => {
         const radio = make("input", {
           type: "radio", name: `${this.name}-view`, id: `${this.name}-${view}`, value: view,
           checked: index === 0, onchange: () => this.show(view),
@@ -91,9 +95,9 @@
         return make("span", {}, radio, make("label", { for: radio.id }, title));
       });
       this.views = {};
-      for (const view in VIEWS) {
+      for (const view in this.titles) {
         this.views[view] = make("section", {
-          class: "live-view", "aria-label": VIEWS[view], hidden: view !== "attention",
+          class: "live-view", "aria-label": this.titles[view], hidden: view !== "attention",
         });
       }
       this.output.append(
@@ -238,7 +242,7 @@
         type: "button", class: name, disabled: this.interventions.empty,
         onclick: () => this.intervene(() => {
           this.interventions = new Interventions();
-        }, ".live-toggle"),
+        }, this.recurrent ? '.live-cell[tabindex="0"]' : ".live-toggle"),
       }, "Undo all interventions");
     }
 
@@ -253,6 +257,9 @@
         const [kind, layer, head, query, place] = key.split(":");
         const queries = kind === "encoder" ? source : read;
         const keys = kind === "decoder" ? read : source;
+        if (this.recurrent) {
+          return `step ${+query + 1} → ${keys[place] ?? `position ${+place + 1}`} blocked`;
+        }
         return `${KINDS[kind].toLowerCase()}: ${queries[query] ?? `position ${+query + 1}`} → ` +
           `${keys[place] ?? `position ${+place + 1}`} blocked in head ${+layer + 1}.${+head + 1}`;
       });
@@ -277,7 +284,7 @@
       this.drawAttention();
       this.drawNext();
       this.drawBeam();
-      this.drawEmbeddings();
+      if (!this.recurrent) this.drawEmbeddings();
     }
 
     names() {
@@ -323,12 +330,32 @@
       return decoded.map((step) => step[kind][layer][head]);
     }
 
+    /** Attention weights as a table in which edges can be blocked, and what changed. */
+    drawAttention() {
+      this.readout = make("p", { class: "live-readout" }, this.summary());
+      const effect = make("p", { class: "live-effect" },
+        this.interventions.empty ? "" : this.verdict());
+      const undo = this.undoButton("live-undo-here");
+      this.views.attention.replaceChildren(
+        ...(this.recurrent ? this.oneAttention(undo) : this.attentionOfHeads(undo)), effect);
+    }
+
+    /** The table of the only attention. */
+    oneAttention(undo) {
+      return [
+        make("p", {}, "Each row is a step, named by the subword that it outputs; columns are source " +
+          "subwords. A row sums to 1. Click a cell to block its edge: its weight goes to the " +
+          "other source subwords of the row (if there is no other, the row is zero)."),
+        this.heatMap(false), this.readout, make("div", { class: "live-row" }, undo)];
+    }
+
     headName({ layer, head }) {
       return head === MEAN ? `layer ${layer + 1}, mean of its heads`
         : `layer ${layer + 1}, head ${head + 1}`;
     }
 
-    drawAttention() {
+    /** A choice of kind and head, the table of the head, and its knockout. */
+    attentionOfHeads(undo) {
       const { num_layers: layers, num_heads: heads } = this.checkpoint.model.config;
       const { kind, layer, head } = this.chosen;
       const choose = make("select", { id: `${this.name}-kind`, onchange: (event) => {
@@ -361,7 +388,6 @@
         });
       }
       grid.addEventListener("keydown", (event) => this.moveIn(event, grid));
-      this.readout = make("p", { class: "live-readout" }, this.summary());
       const key = Interventions.head(kind, layer, head);
       const out = this.interventions.heads.has(key);
       const toggle = make("button", {
@@ -370,9 +396,7 @@
           if (!this.interventions.heads.delete(key)) this.interventions.heads.add(key);
         }, ".live-toggle"),
       }, out ? "Restore this head" : "Knock out this head");
-      const effect = make("p", { class: "live-effect" },
-        this.interventions.empty ? "" : this.verdict());
-      this.views.attention.replaceChildren(
+      return [
         make("div", { class: "live-setting" },
           make("label", { for: choose.id }, "Kind of attention"), choose),
         make("p", {}, "Every head, as layer.head, and the mean of each layer. A stronger colour is " +
@@ -385,7 +409,7 @@
               "the row (if there is no other, the row is zero). A head that is knocked out has " +
               "the output zero."),
         this.heatMap(out), this.readout,
-        make("div", { class: "live-row" }, toggle, this.undoButton("live-undo-here")), effect);
+        make("div", { class: "live-row" }, toggle, undo)];
     }
 
     /** For the chosen target subword: the key with the largest weight. */
@@ -420,20 +444,22 @@
       const { source, read, written } = this.names();
       const { kind, layer, head } = this.chosen;
       const weights = this.weightsOf(this.chosen);
-      const queries = kind === "encoder" ? source : read;
+      const queries = kind === "encoder" ? source : this.recurrent ? written : read;
       const keys = kind === "decoder" ? read : source;
+      const predicts = kind !== "encoder" && !this.recurrent;
       const table = make("table", {
         class: `live-map live-${kind}${out ? " live-silent" : ""}`,
       });
-      const predicts = kind === "encoder" ? [] : [make("th", { scope: "col" }, "predicts")];
-      table.append(make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "query"),
-        ...predicts, ...keys.map((key) => make("th", { scope: "col" }, make("span", {}, key))))));
+      const titles = this.recurrent ? ["outputs"] : predicts ? ["query", "predicts"] : ["query"];
+      table.append(make("thead", {}, make("tr", {},
+        ...titles.map((title) => make("th", { scope: "col" }, title)),
+        ...keys.map((key) => make("th", { scope: "col" }, make("span", {}, key))))));
       const body = make("tbody", {});
       queries.forEach((query, row) => {
         const line = make("tr", {
           class: kind !== "encoder" && row === this.position ? "live-current" : null,
         }, make("th", { scope: "row" }, query));
-        if (kind !== "encoder") line.append(make("td", { class: "live-written" }, written[row]));
+        if (predicts) line.append(make("td", { class: "live-written" }, written[row]));
         keys.forEach((key, column) => {
           const weight = weights[row][column];
           if (weight === undefined) {

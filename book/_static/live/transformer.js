@@ -228,5 +228,5 @@ var Attentively = window.Attentively || (window.Attentively = {});
     }
   }
 
-  Object.assign(Attentively, { Transformer, Interventions, softmax, logSoftmax });
+  Object.assign(Attentively, { Transformer, Interventions, linear, softmax, logSoftmax });
 })();
