@@ -485,6 +485,26 @@ class JoinedAnew(SharedBy):
         return x.reshape(len(x), x.shape[2], -1)
 
 
+class SplitByComponent(SharedBy):
+    def cut(self, x):
+        return x.unflatten(2, (self.d_head, -1)).permute(0, 3, 1, 2)
+
+
+class SplitAndJoinedByComponent(SplitByComponent):
+    def join(self, x):
+        return x.permute(0, 2, 3, 1).flatten(2)
+
+
+class SplitWithoutTranspose(SharedBy):
+    def cut(self, x):
+        return x.reshape(len(x), -1, x.shape[1], self.d_head)
+
+
+class WithoutTranspose(SplitWithoutTranspose):
+    def join(self, x):
+        return x.reshape(len(x), x.shape[2], -1)
+
+
 class WithoutOutput(SharedBy):
     def forward(self, query, key, value, mask=None):
         self.said = None
@@ -578,6 +598,10 @@ GROUPED = [
     (MaskTurned, "The mask is inverted"),
     (OverQueries, "The softmax is taken over the queries"),
     (JoinedAnew, "The heads are concatenated in a different order"),
+    (SplitByComponent, "The features are split as (d_head, heads)"),
+    (SplitAndJoinedByComponent, "The features are split as (d_head, heads)"),
+    (SplitWithoutTranspose, "The heads are split by view or reshape alone"),
+    (WithoutTranspose, "The heads are split by view or reshape alone"),
     (WithoutOutput, "The output projection is missing"),
     (ContextAlone, "Expected a pair, `return context, weights`"),
     (WeightsFirst, "The weights are returned first"),

@@ -527,7 +527,8 @@ def _attention(d_model: int, num_heads: int, num_kv_heads: int) -> MultiHeadAtte
 def grouped(candidate: object, thorough: bool = False) -> None:
     """Check grouped-query attention, separately and in the package's models."""
     refuse_ours(candidate, MultiHeadAttention, nn.MultiheadAttention)
-    sizes = [(4, 2, 1), (8, 4, 2), (12, 6, 2), (6, 3, 3)]
+    # With one group, a wrong split can give the same context as a wrong order at the end.
+    sizes = [(4, 2, 2), (4, 2, 1), (8, 4, 2), (12, 6, 2), (6, 3, 3)]
     sizes += [(20, 10, 5), (12, 4, 1), (24, 12, 3)] if thorough else []
     for d_model, num_heads, num_kv_heads in sizes:
         asked = {"d_model": d_model, "num_heads": num_heads, "num_kv_heads": num_kv_heads}
@@ -678,7 +679,7 @@ def distance(candidate: object, thorough: bool = False) -> None:
                     f"  verdict: For the encoding “{scores}”, you returned “{said}”; expected "
                     f"“{right}”. "
                     f"{why}"
-                    f"\n{describe(inputs)}"
+                    f"\n{describe({'d_head': d_head, 'longest': _LONGEST})}"
                 )
 
 

@@ -13,7 +13,7 @@ from attentively.checks import Twin, known
 from attentively.checks.student_modules import State
 
 _Share = Callable[[Tensor, int], Tensor]
-"""How the heads of keys or values (batch, kv_heads, k, d_head) are given to that many heads."""
+"""Give heads of keys or values (batch, kv_heads, k, d_head) to that many heads, or split heads."""
 
 
 def _in_turn(x: Tensor, heads: int) -> Tensor:
@@ -28,13 +28,34 @@ def _first_for_all(x: Tensor, heads: int) -> Tensor:
     return x[:, :1].expand(-1, heads, -1, -1)
 
 
+def _features(x: Tensor, d_head: int) -> Tensor:
+    return x.unflatten(2, (-1, d_head)).transpose(1, 2)
+
+
+def _interleaved(x: Tensor, d_head: int) -> Tensor:
+    return x.unflatten(2, (d_head, -1)).permute(0, 3, 1, 2)
+
+
+def _not_transposed(x: Tensor, d_head: int) -> Tensor:
+    return x.reshape(len(x), -1, x.shape[1], d_head)
+
+
+def _join_interleaved(x: Tensor) -> Tensor:
+    return x.permute(0, 2, 3, 1).flatten(2)
+
+
+def _join_not_transposed(x: Tensor) -> Tensor:
+    return x.reshape(len(x), x.shape[2], -1)
+
+
 def _weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
     return masked_softmax(scores, None if mask is None else mask.unsqueeze(1))
 
 
 def look(
     state: State, num_heads: int, num_kv_heads: int, query: Tensor, key: Tensor, value: Tensor,
-    mask: Tensor | None = None, *, keys: _Share = _in_turn, values: _Share = _in_turn,
+    mask: Tensor | None = None, *, split: _Share = _features, keys: _Share = _in_turn,
+    values: _Share = _in_turn,
     size: Callable[[int, int], int] = lambda d_head, d_model: d_head,
     weigh: Callable[[Tensor, Tensor | None], Tensor] = _weigh, last: bool = True,
     join: Callable[[Tensor], Tensor] = lambda x: x.transpose(1, 2).flatten(2),
@@ -46,7 +67,7 @@ def look(
         return F.linear(x, state[f"{name}_projection.weight"], state[f"{name}_projection.bias"])
 
     q, k, v = (
-        project(name, x).unflatten(2, (-1, d_head)).transpose(1, 2)
+        split(project(name, x), d_head)
         for name, x in (("query", query), ("key", key), ("value", value))
     )
     scores = q @ keys(k, num_heads).transpose(2, 3) / math.sqrt(size(d_head, query.shape[-1]))
@@ -74,8 +95,13 @@ _GROUP_WAYS: dict[str, list[dict[str, Any]]] = {
         [{"weigh": lambda scores, _: scores.softmax(dim=-2)}],
     "The output projection is missing.": [{"last": False}],
     "The heads are concatenated in a different order than they were split.":
-        [{"join": lambda x: x.permute(0, 2, 3, 1).flatten(2)},
-         {"join": lambda x: x.reshape(len(x), x.shape[2], -1)}],
+        [{"join": _join_interleaved}, {"join": _join_not_transposed}],
+    "The features are split as (d_head, heads). In a projection, the features of head 0 come "
+    "first: split as (heads, d_head).":
+        [{"split": _interleaved}, {"split": _interleaved, "join": _join_interleaved}],
+    "The heads are split by view or reshape alone, which mixes positions and heads. Split the "
+    "features as (heads, d_head), then exchange the positions and the heads with transpose(1, 2).":
+        [{"split": _not_transposed}, {"split": _not_transposed, "join": _join_not_transposed}],
 }  # fmt: skip
 
 
