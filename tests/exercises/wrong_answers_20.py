@@ -275,7 +275,7 @@ BLOCKS = [
     (attention_without_mask, "The mask is ignored"),
     (attention_mask_turned, "The mask is inverted"),
     (attention_of_first_mask, "the mask of the first block"),
-    (attention_cutting_an_axis_of_one, "RuntimeError"),
+    (attention_cutting_an_axis_of_one, "The mask's key axis has the size 1"),
     (attention_of_whole_blocks, "do not fill a block"),
     (attention_never_shrunk, "still relative to the old maximum"),
     (attention_total_kept, "rescaled, but the total is not"),
@@ -392,6 +392,10 @@ def upside_down(counts, worker):
     return sum(counts) / (len(counts) * counts[worker]) if counts[worker] else 0.0
 
 
+def one_for_the_empty(counts, worker):
+    return factor(counts, worker) or 1.0
+
+
 def tokens_alone(counts, worker):
     return counts[worker]
 
@@ -411,7 +415,7 @@ ACCUMULATED = [
     ((sum_of_all, factor), "the sum over the counted tokens"),
     ((over_every_token, factor), "divided by the number of all tokens"),
     ((weighed_by_rows, factor), "weighted by their rows"),
-    ((gradients_kept, factor), "the gradients of the previous step"),
+    ((gradients_kept, factor), "because backward adds to them."),
     ((forgetting_in_the_loop, factor), "only the share of the last part contributes"),
     ((forgetting_at_the_end, factor), "Is backward called, and zero_grad before it"),
     ((whole_batch_at_once, factor), "rows at once"),
@@ -426,6 +430,7 @@ ACCUMULATED = [
     ((accumulate, divided_by_workers), "averaging already divides"),
     ((accumulate, upside_down), "The fraction is inverted"),
     ((accumulate, tokens_alone), "turns the mean into a sum"),
+    ((accumulate, one_for_the_empty), "A worker without counted tokens has the factor 0"),
 ]
 
 # Part 4
@@ -508,6 +513,12 @@ def merge_by_half(one, other):
     return (one[0] + other[0]) / 2, torch.logaddexp(one[1], other[1])
 
 
+def merge_of_limited_logs(one, other):
+    logs = [pair[1].clamp(-80, 80) for pair in (one, other)]
+    share = torch.sigmoid(logs[0] - logs[1]).unsqueeze(-1)
+    return share * one[0] + (1 - share) * other[0], torch.logaddexp(one[1], other[1])
+
+
 def merge_by_sum(one, other):
     return one[0] + other[0], torch.logaddexp(one[1], other[1])
 
@@ -573,6 +584,7 @@ MERGED = [
     ((mended_part, merge_by_difference), "Where both logs are -inf, -inf is subtracted"),
     ((mended_part, merge_by_half), "The contexts are averaged"),
     ((mended_part, merge_by_sum), "The contexts are added"),
+    ((mended_part, merge_of_limited_logs), "the difference of two large logs is lost"),
     ((mended_part, merge_crossed), "The two shares are swapped"),
     ((mended_part, merge_of_logs), "in place of the sums"),
     ((mended_part, merge_adding_logs), "ln(a + b) is not ln a + ln b"),
@@ -726,7 +738,7 @@ BUDGETS = [
     ((memory_with_one_input, largest_batch), "not only the first one"),
     ((memory_without_its_checkpoint, largest_batch), "is still stored"),
     ((memory, weights_in_every_sentence), "are stored once"),
-    ((memory_in_a_list, largest_batch), "Expected a dict with the keys"),
+    ((memory_in_a_list, largest_batch), "moments and activations, got ["),
     ((memory_of_all, largest_batch), "Expected a dict with the keys"),
     ((unchecked, largest_batch), "activations: `every` is ignored"),
     ((checkpoints_alone, largest_batch), "also stores the `inside` values"),
@@ -831,7 +843,7 @@ def idle_of_nested(events):
 def neighbours(events):
     """A stack that is never emptied: every event that follows is taken for one inside."""
     found, before = {}, None
-    for name, begin, end in sorted(events, key=lambda event: event[1]):
+    for name, begin, end in sorted(events, key=lambda event: (event[1], -event[2])):
         found[name] = found.get(name, 0.0) + end - begin
         if before is not None and begin < before[2]:
             found[before[0]] -= end - begin
@@ -860,6 +872,7 @@ def times_by_a_stack(order=lambda event: (event[1], -event[2]), over=float.__le_
 
 
 times_as_given = times_by_a_stack(order=lambda event: 0)
+times_by_begin_alone = times_by_a_stack(order=lambda event: event[1])
 times_short_first = times_by_a_stack(order=lambda event: event[1:])
 times_touching = times_by_a_stack(over=float.__lt__)
 times_one_out = times_by_a_stack(once=True)
@@ -900,6 +913,7 @@ PROFILED = [
     ((times_counted_twice, bottleneck), "Time is counted twice"),
     ((times_as_given, bottleneck), "sort them by begin"),
     ((times_short_first, bottleneck), "the longer one contains the other"),
+    ((times_by_begin_alone, bottleneck), "Here only the begins are compared"),
     ((times_touching, bottleneck), "when another ends is not inside it"),
     ((times_one_out, bottleneck), "remove all of them"),
     ((all_below_subtracted, bottleneck), "Too much is subtracted"),

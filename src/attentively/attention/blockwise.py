@@ -76,7 +76,7 @@ class _Blockwise(torch.autograd.Function):
             total = shrink * total + weights.sum(dim=-1, keepdim=True)
             context = shrink * context + weights @ value[..., block, :]
             largest = new_largest
-        total = total.clamp(min=1)  # the largest score alone gives 1: less means no key
+        total = total.clamp(min=1)  # the largest score gives e^0 = 1: below 1, no key
         context = context / total
         ctx.save_for_backward(query, key, value, mask, context, largest + total.log())
         ctx.causal, ctx.block_size = causal, block_size

@@ -143,8 +143,8 @@ class Step:
         targets = ids[:, 1:].numel()
         for part in self.parts(ids):
             with self.precision(ids):
-                mean = self.loss(self.model, part) / targets
-            mean.backward()
+                share = self.loss(self.model, part) / targets
+            share.backward()
         self.processes.sum_gradients(self.model.parameters())
 
     def __call__(self, ids: Int[Tensor, "rows len"]) -> None:

@@ -175,6 +175,11 @@ MERGE_CONTEXT_TWINS = [
         _one_of(0, _merge_as_given),
     ),
     *known(
+        "mended_merge: The logs or their exponentials are limited, so the difference of two large "
+        "logs is lost. The shares depend on this difference: subtract the maximum instead.",
+        _merge_with(lambda one, other: (one.clamp(-80, 80) - other.clamp(-80, 80)).sigmoid()),
+    ),
+    *known(
         "mended_merge: The contexts are averaged. Weight each by its sum of exponentials.",
         _merge_with(lambda one, other: torch.full_like(one, 0.5)),
     ),

@@ -19,6 +19,8 @@ def _children(events: Trace, fault: str = "") -> dict[Event, list[Event]]:
     around: list[Event] = []
     late = -1 if fault == "short first" else 1
     ordered = sorted(events, key=lambda event: (event[1], -late * event[2]))
+    if fault == "begin alone":
+        ordered = sorted(events, key=lambda event: event[1])
     for event in events if fault == "as given" else ordered:
         while around and around[-1][2] <= event[1]:
             if fault == "touching" and around[-1][2] == event[1]:
@@ -72,6 +74,8 @@ _OWN_FAULTS = {
     "as given": "own_times: The events can be in any order: sort them by begin.",
     "short first": "own_times: If two events begin together, the longer one contains the other: "
     "sort it first.",
+    "begin alone": "own_times: If two events begin together, the longer one contains the other: "
+    "sort it first. Here only the begins are compared.",
     "touching": "own_times: An event that begins exactly when another ends is not inside it.",
     "one out": "own_times: When an event begins, several earlier events can have ended: remove "
     "all of them.",
