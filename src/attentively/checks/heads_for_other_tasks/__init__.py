@@ -1,8 +1,9 @@
 """Checks of the assignment on heads: masking, classification, language models, comparisons.
 
-Parts 1 to 3 rebuild code of the package, on the student's own encoder. The other parts are original
-problems, whose solution is not given in the book or the package: the sizes of heads and the best
-span, faults in batches for a masked language model, and a comparison of many runs.
+Parts 1 to 3 rebuild code of the package, on the student's own encoder; part 7 rebuilds a LoRA layer
+and plans its memory. Parts 4 to 6 are original problems, whose solution is not given in the book or
+the package: the sizes of heads and the best span, faults in batches for a masked language model,
+and a comparison of many runs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -555,6 +556,13 @@ _WRITTEN_TWINS = [
     ),
     *known("write: One token too many is generated.", partial(_written, more=1)),
     *known(
+        "write: The tokens of the prompt are counted as steps. Up to `steps` tokens are generated "
+        "in addition to the prompt.",
+        lambda model, prompt, steps, choose: _written(
+            model, prompt, max(0, steps - len(prompt)), choose
+        ),
+    ),
+    *known(
         "write: The model is always called with the prompt only. Append each generated token.",
         lambda model, prompt, *given: _written(
             model, prompt, *given, read=lambda ids: ids[: len(prompt)]
@@ -564,7 +572,7 @@ _WRITTEN_TWINS = [
 
 
 def _expect_written(candidate: object, thorough: bool) -> None:
-    cases: list[tuple[Any, list[int], int]] = [(_Ending(), [START_ID, 4], 6)]
+    cases: list[tuple[Any, list[int], int]] = [(_Ending(), [START_ID, 4, 4, 4, 4], 6)]
     for number, (vocab_size, d_model) in enumerate([(7, 4), (11, 6), *[(13, 8)] * thorough]):
         model = _Scored(_encoder(vocab_size, d_model, 1 + number))
         cases += [(model, [START_ID, 5, 4, 6], 9), (model, [START_ID], 1)]

@@ -163,6 +163,13 @@ READING_TWINS = [
         partial(readings, by_mean=True),
     ),
     *known(
+        "The sign of the mean alone decides. The reading is 'unfair' if the runs have different "
+        "tries, and 'open' with fewer than five pairs or pairs of both signs.",
+        partial(readings, by_mean=True, fair=False, fewest=1),
+        partial(readings, by_mean=True, fair=False),
+        partial(readings, by_mean=True, fewest=1),
+    ),
+    *known(
         "The majority of the pairs decides. All of them must have the same sign.",
         partial(readings, most=True),
     ),

@@ -77,6 +77,11 @@ SHAPE_TWINS = [
 ADDED_TWINS = [
     *known("head: The biases are missing. A linear layer has one bias for each of its outputs.",
            lambda *given: head_of(*given, bias=False)[1]),
+    *(twin for only in ("label", "pair", "entities", "answer") for twin in known(
+        f'head: The biases of the task "{only}" are missing. Its linear layer has one bias for '
+        "each of its outputs.",
+        lambda *given, only=only: head_of(*given, bias=given[0] != only)[1],
+    )),
     *known(
         "head: The number of outputs for entities is wrong. There are two tags for each kind "
         "and one for tokens outside of a name: 2 · kinds + 1 outputs.",
@@ -88,6 +93,16 @@ ADDED_TWINS = [
         "products with the rows of the embedding matrix, which exists already.",
         *(lambda *given, bias=bias, mask=mask: head_of(*given, tied=False, bias=bias, mask=mask)[1]
           for bias in (True, False) for mask in (0, 1)),
+        *(lambda *given, only=only, bias=bias, mask=mask: (
+            head_of(*given, tied=given[0] != only, bias=bias or given[0] != only, mask=mask)[1])
+          for only in ("masked", "next") for bias in (True, False) for mask in (0, 1)),
+    ),
+    *known(
+        "head: The scores of a language model have no bias here. They are dot products with the "
+        "rows of the embedding matrix.",
+        lambda *given: head_of(*given)[1] + given[2] * (given[0] in ("masked", "next")),
+        lambda *given: head_of(*given)[1] + given[2] * (given[0] == "masked"),
+        lambda *given: head_of(*given)[1] + given[2] * (given[0] == "next"),
     ),
     *known(
         "head: The embedding of the mask token is missing. It adds a row of d_model parameters.",
@@ -150,6 +165,7 @@ SPAN_TWINS = [
         "best_span: The best start and the best end are chosen independently, so the answer "
         "may end before it starts.",
         _apart,
+        lambda first, last, *_: [int(first.argmax()), int(last.argmax())],
     ),
     *known(
         "best_span: A start after its end is exchanged with it. Choose the best pair among "
