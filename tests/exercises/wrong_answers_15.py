@@ -105,6 +105,11 @@ def less_mean(self, x):
     return self.gain * centred(x) / (variance + self.eps).sqrt() + self.shift
 
 
+def without_keepdim(self, x):
+    variance = x.var(-1, correction=0)
+    return self.gain * (x - x.mean(-1)) / (variance + self.eps).sqrt() + self.shift
+
+
 class NormWithOtherNames(nn.Module):
     def __init__(self, d_model, eps=1e-5):
         super().__init__()
@@ -200,7 +205,8 @@ NORM = [
     (norm_with(in_place), "Your code changes its input x"),
     (norm_with(unlearned), "no gradient reaches gain"),
     (NormWithOtherNames, "has no parameter gain. Those that it has: weight, bias"),
-    (NormOfTensors, "has no parameter gain. Those that it has: none"),
+    (NormOfTensors, "gain is a tensor, not a parameter, so it is neither found nor learned"),
+    (norm_with(without_keepdim), "mean and variance need the shape (..., 1)"),
     (NormOfBuffers, "gain is a buffer, which no training changes"),
     (NormOfOneNumber, "the shape of gain is (1,), expected (4,)"),
     (NormBornWithZeros, "The values of the initial gain are not the expected ones"),
@@ -577,7 +583,7 @@ LAYERS = [
     ((EncoderLayer, DecoderOfPlainQueries), "an attention uses the input y of the layer"),
     ((without_dropout(EncoderLayer), DecoderLayer), "EncoderLayer: A dropout is missing"),
     ((EncoderLayer, without_dropout(DecoderLayer)), "DecoderLayer: A dropout is missing"),
-    ((WithBothAnswers, DecoderLayer), "Your code raises TypeError"),
+    ((WithBothAnswers, DecoderLayer), "the sub-layer must return only the context: take [0]"),
     ((WithWeights, DecoderLayer), "is a tensor, got a tuple"),
     ((OneWay, DecoderLayer), "are one and the same tensor"),
     ((WithoutTheNorm, DecoderLayer), "EncoderLayer: the normalisation is in the wrong position"),
@@ -853,9 +859,9 @@ TRANSFORMER = [
     ((InputEmbedding, dropping_in((), ())), "encoder: A dropout is missing"),
     ((InputEmbedding, dropping_in("input", ("input", "layers"))), "encoder: A dropout is missing"),
     ((InputEmbedding, dropping_in(("input", "layers"), "layers")), "decoder: A dropout is missing"),
-    ((InputEmbedding, Tied), "are one and the same tensor. Here each has numbers of its own"),
+    ((InputEmbedding, Tied), "are one and the same tensor. Here each has its own parameters"),
     ((InputEmbedding, WithOutputBias), "has a parameter or buffer output.bias"),
-    ((InputEmbedding, AlwaysALastNorm), "has a parameter or buffer encoder.last_norm.gain"),
+    ((InputEmbedding, AlwaysALastNorm), "With post-norm, nothing follows the last layer"),
     ((InputEmbedding, LayersInAList), "has no parameter encoder.layers.0"),
     ((InputEmbedding, VocabulariesExchanged),
      "the shape of encoder.input.embedding.table.weight is (11, 6), expected (7, 6)"),

@@ -64,11 +64,17 @@ def built(candidate: object, asked: Inputs, state: State) -> nn.Module:
     found = {key: tuple(tensor.shape) for key, tensor in made.state_dict().items()}
     for key, tensor in state.items():
         if key not in found:
+            if _holds_plain_tensor(made, key):
+                raise CheckFailed(
+                    f"  {name}: {key} is a tensor, not a parameter, so it is neither found nor "
+                    f"learned. Wrap it in nn.Parameter(...).\n{describe(asked)}"
+                )
             there = ", ".join(found) or "none"
             there = there if len(there) < 200 else f"{there[:200]} ..."
             raise CheckFailed(
-                f"  {name} has no parameter {key}. Those that it has: {there}. A module's name in "
-                f"`self` is the first word of its parameters' names.\n{describe(asked)}"
+                f"  {name} has no parameter {key}. Those that it has: {there}. The name "
+                "of a module in `self` is the first word of the names of its parameters."
+                f"\n{describe(asked)}"
             )
         if found[key] != tensor.shape:
             raise CheckFailed(
@@ -77,9 +83,11 @@ def built(candidate: object, asked: Inputs, state: State) -> nn.Module:
             )
     more = [key for key in found if key not in state]
     if more:
+        post = "last_norm." in more[0] and asked.get("norm") == "post"
+        why = " With post-norm, nothing follows the last layer of a stack." if post else ""
         raise CheckFailed(
-            f"  {name} has a parameter or buffer {more[0]} that the package's has not, so its "
-            f"weights do not fit.\n{describe(asked)}"
+            f"  {name} has a parameter or buffer {more[0]} that the package's {name} does not "
+            f"have.{why}\n{describe(asked)}"
         )
     named = dict(made.named_parameters(remove_duplicate=False))
     for key in state:
@@ -90,7 +98,7 @@ def built(candidate: object, asked: Inputs, state: State) -> nn.Module:
             )
         twin = next((k for k in named if k != key and named[k] is named[key]), "")
         if twin:
-            why = "Here each has numbers of its own."
+            why = "Here each has its own parameters."
             if ".layers." in key:
                 why += (
                     " Make a new layer for each, as a list comprehension does; [layer] * n holds "
@@ -101,6 +109,15 @@ def built(candidate: object, asked: Inputs, state: State) -> nn.Module:
             )
     made.load_state_dict(state)
     return made.eval()
+
+
+def _holds_plain_tensor(made: nn.Module, key: str) -> bool:
+    """Say whether the attribute of this name is a tensor that is not registered."""
+    owner, _, last = key.rpartition(".")
+    try:
+        return isinstance(getattr(made.get_submodule(owner), last, None), Tensor)
+    except AttributeError:
+        return False
 
 
 def run(made: nn.Module, inputs: Inputs, what: str) -> object:

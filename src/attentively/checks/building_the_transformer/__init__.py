@@ -130,6 +130,17 @@ def _expect_earlier_parts(made: nn.Module) -> None:
             )
 
 
+def _run(made: nn.Module, inputs: Inputs, what: str, words: str, cause: str) -> object:
+    """Run a module; put the likely cause before an error whose message contains these words."""
+    try:
+        return run(made, inputs, what)
+    except CheckFailed as error:
+        first = str(error).strip().split("\n")[0]
+        if first.startswith("Your code raises") and words in first:
+            raise CheckFailed(f"  {type(made).__name__}: {cause}\n{error}") from None
+        raise
+
+
 # Part 1
 
 
@@ -214,7 +225,9 @@ def norm(candidate: object, thorough: bool = False) -> None:
         ]
         inputs = {"x": x}
         expect_equal(
-            run(made, inputs, "The output of LayerNorm"), _normalised()(state, eps, x),
+            _run(made, inputs, "The output of LayerNorm", "The size of tensor",
+                 "mean and variance need the shape (..., 1). Compute them with keepdim=True."),
+            _normalised()(state, eps, x),
             f"the output of LayerNorm with eps = {eps:g}", inputs, twins,
         )  # fmt: skip
     # With two entries, the output hardly depends on their sizes: no gradient would reach them.
@@ -386,6 +399,13 @@ def _expect_dropout(
 # Part 3
 
 
+_PAIR_RETURNED = (
+    "tuple",
+    "an attention returns a tuple, (context, weights), and the sub-layer must return only the "
+    "context: take [0].",
+)
+
+
 _ENCODER_WAYS: dict[str, dict[str, Any]] = {
     **{said: {"step": step} for said, step in _STEP_WAYS.items()},
     "the mask is not used.": {"masked": False},
@@ -470,7 +490,8 @@ def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False)
                          for said, way in _ENCODER_WAYS.items()]  # fmt: skip
                 what = f'the output of EncoderLayer with norm="{norm}"'
                 right = encoded(state, num_heads, norm, *inputs.values())
-                expect_equal(run(made, inputs, what.capitalize()), right, what, inputs, twins)
+                got = _run(made, inputs, what.capitalize(), *_PAIR_RETURNED)
+                expect_equal(got, right, what, inputs, twins)
             expect_learned(made, inputs, ["x"])
             if norm == "pre":
                 dropped = built(encoder_layer, asked | {"dropout": 1.0}, state)
@@ -484,7 +505,8 @@ def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False)
                          for said, ways in _DECODER_WAYS.items() for way in ways]  # fmt: skip
                 what = f'the output of DecoderLayer with norm="{norm}"'
                 right = decoded(state, num_heads, norm, *inputs.values())
-                expect_equal(run(made, inputs, what.capitalize()), right, what, inputs, twins)
+                got = _run(made, inputs, what.capitalize(), *_PAIR_RETURNED)
+                expect_equal(got, right, what, inputs, twins)
             expect_learned(made, inputs, ["y", "memory"])
             if norm == "pre":
                 dropped = built(decoder_layer, asked | {"dropout": 1.0}, state)
