@@ -114,17 +114,19 @@ class DecoderCache(NamedTuple):
     memory: KeyValueCache
     """Keys and values of the encoder's output, constant.
 
-    One row per sentence: the hypotheses of a sentence, which are consecutive rows of `target`,
-    share it.
+    One row per sentence: the hypotheses of a sentence, which are consecutive rows of
+    `target`, share it.
     """
 
     def select(
-        self, rows: Int[Tensor, " chosen"], sentences: Int[Tensor, " sentences"] | None = None
+        self,
+        rows: Int[Tensor, " chosen"],
+        sentences: Int[Tensor, " sentences"] | None = None,
     ) -> Self:
-        """Return the cache of the chosen hypotheses, with the memory of the chosen sentences.
+        """Return the cache of the chosen hypotheses and the memory of the chosen sentences.
 
-        The order is that of the arguments; an entry may repeat. Without `sentences`, the memory
-        stays as it is, and nothing of it is copied.
+        The order is that of the arguments; an entry may repeat. Without `sentences`, the
+        memory stays as it is, and nothing of it is copied.
         """
         memory = self.memory if sentences is None else self.memory.select(sentences)
         return type(self)(self.target.select(rows), memory)
