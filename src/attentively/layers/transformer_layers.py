@@ -123,10 +123,10 @@ class DecoderCache(NamedTuple):
         rows: Int[Tensor, " chosen"],
         sentences: Int[Tensor, " sentences"] | None = None,
     ) -> Self:
-        """Return the cache of the chosen hypotheses and the memory of the chosen sentences.
+        """Return the cache of chosen hypotheses, and the memory of chosen sentences.
 
-        The order is that of the arguments; an entry may repeat. Without `sentences`, the
-        memory stays as it is, and nothing of it is copied.
+        The order is that of the arguments; an entry may repeat. Without `sentences`,
+        the memory stays as it is, and nothing of it is copied.
         """
         memory = self.memory if sentences is None else self.memory.select(sentences)
         return type(self)(self.target.select(rows), memory)
