@@ -86,6 +86,11 @@ def before_noun(pair: ToyPair, noun: int) -> int:
     return min(tgt for src, tgt in pair.alignment if src == noun)
 
 
+def elided(pair: ToyPair) -> bool:
+    """Return whether the antecedent has the article *l'*, which does not show its gender."""
+    return pair.tgt[before_noun(pair, nouns(pair)[0]) - 1] == "l'"
+
+
 # Sentences with another word
 
 
@@ -249,37 +254,56 @@ def swaps(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
     return rows
 
 
-def with_other_antecedent(pairs: Sequence[ToyPair]) -> list[tuple[ToyPair, ToyPair]]:
-    """Return pairs, each with its version whose antecedent has the other gender."""
-    found = [(pair, swap_noun(pair, nouns(pair)[0], other_gender=True)) for pair in pairs]
+def with_other_antecedent(
+    pairs: Sequence[ToyPair], other_gender: bool = True
+) -> list[tuple[ToyPair, ToyPair]]:
+    """Return pairs, each with its version whose antecedent is another noun."""
+    return _with_version(pairs, lambda pair: swap_noun(pair, nouns(pair)[0], other_gender))
+
+
+def _with_version(
+    pairs: Sequence[ToyPair], change: Callable[[ToyPair], ToyPair | None]
+) -> list[tuple[ToyPair, ToyPair]]:
+    found = [(pair, change(pair)) for pair in pairs]
     return [(old, new) for old, new in found if new is not None]
 
 
 def conflicts(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
     """Return how often the pronoun changes when the antecedent is replaced in one language only.
 
-    In the last condition, the decoder cannot attend to the antecedent in the English sentence.
+    In some conditions, no decoder position can attend to the antecedent or to both nouns of the
+    English sentence. The pronoun is compared with that of the unmodified sentence and model.
     """
     old, new = zip(*with_other_antecedent(pairs), strict=True)
-    usual = PronounTest.of(checkpoint, old).prefers_il()
-    in_english = PronounTest.of(checkpoint, old, english=new).prefers_il()
-    test = PronounTest.of(checkpoint, new, english=old)
-    tgt_len, _ = test.lengths("cross")
-    edges = test.edges("cross", lambda p: [(i, nouns(p)[0]) for i in range(tgt_len)])
-    layers = range(1, test.model.config.num_layers + 1)
-    with knock_out(
-        test.model, [h for n in layers for h in heads_of(test.model, "cross", n)], edges
-    ):
-        without_english = test.prefers_il()
-    found = {
-        "English": in_english,
-        "French": test.prefers_il(),
-        "French, edges to the English antecedent blocked": without_english,
+    tests = {
+        "English": PronounTest.of(checkpoint, old, english=new),
+        "French": PronounTest.of(checkpoint, new, english=old),
+        "nothing": PronounTest.of(checkpoint, old),
     }
-    return [
-        {"replaced": name, "sentences": len(old), "changed": share(answers != usual)}
-        for name, answers in found.items()
-    ]
+    usual = tests["nothing"].prefers_il()
+    rows = []
+    for replaced, blocked in (
+        ("English", 0),
+        ("French", 0),
+        ("nothing", 1),
+        ("French", 1),
+        ("nothing", 2),
+        ("French", 2),
+    ):
+        found = _without_nouns(tests[replaced], blocked) != usual
+        row = {"replaced": replaced, "blocked": ("none", "antecedent", "both nouns")[blocked]}
+        rows.append({**row, "sentences": len(old), "changed": share(found)})
+    return rows
+
+
+def _without_nouns(test: PronounTest, blocked: int) -> Bool[Tensor, "sentences"]:
+    """Return the answers without all edges of the cross-attention to the first nouns."""
+    positions = range(test.lengths("cross")[0])
+    edges = test.edges("cross", lambda p: [(i, n) for i in positions for n in nouns(p)[:blocked]])
+    layers = range(1, test.model.config.num_layers + 1)
+    heads = [head for n in layers for head in heads_of(test.model, "cross", n)]
+    with knock_out(test.model, heads, edges):
+        return test.prefers_il()
 
 
 # Attention knockout
@@ -366,13 +390,15 @@ EDGE_GROUPS = (
 def knockout(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
     """Return the scores of a model with each of `EDGE_GROUPS` blocked.
 
-    ``weight`` is the largest mean weight that one of these heads has on the blocked edges of a
-    query.
+    ``weight`` is the weight of a head on the blocked edges of a query, averaged over queries and
+    sentences; the largest of these heads. ``accuracy_elided`` is the accuracy in the sentences
+    whose antecedent has the article *l'*, ``accuracy_others`` that in the others.
     """
     test = PronounTest.of(checkpoint, pairs)
     with evaluating(test.model):
         maps = test.model.attention_maps(test.batch.src, test.batch.tgt[:, :-1])
     usual = test.prefers_il()
+    after_l = torch.tensor([elided(pair) for pair in pairs])
     rows = []
     for group in EDGE_GROUPS:
         edges = test.edges(group.kind, group.find)
@@ -383,6 +409,7 @@ def knockout(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
         chosen = {"all": order, "strongest": order[:1], "others": order[1:]}[group.heads]
         with knock_out(test.model, [heads[i] for i in chosen], edges):
             found = test.prefers_il()
+        right = found == test.is_il()
         rows.append(
             {
                 "attention": group.kind,
@@ -392,6 +419,8 @@ def knockout(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
                 "strongest_head": order[0] % len(heads_of(test.model, group.kind, 1)) + 1,
                 "weight": round(weights.flatten()[chosen].max().item(), 4),
                 **test.scores(found),
+                "accuracy_elided": share(right[after_l]),
+                "accuracy_others": share(right[~after_l]),
                 "changed": share(found != usual),
             }
         )
@@ -441,6 +470,53 @@ def patching(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
             for name, group in [*groups.items(), ("all", heads)]:
                 effects = {key: _effect(group, *given) for key, given in conditions.items()}
                 rows.append({"attention": kind, "layer": layer, "head": name, **effects})
+    return rows
+
+
+def patching_controls(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
+    """Return the effect of donors with the other pronoun and, as a control, with the same one.
+
+    All heads of an attention are patched. ``donor`` is the share of donors whose own pronoun
+    differs: a patch that transmits everything would change as many. ``changed_elided`` is the
+    share in the sentences whose antecedent has the article *l'*, ``changed_others`` that in the
+    others.
+    """
+    partner = [pair for i in range(0, len(pairs), 2) for pair in (pairs[i + 1], pairs[i])]
+    donors = {
+        "adjective, fits the other noun": list(zip(pairs, partner, strict=True)),
+        "adjective, fits the same noun": _with_version(pairs, swap_adjective),
+        "antecedent, other gender": with_other_antecedent(pairs, other_gender=True),
+        "antecedent, same gender": with_other_antecedent(pairs, other_gender=False),
+    }
+    rows = []
+    for name, versions in donors.items():
+        old, new = zip(*versions, strict=True)
+        test, donor = PronounTest.of(checkpoint, old), PronounTest.of(checkpoint, old, english=new)
+        replacements, usual = outputs(donor), test.prefers_il()
+        differs = share(donor.prefers_il() != usual)
+        after_l = torch.tensor([elided(pair) for pair in old])
+        before = [before_noun(pair, nouns(pair)[0]) for pair in old]
+        sites: list[tuple[Kind, int, str, list[int]]]
+        sites = [("cross", 1, "pronoun", test.at.tolist())]
+        if name.startswith("antecedent"):
+            sites = [("cross", 1, "before antecedent", before)]
+        for kind, layer, at, positions in [*sites, ("decoder", 2, "pronoun", test.at.tolist())]:
+            chosen = {head: replacements[head] for head in heads_of(test.model, kind, layer)}
+            with patch_outputs(test.model, chosen, test.only_at(positions)):
+                changed = test.prefers_il() != usual
+            rows.append(
+                {
+                    "differs": name,
+                    "attention": kind,
+                    "layer": layer,
+                    "at": at,
+                    "sentences": len(old),
+                    "donor": differs,
+                    "changed": share(changed),
+                    "changed_elided": share(changed[after_l]),
+                    "changed_others": share(changed[~after_l]),
+                }
+            )
     return rows
 
 
@@ -604,6 +680,7 @@ def measure(recipe: str, seed: int, quick: bool, directory: Path) -> Row:
         "conflicts": conflicts(checkpoint, pairs),
         "knockout": knockout(checkpoint, pairs),
         "patching": patched,
+        "patching_controls": patching_controls(checkpoint, pairs),
         "strongest_heads": strongest_heads(patched),
     }
 

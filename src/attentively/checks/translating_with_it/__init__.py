@@ -731,14 +731,14 @@ def _found(flips: Callable[..., float], heads: list[Head], fault: str = "") -> d
     if fault == "strict":
         damaging = [head for head in heads if flips([head], "control") >= 0.1]
     sound = [head for head in heads if head not in damaging]
-    tried = heads if fault == "no control" else sound
+    tried = heads if fault in ("not set aside", "no control") else sound
 
     def alone(head: Head) -> bool:
         share = flips([head], "partner")
         return share > high if fault == "strict" else share >= high
 
     def left_out(head: Head) -> bool:
-        among = heads if fault in ("damaging too", "no control") else sound
+        among = heads if fault in ("damaging too", "not set aside", "no control") else sound
         others = [each for each in among if each != head]
         share = flips(others, "control" if fault == "control" else "partner")
         if fault == "not high":
@@ -752,7 +752,7 @@ def _found(flips: Callable[..., float], heads: list[Head], fault: str = "") -> d
     elif fault == "moves":
         necessary = [head for head in tried if flips([head], "partner") > 0.1]
     conclusion = "unclear"
-    if len(sufficient) == 1 and necessary == sufficient:
+    if len(sufficient) == 1 and (necessary == sufficient or fault == "not necessary"):
         conclusion = "one head"
     elif len(sufficient) > 1 and not necessary:
         conclusion = "any of several"
@@ -779,6 +779,8 @@ _FOUND_FAULTS = {
     'answer should flip. With "partner", a sound head may flip all answers.',
     "damaging too": "causes: Damaging heads are patched together with the others. Set them aside "
     "first; they are used in nothing that follows.",
+    "not set aside": "causes: A damaging head must be left out of everything that follows, also of "
+    "`sufficient` and `necessary`.",
     "half": "causes: A share of one half is too low: a head is sufficient from 0.9 on.",
     "strict": "causes: The limits are not included as stated: at least 0.9, at most 0.1; damage is "
     "more than 0.1.",
@@ -791,6 +793,8 @@ _FOUND_FAULTS = {
     "exchanged": "causes: `sufficient` and `necessary` are exchanged.",
     "control": "causes: Every sound head is returned as necessary. Are the others patched from "
     '"partner", and is only one head left out?',
+    "not necessary": 'causes: One sufficient head is not enough for the conclusion "one head": it '
+    'must also be the only necessary head. Otherwise, the conclusion is "unclear".',
     "never unclear": "causes: Where none of the three conclusions holds, the conclusion is "
     '"unclear".',
 }
@@ -800,7 +804,7 @@ _PLANTED = [
     Flips("(1, 2) alone determines the answer", lambda chosen: (1, 2) in chosen),
     Flips("either of (0, 0) and (1, 1) determines the answer, (1, 2) flips half of the answers",
           lambda chosen: bool({(0, 0), (1, 1)} & chosen), [], [(1, 2)]),
-    Flips("(0, 1) determines the answer, (0, 0) does damage, (1, 0) flips half of the answers",
+    Flips("(0, 1) determines the answer, (1, 0) alone flips half of them, (0, 0) does damage",
           lambda chosen: (0, 1) in chosen, [(0, 0)], [(1, 0)]),
     Flips("(0, 2) and (1, 0) together determine the answer, each alone flips half of the answers",
           lambda chosen: {(0, 2), (1, 0)} <= chosen, [], [(0, 2), (1, 0)]),

@@ -44,11 +44,14 @@ def greedy_texts(
     if fault == "tail kept":
         return [[word for word in ids if word != END_ID] for ids in texts]
     cut = 1 if fault == "end kept" else 0
-    return [ids[: ids.index(END_ID) + cut] if END_ID in ids else ids for ids in texts]
+    texts = [ids[: ids.index(END_ID) + cut] if END_ID in ids else ids for ids in texts]
+    return [[*ids, END_ID] for ids in texts] if fault == "end added" else texts
 
 
 GREEDY_FAULTS = {
     "end kept": "END is in the output. It marks the end of the sentence and is not returned.",
+    "end added": "END is in the output, also where the model did not generate it. It marks the end "
+    "of the sentence and is not returned.",
     "start kept": "START is in the output. The decoder reads it, but it is not returned.",
     "never ends": "There are words after END in the output. Remove everything from END on.",
     "first end": "All sentences stop when the first one has ended. The others must continue.",
