@@ -1,6 +1,6 @@
 """Link the first occurrence of each glossary term in a chapter to its definition.
 
-The terms and their definitions are those of the `{glossary}` on the notation page. In each
+The terms and their definitions are those of the glossary page. In each
 chapter, the first occurrence of a term becomes a link to its entry, with the definition as a
 tooltip. Tooltips are Bootstrap's, which the theme loads on every page from the site itself;
 `_static/glossary.js` adds what they lack on touch screens and for the Escape key. Without scripts,

@@ -166,7 +166,7 @@ def test_lists_of_terms_name_entries_of_the_glossary():
         import glossary_tooltips
     finally:
         sys.path.remove(str(EXTENSIONS))
-    page = (ROOT / "book" / "notation.md").read_text(encoding="utf-8")
+    page = (ROOT / "book" / "glossary.md").read_text(encoding="utf-8")
     entries = set(re.findall(r"^(\S.*)\n  ", page, re.M))
     for listed in (glossary_tooltips.OTHER_FORMS, glossary_tooltips.AMBIGUOUS):
         assert set(listed) - entries == set()

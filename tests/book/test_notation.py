@@ -1,4 +1,4 @@
-"""The notation page: its axes are those of the annotations, its terms those of the chapters."""
+"""Notation and glossary: axes are those of the annotations, terms those of the chapters."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
 PAGE = (BOOK / "notation.md").read_text(encoding="utf-8")
-GLOSSARY = (BOOK / "notation.md").read_text(encoding="utf-8")
+GLOSSARY = (BOOK / "glossary.md").read_text(encoding="utf-8")
 TOC = (ROOT / "_toc.yml").read_text(encoding="utf-8")
 PACKAGE = ROOT / "src" / "attentively"
 sys.path.insert(0, str(BOOK / "_ext"))
