@@ -14,8 +14,6 @@ WIDEST = 88
 CELL = re.compile(r"^(`{3,}|:{3,})\{code-cell\}[^\n]*\n(.*?)^\1", re.M | re.S)
 INCLUDED = re.compile(r"^(`{3,}|:{3,})\{literalinclude\} (\S+)\n(.*?)^\1", re.M | re.S)
 OPTIONS = re.compile(r"\A(?:---\n.*?^---\n|(?::[^\n]*\n)+)", re.M | re.S)
-DRAWS = re.compile(r"\bplt\.|\bax\.")
-"""What a cell with drawing code holds. Such code moves into the package; then this goes."""
 
 
 def cells(text):
@@ -47,11 +45,7 @@ def page(request):
 
 def test_code_fits_its_column(page):
     text = page.read_text(encoding="utf-8")
-    shown = {
-        f"cell {number}": code
-        for number, code in enumerate(cells(text), start=1)
-        if not DRAWS.search(code)
-    }
+    shown = {f"cell {number}": code for number, code in enumerate(cells(text), start=1)}
     shown |= included(page, text)
     assert {name: lines for name, code in shown.items() if (lines := too_wide(code))} == {}
 
