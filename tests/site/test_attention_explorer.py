@@ -69,7 +69,7 @@ def test_a_head_and_a_token_show_their_weights(visit):
     mean = CROSS.weights.mean(dim=(0, 1))
     page.locator(".token").nth(3).hover()
     assert percentages(page) == pytest.approx((100 * mean[3]).tolist(), abs=0.56)
-    page.get_by_role("button", name="Layer 2, head 3").click()
+    page.get_by_role("button", name="2.3: layer 2, head 3").click()
     query = page.get_by_role("button", name="query 4: dort")
     query.click()
     expected = CROSS.weights[1, 2, 3]
@@ -91,13 +91,13 @@ def test_a_head_and_a_token_show_their_weights(visit):
 
 def test_by_keyboard(visit):
     page = visit()
-    tile = page.get_by_role("button", name="Layer 1, head 1")
+    tile = page.get_by_role("button", name="1.1: layer 1, head 1")
     tile.press("Enter")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")  # there is no third layer
     assert "layer 2, head 2" in readout(page)
-    assert page.evaluate("() => document.activeElement.ariaLabel").startswith("Layer 2, head 2")
+    assert page.evaluate("() => document.activeElement.ariaLabel").startswith("2.2: layer 2, head 2")
     page.keyboard.press("Tab")  # one stop for all heads; then the tokens
     assert page.evaluate("() => document.activeElement.ariaLabel") == "query 1: L'"
     assert "“L'” attends to" in readout(page)
@@ -110,7 +110,7 @@ def test_by_keyboard(visit):
 def test_another_attention_and_a_table(visit):
     page = visit()
     page.get_by_label("Decoder").check()
-    page.get_by_role("button", name="Layer 1, head 2").click()
+    page.get_by_role("button", name="1.2: layer 1, head 2").click()
     page.get_by_role("button", name="Show as a table").click()
     cells = page.locator(".figure tbody td").all_text_contents()
     expected = (100 * DECODER.weights[0, 1]).flatten().tolist()
@@ -122,7 +122,7 @@ def test_another_attention_and_a_table(visit):
 
 def test_the_figure_is_saved_as_it_looks(visit):
     page = visit()
-    page.get_by_role("button", name="Layer 2, head 1").click()
+    page.get_by_role("button", name="2.1: layer 2, head 1").click()
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Save as SVG").click()
     download = waiting.value

@@ -111,9 +111,9 @@
       if (!this.several) return;
       const { weights } = this.attention;
       this.tiles = weights.map((heads, layer) => heads.map((map, head) =>
-        this.tile(`${layer + 1}.${head + 1}`, `Layer ${layer + 1}, head ${head + 1}`, map,
+        this.tile(`${layer + 1}.${head + 1}`, `layer ${layer + 1}, head ${head + 1}`, map,
           layer, head)));
-      this.meanTile = this.tile("mean", "Mean of all layers and heads", mean(weights), MEAN, MEAN);
+      this.meanTile = this.tile("mean", "of all layers and heads", mean(weights), MEAN, MEAN);
       const grid = make("div", { class: "grid", role: "group", "aria-label":
         "Layers (rows) and heads (columns): arrow keys move", style: `--heads: ${weights[0].length}` },
         ...this.tiles.flat());
@@ -128,7 +128,7 @@
           "fill-opacity": (weight / 1000).toFixed(2) }));
       const picture = make("svg", { viewBox: `0 0 ${map[0].length} ${map.length}`,
         "aria-hidden": "true" }, ...squares);
-      return make("button", { type: "button", class: "tile", "aria-label": `${label} (${text})`,
+      return make("button", { type: "button", class: "tile", "aria-label": `${text}: ${label}`,
         onclick: () => this.select(layer, head),
         onkeydown: (event) => this.move(event, layer, head) }, picture, text);
     }
