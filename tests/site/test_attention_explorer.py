@@ -97,7 +97,9 @@ def test_by_keyboard(visit):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")  # there is no third layer
     assert "layer 2, head 2" in readout(page)
-    assert page.evaluate("() => document.activeElement.ariaLabel").startswith("2.2: layer 2, head 2")
+    assert page.evaluate("() => document.activeElement.ariaLabel").startswith(
+        "2.2: layer 2, head 2"
+    )
     page.keyboard.press("Tab")  # one stop for all heads; then the tokens
     assert page.evaluate("() => document.activeElement.ariaLabel") == "query 1: L'"
     assert "“L'” attends to" in readout(page)
