@@ -110,9 +110,9 @@ def parts(kind, items, count):
 @pytest.mark.parametrize(
     "wanted",
     [
-        *parts("pages", PAGES, 2),
-        *parts("solutions", SOLUTIONS, 1),
-        *parts("experiments", QUICK, 2),
+        *parts("pages", PAGES, 6),
+        *parts("solutions", SOLUTIONS, 2),
+        *parts("experiments", QUICK, 3),
         *parts("commands", [*commands()], 1),
     ],
 )
