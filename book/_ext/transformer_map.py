@@ -70,10 +70,10 @@ CHAPTERS = (
     "Multi-head attention",
     "Building the Transformer",
     "Training the Transformer",
-    "Translating with it",
+    "Translating with a trained Transformer",
     "Why attention",
     "Heads for other tasks",
-    "Faster",
+    "Faster training and smaller models",
     "Since 2017",
 )
 
