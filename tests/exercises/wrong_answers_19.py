@@ -404,6 +404,10 @@ SHAPES = [
     (head_with(("(d_model + 1) * outputs[task]",
                 '(d_model + (task != "answer")) * outputs[task]')),
      'The biases of the task "answer" are missing'),
+    *[(head_with(("(d_model + 1) * outputs[task]",
+                  f'(d_model + (task != "{only}")) * outputs[task]')),
+       f'The biases of the task "{only}" are missing')
+      for only in ("label", "pair", "entities")],
     (head_with(('d_model if task == "masked" else 0',
                 '(d_model * vocab_size if task == "masked" else 0)')),
      "The output layer of a language model adds"),
