@@ -93,7 +93,8 @@ def test_patching_names_layers_and_heads_from_one(trained, pairs):
 def test_patching_with_its_own_outputs_changes_nothing(trained, pairs):
     test = pronoun.PronounTest.of(trained, pairs)
     own = pronoun.outputs(test)
-    assert pronoun._effect(list(own), test, own, test.at.tolist()) == 0
+    at, usual = test.at.tolist(), test.prefers_il()
+    assert not pronoun._changed(list(own), test, own, at, usual).any()
 
 
 def test_a_broken_position_is_seen(trained, pairs, monkeypatch):

@@ -214,6 +214,11 @@ def minimal_pairs(number: int = MINIMAL_PAIRS) -> list[ToyPair]:
     return [pair for two in toy.pronoun_pairs(number) for pair in two]
 
 
+def partners(pairs: Sequence[ToyPair]) -> list[ToyPair]:
+    """Return for each sentence the other one of its minimal pair."""
+    return [pair for i in range(0, len(pairs), 2) for pair in (pairs[i + 1], pairs[i])]
+
+
 def heads_of(model: Transformer, kind: Kind, layer: int) -> list[Head]:
     """Return the heads of an attention; the layer is counted from 1."""
     stack = "encoder" if kind == "encoder" else "decoder"
@@ -228,9 +233,8 @@ def heads_of(model: Transformer, kind: Kind, layer: int) -> list[Head]:
 def swaps(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
     """Return how often the pronoun changes when a word of both languages is replaced."""
     usual = PronounTest.of(checkpoint, pairs).prefers_il()
-    partner = [pair for i in range(0, len(pairs), 2) for pair in (pairs[i + 1], pairs[i])]
     replaced: dict[str, list[ToyPair | None]] = {
-        "adjective, fits the other noun": [*partner],
+        "adjective, fits the other noun": [*partners(pairs)],
         "adjective, fits the same noun": [swap_adjective(pair) for pair in pairs],
     }
     for index, which in enumerate(("antecedent", "other noun")):
@@ -452,8 +456,7 @@ def patching(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
     test = PronounTest.of(checkpoint, pairs)
     old, new = zip(*with_other_antecedent(pairs), strict=True)
     swapped = PronounTest.of(checkpoint, old)
-    partner = torch.arange(len(pairs)).view(-1, 2).flip(1).flatten()
-    of_partner = {head: found[partner] for head, found in outputs(test).items()}
+    of_partner = outputs(PronounTest.of(checkpoint, pairs, english=partners(pairs)))
     of_swapped = outputs(PronounTest.of(checkpoint, old, english=new))
     before = [before_noun(pair, nouns(pair)[0]) for pair in old]
     before_swap = swapped.prefers_il()
@@ -468,7 +471,7 @@ def patching(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[Row]:
             heads = heads_of(test.model, kind, layer)
             groups: dict[int | str, list[Head]] = {head.number + 1: [head] for head in heads}
             for name, group in [*groups.items(), ("all", heads)]:
-                effects = {key: _effect(group, *given) for key, given in conditions.items()}
+                effects = {key: share(_changed(group, *given)) for key, given in conditions.items()}
                 rows.append({"attention": kind, "layer": layer, "head": name, **effects})
     return rows
 
@@ -481,9 +484,8 @@ def patching_controls(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[
     share in the sentences whose antecedent has the article *l'*, ``changed_others`` that in the
     others.
     """
-    partner = [pair for i in range(0, len(pairs), 2) for pair in (pairs[i + 1], pairs[i])]
     donors = {
-        "adjective, fits the other noun": list(zip(pairs, partner, strict=True)),
+        "adjective, fits the other noun": list(zip(pairs, partners(pairs), strict=True)),
         "adjective, fits the same noun": _with_version(pairs, swap_adjective),
         "antecedent, other gender": with_other_antecedent(pairs, other_gender=True),
         "antecedent, same gender": with_other_antecedent(pairs, other_gender=False),
@@ -501,9 +503,8 @@ def patching_controls(checkpoint: Checkpoint, pairs: Sequence[ToyPair]) -> list[
         if name.startswith("antecedent"):
             sites = [("cross", 1, "before antecedent", before)]
         for kind, layer, at, positions in [*sites, ("decoder", 2, "pronoun", test.at.tolist())]:
-            chosen = {head: replacements[head] for head in heads_of(test.model, kind, layer)}
-            with patch_outputs(test.model, chosen, test.only_at(positions)):
-                changed = test.prefers_il() != usual
+            heads = heads_of(test.model, kind, layer)
+            changed = _changed(heads, test, replacements, positions, usual)
             rows.append(
                 {
                     "differs": name,
@@ -528,18 +529,17 @@ def outputs(test: PronounTest) -> HeadOutputs:
     return found
 
 
-def _effect(
+def _changed(
     heads: Sequence[Head],
     test: PronounTest,
     replacements: HeadOutputs,
     at: Sequence[int],
-    usual: Bool[Tensor, "sentences"] | None = None,
-) -> float:
-    """Return the share of sentences whose pronoun changes when these heads are patched."""
-    usual = test.prefers_il() if usual is None else usual
+    usual: Bool[Tensor, "sentences"],
+) -> Bool[Tensor, "sentences"]:
+    """Return for each sentence whether its pronoun changes when these heads are patched."""
     chosen = {head: replacements[head] for head in heads}
     with patch_outputs(test.model, chosen, test.only_at(at)):
-        return share(test.prefers_il() != usual)
+        return test.prefers_il() != usual
 
 
 def strongest_heads(rows: Sequence[Row]) -> dict[str, Row]:
