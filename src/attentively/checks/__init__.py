@@ -688,7 +688,13 @@ def _wrapped(line: str) -> str:
     """Wrap a long line of prose; tables and values are not changed."""
     if len(line) <= 96 or line.startswith("    ") or line.startswith(_VALUES):
         return line
-    return textwrap.fill(line.strip(), 96, initial_indent="  ", subsequent_indent="  ")
+    return textwrap.fill(
+        line.strip(),
+        96,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_on_hyphens=False,  # "Post-norm" stays on one line
+    )
 
 
 def _rounded(value: object) -> object:

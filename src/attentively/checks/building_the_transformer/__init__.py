@@ -273,8 +273,8 @@ _FEED_WAYS: dict[str, list[Callable[[State, Tensor], Tensor]]] = {
 _STEP_WAYS: dict[str, Step] = {
     "the residual connection is missing: add the input of the sub-layer to its output.":
         no_residual,
-    "the normalisation is in the wrong position. Pre-norm normalises the input of the sub-layer, "
-    "post-norm the sum.":
+    "the normalisation is in the wrong position. Pre-norm: x + f(LayerNorm(x)). Post-norm: "
+    "LayerNorm(x + f(x)).":
         on_the_other_side,
     "the residual connection begins after the normalisation. Add x itself, without "
     "normalisation.":
