@@ -79,9 +79,9 @@ def run_cells(path):
     for number, source in enumerate(cells_of(path), start=1):
         name = f"{path.stem}, code cell {number}"
         linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
-        tree = Shortened().visit(ast.parse(source))
+        tree = ast.fix_missing_locations(Shortened().visit(ast.parse(source)))
         shown = [tree.body.pop().value] if isinstance(tree.body[-1], ast.Expr) else []
-        exec(compile(ast.fix_missing_locations(tree), name, "exec"), namespace)
+        exec(compile(tree, name, "exec"), namespace)
         for each in shown:
             value = eval(compile(ast.Expression(each), name, "eval"), namespace)
             getattr(value, "_repr_html_", value.__repr__)()
