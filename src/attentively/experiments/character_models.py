@@ -20,7 +20,7 @@ LENGTH = 64
 @functools.cache
 def characters(split: str, quick: bool) -> Int[Tensor, " characters"]:
     """Return the character ids of Shakespeare or, in the quick form, of toy English."""
-    return torch.tensor(_tokenizer(quick).encode(_text(split, quick))[:-1])  # without <end>
+    return torch.tensor(_tokenizer(quick).encode(text_of(split, quick))[:-1])  # without <end>
 
 
 def vocab_size(quick: bool) -> int:
@@ -30,10 +30,11 @@ def vocab_size(quick: bool) -> int:
 
 @functools.cache
 def _tokenizer(quick: bool) -> CharacterTokenizer:
-    return CharacterTokenizer.train([_text("train", quick)])
+    return CharacterTokenizer.train([text_of("train", quick)])
 
 
-def _text(split: str, quick: bool) -> str:
+def text_of(split: str, quick: bool) -> str:
+    """Return a split of Shakespeare or, in the quick form, of toy English."""
     if quick:
         return "\n".join(pair.src_text for pair in toy.load(split, 100, clauses=(1,)))
     return text.shakespeare(split)

@@ -18,8 +18,8 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from attentively import device
-from attentively.data import tatoeba, text, toy
-from attentively.experiments.character_models import LENGTH, fit, surprise, windows
+from attentively.data import tatoeba, text
+from attentively.experiments.character_models import LENGTH, fit, surprise, text_of, windows
 from attentively.experiments.runner import Experiment, Row
 from attentively.layers.low_rank import add_low_rank_updates
 from attentively.models.checkpoints import load_pretrained
@@ -71,10 +71,10 @@ def characters(kind: str, split: str, quick: bool) -> Int[Tensor, " characters"]
     """Return the ids of a split of the ``old`` or the ``new`` text, in the model's vocabulary."""
     tokenizer = cast(Any, load_pretrained(PRETRAINED).tgt_tokenizer)
     if kind == "old":
-        said = _toy_lines(split).upper() if quick else text.shakespeare(split)
-        return torch.tensor(tokenizer.encode(said)[:-1])  # without <end>
-    said = _toy_lines(split) if quick else everyday_lines(split)
-    return torch.tensor(tokenizer.encode(said)[:-1])
+        said = text_of(split, quick).upper() if quick else text_of(split, quick)
+    else:
+        said = text_of(split, quick) if quick else everyday_lines(split)
+    return torch.tensor(tokenizer.encode(said)[:-1])  # without <end>
 
 
 def everyday_lines(split: str) -> str:
@@ -87,10 +87,6 @@ def everyday_lines(split: str) -> str:
     lines = [line for line in every if known.issuperset(line)]
     random.Random(0).shuffle(lines)
     return "\n".join(lines)[:TRAINED_CHARACTERS]  # more than the held-out splits have
-
-
-def _toy_lines(split: str) -> str:
-    return "\n".join(pair.src_text for pair in toy.load(split, 100, clauses=(1,)))
 
 
 def evaluate(model: LanguageModel, kind: str, split: str, quick: bool) -> tuple[float, float]:
