@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from live_pages import IN_BASE64, write_page
+
+from attentively.models import checkpoints
 
 ROOT = Path(__file__).resolve().parents[2]
 BROWSERS = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
@@ -107,3 +110,35 @@ def visit(browser) -> Iterator:
     yield new
     for context in contexts:
         context.close()
+
+
+# A page with nothing but a live model
+
+
+@pytest.fixture(scope="module")
+def name(request) -> str:
+    """Return the checkpoint of the live model, which the test module names."""
+    return request.module.NAME
+
+
+@pytest.fixture(scope="module")
+def translator(name):
+    """Return the model in PyTorch, with its tokenizers."""
+    return checkpoints.load_pretrained(name).translator()
+
+
+@pytest.fixture(scope="module")
+def folder(name, tmp_path_factory) -> Path:
+    """Return the folder of the page."""
+    folder = tmp_path_factory.mktemp("page")
+    write_page(folder, name)
+    return folder
+
+
+@pytest.fixture
+def window(folder, visit) -> Visit:
+    """Open the page."""
+    window = visit()
+    window.page.add_init_script(IN_BASE64)
+    window.page.goto((folder / "page.html").as_uri())
+    return window

@@ -28,30 +28,18 @@ EXPLORER = Explorer([Example("The animal sleeps", "L'animal dort", [CROSS, DECOD
 
 
 @pytest.fixture
-def visit(browser, tmp_path):
-    """Open the page in a window; whatever is complained of fails the test."""
-    path = tmp_path / "page.html"
-    complaints, contexts = [], []
+def show(visit, tmp_path):
+    """Return a function that opens the page; whatever is complained of fails the test."""
+    path, windows = tmp_path / "page.html", []
 
-    def opened(width=900, text=None, scripts=True, scheme="light"):
+    def opened(width=900, text=None, **options):
         path.write_text(text or EXPLORER.page(), encoding="utf-8")
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            java_script_enabled=scripts,
-            color_scheme=scheme,
-            accept_downloads=True,
-        )
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(path.as_uri())
-        return page
+        windows.append(visit(width, **options))
+        windows[-1].page.goto(path.as_uri())
+        return windows[-1].page
 
     yield opened
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    assert [window.complaints for window in windows] == [[]] * len(windows)
 
 
 def readout(page) -> str:
@@ -64,8 +52,8 @@ def percentages(page) -> list[float]:
     return [float(text.removesuffix(" %")) for text in texts if text]
 
 
-def test_a_head_and_a_token_show_their_weights(visit):
-    page = visit()
+def test_a_head_and_a_token_show_their_weights(show):
+    page = show()
     mean = CROSS.weights.mean(dim=(0, 1))
     page.locator(".token").nth(3).hover()
     assert percentages(page) == pytest.approx((100 * mean[3]).tolist(), abs=0.56)
@@ -89,8 +77,8 @@ def test_a_head_and_a_token_show_their_weights(visit):
     assert percentages(page) == []
 
 
-def test_by_keyboard(visit):
-    page = visit()
+def test_by_keyboard(show):
+    page = show()
     tile = page.get_by_role("button", name="1.1: layer 1, head 1")
     tile.press("Enter")
     page.keyboard.press("ArrowRight")
@@ -109,8 +97,8 @@ def test_by_keyboard(visit):
     assert page.locator('.token[aria-pressed="true"]').count() == 1
 
 
-def test_another_attention_and_a_table(visit):
-    page = visit()
+def test_another_attention_and_a_table(show):
+    page = show()
     page.get_by_label("Decoder").check()
     page.get_by_role("button", name="1.2: layer 1, head 2").click()
     page.get_by_role("button", name="Show as a table").click()
@@ -122,8 +110,8 @@ def test_another_attention_and_a_table(visit):
     assert page.locator(".figure path").count() > 5
 
 
-def test_the_figure_is_saved_as_it_looks(visit):
-    page = visit()
+def test_the_figure_is_saved_as_it_looks(show):
+    page = show()
     page.get_by_role("button", name="2.1: layer 2, head 1").click()
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Save as SVG").click()
@@ -138,8 +126,8 @@ def test_the_figure_is_saved_as_it_looks(visit):
 
 
 @pytest.mark.parametrize("width", [390, 900])
-def test_nothing_is_cut_off_and_all_types_are_legible(visit, width):
-    page = visit(width)
+def test_nothing_is_cut_off_and_all_types_are_legible(show, width):
+    page = show(width)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     sizes = page.evaluate(
         "() => [...document.querySelectorAll('.figure text')].filter((e) => e.textContent)"
@@ -153,8 +141,8 @@ def test_nothing_is_cut_off_and_all_types_are_legible(visit, width):
     assert right <= width
 
 
-def test_without_scripts_a_table(visit):
-    page = visit(scripts=False)
+def test_without_scripts_a_table(show):
+    page = show(java_script_enabled=False)
     cells = page.locator("tbody td").all_text_contents()
     expected = (100 * CROSS.weights.mean(dim=(0, 1))).flatten().tolist()
     assert [float(cell) for cell in cells] == pytest.approx(expected, abs=0.56)
@@ -170,9 +158,9 @@ def test_without_scripts_a_table(visit):
         ("<html><body>", "dark", True),
     ],
 )
-def test_in_a_frame_it_takes_the_theme_and_its_full_height(visit, outside, scheme, dark):
+def test_in_a_frame_it_takes_the_theme_and_its_full_height(show, outside, scheme, dark):
     text = f"<!DOCTYPE html>{outside}{EXPLORER._repr_html_()}"
-    page = visit(text=text, scheme=scheme)
+    page = show(text=text, scheme=scheme)
     frame = page.frames[1]
     frame.locator(".figure svg").wait_for()
     page.wait_for_function(

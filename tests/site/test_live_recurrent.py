@@ -1,7 +1,6 @@
 """The live recurrent model in a browser: equal to PyTorch, and one attention to look into."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,58 +12,13 @@ from live_pages import (
     differences,
     from_base64,
     wait_until_done,
-    write_page,
 )
 
-from attentively.data import tatoeba
-from attentively.models import checkpoints
 from attentively.models.interface import evaluating
 from attentively.tokens.vocabulary import START_ID
 
 NAME = "tatoeba-en-fr-additive"
 SCRIPT = ROOT / "book" / "_static" / "live" / "recurrent.js"
-
-
-@pytest.fixture(scope="module")
-def translator():
-    return checkpoints.load_pretrained(NAME).translator()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("page")
-    write_page(folder, NAME)
-    return folder
-
-
-@pytest.fixture
-def window(folder, visit):
-    window = visit()
-    window.page.add_init_script(IN_BASE64)
-    window.page.goto((folder / "page.html").as_uri())
-    return window
-
-
-@pytest.mark.parametrize(("beam_size", "length_penalty"), [(5, 1.0), (1, 1.0), (3, 0.0)])
-def test_translations_and_logits_are_those_of_pytorch(
-    window, translator, beam_size, length_penalty
-):
-    results = window.page.evaluate(COMPARE, [NAME, SENTENCES, beam_size, length_penalty])
-    for sentence, got in zip(SENTENCES, results, strict=True):
-        assert differences(translator, sentence, got, beam_size, length_penalty) == []
-    assert window.complaints == []
-
-
-@pytest.mark.slow
-@pytest.mark.real_data("tatoeba-en-fr")
-def test_two_hundred_held_out_sentences(window, translator):
-    sentences = list(dict.fromkeys(pair.src for pair in tatoeba.load("test")))[:200]
-    assert len(sentences) == 200
-    for first in range(0, 200, 20):
-        some = sentences[first : first + 20]
-        results = window.page.evaluate(COMPARE, [NAME, some, 5, 1.0])
-        for sentence, got in zip(some, results, strict=True):
-            assert differences(translator, sentence, got) == []
 
 
 @pytest.mark.parametrize(

@@ -1,71 +1,23 @@
 """The live Transformer in a browser: equal to PyTorch, by keyboard, from a folder."""
 
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 import torch
 from live_pages import (
     COMPARE,
-    IN_BASE64,
     SENTENCES,
     differences,
     from_base64,
     wait_until_done,
-    write_page,
 )
 
 from attentively.analysis.interventions import knock_out
 from attentively.analysis.pruning import Head, silenced
-from attentively.data import tatoeba
-from attentively.models import checkpoints
 from attentively.models.interface import evaluating
 from attentively.tokens.vocabulary import START_ID
 
 NAME = "tatoeba-en-fr-transformer"
-
-
-@pytest.fixture(scope="module")
-def translator():
-    return checkpoints.load_pretrained(NAME).translator()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("page")
-    write_page(folder, NAME)
-    return folder
-
-
-@pytest.fixture
-def window(folder, visit):
-    window = visit()
-    window.page.add_init_script(IN_BASE64)
-    window.page.goto((folder / "page.html").as_uri())
-    return window
-
-
-@pytest.mark.parametrize(("beam_size", "length_penalty"), [(5, 1.0), (1, 1.0), (3, 0.0)])
-def test_translations_and_logits_are_those_of_pytorch(
-    window, translator, beam_size, length_penalty
-):
-    results = window.page.evaluate(COMPARE, [NAME, SENTENCES, beam_size, length_penalty])
-    for sentence, got in zip(SENTENCES, results, strict=True):
-        assert differences(translator, sentence, got, beam_size, length_penalty) == []
-    assert window.complaints == []
-
-
-@pytest.mark.slow
-@pytest.mark.real_data("tatoeba-en-fr")
-def test_two_hundred_held_out_sentences(window, translator):
-    sentences = list(dict.fromkeys(pair.src for pair in tatoeba.load("test")))[:200]
-    assert len(sentences) == 200
-    for first in range(0, 200, 20):
-        some = sentences[first : first + 20]
-        for sentence, got in zip(
-            some, window.page.evaluate(COMPARE, [NAME, some, 5, 1.0]), strict=True
-        ):
-            assert differences(translator, sentence, got) == []
 
 
 @pytest.mark.parametrize(
