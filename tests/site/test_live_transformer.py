@@ -200,7 +200,9 @@ def test_bad_input_gets_a_clear_message(window, folder):
     assert status.inner_text() == "Type an English sentence first."
     field.fill("word " * 50)
     page.keyboard.press("Enter")
-    page.wait_for_function("() => document.querySelector('.live-error')")
+    page.wait_for_function(  # the message before it was an error, too
+        "() => document.querySelector('.live-error')?.textContent.includes('accepts')"
+    )
     assert "accepts at most 40" in status.inner_text()
     field.fill("I like 日本.")
     page.keyboard.press("Enter")
