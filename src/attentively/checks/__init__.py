@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 import torch
@@ -304,9 +305,12 @@ def _contains_tensors(value: object) -> bool:
 
 def _raised(error: BaseException, inputs: Mapping[str, object]) -> CheckFailed:
     text = f"  Your code raises {type(error).__name__}: {str(error).strip() or '(no message)'}"
-    frame = _student_frame(error)
-    if frame is not None:
-        text += f"\n  in {frame.name}, line {frame.lineno}: {frame.line}"
+    where = _student_frame(error)
+    if where is not None:
+        frame, number = where
+        linecache.checkcache()
+        line = linecache.getline(frame.f_code.co_filename, number, frame.f_globals).strip()
+        text += f"\n  in {frame.f_code.co_name}, line {number}: {line}"
     if "torch.return_types" in str(error):
         text += "\n  With dim, max and min return values and indices: use .values."
     return CheckFailed(f"{text}\n{describe(inputs)}")
@@ -314,19 +318,15 @@ def _raised(error: BaseException, inputs: Mapping[str, object]) -> CheckFailed:
 
 def _unwritten(error: BaseException) -> str:
     """Return the name of the student's function that raised the error, with its class."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    for frame in reversed(frames):
+    where = _student_frame(error)
+    return where[0].f_code.co_qualname.rpartition("<locals>.")[2] if where else ""
+
+
+def _student_frame(error: BaseException) -> tuple[FrameType, int] | None:
+    """Return the innermost frame that is neither in this package nor in a library, and its line."""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         if not frame.f_code.co_filename.startswith(tuple(_NOT_THE_STUDENTS)):
-            return frame.f_code.co_qualname.rpartition("<locals>.")[2]
-    return ""
-
-
-def _student_frame(error: BaseException) -> traceback.FrameSummary | None:
-    """Return the innermost frame that is neither in this package nor in a library."""
-    linecache.checkcache()
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(tuple(_NOT_THE_STUDENTS)):
-            return frame
+            return frame, line
     return None
 
 
