@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from attentively.attention.key_value_cache import KeyValueCache
 from attentively.attention.masks import causal_mask
-from attentively.attention.multi_head import KeyValueCache, MultiHeadAttention
+from attentively.attention.multi_head import MultiHeadAttention
 from attentively.attention.positional import (
     ALiBi,
     AttentionPosition,

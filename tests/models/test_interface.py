@@ -8,8 +8,8 @@ import tiny_models
 import torch
 from tiny_models import MODELS, examples, sentences
 
+from attentively.attention.key_value_cache import KeyValueCache
 from attentively.attention.masks import padding_mask
-from attentively.attention.multi_head import KeyValueCache
 from attentively.layers.bidirectional import BidirectionalEncoder
 from attentively.models import checkpoints
 from attentively.models.checkpoints import MODELS as KINDS

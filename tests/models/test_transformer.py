@@ -7,8 +7,9 @@ import torch
 from tiny_models import SRC_VOCAB, TGT_VOCAB, sentences, transformer
 from torch import nn
 
+from attentively.attention.key_value_cache import KeyValueCache
 from attentively.attention.masks import causal_mask, padding_mask
-from attentively.attention.multi_head import KeyValueCache, MultiHeadAttention
+from attentively.attention.multi_head import MultiHeadAttention
 from attentively.attention.positional import sinusoids
 from attentively.layers.embedding import TokenEmbedding
 from attentively.layers.transformer_layers import DecoderLayer

@@ -10,7 +10,8 @@ from typing import Any, cast
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attentively.attention.multi_head import KeyValueCache, MultiHeadAttention
+from attentively.attention.key_value_cache import KeyValueCache
+from attentively.attention.multi_head import MultiHeadAttention
 from attentively.checks.trained_translator import TRANSFORMER
 from attentively.data import toy
 from attentively.data.batches import pad

@@ -14,7 +14,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attentively import device
-from attentively.attention.multi_head import KeyValueCache, MultiHeadAttention
+from attentively.attention.key_value_cache import KeyValueCache
+from attentively.attention.multi_head import MultiHeadAttention
 from attentively.experiments.runner import Experiment, Row
 
 Layer = Literal["GRU", "convolution", "attention", "fused attention"]

@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 import torch
 
-from attentively.attention.masks import padding_mask
 from attentively.config import check_at_least_one
 from attentively.data.batches import pad
 from attentively.models.checkpoints import Checkpoint
 from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
 from attentively.models.interface import ModelKindError, evaluating
-from attentively.tokens.vocabulary import END_ID, PAD_ID, note_unknown_words
+from attentively.tokens.vocabulary import END_ID, note_unknown_words
 
 GAP = "___"
 """The spelling of a masked token in a text."""
@@ -51,7 +50,7 @@ def classify(checkpoint: Checkpoint, texts: Sequence[str], batch_size: int = 64)
         some = texts[first : first + batch_size]
         ids = pad([tokenizer.encode(text) for text in some]).to(where)
         with evaluating(model):
-            probabilities = model(ids, padding_mask(ids, PAD_ID)).float().softmax(dim=-1)
+            probabilities = model(ids).float().softmax(dim=-1)
         for text, row in zip(some, probabilities.tolist(), strict=True):
             by_label = dict(zip(model.config.labels, row, strict=True))
             judgements.append(
@@ -84,7 +83,7 @@ def fill(checkpoint: Checkpoint, text: str, guesses: int = 5) -> Filled:
         ids += [model.mask_id, *tokenizer.encode(part)[:-1]]
     src = torch.tensor([[*ids, END_ID]], device=next(model.parameters()).device)
     with evaluating(model):
-        logits = model(src, padding_mask(src, PAD_ID)).float()[0, gaps]
+        logits = model(src).float()[0, gaps]
     logits[:, : END_ID + 1] = float("-inf")  # special tokens are not words
     best, tokens = logits.softmax(dim=-1).topk(min(guesses, logits.shape[1] - END_ID - 1))
     for gap, row in zip(gaps, tokens.tolist(), strict=True):

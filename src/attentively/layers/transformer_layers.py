@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple, Self, cast, get_args
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attentively.attention.multi_head import KeyValueCache, MultiHeadAttention
+from attentively.attention.key_value_cache import KeyValueCache
+from attentively.attention.multi_head import MultiHeadAttention
 from attentively.layers.layer_norm import LayerNorm
 
 Norm = Literal["pre", "post"]

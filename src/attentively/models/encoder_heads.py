@@ -17,10 +17,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attentively.attention.masks import padding_mask
 from attentively.config import VocabSizes
 from attentively.layers.embedding import TokenEmbedding
 from attentively.models.interface import Model
 from attentively.models.transformer import StackConfig, TokenEncoder, initialise, refuse_empty
+from attentively.tokens.vocabulary import PAD_ID
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,13 +81,14 @@ class Classifier(Model):
         initialise(self)
 
     def forward(
-        self, ids: Int[Tensor, "batch len"], mask: Bool[Tensor, "batch 1 len"]
+        self, ids: Int[Tensor, "batch len"], mask: Bool[Tensor, "batch 1 len"] | None = None
     ) -> Float[Tensor, "batch classes"]:
         """Return a score for each label, in the order of ``config.labels``.
 
-        `mask` is the padding mask: False positions are neither attended to nor
-        averaged. A text without a token raises `ValueError`.
+        Positions where `mask` is False are neither attended to nor averaged; without a mask, these
+        are the padding positions. A text without a token raises `ValueError`.
         """
+        mask = padding_mask(ids, PAD_ID) if mask is None else mask
         refuse_empty(mask)
         outputs, _ = self.encoder(ids, mask)
         real = mask.transpose(1, 2)  # (batch, len, 1): the same for every component
@@ -115,13 +118,14 @@ class MaskedLanguageModel(Model):
         initialise(self)
 
     def forward(
-        self, ids: Int[Tensor, "batch len"], mask: Bool[Tensor, "batch 1 len"]
+        self, ids: Int[Tensor, "batch len"], mask: Bool[Tensor, "batch 1 len"] | None = None
     ) -> Float[Tensor, "batch len vocab"]:
         """Return, for every position, a score for each token of the vocabulary.
 
-        `mask` is the padding mask: False positions are not attended to. A text without a token
-        raises `ValueError`.
+        Positions where `mask` is False are not attended to; without a mask, these are the padding
+        positions. A text without a token raises `ValueError`.
         """
+        mask = padding_mask(ids, PAD_ID) if mask is None else mask
         refuse_empty(mask)
         outputs, _ = self.encoder(ids, mask)
         tokens = self.encoder.input.embedding.table.weight[: self.mask_id]

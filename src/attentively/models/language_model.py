@@ -15,8 +15,8 @@ from typing import Self
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attentively.attention.key_value_cache import KeyValueCache
 from attentively.attention.masks import causal_mask
-from attentively.attention.multi_head import KeyValueCache
 from attentively.config import VocabSizes
 from attentively.layers.embedding import TokenEmbedding
 from attentively.models.interface import DecoderOnly, DecoderOutput

@@ -15,8 +15,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attentively.attention.key_value_cache import KeyValueCache
 from attentively.attention.masks import causal_mask
-from attentively.attention.multi_head import KeyValueCache, MultiHeadAttention
+from attentively.attention.multi_head import MultiHeadAttention
 from attentively.attention.positional import (
     ALiBi,
     AttentionPosition,

@@ -15,7 +15,6 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from attentively.atomic_files import replacing
-from attentively.attention.masks import padding_mask
 from attentively.data import digits
 from attentively.data.batches import (
     Example,
@@ -377,7 +376,7 @@ def evaluate_masked_language_model(
         taken = take_out(pad([rows[index] for index in indices]), model.mask_id, generator)
         src, targets = (part.to(where) for part in taken)
         with evaluating(model):
-            found = model(src, padding_mask(src, PAD_ID)).float().log_softmax(dim=-1)
+            found = model(src).float().log_softmax(dim=-1)
         chosen = targets != PAD_ID
         truth = found.gather(2, targets.unsqueeze(2)).squeeze(2)[chosen]
         total -= truth.cpu().double().sum().item()

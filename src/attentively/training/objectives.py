@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attentively.attention.masks import padding_mask
 from attentively.data.batches import (
     Batch,
     Example,
@@ -182,7 +181,7 @@ class MaskedLanguageModelling(Task[MaskedLanguageModel, list[int]]):
         return self._loss(model, batch, self.label_smoothing)
 
     def _loss(self, model: MaskedLanguageModel, batch: Batch, label_smoothing: float) -> Tensor:
-        logits = model(batch.src, padding_mask(batch.src, PAD_ID))
+        logits = model(batch.src)
         return cross_entropy(logits.float(), batch.tgt, PAD_ID, label_smoothing)
 
 
@@ -239,7 +238,7 @@ class Classification(Task[Classifier, LabelledExample]):
         return self._loss(model, batch, self.label_smoothing)
 
     def _loss(self, model: Classifier, batch: Batch, label_smoothing: float) -> Tensor:
-        logits = model(batch.src, padding_mask(batch.src, PAD_ID)).float()
+        logits = model(batch.src).float()
         # One label per sentence; no label means padding.
         return cross_entropy(logits.unsqueeze(1), batch.tgt.unsqueeze(1), NO_LABEL, label_smoothing)
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from attentively_grader.course.cell_names import reason_beside, tree_of
+from attentively_grader.course.cell_names import tree_of
 from attentively_grader.course.preparation import Prepared
+from attentively_grader.course.weaker_tests import reason_beside
 from attentively_grader.intake.submissions import printable
 from attentively_grader.jobs import CellOutcome, Outcome
 

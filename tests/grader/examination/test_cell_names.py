@@ -5,6 +5,7 @@ from grader.examination.test_examiner import failed, text
 from grader.examination.test_name_changes import run
 
 from attentively_grader.course import cell_names
+from attentively_grader.course.weaker_tests import reason_beside
 
 
 def test_a_model_solution_is_described():
@@ -86,7 +87,7 @@ BESIDE = {
 
 @pytest.mark.parametrize("what", BESIDE)
 def test_tests_that_cannot_run_elsewhere_are_found(what):
-    reason = cell_names.reason_beside(BESIDE[what])
+    reason = reason_beside(BESIDE[what])
     assert reason is not None
     assert what in reason
 
@@ -104,4 +105,4 @@ def test_tests_that_cannot_run_elsewhere_are_found(what):
     ],
 )
 def test_ordinary_tests_are_not(test):
-    assert cell_names.reason_beside(test) is None
+    assert reason_beside(test) is None

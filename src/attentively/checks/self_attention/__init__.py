@@ -14,8 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from attentively.attention import scaled_dot_product
+from attentively.attention.key_value_cache import KeyValueCache
 from attentively.attention.masks import causal_mask, masked_softmax, padding_mask
-from attentively.attention.multi_head import KeyValueCache, MultiHeadAttention
+from attentively.attention.multi_head import MultiHeadAttention
 from attentively.checks import (
     CheckFailed,
     Parts,
