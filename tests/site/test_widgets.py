@@ -1,0 +1,131 @@
+"""The widgets in a browser: what they compute, by keyboard, in light and dark, on a telephone."""
+
+import pytest
+import torch
+from widget_pages import STATIC, WIDGETS, call, status, violations, write_page
+
+from attentively.attention.scaled_dot_product import scaled_dot_product_attention
+
+
+@pytest.fixture
+def show(visit, tmp_path):
+    """Return a function that opens a widget; whatever is complained of fails the test."""
+    windows = []
+
+    def opened(name, width=1000, scheme="light", replaced=None, **options):
+        windows.append(visit(width, scheme, **options))
+        windows[-1].page.goto(write_page(tmp_path, name, scheme, replaced).as_uri())
+        return windows[-1].page
+
+    yield opened
+    assert [window.complaints for window in windows] == [[]] * len(windows)
+
+
+# What holds for every widget
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_on_all_screens_and_by_keyboard(show, name):
+    """Everything fits, axe finds no fault, each control is reached by Tab, and Reset resets."""
+    for width, scheme in ((1000, "light"), (390, "dark")):
+        page = show(name, width, scheme)
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        assert violations(page) == []
+        cut = page.locator(".widget svg").evaluate_all(
+            """(pictures) => pictures.flatMap((picture) => {
+              const box = picture.getBoundingClientRect();
+              return [...picture.querySelectorAll("text")].filter((text) => {
+                const { left, right, height } = text.getBoundingClientRect();
+                return left < box.left - 1 || right > box.right + 1 || height < 12;
+              }).map((text) => text.textContent);
+            })"""
+        )
+        assert cut == []
+    first = status(page)
+    assert first.endswith(".")
+    stops = page.locator(
+        ".widget :is(input, select, textarea, button:not([tabindex='-1']):not(:disabled), summary)"
+    )
+    page.locator("h1").click()
+    seen = set()
+    for _ in range(3 * stops.count()):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate("() => document.activeElement.outerHTML"))
+    assert {each.evaluate("(it) => it.outerHTML") for each in stops.all()} <= seen
+    for slider in page.locator(".widget input[type=range]").all():
+        slider.focus()
+        for key in ("End", "ArrowLeft", "Home", "ArrowRight", "End"):
+            page.keyboard.press(key)
+    page.get_by_role("button", name="Reset").press("Enter")
+    assert status(page) == first
+    still = page.locator(".widget-static")
+    assert not still.is_visible()
+    page.get_by_text("Static version").press("Enter")
+    assert still.inner_text() == STATIC
+
+
+@pytest.mark.parametrize("name", WIDGETS)
+def test_without_scripts_the_static_version_is_read(show, name):
+    page = show(name, java_script_enabled=False)
+    assert page.locator(".widget-static").is_visible()
+    assert not page.locator(".widget-trial").is_visible()
+    assert page.locator(".widget-status").count() == 0
+
+
+# What each widget computes
+
+
+def broken(name: str, *pieces: tuple[str, str]):
+    """Parametrise a test by faults: replaced pieces of the script."""
+    return pytest.mark.parametrize("replaced", [dict([piece]) for piece in pieces])
+
+
+def compare_temperature(page):
+    """The weights are those of the package, the derivatives those of autograd."""
+    for dimension, scaled, temperature in ((4, True, 1), (64, True, 2), (64, False, 0.5)):
+        torch.manual_seed(dimension)
+        example = torch.randn(6, dtype=torch.float64)
+        # A query and keys of this dimension with the scores of the example, times √(d_k / 4).
+        query = torch.zeros(1, dimension, dtype=torch.float64)
+        query[0, 0] = 1 / temperature * (1 if scaled else dimension**0.5)
+        keys = torch.zeros(6, dimension, dtype=torch.float64)
+        keys[:, 0] = example * (dimension / 4) ** 0.5
+        _, [weights] = scaled_dot_product_attention(query, keys, keys)
+        entered = (query @ keys.T)[0] / dimension**0.5
+        best = int(weights.argmax())
+        jacobian = torch.autograd.functional.jacobian(lambda e: e.softmax(dim=-1), entered)
+        setting = {"dimension": dimension, "scaled": scaled, "temperature": temperature}
+        got = call(page, "temperature", "compute", example.tolist(), setting)
+        assert got["best"] == best
+        assert got["weights"] == pytest.approx(weights.tolist(), abs=1e-12)
+        assert got["derivatives"] == pytest.approx(jacobian[best].tolist(), abs=1e-12)
+        assert got["entropy"] == pytest.approx(torch.special.entr(weights).sum().item(), abs=1e-12)
+
+
+def test_temperature(show):
+    page = show("temperature")
+    compare_temperature(page)
+    by_hand = "The largest weight is 0.890, on “cat”; the entropy of the weights is 0.510 nats"
+    assert status(page).startswith(by_hand)
+    dimension = page.get_by_role("slider", name="Dimension")
+    dimension.press("End")
+    assert dimension.get_attribute("aria-valuetext") == "1024"
+    assert status(page).startswith(by_hand)  # with the division, the dimension changes nothing
+    page.get_by_label("Divide by").press("Space")
+    assert "is 1.000" in status(page)
+    assert status(page).endswith("the softmax is saturated.")
+    page.get_by_role("slider", name="Temperature").press("End")
+    assert "is 1.000" in status(page)
+    dimension.press("Home")
+    assert "saturated" not in status(page)
+
+
+@broken(
+    "temperature",
+    ("Math.sqrt(dimension / 4)", "dimension / 4"),
+    ("(j === k) - w", "(j === k) + w"),
+    ("/ temperature)", "* temperature)"),
+)
+def test_a_wrong_temperature_is_seen(show, replaced):
+    with pytest.raises(AssertionError):
+        compare_temperature(show("temperature", replaced=replaced))
