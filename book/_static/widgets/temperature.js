@@ -46,8 +46,8 @@
       const temperature = view.slider("Temperature T", { values: TEMPERATURES, value: 1 });
       const scaled = view.check("Divide by √dₖ", true);
       const weightsAt = view.picture("Weights, and the scores that enter the softmax");
-      const slopesAt = view.picture();
-      const curveAt = view.picture("The derivative of the largest weight by its own score");
+      const slopesAt = view.picture("Derivatives of the largest weight with respect to these scores");
+      const curveAt = view.picture("Derivative with respect to its own score, at most 0.25");
       return () => {
         const scores = SCORES[query.value];
         const setting = { dimension: dimension.value, temperature: temperature.value,
@@ -58,13 +58,10 @@
           name: `${word} ${decimals(entered[j], 1)}`, value: weights[j],
           text: decimals(weights[j], 3), role: j === best ? "query" : "neutral" })),
         { label: `Attention weights of the query ${query.value}`, max: 1 }));
-        slopesAt.previousSibling?.remove();
-        slopesAt.before(Attentively.tools.make("p", { class: "widget-heading" },
-          `Derivatives of the weight of “${WORDS[best]}” by each score (at most 0.25)`));
         slopesAt.replaceChildren(bars(view.width, WORDS.map((word, j) => ({
           name: word, value: slopes[j], text: decimals(slopes[j], 4),
           role: slopes[j] < 0 ? "gold" : "value" })),
-        { label: `Derivatives of the largest weight by the six scores`, max: 0.25 }));
+        { label: "Derivatives of the largest weight with respect to the six scores", max: 0.25 }));
         const curve = chart(view.width, { height: 230, x: [1, 1024], logX: true, y: [0, 0.25],
           xTitle: "dimension dₖ", yTitle: "derivative",
           label: "The derivative against the dimension: constant with the division by the root " +
@@ -83,8 +80,8 @@
         curveAt.replaceChildren(curve.svg);
         return `The largest weight is ${decimals(weights[best], 3)}, on “${WORDS[best]}”; the ` +
           `entropy of the weights is ${decimals(spread, 3)} nats of at most ` +
-          `${decimals(Math.log(6), 3)}. A change of the score of “${WORDS[best]}” changes its ` +
-          `weight ${significant(slopes[best], 2)} times as much` +
+          `${decimals(Math.log(6), 3)}. The derivative of the largest weight with respect ` +
+          `to its own score is ${significant(slopes[best], 2)}` +
           (weights[best] > 0.99 ? ": the softmax is saturated." : ".");
       };
     },
