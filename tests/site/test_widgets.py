@@ -4,6 +4,7 @@ import pytest
 import torch
 from widget_pages import STATIC, WIDGETS, call, status, violations, write_page
 
+from attentively.attention.positional import position_angles, sinusoids
 from attentively.attention.scaled_dot_product import scaled_dot_product_attention
 
 
@@ -60,7 +61,7 @@ def test_on_all_screens_and_by_keyboard(show, name):
     assert status(page) == first
     still = page.locator(".widget-static")
     assert not still.is_visible()
-    page.get_by_text("Static version").press("Enter")
+    page.locator(".widget-details summary").press("Enter")
     assert still.inner_text() == STATIC
 
 
@@ -129,3 +130,50 @@ def test_temperature(show):
 def test_a_wrong_temperature_is_seen(show, replaced):
     with pytest.raises(AssertionError):
         compare_temperature(show("temperature", replaced=replaced))
+
+
+def compare_positions(page):
+    """Encodings, wavelengths and dot products are those of the package."""
+    for d in (4, 16, 64):
+        encodings = sinusoids(100, d).double()
+        for p in (0, 1, 37):
+            found = call(page, "positions", "encoding", p, d)
+            assert found == pytest.approx(encodings[p].tolist(), abs=1e-5)
+            products = call(page, "positions", "dotProducts", p, d, 100)
+            assert products == pytest.approx((encodings @ encodings[p]).tolist(), abs=1e-3)
+        wavelengths = 2 * torch.pi / position_angles(2, d)[1]
+        found = [call(page, "positions", "wavelength", pair, d) for pair in range(d // 2)]
+        assert found == pytest.approx(wavelengths.tolist(), rel=1e-5)
+
+
+def test_positions(show):
+    page = show("positions")
+    compare_positions(page)
+    assert status(page) == (
+        "Pair 0 of 2 has the wavelength 6.28 positions. The encoding of position 1 is "
+        "(0.841, 0.540, 0.010, 1.000). Position 1 has the dot product 2 with itself and 1.540 "
+        "with position 2."
+    )
+    pair = page.get_by_role("slider", name="Pair i")
+    pair.press("End")
+    assert status(page).startswith("Pair 1 of 2 has the wavelength 628 positions.")
+    page.get_by_role("slider", name="Dimension d").press("End")
+    assert status(page).startswith("Pair 1 of 32 has the wavelength 8.38 positions. Position 1")
+    pair.press("End")
+    position = page.get_by_role("slider", name="Position p")
+    before = status(page).partition("with itself")[2]
+    position.press("ArrowRight")
+    assert status(page).partition("with itself")[2].split()[:2] == before.split()[:2]
+    page.get_by_role("slider", name="Dimension d").press("Home")
+    assert status(page).startswith("Pair 1 of 2 ")  # there is no pair 31 any more
+
+
+@broken(
+    "positions",
+    ("10000 ** ((2 * pair) / d)", "10000 ** (pair / d)"),
+    ("component % 2 ? Math.cos(angle) : Math.sin(angle)", "Math.sin(angle)"),
+    ("sum + each * own[component]", "sum + each"),
+)
+def test_wrong_positions_are_seen(show, replaced):
+    with pytest.raises(AssertionError):
+        compare_positions(show("positions", replaced=replaced))

@@ -82,7 +82,8 @@ var Attentively = window.Attentively || (window.Attentively = {});
       }).observe(this.body);
     }
 
-    get width() { return this.body.clientWidth; }
+    /** The room for pictures; where the widget is not laid out yet, the least that they need. */
+    get width() { return Math.max(this.body.clientWidth, 260); }
 
     /** Draw again, and say what is shown. */
     update() {
@@ -296,7 +297,7 @@ var Attentively = window.Attentively || (window.Attentively = {});
     }), make("path", { class: "widget-axis", d: `M${zero} 0V${rows.length * height + 4}` }));
   }
 
-  /** Cells of a matrix: 0 is the background; -1 and 1, or the range given, are full colours. */
+  /** Cells of a matrix: 0 is the background, `most` the full colour; negative cells are smaller. */
   function heatMap(width, values, { label, role = "query", negative = "gold", most = 1, rows = [],
     columns = [], cell = 22, names = 64, chosen = -1 }) {
     const top = columns.length ? 22 : 2;
@@ -305,16 +306,24 @@ var Attentively = window.Attentively || (window.Attentively = {});
     return svg(width, top + values.length * high + 2, label, ...values.flatMap((row, i) => [
       ...(rows[i] === undefined ? [] : [make("text", { x: names - 6, y: top + (i + 0.5) * high + 5,
         "text-anchor": "end" }, rows[i])]),
-      ...row.map((value, j) => make("rect", { x: names + j * wide, y: top + i * high, width: wide,
-        height: high, class: `widget-heat widget-${value < 0 ? negative : role}`,
-        "fill-opacity": Math.min(Math.abs(value) / most, 1).toFixed(3) })),
+      ...row.map((value, j) => {
+        const [h, v] = value < 0 ? [0.15 * wide, 0.15 * high] : [0, 0];
+        return make("rect", { x: names + j * wide + h, y: top + i * high + v, width: wide - 2 * h,
+          height: high - 2 * v, class: `widget-heat widget-${value < 0 ? negative : role}`,
+          "fill-opacity": Math.min(Math.abs(value) / most, 1).toFixed(3) });
+      }),
     ]), ...columns.map((each, j) => make("text", { x: names + (j + 0.5) * wide, y: 15,
       "text-anchor": "middle" }, each)), ...(chosen < 0 ? [] : [make("rect", { class: "widget-chosen",
       x: names, y: top + chosen * high, width: wide * values[0].length, height: high })]));
   }
 
+  /** What the colours mean: {role: text}. */
+  const legend = (roles) => make("p", {}, ...Object.entries(roles).map(
+    ([role, text]) => make("span", { class: `widget-legend widget-${role}` }, text)));
+
   Attentively.widgets = {};
-  Attentively.tools = { make, decimals, significant, scroll, table, svg, chart, bars, heatMap };
+  Attentively.tools = { make, decimals, significant, scroll, table, svg, chart, bars, heatMap,
+    legend };
 
   /** Register a widget and build it where the page has it. Scripts of pages run after parsing. */
   Attentively.widget = (name, definition) => {
