@@ -4,6 +4,7 @@ import pytest
 import torch
 from widget_pages import STATIC, WIDGETS, call, status, violations, write_page
 
+from attentively.attention.masks import causal_mask, masked_softmax, padding_mask
 from attentively.attention.positional import position_angles, sinusoids
 from attentively.attention.scaled_dot_product import scaled_dot_product_attention
 
@@ -177,3 +178,80 @@ def test_positions(show):
 def test_wrong_positions_are_seen(show, replaced):
     with pytest.raises(AssertionError):
         compare_positions(show("positions", replaced=replaced))
+
+
+PADDED = torch.tensor([[5, 6, 7, 8, 5, 9, 0, 0]])
+ALLOWED = {
+    "No mask": torch.ones(1, 8, 8, dtype=torch.bool),
+    "Padding": padding_mask(PADDED, 0).expand(1, 8, 8),
+    "Causal": causal_mask(8),
+    "Causal and padding": causal_mask(8) & padding_mask(PADDED, 0),
+    "Causal window of 3": causal_mask(8).triu(-2),
+}
+
+
+def depends(mask, layers):
+    """Return on which inputs the outputs of these layers depend, by the gradients."""
+    torch.manual_seed(0)
+    x = torch.randn(8, 5, dtype=torch.float64)
+    matrices = [torch.randn(3, 5, 5, dtype=torch.float64) for _ in range(layers)]
+
+    def outputs(x):
+        for to_query, to_key, to_value in matrices:
+            weights = masked_softmax((x @ to_query) @ (x @ to_key).T, mask)
+            x = x + weights @ (x @ to_value)
+        return x
+
+    jacobian = torch.autograd.functional.jacobian(outputs, x)  # (8, 5, 8, 5)
+    return jacobian.abs().amax(dim=(1, 3)) > 0
+
+
+def compare_masks(page):
+    """The masks are those of the package; an input reaches an output if its gradient is not 0."""
+    for name, [allowed] in ALLOWED.items():
+        found = call(page, "masks", "mask", name, (PADDED[0] == 0).tolist())
+        assert found == allowed.tolist(), name
+    without_diagonal = ALLOWED["Causal window of 3"][0] & ~torch.eye(8, dtype=torch.bool)
+    for allowed in (ALLOWED["Padding"][0], ALLOWED["Causal window of 3"][0], without_diagonal):
+        needed = torch.tensor(call(page, "masks", "layersNeeded", allowed.tolist(), 4))
+        for layers in range(1, 5):
+            reached = (needed > 0) & (needed <= layers)
+            assert torch.equal(reached, depends(allowed, layers)), layers
+
+
+def test_masks(show):
+    page = show("masks")
+    compare_masks(page)
+    assert status(page) == (
+        "Query on (3) attends to 4 keys: the (0), cat (1), sat (2), on (3). Through 1 layer, its "
+        "output depends on 4 inputs: the (0), cat (1), sat (2), on (3)."
+    )
+    page.get_by_role("button", name="Causal window of 3").press("Enter")
+    assert "attends to 3 keys: cat (1), sat (2), on (3)." in status(page)
+    page.get_by_role("slider", name="Layers").press("End")
+    assert "Through 4 layers, its output depends on 4 inputs" in status(page)
+    page.get_by_role("button", name="query 0 the, key 0 the: may attend").focus()
+    for key in ("ArrowUp", "ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    label = "() => document.activeElement.ariaLabel"
+    assert page.evaluate(label) == "query 1 cat, key 2 sat: may attend"
+    assert status(page).startswith("Query cat (1) attends to 3 keys: the (0), cat (1), sat (2).")
+    page.keyboard.press("ArrowUp")
+    for _ in range(2):
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Space")
+    assert status(page).startswith("Query the (0) attends to 0 keys. Through 4 layers, its output")
+    assert status(page).endswith("Without any key: the (0); all weights are 0 there.")
+    page.get_by_role("button", name="Padding", exact=True).click()
+    assert "Without" not in status(page)
+
+
+@broken(
+    "masks",
+    ('"Causal": (i, j) => j <= i', '"Causal": (i, j) => j < i'),
+    ("(i === j ? 1 : 0)", "0"),
+    ("allowed[i][k] && before[k][j]", "allowed[k][i] && before[k][j]"),
+)
+def test_wrong_masks_are_seen(show, replaced):
+    with pytest.raises(AssertionError):
+        compare_masks(show("masks", replaced=replaced))
