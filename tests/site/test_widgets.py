@@ -1,5 +1,7 @@
 """The widgets in a browser: what they compute, by keyboard, in light and dark, on a telephone."""
 
+import math
+
 import pytest
 import torch
 from widget_pages import STATIC, WIDGETS, call, status, violations, write_page
@@ -7,6 +9,7 @@ from widget_pages import STATIC, WIDGETS, call, status, violations, write_page
 from attentively.attention.masks import causal_mask, masked_softmax, padding_mask
 from attentively.attention.positional import position_angles, sinusoids
 from attentively.attention.scaled_dot_product import scaled_dot_product_attention
+from attentively.training.schedules import SCHEDULES
 
 
 @pytest.fixture
@@ -255,3 +258,70 @@ def test_masks(show):
 def test_wrong_masks_are_seen(show, replaced):
     with pytest.raises(AssertionError):
         compare_masks(show("masks", replaced=replaced))
+
+
+def expected_share(name, step, steps, warm_up):
+    """Return the share of the peak: the package's schedules, PyTorch's linear and cosine decay."""
+    if name in SCHEDULES:
+        return SCHEDULES[name](step, steps, warm_up)
+    if name == "linear" and step < warm_up:
+        return SCHEDULES["one_cycle"](step, steps, warm_up)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    if name == "linear":
+        step, steps = step - warm_up, steps - warm_up
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+    else:
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for _ in range(step):
+        optimizer.step()
+        schedule.step()
+    return schedule.get_last_lr()[0]
+
+
+def evaluated(equation):
+    """Return the value of an equation as the widget writes it."""
+    for written, in_python in ((",", ""), ("−", "-"), ("√", "sqrt"), ("½", "0.5 *"), ("·", "*")):
+        equation = equation.replace(written, in_python)
+    return eval(equation, {"cos": math.cos, "π": math.pi, "sqrt": math.sqrt})
+
+
+def compare_schedules(page):
+    """The shares are those of the package and of PyTorch, and the equations have their values."""
+    names = page.evaluate("() => Attentively.widgets.schedules.names")
+    assert set(SCHEDULES) < set(names)
+    for name in names:
+        for step, warm_up in ((0, 0), (0, 5), (4, 5), (5, 5), (7, 3), (22, 5)):
+            found = call(page, "schedules", "share", name, step, 23, warm_up)
+            assert found == pytest.approx(expected_share(name, step, 23, warm_up), abs=1e-9)
+            written = call(page, "schedules", "equation", name, step + 1, 23, warm_up)
+            assert evaluated(written) == pytest.approx(found, abs=1e-12), written
+
+
+def test_schedules(show):
+    page = show("schedules")
+    compare_schedules(page)
+    start = "Inverse square root, step 16,000 of 100,000: 0.0007 · √(4,000 / 16,000) = "
+    assert status(page) == f"{start}0.0007 · 0.5 = 0.00035."
+    page.get_by_role("slider", name="Step n").fill("64000")
+    assert status(page).endswith("0.0007 · 0.25 = 0.000175.")
+    page.get_by_label("Schedule", exact=True).select_option("cosine")
+    assert "step 64,000 of 100,000: 0.0007 · ½ (1 + cos(π · 63,999 / 100,000))" in status(page)
+    steps = page.get_by_role("slider", name="Steps of the run")
+    steps.press("Home")
+    assert status(page).startswith("Cosine, step 10,000 of 10,000: ")  # the run has no later step
+    page.get_by_label("Schedule", exact=True).select_option("one_cycle")
+    page.get_by_role("slider", name="Warm-up").press("End")
+    assert status(page).startswith(
+        "One cycle, step 10,000 of 10,000: 0.0007 · 10,000 / (10,000 + 1)"
+    )
+
+
+@broken(
+    "schedules",
+    ("(step + 1) / (warmUp + 1)", "step / warmUp"),
+    ("Math.sqrt(peak / number)", "peak / number"),
+    ("warmUp) : 1 - progress", "warmUp) : progress"),
+)
+def test_wrong_schedules_are_seen(show, replaced):
+    with pytest.raises(AssertionError):
+        compare_schedules(show("schedules", replaced=replaced))

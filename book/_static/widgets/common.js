@@ -42,12 +42,16 @@ var Attentively = window.Attentively || (window.Attentively = {});
     return Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−");
   };
 
-  /** A number with this many significant digits, such as 0.000349 or 4000. */
-  const significant = (value, digits = 3) =>
-    value === 0 || (Math.abs(value) < 1e6 && Math.abs(value) >= 1e-6)
-      ? String(Number(value.toPrecision(digits))).replace("-", "−")
-      : value.toExponential(digits - 1).replace("e+", " · 10^").replace("e", " · 10^")
-          .replaceAll("-", "−");
+  /** A number with this many significant digits, such as 0.000349, 4,000 or 3.78 · 10^−11. */
+  function significant(value, digits = 3) {
+    const size = Math.abs(value);
+    if (value !== 0 && (size >= 1e9 || size < 1e-6)) {
+      const [factor, power] = value.toExponential(digits - 1).split("e");
+      return `${factor} · 10^${Number(power)}`.replaceAll("-", "−");
+    }
+    return Number(value.toPrecision(digits)).toLocaleString("en-US", { maximumFractionDigits: 20 })
+      .replace("-", "−");
+  }
 
   let count = 0;
 
@@ -246,7 +250,7 @@ var Attentively = window.Attentively || (window.Attentively = {});
 
   /** Axes: `x` and `y` are [lowest, highest]. Returns the SVG and what draws into it. */
   function chart(width, { height = 260, x, y, logX = false, logY = false, xTitle, yTitle, label }) {
-    const [left, right, top, bottom] = [58, 22, 26, 46];
+    const [left, right, top, bottom] = [58, 30, 26, 46];
     const along = (range, log, from, to) => {
       const [low, high] = log ? range.map(Math.log10) : range;
       return (value) => from + (((log ? Math.log10(value) : value) - low) / (high - low)) * (to - from);
@@ -304,8 +308,8 @@ var Attentively = window.Attentively || (window.Attentively = {});
     const wide = Math.min(cell, (width - names - 2) / values[0].length);
     const high = Math.min(cell, Math.max(wide, 8));
     return svg(width, top + values.length * high + 2, label, ...values.flatMap((row, i) => [
-      ...(rows[i] === undefined ? [] : [make("text", { x: names - 6, y: top + (i + 0.5) * high + 5,
-        "text-anchor": "end" }, rows[i])]),
+      ...(rows[i] ? [make("text", { x: names - 6, y: top + (i + 0.5) * high + 5,
+        "text-anchor": "end" }, rows[i])] : []),
       ...row.map((value, j) => {
         const [h, v] = value < 0 ? [0.15 * wide, 0.15 * high] : [0, 0];
         return make("rect", { x: names + j * wide + h, y: top + i * high + v, width: wide - 2 * h,
@@ -319,7 +323,9 @@ var Attentively = window.Attentively || (window.Attentively = {});
 
   /** What the colours mean: {role: text}. */
   const legend = (roles) => make("p", {}, ...Object.entries(roles).map(
-    ([role, text]) => make("span", { class: `widget-legend widget-${role}` }, text)));
+    ([role, text]) => make("span", { class: `widget-legend widget-${role}` },
+      make("svg", { width: 30, height: 10, "aria-hidden": "true" },
+        make("path", { class: `widget-line widget-${role}`, d: "M0 5H30" })), text)));
 
   Attentively.widgets = {};
   Attentively.tools = { make, decimals, significant, scroll, table, svg, chart, bars, heatMap,
