@@ -82,9 +82,10 @@
       ...nodes.flatMap((node) => node.children.map((child) => make("path", {
         class: `widget-branch widget-${state(child)}${output?.startsWith(id(child)) ? " widget-output" : ""}`,
         d: `M${x(node)} ${y(node)}L${x(child)} ${y(child)}` }))),
-      ...nodes.flatMap((node) => node.children.map((child) => make("text", { class: "widget-chance",
-        x: x(child) - 0.45 * across, y: y(child) + 0.45 * (y(node) - y(child)) + 4,
-        "text-anchor": "middle" }, String(child.probability)))),
+      ...nodes.flatMap((node) => node.children.filter(({ probability }) => probability < 1)
+        .map((child) => make("text", { class: "widget-chance", "text-anchor": "middle",
+          x: x(child) - 0.45 * across, y: y(child) + 0.45 * (y(node) - y(child)) + 4,
+        }, String(child.probability)))),
       ...nodes.map((node) => make("circle", { class: `widget-node widget-${state(node)}`,
         cx: x(node), cy: y(node), r: node.ended ? 5 : 11 })),
       ...nodes.slice(1).map((node) => (node.ended
@@ -95,7 +96,7 @@
   }
 
   function build(view) {
-    const { table, decimals } = Attentively.tools;
+    const { make, table, decimals } = Attentively.tools;
     const language = view.choice("Language", { two: "every sentence has two words",
       varied: "sentences of one to three words" });
     const beamSize = view.slider("Beam size k", { min: 1, max: 4, value: 2 });
@@ -108,6 +109,8 @@
       "Whole search": () => { chosen = Infinity; },
     });
     view.resets.push(() => { chosen = 0; });
+    view.body.append(make("p", {}, ...["kept", "finished", "removed"].map((state) =>
+      make("span", { class: `widget-legend widget-${state}` }, state)), "thick: the output"));
     const [picture, listed, results] = [view.picture(), view.picture(), view.picture()];
     const quoted = (each) => each.text + (each.ended ? ` ${END}` : "");
 
@@ -124,7 +127,7 @@
         ["extension", "state", "probability", "log-probability"], step.extensions.map((each) => (
           [quoted(each), each.state, decimals(Math.exp(each.logProbability), 3),
             decimals(each.logProbability, 3)])))] : []));
-      results.replaceChildren(...(step?.finished.length ? [table("Finished hypotheses, the best first",
+      results.replaceChildren(...(step?.finished.length ? [table("Finished hypotheses",
         ["hypothesis", "probability", "score"], step.finished.map((each) => (
           [each.text, decimals(Math.exp(each.logProbability), 3), decimals(each.score, 3)])))] : []));
       if (!step) return `The beam contains the empty prefix. Press “Next step” to extend it.`;
