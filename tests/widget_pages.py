@@ -1,6 +1,7 @@
 """A page with nothing but one widget, in the theme of the book."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -52,6 +53,14 @@ def write_page(
         encoding="utf-8",
     )
     return page
+
+
+def static_rows(chapter: str, name: str) -> list[list[str]]:
+    """Return the cells of the table in the static version of a widget, below its headings."""
+    text = (ROOT / "book" / f"{chapter}.md").read_text(encoding="utf-8")
+    [content] = re.findall(rf"^```{{widget}} {name}\n(.*?)^```", text, re.S | re.M)
+    rows = re.findall(r"^\|(.*)\|$", widget.without_script(content), re.M)
+    return [[cell.strip() for cell in row.split("|")] for row in rows[2:]]
 
 
 def violations(page) -> list[str]:

@@ -1,10 +1,11 @@
 """The widgets in a browser: what they compute, by keyboard, in light and dark, on a telephone."""
 
 import math
+import re
 
 import pytest
 import torch
-from widget_pages import STATIC, WIDGETS, call, status, violations, write_page
+from widget_pages import ROOT, STATIC, WIDGETS, call, static_rows, status, violations, write_page
 
 from attentively.attention.masks import causal_mask, masked_softmax, padding_mask
 from attentively.attention.positional import position_angles, sinusoids
@@ -123,6 +124,13 @@ def test_temperature(show):
     assert "is 1.000" in status(page)
     dimension.press("Home")
     assert "saturated" not in status(page)
+    for dimension, *static in static_rows("12_self_attention", "temperature"):
+        found = []
+        for scaled in (True, False):
+            setting = {"dimension": int(dimension), "scaled": scaled, "temperature": 1}
+            got = call(page, "temperature", "compute", [0, 8, 0, 0, 0, 2], setting)
+            found += [got["weights"][1], got["derivatives"][1]]
+        assert [float(each) for each in static] == pytest.approx(found, rel=0.06, abs=1e-12)
 
 
 @broken(
@@ -170,6 +178,15 @@ def test_positions(show):
     assert status(page).partition("with itself")[2].split()[:2] == before.split()[:2]
     page.get_by_role("slider", name="Dimension d").press("Home")
     assert status(page).startswith("Pair 1 of 2 ")  # there is no pair 31 any more
+    for d, *static in static_rows("13_positional_encoding", "positions"):
+        pairs = [each.replace(",", "") for each in static if each]
+        found = [call(page, "positions", "wavelength", i, int(d)) for i in range(len(pairs))]
+        assert [float(each) for each in pairs] == pytest.approx(found, rel=1e-3)
+        assert len(pairs) == int(d) // 2
+    products = call(page, "positions", "dotProducts", 0, 4, 7)
+    text = (ROOT / "book" / "13_positional_encoding.md").read_text(encoding="utf-8")
+    written = re.findall(r"(\d\.\d{3}) with \$p \\pm (\d)\$", " ".join(text.split()))
+    assert written == [(f"{products[n]:.3f}", str(n)) for n in (1, 2, 3, 6)]
 
 
 @broken(
@@ -247,6 +264,13 @@ def test_masks(show):
     assert status(page).endswith("Without any key: the (0); all weights are 0 there.")
     page.get_by_role("button", name="Padding", exact=True).click()
     assert "Without" not in status(page)
+    words = ["the", "cat", "sat", "on", "the", "mat", "<pad>", "<pad>"]
+    for [allowed], row in zip(
+        ALLOWED.values(), static_rows("12_self_attention", "masks"), strict=True
+    ):
+        for reached, static in zip((allowed[3], depends(allowed, 3)[3]), row[1:], strict=True):
+            found = [word for word, one in zip(words, reached, strict=True) if one]
+            assert static == ("all 8 positions" if len(found) == 8 else ", ".join(found)), row
 
 
 @broken(
@@ -314,6 +338,11 @@ def test_schedules(show):
     assert status(page).startswith(
         "One cycle, step 10,000 of 10,000: 0.0007 · 10,000 / (10,000 + 1)"
     )
+    names = page.evaluate("() => Attentively.widgets.schedules.names")
+    for n, *static in static_rows("16_training_the_transformer", "schedules"):
+        step = int(n.replace(",", "")) - 1
+        found = [call(page, "schedules", "share", name, step, 100_000, 4000) for name in names]
+        assert [float(each) for each in static] == pytest.approx(found, abs=0.0006), n
 
 
 @broken(
