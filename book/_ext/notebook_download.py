@@ -18,6 +18,7 @@ from urllib.parse import urljoin
 import nbformat
 import quiz
 import transformer_map
+import widget
 from docutils import nodes
 from jupyter_cache import get_cache
 from nbformat.v4 import new_markdown_cell
@@ -28,7 +29,7 @@ from sphinx.directives.code import LiteralIncludeReader
 from sphinx.util.nodes import split_explicit_title
 
 FENCE = re.compile(
-    r"^(`{3,}|:{3,})\{(literalinclude|live-model|live-transformer|math|quiz|transformer-map)\}"
+    r"^(`{3,}|:{3,})\{(literalinclude|live-model|live-transformer|math|quiz|transformer-map|widget)\}"
     r" *(.*?)\n(.*?)^\1 *$",
     re.M | re.S,
 )
@@ -115,6 +116,8 @@ def plain_markdown(text: str, page: Path, app: Sphinx, references: References) -
             return f"$$\n{OPTION.sub('', argument + body).strip()}\n$${label}"
         if directive in ("live-model", "live-transformer"):  # a notebook runs no scripts
             return OPTION.sub("", body).strip()
+        if directive == "widget":
+            return widget.without_script(body)
         if directive == "transformer-map":
             caption = references.numbered(OPTION.sub("", body), options.get("name"))
             return transformer_map.as_markdown(options, caption)

@@ -44,7 +44,7 @@ def plain(monkeypatch):
             config = type("Config", (), {"source_encoding": "utf-8"})
 
         yield lambda text: notebook_download.plain_markdown(text, PAGES[0], App(), Referred())
-    for name in ("notebook_download", "quiz", "transformer_map"):
+    for name in ("notebook_download", "quiz", "transformer_map", "widget"):
         sys.modules.pop(name, None)
 
 
@@ -71,6 +71,11 @@ def test_a_method_stands_at_the_margin(plain):
     )
     said = plain(fence % "AdditiveAttention.forward")
     assert said.startswith("```python\ndef forward(")
+
+
+def test_of_a_widget_the_static_version_is_left(plain):
+    said = plain("Before.\n\n```{widget} masks\nPress\na key.\n\nA table.\n\nA note.\n```\nAfter.")
+    assert said == "Before.\n\nA table.\n\nA note.\nAfter."
 
 
 def test_labels_are_no_words_and_roles_are_resolved(plain):
