@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pydata_sphinx_theme
+import pytest
 import sphinx_book_theme
 from axe_playwright_python.sync_playwright import Axe
 
@@ -87,3 +88,8 @@ def call(page, name: str, function: str, *arguments):
 def status(page) -> str:
     """Return what the widget says of its state."""
     return page.locator(".widget-status").inner_text()
+
+
+def broken(name: str, *pieces: tuple[str, str]):
+    """Parametrise a test by faults: replaced pieces of the script."""
+    return pytest.mark.parametrize("replaced", [dict([piece]) for piece in pieces])

@@ -117,7 +117,7 @@ def plain_markdown(text: str, page: Path, app: Sphinx, references: References) -
         if directive in ("live-model", "live-transformer"):  # a notebook runs no scripts
             return OPTION.sub("", body).strip()
         if directive == "widget":
-            return widget.without_script(body)
+            return widget.in_notebook(body)
         if directive == "transformer-map":
             caption = references.numbered(OPTION.sub("", body), options.get("name"))
             return transformer_map.as_markdown(options, caption)

@@ -72,9 +72,18 @@ class Widget(SphinxDirective):
         return [widget_node("", trial_node("", trial), static_node("", *static), widget=name)]
 
 
+NOTE = "*The page of the book has a widget here, and this is its static version.*"
+"""What a notebook says above the static version."""
+
+
 def without_script(body: str) -> str:
     """Return the static version from the source of the directive's content."""
     return body.strip().partition("\n\n")[2].strip()
+
+
+def in_notebook(body: str) -> str:
+    """Return what a notebook shows in place of the widget."""
+    return f"{NOTE}\n\n{without_script(body)}"
 
 
 def opening(name: str) -> str:

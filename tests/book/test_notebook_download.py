@@ -75,7 +75,8 @@ def test_a_method_stands_at_the_margin(plain):
 
 def test_of_a_widget_the_static_version_is_left(plain):
     said = plain("Before.\n\n```{widget} masks\nPress\na key.\n\nA table.\n\nA note.\n```\nAfter.")
-    assert said == "Before.\n\nA table.\n\nA note.\nAfter."
+    note = "*The page of the book has a widget here, and this is its static version.*"
+    assert said == f"Before.\n\n{note}\n\nA table.\n\nA note.\nAfter."
 
 
 def test_labels_are_no_words_and_roles_are_resolved(plain):

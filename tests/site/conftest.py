@@ -142,3 +142,22 @@ def window(folder, visit) -> Visit:
     window.page.add_init_script(IN_BASE64)
     window.page.goto((folder / "page.html").as_uri())
     return window
+
+
+# A page with nothing but one widget
+
+
+@pytest.fixture
+def show(visit, tmp_path):
+    """Return a function that opens a widget; whatever is complained of fails the test."""
+    from widget_pages import write_page  # it needs axe, which other tests do not
+
+    windows = []
+
+    def opened(name, width=1000, scheme="light", replaced=None, **options):
+        windows.append(visit(width, scheme, **options))
+        windows[-1].page.goto(write_page(tmp_path, name, scheme, replaced).as_uri())
+        return windows[-1].page
+
+    yield opened
+    assert [window.complaints for window in windows] == [[]] * len(windows)

@@ -5,27 +5,12 @@ import re
 
 import pytest
 import torch
-from widget_pages import ROOT, STATIC, WIDGETS, call, static_rows, status, violations, write_page
+from widget_pages import ROOT, STATIC, WIDGETS, broken, call, static_rows, status, violations
 
 from attentively.attention.masks import causal_mask, masked_softmax, padding_mask
 from attentively.attention.positional import position_angles, sinusoids
 from attentively.attention.scaled_dot_product import scaled_dot_product_attention
 from attentively.training.schedules import SCHEDULES
-
-
-@pytest.fixture
-def show(visit, tmp_path):
-    """Return a function that opens a widget; whatever is complained of fails the test."""
-    windows = []
-
-    def opened(name, width=1000, scheme="light", replaced=None, **options):
-        windows.append(visit(width, scheme, **options))
-        windows[-1].page.goto(write_page(tmp_path, name, scheme, replaced).as_uri())
-        return windows[-1].page
-
-    yield opened
-    assert [window.complaints for window in windows] == [[]] * len(windows)
-
 
 # What holds for every widget
 
@@ -79,11 +64,6 @@ def test_without_scripts_the_static_version_is_read(show, name):
 
 
 # What each widget computes
-
-
-def broken(name: str, *pieces: tuple[str, str]):
-    """Parametrise a test by faults: replaced pieces of the script."""
-    return pytest.mark.parametrize("replaced", [dict([piece]) for piece in pieces])
 
 
 def compare_temperature(page):

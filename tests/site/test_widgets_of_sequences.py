@@ -3,14 +3,11 @@
 import itertools
 import math
 import random
-import re
-import sys
-from pathlib import Path
 
 import pytest
 import sacrebleu
 import torch
-from widget_pages import ROOT, call, status
+from widget_pages import broken, call, static_rows, status
 
 from attentively.analysis.beam_trace import trace_beam
 from attentively.checks.decoding import TableModel
@@ -18,17 +15,6 @@ from attentively.layers.recurrent_cells import GRUCell
 from attentively.scoring.metrics import corpus_bleu
 from attentively.tokens.byte_pair import learn_merges, merge_word
 from attentively.tokens.vocabulary import END_ID
-
-sys.path.insert(0, str(Path(__file__).parent))
-from test_widgets import broken, show  # noqa: F401 (a fixture)
-
-
-def static_rows(chapter: str, name: str) -> list[list[str]]:
-    """Return the cells of the table in the widget's static version."""
-    text = (ROOT / "book" / f"{chapter}.md").read_text(encoding="utf-8")
-    [content] = re.findall(rf"```{{widget}} {name}\n(.*?)```", text, re.S)
-    rows = re.findall(r"^\| (.*) \|$", content, re.M)
-    return [row.split(" | ") for row in rows[1:]]
 
 
 def minus(value: float, digits: int = 2) -> str:
@@ -80,7 +66,7 @@ def compare_merges(page):
     }
 
 
-def test_merges(show):  # noqa: F811
+def test_merges(show):
     page = show("merges")
     compare_merges(page)
     merge = page.get_by_role("button", name="Merge", exact=True)
@@ -123,7 +109,7 @@ def test_the_static_merges_are_those_of_the_package():
     ("b[0] < a[0]", "b[0] <= a[0]"),
     ("a.codePointAt(0) - b.codePointAt(0)", "(a < b) - (a > b)"),
 )
-def test_wrong_merges_are_seen(show, replaced):  # noqa: F811
+def test_wrong_merges_are_seen(show, replaced):
     with pytest.raises(AssertionError):
         compare_merges(show("merges", replaced=replaced))
 
@@ -162,7 +148,7 @@ def compare_bleu(page):
         assert got["unsmoothedScore"] == pytest.approx(unsmoothed(hypothesis), abs=1e-9)
 
 
-def test_bleu(show):  # noqa: F811
+def test_bleu(show):
     page = show("bleu")
     compare_bleu(page)
     marked = page.locator(".widget-hit")
@@ -204,7 +190,7 @@ def test_the_static_scores_are_those_of_the_package():
     ("1 - r / c", "1 - c / r"),
     ("|| !plain[0]", ""),
 )
-def test_a_wrong_bleu_is_seen(show, replaced):  # noqa: F811
+def test_a_wrong_bleu_is_seen(show, replaced):
     with pytest.raises(AssertionError):
         compare_bleu(show("bleu", replaced=replaced))
 
@@ -268,7 +254,7 @@ def compare_beams(page):
                 )
 
 
-def test_beam(show):  # noqa: F811
+def test_beam(show):
     page = show("beam")
     compare_beams(page)
     following = page.get_by_role("button", name="Next step")
@@ -293,7 +279,7 @@ def test_beam(show):  # noqa: F811
     assert status(page).endswith("the output is b b b, with the probability 0.24.")
 
 
-def test_the_static_outputs_are_those_of_the_package(show):  # noqa: F811
+def test_the_static_outputs_are_those_of_the_package(show):
     languages = show("beam").evaluate("() => Attentively.widgets.beam.languages")
     names = {"two words": "two", "one to three words": "varied"}
     for language, k, alpha, output, probability in static_rows("05_decoding", "beam"):
@@ -312,7 +298,7 @@ def test_the_static_outputs_are_those_of_the_package(show):  # noqa: F811
     ("!each.ended).slice(0, beamSize)", "!each.ended)"),
     ("finished.length === beamSize", "finished.length"),
 )
-def test_a_wrong_beam_is_seen(show, replaced):  # noqa: F811
+def test_a_wrong_beam_is_seen(show, replaced):
     with pytest.raises(AssertionError):
         compare_beams(show("beam", replaced=replaced))
 
@@ -355,7 +341,7 @@ def compare_gates(page):
                         assert ours[name] == pytest.approx(values, abs=1e-9)
 
 
-def test_gates(show):  # noqa: F811
+def test_gates(show):
     page = show("gates")
     compare_gates(page)
     cells = page.locator(".widget-table tbody tr")
@@ -386,7 +372,7 @@ def test_gates(show):  # noqa: F811
     assert status(page).startswith("“wolf” is not a word of this example")
 
 
-def test_the_static_gates_are_those_of_the_package(show):  # noqa: F811
+def test_the_static_gates_are_those_of_the_package(show):
     steps = gru_steps(show("gates"), SENTENCES)
     assert static_rows("03_recurrent_networks", "gates") == [
         [word, *map(minus, (step["z"][0], step["h"][0], step["r"][1], step["h"][1]))]
@@ -401,6 +387,6 @@ def test_the_static_gates_are_those_of_the_package(show):  # noqa: F811
     ("i === forced.entry", "true"),
     ("fromInput[first + i] + fromState[first + i]", "fromInput[first + i]"),
 )
-def test_a_wrong_gru_is_seen(show, replaced):  # noqa: F811
+def test_a_wrong_gru_is_seen(show, replaced):
     with pytest.raises(AssertionError):
         compare_gates(show("gates", replaced=replaced))

@@ -84,10 +84,11 @@
       const others = ENTRIES.filter((_, i) => i !== entry &&
         changed.some(({ h }, t) => Math.abs(h[i] - computed[t].h[i]) > 0.005));
       const differs = changed.some(({ h }, t) => Math.abs(h[entry] - computed[t].h[entry]) > 0.005);
-      const effect = !isForced ? "" : ` As computed, it is (${states(computed)}). ` +
-        (differs ? "" : `This gate does not change entry ${entry + 1} noticeably. `) +
-        others.map((name) => `The change also reaches another entry: ${name}.`).join(" ");
-      return `The last hidden state is (${states(changed)}).${effect}`;
+      const said = [`The last hidden state is (${states(changed)}).`];
+      if (isForced) said.push(`As computed, it is (${states(computed)}).`);
+      if (isForced && !differs) said.push(`This gate does not change entry ${entry + 1} noticeably.`);
+      said.push(...others.map((name) => `The change also reaches another entry: ${name}.`));
+      return said.join(" ");
     };
   }
 

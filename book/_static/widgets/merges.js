@@ -113,8 +113,9 @@
       const tie = second?.count === first?.count ? ", chosen by the rule for equal counts" : "";
       const next = first ? `The next merge is ${written(first.pair)}, which occurs ` +
         `${times(first.count, "time")}${tie}.` : "Each word is a single subword.";
+      const segments = word ? ` ${word} is segmented as ${pieces.join(" ")}.` : "";
       return `${done} of ${times(steps.length - 1, "merge")}. The vocabulary has ` +
-        `${times(size, "character")} and ${times(done, "merged subword")}. ${next}${word ? ` ${word} is segmented as ${pieces.join(" ")}.` : ""}`;
+        `${times(size, "character")} and ${times(done, "merged subword")}. ${next}${segments}`;
     };
   }
 

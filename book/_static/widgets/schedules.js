@@ -67,6 +67,8 @@
           yTitle: "learning rate", label: `Learning rate of five schedules over ${whole(all)} steps; ` +
             `${NAMES[name]} is the bold one` });
         const fine = Array.from({ length: 241 }, (_, k) => Math.max(1, Math.round((k * all) / 240)));
+        fine.push(Math.max(1, w)); // the peak
+        fine.sort((a, b) => a - b);
         for (const other of Object.keys(NAMES)) {
           const line = picture.line(fine.map((k) => [k, peak.value * share(other, k - 1, all, w)]),
             ROLES[other]);
