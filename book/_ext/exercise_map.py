@@ -447,7 +447,7 @@ def row(
     inside = (
         f'<rect class="row" x="{ROW_X}" y="{top:g}" width="{ROW_WIDTH}" height="{height:g}" '
         f'rx="8"/>'
-        f'<text class="number" x="{CHIPS_X}" y="{top + 18:g}">{each.number}</text>'
+        f'<text class="number" x="{CHIPS_X}" y="{top + 18:g}">{each.number}</text> '
         f'<text x="{CHIPS_X + 24}" y="{top + 18:g}">{escape(each.title)}</text>'
     )
     where = address(int(each.number))

@@ -155,8 +155,11 @@ def depart_option(self: HTML5Translator, node: option_node) -> None:
 
 
 def visit_option_text(self: HTML5Translator, node: option_text_node) -> None:
-    """Open the line that one chooses."""
-    self.body.append("<summary>")
+    """Open the line that one chooses; one of mathematics only has words for screen readers."""
+    words = (text for text in node.findall(nodes.Text) if not isinstance(text.parent, nodes.math))
+    named = any(text.strip() for text in words)
+    hidden = '<span class="visually-hidden">Answer: </span>'
+    self.body.append("<summary>" + hidden * (not named))
 
 
 def depart_option_text(self: HTML5Translator, node: option_text_node) -> None:

@@ -213,15 +213,12 @@ class Canvas:
         inside = (
             f"<title>{escape(self._said(label, part))}</title>"
             + _rectangle(shape, x, y, width, height, 6)
-            + f'<text x="{x + 9:g}" y="{middle:g}">{escape(label)}</text>'
+            + f'<text x="{x + 9:g}" y="{middle:g}">{escape(label)}</text> '
             + f'<text class="number" x="{x + width - 8:g}" y="{middle:g}" text-anchor="end">'
             + f"{part.chapter:02}</text>"
             + _rectangle("ring", x, y, width, height, 6)
         )
-        attributes = (
-            f'class="part {role}{" lit" * (name in self.lit)}" data-part="{name}" '
-            f'aria-label="{escape(self._said(label, part))}"'
-        )
+        attributes = f'class="part {role}{" lit" * (name in self.lit)}" data-part="{name}"'
         where = None if part.chapter == self.here else self.address(part.chapter)
         if not where:
             self.pieces.append(f'<g {attributes} role="img">{inside}</g>')
@@ -229,10 +226,12 @@ class Canvas:
             self.pieces.append(f'<a {attributes} href="{escape(where)}">{inside}</a>')
 
     def _said(self, label: str, part: Part) -> str:
+        """Return the name of a part, which begins with the words that are seen."""
+        said = f"{label} {part.chapter:02}: "
         if part.chapter == self.here:
-            said = f"{label}: this chapter"
+            said += "this chapter"
         else:
-            said = f"{label}: chapter {part.chapter:02} {CHAPTERS[part.chapter]}"
+            said += CHAPTERS[part.chapter]
             said += ", not in the book yet" * (self.address(part.chapter) is None)
         again = " and ".join(f"{number:02}" for number in part.again)
         return said + f" (see also {again})" * bool(again)

@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+from docutils import nodes
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,3 +58,17 @@ def test_a_notebook_shows_it_folded():
 def test_an_incomplete_quiz_is_refused(broken, message):
     with pytest.raises(ValueError, match=message):
         quiz.parse(broken)
+
+
+@pytest.mark.parametrize(
+    ("children", "named"),
+    [
+        ([nodes.math("", "x")], True),
+        ([nodes.math("", "x"), nodes.Text(" and "), nodes.math("", "y")], False),
+        ([nodes.emphasis("", "", nodes.Text("one"))], False),
+    ],
+)
+def test_an_option_of_mathematics_only_has_words_for_screen_readers(children, named):
+    writer = type("Writer", (), {"body": []})()
+    quiz.visit_option_text(writer, quiz.option_text_node("", "", *children))
+    assert ("Answer" in "".join(writer.body)) == named

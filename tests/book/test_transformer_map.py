@@ -21,6 +21,11 @@ spec.loader.exec_module(tmap)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+def said_of(element):
+    """What is said of a part to those who do not see it, and on hover."""
+    return element.find(f"{SVG}title").text
+
+
 def parts(svg):
     """Every drawn part as (name, element)."""
     return [
@@ -128,7 +133,7 @@ def test_nothing_is_drawn_outside_the_picture(view):
 
 
 def test_a_part_names_the_chapters_that_come_back_to_it():
-    said = {name: element.get("aria-label") for name, element in parts(tmap.draw("layers"))}
+    said = {name: said_of(element) for name, element in parts(tmap.draw("layers"))}
     assert said["decoding"].endswith("(see also 17)")
     assert said["cross-attention"].endswith("(see also 09 and 14)")
     assert "see also" not in said["position"]
@@ -157,9 +162,11 @@ def test_a_part_links_where_there_is_a_page():
     svg = tmap.draw("layers", address={1: "01.html", 13: "13.html#x"}.get)
     for name, element in parts(svg):
         part = tmap.PARTS[name]
-        said = element.get("aria-label")
-        assert f"chapter {part.chapter:02} {tmap.CHAPTERS[part.chapter]}" in said
-        assert element.find(f"{SVG}title").text == said
+        said = said_of(element)
+        assert f"{part.chapter:02}: {tmap.CHAPTERS[part.chapter]}" in said
+        # The name begins with the visible words, for those who speak to their computer.
+        seen = " ".join(text.text for text in element.iter(f"{SVG}text"))
+        assert said.startswith(seen)
         if part.chapter in (1, 13):
             assert element.tag == f"{SVG}a"
             assert element.get("href").startswith(f"{part.chapter:02}.html")
@@ -174,7 +181,7 @@ def test_a_page_does_not_link_to_itself():
     svg = tmap.draw("layers", address=lambda chapter: f"{chapter}.html", here=13)
     for name, element in parts(svg):
         assert (element.get("href") is None) == (name == "position")
-    assert 'aria-label="+ positions: this chapter"' in svg
+    assert "<title>+ positions 13: this chapter</title>" in svg
 
 
 def test_commas_stand_between_parts_with_or_without_spaces():
@@ -259,7 +266,7 @@ def test_in_a_book_where_chapters_are_missing(build):
     page = (site / "01_embeddings.html").read_text()
     links = re.findall(r'<a class="part[^>]* href="([^"]+)"', page)
     assert links == ["13_positional_encoding.html"] * 2
-    assert "embedding: this chapter" in page
+    assert "embedding 01: this chapter" in page
     assert "<em>map</em>" in page
     [drawn] = re.findall(r"<svg class=.transformer-map.*?</svg>", page, re.S)
     assert {name for name, element in parts(drawn) if is_lit(element)} == {"embedding"}

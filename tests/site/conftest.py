@@ -66,6 +66,7 @@ class Visit:
         self.page = page
         page.set_default_timeout(120_000)  # a busy machine is not a fault of the page
         self.complaints: list[str] = []
+        self.requested: list[str] = []
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
         page.on("requestfailed", self._failed)
@@ -73,12 +74,9 @@ class Visit:
         page.on("request", self._request)
 
     def open(self, url: str) -> None:
-        """Go to `url` and wait until its equations are drawn."""
+        """Go to `url` and wait until all of it is loaded."""
         self.page.goto(url)
         self.page.wait_for_load_state("load")
-        self.page.evaluate(
-            "() => window.MathJax && MathJax.startup ? MathJax.startup.promise.then(() => 1) : 1"
-        )
 
     def _console(self, message) -> None:
         if message.type in ("error", "warning"):
@@ -93,6 +91,7 @@ class Visit:
             self.complaints.append(f"{response.status}: {response.url}")
 
     def _request(self, request) -> None:
+        self.requested.append(request.url)
         if not request.url.startswith(("file:", "data:", "blob:", "http://127.0.0.1:")):
             self.complaints.append(f"asks the network for {request.url}")
 

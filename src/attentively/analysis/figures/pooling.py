@@ -47,7 +47,6 @@ def convex_combinations(
             corner.tolist(),
             (10 * outwards).tolist(),
             textcoords="offset points",
-            color=COLOURS["value"],
             ha="center",
             va="center",
         )

@@ -24,8 +24,8 @@ def timeline(
 ) -> Figure:
     """Draw events at their dates on an axis that runs downwards, in a left and a right column.
 
-    `titles` and `roles` are the headings and the colours of the columns; `highlight` is a year with
-    a grey background. Names that would overlap are moved apart, and a line joins each name to its
+    `titles` and `roles` are the headings and the colours of the columns; `highlight` is a year in
+    a frame. Names that would overlap are moved apart, and a line joins each name to its
     date. Raises `ValueError` where a column is empty, and for an unknown role.
     """
     if not left or not right:
@@ -40,11 +40,11 @@ def timeline(
     grey = COLOURS["neutral"]
     if highlight is not None:
         corner = (-half, -(highlight + 1 - first) * _YEAR)
-        ax.add_patch(Rectangle(corner, 2 * half, _YEAR, color=grey, alpha=0.15, linewidth=0))
+        ax.add_patch(Rectangle(corner, 2 * half, _YEAR, edgecolor=grey, fill=False, linewidth=1.2))
     ax.plot([0, 0], [0, -length], color=grey, linewidth=1.2, linestyle="-")
     for year in range(first, last):
         top = -(year - first) * _YEAR
-        ax.plot([-half, half], [top, top], color=grey, linewidth=0.5, linestyle="-", alpha=0.5)
+        ax.plot([-half, half], [top, top], color=grey, linewidth=0.5, linestyle="-", alpha=0.8)
         ax.text(half, top - _YEAR / 2, str(year), color=grey, fontsize=FONT_SIZE,
                 ha="right", va="center")  # fmt: skip
     for side, events, title, role in zip((-1, 1), (left, right), titles, roles, strict=True):

@@ -1,0 +1,68 @@
+"""Words and lines of every figure are seen, on the light page and on the dark one."""
+
+import re
+from io import StringIO
+
+import pytest
+from legibility import SEEN_IN_FIGURE, faint
+from matplotlib.figure import Figure
+
+PAGES = {"light": "rgb(255, 255, 255)", "dark": "rgb(18, 18, 18)"}
+
+
+def faults_of(page, svg: str, scheme: str) -> list[str]:
+    """Return the parts of a figure that are hard to see; a figure without words is none."""
+    parts = page.evaluate(SEEN_IN_FIGURE, svg)
+    assert parts, "the figure has neither words nor lines"
+    return faint(parts, PAGES[scheme])
+
+
+def test_every_figure_is_seen(site, visit):
+    files = {
+        name
+        for page in site.glob("book/*.html")
+        for name in re.findall(r'_images/([^"]+\.svg)', page.read_text(encoding="utf-8"))
+    }
+    assert len(files) > 100
+    assert any("-dark-" in name for name in files)
+    page = visit(1600).page
+    faults = {}
+    for name in sorted(files):
+        scheme = "dark" if "-dark-" in name else "light"
+        svg = (site / "_images" / name).read_text(encoding="utf-8")
+        if found := faults_of(page, svg, scheme):
+            faults[name] = found
+    assert faults == {}
+
+
+def figure(**options) -> Figure:
+    """Draw a word and a line, on a dark and on a pale field."""
+    options = {"colour": "black", "at": 1, "line": "black", "alpha": 1.0} | options
+    drawn = Figure(figsize=(3, 2))
+    ax = drawn.add_subplot()
+    ax.imshow([[0.9, 0.0]], cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    ax.text(options["at"], 0, "word", color=options["colour"], ha="center")
+    ax.plot([0, 1], [0.4, 0.4], color=options["line"], alpha=options["alpha"])
+    return drawn
+
+
+@pytest.mark.parametrize(
+    ("options", "faults"),
+    [
+        ({}, []),
+        ({"colour": "#777777"}, []),
+        ({"at": 0, "colour": "white"}, []),
+        ({"colour": "white"}, ["'word' in rgb(255, 255, 255): contrast 1.1 < 4.5"]),
+        ({"at": 0}, ["'word' in rgb(0, 0, 0): contrast 2.7 < 4.5"]),
+        ({"colour": "#888888"}, ["'word' in rgb(136, 136, 136): contrast 3.3 < 4.5"]),
+        ({"line": "#aaaaaa"}, ["in rgb(170, 170, 170): contrast 2.3 < 3"]),
+        ({"alpha": 0.2}, ["in rgb(0, 0, 0): contrast 1.6 < 3"]),
+    ],
+)
+def test_what_is_faint_is_found(visit, options, faults):
+    file = StringIO()
+    figure(**options).savefig(file, format="svg")
+    found = faults_of(visit().page, file.getvalue(), "light")
+    assert len(found) == len(faults)
+    for fault, expected in zip(found, faults, strict=True):
+        assert expected in fault
