@@ -9,7 +9,6 @@ import re
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.config import Config
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 SIGN = '<span aria-hidden="true">#</span>'
@@ -46,16 +45,17 @@ def linked(match: re.Match[str], used: set[str]) -> str:
         anchor = f"table-{words}-{number}"
     used.add(anchor)
     link = f'<a class="headerlink" href="#{anchor}" title="Link to this table">{SIGN}</a>'
-    return f'<div class="results-table" id="{anchor}">{match["before"]}{caption}{link}</span></caption>'
+    start = f'<div class="results-table" id="{anchor}">{match["before"]}'
+    return f"{start}{caption}{link}</span></caption>"
 
 
-def choose_sign(app: Sphinx, config: Config) -> None:
-    """Use the sign for the links that Sphinx writes too."""
-    config.html_permalinks_icon = SIGN
+def choose_sign(app: Sphinx) -> None:
+    """Use the sign for the links that Sphinx writes too, after the theme has chosen its own."""
+    app.config.html_permalinks_icon = SIGN
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
-    app.connect("config-inited", choose_sign)
+    app.connect("builder-inited", choose_sign, priority=900)
     app.add_post_transform(LinkTables)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

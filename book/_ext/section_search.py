@@ -38,7 +38,7 @@ SIGNS = {"sqrt": "√", "cdot": "·", "times": "×", "approx": "≈", "neq": "�
 UNRESOLVED = {"numref": "the figure", "eq": "above"}
 """What stands for a number, which is given only when the page is written."""
 
-COMMAND = re.compile(r"\\([A-Za-z]+)\s*|\\.")
+COMMAND = re.compile(r"\\([A-Za-z]+)|\\.")
 
 
 class Section(NamedTuple):

@@ -3,7 +3,8 @@
 QUERIES = {
     # A topic: the section that explains it
     "residual connection": "15_building_the_transformer#residual-connections",
-    "label smoothing": "16_training_the_transformer#label-smoothing-a-target-distribution-without-zeros",
+    "label smoothing": "16_training_the_transformer"
+    "#label-smoothing-a-target-distribution-without-zeros",
     "beam search stopping": "05_decoding#when-is-the-result-certainly-the-most-probable-sentence",
     "bleu brevity": "06_scoring_and_the_bottleneck#by-hand-bleu-of-one-sentence",
     "positional encoding": "13_positional_encoding#positional-encoding",
