@@ -17,6 +17,7 @@ myst_enable_extensions = ["dollarmath", "colon_fence"]
 root_doc = "book/index"
 html_theme = "sphinx_book_theme"
 html_theme_options = {{"navbar_persistent": []}}
+html_context = {{"default_mode": "auto"}}
 html_static_path = [{static!r}]
 html_css_files = ["attentively.css"]
 mathjax_path = "none.js"
@@ -133,7 +134,8 @@ API = """
 Set the scores of masked positions to minus infinity.
 ```
 """
-DOT = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><circle r="4" cx="4" cy="4"/></svg>'
+DOT = """<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9">
+<circle r="4" cx="4" cy="4"/></svg>"""
 
 
 def build(root: Path) -> Path:

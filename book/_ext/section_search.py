@@ -38,6 +38,7 @@ SIGNS = {"sqrt": "√", "cdot": "·", "times": "×", "approx": "≈", "neq": "�
 UNRESOLVED = {"numref": "the figure", "eq": "above"}
 """What stands for a number, which is given only when the page is written."""
 
+FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 COMMAND = re.compile(r"\\([A-Za-z]+)|\\.")
 
 
@@ -63,7 +64,7 @@ def plain_formula(latex: str) -> str:
         except KeyError:
             return SIGNS.get(name, "")
 
-    return re.sub(r"[{}]", "", COMMAND.sub(sign, latex)).strip()
+    return re.sub(r"[{}]", "", COMMAND.sub(sign, FRACTION.sub(r"\1/\2", latex))).strip()
 
 
 def words_of(node: nodes.Node) -> Iterator[str]:

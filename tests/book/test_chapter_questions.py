@@ -8,7 +8,7 @@ import small_book
 from bs4 import BeautifulSoup
 
 sys.path.insert(0, str(small_book.EXTENSIONS))
-import chapter_questions  # noqa: E402
+import chapter_questions
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
 

@@ -2,14 +2,13 @@
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
 import small_book
 from bs4 import BeautifulSoup
 
 sys.path.insert(0, str(small_book.EXTENSIONS))
-import deep_links  # noqa: E402
+import deep_links
 
 TABLE = '<div class="results-table"><table><caption><span>{}</span></caption></table></div>'
 

@@ -10,7 +10,7 @@ import small_book
 from bs4 import BeautifulSoup
 
 sys.path.insert(0, str(small_book.EXTENSIONS))
-import section_search  # noqa: E402
+import section_search
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +104,7 @@ def test_terms_and_functions_are_entries(index):
         (r"\sqrt{d_k}", "√d_k"),
         (r"\alpha_{ij} \times \Delta", "α_ij × Δ"),
         (r"d_\text{model} = 512", "d_model = 512"),
+        (r"\frac{1}{2} (p + q)", "1/2 (p + q)"),
     ],
 )
 def test_formulas_become_text(latex, text):

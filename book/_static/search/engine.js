@@ -198,7 +198,7 @@ const BookSearch = (() => {
     const found = matches(text, terms);
     let start = 0;
     let most = 0;
-    for (const [place] of found) {
+    for (const place of [0, ...found.map((each) => each[0])]) {
       const inside = found.filter(([from, to]) => from >= place && to <= place + width - 40);
       const variety = new Set(inside.map((each) => each[2])).size;
       if (variety > most) [most, start] = [variety, place];
