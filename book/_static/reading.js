@@ -80,9 +80,9 @@
       const link = document.createElement("a");
       link.href = `${last.page}.html#${last.anchor}`;
       link.textContent = `${last.title}: ${last.section}`;
-      line.append("Continue where you stopped: ", link, ". ");
+      line.append("Continue where you stopped: ", link, " · ");
     }
-    line.append(`Chapters read: ${read}. `);
+    line.append(`Chapters read: ${read} · `);
     const button = document.createElement("button");
     button.type = "button";
     button.textContent = "Clear reading progress";

@@ -121,12 +121,7 @@ def test_page_of_results_on_a_phone(book, visit):
 def test_progress_is_kept_shown_and_cleared(page, book):
     """A chapter is read when all its sections and its end were on the screen."""
     mark = page.locator(".bd-sidebar-primary .read-mark")
-    page.set_viewport_size({"width": 1400, "height": 160})
-    page.evaluate("localStorage.clear()")
-    page.reload()
-    page.locator(".prev-next-area").scroll_into_view_if_needed()
-    page.wait_for_function(f"{PROGRESS}?.pages['01_scores'].seen.includes('end')")
-    assert mark.count() == 0  # the first section was passed over
+    assert chapters_read_after_the_end_alone(page) == 0
     for section in ["the-dot-product-of-a-query-and-a-key", "check-yourself"]:
         page.evaluate("id => document.getElementById(id).scrollIntoView()", section)
         page.wait_for_function(f"{PROGRESS}?.pages['01_scores'].seen.includes('{section}')")
@@ -135,7 +130,7 @@ def test_progress_is_kept_shown_and_cleared(page, book):
     assert "read" in mark.text_content()
     page.goto((book / "book" / "index.html").as_uri())
     box = page.locator(".continue-reading")
-    assert "Chapters read: 1." in box.inner_text()
+    assert "Chapters read: 1 ·" in box.inner_text()
     link = box.locator("a")
     assert link.inner_text() == "01 Scores: Check yourself"
     assert link.get_attribute("href") == "01_scores.html#check-yourself"
@@ -227,6 +222,63 @@ def test_links_to_places_appear_on_focus(page):
         page.locator("body").click(position={"x": 1, "y": 1})
         thing.hover()
         assert link.evaluate("e => getComputedStyle(e).opacity") == "1", place
+
+
+# Each property has a broken variant of its script
+
+
+def answer_twice(page) -> str:
+    """Open a wrong option, then the right one; return the score."""
+    for number in (0, 1):
+        page.locator("div.quiz").first.locator("summary").nth(number).click()
+    page.wait_for_timeout(500)
+    return page.locator(".quiz-score [role=status]").inner_text()[:24]
+
+
+def headings_for_a_slip(page) -> list[str]:
+    page.keyboard.press("/")
+    type_query(page, "sofmax")
+    return options(page)[:1]
+
+
+def chapters_read_after_the_end_alone(page) -> int:
+    page.set_viewport_size({"width": 1400, "height": 160})
+    page.evaluate("localStorage.clear()")
+    page.reload()
+    page.locator(".prev-next-area").scroll_into_view_if_needed()
+    page.wait_for_function(f"{PROGRESS}?.pages['01_scores'].seen.includes('end')")
+    return page.locator(".read-mark").count()
+
+
+@pytest.mark.parametrize(
+    ("see", "right", "script", "line", "change"),
+    [
+        (
+            answer_twice,
+            "Your score: 0 of 1 right",
+            "quiz.js",
+            "if (here[id]?.question === text) return;",
+            "",
+        ),
+        (
+            headings_for_a_slip,
+            ["Softmax of the scores"],
+            "engine.js",
+            "small.length < 4 ? 0 : small.length < 8 ? 1 : 2",
+            "0",
+        ),
+        (chapters_read_after_the_end_alone, 0, "reading.js", "all.every", "all.some"),
+    ],
+)
+def test_a_broken_variant_is_seen(page, see, right, script, line, change):
+    assert see(page) == right
+    path = next((ROOT / "book" / "_static").rglob(script))
+    text = path.read_text()
+    assert line in text
+    page.route(f"**/{script}*", lambda route: route.fulfill(body=text.replace(line, change)))
+    page.evaluate("localStorage.clear()")
+    page.reload()
+    assert see(page) != right
 
 
 # Quality, on the real book

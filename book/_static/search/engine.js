@@ -235,4 +235,3 @@ const BookSearch = (() => {
 
   return { receive, search, excerpt, marked, suggest };
 })();
-if (typeof module !== "undefined") module.exports = BookSearch;

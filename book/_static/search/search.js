@@ -73,6 +73,7 @@
 
   // The dialog: a combobox. Arrows choose a result, Enter opens it; the first one is chosen from the start.
   function combine(dialog) {
+    dialog.setAttribute("aria-label", "Search");
     const field = dialog.querySelector("input[name=q]");
     const list = element("div", { id: "search-list", role: "listbox", "aria-label": "Sections", hidden: "" });
     const status = element("p", { role: "status", class: "search-status" });
@@ -120,6 +121,7 @@
     field.addEventListener("input", update);
     field.addEventListener("keydown", (event) => {
       const chosen = list.querySelector("[aria-selected=true]");
+      if (event.isComposing) return;
       if (event.key === "ArrowDown" || event.key === "ArrowUp") {
         const down = event.key === "ArrowDown";
         choose((down ? chosen?.nextElementSibling : chosen?.previousElementSibling) ??
@@ -165,7 +167,9 @@
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || typing || dialog?.open) return;
     event.preventDefault();
     const field = document.querySelector(".bd-search-container input[name=q]");
-    if (field) field.select();
-    else dialog?.showModal();
+    if (field) {
+      field.focus();
+      field.select();
+    } else dialog?.showModal();
   });
 })();
