@@ -1,7 +1,7 @@
 r"""The `quiz` directive: a question whose every answer explains itself when it is opened.
 
 It is made of <details>, so it needs no script: it works from a file, by keyboard and with a
-screen reader. In a page::
+screen reader. Where scripts run, `_static/quiz.js` adds the reader's own score. In a page::
 
     ```{quiz}
     What do the weights of one query sum to?
@@ -18,7 +18,7 @@ option may lack. More than one box may hold an x.
 
 import re
 import textwrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -167,8 +167,17 @@ def depart_option_text(self: HTML5Translator, node: option_text_node) -> None:
     self.body.append("</summary>\n")
 
 
+def add_score(
+    app: Sphinx, pagename: str, template: str, context: dict[str, Any], document: nodes.document
+) -> None:
+    """Add the script that keeps the score to the pages with a quiz."""
+    if document is not None and next(iter(document.findall(quiz_node)), None) is not None:
+        app.add_js_file("quiz.js", loading_method="defer")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
+    app.connect("html-page-context", add_score)
     app.add_node(quiz_node, html=(visit_quiz, depart_quiz))
     app.add_node(option_node, html=(visit_option, depart_option))
     app.add_node(option_text_node, html=(visit_option_text, depart_option_text))
