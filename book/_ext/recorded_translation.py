@@ -31,7 +31,7 @@ class Recorded(NamedTuple):
 
 @functools.cache
 def record(checkpoint: str, sentence: str) -> Recorded:
-    """Translate `sentence` as the live model does; raise ValueError without multi-head attention."""
+    """Translate `sentence` as the live model does; a model without heads is a ValueError."""
     import torch  # only a page with a recorded translation needs it
 
     from attentively import checkpoints, writing
