@@ -51,16 +51,17 @@
   function fit(article) {
     for (const table of article.querySelectorAll("table")) {
       const before = table.getAttribute("style");
-      table.style.cssText = "display: table; width: min-content; max-width: none";
-      const needed = table.offsetWidth;
-      table.style.cssText = before ?? "";
-      if (needed > PAPER) {
-        table.style.setProperty("--print-zoom", (PAPER / needed).toFixed(3));
-      }
-      undo.push(() => {
+      const restore = () => {
         if (before === null) table.removeAttribute("style");
         else table.setAttribute("style", before);
-      });
+      };
+      table.setAttribute("style", "display: table; width: min-content; max-width: none");
+      const needed = table.offsetWidth;
+      restore();
+      if (needed > PAPER) {
+        table.style.setProperty("--print-zoom", (PAPER / needed).toFixed(3));
+        undo.push(restore);
+      }
     }
   }
 
