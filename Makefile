@@ -15,12 +15,13 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book test lab serve release grade bundle clean distclean
+.PHONY: help setup book pdf test lab serve release grade bundle clean distclean
 
 help:
 	@echo "Attentively: from embeddings to the Transformer, built by hand."
 	@echo
 	@echo "  make book       Execute every chapter and build the site into _build/html."
+	@echo "  make pdf        Print the built site into one file, _build/attentively.pdf (needs Chromium)."
 	@echo "  make test       Run all tests except the slow ones. ARGS=... passes options to pytest."
 	@echo "  make lab        Copy new exercises to work/, keep existing answers, and open JupyterLab."
 	@echo "  make serve      Serve the site on localhost (PORT=$(PORT))."
@@ -35,7 +36,7 @@ help:
 	@echo "Variables:"
 	@echo "  PYTHON=/path/to/python3.12  Python interpreter for $(VENV)."
 	@echo "  TORCH_INDEX=URL             Additional package index for PyTorch, for example CPU builds."
-	@echo "  ARGS=\"-k masks\"             Options for pytest; for make bundle, names of assignments."
+	@echo "  ARGS=\"-k masks\"             Options for pytest; for make bundle and make pdf, names."
 	@echo "  PARALLEL=                   Run one test at a time."
 
 setup: $(READY)
@@ -56,6 +57,11 @@ $(READY): pyproject.toml constraints.txt
 
 book: $(READY)
 	$(RUN) tools/build_book.py
+
+# ARGS="08_additive_attention" prints only this page
+pdf: $(READY)
+	@test -f _build/html/index.html || $(MAKE) book
+	$(RUN) tools/make_pdf.py $(ARGS)
 
 test: $(READY)
 	$(RUN) -m pytest $(PARALLEL) $(ARGS)

@@ -16,6 +16,7 @@ another name of the directive.
 
 `:sentence:`  what stands in the input field
 `:examples:`  further sentences to choose, with bars between
+`:recorded:`  show the translation of this sentence, recorded at the build, until the first one
 
 The content of the directive is shown where scripts do not run: it should say what is missed.
 """
@@ -27,6 +28,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
+import recorded_translation
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
@@ -69,6 +71,7 @@ class LiveModel(SphinxDirective):
     option_spec: ClassVar[dict[str, Any]] = {
         "sentence": directives.unchanged_required,
         "examples": directives.unchanged,
+        "recorded": directives.flag,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -82,8 +85,11 @@ class LiveModel(SphinxDirective):
         examples = [each.strip() for each in self.options.get("examples", "").split("|")]
         try:
             node = described(path, self.options["sentence"], examples)
+            if "recorded" in self.options:
+                node["recorded"] = recorded_translation.record(name, self.options["sentence"])
         except ValueError as error:
             raise self.error(str(error)) from None
+        self.env.note_dependency(str(path))
         fallback = nodes.container()
         self.state.nested_parse(self.content, self.content_offset, fallback)
         node += fallback.children
@@ -107,12 +113,24 @@ def described(path: Path, sentence: str, examples: list[str]) -> live_node:
 def opening(node: live_node, folder: str) -> str:
     """Return the start of the element: what the script reads."""
     examples = escape(json.dumps(node["examples"], ensure_ascii=False))
+    recorded = node.get("recorded")
     return (
         f'<div class="live-transformer" data-folder="{folder}" '
         f'data-checkpoint="{escape(node["checkpoint"])}" '
         f'data-model="{node["model"]}" data-megabytes="{node["megabytes"]}" '
         f'data-sentence="{escape(node["sentence"])}" data-examples="{examples}">\n'
-        '<div class="live-fallback">\n'
+        + (recorded_figure(recorded) if recorded else "")
+        + '<div class="live-fallback">\n'
+    )
+
+
+def recorded_figure(recorded: recorded_translation.Recorded) -> str:
+    """Return a recorded translation, which the script removes when the model has one of its own."""
+    return (
+        '<figure class="live-recorded">\n'
+        f'<p class="live-translation" lang="fr">{escape(recorded.text)}</p>\n'
+        f"{recorded_translation.draw(recorded)}\n"
+        f"<figcaption>{recorded_translation.caption()}</figcaption>\n</figure>\n"
     )
 
 

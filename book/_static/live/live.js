@@ -212,6 +212,7 @@
       this.result = { source, memory, target, decoded, hypotheses, steps, text, logProbability };
       this.position = Math.min(this.position, target.length);
       this.output.hidden = false;
+      this.root.querySelector(".live-recorded")?.remove();
       const unknown = source.filter((id) => id === UNKNOWN).length;
       this.say(unknown ? `${unknown} character${unknown > 1 ? "s are" : " is"} not in the ` +
         "vocabulary and became <unk>." : `Done. ${this.verdict()}`);

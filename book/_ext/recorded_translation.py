@@ -1,0 +1,123 @@
+"""A translation of a shipped Transformer, recorded when the book is built, drawn as lines.
+
+A live model shows it until the reader asks for a translation, with the option ``:recorded:``. It
+is what the live model shows first for the same sentence: beam size 5, length penalty 1, the first
+head of the cross-attention of the third layer.
+"""
+
+import functools
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+LAYER, HEAD = 2, 0
+"""The head that `live.js` chooses first, counted from 0."""
+LEAST = 0.05
+"""Smaller weights are not drawn."""
+
+ROW, TOP = 27, 42
+WIDTH, SOURCE_X, TARGET_X = 340, 125, 215
+
+
+class Recorded(NamedTuple):
+    """A translation with the weights of one head."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: tuple[tuple[float, ...], ...]
+    """One row for each target token: the step that outputs it."""
+    text: str
+
+
+@functools.cache
+def record(checkpoint: str, sentence: str) -> Recorded:
+    """Translate `sentence` as the live model does; a model without heads is a ValueError."""
+    import torch  # only a page with a recorded translation needs it
+
+    from attentively import checkpoints, writing
+    from attentively.models.interface import evaluating
+    from attentively.tokens.vocabulary import START_ID
+
+    loaded = checkpoints.load_pretrained(checkpoint)
+    model, src_tokenizer, tgt_tokenizer = loaded.translator()
+    if not hasattr(model, "attention_maps"):
+        raise ValueError(f"{checkpoint} has no heads to record: leave out :recorded:")
+    [translation] = writing.translate(loaded, [sentence], beam_size=5, length_penalty=1.0)
+    ids = tgt_tokenizer.ids(translation.tgt_tokens)
+    src = torch.tensor([src_tokenizer.encode(sentence)])
+    with evaluating(model):
+        maps = model.attention_maps(src, torch.tensor([[START_ID, *ids[:-1]]]))
+    weights = maps.cross[LAYER, 0, HEAD].tolist()
+    return Recorded(
+        tuple(map(shown, translation.src_tokens)),
+        tuple(map(shown, translation.tgt_tokens)),
+        tuple(tuple(round(weight, 2) for weight in row) for row in weights),
+        translation.text,
+    )
+
+
+def shown(token: str) -> str:
+    """Return a subword as the live model writes it, without the mark of a word's start."""
+    return token.replace("▁", "") or "␣"
+
+
+def draw(recorded: Recorded) -> str:
+    """Return the picture as SVG: source left, target right, a line for each weight."""
+    height = TOP + ROW * max(len(recorded.source), len(recorded.target))
+    pieces = []
+    for row, weights in enumerate(recorded.weights):
+        for column, weight in enumerate(weights):
+            if weight >= LEAST:
+                pieces.append(_line(column, row, weight))
+    for name, tokens, x, anchor in [
+        ("source", recorded.source, SOURCE_X - 8, "end"),
+        ("target", recorded.target, TARGET_X + 8, "start"),
+    ]:
+        title = {"source": "English", "target": "French"}[name]
+        pieces.append(f'<text class="small" x="{x}" y="16" text-anchor="{anchor}">{title}</text>')
+        pieces += (
+            f'<text class="{name}" x="{x}" y="{_y(place) + 5}" text-anchor="{anchor}">'
+            f"{escape(token)}</text>"
+            for place, token in enumerate(tokens)
+        )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'aria-label="{escape(described(recorded))}">{"".join(pieces)}</svg>'
+    )
+
+
+def described(recorded: Recorded) -> str:
+    """Return what the picture shows in words: for each target token, the largest weight."""
+    rows = (
+        f"{token}: {recorded.source[(most := _largest(weights))]} {weights[most]:.2f}"
+        for token, weights in zip(recorded.target, recorded.weights, strict=True)
+    )
+    return (
+        "Attention weights as lines from each French subword to English subwords. The largest "
+        f"weight of each: {'; '.join(rows)}."
+    )
+
+
+def caption() -> str:
+    """Return the sentence below the picture."""
+    return (
+        "Recorded with this model when the page was built. Each line is an attention weight of "
+        f"cross-attention head {LAYER + 1}.{HEAD + 1}; a thicker line is a larger weight."
+    )
+
+
+def _largest(weights: Sequence[float]) -> int:
+    return max(range(len(weights)), key=weights.__getitem__)
+
+
+def _y(place: int) -> float:
+    return TOP + ROW * (place - 0.5)
+
+
+def _line(column: int, row: int, weight: float) -> str:
+    middle = (SOURCE_X + TARGET_X) / 2
+    left, right = _y(column), _y(row)
+    return (
+        f'<path d="M{SOURCE_X} {left}C{middle} {left} {middle} {right} {TARGET_X} {right}" '
+        f'stroke-width="{1 + 5 * weight:.2f}" stroke-opacity="{0.25 + 0.75 * weight:.2f}"/>'
+    )

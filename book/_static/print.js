@@ -1,0 +1,83 @@
+/* Prepares the page for paper before it is printed, and restores it afterwards. */
+"use strict";
+
+(function () {
+  const PAPER = 650; // pixels of text on A4 with the margins of print.css
+  const undo = [];
+
+  /** Show the light page. */
+  function lighten() {
+    const { dataset } = document.documentElement;
+    const before = dataset.theme;
+    dataset.theme = "light";
+    undo.push(() => { dataset.theme = before; });
+  }
+
+  /** Open the boxes whose content belongs to the text. */
+  function open(article) {
+    for (const box of article.querySelectorAll("details.sd-dropdown:not([open])")) {
+      box.open = true;
+      undo.push(() => { box.open = false; });
+    }
+  }
+
+  /** Copy the explanations of all options, right or wrong, to the end. */
+  function answers(article) {
+    const quizzes = article.querySelectorAll(".quiz");
+    if (!quizzes.length) return;
+    const list = document.createElement("ol");
+    for (const quiz of quizzes) {
+      const options = document.createElement("ol");
+      for (const why of quiz.querySelectorAll(".quiz-why")) {
+        const option = document.createElement("li");
+        option.append(why.cloneNode(true));
+        options.append(option);
+      }
+      const question = document.createElement("li");
+      question.append(options);
+      list.append(question);
+    }
+    for (const element of list.querySelectorAll("[id]")) element.removeAttribute("id");
+    const section = document.createElement("section");
+    section.className = "print-answers";
+    const heading = document.createElement("h2");
+    heading.textContent = "Answers";
+    section.append(heading, list);
+    article.append(section);
+    undo.push(() => section.remove());
+  }
+
+  /** Make tables smaller whose cells cannot be narrow enough. */
+  function fit(article) {
+    for (const table of article.querySelectorAll("table")) {
+      const before = table.getAttribute("style");
+      const restore = () => {
+        if (before === null) table.removeAttribute("style");
+        else table.setAttribute("style", before);
+      };
+      table.setAttribute("style", "display: table; width: min-content; max-width: none");
+      const needed = table.offsetWidth;
+      restore();
+      if (needed > PAPER) {
+        table.style.setProperty("--print-zoom", (PAPER / needed).toFixed(3));
+        undo.push(restore);
+      }
+    }
+  }
+
+  function prepare() {
+    const article = document.querySelector(".bd-article");
+    if (!article || undo.length) return;
+    lighten();
+    open(article);
+    fit(article);
+    answers(article);
+  }
+
+  function restore() {
+    for (const step of undo.splice(0).reverse()) step();
+  }
+
+  window.addEventListener("beforeprint", prepare);
+  window.addEventListener("afterprint", restore);
+})();

@@ -1,0 +1,140 @@
+"""What a page is on paper, and the larger views of its figures and tables."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pypdf import PdfReader
+
+STATIC = Path(__file__).resolve().parents[2] / "book" / "_static"
+PAPER = 657  # pixels between the margins of A4
+WIDE_ROW = "".join(f"<td>verylongword{n}</td>" for n in range(12))
+DRAWING = (
+    "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 40 20'><rect width='9' height='9'/></svg>"
+)
+PAGE = """<!doctype html><html lang="en" data-theme="dark"><meta charset="utf-8"><title>x</title>
+<link rel="stylesheet" href="attentively.css"><link rel="stylesheet" href="enlarge.css">
+<link rel="stylesheet" href="print.css" media="print">
+<script defer src="enlarge.js"></script><script defer src="print.js"></script>
+<div class="bd-sidebar-primary bd-sidebar">SIDEBAR</div><article class="bd-article"><h1>Title</h1>
+<p><a class="external" href="https://example.org/paper">paper</a></p>
+<details class="hide"><summary>Show code</summary><pre>FOLDED</pre></details>
+<details class="sd-dropdown"><summary>Box</summary><p>BOXED</p></details>
+<pre>{code}</pre>
+<div class="figure-box" style="--least-width: 500px" tabindex="0" role="group" aria-label="Figure">
+<img class="only-light" alt="light" src="drawing.svg" width="300">
+<img class="only-dark" alt="dark" src="drawing.svg" width="300"></div>
+<table id="wide"><tbody><tr>{row}</tr></tbody></table>
+<table id="small"><tbody><tr><td>small</td></tr></tbody></table>
+<div class="quiz"><div class="quiz-question"><p>QUESTION</p></div>
+<details class="quiz-option quiz-right"><summary>yes</summary>
+<div class="quiz-why"><p>RIGHT</p></div></details>
+<details class="quiz-option quiz-wrong" open><summary>no</summary>
+<div class="quiz-why"><p>WRONG</p></div></details></div>
+<p>LAST</p></article></html>"""
+
+
+@pytest.fixture
+def page(tmp_path) -> Path:
+    """Write a page with everything that printing and the larger views change."""
+    for name in ["attentively.css", "enlarge.css", "enlarge.js", "print.css", "print.js"]:
+        shutil.copy(STATIC / name, tmp_path)
+    (tmp_path / "drawing.svg").write_text(DRAWING)
+    path = tmp_path / "page.html"
+    path.write_text(PAGE.format(row=WIDE_ROW, code="x" * 300), encoding="utf-8")
+    return path
+
+
+def faults_on_paper(window, page: Path) -> list[str]:
+    """Print a page; return what is wrong with it on paper and afterwards."""
+    window.open(page.as_uri())
+    window.page.wait_for_timeout(200)  # the buttons of tables appear after the first layout
+    before = window.page.locator("html").evaluate("e => e.outerHTML")
+    file = page.with_suffix(".pdf")
+    window.page.pdf(path=file, format="A4", prefer_css_page_size=True)
+    text = "\n".join(each.extract_text() for each in PdfReader(file).pages)
+    faults = [f"{word} is printed" for word in ("SIDEBAR", "FOLDED", "Show code") if word in text]
+    for word in ("BOXED", "https://example.org/paper", "QUESTION", "verylongword11"):
+        if word not in text:
+            faults.append(f"{word} is not printed")
+    if text.find("LAST") > text.find("RIGHT") or text.count("WRONG") != 1:
+        faults.append("the answers are not only at the end")
+    if window.page.locator("html").evaluate("e => e.outerHTML") != before:
+        faults.append("the page is not restored")
+    # The same widths as on paper
+    window.page.set_viewport_size({"width": PAPER, "height": 900})
+    window.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    window.page.emulate_media(media="print")
+    if (needed := window.page.evaluate("document.documentElement.scrollWidth")) > PAPER:
+        faults.append(f"{needed} pixels wide")
+    if window.page.locator("img[alt=dark]").is_visible():
+        faults.append("a dark figure is printed")
+    return faults
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "fault"),
+    [
+        ("print.css", "", "", ""),
+        ("print.css", "details.hide { display: none !important; }", "", "is printed"),
+        ("print.css", "white-space: pre-wrap !important;", "white-space: pre;", "pixels wide"),
+        ("print.css", "zoom: var(--print-zoom, 1);", "", "pixels wide"),
+        ("print.css", ".only-dark { display: none !important; }", "", "dark figure"),
+        ("print.js", "answers(article);\n  }", "}", "the answers"),
+        ("print.js", "undo.push(() => section.remove());", "", "not restored"),
+    ],
+)
+def test_on_paper(visit, page, file, old, new, fault):
+    script = page.with_name(file)
+    assert old in script.read_text()
+    script.write_text(script.read_text().replace(old, new, 1))
+    faults = faults_on_paper(visit(), page)
+    assert bool(faults) == bool(fault), faults
+    assert not fault or any(fault in each for each in faults), faults
+
+
+@pytest.mark.parametrize("key", ["Enter", " "])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_figure_by_keyboard(visit, page, key, scheme):
+    """It opens in its version for the mode, closes with Escape and gives the focus back."""
+    window = visit(390, scheme)
+    window.open(page.as_uri())
+    window.page.evaluate(f"document.documentElement.dataset.theme = '{scheme}'")
+    box = window.page.locator(".figure-box")
+    for opener in [box, window.page.get_by_role("button", name="Larger view of this figure")]:
+        opener.focus()
+        window.page.keyboard.press(key)
+        dialog = window.page.locator("dialog.enlarged")
+        assert dialog.is_visible()
+        assert dialog.get_by_role("img").first.get_attribute("alt") == scheme
+        assert dialog.locator("img").first.bounding_box() or scheme == "dark"
+        window.page.keyboard.press("Escape")
+        assert not dialog.is_visible()
+        assert opener.evaluate("e => e === document.activeElement")
+    assert window.complaints == []
+
+
+def test_a_figure_by_tap(visit, page):
+    window = visit(390, has_touch=True)
+    window.open(page.as_uri())
+    window.page.evaluate("document.documentElement.dataset.theme = 'light'")
+    window.page.locator("img[alt=light]").tap()
+    dialog = window.page.locator("dialog.enlarged")
+    assert dialog.locator("img[alt=light]").bounding_box()["width"] > 390
+    dialog.get_by_role("button", name="Close").tap()
+    assert not dialog.is_visible()
+
+
+def test_only_a_table_that_is_too_wide_has_a_button(visit, page):
+    window = visit(390)
+    window.open(page.as_uri())
+    button = window.page.get_by_role("button", name="Larger view of this table")
+    button.first.wait_for()
+    assert button.count() == 1
+    button.click()
+    copy = window.page.locator("dialog.enlarged table")
+    assert copy.get_attribute("id") is None  # an id is there once
+    assert "verylongword11" in copy.inner_text()
+    window.page.keyboard.press("Escape")
+    window.page.set_viewport_size({"width": 3000, "height": 900})
+    button.first.wait_for(state="hidden")
