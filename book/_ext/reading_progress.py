@@ -1,6 +1,6 @@
 """Reading progress, kept in the reader's browser: `_static/reading.js` does the work.
 
-The directive `continue-reading` marks the place on the front page where a reader who returns finds
+The directive `continue-reading` marks where on the front page a reader who returns finds
 the link to the last section, and the button that forgets the progress. It is empty and hidden until
 there is progress, so nothing appears without scripts.
 """

@@ -195,7 +195,7 @@ def use_templates(app: Sphinx, config: Config) -> None:
 
 
 def omit_own_index(app: Sphinx) -> None:
-    """Leave Sphinx' own index out; `search_page` adds the page of results in its place."""
+    """Leave Sphinx' own index out; `search_page` adds a page of results instead."""
     if app.builder.format == "html":
         app.builder.search = False
 
