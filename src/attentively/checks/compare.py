@@ -8,7 +8,7 @@ import math
 import numbers
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -43,12 +43,27 @@ class Twin(NamedTuple):
     answer: Callable[..., object]
 
 
+Diagnose = Callable[[Any], str]
+"""Returns the words for the mistake that leads to an answer; "" if it is unknown."""
+
+
 def known(said: str, *wrong: Callable[..., object]) -> list[Twin]:
     """Return several implementations of one mistake."""
     return [Twin(said, answer) for answer in wrong]
 
 
 # Comparing answers
+
+
+def equal(one: object, other: object) -> bool:
+    """Return whether two answers are equal within the tolerances: tensors or plain values."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return (
+            one.shape == other.shape
+            and one.dtype == other.dtype
+            and torch.allclose(one.detach(), other.detach(), RTOL, ATOL, equal_nan=True)
+        )
+    return alike(one, other)
 
 
 def expect_pair(
@@ -61,6 +76,20 @@ def expect_pair(
             + describe(inputs)
         )
     return answer[0], answer[1]
+
+
+def expect_results(
+    answer: object, names: tuple[str, ...], inputs: Mapping[str, object]
+) -> tuple[object, ...]:
+    """Return the answer if it is a tuple or list of as many results as there are names."""
+    if len(names) == 2:
+        return expect_pair(answer, (names[0], names[1]), inputs)
+    if not isinstance(answer, tuple | list) or len(answer) != len(names):
+        raise CheckFailed(
+            f"  Expected {len(names)} results, `return {', '.join(names)}`; got {kind_of(answer)}\n"
+            + describe(inputs)
+        )
+    return tuple(answer)
 
 
 def plain_number(value: object) -> int | float | None:
@@ -122,15 +151,21 @@ def expect_equal(
     inputs: Mapping[str, object],
     twins: Iterable[Twin] = (),
     hint: str = "",
+    diagnose: Diagnose = lambda got: "",
+    general: str = "",
 ) -> None:
-    """Reject an answer other than `expected`; name the first known mistake that equals it."""
+    """Reject an answer other than `expected`; name the first known mistake that equals it.
+
+    `diagnose` names the mistake where `twins` do not, and `general` says what is wrong where no
+    known mistake fits.
+    """
     got = plain_tensor(answer, what, inputs)
     if got.shape == expected.shape and torch.allclose(got, expected, RTOL, ATOL):
         return
-    diagnosis = _diagnose(got, twins, inputs)
+    diagnosis = _diagnose(got, twins, inputs) or diagnose(got)
     if not diagnosis:
         expect_tensor(got, expected.shape, what, inputs, hint)
-        diagnosis = f"The values of {what} are not the expected ones."
+        diagnosis = general or f"The values of {what} are not the expected ones."
     raise CheckFailed(f"  {diagnosis}\n{describe(inputs)}\n{_difference(got, expected)}")
 
 
@@ -156,6 +191,8 @@ def expect_value(
     inputs: Mapping[str, object],
     twins: Iterable[Twin] = (),
     hint: str = "",
+    diagnose: Diagnose = lambda got: "",
+    general: str = "",
 ) -> None:
     """Reject a plain value other than `expected`; name the first known mistake that equals it.
 
@@ -174,6 +211,7 @@ def expect_value(
         if alike(answer, wrong):
             diagnosis = twin.diagnosis
             break
+    diagnosis = diagnosis or diagnose(answer)
     if not diagnosis:
         wanted = next((kind for kind in _KINDS if isinstance(expected, kind)), type(expected))
         if not isinstance(answer, _KINDS.get(wanted, wanted)):
@@ -182,7 +220,8 @@ def expect_value(
                 f"  Expected {what} as {article} {wanted.__name__}, got {kind_of(answer)}"
                 f"\n{describe(inputs)}"
             )
-        diagnosis = f"This is not the expected value of {what}." + (f" {hint}" if hint else "")
+        usual = f"This is not the expected value of {what}." + (f" {hint}" if hint else "")
+        diagnosis = general or usual
     raise CheckFailed(f"  {diagnosis}\n{describe(inputs)}\n{_first_difference(answer, expected)}")
 
 
