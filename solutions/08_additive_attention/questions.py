@@ -213,11 +213,11 @@ def attention_cases(thorough: bool) -> Iterator[Case]:
     yield by_hand({"query": query, "keys": keys, "mask": mask})
     yield by_hand({"query": query[:1], "keys": keys[:1]})
     yield by_hand({"query": query, "keys": keys[:, :1]})
+    v, values = LARGE_SCORES
+    yield by_hand({"query": query[1:], "keys": torch.tensor([[[h] for h in values]])}, v)
     for v, values in HARD_TO_MASK:
         hard = {"query": query[1:], "keys": torch.tensor([[[h] for h in values]])}
         yield by_hand(hard | {"mask": torch.tensor([[True, True, False]])}, v)
-    v, values = LARGE_SCORES
-    yield by_hand({"query": query[1:], "keys": torch.tensor([[[h] for h in values]])}, v)
 
     sizes = [(2, 3, 5, 7, 11)]
     if thorough:
@@ -261,10 +261,7 @@ ATTENTION = Question(
     },
     attention_cases,
     {
-        TOO_HIGH: [
-            "torch.finfo(scores.dtype).min -> -100.0",
-            ("torch.finfo(scores.dtype).min -> -100.0", NOT_MULTIPLIED),
-        ],
+        TOO_HIGH: "torch.finfo(scores.dtype).min -> -100.0",
         SHARED_OUT_LATE: (
             NOT_FILLED,
             f"{SOFTMAX} * mask -> F.normalize({SOFTMAX} * mask, 1, -1, eps=1e-9)",
@@ -292,7 +289,9 @@ ATTENTION = Question(
             f"{NO_MASK} -> {NO_MASK}\n        mask = mask[:1].expand_as(mask)"
         ),
         "The weights are normalised over the batch instead of over the keys: softmax is "
-        "applied along the wrong dimension (dim=0). Use dim=-1.": "softmax(dim=-1) -> softmax(dim=0)",
+        "applied along the wrong dimension (dim=0). Use dim=-1.": (
+            "softmax(dim=-1) -> softmax(dim=0)"
+        ),
         "Every weight is 1: softmax is applied along a dimension of size 1. Remove the last "
         "dimension of the scores with .squeeze(-1) before the softmax.": (
             f"{SOFTMAX} * mask -> torch.ones_like(scores)"
@@ -316,16 +315,13 @@ ATTENTION = Question(
         "Every key receives the same weight, whatever its score. Apply the softmax to the "
         "scores.": f"{SOFTMAX} * mask -> torch.full_like(scores, 1 / scores.size(1))",
         "The tanh is missing from the scores. Without it the query has no influence on the "
-        "weights.": "torch.tanh(projected_query + projected_keys) -> projected_query + projected_keys",
+        "weights.": "torch.tanh( -> (",
         "The query has no influence on the weights: it is left out of the scores, or the tanh is "
         "applied twice, to W s and to U h separately, so that the softmax cancels the term of the "
         "query. Add W s and U h first, then apply one tanh to the sum.": (
             "projected_query + projected_keys -> projected_keys"
         ),
         SCALED: ".squeeze(-1) -> .squeeze(-1) / self.energy.in_features ** 0.5",
-        "Key j is scored with the query of sentence j instead of the query of its own sentence: "
-        "broadcasting aligns the batch dimension of W s with the key dimension (src_len) of U h. "
-        "Insert a dimension of size 1 for the keys: .unsqueeze(1).": ".unsqueeze(1) -> ",
         "The context is a weighted sum of the projected keys U h. Sum the keys themselves (the "
         "encoder outputs h).": f"{SUM_UP} -> (weights.unsqueeze(-1) * projected_keys).sum(dim=1)",
         "The context is the unweighted sum of the keys. Multiply each key by its weight first.": (
@@ -385,7 +381,9 @@ MULTIPLICATIONS = Question(
             "return query_products + key_products + score_products + context_products -> "
             "return 2 * (query_products + key_products + score_products + context_products)"
         ),
-        "too small by the factor batch": "    times_projected -> \n    batch = 1\n    times_projected",
+        "too small by the factor batch": (
+            "    times_projected -> \n    batch = 1\n    times_projected"
+        ),
         "weighted sum of the keys has the factor hidden_dim instead of key_dim": (
             "src_len * key_dim\n -> src_len * hidden_dim\n"
         ),
@@ -448,7 +446,8 @@ def target_inputs(
         "v": random(hidden_dim),
     }
     return {
-        name: value if name == "mask" else value.round(decimals=1) for name, value in inputs.items()
+        name: value if name == "mask" else value.round(decimals=1) + 0.0  # not -0.0
+        for name, value in inputs.items()
     }
 
 
@@ -688,7 +687,9 @@ LINKS = Question(
         "the largest weight of each row is taken with <end> included. Remove the last row and "
         "the last column first.": "words.max -> weights[:-1].max",
         "the weights are compared with threshold times the largest of all weights. Take the "
-        "largest weight of each row: .max(dim=1, keepdim=True).values.": f"{LARGEST} -> words.max()",
+        "largest weight of each row: .max(dim=1, keepdim=True).values.": (
+            f"{LARGEST} -> words.max()"
+        ),
         "the weights are compared with the largest weight of their column (source word). Take "
         "the largest weight of each row (target word): .max(dim=1, keepdim=True).values.": (
             "dim=1 -> dim=0"

@@ -87,7 +87,13 @@ def call(candidate: object, inputs: Mapping[str, object], *, trains: bool = Fals
 
 def call_twice(candidate: object, inputs: Mapping[str, object]) -> object:
     """Call the candidate twice; both calls must return the same tensors and plain values."""
-    first, second = call(candidate, inputs), call(candidate, inputs)
+    first = call(candidate, inputs)
+    expect_same(first, call(candidate, inputs), inputs)
+    return first
+
+
+def expect_same(first: object, second: object, inputs: Mapping[str, object]) -> None:
+    """Require that two calls with the same inputs gave the same tensors and plain values."""
     if is_plain(first) and is_plain(second) and not alike(first, second):
         raise CheckFailed(
             "  Called twice with the same inputs, your code gives two different answers. Does a "
@@ -103,7 +109,6 @@ def call_twice(candidate: object, inputs: Mapping[str, object]) -> object:
                 "next call uses?"
                 f"\n{describe(inputs)}"
             )
-    return first
 
 
 def _tensors(answer: object) -> list[Tensor]:

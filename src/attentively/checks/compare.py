@@ -238,7 +238,12 @@ _KINDS: dict[type, tuple[type, ...]] = {
 
 
 def is_plain(value: object) -> bool:
-    """Return whether a value consists of exactly these types; a subclass could fake equality."""
+    """Return whether a value consists of exactly these types; a subclass could fake equality.
+
+    A set with tensors does not, because it compares them by identity.
+    """
+    if isinstance(value, set | frozenset) and any(map(contains_tensors, value)):
+        return False
     if type(value) in (list, tuple, set, frozenset):
         return all(map(is_plain, value))  # type: ignore[call-overload]
     if isinstance(value, dict):

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attentively.checks.calls import call, call_twice, expect_gradients_through
+from attentively.checks.calls import call, call_twice, expect_gradients_through, expect_same
 from attentively.checks.compare import (
     CheckFailed,
     Verdict,
@@ -229,6 +229,11 @@ class _Examination:
         except CheckFailed as failed:
             note = f"\n  {case.note}" if case.note else ""
             raise CheckFailed(f"{failed}{note}") from None
+        if answer is None and not isinstance(recorded.expected[names[0]], Tensor):
+            raise CheckFailed(
+                f"  {self.recording.name} returned None: is there a `return`?\n"
+                + describe(case.inputs)
+            )
         if len(names) == 1:
             return called, {names[0]: answer}
         results = dict(zip(names, expect_results(answer, names, case.inputs), strict=True))
@@ -260,6 +265,9 @@ class _Examination:
         Where several do, the next cases are run as well, to tell them apart.
         """
         recorded = self.recording.cases[number]
+        # Random results may have been equal twice by chance.
+        again = self._call(recorded)[1]
+        expect_same(got, again[name], recorded.case.inputs)
         suspects = [
             each
             for each in range(len(self.recording.diagnoses))
