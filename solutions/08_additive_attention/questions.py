@@ -845,7 +845,7 @@ EXPERIMENT = Question(
         "lowest: it is an error rate.": "min( -> max(",
         "the threshold is chosen on a single validation sentence. Choose it on all of them: one "
         "call of alignment_error_rate with all validation sentences.": [
-            f"{CHOSEN} -> rate(validation[{one}], threshold))" for one in (":1", "1:2", "-1:")
+            f"{CHOSEN} -> rate(validation[{one}], threshold))" for one in (":1", "-1:")
         ],
         "the threshold is correct, but the rate is that of a single test sentence. Return the "
         "rate of all of them: one call of alignment_error_rate with all test sentences.": [

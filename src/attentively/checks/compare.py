@@ -3,6 +3,7 @@
 A comparison that fails raises a `CheckFailed`, whose text is the message for the student.
 """
 
+import contextlib
 import itertools
 import math
 import numbers
@@ -359,6 +360,9 @@ def show(value: object, nested: bool = False) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     text = repr(value)
+    if isinstance(value, set | frozenset) and value:
+        with contextlib.suppress(TypeError):  # values without an order
+            text = f"{{{', '.join(map(show, sorted(value)))}}}"
     if isinstance(value, list | tuple) and ("\n" in text or (nested and contains_tensors(value))):
         items = ", ".join(show(item, nested=True) for item in value)
         text = f"({items})" if isinstance(value, tuple) else f"[{items}]"

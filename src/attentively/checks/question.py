@@ -222,7 +222,9 @@ class _Examination:
     def _call(self, recorded: Recorded) -> tuple[Any, Results]:
         """Return what was called, the candidate or its instance, and the results by name."""
         case, names = recorded.case, tuple(self.recording.results)
-        called: Any = built(self.candidate, case) if case.made else self.candidate
+        called: Any = self.candidate
+        if case.made:
+            called = built(self.candidate, case, self.recording.name)
         try:
             with torch.no_grad() if case.made else contextlib.nullcontext():
                 answer = call_twice(called, case.inputs)
@@ -339,11 +341,10 @@ def _expect_order(results: Results, recorded: Recorded) -> None:
 # Classes
 
 
-def built(candidate: object, case: Case) -> nn.Module:
-    """Return an instance of the candidate, a class, with the weights of a case."""
+def built(candidate: object, case: Case, name: str) -> nn.Module:
+    """Return an instance of the candidate, the class `name`, with the weights of a case."""
     instance = call(candidate, case.made)
     if not isinstance(instance, nn.Module):
-        name = getattr(candidate, "__name__", "the class")
         raise CheckFailed(
             f"  {name} must be a subclass of torch.nn.Module, but {name}(...) "
             f"returned an instance of {type(instance).__name__}."
