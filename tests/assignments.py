@@ -53,6 +53,11 @@ class Assignment:
         return ROOT / "solutions" / self.name / f"{self.name}.ipynb"
 
     @property
+    def questions(self):
+        """The file that exists if the parts are data."""
+        return self.source.parent / QUESTIONS
+
+    @property
     def released(self):
         return ROOT / "exercises" / self.name / f"{self.name}.ipynb"
 
@@ -78,7 +83,7 @@ class Assignment:
     def bank(self) -> Bank | None:
         """The bank of an assignment whose parts are data."""
         folder = self.source.parent
-        return bank_in(folder, self.cells) if (folder / QUESTIONS).exists() else None
+        return bank_in(folder, self.cells) if self.questions.exists() else None
 
     @property
     def cells(self) -> dict[str, tuple[str, str]]:

@@ -5,6 +5,7 @@ table: what to say, and how the mistaken answer differs from the right one.
 """
 
 import ast
+import functools
 import linecache
 from collections.abc import Callable
 from typing import Any
@@ -50,11 +51,21 @@ def source_of(answer: Answer) -> str:
     `inspect.getsource` needs the module of a class in `sys.modules`, where no module with answers
     may be: see `attentively.checks.recordings`.
     """
-    lines = linecache.getlines(_function(answer).__code__.co_filename)
-    for node in ast.parse("".join(lines)).body:
-        if getattr(node, "name", "") == answer.__name__:
-            return "".join(lines[node.lineno - 1 : node.end_lineno])
-    raise ValueError(f"{answer.__name__} is not defined at the top level of its module")
+    text = "".join(linecache.getlines(_function(answer).__code__.co_filename))
+    if answer.__name__ not in _top_level(text):
+        raise ValueError(f"{answer.__name__} is not defined at the top level of its module")
+    return _top_level(text)[answer.__name__]
+
+
+@functools.cache
+def _top_level(text: str) -> dict[str, str]:
+    """Return the source of each function and class at the top level of a module, by name."""
+    lines = text.splitlines(keepends=True)
+    return {
+        node.name: "".join(lines[node.lineno - 1 : node.end_lineno])
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
 
 
 def _function(answer: Answer) -> Any:

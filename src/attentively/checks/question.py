@@ -298,7 +298,7 @@ class _Examination:
 
     def _expect_gradients(self, called: Any, case: Case) -> None:
         """Require the gradients of every result, where an input requires them."""
-        inputs = {name: copied(value) for name, value in case.inputs.items()}
+        inputs: dict[str, Any] = {name: copied(value) for name, value in case.inputs.items()}
         learned = {
             name: value
             for name, value in inputs.items()

@@ -8,6 +8,7 @@ which work is graded, are in the instructor's folder: solutions/NN_topic/questio
 import functools
 import importlib.util
 import json
+import linecache
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
@@ -75,6 +76,7 @@ def load_questions(path: Path) -> Any:
     It is not entered in `sys.modules`: the sandboxed process of a student may name classes of
     imported modules, and the answers must not be among them.
     """
+    linecache.checkcache(str(path))  # edits read the source, which may have changed
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
