@@ -16,6 +16,8 @@ c.ClearSolutions.code_stub = {
 c.Release.side_files = {}
 c.GenerateAssignment.post_convert_hook = "attentively_grader.course.release.tidy_released"
 
+# The checks read the cases and answers of an assignment here. Only the trusted process gets them.
+c.Grading.test_files = ["questions.py"]
 # The checks that the notebooks import lie here: where these folders change, all is graded anew.
 c.Grading.depends_on = ["src"]
 

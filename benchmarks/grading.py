@@ -136,7 +136,7 @@ def make_course(root: Path, given: Class) -> None:
     source = root / "solutions" / given.assignment / f"{given.assignment}.ipynb"
     source.parent.mkdir(parents=True)
     if given.assignment == CHAPTER:
-        shutil.copy(ROOT / "solutions" / given.assignment / source.name, source)
+        shutil.copytree(ROOT / "solutions" / given.assignment, source.parent, dirs_exist_ok=True)
     else:
         parts = list(PARTS)[:1] if given.name == "tiny" else list(PARTS)
         source.write_text(nbformat.writes(cells_notebook(parts)), encoding="utf-8")

@@ -1,6 +1,7 @@
 """Every assignment in solutions/, with its checks and its bank of answers.
 
-The bank is two files in tests/exercises/, by the assignment's number:
+The bank of an assignment with a file questions.py is that file and answers.py next to it: see
+`bank`. Those of the other assignments are two files in tests/exercises/, by their number:
 
 right_answers_NN.py   RIGHT      {check: [answer, ...]}
 wrong_answers_NN.py   WRONG      {check: [(answer, words of its message), ...]}
@@ -23,8 +24,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from answer_bank import ANSWERS, FIRST_MISTAKE, Bank, bank_in
 
 from attentively.checks import CheckFailed, Part
+from attentively.checks.recordings import QUESTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "exercises"))
@@ -50,6 +53,11 @@ class Assignment:
         return ROOT / "solutions" / self.name / f"{self.name}.ipynb"
 
     @property
+    def questions(self):
+        """The file that exists if the parts are data."""
+        return self.source.parent / QUESTIONS
+
+    @property
     def released(self):
         return ROOT / "exercises" / self.name / f"{self.name}.ipynb"
 
@@ -72,9 +80,32 @@ class Assignment:
         return [re.match(r"checks\.(\w+)\(", each)[1] for each in sources]
 
     @property
+    def bank(self) -> Bank | None:
+        """The bank of an assignment whose parts are data."""
+        folder = self.source.parent
+        return bank_in(folder, self.cells) if self.questions.exists() else None
+
+    @property
+    def cells(self) -> dict[str, tuple[str, str]]:
+        """The ids of the answer cell and of the check of each part, by the name of the check."""
+        found, answer = {}, ""
+        for cell in json.loads(self.source.read_text(encoding="utf-8"))["cells"]:
+            if cell["metadata"].get("nbgrader", {}).get("solution"):
+                answer = cell["id"]
+            elif _is_graded(cell):
+                check = re.match(r"checks\.(\w+)\(", "".join(cell["source"]))[1]
+                found[check] = answer, cell["id"]
+        return found
+
+    @property
     def students(self) -> list[str]:
         """The keys of `handed_in`, read from the text of the bank."""
-        bank = ROOT / "tests" / "exercises" / f"wrong_answers_{self.number}.py"
+        own = self.source.parent / ANSWERS
+        if own.exists():
+            return [FIRST_MISTAKE, *self._keys(own)]
+        return self._keys(ROOT / "tests" / "exercises" / f"wrong_answers_{self.number}.py")
+
+    def _keys(self, bank: Path) -> list[str]:
         (table,) = (
             statement.value
             for statement in ast.parse(bank.read_text(encoding="utf-8")).body
@@ -93,15 +124,19 @@ class Assignment:
 
     @property
     def right(self):
-        return self._bank(f"right_answers_{self.number}", "RIGHT")
+        return self.bank.right if self.bank else self._bank(f"right_answers_{self.number}", "RIGHT")
 
     @property
     def wrong(self):
-        return self._bank(f"wrong_answers_{self.number}", "WRONG")
+        return self.bank.wrong if self.bank else self._bank(f"wrong_answers_{self.number}", "WRONG")
 
     @property
     def handed_in(self):
-        return self._bank(f"wrong_answers_{self.number}", "HANDED_IN")
+        return (
+            self.bank.handed_in
+            if self.bank
+            else self._bank(f"wrong_answers_{self.number}", "HANDED_IN")
+        )
 
     def _bank(self, module, name):
         """Return a part of the bank; one that is not written holds nothing, which a test sees."""

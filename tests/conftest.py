@@ -23,6 +23,9 @@ jaxtyping.install_import_hook(
     "shape_checks.check",
 )
 
+# Notebooks run in temporary folders, from which no course is found.
+os.environ["COURSE_SOLUTIONS"] = str(Path(__file__).parents[1] / "solutions")
+
 # The same run on every machine; a test of another device asks for it.
 os.environ["ATTENTIVELY_DEVICE"] = "cpu"
 

@@ -99,6 +99,7 @@ def needed_by_assignment(root, folder, name, files):
     for course in COURSES:
         needed += book.files_of(root / course / name)
         code += map(code_of, (root / course / name).glob("*.ipynb"))
+    needed += book.files_of(root / "src" / "attentively" / "checks" / topic)  # recordings too
     shared = helpers(tests, files)
     # Its tests read its own bank and checks, whatever helper loads them by a computed name.
     own = {path for path in shared if path.name in LOADERS or BANK.fullmatch(path.name)}

@@ -1,4 +1,4 @@
-"""Generate exercises/ from solutions/, and check both.
+"""Generate exercises/ from solutions/, and the recordings of the checks, and check both.
 
 python tools/release.py            release every assignment
 python tools/release.py NAME ...   release these assignments
@@ -138,6 +138,33 @@ def differs(files: dict[str, bytes], target: Path) -> bool:
     return there != files
 
 
+def _recordings(root: Path, name: str, *, check: bool) -> list[str]:
+    """Store the recordings of an assignment's questions if they have changed; return problems."""
+    from attentively.checks import recordings
+    from attentively.checks.question import unseen
+
+    folder = root / "src" / "attentively" / "checks" / name.partition("_")[2]
+    module = recordings.load_questions(root / "solutions" / name / recordings.QUESTIONS)
+    made = recordings.record(module)
+    found = [
+        f"{each.name}: no open case shows the mistake {said!r}"
+        for each in made.values()
+        for said in unseen(each)
+    ]
+    try:
+        if recordings.same(made, recordings.stored(folder)):
+            return found
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # missing, or written in another format
+    if check:
+        return [*found, f"the recordings of {name} are not up to date. Run `make release`"]
+    if not found:
+        for file, content in recordings.files(made).items():
+            (folder / file).write_bytes(content)
+        print(f"{name}: recordings written to {folder.relative_to(root)}/")
+    return found
+
+
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Release, check or tidy; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -176,6 +203,8 @@ def _one(root: Path, config: object, name: str, options: argparse.Namespace) -> 
     if options.tidy:
         return True
     target = root / str(config.CourseDirectory.release_directory) / name  # type: ignore[attr-defined]
+    if (folder / "questions.py").exists():
+        found += _recordings(root, name, check=options.check)
     if not found:
         files = release(root, name)
         if not differs(files, target):

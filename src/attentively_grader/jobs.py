@@ -99,6 +99,11 @@ class Job:
     """The kinds of value that the calls of the instructor's solution returned, by call."""
     beside: tuple[str, ...] = ()
     """Ids of graded cells that run next to the student's code, as in nbgrader."""
+    test_files: dict[str, str] = field(default_factory=dict)
+    """The instructor's files that graded cells read, by their path below the solutions.
+
+    Only the examiner process receives them.
+    """
     ended: dict[str, str] = field(default_factory=dict)
     """Why a cell is not run again, by id: it has ended the examiner process."""
 

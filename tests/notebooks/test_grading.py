@@ -22,6 +22,7 @@ from notebook_tools import (
     write,
 )
 
+from attentively.checks.recordings import QUESTIONS
 from attentively.coursework import progress
 from attentively_grader.coordinator import grade
 from attentively_grader.course import notebooks
@@ -91,6 +92,8 @@ def graded(request, tmp_path_factory):
         place = root / "solutions" / assignment.name / assignment.source.name
         if not place.exists():
             write(source, place)
+            for path in assignment.source.parent.glob(QUESTIONS):
+                shutil.copy(path, place.parent)
         changes = {name: cells for name, (cells, _, _) in assignment.handed_in.items()}
         changes |= {"solution": {}, "untouched": None}
         hand_in(root, assignment.name, source, released, {student: changes[student]})

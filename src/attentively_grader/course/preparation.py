@@ -14,8 +14,8 @@ from typing import Any
 from nbformat import NotebookNode
 from nbgrader.utils import find_all_files
 
-from attentively_grader.course.course import Course
-from attentively_grader.course.release import generate
+from attentively_grader.course.course import CONFIG, Course, CourseError
+from attentively_grader.course.release import generate, side_files
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,13 @@ class Prepared:
     """The same notebooks with the solutions; the cells have the same ids."""
     files: dict[str, Path]
     """Released side files, by their path relative to the folder."""
+    test_files: dict[str, str]
+    """The instructor's files that graded cells read, by their path below the solutions.
+
+    ``c.Grading.test_files`` lists their names. They are not released.
+    """
     content: str
-    """A hash of all notebooks without solutions, and of the files."""
+    """A hash of all notebooks without solutions, and of all files."""
 
 
 def prepare(course: Course, assignment: str, folder: Path, *, gradebook: bool = True) -> Prepared:
@@ -65,7 +70,27 @@ def prepare(course: Course, assignment: str, folder: Path, *, gradebook: bool = 
     if isinstance(listed, dict):
         allowed = set(listed.get(assignment, []))
         files = {name: path for name, path in files.items() if name in allowed}
-    return Prepared(notebooks, solutions, files, _fingerprint(notebooks, files))
+    tests = test_files(course, assignment)
+    files = {name: path for name, path in files.items() if f"{assignment}/{name}" not in tests}
+    content = _fingerprint([notebooks, tests], files)
+    return Prepared(notebooks, solutions, files, tests, content)
+
+
+def test_files(course: Course, assignment: str) -> dict[str, str]:
+    """Return the files of an assignment that ``c.Grading.test_files`` lists, as far as it has any.
+
+    Raises `CourseError` if one is also released.
+    """
+    source = course.folder("source")
+    listed = course.config.Grading.get("test_files", [])
+    for name in side_files(course.config, assignment).intersection(listed):
+        raise CourseError(f"{CONFIG}: {name} is both in c.Grading.test_files and a side file")
+    paths = [source / assignment / name for name in listed]
+    return {
+        path.relative_to(source).as_posix(): path.read_text(encoding="utf-8")
+        for path in paths
+        if path.is_file()
+    }
 
 
 def _with_ids(notebook: dict[str, Any]) -> dict[str, Any]:
@@ -83,8 +108,8 @@ def _with_ids(notebook: dict[str, Any]) -> dict[str, Any]:
     return notebook
 
 
-def _fingerprint(notebooks: dict[str, dict[str, Any]], files: dict[str, Path]) -> str:
-    digest = hashlib.sha256(json.dumps(notebooks, sort_keys=True).encode())
+def _fingerprint(content: list[Any], files: dict[str, Path]) -> str:
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for name, path in sorted(files.items()):
         digest.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()

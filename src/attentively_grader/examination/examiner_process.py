@@ -1,8 +1,10 @@
 """Entry point of the examiner process, and its connection to the worker that started it."""
 
 import importlib
+import os
 import socket
 import sys
+import tempfile
 import traceback
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +12,8 @@ from pathlib import Path
 from attentively_grader.jobs import CellOutcome, Job, Outcome
 from attentively_grader.sandbox.process_channel import receive, send
 
+SOLUTIONS = "COURSE_SOLUTIONS"
+"""The environment variable that names the folder of the instructor's files."""
 EXAMINE = "attentively_grader.examination.examiner:examine"
 
 
@@ -35,6 +39,19 @@ class WorkerConnection:
         send(self.line, {"at": cell} if outcome is None else {"cell": asdict(outcome)})
 
 
+def provide(test_files: dict[str, str]) -> None:
+    """Write the instructor's files into a new folder of this process, named by `SOLUTIONS`.
+
+    The variable is set without any files too: tests must not find the files that the student handed
+    in, which are in the current folder.
+    """
+    folder = Path(tempfile.mkdtemp())
+    for name, text in test_files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    os.environ[SOLUTIONS] = str(folder)
+
+
 def examine(line: socket.socket) -> None:
     """In the examiner process: receive the job, examine it, return the outcome."""
     message, _ = receive(line)
@@ -42,6 +59,7 @@ def examine(line: socket.socket) -> None:
         module, _, name = message["examine"].partition(":")
         function = getattr(importlib.import_module(module), name)
         job = Job.from_dict(message["job"], files=Path.cwd())
+        provide(job.test_files)
         pool = WorkerConnection(line)
         before = set(sys.modules)
         connection, _ = pool.student()

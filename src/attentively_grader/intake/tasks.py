@@ -113,6 +113,7 @@ class Task:
             solution=self.solution,
             returned={} if self.solution else self.test.returned(name),
             beside=tuple(self.test.beside.get(name, ())),
+            test_files=self.prepared.test_files,
         )
 
     def stage(self, folder: Path) -> None:

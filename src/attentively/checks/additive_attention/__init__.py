@@ -1,8 +1,8 @@
 """Checks of the assignment on additive attention.
 
-Parts 1 and 2 rebuild functions of the package and are compared with the package. Parts 3 to 6 are
-original problems, and this module contains no solution to them: their inputs are constructed from
-a known answer, or the expected value is measured, or its properties are tested one by one.
+The answers of parts 1, 2 and 6, and of one function of parts 4 and 5, are compared with the
+recordings in this folder. The other checks measure what students predict, or test properties. No
+function here is the answer of a part.
 """
 
 import contextlib
@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -19,20 +18,16 @@ from attentively.attention import additive
 from attentively.checks import (
     CheckFailed,
     Parts,
-    Twin,
     call,
-    call_twice,
     describe,
-    expect_equal,
-    expect_gradients_through,
-    expect_pair,
     expect_tensor,
-    in_32_bits,
     once_solved,
     plain_number,
     plain_tensor,
     show,
 )
+from attentively.checks.question import Recorded, Results
+from attentively.checks.recordings import Topic
 from attentively.checks.trained_translator import MODEL, expect_same_translations
 from attentively.data import toy
 from attentively.data.batches import pad
@@ -63,9 +58,10 @@ SENTENCES = (
     "my uncle hears the small dog and the queen opens the door",
 )
 
-Inputs = Mapping[str, Tensor]
+Inputs = Mapping[str, Any]
 
 _parts = Parts()
+_topic = Topic(__file__)
 progress = _parts.progress
 
 
@@ -115,372 +111,13 @@ def _random(*sizes: int, scale: float = 1.0) -> Tensor:
 # Part 1
 
 
-def _energies(query: Tensor, keys: Tensor, W: Tensor, U: Tensor, v: Tensor) -> Tensor:
-    return torch.tanh((query @ W.T).unsqueeze(1) + keys @ U.T) @ v
-
-
-def _softmaxed(query: Tensor, keys: Tensor, W: Tensor, U: Tensor, v: Tensor) -> Tensor:
-    return _energies(query, keys, W, U, v).softmax(dim=-1)
-
-
-_ENERGY_TWINS = (
-    Twin(
-        "The tanh is missing: these values are v·(W s + U h).",
-        lambda s, h, W, U, v: ((s @ W.T).unsqueeze(1) + h @ U.T) @ v,
-    ),
-    Twin(
-        "The tanh is applied to the whole expression: these values are tanh(v·(W s + U h)). Apply "
-        "the tanh first and multiply by v afterwards: v·tanh(W s + U h).",
-        lambda s, h, W, U, v: torch.tanh(((s @ W.T).unsqueeze(1) + h @ U.T) @ v),
-    ),
-    Twin(
-        "The tanh is applied twice, to W s and to U h separately. Add W s and U h first, then "
-        "apply one tanh to the sum.",
-        lambda s, h, W, U, v: (torch.tanh(s @ W.T).unsqueeze(1) + torch.tanh(h @ U.T)) @ v,
-    ),
-    Twin(
-        "These values are attention weights: a softmax is already applied. Return the scores "
-        "before the softmax.",
-        _softmaxed,
-    ),
-    Twin(
-        "A softmax over the batch (dim=0) is already applied. Return the scores before the "
-        "softmax.",
-        lambda *inputs: _energies(*inputs).softmax(dim=0),
-    ),
-    Twin(
-        "The product with v is averaged over the hidden dimension, so the scores are too small by "
-        "the factor hidden_dim. Sum it: `torch.tanh(...) @ v`.",
-        lambda s, h, W, U, v: _energies(s, h, W, U, v) / len(v),
-    ),
-    Twin(
-        "The query is missing: these values are v·tanh(U h).",
-        lambda s, h, W, U, v: torch.tanh(h @ U.T) @ v,
-    ),
-    Twin(
-        "W s and U h are multiplied. The equation adds them.",
-        lambda s, h, W, U, v: torch.tanh((s @ W.T).unsqueeze(1) * (h @ U.T)) @ v,
-    ),
-    Twin(
-        "The activation function is a sigmoid. The equation has a tanh.",
-        lambda s, h, W, U, v: torch.sigmoid((s @ W.T).unsqueeze(1) + h @ U.T) @ v,
-    ),
-    Twin(
-        "The activation function is a ReLU. The equation has a tanh.",
-        lambda s, h, W, U, v: torch.relu((s @ W.T).unsqueeze(1) + h @ U.T) @ v,
-    ),
-    Twin(
-        "v is missing: these values are the plain sums of tanh(W s + U h) over the hidden "
-        "dimension. Weight its entries by v: `torch.tanh(...) @ v`.",
-        lambda s, h, W, U, v: _energies(s, h, W, U, torch.ones_like(v)),
-    ),
-    Twin(
-        "W and U are exchanged: W multiplies the query s, and U multiplies the keys h.",
-        lambda s, h, W, U, v: _energies(s, h, U, W, v),
-    ),
-    Twin(
-        "W must be transposed. Its shape is (hidden_dim, query_dim) and each query is a row, so "
-        "W s is `query @ W.T`.",
-        lambda s, h, W, U, v: _energies(s, h, W.T, U, v),
-    ),
-    Twin(
-        "U must be transposed. Its shape is (hidden_dim, key_dim) and each key is a row, so "
-        "U h is `keys @ U.T`.",
-        lambda s, h, W, U, v: _energies(s, h, W, U.T, v),
-    ),
-    Twin(
-        "W and U must both be transposed, because queries and keys are rows: `query @ W.T` and "
-        "`keys @ U.T`.",
-        lambda s, h, W, U, v: _energies(s, h, W.T, U.T, v),
-    ),
-    Twin(
-        "Key j is scored with the query of sentence j instead of the query of its own sentence: "
-        "broadcasting aligns the batch dimension of W s with the key dimension (src_len) of U h. "
-        "Insert a dimension of size 1 for the keys: (query @ W.T).unsqueeze(1).",
-        lambda s, h, W, U, v: torch.tanh((s @ W.T) + h @ U.T) @ v,
-    ),
-    Twin(
-        "Every sentence is scored with the query of the first sentence (index 0).",
-        lambda s, h, W, U, v: _energies(s[:1].expand_as(s), h, W, U, v),
-    ),
-    Twin(
-        "The scores are divided by √hidden_dim. Additive attention does not scale its scores.",
-        lambda s, h, W, U, v: _energies(s, h, W, U, v) / W.size(0) ** 0.5,
-    ),
-)
-
-
-def _energy_inputs(batch: int, src_len: int, query_dim: int, key_dim: int, hidden: int) -> Inputs:
-    return {
-        "query": _random(batch, query_dim),
-        "keys": _random(batch, src_len, key_dim),
-        "W": _random(hidden, query_dim, scale=0.7),
-        "U": _random(hidden, key_dim, scale=0.7),
-        "v": _random(hidden),
-    }
-
-
 @_parts.part("energies", "energies")
 def energies(candidate: object, thorough: bool = False) -> None:
     """Check a function ``(query, keys, W, U, v) -> scores``."""
-    by_hand = {
-        "query": torch.tensor([[1.0]]),
-        "keys": torch.tensor([[[0.0], [1.0], [-1.5]]]),
-        "W": torch.tensor([[0.5]]),
-        "U": torch.tensor([[1.0]]),
-        "v": torch.tensor([2.0]),
-    }
-    two_components = {
-        "query": torch.tensor([[1.0, -1.0]]),
-        "keys": torch.tensor([[[0.5, 0.0], [0.0, 2.0], [1.0, 1.0]]]),
-        "W": torch.tensor([[0.5, 0.2], [0.1, 0.7]]),
-        "U": torch.tensor([[0.4, -0.3], [0.9, 0.2]]),
-        "v": torch.tensor([1.0, -2.0]),
-    }
-    as_many_keys_as_sentences = {
-        "query": torch.tensor([[0.2], [1.0]]),
-        "keys": torch.tensor([[[1.0], [-1.0]], [[0.5], [0.0]]]),
-        "W": torch.tensor([[1.0]]),
-        "U": torch.tensor([[0.5]]),
-        "v": torch.tensor([1.0]),
-    }
-    stages = [by_hand, two_components, as_many_keys_as_sentences, _energy_inputs(2, 3, 5, 7, 11)]
-    if thorough:
-        sizes = [(7, 5, 3, 2, 13), (1, 1, 2, 3, 5), (5, 2, 13, 11, 3), (3, 17, 7, 5, 2)]
-        stages += [_energy_inputs(*each) for each in sizes]
-        stages.append({n: 20 * value for n, value in _energy_inputs(2, 5, 3, 7, 3).items()})
-    for inputs in stages:
-        answer = call_twice(candidate, inputs)
-        hint = "Return one score for each key of each sentence: (batch, src_len)."
-        expect_equal(answer, _energies(*inputs.values()), "scores", inputs, _ENERGY_TWINS, hint)
-    inputs = {name: x.requires_grad_() for name, x in _energy_inputs(2, 3, 5, 7, 11).items()}
-    expect_gradients_through(candidate, inputs, inputs)
+    _topic.examine("energies", candidate, thorough)
 
 
 # Part 2
-
-
-def _weights_of(scores: Tensor, mask: Tensor | None) -> Tensor:
-    if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=-1)
-    return weights if mask is None else weights * mask
-
-
-class _Wrong(nn.Module):
-    """Additive attention with one known mistake: a step that is replaced by a wrong one."""
-
-    def __init__(
-        self,
-        right: additive.AdditiveAttention,
-        scores: Callable[[Tensor, Tensor], Tensor] | None = None,
-        weigh: Callable[..., Tensor] = _weights_of,
-        sum_up: Callable[[Tensor, Tensor], Tensor] | None = None,
-    ) -> None:
-        super().__init__()
-        self.right, self.scores, self.weigh, self.sum_up = right, scores, weigh, sum_up
-
-    def weights(self, query: Tensor, keys: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return the weights only: with a wrong shape, they may allow no context."""
-        if self.scores:
-            scores = self.scores(query, keys)
-        else:
-            W, U, v = _matrices(self.right)
-            scores = _energies(query, keys, W, U, v)
-        return self.weigh(scores, mask)
-
-    def forward(self, query: Tensor, keys: Tensor, mask: Tensor | None = None) -> tuple:
-        """Return the context and the weights, one of them wrong."""
-        weights = self.weights(query, keys, mask)
-        if self.sum_up:
-            return self.sum_up(weights, keys), weights
-        return torch.einsum("bs,bsd->bd", weights, keys), weights
-
-
-def _matrices(module: additive.AdditiveAttention) -> tuple[Tensor, Tensor, Tensor]:
-    return (
-        module.query_projection.weight.detach(),
-        module.key_projection.weight.detach(),
-        module.energy.weight.detach().squeeze(0),
-    )
-
-
-def _weight_twins(right: additive.AdditiveAttention) -> list[Twin]:
-    W, U, v = _matrices(right)
-
-    def twin(
-        diagnosis: str,
-        scores: Callable[[Tensor, Tensor], Tensor] | None = None,
-        weigh: Callable[..., Tensor] = _weights_of,
-    ) -> Twin:
-        return Twin(diagnosis, _Wrong(right, scores, weigh).weights)
-
-    return [
-        twin(
-            "The weights are normalised over the batch instead of over the keys: softmax is "
-            "applied along the wrong dimension (dim=0). Use dim=-1.",
-            weigh=lambda scores, mask: scores.softmax(dim=0),
-        ),
-        twin(
-            "Every weight is 1: softmax is applied along a dimension of size 1. Remove the last "
-            "dimension of the scores with .squeeze(-1) before the softmax.",
-            weigh=lambda scores, mask: torch.ones_like(scores),
-        ),
-        twin(
-            ".squeeze() without an argument removes every dimension of size 1: here also the batch "
-            "or the keys, of which there is only one. Name the dimension: .squeeze(-1).",
-            weigh=lambda scores, mask: scores.squeeze().softmax(dim=-1),
-        ),
-        twin(
-            "The softmax is missing: these values are scores, not attention weights.",
-            weigh=lambda scores, mask: scores,
-        ),
-        twin(
-            "The softmax is applied twice. Apply it once, to the scores.",
-            weigh=lambda scores, mask: _weights_of(scores, mask).softmax(dim=-1),
-        ),
-        twin(
-            "These values are logarithms of the weights. Use softmax instead of log_softmax.",
-            weigh=lambda scores, mask: scores.log_softmax(dim=-1),
-        ),
-        twin(
-            "A sigmoid is applied to each score, so the weights of a sentence do not sum to 1. Use "
-            "softmax over the keys.",
-            weigh=lambda scores, mask: torch.sigmoid(scores),
-        ),
-        twin(
-            "Every key receives the same weight, whatever its score. Apply the softmax to the "
-            "scores.",
-            weigh=lambda scores, mask: torch.full_like(scores, 1 / scores.size(1)),
-        ),
-        twin(
-            "The tanh is missing from the scores. Without it the query has no influence on the "
-            "weights.",
-            lambda s, h: ((s @ W.T).unsqueeze(1) + h @ U.T) @ v,
-        ),
-        twin(
-            "The tanh is applied twice, to W s and to U h separately. Add W s and U h first, then "
-            "apply one tanh to the sum.",
-            lambda s, h: (torch.tanh(s @ W.T).unsqueeze(1) + torch.tanh(h @ U.T)) @ v,
-        ),
-        twin(
-            "The scores are divided by √hidden_dim. Additive attention does not scale its scores.",
-            lambda s, h: _energies(s, h, W, U, v) / W.size(0) ** 0.5,
-        ),
-        twin(
-            "Key j is scored with the query of sentence j instead of the query of its own "
-            "sentence: broadcasting aligns the batch dimension of W s with the key dimension "
-            "(src_len) of U h. Insert a dimension of size 1 for the keys: .unsqueeze(1).",
-            lambda s, h: torch.tanh((s @ W.T) + h @ U.T) @ v,
-        ),
-    ]
-
-
-_MASKED_WITH_ZERO = (
-    "The scores of masked positions are close to 0 before the softmax (filled with 0 or 1e-9, or "
-    "multiplied by the mask). A score of 0 still receives weight, because exp(0) = 1. Replace "
-    "these scores by the lowest finite value, torch.finfo(scores.dtype).min."
-)
-_TOO_HIGH = (
-    "The value that replaces the masked scores is not low enough: on this input all other scores "
-    "are lower. Use the lowest finite value, torch.finfo(scores.dtype).min. (If you compute the "
-    "softmax with exp, subtract the largest score first.)"
-)
-_SHARED_OUT_LATE = (
-    "The weights are masked and normalised again after the softmax. On this input the masked key "
-    "has by far the highest score, so the softmax leaves the other keys weights too small to be "
-    "normalised again. Mask the scores before the softmax."
-)
-
-
-def _mask_twins(right: additive.AdditiveAttention, weights: object, mask: Tensor) -> list[Twin]:
-    """Return the known mistakes with a mask; `weights` are the candidate's, to be quoted."""
-
-    def twin(diagnosis: str, weigh: Callable[[Tensor, Tensor], Tensor]) -> Twin:
-        return Twin(diagnosis, _Wrong(right, weigh=weigh).weights)
-
-    return [
-        # On ordinary scores the next three are right, so they are compared first on hard ones.
-        twin(_TOO_HIGH, lambda scores, mask: scores.masked_fill(~mask, -100).softmax(dim=-1)),
-        twin(
-            _TOO_HIGH, lambda scores, mask: scores.masked_fill(~mask, -100).softmax(dim=-1) * mask
-        ),
-        twin(
-            _SHARED_OUT_LATE,
-            lambda scores, mask: F.normalize(scores.softmax(dim=-1) * mask, 1, -1, eps=1e-9),
-        ),
-        twin(
-            f"The mask is ignored: {_most_masked(weights, mask)}",
-            lambda scores, mask: scores.softmax(dim=-1),
-        ),
-        twin(
-            "The masked positions receive all of the weight: the mask is inverted, or the value "
-            "that replaces the masked scores is positive. True marks the positions that *may* be "
-            "attended to, so fill where ~mask is True, with the lowest finite value.",
-            lambda scores, mask: _weights_of(scores, ~mask),
-        ),
-        twin(
-            "The mask is applied after the softmax, so the weights no longer sum to 1: the weight "
-            "of the masked positions is lost. Mask the scores before the softmax.",
-            lambda scores, mask: scores.softmax(dim=-1) * mask,
-        ),
-        twin(_MASKED_WITH_ZERO, lambda scores, mask: (scores * mask).softmax(dim=-1)),
-        twin(_MASKED_WITH_ZERO, lambda scores, mask: (scores * mask).softmax(dim=-1) * mask),
-        twin(
-            "The mask is added to the scores as 1 or 0, which does not exclude any position. Use "
-            "scores.masked_fill(~mask, ...) or torch.where.",
-            lambda scores, mask: (scores + mask.float()).softmax(dim=-1),
-        ),
-        twin(
-            "Every sentence is masked with the mask of the first sentence (index 0).",
-            lambda scores, mask: _weights_of(scores, mask[:1].expand_as(mask)),
-        ),
-    ]
-
-
-def _context_twins(right: additive.AdditiveAttention) -> list[Twin]:
-    U = _matrices(right)[1]
-
-    def twin(diagnosis: str, sum_up: Callable[[Tensor, Tensor], Tensor]) -> Twin:
-        wrong = _Wrong(right, sum_up=sum_up)
-        return Twin(diagnosis, lambda *inputs: wrong(*inputs)[0])
-
-    return [
-        twin(
-            "The context is a weighted sum of the projected keys U h. Sum the keys themselves (the "
-            "encoder outputs h).",
-            lambda weights, keys: torch.einsum("bs,bsd->bd", weights, keys @ U.T),
-        ),
-        twin(
-            "The context is the unweighted sum of the keys. Multiply each key by its weight first.",
-            lambda weights, keys: keys.sum(dim=1),
-        ),
-        twin(
-            "The context is the unweighted mean of the keys. Multiply each key by its weight and "
-            "sum.",
-            lambda weights, keys: keys.mean(dim=1),
-        ),
-        twin(
-            "The context is only the key with the largest weight. Compute the weighted sum of all "
-            "keys.",
-            lambda weights, keys: keys[torch.arange(len(keys)), weights.argmax(dim=1)],
-        ),
-        twin(
-            "The weighted keys are averaged, so the context is too small by the factor src_len. "
-            "The weights already sum to 1: use .sum(dim=1) instead of .mean(dim=1).",
-            lambda weights, keys: (weights.unsqueeze(-1) * keys).mean(dim=1),
-        ),
-        twin(
-            "The weighted keys are not summed. The context is one vector for each sentence: sum "
-            "over the keys (dim=1).",
-            lambda weights, keys: weights.unsqueeze(-1) * keys,
-        ),
-    ]
-
-
-# v, and three keys of which the last is masked, for W = 0.5, U = 1 and the query -1. In the first
-# case the masked score is about 40 above the others, in the second every score is below -130.
-_HARD_TO_MASK = [(20.0, (-1.5, -2.0, 3.0)), (150.0, (-1.5, -1.45, -1.6))]
 
 
 @_parts.part("AdditiveAttention", "AdditiveAttention")
@@ -502,50 +139,21 @@ def attention(candidate: object, thorough: bool = False) -> None:
 
 def check_attention(candidate: object, thorough: bool = False) -> None:
     """Check any attention class, including the package's own."""
-    hand, right = _both(candidate, 1, 1, 1)
-    with torch.no_grad():
-        for parameter, value in zip(right.parameters(), (0.5, 1.0, 2.0), strict=True):
-            parameter.fill_(value)
-    hand.load_state_dict(right.state_dict())
-    inputs: dict[str, Tensor] = {
-        "query": torch.tensor([[1.0], [-1.0]]),
-        "keys": torch.tensor([[[0.0], [1.0], [-1.5]], [[2.0], [0.5], [0.25]]]),
-    }
-    _compare(hand, right, inputs)
-    inputs["mask"] = torch.tensor([[True, True, False], [False, True, True]])
-    _compare(hand, right, inputs)
-    _compare(hand, right, {"query": inputs["query"][:1], "keys": inputs["keys"][:1]})
-    _compare(hand, right, {"query": inputs["query"], "keys": inputs["keys"][:, :1]})
-    for v, keys in _HARD_TO_MASK:
-        with torch.no_grad():
-            right.energy.weight.fill_(v)
-        hand.load_state_dict(right.state_dict())
-        hard = {"query": torch.tensor([[-1.0]]), "keys": torch.tensor([[[h] for h in keys]])}
-        _compare(hand, right, hard | {"mask": torch.tensor([[True, True, False]])})
-
-    sizes = [(2, 3, 5, 7, 11)]
-    if thorough:
-        sizes += [(3, 3, 2, 5, 7), (7, 5, 3, 2, 13), (1, 1, 2, 3, 5), (5, 13, 11, 3, 2)]
-    for batch, src_len, query_dim, key_dim, hidden in sizes:
-        mine, right = _both(candidate, query_dim, key_dim, hidden)
-        inputs = {"query": _random(batch, query_dim), "keys": _random(batch, src_len, key_dim)}
-        _compare(mine, right, inputs)
-        _compare(mine, right, inputs | {"mask": _ragged(batch, src_len)})
-        if src_len > 1:
-            _compare(mine, right, inputs | {"mask": torch.rand(batch, src_len) < 0.6})
-        _expect_zeros_for_nothing(mine, inputs | {"mask": _last_row_empty(batch, src_len)})
-        if batch > 1:
-            _expect_gradients_of_attention(mine, inputs | {"mask": _last_row_empty(batch, src_len)})
-    inputs = {"query": _random(2, 3).requires_grad_(), "keys": _random(2, 4, 2).requires_grad_()}
-    asked = {**inputs, "mask": _ragged(2, 4)}
-    mine, _ = _both(candidate, 3, 2, 5)
-    for index in (0, 1):
-        expect_gradients_through(mine, asked, inputs, lambda answer, index=index: answer[index])
+    _topic.examine(
+        "AdditiveAttention",
+        candidate,
+        thorough,
+        properties={"": _expect_masked},
+        quotes={"masked_weight": lambda got, case: _most_masked(got, case.case.inputs["mask"])},
+    )
 
     def put_in(model: Seq2Seq) -> None:
         theirs = cast(additive.AdditiveAttention, model.decoder.attention)
-        W, U, _ = _matrices(theirs)
-        sizes = {"query_dim": W.size(1), "key_dim": U.size(1), "hidden_dim": W.size(0)}
+        sizes = {
+            "query_dim": theirs.query_projection.in_features,
+            "key_dim": theirs.key_projection.in_features,
+            "hidden_dim": theirs.energy.in_features,
+        }
         mine = call(candidate, sizes)
         assert isinstance(mine, nn.Module)  # or an earlier stage would have said so
         mine.load_state_dict(theirs.state_dict())
@@ -554,96 +162,42 @@ def check_attention(candidate: object, thorough: bool = False) -> None:
     expect_same_translations(put_in, SENTENCES, "attention")
 
 
-def _both(
-    candidate: object, query_dim: int, key_dim: int, hidden_dim: int
-) -> tuple[nn.Module, additive.AdditiveAttention]:
-    """Build the candidate and the package's attention with the same parameters."""
-    sizes = {"query_dim": query_dim, "key_dim": key_dim, "hidden_dim": hidden_dim}
-    mine = call(candidate, sizes)
-    if not isinstance(mine, nn.Module):
-        raise CheckFailed(
-            "  AdditiveAttention must be a subclass of torch.nn.Module, but AdditiveAttention(...) "
-            f"returned an instance of {type(mine).__name__}."
-        )
-    right = additive.AdditiveAttention(query_dim, key_dim, hidden_dim)
-    _expect_parameters(mine, right, sizes)
-    mine.load_state_dict(right.state_dict())
-    return mine, right
-
-
-def _expect_parameters(mine: nn.Module, right: nn.Module, sizes: Mapping[str, int]) -> None:
-    found = {name: tuple(value.shape) for name, value in mine.state_dict().items()}
-    wanted = {name: tuple(value.shape) for name, value in right.state_dict().items()}
-    if found == wanted:
+def _expect_masked(results: Results, inputs: Inputs) -> None:
+    """Test what the mask requires of the weights and of fully masked sentences."""
+    weights, mask = results["weights"], inputs.get("mask")
+    if mask is None or type(weights) is not Tensor:
         return
-    biased = sorted(name for name in found if name.endswith(".bias"))
-    missing = sorted(set(wanted) - set(found))
-    unknown = sorted(set(found) - set(wanted) - set(biased))
-    lines = []
-    if missing:
-        lines.append(f"Your class lacks the parameter(s) {', '.join(missing)}.")
-    if biased:
-        names = ", ".join(biased)
-        lines.append(
-            f"Your class has the bias {names}. The equation has no bias: nn.Linear(..., "
-            "bias=False)."
+    if weights.isnan().any() and mask.any(dim=1).all():
+        raise CheckFailed(
+            "  The weights contain NaN although no sentence is fully masked. Possible causes: "
+            f"a softmax over -inf only, or a division by a sum of 0.\n{describe(inputs)}"
         )
-    if unknown:
-        lines.append(
-            f"Your class has parameters that the trained model does not have: {', '.join(unknown)}."
+    if weights.shape == mask.shape and 0 < weights[~mask].abs().sum() < 0.01:
+        raise CheckFailed(
+            "  The value that replaces the masked scores is not low enough: "
+            f"{_most_masked(weights, mask)} Use torch.finfo(scores.dtype).min.\n" + describe(inputs)
         )
-    for name in sorted(set(found) & set(wanted)):
-        if found[name] != wanted[name]:
-            turned = found[name] == wanted[name][::-1]
-            advice = " nn.Linear(in_features, out_features) stores (out_features, in_features)."
-            lines.append(
-                f"The shape of {name} is {found[name]}, expected {wanted[name]}."
-                + (advice if turned else "")
-            )
-    raise CheckFailed(
-        "\n".join(f"  {line}" for line in lines)
-        + "\n  The check loads trained parameters into your class, so it needs exactly these "
-        f"parameters: {', '.join(f'{n} {s}' for n, s in wanted.items())}.\n" + describe(sizes)
-    )
-
-
-def _compare(mine: nn.Module, right: additive.AdditiveAttention, inputs: Inputs) -> None:
-    try:
-        with torch.no_grad():
-            answer = call_twice(mine, inputs)
-    except CheckFailed as failed:
-        no_mask = "mask" not in inputs and "NoneType" in str(failed)
-        note = "\n  In this call mask is None: no position is masked." if no_mask else ""
-        raise CheckFailed(f"{failed}{note}") from None
-    with torch.no_grad():
-        expected_context, expected_weights = right(*inputs.values())
-    context, weights = expect_pair(answer, ("context", "weights"), inputs)
-    wanted = {"context": expected_context.shape, "weights": expected_weights.shape}
-    _expect_order((context, weights), wanted, inputs)
-    twins = _weight_twins(right)
-    if "mask" in inputs:
-        twins = _mask_twins(right, weights, inputs["mask"]) + twins
-        if type(weights) is Tensor and weights.isnan().any() and inputs["mask"].any(1).all():
-            raise CheckFailed(
-                "  The weights contain NaN although no sentence is fully masked. Possible causes: "
-                f"a softmax over -inf only, or a division by a sum of 0.\n{describe(inputs)}"
-            )
-        if (
-            type(weights) is Tensor
-            and weights.shape == expected_weights.shape
-            and 0 < weights[~inputs["mask"]].abs().sum() < 0.01
-        ):
-            raise CheckFailed(
-                "  The value that replaces the masked scores is not low enough: "
-                f"{_most_masked(weights, inputs['mask'])} Use torch.finfo(scores.dtype).min.\n"
-                + describe(inputs)
-            )
-    hint = "Return one weight for each key of each sentence: (batch, src_len)."
-    if "mask" in inputs and type(weights) is Tensor and weights.isnan().any():
+    if weights.isnan().any():
         _refuse_nan(inputs)
-    expect_equal(weights, expected_weights, "weights", inputs, twins, hint)
-    hint = "Return one vector for each sentence: (batch, key_dim)."
-    expect_equal(context, expected_context, "context", inputs, _context_twins(right), hint)
+    if mask[-1].any():
+        return
+    for what in ("weights", "context"):
+        row = results[what][-1] if type(results[what]) is Tensor else torch.zeros(())
+        if row.isnan().any():
+            _refuse_nan(inputs)
+        if row.count_nonzero():
+            uniform = what == "weights" and torch.allclose(row, row.mean())
+            raise CheckFailed(
+                f"  The last sentence is fully masked (its mask is all False), but its {what} "
+                f"{'are' if what == 'weights' else 'is'} not 0."
+                + (
+                    " Its scores are all equal, so the softmax assigns equal weights. Set the "
+                    "masked weights to 0 after the softmax as well."
+                    if uniform
+                    else ""
+                )
+                + f"\n{describe(inputs)}\n  got         {show(row)}"
+            )
 
 
 def _most_masked(weights: object, mask: Tensor) -> str:
@@ -667,73 +221,6 @@ def _refuse_nan(inputs: Inputs) -> None:
     )
 
 
-def _expect_order(
-    answer: tuple[object, object], wanted: Mapping[str, torch.Size], inputs: Inputs
-) -> None:
-    """Refuse two results in the wrong order, where their shapes show it."""
-    first, second = wanted.values()
-    shapes = tuple(getattr(value, "shape", None) for value in answer)
-    if first != second and shapes == (second, first):
-        raise CheckFailed(
-            f"  The two results are in the wrong order: return {', '.join(wanted)}.\n"
-            + describe(inputs)
-        )
-
-
-def _ragged(batch: int, src_len: int) -> Tensor:
-    """Return a padding mask of sentences of different lengths, each of at least one word."""
-    lengths = torch.tensor([1 + (3 * row + 1) % src_len for row in range(batch)])
-    return torch.arange(src_len) < lengths.unsqueeze(1)
-
-
-def _last_row_empty(batch: int, src_len: int) -> Tensor:
-    mask = _ragged(batch, src_len)
-    mask[-1] = False
-    return mask
-
-
-def _expect_zeros_for_nothing(mine: nn.Module, inputs: Inputs) -> None:
-    with torch.no_grad():
-        answer = call(mine, inputs)
-    pair = expect_pair(answer, ("context", "weights"), inputs)
-    for what, value in zip(("weights", "context"), reversed(pair), strict=True):
-        row = plain_tensor(value, what, inputs)[-1]
-        if row.isnan().any():
-            _refuse_nan(inputs)
-        if row.count_nonzero():
-            uniform = what == "weights" and torch.allclose(row, row.mean())
-            raise CheckFailed(
-                f"  The last sentence is fully masked (its mask is all False), but its {what} "
-                f"{'are' if what == 'weights' else 'is'} not 0."
-                + (
-                    " Its scores are all equal, so the softmax assigns equal weights. Set the "
-                    "masked weights to 0 after the softmax as well."
-                    if uniform
-                    else ""
-                )
-                + f"\n{describe(inputs)}\n  got         {show(row)}"
-            )
-
-
-def _expect_gradients_of_attention(mine: nn.Module, inputs: Inputs) -> None:
-    inputs = {
-        name: value if value.dtype == torch.bool else value.clone().requires_grad_()
-        for name, value in inputs.items()
-    }
-    sources: dict[str, Tensor] = dict(mine.named_parameters())
-    sources |= {name: inputs[name] for name in ("query", "keys")}
-    nan = (
-        " One sentence of this input is fully masked. The softmax of a row of -inf is NaN, and "
-        "replacing this NaN afterwards does not remove it from the gradient. Use the lowest finite "
-        "value, torch.finfo(scores.dtype).min."
-    )
-    expect_gradients_through(mine, inputs, sources, lambda answer: answer[0], nan)
-    try:
-        expect_gradients_through(mine, inputs, sources, lambda answer: answer[1], nan)
-    except CheckFailed as failed:
-        raise CheckFailed(f"  This concerns the returned weights.\n{failed}") from None
-
-
 # Part 3
 
 
@@ -746,10 +233,10 @@ def _measure(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
     module = additive.AdditiveAttention(sizes["query_dim"], sizes["key_dim"], sizes["hidden_dim"])
     kept: list[int] = []
     module.energy.register_forward_hook(lambda _, inputs, output: kept.append(inputs[0].numel()))
-    keys = _random(sizes["batch"], sizes["src_len"], sizes["key_dim"])
+    keys = torch.randn(sizes["batch"], sizes["src_len"], sizes["key_dim"])
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():
-        for query in _random(sizes["tgt_len"], sizes["batch"], sizes["query_dim"]):
+        for query in torch.randn(sizes["tgt_len"], sizes["batch"], sizes["query_dim"]):
             module(query, keys)
     name = type(module).__name__
     counts = {
@@ -888,18 +375,13 @@ def _prediction(
 def bug_hunt(true_statements: object, candidate: object, thorough: bool = False) -> None:
     """Check the statements about the faulty attention, and each property of the corrected one."""
     _check_statements(true_statements)
-    sizes = [(2, 2, 3, 1, 1, 2), (2, 3, 5, 7, 11, 13)]  # the first small enough to be shown
-    if thorough:
-        sizes += [(3, 3, 2, 5, 7, 11), (5, 2, 7, 3, 11, 2), (1, 7, 3, 2, 5, 3)]
-    for each in sizes:
-        examined: list[str] = []
-        for symptom, examine in _SYMPTOMS.items():
-            try:
-                examine(candidate, _target_inputs(*each))
-            except CheckFailed as failed:
-                right = f"  Correct so far: {'; '.join(examined)}.\n" if examined else ""
-                raise CheckFailed(f"{failed}\n{right}".rstrip("\n")) from None
-            examined.append(symptom)
+    properties = {
+        "weights sum to 1 without a mask": _expect_sums,
+        "weights depend on the query": _expect_dependence,
+        "weights with a mask": _expect_mask,
+        "fully masked sentences": _expect_nothing,
+    }
+    _topic.examine("mended_attention", candidate, thorough, properties=properties)
 
 
 def _faulty_attention(
@@ -914,11 +396,11 @@ def _faulty_attention(
 
 def _statements_true_of(attention: Callable[..., tuple[Tensor, Tensor]]) -> set[str]:
     """Measure which statements of part 4 are true of an attention function."""
-    inputs = _target_inputs(2, 3, 5, 7, 11, 13)
-    queries, keys = inputs["queries"].requires_grad_(), inputs["keys"].requires_grad_()
-    contexts, weights = attention(*inputs.values())
-    mask = _ragged(2, 5)
-    masked = attention(*(inputs | {"mask": mask}).values())[1].transpose(1, 2)
+    queries, keys = torch.randn(2, 3, 7).requires_grad_(), torch.randn(2, 5, 11).requires_grad_()
+    parameters = torch.randn(13, 7), torch.randn(13, 11), torch.randn(13)
+    contexts, weights = attention(queries, keys, torch.ones(2, 5).bool(), *parameters)
+    mask = torch.arange(5) < torch.tensor([[2], [5]])
+    masked = attention(queries, keys, mask, *parameters)[1].transpose(1, 2)
     contexts.square().sum().backward()
     sums = weights.sum(dim=2)
     true = {
@@ -970,69 +452,31 @@ def _check_statements(true_statements: object) -> None:
             )
 
 
-def _target_inputs(
-    batch: int, tgt_len: int, src_len: int, query_dim: int, key_dim: int, hidden_dim: int
-) -> dict[str, Tensor]:
-    inputs = {
-        "queries": _random(batch, tgt_len, query_dim),
-        "keys": _random(batch, src_len, key_dim),
-        "mask": torch.ones(batch, src_len, dtype=torch.bool),
-        "W": _random(hidden_dim, query_dim),
-        "U": _random(hidden_dim, key_dim),
-        "v": _random(hidden_dim),
-    }
-    return {
-        name: value if name == "mask" else value.round(decimals=1) for name, value in inputs.items()
-    }
-
-
-def _ask(candidate: object, inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """Return contexts and weights, if they are tensors of the right shapes."""
-    answer = call_twice(candidate, inputs)
-    contexts, weights = expect_pair(answer, ("contexts", "weights"), inputs)
-    queries, keys = inputs["queries"], inputs["keys"]
-    batch, tgt_len = queries.shape[:2]
-    wanted = {
-        "contexts": torch.Size((batch, tgt_len, keys.size(2))),
-        "weights": torch.Size((batch, tgt_len, keys.size(1))),
-    }
-    _expect_order((contexts, weights), wanted, inputs)
-    plain_tensor(contexts, "contexts", inputs)
-    weights = plain_tensor(weights, "weights", inputs)
+def _weights(results: Results, inputs: Inputs) -> Tensor:
+    """Return the weights, if they and the contexts have the right shapes."""
+    batch, tgt_len = inputs["queries"].shape[:2]
+    src_len, key_dim = inputs["keys"].shape[1:]
+    weights = plain_tensor(results["weights"], "weights", inputs)
     if weights.isnan().any() and not inputs["mask"].any(dim=1).all():
         _refuse_nan(inputs)
-    return (
-        expect_tensor(
-            contexts,
-            wanted["contexts"],
-            "contexts",
-            inputs,
-            "Return one vector for each target position: (batch, tgt_len, key_dim).",
-        ),
-        expect_tensor(
-            weights,
-            wanted["weights"],
-            "weights",
-            inputs,
-            "Return one weight for each pair of target and source position: (batch, tgt_len, "
-            "src_len).",
-        ),
+    expect_tensor(
+        results["contexts"],
+        (batch, tgt_len, key_dim),
+        "contexts",
+        inputs,
+        "Return one vector for each target position: (batch, tgt_len, key_dim).",
+    )
+    return expect_tensor(
+        weights,
+        (batch, tgt_len, src_len),
+        "weights",
+        inputs,
+        "Return one weight for each pair of target and source position: (batch, tgt_len, src_len).",
     )
 
 
-def _one_query_at_a_time(inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """Apply the package's attention, with one query per sentence, to each target position."""
-    W, U, v = inputs["W"], inputs["U"], inputs["v"]
-    module = additive.AdditiveAttention(W.size(1), U.size(1), W.size(0))
-    for parameter, value in zip(module.parameters(), (W, U, v.unsqueeze(0)), strict=True):
-        parameter.data = value
-    with torch.no_grad():
-        rows = [module(s, inputs["keys"], inputs["mask"]) for s in inputs["queries"].unbind(1)]
-    return torch.stack([row[0] for row in rows], 1), torch.stack([row[1] for row in rows], 1)
-
-
-def _examine_sums(candidate: object, inputs: Inputs) -> None:
-    _, weights = _ask(candidate, inputs)
+def _expect_sums(results: Results, inputs: Inputs) -> None:
+    weights = _weights(results, inputs)
     sums = {dim: weights.sum(dim=dim) for dim in (2, 1, 0)}
     one = {
         dim: torch.allclose(total, torch.ones_like(total), atol=1e-4) for dim, total in sums.items()
@@ -1057,8 +501,8 @@ def _examine_sums(candidate: object, inputs: Inputs) -> None:
     )
 
 
-def _examine_queries(candidate: object, inputs: Inputs) -> None:
-    _, weights = _ask(candidate, inputs)
+def _expect_dependence(results: Results, inputs: Inputs) -> None:
+    weights = _weights(results, inputs)
     src_len = weights.size(2)
     if src_len > 1 and torch.allclose(weights, torch.full_like(weights, 1 / src_len), atol=1e-5):
         raise CheckFailed(
@@ -1076,34 +520,8 @@ def _examine_queries(candidate: object, inputs: Inputs) -> None:
         )
 
 
-def _examine_weights(candidate: object, inputs: Inputs) -> None:
-    _, weights = _ask(candidate, inputs)
-    _, expected = _one_query_at_a_time(inputs)
-    if torch.allclose(weights, expected, 1e-4, 1e-5):
-        return
-    arguments = [inputs[name] for name in ("keys", "W", "U", "v")]
-    cause = "Check the scores."
-    for twin in _ENERGY_TWINS:
-        with contextlib.suppress(RuntimeError):  # these sizes may not allow this mistake
-            scores = [twin.answer(query, *arguments) for query in inputs["queries"].unbind(1)]
-            if torch.allclose(
-                weights, torch.stack(cast(list[Tensor], scores), 1).softmax(-1), 1e-4, 1e-5
-            ):
-                cause = twin.diagnosis
-                break
-    raise CheckFailed(
-        "  The weights sum to 1 and depend on the query, but they are not the softmax of v·tanh(W "
-        f"s + U h). {cause}\n{describe(inputs)}\n"
-        f"  got         {show(weights[0, 0])} for the first target position of the first sentence\n"
-        f"  expected    {show(expected[0, 0])}"
-    )
-
-
-def _examine_mask(candidate: object, inputs: dict[str, Tensor]) -> None:
-    batch, src_len = inputs["mask"].shape
-    inputs |= {"mask": _ragged(batch, src_len)}
-    mask = inputs["mask"].unsqueeze(1)
-    _, weights = _ask(candidate, inputs)
+def _expect_mask(results: Results, inputs: Inputs) -> None:
+    weights, mask = _weights(results, inputs), inputs["mask"].unsqueeze(1)
     padded = weights.masked_fill(mask, 0).abs().max()
     if padded > 0:
         raise CheckFailed(
@@ -1118,107 +536,16 @@ def _examine_mask(candidate: object, inputs: dict[str, Tensor]) -> None:
             "the scores before the softmax.\n"
             f"{describe(inputs)}"
         )
-    _, expected = _one_query_at_a_time(inputs)
-    if not torch.allclose(weights, expected, 1e-4, 1e-5):
-        raise CheckFailed(
-            "  With a mask the weights sum to 1, but they are not the softmax of the scores of the "
-            f"positions that are not masked.\n{describe(inputs)}"
-        )
-    inputs |= {"mask": inputs["mask"].flip(1)}
-    _, weights = _ask(candidate, inputs)
-    _, expected = _one_query_at_a_time(inputs)
-    if not torch.allclose(weights, expected, 1e-4, 1e-5):
-        raise CheckFailed(
-            "  The weights are wrong where the mask is False at the first positions of a sentence. "
-            "A mask may exclude any position, not only the last ones: use its entries, not only "
-            f"their number.\n{describe(inputs)}"
-        )
-    for diagnosis, (strength, words) in zip(
-        (_SHARED_OUT_LATE, _TOO_HIGH), _HARD_TO_MASK, strict=True
-    ):
-        hard = {
-            "queries": torch.tensor([[[-1.0], [-0.5]]]),
-            "keys": torch.tensor([[[h] for h in words]]),
-            "mask": torch.tensor([[True, True, False]]),
-            "W": torch.tensor([[0.5]]),
-            "U": torch.tensor([[1.0]]),
-            "v": torch.tensor([strength]),
-        }
-        _, weights = _ask(candidate, hard)
-        _, expected = _one_query_at_a_time(hard)
-        if not torch.allclose(weights, expected, 1e-3, 1e-4):
-            raise CheckFailed(
-                f"  {diagnosis}\n{describe(hard)}\n"
-                f"  got         {show(weights)}\n  expected    {show(expected)}"
-            )
 
 
-def _examine_contexts(candidate: object, inputs: dict[str, Tensor]) -> None:
-    batch, src_len = inputs["mask"].shape
-    inputs |= {"mask": _ragged(batch, src_len)}
-    contexts, _ = _ask(candidate, inputs)
-    expected, _ = _one_query_at_a_time(inputs)
-    if torch.allclose(contexts, expected, 1e-4, 1e-5):
-        return
-    diagnosis = (
-        "The weights are correct, but the contexts are not the sums of the keys with these weights."
-    )
-    for name, size in (("src_len", src_len), ("tgt_len", contexts.size(1))):
-        if size > 1 and torch.allclose(contexts * size, expected, 1e-4, 1e-5):
-            diagnosis = (
-                f"The contexts are too small by the factor {name}: the weighted keys are averaged "
-                "instead of summed."
-            )
-    raise CheckFailed(
-        f"  {diagnosis}\n{describe(inputs)}\n  got         {show(contexts[0, 0][:5])} ...\n"
-        f"  expected    {show(expected[0, 0][:5])} ..."
-    )
-
-
-def _examine_nothing(candidate: object, inputs: dict[str, Tensor]) -> None:
-    batch, src_len = inputs["mask"].shape
-    inputs |= {"mask": _last_row_empty(batch, src_len)}
-    for what, value in zip(("contexts", "weights"), _ask(candidate, inputs), strict=True):
+def _expect_nothing(results: Results, inputs: Inputs) -> None:
+    _weights(results, inputs)
+    for what, value in results.items():
         if value[-1].count_nonzero():
             raise CheckFailed(
                 f"  The {what} of a fully masked sentence (its mask is all False) are not 0. Set "
                 f"the masked weights to 0 after the softmax as well.\n{describe(inputs)}"
             )
-
-
-def _examine_gradients(candidate: object, inputs: dict[str, Tensor]) -> None:
-    inputs = {
-        name: value if value.dtype == torch.bool else value.clone().requires_grad_()
-        for name, value in inputs.items()
-    }
-    sources = {name: inputs[name] for name in ("queries", "keys", "W", "U", "v")}
-    expect_gradients_through(candidate, inputs, sources, lambda answer: answer[0])
-    try:
-        expect_gradients_through(candidate, inputs, sources, lambda answer: answer[1])
-    except CheckFailed as failed:
-        raise CheckFailed(f"  This concerns the returned weights.\n{failed}") from None
-    inputs["mask"] = _last_row_empty(*inputs["mask"].shape)
-    if len(inputs["mask"]) > 1:
-        expect_gradients_through(
-            candidate,
-            inputs,
-            sources,
-            lambda answer: answer[0],
-            " One sentence of this input is fully masked. The softmax of a row of -inf is NaN, and "
-            "replacing this NaN afterwards does not remove it from the gradient. Use the lowest "
-            "finite value, torch.finfo(scores.dtype).min.",
-        )
-
-
-_SYMPTOMS: dict[str, Callable[[object, dict[str, Tensor]], None]] = {
-    "weights sum to 1 without a mask": _examine_sums,
-    "weights depend on the query": _examine_queries,
-    "weights without a mask": _examine_weights,
-    "weights with a mask": _examine_mask,
-    "contexts": _examine_contexts,
-    "fully masked sentences": _examine_nothing,
-    "gradients": _examine_gradients,
-}
 
 
 # Part 5
@@ -1232,7 +559,9 @@ _ENOUGH = 0.9
 def why_tanh(by_hand: object, query_dependence: object, thorough: bool = False) -> None:
     """Check parameters set by hand, and a measure of how strongly weights depend on the query."""
     _check_by_hand(by_hand)
-    _check_dependence(query_dependence, thorough)
+    _topic.examine(
+        "query_dependence", query_dependence, thorough, properties={"": _expect_one_number}
+    )
 
 
 def _check_by_hand(by_hand: object) -> None:
@@ -1244,15 +573,12 @@ def _check_by_hand(by_hand: object) -> None:
     shapes = {"W": (2, 1), "U": (2, 2), "v": (2,)}
     matrices = {}
     for (name, shape), value in zip(shapes.items(), answer, strict=True):
-        if type(value) is Tensor and not value.is_floating_point():
-            raise CheckFailed(
-                f"  by_hand: {name} has the dtype {value.dtype}, expected torch.float32. Write the "
-                "entries with a decimal point, as in torch.tensor([[1.0], [2.0]])."
-            )
-        matrices[name] = expect_tensor(in_32_bits(value), shape, f"{name} of by_hand", {})
+        if type(value) in (list, tuple, Tensor):
+            with contextlib.suppress(TypeError, ValueError):  # the next line says so
+                value = torch.as_tensor(value, dtype=torch.float32)
+        matrices[name] = expect_tensor(value, shape, f"{name} of by_hand", {})
     W, U, v = matrices.values()
-    scores = _energies(_QUERIES, _KEYS.expand(2, 2, 2), W, U, v)
-    weights = scores.softmax(dim=-1)
+    weights = _weights_with(W, U, v)
     on_match = weights.diagonal()
     if (on_match >= _ENOUGH).all():
         return
@@ -1295,175 +621,26 @@ def _check_by_hand(by_hand: object) -> None:
     raise CheckFailed(f"  by_hand: {diagnosis}\n{table}")
 
 
-def _check_dependence(query_dependence: object, thorough: bool) -> None:
-    def measured(scores: Tensor) -> tuple[float, dict[str, Tensor]]:
-        inputs = {"scores": scores}
-        answer = call(query_dependence, inputs)
-        number = plain_number(answer)
-        if number is None:
-            raise CheckFailed(
-                f"  query_dependence must return one number (a float or a tensor with one entry), "
-                f"but returned {show(answer)}.\n{describe(inputs)}"
-            )
-        return float(number), inputs
+def _weights_with(W: Tensor, U: Tensor, v: Tensor) -> Tensor:
+    """Return the weights that the package's attention assigns with these parameters."""
+    attention = additive.AdditiveAttention(1, 2, 2)
+    for parameter, value in zip(attention.parameters(), (W, U, v.unsqueeze(0)), strict=True):
+        parameter.data = value
+    with torch.no_grad():
+        weights: Tensor = attention(_QUERIES, _KEYS.expand(2, 2, 2))[1]
+    return weights
 
-    def expect(scores: Tensor, value: float, mistakes: Mapping[float, str], fallback: str) -> None:
-        got, inputs = measured(scores)
-        if abs(got - value) < 1e-4:
-            return
-        named = [text for wrong, text in mistakes.items() if abs(got - wrong) < 1e-3]
+
+def _expect_one_number(results: Results, inputs: Inputs) -> None:
+    (answer,) = results.values()
+    if plain_number(answer) is None:
         raise CheckFailed(
-            f"  query_dependence: {(named or [fallback])[0]}\n{describe(inputs)}\n"
-            f"  got         {got:.4g}\n  expected    {value:.4g}"
+            f"  query_dependence must return one number (a float or a tensor with one entry), "
+            f"but returned {show(answer)}.\n{describe(inputs)}"
         )
-
-    # The scores are logarithms of chosen weights, so the expected value is known.
-    weights = torch.tensor([[0.5, 0.3, 0.15, 0.05], [0.1, 0.2, 0.3, 0.4]])
-    scores_compared = (
-        "the result is a change of the scores. Apply the softmax over the keys first: scores may "
-        "change while the weights stay the same."
-    )
-    not_largest = "the result is not the largest change of a weight between two queries."
-    mistakes = {
-        1.0: "the changes of all keys are summed. Return the largest change only.",
-        0.25: "the result is the mean of the changes. Return the largest change.",
-        0.35: "a weight may decrease or increase. Take the absolute value of the change.",
-        2.079: scores_compared,
-        1.609: scores_compared,
-        0.45: "the result is the difference between the weights of different keys. Compare the "
-        "weights of the same key over the queries (dim=0).",
-        0.7778: "the softmax is applied over the queries (dim=0). Apply it over the keys (dim=-1).",
-    }
-    expect(weights.log(), 0.4, mistakes, not_largest)
-    # A linear score is a term of the query plus a term of the key.
-    linear = torch.tensor([[0.5], [-2.0], [3.0]]) + torch.tensor([[1.0, 0.0, -1.0, 2.0]])
-    fallback = (
-        "in this input each query adds the same constant to the scores of all keys, so no weight "
-        "changes. Compare the weights instead of the scores."
-    )
-    expect(linear, 0.0, {}, fallback)
-    weights = torch.tensor([[0.5, 0.5], [0.4, 0.6], [0.6, 0.4], [0.9, 0.1], [0.75, 0.25]])
-    all_pairs = "Compare every pair of queries: the maximum minus the minimum over all queries."
-    mistakes = {
-        0.4: f"only the first query is compared with the others. {all_pairs}",
-        0.25: f"only the first and the last query are compared. {all_pairs}",
-        0.3: f"only neighbouring queries are compared. {all_pairs}",
-    }
-    expect(weights.log() + 7, 0.5, mistakes, f"{not_largest} {all_pairs}")
-    if thorough:
-        row = torch.tensor([[0.05, 0.25, 0.3, 0.4]])
-        expect(row.log(), 0.0, {}, "with a single query no weight changes, so the result is 0.")
-        more = torch.cat([row, row.roll(1, 1), row.roll(2, 1)])
-        expect(more.log() - 3, 0.35, {}, not_largest)
 
 
 # Part 6
-
-Example = tuple[Tensor, set[tuple[int, int]]]
-
-
-def _percents(rows: str) -> Tensor:
-    return torch.tensor([[int(number) for number in row.split()] for row in rows.split("/")]) / 100
-
-
-def _example(weights: str, gold: str) -> Example:
-    """Parse rows of weights, one for each target word, in percent, and links as src-tgt."""
-    links = (link.split("-") for link in gold.split())
-    return _percents(weights), {(int(src), int(tgt)) for src, tgt in links}
-
-
-_THRESHOLDS = (0.2, 0.4, 0.6, 0.8, 1.0)
-
-# Each row is a target word; the last row and the last column are <end>. Constructed so that every
-# plausible mistake in the choice of the threshold leads to a different answer.
-_EXPERIMENTS: list[dict[str, Any]] = [
-    {
-        "validation": [
-            _example(
-                "2 1 50 45 2 / 12 2 40 2 44 / 2 1 28 40 29 / "
-                "40 2 1 20 37 / 40 2 2 36 20 / 35 50 1 1 13",
-                "0-3 0-4 2-0 2-1 2-2 3-2 3-4",
-            ),
-            _example(
-                "45 50 5 / 28 40 32",
-                "1-0",
-            ),
-            _example(
-                "40 1 20 39 / 15 50 2 33 / 40 1 36 23",
-                "0-0 1-1",
-            ),
-        ],
-        "test": [
-            _example(
-                "25 1 50 24 / 40 28 1 31 / 2 40 20 38 / 2 45 50 3 / 50 1 25 24",
-                "0-0 0-1 1-1 1-2 1-3 2-0 2-2 2-3",
-            ),
-            _example(
-                "40 2 2 2 12 42 / 20 40 1 2 2 35 / 1 2 50 1 35 11",
-                "0-0 0-1 1-1",
-            ),
-        ],
-        "answer": (0.6, 0.1579),
-        "mistakes": {
-            (0.4, 0.0): "test",
-            (1.0, 0.2941): "mean",
-            (0.6, 0.1714): "mean reported",
-            (0.6, 0.0909): "validation reported",
-            (0.2, 0.0435): "worst",
-        },
-    },
-    {
-        "validation": [
-            _example(
-                "50 35 2 2 11 / 2 25 50 2 21 / 1 45 1 50 3 / "
-                "5 2 1 50 42 / 2 1 50 15 32 / 50 35 2 2 11",
-                "0-0 1-0 1-2 2-1 2-4 3-2 3-3",
-            ),
-            _example(
-                "28 40 32 / 28 40 32",
-                "1-0",
-            ),
-            _example(
-                "50 25 2 23 / 50 1 35 14 / 35 50 2 13",
-                "0-0 0-1 2-1",
-            ),
-        ],
-        "test": [
-            _example(
-                "40 1 20 39 / 20 2 40 38 / 40 12 1 47 / 50 1 15 34 / 36 2 40 22",
-                "0-0 0-1 0-2 0-3 1-2 2-0 2-1 2-3",
-            ),
-            _example(
-                "2 2 2 12 40 42 / 2 2 40 28 1 27 / 50 45 2 2 1 0",
-                "2-1 3-0 3-1 4-0",
-            ),
-        ],
-        "answer": (0.6, 0.2632),
-        "mistakes": {
-            (0.2, 0.0): "test",
-            (0.8, 0.3333): "mean",
-            (0.6, 0.2381): "mean reported",
-            (0.6, 0.0435): "validation reported",
-            (1.0, 0.3333): "worst",
-        },
-    },
-]
-
-_EXPERIMENT_MISTAKES = {
-    "test": "the test sentences took part in the choice of the threshold. Choose it on the "
-    "validation sentences only: an error rate on data that took part in the choice is too "
-    "optimistic.",
-    "mean": "your threshold minimises the mean of the error rates of single sentences. Minimise "
-    "the error rate of the whole corpus instead: one call of alignment_error_rate with all "
-    "validation sentences.",
-    "mean reported": "the threshold is correct, but the rate is the mean of per-sentence error "
-    "rates. Compute the rate of the whole corpus: one call of alignment_error_rate with all test "
-    "sentences.",
-    "validation reported": "the threshold is correct, but the rate is the one of the validation "
-    "sentences, on which the threshold was chosen. Return the rate of the test sentences.",
-    "worst": "this threshold has the highest error rate on the validation sentences. Choose the "
-    "lowest: it is an error rate.",
-}
 
 
 @_parts.part("alignment", "links", "experiment", "least_looked_at")
@@ -1471,127 +648,67 @@ def alignment(
     links: object, experiment: object, least_looked_at: object, thorough: bool = False
 ) -> None:
     """Check links from weights, the choice of the threshold, and the least attended word."""
-    _check_links(links, thorough)
-    for each in _EXPERIMENTS[: 2 if thorough else 1]:
-        _check_experiment(experiment, each, _THRESHOLDS, each["answer"])
-        # With a single threshold there is no choice; the answer for it is among the mistakes.
-        worst = next(answer for answer, name in each["mistakes"].items() if name == "worst")
-        _check_experiment(experiment, each, worst[:1], worst)
-    _check_least(least_looked_at, thorough)
+    _topic.examine(
+        "links",
+        links,
+        thorough,
+        properties={"": _expect_pairs},
+        quotes={"missing": lambda got, case: show(sorted(case.expected["links"] - got))},
+        explain=_explain_links,
+    )
+    _topic.examine(
+        "experiment",
+        experiment,
+        thorough,
+        properties={"": _expect_two_numbers},
+        explain=_explain_rate,
+    )
+    _topic.examine(
+        "least_looked_at",
+        least_looked_at,
+        thorough,
+        properties={"": _expect_index},
+        quotes={
+            "number": lambda got, case: show(got),
+            "words": lambda got, case: show(case.case.inputs["weights"].size(1) - 1),
+        },
+    )
 
 
-def _planted(src_len: int, tgt_len: int, threshold: float) -> Example:
-    """Choose links, then construct weights from which exactly these links follow."""
-    weights = torch.zeros(tgt_len + 1, src_len + 1)
-    gold = set()
-    for i in range(tgt_len):
-        best = (2 * i + 1) % src_len
-        for j in range(src_len):
-            linked = j == best or (i + j) % 3 == 0
-            share = threshold + (1 - threshold) * 0.4 if linked else threshold * 0.6
-            weights[i, j] = 1.0 if j == best else share
-            if linked:
-                gold.add((j, i))
-        weights[i, -1] = 1.5  # <end> may receive the most, and is not a word
-    weights[-1, 0] = 1.0
-    return weights / weights.sum(dim=1, keepdim=True), gold
-
-
-def _check_links(links: object, thorough: bool) -> None:
-    by_hand = torch.tensor([[0.5, 0.3, 0.1, 0.1], [0.1, 0.2, 0.3, 0.4], [0.1, 0.1, 0.1, 0.7]])
-    cases = [
-        (by_hand, {(0, 0), (1, 0), (1, 1), (2, 1)}, 0.5),
-        (by_hand, {(0, 0), (2, 1)}, 1.0),
-    ]
-    sizes = [(5, 3, 0.5)]
-    if thorough:
-        sizes += [(2, 7, 0.3), (11, 5, 0.7), (1, 2, 0.9), (3, 3, 1.0)]
-    cases += [(*_planted(src, tgt, threshold), threshold) for src, tgt, threshold in sizes]
-    for weights, expected, threshold in cases:
-        inputs = {"weights": weights, "threshold": threshold}
-        got = call(links, inputs)
-        if not isinstance(got, set | frozenset):
-            raise CheckFailed(
-                f"  links must return a set of pairs, but returned {show(got)}.\n{describe(inputs)}"
-            )
-        if any(
-            isinstance(number, Tensor) for link in got if type(link) is tuple for number in link
-        ):
-            raise CheckFailed(
-                "  links: the pairs contain tensors. A set compares tensors by identity, not by "
-                "value, so it finds no match. Convert them to int: .tolist() or "
-                f"int(...).\n{describe(inputs)}"
-            )
-        pairs = set()
-        for link in got:
-            ints = [plain_number(number) for number in link] if type(link) is tuple else []
-            if len(ints) == 2 and type(ints[0]) is int and type(ints[1]) is int:
-                pairs.add((ints[0], ints[1]))
-        if len(pairs) != len(got):
-            raise CheckFailed(
-                "  links: each link must be a pair of ints (source index, target index), got "
-                f"{show(got)}.\n{describe(inputs)}"
-            )
-        if pairs == expected:
-            continue
+def _expect_pairs(results: Results, inputs: Inputs) -> None:
+    got = results["links"]
+    if not isinstance(got, set | frozenset):
         raise CheckFailed(
-            f"  links: {_links_diagnosis(pairs, expected, weights, threshold)}\n"
-            f"{describe(inputs)}\n"
-            f"  got         {show(sorted(pairs))}\n  expected    {show(sorted(expected))}"
+            f"  links must return a set of pairs, but returned {show(got)}.\n{describe(inputs)}"
+        )
+    pairs = [link for link in got if type(link) is tuple and len(link) == 2]
+    if any(isinstance(number, Tensor) for link in pairs for number in link):
+        raise CheckFailed(
+            "  links: the pairs contain tensors. A set compares tensors by identity, not by "
+            "value, so it finds no match. Convert them to int: .tolist() or "
+            f"int(...).\n{describe(inputs)}"
+        )
+    if len(pairs) < len(got) or not all(
+        type(plain_number(number)) is int for link in pairs for number in link
+    ):
+        raise CheckFailed(
+            "  links: each link must be a pair of ints (source index, target index), got "
+            f"{show(got)}.\n{describe(inputs)}"
         )
 
 
-def _links_diagnosis(
-    got: set[tuple[int, int]], expected: set[tuple[int, int]], weights: Tensor, threshold: float
-) -> str:
-    end_of_src, end_of_tgt = weights.size(1) - 1, weights.size(0) - 1
-    if got == {(tgt, src) for src, tgt in expected}:
-        return "the order of each pair is reversed: a link is (source index, target index)."
-    if any(src == end_of_src or tgt == end_of_tgt for src, tgt in got):
+def _explain_links(got: Any, recorded: Recorded) -> str:
+    expected = recorded.expected["links"]
+    missing, added = show(sorted(expected - got)), show(sorted(got - expected))
+    if not got - expected:
         return (
-            "links to or from <end> are included. <end> is not a word: remove the last row and the "
-            "last column."
+            f"links are missing: {missing}. A source word is linked if its weight is at least (>=) "
+            "threshold times the largest weight of the row, also if both are equal."
         )
-    words = weights[:-1, :-1]
-
-    def above(bound: float | Tensor) -> set[tuple[int, int]]:
-        return {(j, i) for i, j in (words >= bound).nonzero().tolist()}
-
-    if got == above(threshold * weights[:-1].max(dim=1, keepdim=True).values):
+    if not expected - got:
         return (
-            "the largest weight of each row is taken with <end> included. Remove the last row and "
-            "the last column first."
-        )
-    if got == above(threshold * words.max()):
-        return (
-            "the weights are compared with threshold times the largest of all weights. Take the "
-            "largest weight of each row: .max(dim=1, keepdim=True).values."
-        )
-    if got == above(threshold * words.max(dim=0, keepdim=True).values):
-        return (
-            "the weights are compared with the largest weight of their column (source word). Take "
-            "the largest weight of each row (target word): .max(dim=1, keepdim=True).values."
-        )
-    if got and got == above(threshold):
-        return (
-            "the weights are compared with the threshold itself. Compare them with the threshold "
-            "times the largest weight of their row."
-        )
-    if got <= expected and len(got) == weights.size(0) - 1:
-        return (
-            "for this input only the source word with the largest weight is linked to each target "
-            "word. Link every source word whose weight is at least threshold times that weight."
-        )
-    if expected - got and not got - expected:
-        return (
-            f"links are missing: {show(sorted(expected - got))}. A source word is linked if its "
-            "weight is at least (>=) threshold times the largest weight of the row, also if both "
-            "are equal."
-        )
-    if got - expected and not expected - got:
-        return (
-            f"these links are too many: {show(sorted(got - expected))}. Their weights are below "
-            "threshold times the largest weight of their row."
+            f"these links are too many: {added}. Their weights are below threshold times the "
+            "largest weight of their row."
         )
     return (
         "these are not the links whose weight is at least threshold times the largest weight of "
@@ -1599,118 +716,40 @@ def _links_diagnosis(
     )
 
 
-def _check_experiment(
-    experiment: object,
-    data: Mapping[str, Any],
-    thresholds: tuple[float, ...],
-    expected: tuple[float, float],
-) -> None:
-    inputs = {name: data[name] for name in ("validation", "test")}
-    inputs["thresholds"] = thresholds
-    answer = call(experiment, inputs)
+def _expect_two_numbers(results: Results, inputs: Inputs) -> None:
+    (answer,) = results.values()
     answers = answer if isinstance(answer, tuple | list) else ()
-    numbers = [number for each in answers if (number := plain_number(each)) is not None]
-    if len(answers) != 2 or len(numbers) != 2:
+    if len(answers) != 2 or None in map(plain_number, answers):
         raise CheckFailed(
             f"  experiment must return two numbers, `return threshold, rate`, but returned "
             f"{show(answer)}."
         )
 
-    def close(other: tuple[float, float]) -> bool:
-        return all(abs(one - two) < 1e-3 for one, two in zip(numbers, other, strict=True))
 
-    if close(expected):
-        return
-    named = [
-        _EXPERIMENT_MISTAKES[name]
-        for wrong, name in data["mistakes"].items()
-        if close(wrong) and len(thresholds) > 1
-    ]
-    if close((expected[1], expected[0])):
-        named = ["the two results are in the wrong order: `return threshold, rate`."]
-    elif all(abs(numbers[0] - threshold) > 1e-3 for threshold in thresholds):
-        named = [
-            "the first result is not one of the given thresholds. Choose one of the entries of the "
-            "argument thresholds (not its index, and not a constant in your code)."
-        ]
-    elif not named and close((numbers[0], expected[1])):
-        named = ["the rate is correct, but it belongs to another threshold than the returned one."]
-    fallback = (
-        "the threshold is not the one with the lowest alignment error rate on the validation "
-        "sentences, in one call of alignment_error_rate with all of them."
-    )
-    if any(
-        name == "mean" and abs(numbers[0] - threshold) < 1e-3
-        for (threshold, _), name in data["mistakes"].items()
-    ):
-        fallback = _EXPERIMENT_MISTAKES["mean"]
-    if abs(numbers[0] - expected[0]) < 1e-3:
-        fallback = (
+def _explain_rate(got: Any, recorded: Recorded) -> str:
+    threshold, rate = map(plain_number, got)
+    expected, expected_rate = recorded.expected["threshold and rate"]
+    assert threshold is not None  # see `_expect_two_numbers`
+    assert rate is not None
+    if abs(threshold - expected) < 1e-3:
+        return (
             "the threshold is correct, but the rate is not the alignment error rate of the test "
             "sentences with it."
         )
-    raise CheckFailed(
-        f"  experiment: {(named or [fallback])[0]}\n"
-        f"  called with {len(data['validation'])} validation sentences, {len(data['test'])} test "
-        f"sentences, thresholds = {thresholds}\n"
-        f"  got         threshold {numbers[0]:.4g}, rate {numbers[1]:.4g}\n"
-        f"  expected    threshold {expected[0]:.4g}, rate {expected[1]:.4g}"
-    )
+    if all(abs(threshold - each) > 1e-3 for each in recorded.case.inputs["thresholds"]):
+        return (
+            "the first result is not one of the given thresholds. Choose one of the entries of the "
+            "argument thresholds (not its index, and not a constant in your code)."
+        )
+    if abs(rate - expected_rate) < 1e-3:
+        return "the rate is correct, but it belongs to another threshold than the returned one."
+    return ""
 
 
-# The sums, the largest and the smallest weights, with and without <end>, each select another word.
-_LOOKED_AT = _percents(
-    "8 26 2 10 26 4 17 7 / 3 7 32 31 15 3 2 7 / 36 6 3 1 23 4 24 3 / "
-    "12 10 4 21 4 36 6 7 / 8 17 28 10 3 8 10 16"
-)
-_LEAST_MISTAKES = {
-    7: "this is the index of <end>, which is not a word: remove the last column.",
-    5: "the last row is included. It belongs to <end>, which is not a word: remove it.",
-    4: "this source word has the largest total weight. Return the one with the smallest: argmin.",
-    0: "the weights are summed over the source words, for each target word. Sum over the target "
-    "words, for each source word (dim=0).",
-    3: "this source word has the smallest single weight. Sum the weights of each source word "
-    "first.",
-    6: "this source word has the smallest maximum weight. Sum the weights of each source word "
-    "instead, without the last column.",
-}
-
-
-# The first target word assigns most of its weight to <end>, so its other weights are small.
-_MOSTLY_END = _percents("2 8 90 / 50 40 10 / 30 30 40")
-
-
-def _check_least(least_looked_at: object, thorough: bool) -> None:
-    cases: list[tuple[Tensor, Mapping[int, str]]] = [(_LOOKED_AT, _LEAST_MISTAKES)]
-    for shift in (3, 4, 6) if thorough else (3,):
-        turned = _LOOKED_AT[:, :-1].roll(shift, dims=1)
-        fixed = {2: "the result does not depend on the weights. Compute it from the argument."}
-        cases.append((torch.cat([turned, _LOOKED_AT[:, -1:]], dim=1), fixed))
-    renormalised = (
-        "the rows are normalised again after <end> is removed. Sum the weights as they are: a "
-        "target word that attends mostly to <end> attends little to the words."
-    )
-    cases.append((_MOSTLY_END, {0: renormalised}))
-    for weights, mistakes in cases:
-        inputs = {"weights": weights}
-        answer = call(least_looked_at, inputs)
-        sums = weights[:-1, :-1].sum(0)
-        expected = int(sums.argmin())
-        got = plain_number(answer)
-        if got == expected and type(got) is int:
-            continue
-        if type(got) is not int:
-            diagnosis = "the result must be the index of a source word, an int."
-        elif not 0 <= got < weights.size(1):
-            diagnosis = (
-                f"{got} is not the index of a source word: there are {len(sums)}. Sum over the "
-                "target words (dim=0) before you take the argmin."
-            )
-        else:
-            diagnosis = mistakes.get(
-                got, "this source word does not have the smallest total weight."
-            )
+def _expect_index(results: Results, inputs: Inputs) -> None:
+    (answer,) = results.values()
+    if type(plain_number(answer)) is not int:
         raise CheckFailed(
-            f"  least_looked_at: {diagnosis}\n{describe(inputs)}\n  got         {show(answer)}\n"
-            f"  expected    {expected}, from the total weights {show(sums)}"
+            "  least_looked_at: the result must be the index of a source word, an int.\n"
+            f"{describe(inputs)}\n  got         {show(answer)}"
         )

@@ -1,0 +1,409 @@
+"""Compare an answer with the expected one, and say what differs.
+
+A comparison that fails raises a `CheckFailed`, whose text is the message for the student.
+"""
+
+import contextlib
+import itertools
+import math
+import numbers
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+RTOL, ATOL = 1e-4, 1e-5
+"""Tolerances for 32-bit values; they allow for any order of summation."""
+
+_FEW = 12  # tensors with at most so many entries are shown completely
+_LONG = 160  # plain values with at most so many characters are shown completely
+_VALUES = ("  called with", "  got", "  expected", "  measured", "  sentence")
+
+
+class Verdict(AssertionError):  # noqa: N818  it may also say "not yet"
+    """The result of a check that did not pass; notebooks show its text and no traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+class CheckFailed(Verdict):
+    """The answer is implemented, but not right."""
+
+
+class NotImplementedYet(Verdict):
+    """The answer is not implemented yet."""
+
+
+class Twin(NamedTuple):
+    """A known mistake: the diagnosis for the student, and a function with this mistake."""
+
+    diagnosis: str
+    answer: Callable[..., object]
+
+
+Diagnose = Callable[[Any], str]
+"""Returns the words for the mistake that leads to an answer; "" if it is unknown."""
+
+
+def known(said: str, *wrong: Callable[..., object]) -> list[Twin]:
+    """Return several implementations of one mistake."""
+    return [Twin(said, answer) for answer in wrong]
+
+
+# Comparing answers
+
+
+def equal(one: object, other: object) -> bool:
+    """Return whether two answers are equal within the tolerances: tensors or plain values."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return (
+            one.shape == other.shape
+            and one.dtype == other.dtype
+            and torch.allclose(one.detach(), other.detach(), RTOL, ATOL, equal_nan=True)
+        )
+    return alike(one, other)
+
+
+def expect_pair(
+    answer: object, names: tuple[str, str], inputs: Mapping[str, object]
+) -> tuple[object, object]:
+    """Return the answer if it is a tuple or list of two."""
+    if not isinstance(answer, tuple | list) or len(answer) != 2:
+        raise CheckFailed(
+            f"  Expected a pair, `return {names[0]}, {names[1]}`; got {kind_of(answer)}\n"
+            + describe(inputs)
+        )
+    return answer[0], answer[1]
+
+
+def expect_results(
+    answer: object, names: tuple[str, ...], inputs: Mapping[str, object]
+) -> tuple[object, ...]:
+    """Return the answer if it is a tuple or list of as many results as there are names."""
+    if len(names) == 2:
+        return expect_pair(answer, (names[0], names[1]), inputs)
+    if not isinstance(answer, tuple | list) or len(answer) != len(names):
+        raise CheckFailed(
+            f"  Expected {len(names)} results, `return {', '.join(names)}`; got {kind_of(answer)}\n"
+            + describe(inputs)
+        )
+    return tuple(answer)
+
+
+def plain_number(value: object) -> int | float | None:
+    """Return a number, or a tensor of one entry, as a Python number; None for anything else."""
+    if type(value) is Tensor and value.numel() == 1:
+        value = value.item()
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return float(value) if isinstance(value, numbers.Real) else None
+
+
+def in_32_bits(answer: object) -> object:
+    """Convert float64 to float32, where either precision is right."""
+    return answer.float() if type(answer) is Tensor and answer.dtype == torch.float64 else answer
+
+
+def expect_tensor(
+    answer: object, shape: Iterable[int], what: str, inputs: Mapping[str, object], hint: str = ""
+) -> Tensor:
+    """Return the answer, detached, if it is a plain tensor of that shape with finite values."""
+    answer = plain_tensor(answer, what, inputs)
+    shape = tuple(shape)
+    if tuple(answer.shape) != shape:
+        raise CheckFailed(
+            f"  The shape of {what} is {tuple(answer.shape)}, expected {shape}."
+            + (f" {hint}" if hint else "")
+            + f"\n{describe(inputs)}"
+        )
+    if not answer.isfinite().all():
+        value = "NaN" if answer.isnan().any() else "infinity"
+        raise CheckFailed(f"  There is {value} in {what}.\n{describe(inputs)}")
+    return answer
+
+
+def plain_tensor(answer: object, what: str, inputs: Mapping[str, object]) -> Tensor:
+    """Return the answer, detached, if it is a dense tensor of dtype float32."""
+    # Exactly a tensor: a subclass could answer every comparison as it likes.
+    if type(answer) is not Tensor and type(answer) is not nn.Parameter:
+        raise CheckFailed(f"  Expected {what} as a torch.Tensor, got {kind_of(answer)}")
+    if answer.layout != torch.strided:
+        raise CheckFailed(
+            f"  {what[0].upper()}{what[1:]}: the layout is {answer.layout}, expected a dense "
+            f"tensor. Convert it with .to_dense().\n{describe(inputs)}"
+        )
+    if answer.dtype != torch.float32:
+        raise CheckFailed(
+            f"  The dtype of {what} is {answer.dtype}, expected torch.float32 as in the inputs."
+            f"\n{describe(inputs)}"
+        )
+    return answer.detach()
+
+
+def expect_equal(
+    answer: object,
+    expected: Tensor,
+    what: str,
+    inputs: Mapping[str, object],
+    twins: Iterable[Twin] = (),
+    hint: str = "",
+    diagnose: Diagnose = lambda got: "",
+    general: str = "",
+) -> None:
+    """Reject an answer other than `expected`; name the first known mistake that equals it.
+
+    `diagnose` names the mistake where `twins` do not, and `general` says what is wrong where no
+    known mistake fits.
+    """
+    got = plain_tensor(answer, what, inputs)
+    if got.shape == expected.shape and torch.allclose(got, expected, RTOL, ATOL):
+        return
+    diagnosis = _diagnose(got, twins, inputs) or diagnose(got)
+    if not diagnosis:
+        expect_tensor(got, expected.shape, what, inputs, hint)
+        diagnosis = general or f"The values of {what} are not the expected ones."
+    raise CheckFailed(f"  {diagnosis}\n{describe(inputs)}\n{_difference(got, expected)}")
+
+
+def _diagnose(got: Tensor, twins: Iterable[Twin], inputs: Mapping[str, object]) -> str:
+    for twin in twins:
+        try:
+            wrong = twin.answer(*(copied(value) for value in inputs.values()))
+        except (RuntimeError, IndexError, ValueError):  # it does not apply to these inputs
+            continue
+        if (
+            isinstance(wrong, Tensor)
+            and got.shape == wrong.shape
+            and torch.allclose(got, wrong.detach(), RTOL, ATOL, equal_nan=True)
+        ):
+            return twin.diagnosis
+    return ""
+
+
+def expect_value(
+    answer: object,
+    expected: object,
+    what: str,
+    inputs: Mapping[str, object],
+    twins: Iterable[Twin] = (),
+    hint: str = "",
+    diagnose: Diagnose = lambda got: "",
+    general: str = "",
+) -> None:
+    """Reject a plain value other than `expected`; name the first known mistake that equals it.
+
+    Plain values are strings, numbers, None, and lists, tuples, sets and dicts of these. A tuple is
+    accepted for a list and a Counter for a dict. Integers are compared exactly, floats with the
+    tolerances of tensors.
+    """
+    if alike(answer, expected):
+        return
+    diagnosis = ""
+    for twin in twins:
+        try:
+            wrong = twin.answer(*(copied(value) for value in inputs.values()))
+        except (ValueError, LookupError, TypeError):  # it does not apply to these inputs
+            continue
+        if alike(answer, wrong):
+            diagnosis = twin.diagnosis
+            break
+    diagnosis = diagnosis or diagnose(answer)
+    if not diagnosis:
+        wanted = next((kind for kind in _KINDS if isinstance(expected, kind)), type(expected))
+        if not isinstance(answer, _KINDS.get(wanted, wanted)):
+            article = "an" if wanted.__name__[0] in "aeiou" else "a"
+            raise CheckFailed(
+                f"  Expected {what} as {article} {wanted.__name__}, got {kind_of(answer)}"
+                f"\n{describe(inputs)}"
+            )
+        usual = f"This is not the expected value of {what}." + (f" {hint}" if hint else "")
+        diagnosis = general or usual
+    raise CheckFailed(f"  {diagnosis}\n{describe(inputs)}\n{_first_difference(answer, expected)}")
+
+
+_KINDS: dict[type, tuple[type, ...]] = {
+    list: (list, tuple),
+    tuple: (list, tuple),
+    dict: (dict,),
+    set: (set, frozenset),
+    bool: (bool,),
+    int: (numbers.Integral,),
+    float: (numbers.Real,),
+}
+"""The types that are accepted for a plain value of each type."""
+
+
+def is_plain(value: object) -> bool:
+    """Return whether a value consists of exactly these types; a subclass could fake equality.
+
+    A set with tensors does not, because it compares them by identity.
+    """
+    if isinstance(value, set | frozenset) and any(map(contains_tensors, value)):
+        return False
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(is_plain, value))  # type: ignore[call-overload]
+    if isinstance(value, dict):
+        return all(map(is_plain, dict.keys(value))) and all(map(is_plain, dict.values(value)))
+    return value is None or type(value) in (str, bytes, bool) or plain_number(value) is not None
+
+
+def alike(one: object, other: object) -> bool:
+    if not (is_plain(one) and is_plain(other)):
+        return False
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return len(one) == len(other) and all(
+            dict.__contains__(one, key) and alike(dict.__getitem__(one, key), value)
+            for key, value in dict.items(other)
+        )
+    first, second = plain_number(one), plain_number(other)
+    if first is not None and second is not None:
+        if first == second or (first != first and second != second):  # infinity; NaN twice
+            return True
+        if isinstance(first, int) and isinstance(second, int):
+            return False
+        if math.isinf(second):  # every number is within a relative tolerance of infinity
+            return False
+        return bool(abs(first - second) <= ATOL + RTOL * abs(second))
+    if isinstance(one, set | frozenset) and isinstance(other, set | frozenset):
+        return one == other
+    return type(one) is type(other) and one == other
+
+
+def _first_difference(got: object, expected: object) -> str:
+    """Show two plain values: small ones completely, large ones at the first difference."""
+    place = ""
+    while max(len(repr(got)), len(repr(expected))) > _LONG:
+        steps: list[tuple[object, object, object]] = []
+        if isinstance(got, list | tuple) and isinstance(expected, list | tuple):
+            absent = _Words("nothing (the end is reached)")
+            pairs = enumerate(itertools.zip_longest(got, expected, fillvalue=absent))
+            steps = [(index, *pair) for index, pair in pairs]
+        elif isinstance(got, dict) and isinstance(expected, dict):
+            absent = _Words("nothing (the key is missing)")
+            steps = [(k, got.get(k, absent), expected.get(k, absent)) for k in {**expected, **got}]
+        steps = [step for step in steps if not alike(step[1], step[2])]
+        if not steps:
+            break
+        step, got, expected = steps[0]
+        place += f"[{step!r}]"
+    place = f"at {place} " if place else ""
+    return f"  got         {place}{show(got)}\n  expected    {place}{show(expected)}"
+
+
+class _Words(str):
+    """Text that a message shows without quotation marks."""
+
+    __repr__ = str.__str__
+
+
+def copied(value: object) -> object:
+    if isinstance(value, Tensor):
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    if type(value) in (list, tuple):
+        return type(value)(copied(item) for item in value)  # type: ignore[call-arg, attr-defined]
+    if type(value) is dict:
+        return {key: copied(item) for key, item in value.items()}
+    return set(value) if type(value) is set else value
+
+
+def unchanged(one: object, other: object) -> bool:
+    """Return whether the copy that the candidate received still equals the original."""
+    if isinstance(other, Tensor):
+        return isinstance(one, Tensor) and one.shape == other.shape and torch.equal(one, other)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(unchanged, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return list(one) == list(other) and all(map(unchanged, one.values(), other.values()))
+    return one is other or bool(one == other)
+
+
+def contains_tensors(value: object) -> bool:
+    """Return whether a value or, in lists, tuples and dicts, any entry of it is a tensor."""
+    if isinstance(value, dict):
+        return any(map(contains_tensors, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(contains_tensors, value))
+    return isinstance(value, Tensor)
+
+
+# Messages
+
+
+def describe(inputs: Mapping[str, object]) -> str:
+    """Return the inputs, one per line: small tensors completely, large ones by their shape."""
+    lines = []
+    for name, value in inputs.items():
+        if not isinstance(value, Tensor):
+            lines.append(f"{name} = {show(value)}")
+        elif value.numel() > _FEW:
+            lines.append(f"{name}: shape {tuple(value.shape)}")
+        else:
+            lines.append(f"{name}: shape {tuple(value.shape)}, {show(value)}")
+    return "\n".join(
+        f"  {'called with' if not i else '':11} {line}" for i, line in enumerate(lines)
+    )
+
+
+def show(value: object, nested: bool = False) -> str:
+    """Return a value as a message shows it; `nested` is for an entry of a list or tuple."""
+    if isinstance(value, Tensor):
+        if value.numel() > _FEW:
+            return f"a tensor of shape {tuple(value.shape)}"
+        return str(_rounded(value.detach().tolist()))
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    text = repr(value)
+    if isinstance(value, set | frozenset) and value:
+        with contextlib.suppress(TypeError):  # values without an order
+            text = f"{{{', '.join(map(show, sorted(value)))}}}"
+    if isinstance(value, list | tuple) and ("\n" in text or (nested and contains_tensors(value))):
+        items = ", ".join(show(item, nested=True) for item in value)
+        text = f"({items})" if isinstance(value, tuple) else f"[{items}]"
+    if "\n" in text and isinstance(value, dict):
+        text = f"{{{', '.join(f'{key!r}: {show(each)}' for key, each in value.items())}}}"
+    if "\n" in text and isinstance(value, nn.Module):
+        text = f"a module of the class {type(value).__name__}"
+    return text if len(text) <= _LONG else f"{text[: _LONG - 3]}..."
+
+
+def wrapped(line: str) -> str:
+    """Wrap a long line of prose; tables and values are not changed."""
+    if len(line) <= 96 or line.startswith("    ") or line.startswith(_VALUES):
+        return line
+    return textwrap.fill(
+        line.strip(),
+        96,
+        initial_indent="  ",
+        subsequent_indent="  ",
+        break_on_hyphens=False,  # "Post-norm" stays on one line
+    )
+
+
+def _rounded(value: object) -> object:
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def _difference(got: Tensor, expected: Tensor) -> str:
+    if got.shape == expected.shape and got.numel() > _FEW:
+        differs = ~torch.isclose(got, expected, RTOL, ATOL)
+        index = tuple(differs.nonzero()[0].tolist())
+        place = f"at {list(index)} "
+        return f"  got         {place}{got[index]:.4g}\n  expected    {place}{expected[index]:.4g}"
+    return f"  got         {show(got)}\n  expected    {show(expected)}"
+
+
+def kind_of(value: object) -> str:
+    if value is None:
+        return "None: is there a `return`?"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    return f"{'an' if type(value).__name__[0].lower() in 'aeiou' else 'a'} {type(value).__name__}"

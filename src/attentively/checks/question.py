@@ -1,0 +1,391 @@
+"""One answer of a part as data: the right answer, its cases, and the known mistakes.
+
+An instructor writes a `Question`. `Question.record` runs the right answer and every mistake on the
+cases; the result is a `Recording`, which holds inputs and outputs and no code. `make release`
+stores the recordings of the open cases in the package. For grading, a recording of all cases is
+made when it is needed. `examine` compares a candidate with either.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attentively.checks.calls import call, call_twice, expect_gradients_through, expect_same
+from attentively.checks.compare import (
+    CheckFailed,
+    Verdict,
+    copied,
+    describe,
+    equal,
+    expect_equal,
+    expect_results,
+    expect_value,
+)
+from attentively.checks.edits import Answer, Mistake, variants
+
+Results = dict[str, Any]
+"""What a call returned, by name."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of the candidate, and what is examined."""
+
+    inputs: Mapping[str, Any]
+    """The arguments by name, in order. Gradients must reach a tensor that requires them."""
+    made: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of the constructor, if the candidate is a class."""
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    """The parameters to load into the instance."""
+    stage: str = ""
+    """What this case examines; a failed check lists the stages that were right."""
+    results: tuple[str, ...] | None = None
+    """The results to compare; None for all, in the order of the question."""
+    general: str = ""
+    """What to say of a wrong result that is no known mistake's."""
+    note: str = ""
+    """What to add if the call fails."""
+    nan: str = ""
+    """What to add if a gradient is NaN; gradients then need not agree with finite differences."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A case with the results of the right answer and of each mistake, by their names."""
+
+    case: Case
+    expected: Results
+    wrong: list[Results | None]
+    """None where a mistake raises an error."""
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a candidate is compared with."""
+
+    name: str
+    """The name of the function or class."""
+    results: Mapping[str, str]
+    """The names of the results, in the order in which they are returned, each with a hint."""
+    look: tuple[str, ...]
+    """The order in which they are compared."""
+    named: bool
+    """Whether messages begin with the name, as in a part of several functions."""
+    diagnoses: list[str]
+    """What to say of each mistake; `{name}` stands for a quotation of the candidate's result."""
+    cases: list[Recorded]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One function or class that students write."""
+
+    answer: Answer
+    results: Mapping[str, str] = field(default_factory=dict)
+    """See `Recording.results`."""
+    cases: Callable[[bool], Iterable[Case]] | None = None
+    """Yield the cases, with `thorough` further ones; None if a part is examined by code alone."""
+    mistakes: Mapping[str, Mistake | list[Mistake]] = field(default_factory=dict)
+    """What to say of each mistake, and the mistake: see `edits`."""
+    look: tuple[str, ...] = ()
+    """The order in which the results are compared, if not that in which they are returned."""
+    named: bool = False
+    """See `Recording.named`."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function or class."""
+        return self.answer.__name__
+
+    def record(self, thorough: bool = False) -> Recording:
+        """Run the right answer and the mistakes on the cases."""
+        assert self.cases is not None
+        wrong = [
+            (said, answer)
+            for said, mistake in self.mistakes.items()
+            for answer in variants(self.answer, mistake)
+        ]
+        names = tuple(self.results)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            recorded = [
+                Recorded(
+                    case,
+                    _outputs(self.answer, case, names),
+                    [_outputs_or_none(answer, case, names) for _, answer in wrong],
+                )
+                for case in self.cases(thorough)
+            ]
+        said = [each for each, _ in wrong]
+        return Recording(self.name, self.results, self.look or names, self.named, said, recorded)
+
+
+def unseen(recording: Recording) -> list[str]:
+    """Return the diagnoses of the mistakes that give the right results in every case."""
+    return [
+        said
+        for mistake, said in enumerate(recording.diagnoses)
+        if all(is_right(each, mistake) for each in recording.cases)
+    ]
+
+
+def is_right(recorded: Recorded, mistake: int) -> bool:
+    """Return whether a mistake gives the right results in a case."""
+    return all(_gives(recorded, mistake, n, each) for n, each in recorded.expected.items())
+
+
+def _outputs(answer: Answer, case: Case, names: tuple[str, ...]) -> Results:
+    """Return the results of an answer of ours."""
+    with torch.no_grad():
+        if case.made:
+            answer = answer(*case.made.values())
+            answer.load_state_dict(case.weights)  # type: ignore[attr-defined]
+        values = answer(*(copied(value) for value in case.inputs.values()))
+    return dict(zip(names, values if len(names) > 1 else (values,), strict=True))
+
+
+def _outputs_or_none(answer: Answer, case: Case, names: tuple[str, ...]) -> Results | None:
+    try:
+        return _outputs(answer, case, names)
+    except Exception:  # a mistake may raise any error
+        return None
+
+
+# Examination
+
+Property = Callable[[Results, Mapping[str, Any]], None]
+"""Called with the results and the inputs; raises a `CheckFailed` if a property does not hold."""
+Words = Callable[[Any, Recorded], str]
+"""Called with a wrong result and what was recorded; returns words about it."""
+
+
+def examine(
+    candidate: object,
+    recording: Recording,
+    *,
+    properties: Mapping[str, Property] | None = None,
+    quotes: Mapping[str, Words] | None = None,
+    explain: Words = lambda got, recorded: "",
+) -> None:
+    """Compare a candidate with a recording, case by case; raise a `CheckFailed` where it differs.
+
+    `properties`, by stage, are tested before the results are compared. `quotes` are what the names
+    in the diagnoses stand for. `explain` describes a result that is no known mistake's.
+    """
+    examination = _Examination(candidate, recording, properties or {}, quotes or {}, explain)
+    for number in range(len(recording.cases)):
+        examination.examine(number)
+
+
+class _Examination:
+    def __init__(
+        self,
+        candidate: object,
+        recording: Recording,
+        properties: Mapping[str, Property],
+        quotes: Mapping[str, Words],
+        explain: Words,
+    ) -> None:
+        self.candidate = candidate
+        self.recording = recording
+        self.properties = properties
+        self.quotes = quotes
+        self.explain = explain
+        self.right: list[tuple[Recorded, str]] = []
+        """The results that were right so far."""
+        self.stages: list[str] = []
+
+    def examine(self, number: int) -> None:
+        """Examine one case."""
+        recorded = self.recording.cases[number]
+        case = recorded.case
+        try:
+            called, results = self._call(recorded)
+            if case.stage in self.properties:
+                self.properties[case.stage](results, case.inputs)
+            for name in self.recording.look:
+                if case.results is None or name in case.results:
+                    self._compare(number, name, results[name])
+                    self.right.append((recorded, name))
+            self._expect_gradients(called, case)
+        except CheckFailed as failed:
+            before = [stage for stage in self.stages if stage != case.stage]
+            right = f"\n  Correct so far: {'; '.join(before)}." if before else ""
+            raise CheckFailed(f"{failed}{right}") from None
+        if case.stage and case.stage not in self.stages:
+            self.stages.append(case.stage)
+
+    def _call(self, recorded: Recorded) -> tuple[Any, Results]:
+        """Return what was called, the candidate or its instance, and the results by name."""
+        case, names = recorded.case, tuple(self.recording.results)
+        called: Any = self.candidate
+        if case.made:
+            called = built(self.candidate, case, self.recording.name)
+        try:
+            with torch.no_grad() if case.made else contextlib.nullcontext():
+                answer = call_twice(called, case.inputs)
+        except CheckFailed as failed:
+            note = f"\n  {case.note}" if case.note else ""
+            raise CheckFailed(f"{failed}{note}") from None
+        if answer is None and not isinstance(recorded.expected[names[0]], Tensor):
+            raise CheckFailed(
+                f"  {self.recording.name} returned None: is there a `return`?\n"
+                + describe(case.inputs)
+            )
+        if len(names) == 1:
+            return called, {names[0]: answer}
+        results = dict(zip(names, expect_results(answer, names, case.inputs), strict=True))
+        _expect_order(results, recorded)
+        return called, results
+
+    def _compare(self, number: int, name: str, got: Any) -> None:
+        recorded = self.recording.cases[number]
+        expected = recorded.expected[name]
+        compare: Callable[..., None] = (
+            expect_equal if isinstance(expected, Tensor) else expect_value
+        )
+        compare(
+            got,
+            expected,
+            name,
+            recorded.case.inputs,
+            hint=self.recording.results[name],
+            diagnose=lambda got: self._say(self._diagnosis(number, name, got)),
+            general=self._say(self.explain(got, recorded) or recorded.case.general),
+        )
+
+    def _say(self, words: str) -> str:
+        return f"{self.recording.name}: {words}" if words and self.recording.named else words
+
+    def _diagnosis(self, number: int, name: str, got: Any) -> str:
+        """Return the words for the mistakes that give this result and were right before.
+
+        Where several do, the next cases are run as well, to tell them apart.
+        """
+        recorded = self.recording.cases[number]
+        # Random results may have been equal twice by chance.
+        again = self._call(recorded)[1]
+        expect_same(got, again[name], recorded.case.inputs)
+        suspects = [
+            each
+            for each in range(len(self.recording.diagnoses))
+            if _gives(recorded, each, name, got)
+            and all(_gives(r, each, n, r.expected[n]) for r, n in self.right)
+        ]
+        for later in self.recording.cases[number + 1 :]:
+            if len({self.recording.diagnoses[each] for each in suspects}) < 2:
+                break
+            with contextlib.suppress(Verdict):
+                found = self._call(later)[1][name]
+                left = [each for each in suspects if _gives(later, each, name, found)]
+                suspects = left or suspects
+        said = dict.fromkeys(self.recording.diagnoses[each] for each in suspects)
+        texts = [self._with_quotes(each, got, recorded) for each in said]
+        if len(texts) < 2:
+            return "".join(texts)
+        which = "Several mistakes give this result, and yours may be any of them:"
+        return "\n  - ".join([which, *texts])
+
+    def _with_quotes(self, text: str, got: Any, recorded: Recorded) -> str:
+        for name, words in self.quotes.items():
+            if f"{{{name}}}" in text:
+                text = text.replace(f"{{{name}}}", words(got, recorded))
+        return text
+
+    def _expect_gradients(self, called: Any, case: Case) -> None:
+        """Require the gradients of every result, where an input requires them."""
+        inputs: dict[str, Any] = {name: copied(value) for name, value in case.inputs.items()}
+        learned = {
+            name: value
+            for name, value in inputs.items()
+            if isinstance(value, Tensor) and value.requires_grad
+        }
+        if not learned:
+            return
+        parameters = dict(called.named_parameters()) if case.made else {}
+        for place, name in enumerate(self.recording.results):
+
+            def pick(answer: Any, place: int = place) -> Tensor:
+                result: Tensor = answer[place] if len(self.recording.results) > 1 else answer
+                return result
+
+            try:
+                expect_gradients_through(called, inputs, parameters | learned, pick, case.nan)
+            except CheckFailed as failed:
+                if not place:
+                    raise
+                raise CheckFailed(f"  This concerns the returned {name}.\n{failed}") from None
+
+
+def _gives(recorded: Recorded, mistake: int, name: str, result: Any) -> bool:
+    """Return whether a mistake gives this result in a case."""
+    wrong = recorded.wrong[mistake]
+    return wrong is not None and equal(result, wrong[name])
+
+
+def _expect_order(results: Results, recorded: Recorded) -> None:
+    """Refuse two results in the wrong order, where their shapes show it."""
+    wanted = [getattr(value, "shape", None) for value in recorded.expected.values()]
+    got = [getattr(value, "shape", None) for value in results.values()]
+    if len(got) == 2 and got == wanted[::-1] and got != wanted:
+        raise CheckFailed(
+            f"  The two results are in the wrong order: return {', '.join(results)}.\n"
+            + describe(recorded.case.inputs)
+        )
+
+
+# Classes
+
+
+def built(candidate: object, case: Case, name: str) -> nn.Module:
+    """Return an instance of the candidate, the class `name`, with the weights of a case."""
+    instance = call(candidate, case.made)
+    if not isinstance(instance, nn.Module):
+        raise CheckFailed(
+            f"  {name} must be a subclass of torch.nn.Module, but {name}(...) "
+            f"returned an instance of {type(instance).__name__}."
+        )
+    _expect_parameters(instance, case)
+    instance.load_state_dict(case.weights)
+    return instance
+
+
+def _expect_parameters(instance: nn.Module, case: Case) -> None:
+    """Require the parameters of the case, by name and shape."""
+    found = {name: tuple(value.shape) for name, value in instance.state_dict().items()}
+    wanted = {name: tuple(value.shape) for name, value in case.weights.items()}
+    if found == wanted:
+        return
+    biased = sorted(name for name in set(found) - set(wanted) if name.endswith(".bias"))
+    missing = sorted(set(wanted) - set(found))
+    unknown = sorted(set(found) - set(wanted) - set(biased))
+    lines = []
+    if missing:
+        lines.append(f"Your class lacks the parameter(s) {', '.join(missing)}.")
+    if biased:
+        names = ", ".join(biased)
+        lines.append(
+            f"Your class has the bias {names}. The equation has no bias: nn.Linear(..., "
+            "bias=False)."
+        )
+    if unknown:
+        lines.append(
+            f"Your class has parameters that the trained model does not have: {', '.join(unknown)}."
+        )
+    for name in sorted(set(found) & set(wanted)):
+        if found[name] != wanted[name]:
+            turned = found[name] == wanted[name][::-1]
+            advice = " nn.Linear(in_features, out_features) stores (out_features, in_features)."
+            lines.append(
+                f"The shape of {name} is {found[name]}, expected {wanted[name]}."
+                + (advice if turned else "")
+            )
+    raise CheckFailed(
+        "\n".join(f"  {line}" for line in lines)
+        + "\n  The check loads trained parameters into your class, so it needs exactly these "
+        f"parameters: {', '.join(f'{n} {s}' for n, s in wanted.items())}.\n" + describe(case.made)
+    )

@@ -1,0 +1,236 @@
+"""The recordings of a topic: stored in the package, or made from the instructor's questions.
+
+The stored recordings of the open cases lie in the folder of the topic: plain values and text in
+recordings.json, tensors in recordings.safetensors. They contain no code. The further cases, with
+which work is graded, are in the instructor's folder: solutions/NN_topic/questions.py.
+"""
+
+import functools
+import importlib.util
+import json
+import linecache
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from attentively.checks.compare import equal
+from attentively.checks.question import Case, Question, Recorded, Recording, examine, is_right
+
+TEXT, TENSORS = "recordings.json", "recordings.safetensors"
+QUESTIONS = "questions.py"
+VARIABLE = "COURSE_SOLUTIONS"
+"""The environment variable that names the folder of the solutions."""
+
+
+class QuestionsMissingError(Exception):
+    """The instructor's questions, which grading needs, were not found."""
+
+
+class Topic:
+    """The questions of one assignment, for the module with its checks."""
+
+    def __init__(self, module: str) -> None:
+        """Take the path of the module, ``__file__`` in the ``__init__`` of its folder."""
+        self.folder = Path(module).parent
+
+    def examine(self, name: str, candidate: object, thorough: bool, **rules: Any) -> None:
+        """Compare a candidate with the recording of this name: see `question.examine`."""
+        examine(candidate, self.recording(name, thorough), **rules)
+
+    def recording(self, name: str, thorough: bool = False) -> Recording:
+        """Return a recording: the stored one, or one of all cases."""
+        if not thorough:
+            return stored(self.folder)[name]
+        path = find_questions(self.folder.name)
+        return _recorded(path, path.stat().st_mtime_ns)[name]
+
+
+def find_questions(topic: str) -> Path:
+    """Return the path of the instructor's questions; raise `QuestionsMissingError` without them.
+
+    The folder of the solutions is the one that the environment variable names. Without it, it is
+    `solutions` in the current folder or in one of those above it, as in the folder of a course.
+    """
+    given = os.environ.get(VARIABLE)
+    here = Path.cwd()
+    places = [Path(given)] if given else [each / "solutions" for each in (here, *here.parents)]
+    for place in places:
+        for path in sorted(place.glob(f"[0-9][0-9]_{topic}/{QUESTIONS}")):
+            return path
+    where = f"{VARIABLE}={given}" if given else f"{here} and the folders above it"
+    raise QuestionsMissingError(
+        f"This check with thorough=True needs the instructor's file solutions/NN_{topic}/"
+        f"{QUESTIONS}, but {where} has no such file. Run it in the folder of the course, or set "
+        f"{VARIABLE} to the folder of the solutions."
+    )
+
+
+def load_questions(path: Path) -> Any:
+    """Return the instructor's module.
+
+    It is not entered in `sys.modules`: the sandboxed process of a student may name classes of
+    imported modules, and the answers must not be among them.
+    """
+    linecache.checkcache(str(path))  # edits read the source, which may have changed
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def questions_in(module: Any) -> list[Question]:
+    """Return the questions of an instructor's module, in the order of the parts."""
+    return [each for questions in module.PARTS.values() for each in questions]
+
+
+@functools.cache
+def _recorded(path: Path, _changed: int) -> dict[str, Recording]:
+    """Return recordings of all cases, made again when the file has changed."""
+    return record(load_questions(path), thorough=True)
+
+
+def record(module: Any, thorough: bool = False) -> dict[str, Recording]:
+    """Return the recordings of an instructor's questions, by name."""
+    return {
+        each.name: each.record(thorough) for each in questions_in(module) if each.cases is not None
+    }
+
+
+# Files
+
+
+@functools.cache
+def stored(folder: Path) -> dict[str, Recording]:
+    """Return the recordings in the folder of a topic, by name."""
+    text = json.loads((folder / TEXT).read_text(encoding="utf-8"))
+    tensors = load_file(folder / TENSORS)
+    return {name: _recording(_decoded(each, tensors)) for name, each in text.items()}
+
+
+def files(recordings: Mapping[str, Recording]) -> dict[str, bytes]:
+    """Return the content of the two files of a topic; the text has one line for each case."""
+    tensors: dict[str, Tensor] = {}
+    parts = []
+    for name, recording in recordings.items():
+        content = _as_dict(recording)
+        cases = ",\n".join(_json(each, tensors) for each in content.pop("cases"))
+        head = _json(content, tensors)[1:-1]
+        parts.append(f'{json.dumps(name)}: {{{head}, "cases": [\n{cases}\n]}}')
+    text = ",\n".join(parts)
+    return {TEXT: f"{{\n{text}\n}}\n".encode(), TENSORS: save(tensors)}
+
+
+def same(one: Mapping[str, Recording], other: Mapping[str, Recording]) -> bool:
+    """Return whether recordings agree: text exactly, values within the tolerances."""
+    return _alike(
+        {n: _as_dict(r) for n, r in one.items()}, {n: _as_dict(r) for n, r in other.items()}
+    )
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return [*one] == [*other] and all(map(_alike, one.values(), other.values()))
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one.requires_grad == other.requires_grad and equal(one, other)
+    return type(one) is type(other) and equal(one, other)
+
+
+def _as_dict(recording: Recording) -> dict[str, Any]:
+    """Return a recording as plain data.
+
+    Fields of a case with their default are left out, and so are a mistake's right results.
+    """
+    content = {each.name: getattr(recording, each.name) for each in fields(recording)}
+    content["cases"] = [
+        {
+            "case": {n: getattr(each.case, n) for n in _changed(each.case)},
+            "expected": each.expected,
+            "wrong": [
+                _RIGHT if is_right(each, mistake) else each.wrong[mistake]
+                for mistake in range(len(each.wrong))
+            ],
+        }
+        for each in recording.cases
+    ]
+    return content
+
+
+_RIGHT = "right"
+
+
+def _changed(case: Case) -> list[str]:
+    usual = asdict(Case({}))
+    return [n for n in usual if n == "inputs" or getattr(case, n) not in (None, usual[n])]
+
+
+def _recording(content: dict[str, Any]) -> Recording:
+    cases = [
+        Recorded(
+            Case(**each["case"]),
+            each["expected"],
+            [each["expected"] if wrong == _RIGHT else wrong for wrong in each["wrong"]],
+        )
+        for each in content["cases"]
+    ]
+    return Recording(**{**content, "cases": cases})
+
+
+def _json(value: Any, tensors: dict[str, Tensor]) -> str:
+    return json.dumps(_encoded(value, tensors), ensure_ascii=False)
+
+
+def _encoded(value: Any, tensors: dict[str, Tensor]) -> Any:
+    """Return a value as JSON represents it; equal tensors are stored once.
+
+    What JSON cannot represent becomes an object with one key that begins with $.
+    """
+    if isinstance(value, Tensor):
+        return {"$learned" if value.requires_grad else "$tensor": _stored_as(value, tensors)}
+    if isinstance(value, tuple):
+        return {"$tuple": [_encoded(each, tensors) for each in value]}
+    if isinstance(value, set | frozenset):
+        return {"$set": [_encoded(each, tensors) for each in sorted(value)]}
+    if isinstance(value, list):
+        return [_encoded(each, tensors) for each in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _encoded(each, tensors) for key, each in value.items()}
+    if isinstance(value, Mapping):
+        return {"$pairs": [_encoded([*pair], tensors) for pair in value.items()]}
+    if value is None or type(value) in (str, bool, int, float):
+        return value
+    raise TypeError(f"a recording cannot hold {value!r}, of type {type(value).__name__}")
+
+
+def _stored_as(value: Tensor, tensors: dict[str, Tensor]) -> str:
+    """Return the name of a tensor in the file."""
+    value = value.detach()
+    for name, known in tensors.items():
+        if known.dtype == value.dtype and known.shape == value.shape and known.equal(value):
+            return name
+    tensors[str(len(tensors))] = value.contiguous().clone()
+    return str(len(tensors) - 1)
+
+
+def _decoded(value: Any, tensors: Mapping[str, Tensor]) -> Any:
+    if isinstance(value, list):
+        return [_decoded(each, tensors) for each in value]
+    if not isinstance(value, dict):
+        return value
+    tag = next(iter(value), "")
+    if tag in ("$tensor", "$learned"):
+        return tensors[value[tag]].clone().requires_grad_(tag == "$learned")
+    if tag in _DECODED:
+        return _DECODED[tag](_decoded(each, tensors) for each in value[tag])
+    return {key: _decoded(each, tensors) for key, each in value.items()}
+
+
+_DECODED: dict[str, Callable[[Iterable[Any]], Any]] = {"$tuple": tuple, "$set": set, "$pairs": dict}
