@@ -59,7 +59,7 @@
       const needed = table.offsetWidth;
       restore();
       if (needed > PAPER) {
-        table.style.setProperty("--print-zoom", (PAPER / needed).toFixed(3));
+        table.setAttribute("style", `${before ?? ""}; --print-zoom: ${(PAPER / needed).toFixed(3)}`);
         undo.push(restore);
       }
     }
