@@ -13,19 +13,17 @@ import itertools
 import linecache
 import math
 import numbers
-import sysconfig
 import textwrap
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from attentively.checks import given_models
+from attentively.checks import given_models, own_functions
 from attentively.checks.undefined_names import explain_undefined_names
 
 RTOL, ATOL = 1e-4, 1e-5
@@ -34,13 +32,6 @@ RTOL, ATOL = 1e-4, 1e-5
 _FEW = 12  # tensors with at most so many entries are shown completely
 _LONG = 160  # plain values with at most so many characters are shown completely
 _VALUES = ("  called with", "  got", "  expected", "  measured", "  sentence")
-_NOT_THE_STUDENTS = [
-    str(Path(__file__).parents[1]),
-    sysconfig.get_path("stdlib"),
-    sysconfig.get_path("purelib"),
-    str(Path(torch.__file__).parent),
-    "<frozen",
-]
 
 
 class Verdict(AssertionError):  # noqa: N818  it may also say "not yet"
@@ -78,12 +69,22 @@ class Part:
     """
 
     def __init__(
-        self, number: int, title: str, names: tuple[str, ...], check: Callable[..., None]
+        self,
+        number: int,
+        title: str,
+        names: tuple[str, ...],
+        check: Callable[..., None],
+        rebuilds: tuple[str, ...] = (),
+        refuses: tuple[str, ...] = (),
     ) -> None:
         self.number = number
         self.title = title
         self.names = names
         """The names of the candidates in the notebook, in the order of the arguments."""
+        self.rebuilds = rebuilds
+        """Import paths of the functions and classes that the part rebuilds."""
+        self.refuses = refuses
+        """Import paths of others that do the same, which are not accepted either."""
         self.check = check
         self.__doc__ = check.__doc__
 
@@ -91,13 +92,28 @@ class Part:
     def label(self) -> str:
         return f"Part {self.number} ({self.title})"
 
+    @property
+    def policy(self) -> str:
+        """What a part that rebuilds a function says of it in the notebook, or ""."""
+        return own_functions.policy(self.rebuilds, self.refuses, "`") if self.rebuilds else ""
+
+    def _examine(self, candidates: tuple[object, ...], thorough: bool) -> None:
+        refused = (*self.rebuilds, *self.refuses)
+        try:
+            # Candidates may use random numbers; later cells must not be affected.
+            with torch.random.fork_rng(devices=[]), own_functions.refusing(refused, candidates):
+                torch.manual_seed(0)
+                self.check(*candidates, thorough=thorough)
+        except own_functions.OwnFunctionUsed as error:
+            raise CheckFailed(
+                f"  {own_functions.policy(self.rebuilds, self.refuses)} Your code uses "
+                f"{str(error).replace(':', '.')}. Write the computation yourself."
+            ) from None
+
     def __call__(self, *candidates: object, thorough: bool = False) -> None:
         """Check the candidates, one for each of `names`."""
         try:
-            # Candidates may use random numbers; later cells must not be affected.
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
-                self.check(*candidates, thorough=thorough)
+            self._examine(candidates, thorough)
         except NotImplementedYet as verdict:
             raise NotImplementedYet(f"{self.label}: not implemented yet{verdict}") from None
         except CheckFailed as verdict:
@@ -108,9 +124,7 @@ class Part:
     def state(self, *candidates: object) -> str:
         """Return the result of the check in one line: solved, not yet, or what is wrong."""
         try:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
-                self.check(*candidates, thorough=False)
+            self._examine(candidates, thorough=False)
         except NotImplementedYet:
             return "not yet"
         except CheckFailed as verdict:
@@ -142,11 +156,17 @@ class Parts:
             "  the error and run the cell again."
         )
 
-    def part(self, title: str, *names: str) -> Callable[[Callable[..., None]], Part]:
-        """Add the decorated check as the next part; `names` are the names of its candidates."""
+    def part(
+        self, title: str, *names: str, rebuilds: Iterable[str] = (), refuses: Iterable[str] = ()
+    ) -> Callable[[Callable[..., None]], Part]:
+        """Add the decorated check as the next part; `names` are the names of its candidates.
+
+        What the part `rebuilds`, and what it `refuses` besides, is turned down as an answer.
+        """
 
         def add(check: Callable[..., None]) -> Part:
-            self.all.append(Part(len(self.all) + 1, title, names, check))
+            number = len(self.all) + 1
+            self.all.append(Part(number, title, names, check, tuple(rebuilds), tuple(refuses)))
             return self.all[-1]
 
         return add
@@ -217,6 +237,8 @@ def call(candidate: object, inputs: Mapping[str, object], *, trains: bool = Fals
         hint = "" if name in ("", "<module>", _name(candidate)) else f": {name} is not written"
         raise NotImplementedYet(hint) from None
     except BaseException as error:  # sys.exit() in an answer must not end the check
+        if own_functions.is_refusal(error):
+            raise
         raise _raised(error, inputs) from None
     changed = given_models.changed(weights)
     if changed:
@@ -325,7 +347,7 @@ def _unwritten(error: BaseException) -> str:
 def _student_frame(error: BaseException) -> tuple[FrameType, int] | None:
     """Return the innermost frame that is neither in this package nor in a library, and its line."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-        if not frame.f_code.co_filename.startswith(tuple(_NOT_THE_STUDENTS)):
+        if not frame.f_code.co_filename.startswith(own_functions.LIBRARIES):
             return frame, line
     return None
 
