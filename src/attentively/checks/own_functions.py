@@ -140,7 +140,7 @@ _originals: dict[str, Callable[..., object]] = {}
 def _functions(own: object) -> Iterator[FunctionType]:
     """Yield the Python functions that do the work of a function or class."""
     if isinstance(own, type):
-        own = vars(own).get("forward")
+        own = vars(own).get("forward") or vars(own).get("__init__")
     inner = inspect.unwrap(own) if callable(own) else None
     if isinstance(inner, FunctionType):
         yield inner

@@ -72,7 +72,6 @@ from attentively.generation.generate import translate
 from attentively.layers.feed_forward import FeedForward
 from attentively.layers.layer_norm import LayerNorm
 from attentively.layers.transformer_layers import DecoderLayer, EncoderLayer, Norm, Residual
-from attentively.models import plain_transformer
 from attentively.models.checkpoints import Checkpoint, load_pretrained
 from attentively.models.transformer import Transformer, TransformerConfig
 from attentively.tokens.vocabulary import PAD_ID, target_ids

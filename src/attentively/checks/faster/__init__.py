@@ -298,7 +298,6 @@ def _some(*shape: int) -> Tensor:
     "blockwise_attention",
     rebuilds=("attentively.attention.blockwise:blockwise_attention",),
     refuses=(
-        "attentively.attention.scaled_dot_product:scaled_dot_product_attention",
         "torch.nn.functional:scaled_dot_product_attention",
         "attentively.attention.scaled_dot_product:fused_attention",
     ),

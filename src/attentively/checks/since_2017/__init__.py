@@ -67,7 +67,6 @@ from attentively.checks.student_modules import (
 )
 from attentively.checks.trained_translator import TRANSFORMER, expect_same_translations
 from attentively.layers.layer_norm import LayerNorm
-from attentively.layers.rms_norm import RMSNorm
 from attentively.models.checkpoints import Checkpoint, load_pretrained
 from attentively.models.language_model import LanguageModel, LanguageModelConfig
 

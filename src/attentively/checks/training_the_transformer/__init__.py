@@ -258,6 +258,7 @@ _NOTHING_AT_PADDING = Twin(
     "smoothed_targets",
     "smoothed_loss",
     rebuilds=("attentively.training.losses:cross_entropy",),
+    refuses=("torch.nn.functional:cross_entropy",),
 )
 def smoothing(smoothed_targets: object, smoothed_loss: object, thorough: bool = False) -> None:
     """Check the smoothed target distribution, and the smoothed loss without padding."""
