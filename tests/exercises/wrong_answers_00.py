@@ -344,7 +344,7 @@ SOFTMAXES = [
     (values_forgotten, "use .values"),
     (as_numpy, "as a torch.Tensor, got a ndarray"),
     (one_too_few, "Return one weight for each score"),
-    (lambda scores: scores.softmax(-1), "own function is not accepted"),
+    (lambda scores: scores.softmax(-1), "not accepted. Your code uses"),
 ]
 
 
@@ -643,7 +643,7 @@ NLLS = [
     (first_sentence_only, "The targets of the first sentence"),
     (nll_detached, "no gradient flows through them"),
     (targets_not_unsqueezed, "Your code raises RuntimeError"),
-    (negative_log_likelihoods_by_library, "own functions are not accepted"),
+    (negative_log_likelihoods_by_library, "not accepted. Your code uses"),
 ]
 
 

@@ -213,8 +213,8 @@ LOOKUPS = [
         (one_hot, WithTheLibrarysInside),
         "weight; the parameters are ['table.weight']",
     ),
-    ((one_hot, TheLibrarysInDisguise), "own functions are not accepted"),
-    ((one_hot, TokenEmbedding), "own functions are not accepted"),
+    ((one_hot, TheLibrarysInDisguise), "not accepted. Your code uses"),
+    ((one_hot, TokenEmbedding), "not accepted. Your code uses"),
     ((one_hot, CutOff), "no gradient flows through them"),
     ((one_hot, Copied), "no gradient reaches weight"),
     ((one_hot, Scaled), "multiplied by √embedding_dim"),
@@ -224,9 +224,9 @@ LOOKUPS = [
     ((one_hot, ForgetsTheMode), "the trained model's weights"),
     ((one_hot, NotAModule), "derives from torch.nn.Module"),
     ((one_hot, TimesTheMask(5, 2)), "this is an instance. Pass the class"),
-    ((one_hot_by_the_library, WithADetachedRow), "own functions are not accepted"),
-    ((one_hot, ByTheLibrary), "own functions are not accepted"),
-    ((one_hot, WithSparseGradients), "own functions are not accepted"),
+    ((one_hot_by_the_library, WithADetachedRow), "not accepted. Your code uses"),
+    ((one_hot, ByTheLibrary), "not accepted. Your code uses"),
+    ((one_hot, WithSparseGradients), "not accepted. Your code uses"),
 ]
 
 
@@ -620,7 +620,7 @@ SKIP_GRAMS = [
     ((places_by_index, loss), "the context of its first position"),
     ((as_a_tensor, loss), "expected a list of pairs, got the tensor"),
     ((pairs_of_tensors, loss), "expected pairs (centre, context), got the tensor"),
-    ((context_pairs, loss), "own function is not accepted"),
+    ((context_pairs, loss), "not accepted. Your code uses"),
     ((edges_left_out, loss), "extends beyond an end of the sentence"),
     ((same_word_left_out, loss), "a context word that equals the centre word is missing"),
     ((without_repeats, loss), "how often two words occur together"),
@@ -646,7 +646,7 @@ SKIP_GRAMS = [
     ((pairs, drawn_detached), "the vectors of the negatives receive no gradient"),
     ((pairs, cut_off), "no gradient flows through them"),
     ((pairs, cosines), "the scores are cosines"),
-    ((pairs_by_the_package, loss), "own function is not accepted"),
+    ((pairs_by_the_package, loss), "not accepted. Your code uses"),
 ]
 
 
@@ -791,8 +791,8 @@ NEIGHBOURS = [
     ((nearest, dot_products_all_the_way), "the answer is chosen by the dot product"),
     ((nearest, distance_all_the_way), "chosen by the distance between vectors"),
     ((nearest, one_word), "expected a list of words, even"),
-    ((nearest_by_the_package, analogy), "own function is not accepted"),
-    ((nearest, analogy_by_the_package), "own function is not accepted"),
+    ((nearest_by_the_package, analogy), "not accepted. Your code uses"),
+    ((nearest, analogy_by_the_package), "not accepted. Your code uses"),
 ]
 
 

@@ -232,8 +232,8 @@ GRU_STEPS = [
     (not_a_module, "must be a class that derives from torch.nn.Module"),
     (NoReturn, "is there a `return`?"),
     (OneGateForBoth, "from r = [["),
-    (nn.GRUCell, "own functions are not accepted"),
-    (recurrent_cells.GRUCell, "own functions are not accepted"),
+    (nn.GRUCell, "not accepted. Your code uses"),
+    (recurrent_cells.GRUCell, "not accepted. Your code uses"),
 ]
 
 
@@ -648,7 +648,7 @@ CLIPPINGS = [
     (as_one_vector, "Expected a list of 2 clipped tensors"),
     (without_the_total, "Expected a list of 2 clipped tensors"),
     (flattened, "The shape of clipped[1]"),
-    (clip_by_torch, "own function is not accepted"),
+    (clip_by_torch, "not accepted. Your code uses"),
 ]
 
 

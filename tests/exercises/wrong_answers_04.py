@@ -336,7 +336,7 @@ LOSSES = [
     (loss_after_own_words, "The decoder reads its own outputs"),
     (loss_of_the_mean_probability, "minus the mean of the probabilities"),
     (output_returned, "got the output of decode"),
-    (loss_by_the_package, "own function is not accepted"),
+    (loss_by_the_package, "not accepted. Your code uses"),
 ]
 
 # Part 3
@@ -495,7 +495,7 @@ def texts_of_the_package(model, src, max_len):
 
 
 WRITERS = [
-    (texts_of_the_package, "own function is not accepted"),
+    (texts_of_the_package, "not accepted. Your code uses"),
     (keeps_start, "<start> is included in the output"),
     (keeps_end, "<end> is included in the output. Return"),
     (keeps_both, "<start> and <end> are included in the output"),

@@ -303,7 +303,7 @@ def whole_report(hypotheses, references):
 
 
 BLEUS = [
-    ((brevity_penalty, by_sacrebleu), "own functions are not accepted"),
+    ((brevity_penalty, by_sacrebleu), "not accepted. Your code uses"),
     ((turned, bleu), "brevity_penalty: c and r are exchanged"),
     ((always_one, bleu), "brevity_penalty: the result is 1 although"),
     ((one_if_shorter, bleu), "brevity_penalty: the result is above 1"),
@@ -340,7 +340,7 @@ BLEUS = [
     ((brevity_penalty, bleu_with("letters")), "consist of characters instead of words"),
     ((brevity_penalty, without_zero), "Your code raises ValueError"),
     ((brevity_penalty, divided_by_zero), "Your code raises ZeroDivisionError"),
-    ((brevity_penalty, corpus_bleu), "own functions are not accepted"),
+    ((brevity_penalty, corpus_bleu), "not accepted. Your code uses"),
     ((brevity_penalty, whole_report), "expected a number"),
 ]
 

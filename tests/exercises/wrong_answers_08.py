@@ -462,8 +462,8 @@ ATTENTIONS = [
     (NoTanh, "Without it the query has no influence"),
     (Scaled, "divided by √hidden_dim"),
     (NotAModule, "must be a subclass of torch.nn.Module"),
-    (AdditiveAttention, "own function is not accepted"),
-    (ThePackagesInDisguise, "own function is not accepted"),
+    (AdditiveAttention, "not accepted. Your code uses"),
+    (ThePackagesInDisguise, "not accepted. Your code uses"),
 ]
 
 

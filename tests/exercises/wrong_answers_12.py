@@ -486,8 +486,8 @@ ATTENTION = [
     (attention_without_a_way_back, "no gradient flows through them"),
     (attention_that_drops, "two different answers"),
     (attention_for_long_sentences_only, "the trained model's"),
-    (the_packages, "own functions are not accepted"),
-    (attention_fused, "own functions are not accepted"),
+    (the_packages, "not accepted. Your code uses"),
+    (attention_fused, "not accepted. Your code uses"),
 ]
 
 # Part 4

@@ -349,7 +349,7 @@ MULTI_HEAD = [
     (WithoutSuper, "Your code raises AttributeError"),
     (Unnamed, "unexpected keyword argument 'mask'"),
     (attention_with(project=unlearned), "no gradient reaches query_projection.weight"),
-    (MultiHeadAttentionOfThePackage, "own functions are not accepted"),
+    (MultiHeadAttentionOfThePackage, "not accepted. Your code uses"),
 ]  # fmt: skip
 
 # Part 3

@@ -199,8 +199,8 @@ SMOOTHING = [
     ((smoothed_targets, detached), "no gradient flows through them"),
     ((smoothed_targets, partly_detached), "the gradient of logits is not: a part"),
     ((smoothed_targets, each_loss), "The shape of the loss is (1, 1), expected ()"),
-    ((smoothed_targets, loss_of_pytorch), "own functions are not accepted"),
-    ((smoothed_targets, cross_entropy), "own functions are not accepted"),
+    ((smoothed_targets, loss_of_pytorch), "not accepted. Your code uses"),
+    ((smoothed_targets, cross_entropy), "not accepted. Your code uses"),
 ]  # fmt: skip
 
 # Part 2
@@ -265,7 +265,7 @@ SCHEDULE = [
     (whole, "This is not the expected value of the learning rate"),
     (lambda *given: None, "None: is there a `return`?"),
     (lambda *given: 1 / 0, "Your code raises ZeroDivisionError"),
-    (rate_by_share, "own function is not accepted"),
+    (rate_by_share, "not accepted. Your code uses"),
 ]
 
 # Part 3
@@ -632,7 +632,7 @@ TRAINING = [
     ((update, adding_in_a_shallow_copy), "clone the tensors in it"),
     ((update, as_list), "Expected a dict from names to tensors, got list"),
     ((update, one_name), "The names differ from those of the states"),
-    ((update, mean_weights_of_the_package), "own function is not accepted"),
+    ((update, mean_weights_of_the_package), "not accepted. Your code uses"),
 ]  # fmt: skip
 
 # Part 5

@@ -419,8 +419,8 @@ NORMED = [
     (GainAsBuffer, "gain is a buffer"),
     (OneGain, "the shape of gain is (1,), expected (2,)"),
     (WithoutSuper, "super().__init__() comes first in __init__"),
-    (nn.RMSNorm, "own functions are not accepted"),
-    (RMSNormOfPyTorch, "own functions are not accepted"),
+    (nn.RMSNorm, "not accepted. Your code uses"),
+    (RMSNormOfPyTorch, "not accepted. Your code uses"),
 ]
 
 # Part 4
@@ -624,7 +624,7 @@ GROUPED = [
     (Unrefusing, "Expected a ValueError, because d_model"),
     (Asserting, "Your class raises AssertionError"),
     (Unlearned, "no gradient reaches attention.key_projection.weight"),
-    (Inheriting, "own functions are not accepted"),
+    (Inheriting, "not accepted. Your code uses"),
     (SelfAlone, "Keys and values are computed from `query`"),
     (MaskWithoutHeads, "Your code raises ValueError"),
 ]

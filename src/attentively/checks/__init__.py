@@ -76,6 +76,7 @@ class Part:
         check: Callable[..., None],
         rebuilds: tuple[str, ...] = (),
         refuses: tuple[str, ...] = (),
+        step: bool = False,
     ) -> None:
         self.number = number
         self.title = title
@@ -85,6 +86,8 @@ class Part:
         """Import paths of the functions and classes that the part rebuilds."""
         self.refuses = refuses
         """Import paths of others that do the same, which are not accepted either."""
+        self.step = step
+        """Whether the part rebuilds only a step of what `rebuilds` names."""
         self.check = check
         self.__doc__ = check.__doc__
 
@@ -95,7 +98,10 @@ class Part:
     @property
     def policy(self) -> str:
         """What a part that rebuilds a function says of it in the notebook, or ""."""
-        return own_functions.policy(self.rebuilds, self.refuses, "`") if self.rebuilds else ""
+        return self._policy("`") if self.rebuilds else ""
+
+    def _policy(self, mark: str = "") -> str:
+        return own_functions.policy(self.rebuilds, self.refuses, self.step, mark)
 
     def _examine(self, candidates: tuple[object, ...], thorough: bool) -> None:
         refused = (*self.rebuilds, *self.refuses)
@@ -106,7 +112,7 @@ class Part:
                 self.check(*candidates, thorough=thorough)
         except own_functions.OwnFunctionUsed as error:
             raise CheckFailed(
-                f"  {own_functions.policy(self.rebuilds, self.refuses)} Your code uses "
+                f"  {self._policy()} Your code uses "
                 f"{str(error).replace(':', '.')}. Write the computation yourself."
             ) from None
 
@@ -157,16 +163,23 @@ class Parts:
         )
 
     def part(
-        self, title: str, *names: str, rebuilds: Iterable[str] = (), refuses: Iterable[str] = ()
+        self,
+        title: str,
+        *names: str,
+        rebuilds: Iterable[str] = (),
+        refuses: Iterable[str] = (),
+        step: bool = False,
     ) -> Callable[[Callable[..., None]], Part]:
         """Add the decorated check as the next part; `names` are the names of its candidates.
 
-        What the part `rebuilds`, and what it `refuses` besides, is turned down as an answer.
+        What the part `rebuilds`, and what it `refuses` besides, is turned down as an answer. The
+        notebook says what it rebuilds, and with `step` that it is only a step of it.
         """
 
         def add(check: Callable[..., None]) -> Part:
             number = len(self.all) + 1
-            self.all.append(Part(number, title, names, check, tuple(rebuilds), tuple(refuses)))
+            refused = tuple(rebuilds), tuple(refuses)
+            self.all.append(Part(number, title, names, check, *refused, step))
             return self.all[-1]
 
         return add

@@ -105,18 +105,20 @@ def is_refusal(error: BaseException) -> bool:
     return type(error).__name__ == OwnFunctionUsed.__name__
 
 
-def policy(rebuilds: tuple[str, ...], also: tuple[str, ...], mark: str = "") -> str:
+def policy(
+    rebuilds: tuple[str, ...], also: tuple[str, ...], step: bool = False, mark: str = ""
+) -> str:
     """Return the sentence that says what a part rebuilds, and what is not accepted."""
     names = list(dict.fromkeys(f"{mark}{each.partition(':')[2]}{mark}" for each in rebuilds))
     listed = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-    owners = list(
-        dict.fromkeys(
-            _OWNERS[each.partition(".")[0].partition(":")[0]] for each in (*rebuilds, *also)
-        )
+    paths = (each.partition(":")[0].partition(".")[0] for each in (*rebuilds, *also))
+    owners = list(dict.fromkeys(_OWNERS[each] for each in paths))
+    several = len(names) > 1 or len(owners) > 1
+    what = "own functions are" if several else "own function is"
+    return (
+        f"This part rebuilds {'a step of ' * step}{listed}; {' and '.join(owners)} {what} not "
+        "accepted."
     )
-    whose = " and ".join(owners)
-    what = "own function is" if len(owners) == 1 else "own functions are"
-    return f"This part rebuilds {listed}; {whose} {what} not accepted."
 
 
 def _refuse_candidate(candidate: object, names: tuple[str, ...]) -> None:

@@ -224,6 +224,7 @@ def _energy_inputs(batch: int, src_len: int, query_dim: int, key_dim: int, hidde
     "energies",
     "energies",
     rebuilds=("attentively.attention.additive:AdditiveAttention",),
+    step=True,
 )
 def energies(candidate: object, thorough: bool = False) -> None:
     """Check a function ``(query, keys, W, U, v) -> scores``."""

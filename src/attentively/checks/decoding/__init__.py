@@ -866,6 +866,7 @@ _TOP_P_FAULTS = {
     "top-p",
     "top_p",
     rebuilds=("attentively.generation.search:truncate",),
+    step=True,
 )
 def nucleus(candidate: object, thorough: bool = False) -> None:
     """Check which tokens are kept and with which probabilities, also for ties and single tokens."""

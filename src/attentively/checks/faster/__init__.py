@@ -152,6 +152,7 @@ def _chunks(*scores: Sequence[float], d: int = 2) -> dict[str, list[Tensor]]:
         "torch.nn.functional:scaled_dot_product_attention",
         "attentively.attention.scaled_dot_product:fused_attention",
     ),
+    step=True,
 )
 def one_pass_over(candidate: object, thorough: bool = False) -> None:
     """Check a weighted mean over chunks that can be read only once."""

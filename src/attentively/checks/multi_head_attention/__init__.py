@@ -247,6 +247,7 @@ _MERGE_TWINS = [
         "attentively.attention.plain_multi_head:MultiHeadAttention",
         "torch.nn:MultiheadAttention",
     ),
+    step=True,
 )
 def heads(split_heads: object, merge_heads: object, thorough: bool = False) -> None:
     """Check the splitting into heads and the merging of heads."""
@@ -714,6 +715,7 @@ def _compare_use(
     "across",
     rebuilds=("attentively.models.transformer:Transformer",),
     refuses=("attentively.models.plain_transformer:Transformer",),
+    step=True,
 )
 def uses(
     in_the_encoder: object, in_the_decoder: object, across: object, thorough: bool = False

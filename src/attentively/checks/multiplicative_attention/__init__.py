@@ -512,6 +512,7 @@ _STEP_RESULTS = ("state", "attentional", "weights")
     "attentional vector",
     "decoder_step",
     rebuilds=("attentively.models.seq2seq:LuongDecoder",),
+    step=True,
 )
 def attentional(candidate: object, thorough: bool = False) -> None:
     """Check one step of Luong's decoder, also inside the package's translator."""

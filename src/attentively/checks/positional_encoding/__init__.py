@@ -290,6 +290,7 @@ _ADDED_TWINS = [
     "crop and broadcast",
     "add_positions",
     rebuilds=("attentively.attention.positional:SinusoidalPositionalEncoding",),
+    step=True,
 )
 def added(candidate: object, thorough: bool = False) -> None:
     """Check the sum of words and encodings, and use it in the trained Transformer."""

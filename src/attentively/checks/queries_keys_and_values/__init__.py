@@ -230,6 +230,7 @@ _AVERAGE_TWINS = (
     "lookup",
     "average",
     rebuilds=("attentively.attention.kernels:KernelPooling",),
+    step=True,
 )
 def pooling(pool: object, lookup: object, average: object, thorough: bool = False) -> None:
     """Check the weighted sum of values and two functions that return weights."""

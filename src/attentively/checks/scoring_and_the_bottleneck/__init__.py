@@ -282,6 +282,7 @@ _SENTENCE_PAIRS = [
         "sacrebleu:sentence_bleu",
         "sacrebleu.metrics:BLEU",
     ),
+    step=True,
 )
 def matches(candidate: object, thorough: bool = False) -> None:
     """Check a function ``(hypothesis, reference, n) -> (matches, total)``."""

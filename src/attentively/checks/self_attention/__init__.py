@@ -237,6 +237,7 @@ _HAND_V = torch.tensor([[10.0], [20.0]])
         "torch.nn.functional:scaled_dot_product_attention",
         "attentively.attention.scaled_dot_product:fused_attention",
     ),
+    step=True,
 )
 def one_word(scores_of: object, look: object, thorough: bool = False) -> None:
     """Check the scores of one word, and its weights and output."""

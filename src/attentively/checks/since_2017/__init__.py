@@ -552,6 +552,7 @@ def _attention(d_model: int, num_heads: int, num_kv_heads: int) -> MultiHeadAtte
         "attentively.attention.plain_multi_head:MultiHeadAttention",
         "torch.nn:MultiheadAttention",
     ),
+    step=True,
 )
 def grouped(candidate: object, thorough: bool = False) -> None:
     """Check grouped-query attention, separately and in the package's models."""

@@ -347,6 +347,7 @@ _TO_JOIN: list[tuple[list[str], Pair]] = [
     "merge_pair",
     rebuilds=("attentively.tokens.byte_pair:learn_merges",),
     refuses=("attentively.tokens.byte_pair:join",),
+    step=True,
 )
 def pairs(count_pairs: object, merge_pair: object, thorough: bool = False) -> None:
     """Check ``count_pairs(words)`` and ``merge_pair(pieces, pair)``."""

@@ -791,6 +791,7 @@ _DE_RIEN_END = torch.tensor([[1, 2, 4]])
     "negative_log_likelihoods",
     rebuilds=("attentively.training.losses:cross_entropy",),
     refuses=("torch.nn.functional:cross_entropy",),
+    step=True,
 )
 def nll(candidate: object, thorough: bool = False) -> None:
     """Check the negative log-likelihood of each target, finally with the trained model."""
@@ -938,10 +939,8 @@ _NO_TENSOR = (
     "perplexity",
     "mean_nll",
     "perplexity",
-    rebuilds=(
-        "attentively.training.losses:cross_entropy",
-        "attentively.scoring.metrics:perplexity",
-    ),
+    rebuilds=("attentively.scoring.metrics:perplexity",),
+    refuses=("attentively.training.losses:cross_entropy",),
 )
 def perplexity(mean_nll: object, perplexity: object, thorough: bool = False) -> None:
     """Check the mean over the real tokens, and the perplexity."""

@@ -338,6 +338,7 @@ def schedule(learning_rate: object, thorough: bool = False) -> None:
     "token_batches",
     "padding_share",
     rebuilds=("attentively.data.batches:shuffled",),
+    step=True,
 )
 def batching(token_batches: object, padding_share: object, thorough: bool = False) -> None:
     """Check batches with a token limit, and the share of padding in given batches."""
@@ -490,10 +491,8 @@ _UNSMOOTHED = "the loss is not smoothed. Pass `smoothing` as the last argument o
     "training step",
     "update",
     "mean_weights",
-    rebuilds=(
-        "attentively.training.trainer:Trainer",
-        "attentively.models.checkpoints:mean_weights",
-    ),
+    rebuilds=("attentively.models.checkpoints:mean_weights",),
+    refuses=("attentively.training.trainer:Trainer",),
 )
 def training(update: object, mean_weights: object, thorough: bool = False) -> None:
     """Record a training step, train a Transformer with it, and check an average of states."""

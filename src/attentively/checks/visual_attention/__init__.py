@@ -157,6 +157,7 @@ _MAP_TWINS = [
     "keys_of",
     "map_of",
     rebuilds=("attentively.models.captioning:ImageEncoder",),
+    step=True,
 )
 def keys(keys_of: object, map_of: object, thorough: bool = False) -> None:
     """Check the keys of a feature map, and the maps of attention weights."""
@@ -438,6 +439,7 @@ _STEP_TWINS: list[tuple[str, Callable[..., _Three]]] = [
     "first_state",
     "step",
     rebuilds=("attentively.models.captioning:Captioner",),
+    step=True,
 )
 def steps(first_state: object, step: object, thorough: bool = False) -> None:
     """Check the first state and one step, by themselves and inside the trained captioner."""
