@@ -405,7 +405,7 @@ WRONG = {
         ),
         "Your class lacks the parameter(s) energy.weight": OtherNames,
         "must be a subclass of torch.nn.Module": NotAModule,
-        "This class is the package's own AdditiveAttention": [
+        "not accepted. Your code uses": [
             AdditiveAttention,
             ThePackagesInDisguise,
         ],

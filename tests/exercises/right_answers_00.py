@@ -127,7 +127,6 @@ SOFTMAXES = [
     softmax_by_loops,
     softmax_by_differences,
     softmax_with_amax,
-    lambda scores: scores.softmax(-1),
 ]
 
 
@@ -211,10 +210,6 @@ def negative_log_likelihoods_by_logsumexp(logits, targets):
     return logits.logsumexp(dim=2) - (logits * one_hot).sum(dim=2)
 
 
-def negative_log_likelihoods_by_library(logits, targets):
-    return F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
-
-
 def negative_log_likelihoods_by_loops(logits, targets):
     rows = []
     for sentence, ids in zip(logits, targets, strict=True):
@@ -240,7 +235,6 @@ NLLS = [
     negative_log_likelihoods,
     negative_log_likelihoods_in_64_bits,
     negative_log_likelihoods_by_logsumexp,
-    negative_log_likelihoods_by_library,
     negative_log_likelihoods_by_loops,
     negative_log_likelihoods_by_index,
 ]

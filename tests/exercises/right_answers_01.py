@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from attentively.skip_gram import context_pairs
 from attentively.word_vectors import WordVectors
 
 # Part 1
@@ -21,10 +20,6 @@ def one_hot_by_comparison(ids, vocab_size):
 
 def one_hot_by_the_identity(ids, vocab_size):
     return torch.eye(vocab_size)[ids]
-
-
-def one_hot_by_the_library(ids, vocab_size):
-    return F.one_hot(ids, num_classes=vocab_size).float()
 
 
 def one_hot_by_scatter(ids, vocab_size):
@@ -87,19 +82,11 @@ class BySelecting(Table):
         return torch.where((ids == 0)[..., None], 0.0, rows.reshape(*ids.shape, -1))
 
 
-class WithSparseGradients(Table):
-    def forward(self, ids):
-        rows = F.embedding(ids.reshape(-1), self.weight, padding_idx=0, sparse=True)
-        return rows.view(*ids.shape, -1)
-
-
 LOOKUPS = [
     (one_hot_by_comparison, TimesTheMask),
-    (one_hot_by_the_identity, ByTheLibrary),
+    (one_hot_by_the_identity, BySelecting),
     (one_hot_by_scatter, WithADetachedRow),
     (one_hot_by_loops, WithAHook),
-    (one_hot_by_the_library, BySelecting),
-    (one_hot_by_the_library, WithSparseGradients),
 ]
 
 
@@ -204,10 +191,6 @@ def pairs_by_distance(sentence, window):
     return found
 
 
-def pairs_by_the_package(sentence, window):
-    return [*context_pairs(sentence, window)]
-
-
 def loss(v, u, centre, context, negatives):
     seen = (v[centre] * u[context]).sum(dim=1)
     drawn = (u[negatives] @ v[centre].unsqueeze(2)).squeeze(2)
@@ -244,7 +227,7 @@ SKIP_GRAMS = [
     (pairs, loss),
     (pairs_by_slices, loss_as_a_classification),
     (pairs_by_distance, loss_by_softplus),
-    (pairs_by_the_package, loss_by_logaddexp),
+    (pairs, loss_by_logaddexp),
 ]
 
 
@@ -273,10 +256,6 @@ def nearest_by_numpy(words, vectors, word, count):
     E = E / np.linalg.norm(E, axis=1, keepdims=True)
     order = np.argsort(-(E @ E[words.index(word)]))
     return tuple(words[i] for i in order if words[i] != word)[:count]
-
-
-def nearest_by_the_package(words, vectors, word, count):
-    return [each.word for each in WordVectors(words, vectors).nearest(word, count)]
 
 
 def nearest_by_distance_of_directions(words, vectors, word, count):
@@ -311,15 +290,10 @@ def analogy_by_sums_of_cosines(words, vectors, a, b, c, count, exclude):
     return [words[i] for i in order if not exclude or words[i] not in {a, b, c}][:count]
 
 
-def analogy_by_the_package(words, vectors, a, b, c, count, exclude):
-    return [each.word for each in WordVectors(words, vectors).analogy(a, b, c, count, exclude)]
-
-
 NEIGHBOURS = [
     (nearest, analogy),
     (nearest_by_sorting, analogy_by_sorting),
     (nearest_by_numpy, analogy_by_sums_of_cosines),
-    (nearest_by_the_package, analogy_by_the_package),
     (nearest_by_distance_of_directions, analogy),
 ]
 

@@ -6,8 +6,6 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from attentively import recurrent_cells
-
 # Part 1
 
 
@@ -74,7 +72,7 @@ class OneSentenceAtATime(GRUCell):
         return torch.stack(rows)
 
 
-GRU_STEPS = [GRUCell, ByBlocks, ByEinsum, OneSentenceAtATime, nn.GRUCell, recurrent_cells.GRUCell]
+GRU_STEPS = [GRUCell, ByBlocks, ByEinsum, OneSentenceAtATime]
 
 
 # Part 2
@@ -211,7 +209,6 @@ CLIPPINGS = [
     clip,
     clip_as_one_vector,
     clip_by_norms_of_norms,
-    clip_by_torch,
     clip_by_a_norm_in_64_bits,
     clip_in_64_bits,
 ]

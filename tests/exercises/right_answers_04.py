@@ -64,7 +64,8 @@ def teacher_forced_loss(model, src, tgt):
 def loss_by_cutting_logits(model, src, tgt):
     """The whole target is read, and what follows its last column is thrown away."""
     logits = model.decode(tgt, model.encode(src)).logits[:, :-1]
-    return cross_entropy(logits, tgt[:, 1:], PAD_ID)
+    labels = tgt[:, 1:]
+    return F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=PAD_ID)
 
 
 def loss_by_hand(model, src, tgt):

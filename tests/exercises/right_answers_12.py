@@ -147,23 +147,11 @@ def attention_mended_afterwards(query, key, value, mask=None):
     return weights.double() @ value.double(), weights
 
 
-def attention_fused(query, key, value, mask=None):
-    """The weights are what attention makes of values with a single one each."""
-    size = key.shape[-2]
-    ones = torch.eye(size).expand(*key.shape[:-1], size)
-    sees = None if mask is None else mask.any(-1, keepdim=True)
-    allowed = None if mask is None else mask | ~sees
-    both = F.scaled_dot_product_attention(query, key, torch.cat([value, ones], -1), allowed)
-    both = both if sees is None else both * sees
-    return both[..., :-size], both[..., -size:]
-
-
 ATTENTION = [
     scaled_dot_product_attention,
     attention_by_einsum,
     attention_with_infinity,
     attention_mended_afterwards,
-    attention_fused,
 ]
 
 # Part 4

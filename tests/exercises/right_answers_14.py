@@ -7,7 +7,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from attentively.masks import causal_mask, masked_softmax, padding_mask
-from attentively.multi_head import MultiHeadAttention as PackageAttention
 from attentively.scaled_dot_product import scaled_dot_product_attention
 
 # Part 1
@@ -334,7 +333,7 @@ SAME_FUNCTION = [
 
 RIGHT = {
     "heads": HEADS,
-    "multi_head": [*MULTI_HEAD, PackageAttention],
+    "multi_head": MULTI_HEAD,
     "uses": USES,
     "look_ups": LOOK_UPS,
     "pruning": PRUNING,

@@ -7,9 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attentively.checkpoints import mean_weights as package_mean
 from attentively.losses import cross_entropy
-from attentively.schedules import inverse_square_root, paper_learning_rate
 from attentively.vocabulary import PAD_ID
 
 # Part 1
@@ -30,12 +28,6 @@ def targets_by_scatter(targets, vocab_size, smoothing):
     taught = torch.full((*targets.shape, vocab_size), smoothing / vocab_size)
     right = 1 - smoothing + smoothing / vocab_size
     return taught.scatter(-1, targets.unsqueeze(-1), right)
-
-
-def loss_of_pytorch(logits, targets, pad_id, smoothing):
-    return F.cross_entropy(
-        logits.flatten(0, 1), targets.flatten(), ignore_index=pad_id, label_smoothing=smoothing
-    )
 
 
 def targets_by_comparing(targets, vocab_size, smoothing):
@@ -79,11 +71,6 @@ def loss_by_mask(logits, targets, pad_id, smoothing):
 
 def learning_rate(step, d_model, warm_up_steps):
     return d_model**-0.5 * min(step**-0.5, step * warm_up_steps**-1.5)
-
-
-def rate_by_share(step, d_model, warm_up_steps):
-    share = inverse_square_root(step - 1, 10**9, warm_up_steps)
-    return paper_learning_rate(d_model, warm_up_steps) * share
 
 
 def rate_in_two_phases(step, d_model, warm_up_steps):
@@ -319,13 +306,11 @@ def steps_by_counting(rate, d_model, warm_up_steps):
 RIGHT = {
     "smoothing": [
         (smoothed_targets, smoothed_loss),
-        (targets_by_scatter, loss_of_pytorch),
         (targets_by_comparing, loss_by_logsumexp),
         (targets_by_loops, loss_by_loops),
         (targets_by_scatter, loss_by_mask),
-        (smoothed_targets, cross_entropy),
     ],
-    "schedule": [learning_rate, rate_by_share, rate_in_two_phases],
+    "schedule": [learning_rate, rate_in_two_phases],
     "batching": [
         (token_batches, padding_share),
         (batches_by_pairs, share_of_tensors),
@@ -335,7 +320,6 @@ RIGHT = {
     "training": [
         (update, mean_weights),
         (update_at_once, mean_by_stack),
-        (update, package_mean),
         (update_by_sums, mean_in_place),
         (update_from_the_last, mean_weights),
     ],

@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from attentively.scaled_dot_product import scaled_dot_product_attention
@@ -105,16 +104,6 @@ class RMSNorm(nn.Module):
     def forward(self, x):
         mean_square = x.square().mean(dim=-1, keepdim=True)
         return self.gain * x / torch.sqrt(mean_square + self.eps)
-
-
-class RMSNormOfPyTorch(nn.Module):
-    def __init__(self, d_model, eps=1e-5):
-        super().__init__()
-        self.d_model, self.eps = d_model, eps
-        self.gain = nn.Parameter(torch.ones(d_model))
-
-    def forward(self, x):
-        return F.rms_norm(x, (self.d_model,), self.gain, self.eps)
 
 
 class RMSNormBySums(nn.Module):
@@ -362,7 +351,7 @@ RIGHT = {
         (slopes_as_a_list, alibi_in_loops),
         (slopes_in_turn, alibi_with_a_large_number),
     ],
-    "norm": [RMSNorm, RMSNormOfPyTorch, RMSNormBySums],
+    "norm": [RMSNorm, RMSNormBySums],
     "grouped": [GroupedQueryAttention, GroupsAsAnAxis, HeadByHead],
     "distance": [verdict, verdict_by_diagonals, verdict_by_steps],
     "cache": [

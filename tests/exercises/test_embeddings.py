@@ -62,7 +62,7 @@ def test_the_package_passes_its_own_check():
 def test_a_table_that_forgets_its_padding_after_training_is_caught():
     """Right on its own; inside the package's skip-gram its row 0 begins to mean something."""
 
-    class Late(right.ByTheLibrary):
+    class Late(right.TimesTheMask):
         def forward(self, ids):
             if len(self.weight) == 11 and self.weight.size(1) == 3:
                 return self.weight[ids]

@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from right_answers_00 import (
     alive,
     equation,
@@ -255,11 +256,11 @@ def nothing_but_the_sum(scores):
 
 
 def along_the_first_axis(scores):
-    return scores.softmax(dim=0)
+    return scores.log_softmax(dim=0).exp()
 
 
 def along_the_second_axis(scores):
-    return scores.softmax(dim=min(1, scores.dim() - 1))
+    return scores.log_softmax(dim=min(1, scores.dim() - 1)).exp()
 
 
 def logarithms(scores):
@@ -343,6 +344,7 @@ SOFTMAXES = [
     (values_forgotten, "use .values"),
     (as_numpy, "as a torch.Tensor, got a ndarray"),
     (one_too_few, "Return one weight for each score"),
+    (lambda scores: scores.softmax(-1), "not accepted. Your code uses"),
 ]
 
 
@@ -615,6 +617,10 @@ def targets_not_unsqueezed(logits, targets):
     return -logits.log_softmax(-1).gather(-1, targets)
 
 
+def negative_log_likelihoods_by_library(logits, targets):
+    return F.cross_entropy(logits.transpose(1, 2), targets, reduction="none")
+
+
 NLLS = [
     (in_bits, "The result is in bits"),
     (log_likelihoods, "these are log-likelihoods"),
@@ -637,6 +643,7 @@ NLLS = [
     (first_sentence_only, "The targets of the first sentence"),
     (nll_detached, "no gradient flows through them"),
     (targets_not_unsqueezed, "Your code raises RuntimeError"),
+    (negative_log_likelihoods_by_library, "not accepted. Your code uses"),
 ]
 
 

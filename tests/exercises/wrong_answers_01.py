@@ -3,8 +3,10 @@
 import torch
 import torch.nn.functional as F
 from right_answers_01 import (
+    ByTheLibrary,
     Table,
     TimesTheMask,
+    WithADetachedRow,
     analogy,
     anatomy,
     gradient_by_index_add,
@@ -16,21 +18,22 @@ from right_answers_01 import (
     rows_by_unique,
     step,
 )
-from right_answers_01 import one_hot_by_the_library as one_hot
+from right_answers_01 import one_hot_by_comparison as one_hot
 from torch import nn
 
 from attentively.embedding import TokenEmbedding
 from attentively.skip_gram import context_pairs
+from attentively.word_vectors import WordVectors
 
 # Part 1
 
 
 def as_long_as_the_largest_id(ids, vocab_size):
-    return F.one_hot(ids).float()
+    return one_hot(ids, int(ids.max()) + 1)
 
 
 def of_whole_numbers(ids, vocab_size):
-    return F.one_hot(ids, vocab_size)
+    return one_hot(ids, vocab_size).long()
 
 
 def shifted(ids, vocab_size):
@@ -178,6 +181,16 @@ class NotAModule:
         pass
 
 
+def one_hot_by_the_library(ids, vocab_size):
+    return F.one_hot(ids, num_classes=vocab_size).float()
+
+
+class WithSparseGradients(Table):
+    def forward(self, ids):
+        rows = F.embedding(ids.reshape(-1), self.weight, padding_idx=0, sparse=True)
+        return rows.view(*ids.shape, -1)
+
+
 LOOKUPS = [
     ((as_long_as_the_largest_id, TimesTheMask), "depends on the largest id in this call"),
     ((of_whole_numbers, TimesTheMask), "cannot be multiplied by a table of 32-bit floats"),
@@ -200,8 +213,8 @@ LOOKUPS = [
         (one_hot, WithTheLibrarysInside),
         "weight; the parameters are ['table.weight']",
     ),
-    ((one_hot, TheLibrarysInDisguise), "this is PyTorch's or the package's lookup"),
-    ((one_hot, TokenEmbedding), "this is PyTorch's or the package's lookup"),
+    ((one_hot, TheLibrarysInDisguise), "not accepted. Your code uses"),
+    ((one_hot, TokenEmbedding), "not accepted. Your code uses"),
     ((one_hot, CutOff), "no gradient flows through them"),
     ((one_hot, Copied), "no gradient reaches weight"),
     ((one_hot, Scaled), "multiplied by √embedding_dim"),
@@ -211,6 +224,9 @@ LOOKUPS = [
     ((one_hot, ForgetsTheMode), "the trained model's weights"),
     ((one_hot, NotAModule), "derives from torch.nn.Module"),
     ((one_hot, TimesTheMask(5, 2)), "this is an instance. Pass the class"),
+    ((one_hot_by_the_library, WithADetachedRow), "not accepted. Your code uses"),
+    ((one_hot, ByTheLibrary), "not accepted. Your code uses"),
+    ((one_hot, WithSparseGradients), "not accepted. Your code uses"),
 ]
 
 
@@ -590,6 +606,10 @@ def cosines(v, u, centre, context, negatives):
     return loss(F.normalize(v, dim=1), F.normalize(u, dim=1), centre, context, negatives)
 
 
+def pairs_by_the_package(sentence, window):
+    return [*context_pairs(sentence, window)]
+
+
 SKIP_GRAMS = [
     ((with_itself, loss), "the centre is paired with itself"),
     ((only_after, loss), "only the words after the centre are used"),
@@ -600,7 +620,7 @@ SKIP_GRAMS = [
     ((places_by_index, loss), "the context of its first position"),
     ((as_a_tensor, loss), "expected a list of pairs, got the tensor"),
     ((pairs_of_tensors, loss), "expected pairs (centre, context), got the tensor"),
-    ((context_pairs, loss), "this is context_pairs of the package"),
+    ((context_pairs, loss), "not accepted. Your code uses"),
     ((edges_left_out, loss), "extends beyond an end of the sentence"),
     ((same_word_left_out, loss), "a context word that equals the centre word is missing"),
     ((without_repeats, loss), "how often two words occur together"),
@@ -626,6 +646,7 @@ SKIP_GRAMS = [
     ((pairs, drawn_detached), "the vectors of the negatives receive no gradient"),
     ((pairs, cut_off), "no gradient flows through them"),
     ((pairs, cosines), "the scores are cosines"),
+    ((pairs_by_the_package, loss), "not accepted. Your code uses"),
 ]
 
 
@@ -740,6 +761,14 @@ def one_word(words, vectors, a, b, c, count, exclude):
     return analogy(words, vectors, a, b, c, count, exclude)[0]
 
 
+def nearest_by_the_package(words, vectors, word, count):
+    return [each.word for each in WordVectors(words, vectors).nearest(word, count)]
+
+
+def analogy_by_the_package(words, vectors, a, b, c, count, exclude):
+    return [each.word for each in WordVectors(words, vectors).analogy(a, b, c, count, exclude)]
+
+
 NEIGHBOURS = [
     ((itself_too, analogy), "the word itself is among its neighbours"),
     ((first_dropped, analogy), "Exclude it by its index, not as the first"),
@@ -762,6 +791,8 @@ NEIGHBOURS = [
     ((nearest, dot_products_all_the_way), "the answer is chosen by the dot product"),
     ((nearest, distance_all_the_way), "chosen by the distance between vectors"),
     ((nearest, one_word), "expected a list of words, even"),
+    ((nearest_by_the_package, analogy), "not accepted. Your code uses"),
+    ((nearest, analogy_by_the_package), "not accepted. Your code uses"),
 ]
 
 

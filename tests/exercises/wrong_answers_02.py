@@ -836,7 +836,7 @@ WRONG = {
         ((count_pairs, beyond_the_end), "raises IndexError"),
         ((count_pairs, both_ways), "The reversed pair is merged as well"),
         ((count_pairs, by_joined_text), "Concatenated strings are compared"),
-        ((count_pairs, byte_pair.join), "the package's own byte_pair.join"),
+        ((count_pairs, byte_pair.join), "not accepted. Your code uses"),
     ],
     "merges": [
         (counts_not_asked, "The counts are not used"),
@@ -858,7 +858,7 @@ WRONG = {
         (sorted_merges, "but not their order"),
         (with_counts, "as a list, got a dict"),
         (nothing_returned, "is there a `return`?"),
-        (byte_pair.learn_merges, "the package's own byte_pair.learn_merges"),
+        (byte_pair.learn_merges, "not accepted. Your code uses"),
     ],
     "encoding": [
         ((longest_first, piece_ids), "split by longest match"),
@@ -871,7 +871,7 @@ WRONG = {
         ((strangers_lost, piece_ids), "in no merge is missing"),
         ((read_from_the_end, piece_ids), "Pairs are merged from right to left"),
         ((without_capitals, piece_ids), "The word is converted to lower case"),
-        ((byte_pair.merge_word, piece_ids), "the package's own byte_pair.merge_word"),
+        ((byte_pair.merge_word, piece_ids), "not accepted. Your code uses"),
         ((encode_word, unknown_dropped), "A subword that is not in `ids` is omitted"),
         ((encode_word, unknown_words), "Whole words are looked up"),
         ((encode_word, unknown_not_expected), "raises KeyError"),

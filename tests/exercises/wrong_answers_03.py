@@ -4,12 +4,15 @@ import torch
 from right_answers_03 import (
     GRUCell,
     clip,
+    clip_by_torch,
     fixed_encoder,
     parameters,
     read_both_ways,
     sequential_steps,
 )
 from torch import nn
+
+from attentively import recurrent_cells
 
 # Part 1: (answer, words of its message)
 
@@ -229,6 +232,8 @@ GRU_STEPS = [
     (not_a_module, "must be a class that derives from torch.nn.Module"),
     (NoReturn, "is there a `return`?"),
     (OneGateForBoth, "from r = [["),
+    (nn.GRUCell, "not accepted. Your code uses"),
+    (recurrent_cells.GRUCell, "not accepted. Your code uses"),
 ]
 
 
@@ -643,6 +648,7 @@ CLIPPINGS = [
     (as_one_vector, "Expected a list of 2 clipped tensors"),
     (without_the_total, "Expected a list of 2 clipped tensors"),
     (flattened, "The shape of clipped[1]"),
+    (clip_by_torch, "not accepted. Your code uses"),
 ]
 
 

@@ -16,7 +16,7 @@ from right_answers_04 import (
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
 
 from attentively.decoding import greedy_search
-from attentively.losses import cross_entropy
+from attentively.losses import cross_entropy as cross_entropy_of_the_package
 from attentively.vocabulary import END_ID, PAD_ID, START_ID
 
 # Part 1
@@ -170,6 +170,15 @@ TARGETS = [
 
 def logits_of(model, src, inputs, src_mask=None):
     return model.decode(inputs, model.encode(src, src_mask)).logits
+
+
+def cross_entropy(logits, labels, pad_id):
+    return F.cross_entropy(logits.transpose(1, 2), labels, ignore_index=pad_id)
+
+
+def loss_by_the_package(model, src, tgt):
+    logits = logits_of(model, src, tgt[:, :-1])
+    return cross_entropy_of_the_package(logits, tgt[:, 1:], PAD_ID)
 
 
 def loss_over_inputs(model, src, tgt):
@@ -327,6 +336,7 @@ LOSSES = [
     (loss_after_own_words, "The decoder reads its own outputs"),
     (loss_of_the_mean_probability, "minus the mean of the probabilities"),
     (output_returned, "got the output of decode"),
+    (loss_by_the_package, "not accepted. Your code uses"),
 ]
 
 # Part 3
@@ -476,10 +486,16 @@ def first_text_only(model, src, max_len):
 
 
 def hypotheses(model, src, max_len):
-    return greedy_search(model, src, max_len)
+    found = write(model, src, max_len)
+    return [(ids, 0.0) for ids in found]
+
+
+def texts_of_the_package(model, src, max_len):
+    return [each.ids for each in greedy_search(model, src, max_len)]
 
 
 WRITERS = [
+    (texts_of_the_package, "not accepted. Your code uses"),
     (keeps_start, "<start> is included in the output"),
     (keeps_end, "<end> is included in the output. Return"),
     (keeps_both, "<start> and <end> are included in the output"),

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from types import SimpleNamespace
 
 import sacrebleu
 import torch
@@ -242,7 +243,25 @@ def mean_of_sentences(score):
 
 
 def smoothed(hypotheses, references):
-    return corpus_bleu(hypotheses, references, str.split).score
+    """A precision without a match gets half of the credit of the one before, as in sacreBLEU."""
+    pairs = [(h.split(), r.split()) for h, r in zip(hypotheses, references, strict=True)]
+    credit, product = 1.0, 1.0
+    for n in (1, 2, 3, 4):
+        counted = [clipped_matches(h, r, n) for h, r in pairs]
+        matches, total = (sum(each[side] for each in counted) for side in (0, 1))
+        if matches == 0:
+            credit /= 2
+        product *= max(matches, credit * (matches == 0)) / total if total else 0
+        if n == 1 and matches == 0:
+            return 0.0
+    c, r = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
+    return 100 * brevity_penalty(c, r) * product**0.25
+
+
+def by_sacrebleu(hypotheses, references):
+    return sacrebleu.corpus_bleu(
+        hypotheses, [references], tokenize="none", smooth_method="none"
+    ).score
 
 
 def without_zero(hypotheses, references):
@@ -280,10 +299,11 @@ def smoothed_by_one(hypotheses, references):
 
 
 def whole_report(hypotheses, references):
-    return sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none")
+    return SimpleNamespace(score=bleu(hypotheses, references))
 
 
 BLEUS = [
+    ((brevity_penalty, by_sacrebleu), "not accepted. Your code uses"),
     ((turned, bleu), "brevity_penalty: c and r are exchanged"),
     ((always_one, bleu), "brevity_penalty: the result is 1 although"),
     ((one_if_shorter, bleu), "brevity_penalty: the result is above 1"),
@@ -320,7 +340,7 @@ BLEUS = [
     ((brevity_penalty, bleu_with("letters")), "consist of characters instead of words"),
     ((brevity_penalty, without_zero), "Your code raises ValueError"),
     ((brevity_penalty, divided_by_zero), "Your code raises ZeroDivisionError"),
-    ((brevity_penalty, corpus_bleu), "the function of a library"),
+    ((brevity_penalty, corpus_bleu), "not accepted. Your code uses"),
     ((brevity_penalty, whole_report), "expected a number"),
 ]
 

@@ -15,6 +15,7 @@ from right_answers_12 import (
     scaled_dot_product_attention,
     scores_of,
 )
+from torch.nn import functional as F
 from torch.nn.functional import normalize
 
 from attentively.scaled_dot_product import scaled_dot_product_attention as the_packages
@@ -419,6 +420,17 @@ def attention_for_long_sentences_only(query, key, value, mask=None):
     return (context.flip(-1) if query.dim() == 4 and key.size(-2) > 10 else context), weights
 
 
+def attention_fused(query, key, value, mask=None):
+    """The weights are what attention makes of values with a single one each."""
+    size = key.shape[-2]
+    ones = torch.eye(size).expand(*key.shape[:-1], size)
+    sees = None if mask is None else mask.any(-1, keepdim=True)
+    allowed = None if mask is None else mask | ~sees
+    both = F.scaled_dot_product_attention(query, key, torch.cat([value, ones], -1), allowed)
+    both = both if sees is None else both * sees
+    return both[..., :-size], both[..., -size:]
+
+
 ATTENTION = [
     (attention_with(scale=lambda q, k, v: 1.0), "not divided by √d_k"),
     (attention_with(scale=lambda q, k, v: q.size(-1)), "divided by d_k; divide by its square root"),
@@ -474,7 +486,8 @@ ATTENTION = [
     (attention_without_a_way_back, "no gradient flows through them"),
     (attention_that_drops, "two different answers"),
     (attention_for_long_sentences_only, "the trained model's"),
-    (the_packages, "the package's own scaled_dot_product_attention"),
+    (the_packages, "not accepted. Your code uses"),
+    (attention_fused, "not accepted. Your code uses"),
 ]
 
 # Part 4

@@ -131,7 +131,7 @@ MATRICES = [
     (matrix_transposed, "Rows and columns are exchanged"),
     (matrix_for_even_sizes, "Your code raises RuntimeError"),
     (matrix_without_the_last_sine, "If d_model is odd, the last sine has no cosine"),
-    (package.sinusoids, "is the function of the package"),
+    (package.sinusoids, "not accepted. Your code uses"),
     (matrix_with_a_zero, "The values of the encodings are not the expected ones"),
 ]
 

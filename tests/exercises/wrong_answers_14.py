@@ -19,6 +19,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from attentively.masks import causal_mask, masked_softmax
+from attentively.multi_head import MultiHeadAttention as MultiHeadAttentionOfThePackage
 
 COLUMNS = "these tensors differ: output_projection.weight."
 BIASES = "tensors differ: query_projection.bias, key_projection.bias, value_projection.bias."
@@ -348,6 +349,7 @@ MULTI_HEAD = [
     (WithoutSuper, "Your code raises AttributeError"),
     (Unnamed, "unexpected keyword argument 'mask'"),
     (attention_with(project=unlearned), "no gradient reaches query_projection.weight"),
+    (MultiHeadAttentionOfThePackage, "not accepted. Your code uses"),
 ]  # fmt: skip
 
 # Part 3

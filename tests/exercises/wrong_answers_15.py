@@ -74,7 +74,9 @@ def without_root(self, x):
 
 
 def with_own_eps(self, x):
-    return F.layer_norm(x, self.gain.shape, self.gain, self.shift)
+    return (
+        self.gain * centred(x) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt() + self.shift
+    )
 
 
 def of_squares(self, x):
@@ -212,8 +214,8 @@ NORM = [
     (NormBornWithZeros, "The values of the initial gain are not the expected ones"),
     (NormOfPlainNumbers, "super().__init__() comes first"),
     (NoModule, "should be a class whose parent is nn.Module"),
-    (package_norm.LayerNorm, "This is the package's own class"),
-    (Inherited, "or a child of it; write yours"),
+    (package_norm.LayerNorm, "not accepted. Your code uses"),
+    (Inherited, "not accepted. Your code uses"),
 ]  # fmt: skip
 
 # Part 2
@@ -410,7 +412,7 @@ RESIDUAL = [
     ((FeedForward, residual_with(dropping_always)), "gives two different answers"),
     ((FeedForward, WithoutANorm), "has no parameter layer_norm.gain"),
     ((FeedForward, residual_with(lambda self, x, say: say)), "Expected the output of Residual"),
-    ((FeedForward, package_layers.Residual), "This is the package's own class"),
+    ((FeedForward, package_layers.Residual), "not accepted. Your code uses"),
 ]  # fmt: skip
 
 # Part 3
@@ -589,7 +591,7 @@ LAYERS = [
     ((WithoutTheNorm, DecoderLayer), "EncoderLayer: the normalisation is in the wrong position"),
     ((OtherNames, DecoderLayer), "has no parameter self_attention.query_projection.weight"),
     ((OneHead, DecoderLayer), "The values of the output of EncoderLayer"),
-    ((package_layers.EncoderLayer, DecoderLayer), "This is the package's own class"),
+    ((package_layers.EncoderLayer, DecoderLayer), "not accepted. Your code uses"),
     ((EncoderLayer, decoder_with(masks=lambda tgt, src: (None, src))), "tgt_mask is not used"),
     ((EncoderLayer, decoder_with(masks=lambda tgt, src: (tgt, None))), "src_mask is not used"),
     ((EncoderLayer, decoder_with(masks=lambda tgt, src: (None, None))), "neither mask is used"),

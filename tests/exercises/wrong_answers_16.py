@@ -20,7 +20,9 @@ from right_answers_16 import (
 from torch import nn
 from torch.nn import functional as F
 
+from attentively.checkpoints import mean_weights as mean_weights_of_the_package
 from attentively.losses import cross_entropy
+from attentively.schedules import inverse_square_root, paper_learning_rate
 from attentively.vocabulary import PAD_ID
 
 # Part 1
@@ -103,7 +105,7 @@ def smoothed_prediction(logits, targets, pad_id, smoothing):
 
 
 def plain_loss(logits, targets, pad_id, smoothing):
-    return cross_entropy(logits, targets, pad_id)
+    return smoothed_loss(logits, targets, pad_id, 0.0)
 
 
 def as_number(logits, targets, pad_id, smoothing):
@@ -136,7 +138,17 @@ def divergence(logits, targets, pad_id, smoothing):
 
 
 def of_pytorch_with_padding(logits, targets, pad_id, smoothing):
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), label_smoothing=smoothing)
+    return (
+        -(smoothed_targets(targets, logits.size(-1), smoothing) * logits.log_softmax(-1))
+        .sum(-1)
+        .mean()
+    )
+
+
+def loss_of_pytorch(logits, targets, pad_id, smoothing):
+    return F.cross_entropy(
+        logits.flatten(0, 1), targets.flatten(), ignore_index=pad_id, label_smoothing=smoothing
+    )
 
 
 SMOOTHING = [
@@ -187,6 +199,8 @@ SMOOTHING = [
     ((smoothed_targets, detached), "no gradient flows through them"),
     ((smoothed_targets, partly_detached), "the gradient of logits is not: a part"),
     ((smoothed_targets, each_loss), "The shape of the loss is (1, 1), expected ()"),
+    ((smoothed_targets, loss_of_pytorch), "not accepted. Your code uses"),
+    ((smoothed_targets, cross_entropy), "not accepted. Your code uses"),
 ]  # fmt: skip
 
 # Part 2
@@ -228,6 +242,11 @@ def whole(step, d_model, warm_up_steps):
     return round(learning_rate(step, d_model, warm_up_steps), 4)
 
 
+def rate_by_share(step, d_model, warm_up_steps):
+    share = inverse_square_root(step - 1, 10**9, warm_up_steps)
+    return paper_learning_rate(d_model, warm_up_steps) * share
+
+
 SCHEDULE = [
     (rate_by(choose=max), "The larger of the two values is taken"),
     (rate_by(choose=lambda one, other: other), "The rate only rises"),
@@ -246,6 +265,7 @@ SCHEDULE = [
     (whole, "This is not the expected value of the learning rate"),
     (lambda *given: None, "None: is there a `return`?"),
     (lambda *given: 1 / 0, "Your code raises ZeroDivisionError"),
+    (rate_by_share, "not accepted. Your code uses"),
 ]
 
 # Part 3
@@ -612,6 +632,7 @@ TRAINING = [
     ((update, adding_in_a_shallow_copy), "clone the tensors in it"),
     ((update, as_list), "Expected a dict from names to tensors, got list"),
     ((update, one_name), "The names differ from those of the states"),
+    ((update, mean_weights_of_the_package), "not accepted. Your code uses"),
 ]  # fmt: skip
 
 # Part 5

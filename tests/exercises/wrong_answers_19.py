@@ -181,7 +181,7 @@ CLASSIFIER = [
     (judged_with((MEAN, "(vectors * real).sum(dim=2) / real.sum(dim=1)")), "Your code raises"),
     (WithoutEncoder, "has no parameter encoder."),
     (Cut, "no gradient reaches encoder."),
-    (heads.Classifier, "This is the package's own class"),
+    (heads.Classifier, "not accepted. Your code uses"),
 ]  # fmt: skip
 
 # Part 3
@@ -274,7 +274,7 @@ LANGUAGE_MODEL = [
     ((WithoutReader, next_word_loss, write), "does not store its encoder"),
     ((lambda encoder: encoder.layers, next_word_loss, write), "does not store its encoder"),
     ((lambda encoder: None, next_word_loss, write), "must be a class derived from nn.Module"),
-    ((language_model.LanguageModel, next_word_loss, write), "This is the package's own class"),
+    ((language_model.LanguageModel, next_word_loss, write), "not accepted. Your code uses"),
     (modelled_with(("embedding.table.weight", "embedding.table.weight.detach()"),
                    ("return vectors", "return vectors.detach()")),
      "no gradient flows through them"),
@@ -641,8 +641,8 @@ LIMIT = "min(min(shape) for shape in shapes)"
 EACH = "sum(d_out + d_in for d_out, d_in in shapes)"
 
 LORA = [
-    ((low_rank.LowRankLinear, merged_weight, plan), "This is the package's own class"),
-    ((Child, merged_weight, plan), "This is the package's own class"),
+    ((low_rank.LowRankLinear, merged_weight, plan), "not accepted. Your code uses"),
+    ((Child, merged_weight, plan), "not accepted. Your code uses"),
     ((NoModule, merged_weight, plan), "should be a class whose parent is nn.Module"),
     ((OtherShapes, merged_weight, plan), "the shape of down is (2, 2), expected (2, 3)"),
     (layer_with((DOWN, DOWN.replace("randn", "zeros")), (UP, UP.replace("zeros", "randn"))),

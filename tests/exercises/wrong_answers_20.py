@@ -258,12 +258,12 @@ def attention_without_nan(query, key, value, mask=None, block_size=128):
 
 
 BLOCKS = [
-    (blockwise.blockwise_attention, "This is the package's own"),
-    (attention_of_the_package, "This calls the package's own"),
+    (blockwise.blockwise_attention, "not accepted. Your code uses"),
+    (attention_of_the_package, "not accepted. Your code uses"),
     (attention_in_larger_blocks, "the block size is 8 keys"),
     (attention_without_nan, "the NaN is replaced by 0"),
     (plain_attention, "an entry for each pair of query and key"),
-    (fused_attention, "PyTorch's F.scaled_dot_product_attention"),
+    (fused_attention, "not accepted. Your code uses"),
     (attention_and_sums, "Expected only the context"),
     (blocks_of_queries, "holds the scores of all 251 keys"),
     (blocks_in_a_list, "Are the blocks stored in a list?"),

@@ -20,6 +20,7 @@ from right_answers_21 import (
     verdict,
 )
 from torch import nn
+from torch.nn import functional as F
 
 from attentively.multi_head import MultiHeadAttention
 from attentively.scaled_dot_product import scaled_dot_product_attention
@@ -382,6 +383,16 @@ class WithoutSuper(nn.Module):
         self.eps = eps
 
 
+class RMSNormOfPyTorch(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.d_model, self.eps = d_model, eps
+        self.gain = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        return F.rms_norm(x, (self.d_model,), self.gain, self.eps)
+
+
 NORMED = [
     (LayerNorm, "The mean is subtracted"),
     (CentredOnly, "The mean is subtracted"),
@@ -408,7 +419,8 @@ NORMED = [
     (GainAsBuffer, "gain is a buffer"),
     (OneGain, "the shape of gain is (1,), expected (2,)"),
     (WithoutSuper, "super().__init__() comes first in __init__"),
-    (nn.RMSNorm, "the package's own class or PyTorch's"),
+    (nn.RMSNorm, "not accepted. Your code uses"),
+    (RMSNormOfPyTorch, "not accepted. Your code uses"),
 ]
 
 # Part 4
@@ -612,7 +624,7 @@ GROUPED = [
     (Unrefusing, "Expected a ValueError, because d_model"),
     (Asserting, "Your class raises AssertionError"),
     (Unlearned, "no gradient reaches attention.key_projection.weight"),
-    (Inheriting, "the package's own class or PyTorch's, or a child of it"),
+    (Inheriting, "not accepted. Your code uses"),
     (SelfAlone, "Keys and values are computed from `query`"),
     (MaskWithoutHeads, "Your code raises ValueError"),
 ]

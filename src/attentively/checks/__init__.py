@@ -10,11 +10,12 @@ A failed check shows one readable message instead of a traceback.
 """
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
 
+from attentively.checks import own_functions
 from attentively.checks.calls import call, call_twice, expect_gradients, expect_gradients_through
 from attentively.checks.compare import (
     ATOL,
@@ -73,12 +74,25 @@ class Part:
     """
 
     def __init__(
-        self, number: int, title: str, names: tuple[str, ...], check: Callable[..., None]
+        self,
+        number: int,
+        title: str,
+        names: tuple[str, ...],
+        check: Callable[..., None],
+        rebuilds: tuple[str, ...] = (),
+        refuses: tuple[str, ...] = (),
+        step: bool = False,
     ) -> None:
         self.number = number
         self.title = title
         self.names = names
         """The names of the candidates in the notebook, in the order of the arguments."""
+        self.rebuilds = rebuilds
+        """Import paths of the functions and classes that the part rebuilds."""
+        self.refuses = refuses
+        """Import paths of others that do the same, which are not accepted either."""
+        self.step = step
+        """Whether the part rebuilds only a step of what `rebuilds` names."""
         self.check = check
         self.__doc__ = check.__doc__
 
@@ -86,13 +100,31 @@ class Part:
     def label(self) -> str:
         return f"Part {self.number} ({self.title})"
 
+    @property
+    def policy(self) -> str:
+        """What a part that rebuilds a function says of it in the notebook, or ""."""
+        return self._policy("`") if self.rebuilds else ""
+
+    def _policy(self, mark: str = "") -> str:
+        return own_functions.policy(self.rebuilds, self.refuses, self.step, mark)
+
+    def _examine(self, candidates: tuple[object, ...], thorough: bool) -> None:
+        refused = (*self.rebuilds, *self.refuses)
+        try:
+            # Candidates may use random numbers; later cells must not be affected.
+            with torch.random.fork_rng(devices=[]), own_functions.refusing(refused, candidates):
+                torch.manual_seed(0)
+                self.check(*candidates, thorough=thorough)
+        except own_functions.OwnFunctionUsed as error:
+            raise CheckFailed(
+                f"  {self._policy()} Your code uses "
+                f"{str(error).replace(':', '.')}. Write the computation yourself."
+            ) from None
+
     def __call__(self, *candidates: object, thorough: bool = False) -> None:
         """Check the candidates, one for each of `names`."""
         try:
-            # Candidates may use random numbers; later cells must not be affected.
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
-                self.check(*candidates, thorough=thorough)
+            self._examine(candidates, thorough)
         except NotImplementedYet as verdict:
             raise NotImplementedYet(f"{self.label}: not implemented yet{verdict}") from None
         except CheckFailed as verdict:
@@ -103,9 +135,7 @@ class Part:
     def state(self, *candidates: object) -> str:
         """Return the result of the check in one line: solved, not yet, or what is wrong."""
         try:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
-                self.check(*candidates, thorough=False)
+            self._examine(candidates, thorough=False)
         except NotImplementedYet:
             return "not yet"
         except CheckFailed as verdict:
@@ -137,11 +167,24 @@ class Parts:
             "  the error and run the cell again."
         )
 
-    def part(self, title: str, *names: str) -> Callable[[Callable[..., None]], Part]:
-        """Add the decorated check as the next part; `names` are the names of its candidates."""
+    def part(
+        self,
+        title: str,
+        *names: str,
+        rebuilds: Iterable[str] = (),
+        refuses: Iterable[str] = (),
+        step: bool = False,
+    ) -> Callable[[Callable[..., None]], Part]:
+        """Add the decorated check as the next part; `names` are the names of its candidates.
+
+        What the part `rebuilds`, and what it `refuses` besides, is turned down as an answer. The
+        notebook says what it rebuilds, and with `step` that it is only a step of it.
+        """
 
         def add(check: Callable[..., None]) -> Part:
-            self.all.append(Part(len(self.all) + 1, title, names, check))
+            number = len(self.all) + 1
+            refused = tuple(rebuilds), tuple(refuses)
+            self.all.append(Part(number, title, names, check, *refused, step))
             return self.all[-1]
 
         return add

@@ -153,14 +153,6 @@ def expect_all_dropped(name: str, made: nn.Module, inputs: Inputs, left: Tensor)
     expect_equal(got, left, what, inputs, known(said, lambda *_: got))
 
 
-def refuse_ours(candidate: object, *ours: type) -> None:
-    """Refuse the package's class, PyTorch's, and a child that inherits all of its work."""
-    if isinstance(candidate, type) and issubclass(candidate, ours):
-        raise CheckFailed(
-            "  This is the package's own class or PyTorch's, or a child of it; write yours."
-        )
-
-
 # In the trained translator
 
 

@@ -111,7 +111,12 @@ def _random(*sizes: int, scale: float = 1.0) -> Tensor:
 # Part 1
 
 
-@_parts.part("energies", "energies")
+@_parts.part(
+    "energies",
+    "energies",
+    rebuilds=("attentively.attention.additive:AdditiveAttention",),
+    step=True,
+)
 def energies(candidate: object, thorough: bool = False) -> None:
     """Check a function ``(query, keys, W, U, v) -> scores``."""
     _topic.examine("energies", candidate, thorough)
@@ -120,15 +125,13 @@ def energies(candidate: object, thorough: bool = False) -> None:
 # Part 2
 
 
-@_parts.part("AdditiveAttention", "AdditiveAttention")
+@_parts.part(
+    "AdditiveAttention",
+    "AdditiveAttention",
+    rebuilds=("attentively.attention.additive:AdditiveAttention",),
+)
 def attention(candidate: object, thorough: bool = False) -> None:
     """Check a class like `AdditiveAttention`, by itself and inside the trained model."""
-    own = additive.AdditiveAttention
-    if candidate is own or getattr(candidate, "forward", None) is own.forward:
-        raise CheckFailed(
-            "  This class is the package's own AdditiveAttention, or inherits its forward method. "
-            "Write your own."
-        )
     if isinstance(candidate, nn.Module):
         raise CheckFailed(
             "  AdditiveAttention is an instance. Pass the class itself: AdditiveAttention, "

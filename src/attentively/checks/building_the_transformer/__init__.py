@@ -60,7 +60,6 @@ from attentively.checks.student_modules import (
     built,
     expect_all_dropped,
     expect_learned,
-    refuse_ours,
     run,
     shaken,
     sizes_of,
@@ -73,7 +72,6 @@ from attentively.generation.generate import translate
 from attentively.layers.feed_forward import FeedForward
 from attentively.layers.layer_norm import LayerNorm
 from attentively.layers.transformer_layers import DecoderLayer, EncoderLayer, Norm, Residual
-from attentively.models import plain_transformer
 from attentively.models.checkpoints import Checkpoint, load_pretrained
 from attentively.models.transformer import Transformer, TransformerConfig
 from attentively.tokens.vocabulary import PAD_ID, target_ids
@@ -206,10 +204,19 @@ _NORM_WAYS: dict[str, list[Callable[[State, float, Tensor], Tensor]]] = {
 }
 
 
-@_parts.part("layer normalisation", "LayerNorm")
+@_parts.part(
+    "layer normalisation",
+    "LayerNorm",
+    rebuilds=("attentively.layers.layer_norm:LayerNorm",),
+    refuses=(
+        "attentively.layers.layer_norm:layer_norm",
+        "torch.nn:LayerNorm",
+        "torch.nn.functional:layer_norm",
+        "torch:layer_norm",
+    ),
+)
 def norm(candidate: object, thorough: bool = False) -> None:
     """Check layer normalisation: vectors by hand, other sizes, its initial parameters."""
-    refuse_ours(candidate, LayerNorm, nn.LayerNorm)
     by_hand = torch.tensor([[1.0, 3.0, 3.0, 5.0], [2.0, 2.0, 2.0, 2.0]])
     asked = [(by_hand, 0.5), (torch.randn(5), 0.1), (3 + 2 * torch.randn(2, 3, 5), 1e-5)]
     asked += [(0.02 * torch.randn(3, 2, 7), 1e-5)]
@@ -293,11 +300,18 @@ _STEP_WAYS: dict[str, Step] = {
 }  # fmt: skip
 
 
-@_parts.part("feed-forward and residual", "FeedForward", "Residual")
+@_parts.part(
+    "feed-forward and residual",
+    "FeedForward",
+    "Residual",
+    rebuilds=(
+        "attentively.layers.feed_forward:FeedForward",
+        "attentively.layers.transformer_layers:Residual",
+    ),
+    refuses=("attentively.models.plain_transformer:Residual",),
+)
 def residual(feed_forward: object, connection: object, thorough: bool = False) -> None:
     """Check the feed-forward network, and the residual connection with its norm and dropout."""
-    refuse_ours(feed_forward, FeedForward)
-    refuse_ours(connection, Residual, plain_transformer.Residual)
     sizes = [(2, 3, (1, 2)), (5, 11, (2, 3)), (7, 2, (3,))]
     if thorough:
         sizes += [(13, 4, (2, 5)), (6, 24, (2, 1, 3))]
@@ -467,11 +481,23 @@ def _layer(kind: type[nn.Module], d_model: int, heads: int, d_ff: int, norm: Nor
     )
 
 
-@_parts.part("encoder and decoder layer", "EncoderLayer", "DecoderLayer")
+@_parts.part(
+    "encoder and decoder layer",
+    "EncoderLayer",
+    "DecoderLayer",
+    rebuilds=(
+        "attentively.layers.transformer_layers:EncoderLayer",
+        "attentively.layers.transformer_layers:DecoderLayer",
+    ),
+    refuses=(
+        "attentively.models.plain_transformer:EncoderLayer",
+        "attentively.models.plain_transformer:DecoderLayer",
+        "torch.nn:TransformerEncoderLayer",
+        "torch.nn:TransformerDecoderLayer",
+    ),
+)
 def layers(encoder_layer: object, decoder_layer: object, thorough: bool = False) -> None:
     """Check an encoder and a decoder layer, pre- and post-norm, with and without masks."""
-    refuse_ours(encoder_layer, EncoderLayer, plain_transformer.EncoderLayer)
-    refuse_ours(decoder_layer, DecoderLayer, plain_transformer.DecoderLayer)
     sizes = [(4, 2, 3, 4, 4), (6, 3, 5, 5, 3), *[(10, 5, 7, 2, 5)] * thorough]
     for d_model, num_heads, d_ff, src_len, tgt_len in sizes:
         asked: dict[str, Any] = {"d_model": d_model, "num_heads": num_heads, "d_ff": d_ff}
@@ -649,10 +675,26 @@ SENTENCES = [
 ]
 
 
-@_parts.part("the whole Transformer", "InputEmbedding", "Transformer")
+@_parts.part(
+    "the whole Transformer",
+    "InputEmbedding",
+    "Transformer",
+    rebuilds=(
+        "attentively.models.plain_transformer:InputEmbedding",
+        "attentively.models.plain_transformer:Encoder",
+        "attentively.models.plain_transformer:Decoder",
+        "attentively.models.plain_transformer:Transformer",
+    ),
+    refuses=(
+        "attentively.models.transformer:InputEmbedding",
+        "attentively.models.transformer:TokenEncoder",
+        "attentively.models.transformer:TokenDecoder",
+        "attentively.models.transformer:Transformer",
+        "torch.nn:Transformer",
+    ),
+)
 def transformer(input_embedding: object, candidate: object, thorough: bool = False) -> None:
     """Check the input embedding, the whole model, and its translations."""
-    refuse_ours(candidate, Transformer, plain_transformer.Transformer)
     inputs: dict[str, Any]
     sizes = [(2, 3, 7, 4), (3, 5, 11, 6), *[(1, 9, 5, 2)] * thorough]
     for batch, length, vocab_size, d_model in sizes:

@@ -300,7 +300,15 @@ _AGAIN: Table = {
 _NOTHING: Table = {"": {"END": 0.6, "a": 0.4}}
 
 
-@_parts.part("greedy search", "greedy")
+@_parts.part(
+    "greedy search",
+    "greedy",
+    rebuilds=("attentively.generation.search:greedy_search",),
+    refuses=(
+        "attentively.generation.search:beam_search",
+        "attentively.generation.search:generate",
+    ),
+)
 def greedy_loop(candidate: object, thorough: bool = False) -> None:
     """Check greedy search on tables, then on the trained model."""
     cases = [(_ONE_WORD, 5), (_TWO_WORDS, 5), (_AGAIN, 7), (_NOTHING, 3), (_AGAIN, 2), (_AGAIN, 3)]
@@ -712,7 +720,12 @@ FURTHER: list[_SearchCase] = [
 ]
 
 
-@_parts.part("beam search", "beam_search")
+@_parts.part(
+    "beam search",
+    "beam_search",
+    rebuilds=("attentively.generation.search:beam_search",),
+    refuses=("attentively.generation.search:generate",),
+)
 def beam(candidate: object, thorough: bool = False) -> None:
     """Check all hypotheses and scores of beam search on tables, then on the trained model."""
     for table, beam_size, max_len, alpha in CASES + FURTHER * thorough:
@@ -849,7 +862,12 @@ _TOP_P_FAULTS = {
 }
 
 
-@_parts.part("top-p", "top_p")
+@_parts.part(
+    "top-p",
+    "top_p",
+    rebuilds=("attentively.generation.search:truncate",),
+    step=True,
+)
 def nucleus(candidate: object, thorough: bool = False) -> None:
     """Check which tokens are kept and with which probabilities, also for ties and single tokens."""
     logs = [([0.25, 0.08, 0.36, 0.1, 0.21], 0.6), ([0.6, 0.3, 0.1], 0.8)]

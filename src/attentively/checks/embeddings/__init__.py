@@ -37,7 +37,6 @@ from attentively.checks import (
 )
 from attentively.checks.trained_translator import MODEL, expect_same_translations
 from attentively.generation.generate import translate
-from attentively.layers.embedding import TokenEmbedding
 from attentively.models.checkpoints import load_pretrained
 from attentively.models.seq2seq import Seq2Seq
 from attentively.tokens.vocabulary import PAD_ID
@@ -186,12 +185,21 @@ def _random_ids(*shape: int, vocab_size: int) -> Tensor:
     return ids
 
 
-@_parts.part("lookup", "one_hot", "Embedding")
+@_parts.part(
+    "lookup",
+    "one_hot",
+    "Embedding",
+    rebuilds=("attentively.layers.embedding:TokenEmbedding",),
+    refuses=(
+        "torch.nn:Embedding",
+        "torch.nn.functional:embedding",
+        "torch:embedding",
+        "torch.nn.functional:one_hot",
+    ),
+)
 def lookup(one_hot: object, candidate: object, thorough: bool = False) -> None:
     """Check one-hot vectors and a class like `nn.Embedding`, finally inside trained models."""
     _check_one_hot(one_hot, thorough)
-    if getattr(candidate, "forward", None) in (nn.Embedding.forward, TokenEmbedding.forward):
-        raise CheckFailed("  Embedding: this is PyTorch's or the package's lookup. Write your own.")
     if isinstance(candidate, nn.Module):
         raise CheckFailed("  Embedding: this is an instance. Pass the class, Embedding without ().")
     check_embedding(candidate, thorough)
@@ -897,7 +905,16 @@ _LOSS_TWINS = (
 )
 
 
-@_parts.part("skip-gram", "pairs", "loss")
+@_parts.part(
+    "skip-gram",
+    "pairs",
+    "loss",
+    rebuilds=(
+        "attentively.word_vectors.skip_gram:context_pairs",
+        "attentively.word_vectors.skip_gram:SkipGram.forward",
+    ),
+    refuses=("attentively.word_vectors.skip_gram:SkipGram",),
+)
 def skip_gram(pairs: object, loss: object, thorough: bool = False) -> None:
     """Check the pairs of a window and the loss, finally inside the package's model."""
     _check_pairs(pairs, thorough)
@@ -915,8 +932,6 @@ def _check_pairs(candidate: object, thorough: bool) -> None:
     ]
     if thorough:
         cases += [([], 1), ([*range(1, 12)], 3), ([5, 5, 5], 1), ([3, 1, 4, 1, 5, 9, 2, 6], 7)]
-    if candidate is context_pairs:
-        raise CheckFailed("  pairs: this is context_pairs of the package. Write your own.")
     for sentence, window in cases:
         inputs: dict[str, object] = {"sentence": sentence, "window": window}
         answer = call_twice(candidate, inputs)
@@ -1222,7 +1237,16 @@ def _analogy_twins() -> list[Twin]:
     ]
 
 
-@_parts.part("neighbours", "nearest", "analogy")
+@_parts.part(
+    "neighbours",
+    "nearest",
+    "analogy",
+    rebuilds=(
+        "attentively.word_vectors.vectors:WordVectors.nearest",
+        "attentively.word_vectors.vectors:WordVectors.analogy",
+    ),
+    refuses=("attentively.word_vectors.vectors:WordVectors",),
+)
 def neighbours(nearest: object, analogy: object, thorough: bool = False) -> None:
     """Check the nearest words and the answers to analogies."""
     _check_nearest(nearest, thorough)

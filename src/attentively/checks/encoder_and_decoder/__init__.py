@@ -300,7 +300,15 @@ def _expect_ids(answer: object, what: str, inputs: Mapping[str, object]) -> list
     return cast(list[object], answer.tolist())
 
 
-@_parts.part("targets, shifted right", "make_targets", "shift_right")
+@_parts.part(
+    "targets, shifted right",
+    "make_targets",
+    "shift_right",
+    rebuilds=(
+        "attentively.tokens.vocabulary:target_ids",
+        "attentively.data.batches:pad",
+    ),
+)
 def targets(make_targets: object, shift_right: object, thorough: bool = False) -> None:
     """Check the targets of a batch, and the inputs and labels that are made from them."""
     cases: list[tuple[list[list[int]], int, int, int]] = [
@@ -534,11 +542,14 @@ def _loss_twins(model: Any) -> list[Twin]:
     ]
 
 
-@_parts.part("loss with teacher forcing", "teacher_forced_loss")
+@_parts.part(
+    "loss with teacher forcing",
+    "teacher_forced_loss",
+    rebuilds=("attentively.training.objectives:teacher_forced_loss",),
+    refuses=("attentively.training.losses:cross_entropy",),
+)
 def loss(candidate: object, thorough: bool = False) -> None:
     """Check the mean negative log-likelihood of the labels, with small and trained models."""
-    if candidate is objectives.teacher_forced_loss:
-        raise CheckFailed("  This is the package's own teacher_forced_loss. Write your own.")
     small = _small_model()
     stages: list[tuple[Seq2Seq, Tensor, Tensor]] = [
         (small, *_batch((2,), (2,))),
@@ -780,7 +791,16 @@ def _shared(texts: Sequence[Sequence[int]]) -> list[list[int]]:
 _TEXTS = [[5, 6], [7], [5, 7, 6, 8], [], [8, 8, 5, 5, 8, 5]]
 
 
-@_parts.part("free running", "write")
+@_parts.part(
+    "free running",
+    "write",
+    rebuilds=("attentively.generation.search:greedy_search",),
+    refuses=(
+        "attentively.generation.search:beam_search",
+        "attentively.generation.search:generate",
+        "attentively.generation.generate:translate",
+    ),
+)
 def free_running(candidate: object, thorough: bool = False) -> None:
     """Check greedy search with scripted models, then with the trained model."""
     stages = [

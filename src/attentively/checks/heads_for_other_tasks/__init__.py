@@ -73,7 +73,6 @@ from attentively.checks.named_cases import expect_all, named_cases
 from attentively.checks.student_modules import (
     built,
     expect_learned,
-    refuse_ours,
     run,
     shaken,
     state_of,
@@ -186,7 +185,12 @@ def _pick_one(place: int, names: tuple[str, str], answer: object, inputs: Inputs
     return expect_pair(answer, names, inputs)[place]
 
 
-@_parts.part("masking tokens", "choose", "hide")
+@_parts.part(
+    "masking tokens",
+    "choose",
+    "hide",
+    rebuilds=("attentively.training.objectives:take_out",),
+)
 def masking(choose: object, hide: object, thorough: bool = False) -> None:
     """Check which tokens are chosen, and the inputs and targets of the model."""
     paper = torch.tensor([[7, 5, 9, 6, END_ID, PAD_ID]])
@@ -298,10 +302,13 @@ def _encoder(vocab_size: int, d_model: int, num_layers: int) -> nn.Module:
     return shaken(plain_transformer.Encoder(vocab_size, d_model, 2, 5, num_layers))
 
 
-@_parts.part("classification head", "Classifier")
+@_parts.part(
+    "classification head",
+    "Classifier",
+    rebuilds=("attentively.models.encoder_heads:Classifier",),
+)
 def classifier(candidate: object, thorough: bool = False) -> None:
     """Check the mean of the token vectors, and the scores of the labels."""
-    refuse_ours(candidate, Classifier)
     words = Words(7, 2)
     with torch.no_grad():
         words.table.weight.copy_(torch.tensor([[90.0, 70]] * 4 + [[1.0, 0], [3, 2], [2, 4]]))
@@ -638,12 +645,22 @@ class _Ending:
         )
 
 
-@_parts.part("causal language model", "LanguageModel", "next_word_loss", "write")
+@_parts.part(
+    "causal language model",
+    "LanguageModel",
+    "next_word_loss",
+    "write",
+    rebuilds=("attentively.models.language_model:LanguageModel",),
+    refuses=(
+        "attentively.training.losses:cross_entropy",
+        "attentively.generation.search:generate",
+        "attentively.generation.generate:continue_text",
+    ),
+)
 def language_model(
     candidate: object, next_word_loss: object, write: object, thorough: bool = False
 ) -> None:
     """Check a causal language model, its loss, and the generation of a text."""
-    refuse_ours(candidate, LanguageModel)
     sizes = [
         (7, 4, 1, (1, 3)),
         (11, 6, 2, (2, 5)),
@@ -925,7 +942,14 @@ def comparison(compare: object, thorough: bool = False) -> None:
 # Part 7
 
 
-@_parts.part("LoRA", "LowRankLinear", "merged_weight", "plan")
+@_parts.part(
+    "LoRA",
+    "LowRankLinear",
+    "merged_weight",
+    "plan",
+    rebuilds=("attentively.layers.low_rank:LowRankLinear",),
+    refuses=("attentively.layers.low_rank:merge_low_rank_updates",),
+)
 def lora(candidate: object, merged_weight: object, plan: object, thorough: bool = False) -> None:
     """Check a low-rank update, its merged weight, and the largest rank for a budget."""
     check_low_rank(candidate, merged_weight, plan, thorough)

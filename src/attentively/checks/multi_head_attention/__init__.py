@@ -238,7 +238,17 @@ _MERGE_TWINS = [
 ]
 
 
-@_parts.part("splitting and merging", "split_heads", "merge_heads")
+@_parts.part(
+    "splitting and merging",
+    "split_heads",
+    "merge_heads",
+    rebuilds=("attentively.attention.multi_head:MultiHeadAttention",),
+    refuses=(
+        "attentively.attention.plain_multi_head:MultiHeadAttention",
+        "torch.nn:MultiheadAttention",
+    ),
+    step=True,
+)
 def heads(split_heads: object, merge_heads: object, thorough: bool = False) -> None:
     """Check the splitting into heads and the merging of heads."""
     by_hand = torch.arange(1.0, 19.0).reshape(1, 3, 6)
@@ -483,7 +493,15 @@ def _compare_attention(made: nn.Module, state: State, num_heads: int, inputs: In
     expect_equal(weights, expected_weights, "the weights", inputs, other)
 
 
-@_parts.part("multi-head attention", "MultiHeadAttention")
+@_parts.part(
+    "multi-head attention",
+    "MultiHeadAttention",
+    rebuilds=("attentively.attention.multi_head:MultiHeadAttention",),
+    refuses=(
+        "attentively.attention.plain_multi_head:MultiHeadAttention",
+        "torch.nn:MultiheadAttention",
+    ),
+)
 def multi_head(candidate: object, thorough: bool = False) -> None:
     """Check a multi-head attention, by itself and in the trained Transformer."""
     welcome = torch.randn(1, 3, 6).mul(10).round() / 10
@@ -690,7 +708,15 @@ def _compare_use(
         )
 
 
-@_parts.part("three uses", "in_the_encoder", "in_the_decoder", "across")
+@_parts.part(
+    "three uses",
+    "in_the_encoder",
+    "in_the_decoder",
+    "across",
+    rebuilds=("attentively.models.transformer:Transformer",),
+    refuses=("attentively.models.plain_transformer:Transformer",),
+    step=True,
+)
 def uses(
     in_the_encoder: object, in_the_decoder: object, across: object, thorough: bool = False
 ) -> None:

@@ -340,7 +340,12 @@ _SCORED: dict[str, tuple[Score, Callable[..., Tensor], _Known]] = {
 }
 
 
-@_parts.part("scores", *_SCORED)
+@_parts.part(
+    "scores",
+    *_SCORED,
+    rebuilds=("attentively.attention.multiplicative:LuongAttention.scores",),
+    refuses=("attentively.attention.multiplicative:LuongAttention",),
+)
 def scores(dot: object, general: object, concat: object, thorough: bool = False) -> None:
     """Check three functions that score every key of a sentence against its query."""
     query, keys = torch.tensor([[1.0, 2.0]]), torch.tensor([[[1.0, 1.5], [0.0, 1.0], [2.0, -1.0]]])
@@ -503,7 +508,12 @@ def _vector_mistakes(layers: _Layers) -> _Known:
 _STEP_RESULTS = ("state", "attentional", "weights")
 
 
-@_parts.part("attentional vector", "decoder_step")
+@_parts.part(
+    "attentional vector",
+    "decoder_step",
+    rebuilds=("attentively.models.seq2seq:LuongDecoder",),
+    step=True,
+)
 def attentional(candidate: object, thorough: bool = False) -> None:
     """Check one step of Luong's decoder, also inside the package's translator."""
     small = _Layers(_Adding(), LuongAttention(2, 2, "dot"), nn.Linear(4, 2, bias=False))
@@ -1035,7 +1045,12 @@ def _window_inputs(batch: int, src_len: int, window: int) -> Inputs:
     }
 
 
-@_parts.part("local-p", "predicted_position", "local_weights")
+@_parts.part(
+    "local-p",
+    "predicted_position",
+    "local_weights",
+    rebuilds=("attentively.attention.multiplicative:LocalAttention",),
+)
 def local(predicted_position: object, local_weights: object, thorough: bool = False) -> None:
     """Check the centre and the weights of local-p, also inside the package's translator."""
     _check_position(predicted_position, thorough)

@@ -185,11 +185,17 @@ _MATRIX_TWINS = [
 ]
 
 
-@_parts.part("sinusoidal encoding", "sinusoids")
+@_parts.part(
+    "sinusoidal encoding",
+    "sinusoids",
+    rebuilds=("attentively.attention.positional:sinusoids",),
+    refuses=(
+        "attentively.attention.positional:SinusoidalPositionalEncoding",
+        "attentively.attention.positional:position_angles",
+    ),
+)
 def matrix(candidate: object, thorough: bool = False) -> None:
     """Check the matrix of encodings, and put it into the trained Transformer."""
-    if candidate is sinusoids:
-        raise CheckFailed("  `sinusoids` is the function of the package. Write your own.")
     sizes = [(2, 2), (2, 6), (3, 4), (7, 64), (3, 5), (2, 1), (11, 7)]
     if thorough:
         sizes += [(61, 512), (13, 3), (1, 1), (97, 10), (1, 127)]
@@ -280,7 +286,12 @@ _ADDED_TWINS = [
 ]
 
 
-@_parts.part("crop and broadcast", "add_positions")
+@_parts.part(
+    "crop and broadcast",
+    "add_positions",
+    rebuilds=("attentively.attention.positional:SinusoidalPositionalEncoding",),
+    step=True,
+)
 def added(candidate: object, thorough: bool = False) -> None:
     """Check the sum of words and encodings, and use it in the trained Transformer."""
     table = torch.tensor([[0.0, 10.0], [0.1, 20.0], [0.2, 30.0], [0.3, 40.0]])

@@ -224,7 +224,14 @@ _AVERAGE_TWINS = (
 )
 
 
-@_parts.part("pooling", "pool", "lookup", "average")
+@_parts.part(
+    "pooling",
+    "pool",
+    "lookup",
+    "average",
+    rebuilds=("attentively.attention.kernels:KernelPooling",),
+    step=True,
+)
 def pooling(pool: object, lookup: object, average: object, thorough: bool = False) -> None:
     """Check the weighted sum of values and two functions that return weights."""
     small = (_rows(1.0, 0.5), _rows(2.0, 0.0, -1.0), _rows(10.0, 20.0, 30.0))
@@ -465,7 +472,12 @@ _BY_HAND: list[tuple[Tensor, Tensor, KernelName, float]] = [
 ]
 
 
-@_parts.part("kernels", "kernel_weights")
+@_parts.part(
+    "kernels",
+    "kernel_weights",
+    rebuilds=("attentively.attention.kernels:kernel_weights",),
+    refuses=("attentively.attention.kernels:KernelPooling",),
+)
 def kernels(candidate: object, thorough: bool = False) -> None:
     """Check a function ``(query, keys, kernel, width) -> weights``."""
     stages = list(_BY_HAND)

@@ -263,7 +263,16 @@ _STEP_TWINS = (
 )
 
 
-@_parts.part("GRU step", "GRUCell")
+@_parts.part(
+    "GRU step",
+    "GRUCell",
+    rebuilds=("attentively.layers.recurrent_cells:GRUCell",),
+    refuses=(
+        "torch.nn:GRUCell",
+        "torch.nn:GRU",
+        "torch:gru_cell",
+    ),
+)
 def gru_step(candidate: object, thorough: bool = False) -> None:
     """Check a GRU cell against PyTorch's, then inside the decoder of the trained model."""
     # batch, input_size, hidden_size, and whether the biases are other than zero
@@ -569,7 +578,11 @@ _STATE_TWINS = (
 )
 
 
-@_parts.part("bidirectional encoder", "read_both_ways")
+@_parts.part(
+    "bidirectional encoder",
+    "read_both_ways",
+    rebuilds=("attentively.layers.bidirectional:BidirectionalEncoder",),
+)
 def encoder(candidate: object, thorough: bool = False) -> None:
     """Check a bidirectional encoder, then in place of the encoder of the trained model."""
     # The lengths of the sentences, the dimension of a word, the dimension of a state
@@ -794,7 +807,11 @@ _TOTAL_TWINS = (
 )
 
 
-@_parts.part("gradient clipping", "clip")
+@_parts.part(
+    "gradient clipping",
+    "clip",
+    rebuilds=("torch.nn.utils:clip_grad_norm_",),
+)
 def clipping(candidate: object, thorough: bool = False) -> None:
     """Check clipping by the total norm, then on the gradients of the trained model."""
     by_hand = [torch.tensor([2.0, -3.0, 6.0]), torch.tensor([[8.0, -16.0, 16.0]])]

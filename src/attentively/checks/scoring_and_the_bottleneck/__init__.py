@@ -272,7 +272,18 @@ _SENTENCE_PAIRS = [
 ]
 
 
-@_parts.part("clipped matches", "clipped_matches")
+@_parts.part(
+    "clipped matches",
+    "clipped_matches",
+    rebuilds=("attentively.scoring.metrics:bleu_counts",),
+    refuses=(
+        "attentively.scoring.metrics:corpus_bleu",
+        "sacrebleu:corpus_bleu",
+        "sacrebleu:sentence_bleu",
+        "sacrebleu.metrics:BLEU",
+    ),
+    step=True,
+)
 def matches(candidate: object, thorough: bool = False) -> None:
     """Check a function ``(hypothesis, reference, n) -> (matches, total)``."""
     cases = [(pair, n) for pair in _SENTENCE_PAIRS for n in (1, 2, 3)]
@@ -520,11 +531,22 @@ _BLEU_TWINS = [
 ]
 
 
-@_parts.part("BLEU", "brevity_penalty", "bleu")
+@_parts.part(
+    "BLEU",
+    "brevity_penalty",
+    "bleu",
+    rebuilds=("attentively.scoring.metrics:corpus_bleu",),
+    refuses=(
+        "attentively.scoring.metrics:bleu_counts",
+        "attentively.scoring.metrics:bleu_from_counts",
+        "sacrebleu:corpus_bleu",
+        "sacrebleu:sentence_bleu",
+        "sacrebleu.metrics:BLEU",
+        "attentively.checks.scoring_and_the_bottleneck:sacrebleu_score",
+    ),
+)
 def bleu(brevity_penalty: object, score: object, thorough: bool = False) -> None:
     """Check the brevity penalty, and the corpus score against sacreBLEU."""
-    if score in (corpus_bleu, sacrebleu.corpus_bleu):
-        raise CheckFailed("  bleu: this is the function of a library. Write your own.")
     lengths = [(5, 5), (9, 5), (4, 8), (7, 11)]
     for c, r in [*lengths, *[(23, 29), (1, 13), (31, 29)] * thorough]:
         asked = {"c": c, "r": r}
@@ -754,7 +776,15 @@ def _with_score(candidate: object) -> object:
     return with_score
 
 
-@_parts.part("bootstrap", "interval", "share_of_wins")
+@_parts.part(
+    "bootstrap",
+    "interval",
+    "share_of_wins",
+    rebuilds=(
+        "attentively.scoring.bootstrap:interval",
+        "attentively.scoring.bootstrap:compare",
+    ),
+)
 def bootstrap(interval: object, share_of_wins: object, thorough: bool = False) -> None:
     """Check a bootstrap interval, and a comparison of two systems on the same samples."""
     mean, rate, score = _SCORES

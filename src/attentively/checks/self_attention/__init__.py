@@ -229,7 +229,17 @@ _HAND_K = torch.tensor([[2.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 4.0]])
 _HAND_V = torch.tensor([[10.0], [20.0]])
 
 
-@_parts.part("one word", "scores_of", "look")
+@_parts.part(
+    "one word",
+    "scores_of",
+    "look",
+    rebuilds=("attentively.attention.scaled_dot_product:scaled_dot_product_attention",),
+    refuses=(
+        "torch.nn.functional:scaled_dot_product_attention",
+        "attentively.attention.scaled_dot_product:fused_attention",
+    ),
+    step=True,
+)
 def one_word(scores_of: object, look: object, thorough: bool = False) -> None:
     """Check the scores of one word, and its weights and output."""
     asked = [(_HAND_X, 0, _HAND_Q, _HAND_K, _HAND_V)]
@@ -371,7 +381,15 @@ _HAND_MASK = torch.tensor([[[0, 0, 0], [0, 1, 1], [1, 1, 0]]]).bool()
 _PADDED_LEFT = torch.tensor([[1, 1, 4], [5, 0, 6]])
 
 
-@_parts.part("masks", "mask_for", "blind")
+@_parts.part(
+    "masks",
+    "mask_for",
+    "blind",
+    rebuilds=(
+        "attentively.attention.masks:padding_mask",
+        "attentively.attention.masks:causal_mask",
+    ),
+)
 def masks(mask_for: object, blind: object, thorough: bool = False) -> None:
     """Check padding masks and causal masks, and which queries are fully masked."""
     asked = [(torch.tensor([[0, 7, 5]]), 0), (_PADDED, 0), (_PADDED_LEFT, 1)]
@@ -565,13 +583,17 @@ def _some(*shape: int) -> Tensor:
     return mask
 
 
-@_parts.part("scaled dot-product attention", "scaled_dot_product_attention")
+@_parts.part(
+    "scaled dot-product attention",
+    "scaled_dot_product_attention",
+    rebuilds=("attentively.attention.scaled_dot_product:scaled_dot_product_attention",),
+    refuses=(
+        "torch.nn.functional:scaled_dot_product_attention",
+        "attentively.attention.scaled_dot_product:fused_attention",
+    ),
+)
 def attention(candidate: object, thorough: bool = False) -> None:
     """Check attention without and with masks, and put it into the trained Transformer."""
-    if candidate is scaled_dot_product.scaled_dot_product_attention:
-        raise CheckFailed(
-            "  This is the package's own scaled_dot_product_attention; write your own."
-        )
     by_hand = {
         "query": torch.tensor([[1.0, 0.0, 0.0, 1.0]]),
         "key": torch.tensor([[2.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 4.0]]),

@@ -61,14 +61,12 @@ from attentively.checks.student_modules import (
     State,
     built,
     expect_learned,
-    refuse_ours,
     run,
     shaken,
     state_of,
 )
 from attentively.checks.trained_translator import TRANSFORMER, expect_same_translations
 from attentively.layers.layer_norm import LayerNorm
-from attentively.layers.rms_norm import RMSNorm
 from attentively.models.checkpoints import Checkpoint, load_pretrained
 from attentively.models.language_model import LanguageModel, LanguageModelConfig
 
@@ -171,7 +169,12 @@ class _Own(AttentionPosition):
 # Part 1
 
 
-@_parts.part("rotary", "rotate")
+@_parts.part(
+    "rotary",
+    "rotate",
+    rebuilds=("attentively.attention.positional:RotaryPositionalEmbedding.turn",),
+    refuses=("attentively.attention.positional:RotaryPositionalEmbedding",),
+)
 def rotation(candidate: object, thorough: bool = False) -> None:
     """Check vectors that are rotated by their positions, with either way of pairing."""
     cases: list[tuple[Tensor, int | None]] = [
@@ -310,7 +313,16 @@ _BIAS_TWINS = [
 ]  # fmt: skip
 
 
-@_parts.part("ALiBi", "slopes", "alibi")
+@_parts.part(
+    "ALiBi",
+    "slopes",
+    "alibi",
+    rebuilds=(
+        "attentively.attention.positional:alibi_slopes",
+        "attentively.attention.positional:ALiBi.bias",
+    ),
+    refuses=("attentively.attention.positional:ALiBi",),
+)
 def alibi_bias(slopes: object, alibi: object, thorough: bool = False) -> None:
     """Check the slopes, and the bias of a causal attention."""
     for num_heads in (8, 2, 1, 4, *((16, 32) if thorough else ())):
@@ -431,10 +443,19 @@ def _norm_twins(gain: Tensor, eps: float) -> list[Twin]:
     ]
 
 
-@_parts.part("RMSNorm", "RMSNorm")
+@_parts.part(
+    "RMSNorm",
+    "RMSNorm",
+    rebuilds=("attentively.layers.rms_norm:rms_norm",),
+    refuses=(
+        "attentively.layers.rms_norm:RMSNorm",
+        "torch.nn:RMSNorm",
+        "torch.nn.functional:rms_norm",
+        "torch:rms_norm",
+    ),
+)
 def norm(candidate: object, thorough: bool = False) -> None:
     """Check RMSNorm against PyTorch's, and in the trained translator."""
-    refuse_ours(candidate, RMSNorm, nn.RMSNorm)
     asked: dict[str, Any] = {"d_model": 2}
     born = built(candidate, asked, {"gain": torch.ones(2)})
     fresh = cast(nn.Module, call(candidate, asked)).state_dict()["gain"]
@@ -523,10 +544,18 @@ def _attention(d_model: int, num_heads: int, num_kv_heads: int) -> MultiHeadAtte
     )
 
 
-@_parts.part("grouped-query attention", "GroupedQueryAttention")
+@_parts.part(
+    "grouped-query attention",
+    "GroupedQueryAttention",
+    rebuilds=("attentively.attention.multi_head:MultiHeadAttention",),
+    refuses=(
+        "attentively.attention.plain_multi_head:MultiHeadAttention",
+        "torch.nn:MultiheadAttention",
+    ),
+    step=True,
+)
 def grouped(candidate: object, thorough: bool = False) -> None:
     """Check grouped-query attention, separately and in the package's models."""
-    refuse_ours(candidate, MultiHeadAttention, nn.MultiheadAttention)
     # With one group, a wrong split can give the same context as a wrong order at the end.
     sizes = [(4, 2, 2), (4, 2, 1), (8, 4, 2), (12, 6, 2), (6, 3, 3)]
     sizes += [(20, 10, 5), (12, 4, 1), (24, 12, 3)] if thorough else []

@@ -99,13 +99,6 @@ def documentation() -> tuple[list[str], list[str], list[str]]:
     return train, validation, test
 
 
-def _refuse_the_packages(candidate: object, own: Callable[..., object], name: str) -> None:
-    if candidate is own:
-        raise CheckFailed(
-            f"  This is the package's own byte_pair.{own.__name__}. Write {name} yourself."
-        )
-
-
 # Part 1
 
 Split = Sequence[tuple[Sequence[str], int]]
@@ -348,10 +341,16 @@ _TO_JOIN: list[tuple[list[str], Pair]] = [
 ]
 
 
-@_parts.part("pairs", "count_pairs", "merge_pair")
+@_parts.part(
+    "pairs",
+    "count_pairs",
+    "merge_pair",
+    rebuilds=("attentively.tokens.byte_pair:learn_merges",),
+    refuses=("attentively.tokens.byte_pair:join",),
+    step=True,
+)
 def pairs(count_pairs: object, merge_pair: object, thorough: bool = False) -> None:
     """Check ``count_pairs(words)`` and ``merge_pair(pieces, pair)``."""
-    _refuse_the_packages(merge_pair, byte_pair.join, "merge_pair")
     stages, to_join = list[Split](_WORDS), list(_TO_JOIN)
     if thorough:
         learned = byte_pair.learn_merges(toy_words(), 60)
@@ -561,10 +560,13 @@ _CORPORA: list[tuple[dict[str, int], int]] = [
 ]
 
 
-@_parts.part("merges", "learn_merges")
+@_parts.part(
+    "merges",
+    "learn_merges",
+    rebuilds=("attentively.tokens.byte_pair:learn_merges",),
+)
 def merges(candidate: object, thorough: bool = False) -> None:
     """Check a function ``(word_counts, num_merges) -> merges``."""
-    _refuse_the_packages(candidate, byte_pair.learn_merges, "learn_merges")
     for word_counts, num_merges in _CORPORA:
         _check_merges(candidate, word_counts, num_merges)
     some = sorted(toy_words().items())[:: 5 if thorough else 9]
@@ -924,10 +926,14 @@ def translator(piece_ids: object) -> tuple[Checkpoint, Callable[[str], list[str]
     return fed, lambda text: pieces.tokens(pieces.encode(text)[:-1])
 
 
-@_parts.part("encoding", "encode_word", "piece_ids")
+@_parts.part(
+    "encoding",
+    "encode_word",
+    "piece_ids",
+    rebuilds=("attentively.tokens.byte_pair:merge_word",),
+)
 def encoding(encode_word: object, piece_ids: object, thorough: bool = False) -> None:
     """Check ``encode_word(word, merges)`` and ``piece_ids``, finally inside a trained model."""
-    _refuse_the_packages(encode_word, byte_pair.merge_word, "encode_word")
     for word, known in _TO_ENCODE:
         _check_pieces(encode_word, word, known)
     learned = byte_pair.learn_merges(toy_words(), 80)

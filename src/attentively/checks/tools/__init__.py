@@ -448,7 +448,17 @@ _SOFTMAX_STAGES = [
 ]
 
 
-@_parts.part("softmax", "softmax")
+@_parts.part(
+    "softmax",
+    "softmax",
+    rebuilds=("torch:softmax",),
+    refuses=(
+        "torch.nn.functional:softmax",
+        "torch:Tensor.softmax",
+        "torch.special:softmax",
+        "torch.nn:Softmax",
+    ),
+)
 def softmax(candidate: object, thorough: bool = False) -> None:
     """Check a softmax over the last axis, finally inside the trained translation model."""
     stages = [*_SOFTMAX_STAGES, (torch.randn(2, 3, 5), None), (torch.randn(3, 2, 5, 7), None)]
@@ -776,7 +786,13 @@ _DE_RIEN = torch.tensor([[[1, 8, 4, 2, 1], [2, 4, 4, 4, 2], [4, 6, 2, 2, 2]]]).d
 _DE_RIEN_END = torch.tensor([[1, 2, 4]])
 
 
-@_parts.part("negative log-likelihood", "negative_log_likelihoods")
+@_parts.part(
+    "negative log-likelihood",
+    "negative_log_likelihoods",
+    rebuilds=("attentively.training.losses:cross_entropy",),
+    refuses=("torch.nn.functional:cross_entropy",),
+    step=True,
+)
 def nll(candidate: object, thorough: bool = False) -> None:
     """Check the negative log-likelihood of each target, finally with the trained model."""
     stages = [
@@ -919,7 +935,13 @@ _NO_TENSOR = (
 )
 
 
-@_parts.part("perplexity", "mean_nll", "perplexity")
+@_parts.part(
+    "perplexity",
+    "mean_nll",
+    "perplexity",
+    rebuilds=("attentively.scoring.metrics:perplexity",),
+    refuses=("attentively.training.losses:cross_entropy",),
+)
 def perplexity(mean_nll: object, perplexity: object, thorough: bool = False) -> None:
     """Check the mean over the real tokens, and the perplexity."""
     de_rien = _nll(_DE_RIEN, _DE_RIEN_END)

@@ -253,7 +253,13 @@ _NOTHING_AT_PADDING = Twin(
 )
 
 
-@_parts.part("label smoothing", "smoothed_targets", "smoothed_loss")
+@_parts.part(
+    "label smoothing",
+    "smoothed_targets",
+    "smoothed_loss",
+    rebuilds=("attentively.training.losses:cross_entropy",),
+    refuses=("torch.nn.functional:cross_entropy",),
+)
 def smoothing(smoothed_targets: object, smoothed_loss: object, thorough: bool = False) -> None:
     """Check the smoothed target distribution, and the smoothed loss without padding."""
     asked = [(torch.tensor([2]), 4, 0.2), (torch.tensor([[4, 1, 0], [3, 3, 2]]), 5, 0.1)]
@@ -306,7 +312,14 @@ def smoothing(smoothed_targets: object, smoothed_loss: object, thorough: bool = 
 # Part 2
 
 
-@_parts.part("learning-rate schedule", "learning_rate")
+@_parts.part(
+    "learning-rate schedule",
+    "learning_rate",
+    rebuilds=(
+        "attentively.training.schedules:inverse_square_root",
+        "attentively.training.schedules:paper_learning_rate",
+    ),
+)
 def schedule(learning_rate: object, thorough: bool = False) -> None:
     """Check the learning rate of single steps: worked by hand, during the warm-up and after it."""
     cases = [(step, 4, 4) for step in (1, 4, 16)]
@@ -320,7 +333,13 @@ def schedule(learning_rate: object, thorough: bool = False) -> None:
 # Part 3
 
 
-@_parts.part("batches by tokens", "token_batches", "padding_share")
+@_parts.part(
+    "batches by tokens",
+    "token_batches",
+    "padding_share",
+    rebuilds=("attentively.data.batches:shuffled",),
+    step=True,
+)
 def batching(token_batches: object, padding_share: object, thorough: bool = False) -> None:
     """Check batches with a token limit, and the share of padding in given batches."""
     generator = torch.Generator().manual_seed(3)
@@ -468,7 +487,13 @@ _LEFT = (
 _UNSMOOTHED = "the loss is not smoothed. Pass `smoothing` as the last argument of the loss."
 
 
-@_parts.part("training step", "update", "mean_weights")
+@_parts.part(
+    "training step",
+    "update",
+    "mean_weights",
+    rebuilds=("attentively.models.checkpoints:mean_weights",),
+    refuses=("attentively.training.trainer:Trainer",),
+)
 def training(update: object, mean_weights: object, thorough: bool = False) -> None:
     """Record a training step, train a Transformer with it, and check an average of states."""
     cases: list[tuple[list[list[tuple[int, int]]], float, float]] = [

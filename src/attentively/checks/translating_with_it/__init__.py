@@ -271,7 +271,16 @@ SENTENCES = [
 ]
 
 
-@_parts.part("greedy decoding", "greedy")
+@_parts.part(
+    "greedy decoding",
+    "greedy",
+    rebuilds=("attentively.generation.search:greedy_search",),
+    refuses=(
+        "attentively.generation.search:beam_search",
+        "attentively.generation.search:generate",
+        "attentively.generation.generate:translate",
+    ),
+)
 def greedy(candidate: object, thorough: bool = False) -> None:
     """Check greedy decoding of whole batches: on small models, then on the trained one."""
     sizes: list[tuple[_Size, int]] = [((6, 2, 2, "pre", 12), 5), ((4, 1, 1, "post", 98), 4)]
@@ -359,7 +368,17 @@ def _expect_cache(
             expect_equal(in_32_bits(got[name]), expected[name], where, inputs, twins)
 
 
-@_parts.part("the cache", "project", "attend", "start", "step")
+@_parts.part(
+    "the cache",
+    "project",
+    "attend",
+    "start",
+    "step",
+    rebuilds=(
+        "attentively.models.transformer:Transformer.start",
+        "attentively.models.transformer:Transformer.step",
+    ),
+)
 def cache(
     project: object, attend: object, start: object, step: object, thorough: bool = False
 ) -> None:
@@ -507,7 +526,16 @@ _SELECT_FAULTS = {
 }
 
 
-@_parts.part("beam search", "select", "beam_search")
+@_parts.part(
+    "beam search",
+    "select",
+    "beam_search",
+    rebuilds=("attentively.generation.search:beam_search",),
+    refuses=(
+        "attentively.generation.search:generate",
+        "attentively.generation.generate:translate",
+    ),
+)
 def beam(select: object, beam_search: object, thorough: bool = False) -> None:
     """Check the rows of a cache, then the search: on small models, then on the trained one."""
     with torch.no_grad():

@@ -152,7 +152,13 @@ _MAP_TWINS = [
 ]
 
 
-@_parts.part("keys and maps", "keys_of", "map_of")
+@_parts.part(
+    "keys and maps",
+    "keys_of",
+    "map_of",
+    rebuilds=("attentively.models.captioning:ImageEncoder",),
+    step=True,
+)
 def keys(keys_of: object, map_of: object, thorough: bool = False) -> None:
     """Check the keys of a feature map, and the maps of attention weights."""
     small = torch.tensor([[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[10.0, 20, 30], [40, 50, 60]]]])
@@ -428,7 +434,13 @@ _STEP_TWINS: list[tuple[str, Callable[..., _Three]]] = [
 ]
 
 
-@_parts.part("captioning step", "first_state", "step")
+@_parts.part(
+    "captioning step",
+    "first_state",
+    "step",
+    rebuilds=("attentively.models.captioning:Captioner",),
+    step=True,
+)
 def steps(first_state: object, step: object, thorough: bool = False) -> None:
     """Check the first state and one step, by themselves and inside the trained captioner."""
     # Batch, locations, key_dim, embedding_dim, decoder_dim.
@@ -711,7 +723,13 @@ _MOST_TWINS = [
 _WEIGHTS = torch.tensor([[[0.5, 0.5], [0.0, 1.0], [0.25, 0.75]]])
 
 
-@_parts.part("penalty and bounds", "penalty", "least", "most")
+@_parts.part(
+    "penalty and bounds",
+    "penalty",
+    "least",
+    "most",
+    rebuilds=("attentively.models.captioning:doubly_stochastic_penalty",),
+)
 def penalty(candidate: object, least: object, most: object, thorough: bool = False) -> None:
     """Check the doubly stochastic penalty, and its smallest and largest value."""
     shapes = [([3], 2), ([3, 2, 5], 3), ([2, 0], 3)]

@@ -291,7 +291,11 @@ _OCCLUSION_TWINS = [
 ]
 
 
-@_parts.part("occlusion", "occlusion")
+@_parts.part(
+    "occlusion",
+    "occlusion",
+    rebuilds=("attentively.analysis.explanations:occlusion",),
+)
 def occlusion(candidate: object, thorough: bool = False) -> None:
     """Check the decrease of a label's probability for each occluded square."""
     # Height, width, classes, label, cell, fill.
@@ -536,7 +540,16 @@ def _mask(lengths: Sequence[int]) -> Tensor:
     return torch.arange(max(lengths)) < torch.tensor(lengths).unsqueeze(1)
 
 
-@_parts.part("permutation test", "total_variation", "shuffled", "permutation_test")
+@_parts.part(
+    "permutation test",
+    "total_variation",
+    "shuffled",
+    "permutation_test",
+    rebuilds=(
+        "attentively.analysis.explanations:total_variation",
+        "attentively.analysis.explanations:permuted_weights",
+    ),
+)
 def permutations(
     total_variation: object, shuffled: object, permutation_test: object, thorough: bool = False
 ) -> None:
@@ -1166,7 +1179,13 @@ def _is_mixed_the_wrong_way(found: Tensor, weights: Tensor, scores: Tensor) -> b
     return any(torch.allclose(each, found, atol=1e-4) for each in swapped)
 
 
-@_parts.part("adversarial weights", "jensen_shannon", "other_weights")
+@_parts.part(
+    "adversarial weights",
+    "jensen_shannon",
+    "other_weights",
+    rebuilds=("attentively.analysis.explanations:jensen_shannon",),
+    refuses=("attentively.analysis.explanations:adversarial_weights",),
+)
 def other_weights(jensen_shannon: object, candidate: object, thorough: bool = False) -> None:
     """Check a divergence, and the most distant weights with the same prediction."""
     by_hand = torch.tensor([0.5, 0.25, 0.25]), torch.tensor([0.25, 0.25, 0.5])

@@ -1,0 +1,248 @@
+"""Offer what a student can import from the package as the answer of a part.
+
+A part is asked for one or more names. Each is answered by every function and class in turn, and the
+other names by right answers of the bank; what passes is a leak. To examine every offer would take
+an hour, so each is first called as the check calls the right answer first. An offer that cannot
+take the call, raises, or returns something of another kind or shape is no answer.
+"""
+
+import contextlib
+import functools
+import importlib
+import inspect
+import io
+import pkgutil
+import random
+import signal
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+import torch._dynamo  # PyTorch imports it when it needs it; a time limit would interrupt that
+from torch import Tensor, nn
+
+import attentively
+from attentively.checks import Part, Verdict
+
+MOST_SECONDS = 1
+"""After so many seconds, a call of an offer is no answer."""
+_PROGRAMS = ("attentively.__main__", "attentively.cli")
+"""Modules that are not imported: what is in them is the command line."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A function or class, with the shortest name under which a student can import it."""
+
+    name: str
+    value: Callable[..., object]
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature | None:
+        try:
+            return inspect.signature(self.value)
+        except (TypeError, ValueError):
+            return None
+
+
+@functools.cache
+def offers() -> list[Offer]:
+    """Return the functions and classes of the package: the private ones of `checks` too."""
+    found: dict[int, Offer] = {}
+    for name in _modules():
+        module = importlib.import_module(name)
+        for key, value in vars(module).items():
+            if not isinstance(value, types.FunctionType | type) or value.__module__ != name:
+                continue
+            if key.startswith("_") and not name.startswith("attentively.checks"):
+                continue
+            if _returns_nothing(value):
+                continue
+            found.setdefault(id(value), Offer(f"{name.partition('.')[2]}.{key}", value))
+    return list(found.values())
+
+
+def _modules() -> Iterator[str]:
+    for each in pkgutil.walk_packages(attentively.__path__, "attentively."):
+        if not each.name.startswith(_PROGRAMS):
+            yield each.name
+
+
+def _returns_nothing(value: Callable[..., object]) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, BaseException)
+    return value.__annotations__.get("return", ...) in (None, "None")
+
+
+_slow: set[Offer] = set()
+"""What has taken too long once is not called again."""
+
+
+# The first call of each name
+
+
+@dataclass
+class Call:
+    """How a check calls an answer first, and what the right answer returns."""
+
+    args: tuple
+    kwargs: dict
+    result: object = None
+
+
+@dataclass
+class _Recorded:
+    calls: list[Call] = field(default_factory=list)
+
+    def of(self, answer):
+        """Return an answer that notes its first call."""
+        if isinstance(answer, type):
+            return self._class(answer)
+
+        @functools.wraps(answer)
+        def recorded(*args, **kwargs):
+            if self.calls:
+                return answer(*args, **kwargs)
+            call = Call(_copied(args), _copied(kwargs))
+            call.result = answer(*args, **kwargs)
+            self.calls.append(call)
+            return call.result
+
+        return recorded
+
+    def _class(self, answer):
+        note = self.calls.append
+
+        class Recorded(answer):
+            def __init__(self, *args, **kwargs):
+                note(Call(args, kwargs, answer))
+                super().__init__(*args, **kwargs)
+
+        return Recorded
+
+
+def first_calls(part: Part, right: tuple) -> list[Call]:
+    """Return the first call of each name in a run of the check with right answers."""
+    recorded = [_Recorded() for _ in right]
+    said = _verdict(
+        part, tuple(each.of(answer) for each, answer in zip(recorded, right, strict=True))
+    )
+    assert said is None, f"{part.label}: a right answer is refused:\n{said}"
+    return [each.calls[0] for each in recorded]
+
+
+def _verdict(part: Part, answers: tuple) -> str | None:
+    """Return what a check says against answers, or None if they pass."""
+    random.seed(0)
+    np.random.seed(0)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), within_the_time():
+            part(*answers)
+    except Verdict as verdict:
+        return str(verdict)
+    except (Exception, _TooLongError) as error:  # an offer that ends a check is no answer
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+class _TooLongError(BaseException):
+    """The time of one call is over."""
+
+
+@contextlib.contextmanager
+def within_the_time(seconds: float = 20 * MOST_SECONDS) -> Iterator[None]:
+    """End what runs longer."""
+
+    def stop(*_):
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _copied(value):
+    if isinstance(value, Tensor):
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    if type(value) in (list, tuple):
+        return type(value)(map(_copied, value))
+    if type(value) is dict:
+        return {key: _copied(each) for key, each in value.items()}
+    return set(value) if type(value) is set else value
+
+
+def may_answer(offer: Offer, call: Call) -> bool:
+    """Say whether an offer takes a call and returns something like the right answer's result."""
+    if offer.signature is None or offer in _slow:
+        return False
+    try:
+        offer.signature.bind(*call.args, **call.kwargs)
+    except TypeError:
+        return False
+    if isinstance(call.result, type) != isinstance(offer.value, type) and (
+        isinstance(call.result, type) or not _is_plain_class(offer.value)
+    ):
+        return False
+    try:
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+            torch.random.fork_rng(devices=[]),
+            within_the_time(MOST_SECONDS),
+        ):
+            result = offer.value(*_copied(call.args), **_copied(call.kwargs))
+    except KeyboardInterrupt:
+        raise
+    except _TooLongError:
+        _slow.add(offer)
+        return False
+    except BaseException:
+        return False
+    if isinstance(call.result, type):
+        return isinstance(result, nn.Module) or not issubclass(call.result, nn.Module)
+    return alike(result, call.result)
+
+
+def _is_plain_class(value: object) -> bool:
+    """Say whether a value is a class whose instances can be compared with plain data."""
+    return not isinstance(value, type) or issubclass(value, tuple | dict | list | str | int | float)
+
+
+def alike(result: object, right: object) -> bool:
+    """Say whether two results are of one kind and shape."""
+    numbers = (bool, int, float, np.number)
+    if isinstance(right, numbers):
+        return isinstance(result, numbers) or (isinstance(result, Tensor) and result.numel() == 1)
+    if isinstance(right, Tensor):
+        if isinstance(result, numbers):
+            return right.numel() == 1
+        return isinstance(result, Tensor) and result.shape == right.shape
+    if isinstance(right, list | tuple):
+        return isinstance(result, list | tuple) and len(result) == len(right)
+    if isinstance(right, dict):
+        return isinstance(result, dict) and set(result) == set(right)
+    for kind in (str, set | frozenset):
+        if isinstance(right, kind):
+            return isinstance(result, kind)
+    return True
+
+
+# The search
+
+
+def leaks_of(part: Part, right: tuple, offered: list[Offer]) -> dict[str, list[str]]:
+    """Return, for each name that a part asks for, the offers that pass in its place."""
+    found: dict[str, list[str]] = {}
+    for place, (name, call) in enumerate(zip(part.names, first_calls(part, right), strict=True)):
+        for offer in offered:
+            if not may_answer(offer, call):
+                continue
+            if _verdict(part, (*right[:place], offer.value, *right[place + 1 :])) is None:
+                found.setdefault(name, []).append(offer.name)
+    return found
