@@ -69,8 +69,9 @@
       });
       return;
     }
+    const scrolls = (each) => each.scrollWidth > each.clientWidth + 1;
     new ResizeObserver(() => {
-      button.hidden = box.scrollWidth <= box.clientWidth + 1;
+      button.hidden = !scrolls(box) && !scrolls(part);
     }).observe(box);
   }
 
@@ -79,7 +80,7 @@
   }
   for (const table of document.querySelectorAll(".bd-article table")) {
     if (table.closest("dialog, .live-transformer, .figure-box, table table")) continue;
-    const region = table.closest('.results-table > [role="region"]');
+    const region = table.closest('.results-table > [role="region"], .pst-scrollable-table-container');
     offer(region ?? table, table, "table", false);
   }
 })();

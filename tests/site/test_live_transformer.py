@@ -244,8 +244,13 @@ def test_on_the_front_page(site, visit, scheme):
     page = window.page
     loaded = "() => performance.getEntriesByType('resource').map((entry) => entry.name)"
     assert not [name for name in page.evaluate(loaded) if NAME in name]
+    recorded = page.locator(".live-recorded")
+    words = recorded.locator(".live-translation").inner_text()
+    assert recorded.get_by_role("img").is_visible()
     page.locator(".live-main").click()
     wait_until_done(window)
+    assert recorded.count() == 0
+    assert page.locator(".live-translation").inner_text().strip() == words.strip()
     for view in ("attention", "next", "beam", "embeddings"):
         page.locator(f".live-tabs input[value={view}]").check()
         assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
