@@ -12,6 +12,7 @@ import torch
 
 mpl.use("Agg")
 
+from legibility import contrast
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Rectangle
@@ -1123,6 +1124,17 @@ def test_padding_is_light_and_batches_have_the_same_axes():
 
 
 # --- heat maps ---
+
+
+def test_values_in_a_heat_map_are_legible():
+    shades = torch.linspace(0, 1, 41)[None]
+    figure = figures.heat_maps({"map": shades}, ["row"], [str(i) for i in range(41)], values=True)
+    ax = figure.axes[0]
+    (image,) = ax.get_images()
+    assert len(ax.texts) == 41
+    for text, value in zip(ax.texts, shades[0].tolist(), strict=True):
+        cell = to_hex(image.to_rgba(value))
+        assert contrast(to_hex(text.get_color()), cell) >= 4.5, value
 
 
 def test_heat_maps_show_their_labels_and_values():

@@ -47,22 +47,20 @@ def figure(**options) -> Figure:
 
 
 @pytest.mark.parametrize(
-    ("options", "faults"),
+    ("options", "faint"),
     [
-        ({}, []),
-        ({"colour": "#777777"}, []),
-        ({"at": 0, "colour": "white"}, []),
-        ({"colour": "white"}, ["'word' in rgb(255, 255, 255): contrast 1.1 < 4.5"]),
-        ({"at": 0}, ["'word' in rgb(0, 0, 0): contrast 2.7 < 4.5"]),
-        ({"colour": "#888888"}, ["'word' in rgb(136, 136, 136): contrast 3.3 < 4.5"]),
-        ({"line": "#aaaaaa"}, ["in rgb(170, 170, 170): contrast 2.3 < 3"]),
-        ({"alpha": 0.2}, ["in rgb(0, 0, 0): contrast 1.6 < 3"]),
+        ({}, None),
+        ({"colour": "#666666"}, None),
+        ({"at": 0, "colour": "white"}, None),
+        ({"colour": "white"}, "word"),
+        ({"at": 0}, "word"),
+        ({"colour": "#888888"}, "word"),
+        ({"line": "#aaaaaa"}, "line2d"),
+        ({"alpha": 0.2}, "line2d"),
     ],
 )
-def test_what_is_faint_is_found(visit, options, faults):
+def test_what_is_faint_is_found(visit, options, faint):
     file = StringIO()
     figure(**options).savefig(file, format="svg")
     found = faults_of(visit().page, file.getvalue(), "light")
-    assert len(found) == len(faults)
-    for fault, expected in zip(found, faults, strict=True):
-        assert expected in fault
+    assert [re.sub(r"_\d+", "", fault.split("'")[1]) for fault in found] == [faint] * bool(faint)

@@ -45,7 +45,7 @@ def timeline(
     for year in range(first, last):
         top = -(year - first) * _YEAR
         ax.plot([-half, half], [top, top], color=grey, linewidth=0.5, linestyle="-", alpha=0.8)
-        ax.text(half, top - _YEAR / 2, str(year), color=grey, fontsize=FONT_SIZE,
+        ax.text(half - 3, top - _YEAR / 2, str(year), color=grey, fontsize=FONT_SIZE,
                 ha="right", va="center")  # fmt: skip
     for side, events, title, role in zip((-1, 1), (left, right), titles, roles, strict=True):
         align = "right" if side < 0 else "left"
@@ -59,8 +59,8 @@ def timeline(
             ax.plot([0, side * 14, side * (_ARM - 3)], [y, y_name, y_name],
                     color=COLOURS[role], linewidth=1, linestyle="-", zorder=2)  # fmt: skip
             ax.plot([0], [y], "o", color=COLOURS[role], markersize=4, zorder=4)
-            ax.text(side * _ARM, y_name, name, color=COLOURS[role], fontsize=FONT_SIZE,
-                    ha=align, va="center")  # fmt: skip
+            ax.text(side * _ARM, y_name, name, color=COLOURS[role], fontsize=FONT_SIZE, ha=align,
+                    va="center", bbox={"color": "white", "pad": 0.5}, zorder=3)  # fmt: skip
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
     return figure
