@@ -17,7 +17,6 @@ def test_the_meter_counts_what_is_new_and_forgets_what_is_gone():
         del c
         assert (meter.live, meter.peak) == (0, 400)
     assert ((10, 10), torch.float32) in meter.made
-    assert "aten::add" in meter.operations
     assert meter.history[0] == 0 < meter.history[1] == 400  # a view, then a sum
 
 

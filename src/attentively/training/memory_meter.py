@@ -30,8 +30,6 @@ class MemoryMeter(TorchDispatchMode):
         """Bytes allocated after each operation."""
         self.made: set[tuple[tuple[int, ...], torch.dtype]] = set()
         """Shape and type of every tensor that was created."""
-        self.operations: set[str] = set()
-        """Names of the operations that were called."""
         self._known: dict[int, weakref.ref[torch.UntypedStorage]] = {}
 
     @property
@@ -56,7 +54,6 @@ class MemoryMeter(TorchDispatchMode):
                 self.made.add((tuple(made.shape), made.dtype))
                 self.live += storage.nbytes()
                 weakref.finalize(storage, self._forget, storage.nbytes())
-        self.operations.add(func._schema.name)
         self.history.append(self.live)
         return answer
 

@@ -1,0 +1,354 @@
+"""No function that a student can import answers a part, but for the leaks that are listed here.
+
+The list only shrinks: a leak that is not in it fails, and so does an entry that no longer passes.
+It ends empty when the checks hold recorded values instead of references.
+"""
+
+import pytest
+from assignments import ASSIGNMENTS
+from offers import Offer, leaks_of, offers
+
+from attentively.checks import CheckFailed, Parts
+from attentively.checks import call as call_candidate
+
+pytestmark = [pytest.mark.usefixtures("unchecked"), pytest.mark.timeout(200)]
+
+LEAKS = {
+    "00 softmax": {
+        "softmax": ["checks.what_attention_explains._softmax"],
+    },
+    "00 nll": {
+        "negative_log_likelihoods": [
+            "checks.encoder_and_decoder._surprises",
+            "checks.faster._surprises",
+            "checks.tools._nll",
+            "experiments.exposure.surprise",
+        ],
+    },
+    "00 perplexity": {
+        "mean_nll": ["checks.tools._mean"],
+    },
+    "01 skip_gram": {
+        "loss": ["checks.embeddings._loss"],
+    },
+    "02 pairs": {
+        "count_pairs": ["checks.subwords._count"],
+    },
+    "02 merges": {
+        "learn_merges": ["checks.subwords._learn"],
+    },
+    "02 encoding": {
+        "encode_word": ["checks.subwords._by_rank", "checks.subwords._in_order"],
+        "piece_ids": ["checks.subwords._ids"],
+    },
+    "02 round_trip": {
+        "encode_text": ["checks.subwords._text_ids"],
+    },
+    "03 predictions": {
+        "parameters": ["checks.recurrent_networks._wrong_count"],
+        "sequential_steps": ["checks.recurrent_networks._steps"],
+    },
+    "04 free_running": {
+        "write": ["checks.encoder_and_decoder._free_run"],
+    },
+    "04 predictions": {
+        "counts": ["checks.encoder_and_decoder._counted"],
+        "shapes": ["checks.encoder_and_decoder._shapes"],
+    },
+    "05 greedy_loop": {
+        "greedy": ["checks.decoding._greedy"],
+    },
+    "05 beam": {
+        "beam_search": ["checks.decoding.search"],
+    },
+    "05 nucleus": {
+        "top_p": ["checks.decoding._top_p"],
+    },
+    "05 predictions": {
+        "costs": ["checks.decoding._counted"],
+    },
+    "05 bug_hunt": {
+        "ranked": ["checks.decoding._ranked"],
+        "sampled": ["checks.decoding._sampled"],
+    },
+    "06 matches": {
+        "clipped_matches": ["checks.scoring_and_the_bottleneck._clipped"],
+    },
+    "06 bleu": {
+        "bleu": ["checks.scoring_and_the_bottleneck._bleu"],
+    },
+    "07 pooling": {
+        "lookup": ["checks.queries_keys_and_values._found"],
+    },
+    "07 learned_width": {
+        "leave_one_out": ["checks.queries_keys_and_values._left_out"],
+    },
+    "07 answers": {
+        "both": [
+            "checks.positional_encoding._plainly_added",
+            "checks.queries_keys_and_values._both",
+        ],
+        "either": ["checks.queries_keys_and_values._either"],
+    },
+    "08 energies": {
+        "energies": ["checks.additive_attention._energies"],
+    },
+    "09 scores": {
+        "dot_scores": ["checks.multiplicative_attention._dot"],
+        "general_scores": ["checks.multiplicative_attention._general"],
+        "concat_scores": ["checks.multiplicative_attention._concat"],
+    },
+    "09 local": {
+        "predicted_position": ["checks.multiplicative_attention._position"],
+        "local_weights": ["checks.multiplicative_attention._windowed"],
+    },
+    "09 what_w_buys": {
+        "parameters": ["checks.multiplicative_attention._parameters"],
+        "multiplications": ["checks.multiplicative_attention._multiplications"],
+    },
+    "10 steps": {
+        "step": ["checks.visual_attention._step"],
+    },
+    "10 pixels": {
+        "pixels_seen": ["checks.visual_attention._seen", "checks.visual_attention._walk_back"],
+    },
+    "10 inside": {
+        "inside": ["checks.visual_attention._inside"],
+        "pointing": ["checks.visual_attention._chances"],
+    },
+    "10 bug_hunt": {
+        "mended_heat": ["checks.visual_attention._heat"],
+    },
+    "11 permutations": {
+        "total_variation": ["checks.what_attention_explains._variation"],
+        "shuffled": ["checks.what_attention_explains._dealt"],
+    },
+    "11 audit": {
+        "smallest": ["checks.what_attention_explains._smallest"],
+    },
+    "11 other_weights": {
+        "jensen_shannon": ["checks.what_attention_explains._divergence"],
+        "other_weights": ["checks.what_attention_explains._farthest"],
+    },
+    "11 forger": {
+        "exposed": ["checks.what_attention_explains._exposed"],
+    },
+    "12 one_word": {
+        "scores_of": ["checks.self_attention._scores"],
+    },
+    "12 masks": {
+        "mask_for": ["checks.self_attention._mask"],
+    },
+    "12 attention": {
+        "scaled_dot_product_attention": ["checks.self_attention._attend"],
+    },
+    "12 finite": {
+        "leaked": ["checks.self_attention._leak"],
+        "enough": ["checks.self_attention._enough"],
+    },
+    "12 leaks": {
+        "faults": ["checks.self_attention._faults"],
+    },
+    "13 rotation": {
+        "shift": ["checks.positional_encoding._shift"],
+    },
+    "13 bug_hunt": {
+        "mended_sentence": ["checks.positional_encoding._halves"],
+        "mended_ring": ["checks.positional_encoding._ring"],
+        "mended_picture": ["checks.positional_encoding._picture"],
+    },
+    "14 heads": {
+        "split_heads": [
+            "checks.multi_head_attention._split",
+            "checks.translating_with_it.cached_steps._split",
+        ],
+        "merge_heads": ["checks.multi_head_attention._join"],
+    },
+    "14 pruning": {
+        "pruned": ["checks.multi_head_attention._pruned"],
+    },
+    "14 same_function": {
+        "reordered": ["checks.multi_head_attention._pruned"],
+        "folded": ["checks.multi_head_attention._folded"],
+    },
+    "15 read_off": {
+        "sizes": ["checks.building_the_transformer._sizes"],
+    },
+    "15 from_pytorch": {
+        "from_pytorch": ["checks.building_the_transformer.pytorch_names.expected_weights"],
+    },
+    "16 smoothing": {
+        "smoothed_targets": ["checks.training_the_transformer._taught"],
+        "smoothed_loss": ["checks.training_the_transformer._mean_loss"],
+    },
+    "16 schedule": {
+        "learning_rate": ["checks.training_the_transformer.learning_rates.rate"],
+    },
+    "16 batching": {
+        "token_batches": ["checks.training_the_transformer.token_limits.cut"],
+        "padding_share": ["checks.training_the_transformer.token_limits.padding"],
+    },
+    "16 training": {
+        "update": ["checks.training_the_transformer._own_update"],
+    },
+    "16 prediction": {
+        "at_best": ["checks.training_the_transformer._best"],
+        "steps_at": ["checks.training_the_transformer._kept"],
+    },
+    "17 greedy": {
+        "greedy": ["checks.translating_with_it.cached_steps.greedy_texts"],
+    },
+    "17 beam": {
+        "select": ["checks.translating_with_it._selected"],
+    },
+    "17 costs": {
+        "cache_entries": ["checks.translating_with_it.cache_costs.held"],
+        "multiplications": ["checks.translating_with_it.cache_costs.multiplied"],
+        "length_for_ratio": ["checks.translating_with_it.cache_costs.dearer"],
+    },
+    "17 causes": {
+        "patch_cache": ["checks.translating_with_it._moved"],
+        "causes": ["checks.translating_with_it._found"],
+    },
+    "18 read_off": {
+        "path": ["checks.why_it_wins.computation_graphs.way_of_pairs"],
+    },
+    "18 forecasts": {
+        "fit": ["checks.why_it_wins._fit"],
+    },
+    "18 crossing": {
+        "three_terms": ["checks.why_it_wins._terms"],
+        "overtakes": ["checks.why_it_wins._overtakes"],
+    },
+    "19 masking": {
+        "choose": ["checks.heads_for_other_tasks.masked_tokens.chosen_tokens"],
+        "hide": ["checks.heads_for_other_tasks.masked_tokens.hidden_tokens"],
+    },
+    "19 language_model": {
+        "next_word_loss": ["checks.heads_for_other_tasks._lost"],
+        "write": ["checks.heads_for_other_tasks._written"],
+    },
+    "19 shapes": {
+        "head": ["checks.heads_for_other_tasks.head_sizes.head_of"],
+        "best_span": ["checks.heads_for_other_tasks.head_sizes.best_of"],
+    },
+    "19 comparison": {
+        "compare": ["checks.heads_for_other_tasks.fair_comparisons._compared"],
+    },
+    "19 lora": {
+        "merged_weight": ["checks.heads_for_other_tasks.low_rank.merged"],
+        "plan": ["checks.heads_for_other_tasks.low_rank.planned"],
+    },
+    "20 accumulation": {
+        "factor": ["checks.faster._factor"],
+    },
+    "20 merging": {
+        "mended_part": ["checks.faster.merged_parts.part_of"],
+        "mended_merge": ["checks.faster.merged_parts.merge"],
+    },
+    "20 budget": {
+        "memory": ["checks.faster.memory_budgets.memory"],
+        "largest_batch": ["checks.faster.memory_budgets.largest"],
+    },
+    "20 bottlenecks": {
+        "own_times": ["checks.faster.nested_events.own_times"],
+        "bottleneck": ["checks.faster.nested_events.bottleneck"],
+    },
+    "21 rotation": {
+        "rotate": ["checks.since_2017.rotary_vectors.turned"],
+    },
+    "21 alibi_bias": {
+        "slopes": ["checks.since_2017._slopes"],
+    },
+    "21 cache": {
+        "cache_bytes": ["checks.since_2017.cache_sizes.weighed"],
+        "longest_text": ["checks.since_2017.cache_sizes.longest"],
+    },
+    "21 abrupt": {
+        "shares": ["checks.since_2017.exact_match_rates.shares_of"],
+        "size_needed": ["checks.since_2017.exact_match_rates.needed"],
+        "times_larger": ["checks.since_2017.exact_match_rates.times"],
+    },
+}
+"""What passes today: {part: {name that the part asks for: offers}}."""
+
+
+def faults_of_leaks(found, listed):
+    """Return what is found and not listed, and what is listed and not found."""
+    said = []
+    for name in dict.fromkeys([*found, *listed]):
+        now, before = set(found.get(name, ())), set(listed.get(name, ()))
+        said += [f"{name} is answered by {each}" for each in sorted(now - before)]
+        said += [
+            f"{name} is no longer answered by {each}: take it out of LEAKS"
+            for each in sorted(before - now)
+        ]
+    return said
+
+
+def answers_of(assignment, name):
+    answer = assignment.right[name][0]
+    return answer if isinstance(answer, tuple) else (answer,)
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS, ids=str)
+def test_only_listed_functions_answer_a_part(assignment):
+    said = []
+    for name, part in assignment.parts.items():
+        found = leaks_of(part, answers_of(assignment, name), offers())
+        faults = faults_of_leaks(found, LEAKS.get(f"{assignment.number} {name}", {}))
+        said += [f"{name}: {fault}" for fault in faults]
+    assert said == []
+
+
+def test_every_listed_part_exists():
+    parts = {f"{each.number} {name}" for each in ASSIGNMENTS for name in each.part_names}
+    assert set(LEAKS) <= parts
+
+
+# Broken variants: planted leaks
+
+
+def two_sums(add, add_twice, thorough=False):
+    for answer, expected in ((add, 5), (add_twice, 8)):
+        if call_candidate(answer, {"one": 2, "other": 3}) != expected:
+            raise CheckFailed("  This is another sum.")
+
+
+PLANTED = Parts().part("sums", "add", "add_twice")(two_sums)
+
+
+def plus(one, other):
+    return one + other
+
+
+def plus_twice(one, other):
+    return one + 2 * other
+
+
+def times(one, other):
+    return one * other
+
+
+def test_a_planted_leak_is_seen_and_a_wrong_function_is_not():
+    planted = [Offer(each.__name__, each) for each in (plus, times, plus_twice)]
+    right = (lambda one, other: one + other, lambda one, other: one + 2 * other)
+    found = leaks_of(PLANTED, right, planted)
+    assert found == {"add": ["plus"], "add_twice": ["plus_twice"]}
+    assert faults_of_leaks(found, {}) == [
+        "add is answered by plus",
+        "add_twice is answered by plus_twice",
+    ]
+
+
+def test_an_entry_that_no_longer_passes_is_a_fault():
+    assert faults_of_leaks({}, {"add": ["plus"]}) == [
+        "add is no longer answered by plus: take it out of LEAKS"
+    ]
+
+
+def test_private_functions_of_the_checks_are_offered_and_nothing_twice():
+    names = [each.name for each in offers()]
+    assert {"checks.faster._factor", "attention.blockwise.blockwise_attention"} <= {*names}
+    assert len({id(each.value) for each in offers()}) == len(names) > 1000
+    assert not [name for name in names if name.startswith("attention.blockwise._")]
