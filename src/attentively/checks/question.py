@@ -264,7 +264,7 @@ class _Examination:
     def _diagnosis(self, number: int, name: str, got: Any) -> str:
         """Return the words for the mistakes that give this result and were right before.
 
-        Where several do, the next cases are run as well, to tell them apart.
+        Where several do, the next cases are run as well, to distinguish them.
         """
         recorded = self.recording.cases[number]
         # Random results may have been equal twice by chance.
