@@ -53,6 +53,7 @@ def test_nothing_that_grades_and_nothing_of_the_instructors(unpacked):
     files = [path for path in unpacked.rglob("*") if path.is_file()]
     names = {path.relative_to(unpacked).as_posix() for path in files}
     assert not {name for name in names if name.startswith(("solutions", "tests", "gradebook"))}
+    assert not {name for name in names if name.endswith(("questions.py", "answers.py"))}
     grader = {name for name in names if name.startswith("src/attentively_grader/")}
     assert {name.removeprefix("src/attentively_grader/") for name in grader} == {
         "__init__.py",

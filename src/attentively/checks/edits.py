@@ -1,6 +1,6 @@
 """Write a mistake as an edit of the right answer: "old -> new".
 
-The edit replaces one part of the source of a function or class, so a mistake is one row of a
+The edit replaces one passage in the source of a function or class, so a mistake is one row of a
 table: what to say, and how the mistaken answer differs from the right one.
 """
 
