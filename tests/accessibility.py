@@ -1,18 +1,23 @@
 """Rules of WCAG 2.2, levels A and AA, that axe finds broken on an open page."""
 
+from collections.abc import Iterator
+
 from axe_playwright_python.base import AXE_SCRIPT
 
 LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 ALSO = ["aria-deprecated-role", "label-content-name-mismatch", "target-size"]
 """Rules that axe does not count among those levels, or leaves out unless they are named."""
-APPEARANCE = ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]
-"""Rules whose result can differ between light and dark, and between a wide and a narrow window."""
+CONDITIONS = (
+    (1400, "light", None),
+    (1400, "dark", ["color-contrast"]),
+    (390, "dark", ["color-contrast", "link-in-text-block", "scrollable-region-focusable",
+                   "target-size"]),
+    (390, "light", ["color-contrast"]),
+)  # fmt: skip
+"""Width of the window, scheme, and the rules that can be broken there and not before; None: all."""
 
 PREPARE = """() => {
-    for (const details of document.querySelectorAll('details')) {
-        if (!details.open) details.dataset.closed = '';
-        details.open = true;
-    }
+    for (const details of document.querySelectorAll('details')) details.open = true;
     // A colour that changes slowly is not yet that of the other mode when it is measured.
     const still = new CSSStyleSheet();
     still.replaceSync('*, ::before, ::after { transition: none !important }');
@@ -20,18 +25,9 @@ PREPARE = """() => {
     // Outlines of equations are hidden from screen readers; without them, axe takes half the time.
     for (const svg of document.querySelectorAll('mjx-container > svg')) svg.replaceChildren();
 }"""
-RESTORE = """() => {
-    for (const details of document.querySelectorAll('[data-closed]')) {
-        details.open = false;
-        delete details.dataset.closed;
-    }
-}"""
-
 # Contrast is measured three times for each combination of colours and size on the page: a chapter
 # has thousands of words in code, in a dozen colours. axe does not decide about single characters.
 FIND = """async ([levels, also, only]) => {
-    // The theme decides 300 ms after a change of size which boxes the keyboard reaches.
-    await new Promise(resolve => requestAnimationFrame(() => setTimeout(resolve, 500)));
     for (const element of document.querySelectorAll('[data-sample]'))
         delete element.dataset.sample;
     const seen = {}, clear = 'rgba(0, 0, 0, 0)';
@@ -63,17 +59,21 @@ FIND = """async ([levels, also, only]) => {
 }"""
 
 
-def prepare(page) -> None:
-    """Load axe into an open page and open everything that is folded."""
+# The theme decides 300 ms after a change of size which boxes the keyboard reaches, and hears of the
+# scheme a moment after it changed.
+SETTLE = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 500)))"
+
+
+def violations(page) -> Iterator[str]:
+    """Yield what is wrong with a page: in light and dark, in a wide and a narrow window.
+
+    Opens what is folded, and leaves the page changed.
+    """
     page.evaluate(AXE_SCRIPT)
     page.evaluate(PREPARE)
-
-
-def violations(page, only: list[str] | None = None) -> list[str]:
-    """Return the violations in a prepared page: of all rules, or of those that are named."""
-    return page.evaluate(FIND, [LEVELS, ALSO, only])
-
-
-def restore(page) -> None:
-    """Fold again what was folded."""
-    page.evaluate(RESTORE)
+    for width, scheme, only in CONDITIONS:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(SETTLE)
+        for fault in page.evaluate(FIND, [LEVELS, ALSO, only]):
+            yield f"{width} {scheme} {fault}"

@@ -59,6 +59,10 @@ CORRECTIONS = (
     (r'<summary aria-label="Toggle hidden content">', "<summary>"),
     # A role that is deprecated, inside a list whose entries must be list items.
     (r'\brole="doc-biblioentry"', 'role="listitem"'),
+    # The parameters of a signature, one a line: a list of definitions without terms.
+    (r'<dd>(<em class="sig-param">.*)</dd>', r'<span class="sig-line">\1</span>'),
+    (r'<dl>\n(?=<span class="sig-line">)', "<span>\n"),
+    (r'(<span class="sig-line">.*</span>\n)</dl>', r"\1</span>"),
 )
 """What is replaced on every page: a pattern, and by what."""
 

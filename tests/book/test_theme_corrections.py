@@ -46,6 +46,15 @@ def test_what_the_theme_writes_is_corrected(file, written, corrected):
     assert corrected is None or corrected in after
 
 
+def test_the_parameters_of_a_signature_are_lines():
+    line = '<em class="sig-param"><span>x</span></em>,'
+    others = "<dl>\n<dt>a</dt>\n<dd>b</dd>\n</dl>\n"
+    definitions = f"<dd>{line}</dd>\n" * 2
+    lines = f'<span class="sig-line">{line}</span>\n' * 2
+    page = f"{others}<dt>f(\n<dl>\n{definitions}</dl>\n)</dt>"
+    assert theme_corrections.correct(page) == f"{others}<dt>f(\n<span>\n{lines}</span>\n)</dt>"
+
+
 def test_the_rest_of_a_page_stays_as_it_is():
     page = '<script src="a.js"></script><i>fa-list</i><summary>x</summary><div role="list"></div>'
     assert theme_corrections.correct(page) == page

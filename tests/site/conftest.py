@@ -59,6 +59,13 @@ def site(browser) -> Path:
     return ROOT / "_build" / "html"
 
 
+@pytest.fixture(scope="session")
+def pages(site: Path) -> list[Path]:
+    """Return every page of the book, the search page and the index among them."""
+    found = {path for path in site.rglob("*.html") if "_static" not in path.parts}
+    return sorted(found - {site / "index.html"})  # that one only leads to the preface
+
+
 class Visit:
     """One window, and everything that went wrong in it."""
 

@@ -5,25 +5,17 @@ import gzip
 import http.server
 import json
 import random
-import re
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
-import accessibility
 import pytest
 
 WIDE, NARROW = 1400, 390
 HEAVIEST = 1_000_000
 """Most bytes that a page may load, compressed: less than ten seconds on a slow connection."""
 PIXEL = "R0lGODlhAQABAIAAAAUEBAAAACwAAAAAAQABAAACAkQBADs="
-
-
-def pages_of(site: Path) -> list[Path]:
-    """Return every page of the book, the search page and the index among them."""
-    pages = {path for path in site.rglob("*.html") if "_static" not in path.parts}
-    return sorted(pages - {site / "index.html"})  # that one only leads to the preface
 
 
 @pytest.fixture(scope="session")
@@ -109,32 +101,6 @@ def see_images(window, page: Path) -> None:
     assert faults == []
 
 
-def inaccessible(window) -> list[str]:
-    """Return the rules that are broken, in light and dark, in a wide and a narrow window."""
-    faults = []
-    accessibility.prepare(window.page)
-    try:
-        for width, scheme, only in (
-            (WIDE, "light", None),
-            (WIDE, "dark", accessibility.APPEARANCE),
-            (NARROW, "dark", accessibility.APPEARANCE),
-            (NARROW, "light", accessibility.APPEARANCE),
-        ):
-            window.page.set_viewport_size({"width": width, "height": 900})
-            window.page.emulate_media(color_scheme=scheme)
-            found = accessibility.violations(window.page, only)
-            faults += [f"{width} pixels, {scheme}: {fault}" for fault in found]
-    finally:
-        accessibility.restore(window.page)
-        window.page.set_viewport_size({"width": WIDE, "height": 900})
-    return faults
-
-
-def see_accessible(window, page: Path) -> None:
-    """No rule of WCAG 2.2 is broken."""
-    assert not (faults := inaccessible(window)), "\n".join(faults)
-
-
 def see_notebook(window, page: Path) -> None:
     """The button leads to a notebook that holds the page's code, and its answers folded."""
     button = window.page.locator("a.btn-open-as-notebook")
@@ -181,7 +147,6 @@ def see_quiz_by_keyboard(window, page: Path) -> None:
 EVERY_PAGE = (see_language_and_title, see_wide_and_light, see_images, see_narrow_and_dark)
 EXECUTED = (see_notebook, see_copy_buttons)
 CHAPTER = (see_quiz_by_keyboard,)
-LAST = (see_accessible,)  # it removes the outlines of the equations
 
 
 def faults_of(window, page: Path, sights) -> list[str]:
@@ -196,7 +161,7 @@ def faults_of(window, page: Path, sights) -> list[str]:
     return faults
 
 
-def test_every_page_from_a_folder(site, visit):
+def test_every_page_from_a_folder(site, pages, visit):
     """And each internal link finds its file and its place in it."""
     assert chapters(site), "no page of the book was executed"
     window = visit(WIDE)
@@ -204,11 +169,10 @@ def test_every_page_from_a_folder(site, visit):
     places: dict[str, set[str]] = {}
     faults = []
     executed, numbered = executed_pages(site), chapters(site)
-    for page in pages_of(site):
+    for page in pages:
         sights = EVERY_PAGE
         sights += EXECUTED if page in executed else ()
         sights += CHAPTER if page in numbered else ()
-        sights += LAST
         faults += faults_of(window, page, sights)
         url = page.as_uri()
         places[url] = set(
@@ -259,55 +223,6 @@ def test_each_fault_of_a_page_is_seen(visit, tmp_path, change, fault):
     page.write_text(BAD.format(**GOOD | change))
     faults = faults_of(visit(WIDE), page, EVERY_PAGE)
     assert [each.split(": ")[1] for each in faults] == [fault] * bool(fault)
-
-
-ACCESSIBLE = """<!doctype html><html lang="en"><title>A page</title><style>
-  html {{ background: #fff; color: #222 }}
-  @media (prefers-color-scheme: dark) {{ html {{ background: #111; color: #ddd }} }}
-</style><main><h1>A page</h1>{more}</main>"""
-WIDE_BOX = f"<div style='overflow: auto; white-space: pre'>{'one line ' * 9}</div>"
-
-
-@pytest.mark.parametrize(
-    ("more", "faults"),
-    [
-        ("<details><summary>Open</summary>This.</details>", []),
-        ("<button aria-label='Colour'>Light</button>", ["1400 light label-content-name-mismatch"]),
-        (
-            "<details><summary><math aria-hidden='true'><mi>x</mi></math></summary>x</details>",
-            ["1400 light summary-name"],
-        ),
-        (
-            "<div role='list'><div role='doc-biblioentry'>x</div></div>",
-            ["1400 light aria-deprecated-role", "1400 light aria-required-children"],
-        ),
-        (
-            WIDE_BOX,
-            [f"390 {scheme} scrollable-region-focusable" for scheme in ("dark", "light")],
-        ),
-        (WIDE_BOX.replace("<div", "<div tabindex=0"), []),
-        (
-            "<p style='color: #666'>Words</p>",
-            ["1400 dark color-contrast", "390 dark color-contrast"],
-        ),
-        (
-            "<details><summary>Open</summary><p style='color: #bbb'>Words</p></details>",
-            ["1400 light color-contrast", "390 light color-contrast"],
-        ),
-        (
-            "<style>@media (max-width: 500px) { button { float: left; width: 16px } }</style>"
-            "<button aria-label=a></button><button aria-label=b></button>",
-            ["390 dark target-size", "390 light target-size"],
-        ),
-    ],
-)
-def test_each_violation_is_found(visit, tmp_path, more, faults):
-    page = tmp_path / "page.html"
-    page.write_text(ACCESSIBLE.format(more=more))
-    window = visit(WIDE)
-    window.open(page.as_uri())
-    found = [re.match(r"(\d+) pixels, (\w+): ([\w-]+)", each) for each in inaccessible(window)]
-    assert [" ".join(each.groups()) for each in found] == faults
 
 
 def weight(files: Iterable[Path]) -> int:
@@ -405,10 +320,10 @@ def test_skip_link_comes_first(site, visit):
     assert "Skip to main content" in first
 
 
-def test_chapters_show_no_warnings_and_no_machine(site):
+def test_chapters_show_no_warnings_and_no_machine(site, pages):
     """What a cell wrote to stderr, or a path of the machine that built it, is not for readers."""
     root = str(site.parents[1])
-    for page in pages_of(site):
+    for page in pages:
         text = page.read_text()
         assert "output stderr" not in text, page.name
         assert root not in text, page.name
