@@ -90,9 +90,6 @@ LEAKS = {
         ],
         "either": ["checks.queries_keys_and_values._either"],
     },
-    "08 energies": {
-        "energies": ["checks.additive_attention._energies"],
-    },
     "09 scores": {
         "dot_scores": ["checks.multiplicative_attention._dot"],
         "general_scores": ["checks.multiplicative_attention._general"],
