@@ -74,7 +74,7 @@ def draw(recorded: Recorded) -> str:
         ("target", recorded.target, TARGET_X + 8, "start"),
     ]:
         title = {"source": "English", "target": "French"}[name]
-        pieces.append(f'<text class="small" x="{x}" y="16" text-anchor="{anchor}">{title}</text>')
+        pieces.append(f'<text class="small" x="{x}" y="12" text-anchor="{anchor}">{title}</text>')
         pieces += (
             f'<text class="{name}" x="{x}" y="{_y(place) + 5}" text-anchor="{anchor}">'
             f"{escape(token)}</text>"
@@ -101,8 +101,9 @@ def described(recorded: Recorded) -> str:
 def caption() -> str:
     """Return the sentence below the picture."""
     return (
-        "Recorded with this model when the page was built. Each line is an attention weight of "
-        f"cross-attention head {LAYER + 1}.{HEAD + 1}; a thicker line is a larger weight."
+        "Recorded with this model when the page was built. A thicker line means that the model uses "
+        "more of the English word when it predicts the French word. This is one of several "
+        f"attention heads ({LAYER + 1}.{HEAD + 1}), and its weights are no dictionary."
     )
 
 

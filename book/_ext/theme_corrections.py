@@ -115,4 +115,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     # Jupyter Book sets this for its comments extension, which is not loaded.
     app.add_config_value("comments_config", {}, "html")
     app.connect("builder-inited", write_icons)
+    app.add_js_file("sidebars.js", loading_method="defer")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

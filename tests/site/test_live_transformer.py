@@ -134,8 +134,8 @@ def test_the_experiment_of_the_front_page(window):
     assert page.locator(".live-translation").inner_text().strip() == right
     page.get_by_label("Kind of attention").select_option("decoder")
     page.get_by_role("button", name="4.1: layer 4, head 1").click()
-    page.get_by_role("button", name="Knock out this head").click()
-    page.get_by_role("button", name="Restore this head").wait_for()
+    page.get_by_role("button", name="Knock out head 4.1").click()
+    page.get_by_role("button", name="Restore head 4.1").wait_for()
     wait_until_done(window)
     wrong = "La table est lourde car c'est vieux."
     assert page.locator(".live-translation").inner_text().strip() == wrong

@@ -312,6 +312,18 @@ def test_reader_chooses_light_or_dark(site, visit):
     assert seen == {"light", "dark"}
 
 
+def test_on_a_phone_a_tap_on_a_section_closes_the_side_bar(site, visit):
+    window = visit(390)
+    window.open((site / "book" / "notation.html").as_uri())
+    page = window.page
+    over = page.locator("#pst-secondary-sidebar-modal")
+    page.locator("button.secondary-toggle").first.click()
+    assert over.evaluate("each => each.open")
+    over.locator('a[href^="#"]').first.click()
+    page.wait_for_function("() => location.hash")
+    assert not over.evaluate("each => each.open")
+
+
 def test_skip_link_comes_first(site, visit):
     window = visit()
     window.open((site / "book" / "notation.html").as_uri())

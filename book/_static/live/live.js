@@ -222,7 +222,8 @@
     /** What the interventions changed, in a sentence. */
     verdict() {
       if (this.interventions.empty || this.before === null) {
-        return "Choose a target subword or a view below.";
+        return this.recurrent ? "Choose a target subword or a view below, or block an edge."
+          : "Choose a target subword or a view below, or knock out a head.";
       }
       const { text, logProbability } = this.result;
       const from = decimals(this.before.logProbability), to = decimals(logProbability);
@@ -396,7 +397,8 @@
         onclick: () => this.intervene(() => {
           if (!this.interventions.heads.delete(key)) this.interventions.heads.add(key);
         }, ".live-toggle"),
-      }, out ? "Restore this head" : "Knock out this head");
+      }, head === MEAN ? "Knock out a head"
+        : `${out ? "Restore" : "Knock out"} head ${layer + 1}.${head + 1}`);
       return [
         make("div", { class: "live-setting" },
           make("label", { for: choose.id }, "Kind of attention"), choose),
@@ -405,7 +407,7 @@
         make("h3", {}, `${KINDS[kind]}, ${this.headName(this.chosen)}`),
         make("p", {}, "Rows are queries, columns are keys. A row sums to 1. ",
           head === MEAN ? "Choose a single head to intervene." : out
-            ? "This head is knocked out: its output is zero, so these weights have no effect."
+            ? "This head is knocked out: its output is zero, so these weights have no effect, and its edges cannot be blocked."
             : "Click a cell to block its edge in this head: its weight goes to the other keys of " +
               "the row (if there is no other, the row is zero). A head that is knocked out has " +
               "the output zero."),
@@ -475,7 +477,7 @@
             type: "button", class: blocked ? "live-cell live-out" : "live-cell",
             style: `--weight: ${weight.toFixed(3)}`, "aria-label": text,
             "aria-pressed": String(blocked), tabindex: row + column ? -1 : 0,
-            onclick: () => head !== MEAN && this.intervene(() => {
+            onclick: () => head !== MEAN && !out && this.intervene(() => {
               if (!this.interventions.edges.delete(edge)) this.interventions.edges.add(edge);
             }, `.live-cell[data-at="${row},${column}"]`),
             onfocus: () => { this.readout.textContent = text; },
