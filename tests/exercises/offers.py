@@ -15,6 +15,7 @@ import pkgutil
 import random
 import signal
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -27,7 +28,7 @@ import attentively
 from attentively.checks import Part, Verdict
 
 MOST_SECONDS = 1
-"""After so many seconds, a call of an offer is no answer."""
+"""After so many seconds of CPU time, a call of an offer is no answer."""
 _PROGRAMS = ("attentively.__main__", "attentively.cli")
 """Modules that are not imported: what is in them is the command line."""
 
@@ -153,18 +154,18 @@ class _TooLongError(BaseException):
 
 @contextlib.contextmanager
 def within_the_time(seconds: float = 20 * MOST_SECONDS) -> Iterator[None]:
-    """End what runs longer."""
+    """End what uses more CPU time, so that the result does not depend on other programs."""
 
     def stop(*_):
         raise _TooLongError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _copied(value):
@@ -194,8 +195,10 @@ def may_answer(offer: Offer, call: Call) -> bool:
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()),
             torch.random.fork_rng(devices=[]),
+            warnings.catch_warnings(),
             within_the_time(MOST_SECONDS),
         ):
+            warnings.simplefilter("ignore")
             result = offer.value(*_copied(call.args), **_copied(call.kwargs))
     except KeyboardInterrupt:
         raise
