@@ -36,9 +36,9 @@ def test_the_package_passes_where_it_is_compared_with():
     def piece_ids(words, merges, ids, unknown_id):
         return [ids.get(piece, unknown_id) for word in words for piece in encode_word(word, merges)]
 
-    checks.pairs(right.count_pairs, merge_pair, thorough=True)
-    checks.merges(learn_merges, thorough=True)
-    checks.encoding(encode_word, piece_ids, thorough=True)
+    checks.pairs.check(right.count_pairs, merge_pair, thorough=True)
+    checks.merges.check(learn_merges, thorough=True)
+    checks.encoding.check(encode_word, piece_ids, thorough=True)
 
 
 def test_pieces_prepared_for_a_student_are_the_librarys():
