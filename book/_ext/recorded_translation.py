@@ -101,8 +101,8 @@ def described(recorded: Recorded) -> str:
 def caption() -> str:
     """Return the sentence below the picture."""
     return (
-        "Recorded with this model when the page was built. A thicker line means that the model uses "
-        "more of the English word when it predicts the French word. This is one of several "
+        "Recorded with this model when the page was built. A thicker line means that the model "
+        "uses more of the English word when it predicts the French word. This is one of several "
         f"attention heads ({LAYER + 1}.{HEAD + 1}), and its weights are no dictionary."
     )
 

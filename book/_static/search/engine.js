@@ -2,7 +2,7 @@
 // of the page. The index comes from _ext/section_search.py; docs/decisions/0028-search.md explains the ranking.
 const BookSearch = (() => {
   const FIELDS = { title: 5, heading: 12, page: 1, name: 8, text: 1 };
-  const KINDS = { chapter: 1, glossary: 0.85, reference: 0.75, bibliography: 0.4, api: 0.4 };
+  const KINDS = { chapter: 1, glossary: 0.7, reference: 0.75, bibliography: 0.4, api: 0.4 };
   const LONG = 900; // letters: the average section
   const STOP = new Set(
     ("a an and are as at be by can do does for from has have how i if in into is it its not of on or that the their " +

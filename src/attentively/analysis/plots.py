@@ -37,6 +37,8 @@ all three.
 
 WEIGHTS_MAP = "Blues"
 """The colour map of attention weights: pale is 0 and dark is 1, in greyscale too."""
+WHITE_INK_FROM = 0.715
+"""From this value on, white has a higher contrast with the colour of a cell than black."""
 
 LINES = (
     ("query", "o", "-"),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attentively.analysis.figures.curves import _SIZE, _add_legend
 from attentively.analysis.figures.diagram import FONT_SIZE, INK, PAPER, canvas, text_size
-from attentively.analysis.plots import COLOURS, LINES, WEIGHTS_MAP
+from attentively.analysis.plots import COLOURS, LINES, WEIGHTS_MAP, WHITE_INK_FROM
 
 _LINE = 15.0  # height of a row, in points
 _GAP = 13.0  # between heads, and between steps
@@ -105,7 +105,7 @@ def _draw_grid(
         x, y = corner[0] + column * width, corner[1] - (row + 1) * _LINE
         face = mpl.colormaps[WEIGHTS_MAP](value) if shaded else PAPER
         ax.add_patch(Rectangle((x, y), width, _LINE, facecolor=face, edgecolor=colour))
-        ink = PAPER if shaded and value > 0.6 else INK
+        ink = PAPER if shaded and value > WHITE_INK_FROM else INK
         ax.text(x + width / 2, y + _LINE / 2, text, color=ink, ha="center", va="center",
                 fontsize=FONT_SIZE)  # fmt: skip
 

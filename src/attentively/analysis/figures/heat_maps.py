@@ -10,10 +10,9 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from attentively.analysis.figures.diagram import FONT_SIZE, text_size
-from attentively.analysis.plots import COLOURS, WEIGHTS_MAP
+from attentively.analysis.plots import COLOURS, WEIGHTS_MAP, WHITE_INK_FROM
 
 _WIDTH = 278.0  # points
-_DARK = 0.715  # from here on, white has a higher contrast with the colour of a cell than black
 
 
 def heat_maps(
@@ -72,7 +71,7 @@ def heat_maps(
         ax.imshow(shown.numpy(), cmap=WEIGHTS_MAP, vmin=0, vmax=1, aspect="auto")
         for i, row in enumerate(shown.tolist() if values else []):
             for j, value in enumerate(row):
-                colour = "white" if value > _DARK else "black"
+                colour = "white" if value > WHITE_INK_FROM else "black"
                 ax.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour)
         names, heads = sides[title]
         ax.set_yticks(range(len(names)), names)
