@@ -67,9 +67,6 @@ class Classroom:
         shutil.copy(ROOT / "nbgrader_config.py", root)
         (root / "src").mkdir(exist_ok=True)  # which is named there
         write(notebook or small_notebook(), root / "solutions" / name / f"{name}.ipynb")
-        questions = ROOT / "solutions" / name / "questions.py"
-        if questions.exists():
-            shutil.copy(questions, root / "solutions" / name)
         path = root / "released.ipynb"
         path.write_bytes(release(root, name)[f"{name}.ipynb"])
         self.released = notebooks.read(path)

@@ -77,6 +77,8 @@ def classroom(tmp_path_factory):
     source = root / "solutions" / ASSIGNMENT.name / f"{ASSIGNMENT.name}.ipynb"
     source.parent.mkdir(parents=True)
     source.write_bytes(ASSIGNMENT.source.read_bytes())
+    questions = ASSIGNMENT.source.with_name("questions.py")
+    (source.parent / questions.name).write_bytes(questions.read_bytes())
     solved = {cell.id: cell.source for cell in notebooks.read(ASSIGNMENT.source).cells}
     released = ASSIGNMENT.released.read_text(encoding="utf-8")
     for number in range(STUDENTS):
