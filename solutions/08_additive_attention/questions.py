@@ -509,7 +509,7 @@ def hard_inputs(strength: float, words: tuple[float, ...]) -> dict[str, Tensor]:
     }
 
 
-MENDED = Question(
+CORRECTED = Question(
     mended_attention,
     {
         "contexts": "Return one vector for each target position: (batch, tgt_len, key_dim).",
@@ -922,7 +922,7 @@ PARTS = {
     "energies": [ENERGIES],
     "attention": [ATTENTION],
     "predictions": [KEPT, MULTIPLICATIONS],
-    "bug_hunt": [STATEMENTS, MENDED],
+    "bug_hunt": [STATEMENTS, CORRECTED],
     "why_tanh": [BY_HAND, DEPENDENCE],
     "alignment": [LINKS, EXPERIMENT, LEAST],
 }

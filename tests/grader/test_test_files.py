@@ -37,9 +37,9 @@ def test_tests_find_them_and_students_do_not(tmp_path):
         assert texts(outcome) == [repr((None, mine)), repr(([], mine))]
 
 
-def test_the_folder_is_named_even_if_there_are_no_files(monkeypatch):
+def test_the_folder_is_named_even_if_there_are_no_files(monkeypatch, tmp_path):
     monkeypatch.setenv(SOLUTIONS, "/elsewhere")
-    provide({})
+    provide({}, tmp_path)
     assert [*Path(os.environ[SOLUTIONS]).iterdir()] == []
 
 

@@ -9,6 +9,7 @@ import math
 import numbers
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -163,24 +164,38 @@ def expect_equal(
     got = plain_tensor(answer, what, inputs)
     if got.shape == expected.shape and torch.allclose(got, expected, RTOL, ATOL):
         return
-    diagnosis = _diagnose(got, twins, inputs) or diagnose(got)
+
+    def same(wrong: object) -> bool:
+        return (
+            isinstance(wrong, Tensor)
+            and got.shape == wrong.shape
+            and torch.allclose(got, wrong.detach(), RTOL, ATOL, equal_nan=True)
+        )
+
+    errors = (RuntimeError, IndexError, ValueError)
+    diagnosis = _known_mistake(twins, inputs, same, errors) or diagnose(got)
     if not diagnosis:
         expect_tensor(got, expected.shape, what, inputs, hint)
         diagnosis = general or f"The values of {what} are not the expected ones."
     raise CheckFailed(f"  {diagnosis}\n{describe(inputs)}\n{_difference(got, expected)}")
 
 
-def _diagnose(got: Tensor, twins: Iterable[Twin], inputs: Mapping[str, object]) -> str:
+def _known_mistake(
+    twins: Iterable[Twin],
+    inputs: Mapping[str, object],
+    same: Callable[[object], bool],
+    errors: tuple[type[Exception], ...],
+) -> str:
+    """Return the diagnosis of the first known mistake with the same answer as the candidate.
+
+    A known mistake that raises one of the `errors` does not apply to these inputs.
+    """
     for twin in twins:
         try:
             wrong = twin.answer(*(copied(value) for value in inputs.values()))
-        except (RuntimeError, IndexError, ValueError):  # it does not apply to these inputs
+        except errors:
             continue
-        if (
-            isinstance(wrong, Tensor)
-            and got.shape == wrong.shape
-            and torch.allclose(got, wrong.detach(), RTOL, ATOL, equal_nan=True)
-        ):
+        if same(wrong):
             return twin.diagnosis
     return ""
 
@@ -203,16 +218,8 @@ def expect_value(
     """
     if alike(answer, expected):
         return
-    diagnosis = ""
-    for twin in twins:
-        try:
-            wrong = twin.answer(*(copied(value) for value in inputs.values()))
-        except (ValueError, LookupError, TypeError):  # it does not apply to these inputs
-            continue
-        if alike(answer, wrong):
-            diagnosis = twin.diagnosis
-            break
-    diagnosis = diagnosis or diagnose(answer)
+    errors = (ValueError, LookupError, TypeError)
+    diagnosis = _known_mistake(twins, inputs, partial(alike, answer), errors) or diagnose(answer)
     if not diagnosis:
         wanted = next((kind for kind in _KINDS if isinstance(expected, kind)), type(expected))
         if not isinstance(answer, _KINDS.get(wanted, wanted)):

@@ -39,13 +39,12 @@ class WorkerConnection:
         send(self.line, {"at": cell} if outcome is None else {"cell": asdict(outcome)})
 
 
-def provide(test_files: dict[str, str]) -> None:
-    """Write the instructor's files into a new folder of this process, named by `SOLUTIONS`.
+def provide(test_files: dict[str, str], folder: Path) -> None:
+    """Write the instructor's files into a folder of this process, which `SOLUTIONS` names.
 
     The variable is set without any files too: tests must not find the files that the student handed
     in, which are in the current folder.
     """
-    folder = Path(tempfile.mkdtemp())
     for name, text in test_files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
@@ -59,11 +58,12 @@ def examine(line: socket.socket) -> None:
         module, _, name = message["examine"].partition(":")
         function = getattr(importlib.import_module(module), name)
         job = Job.from_dict(message["job"], files=Path.cwd())
-        provide(job.test_files)
         pool = WorkerConnection(line)
         before = set(sys.modules)
         connection, _ = pool.student()
-        outcome: Outcome = function(job, connection, pool.student, pool.report)
+        with tempfile.TemporaryDirectory() as folder:
+            provide(job.test_files, Path(folder))
+            outcome: Outcome = function(job, connection, pool.student, pool.report)
         imported = [name for name in sys.modules if name not in before]
         send(line, {"outcome": outcome.to_dict(), "imported": imported})
     except Exception:
