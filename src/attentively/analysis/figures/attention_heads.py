@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import matplotlib as mpl
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -99,11 +98,17 @@ def _draw_grid(
     shaded: bool,
 ) -> None:
     """Draw the entries of a matrix in cells of this width, from its upper left corner."""
-    entries = matrix.detach().cpu().double().flatten().tolist()
+    matrix = matrix.detach().cpu().double()
+    rows, columns = matrix.shape
+    (left, top), face = corner, PAPER
+    if shaded:  # an image, whose colours and numbers stay the same in dark mode
+        extent = (left, left + columns * width, top - rows * _LINE, top)
+        ax.imshow(matrix.numpy(), cmap=WEIGHTS_MAP, vmin=0, vmax=1, aspect="auto", extent=extent)
+        face = "none"
+    entries = matrix.flatten().tolist()
     for number, (value, text) in enumerate(zip(entries, _texts(matrix), strict=True)):
-        row, column = divmod(number, matrix.shape[1])
-        x, y = corner[0] + column * width, corner[1] - (row + 1) * _LINE
-        face = mpl.colormaps[WEIGHTS_MAP](value) if shaded else PAPER
+        row, column = divmod(number, columns)
+        x, y = left + column * width, top - (row + 1) * _LINE
         ax.add_patch(Rectangle((x, y), width, _LINE, facecolor=face, edgecolor=colour))
         ink = PAPER if shaded and value > WHITE_INK_FROM else INK
         ax.text(x + width / 2, y + _LINE / 2, text, color=ink, ha="center", va="center",
