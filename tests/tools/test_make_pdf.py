@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,12 @@ def browser_or_skip() -> None:
         tool.find_browser()
     except tool.PdfError as error:
         pytest.skip(str(error))
+
+
+def make_pdf(*arguments) -> int:
+    """Make the PDF in a thread of its own: other tests keep an event loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(tool.make_pdf, *arguments).result()
 
 
 def write_book(root: Path) -> Path:
@@ -161,7 +168,7 @@ def test_bookmarks_links_and_page_numbers(monkeypatch, tmp_path, change, fault):
     output = write_book(tmp_path)
     if change is not None:
         change(monkeypatch)
-    count = tool.make_pdf(tmp_path, output)
+    count = make_pdf(tmp_path, output)
     faults = faults_of(output)
     assert count == len(PdfReader(output).pages)
     assert bool(faults) == bool(fault), faults
@@ -175,7 +182,7 @@ def test_title_page_metadata_and_a_selection(monkeypatch, tmp_path):
     browser_or_skip()
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
     output = write_book(tmp_path)
-    tool.make_pdf(tmp_path, output, ["two"])
+    make_pdf(tmp_path, output, ["two"])
     pdf = PdfReader(output)
     title = pdf.pages[0].extract_text()
     for said in ["A book", "Of pages", "Ada", "Version 1.2", "2 January 1970", "CC BY 4.0"]:
@@ -203,12 +210,12 @@ def test_without_the_built_book(tmp_path):
     output = write_book(tmp_path)
     (tmp_path / "_build" / "html" / "book" / "more.html").unlink()
     with pytest.raises(tool.PdfError, match=r"lacks book/more\.html\. Run `make book`"):
-        tool.make_pdf(tmp_path, output)
+        make_pdf(tmp_path, output)
 
 
 def test_a_page_that_is_not_listed(tmp_path):
     with pytest.raises(tool.PdfError, match="no page three; it has: index, one, more, two"):
-        tool.make_pdf(tmp_path, write_book(tmp_path), ["three"])
+        make_pdf(tmp_path, write_book(tmp_path), ["three"])
 
 
 @pytest.mark.browser
@@ -223,7 +230,7 @@ def test_an_interrupted_run_leaves_the_earlier_pdf(monkeypatch, tmp_path):
 
     monkeypatch.setattr("pypdf.PdfWriter.write", full_disk)
     with pytest.raises(OSError, match="no space left"):
-        tool.make_pdf(tmp_path, output, ["one"])
+        make_pdf(tmp_path, output, ["one"])
     assert output.read_text() == "the PDF of yesterday"
     assert {path.name for path in output.parent.iterdir()} == {"html", "book.pdf"}
 
@@ -236,7 +243,7 @@ def test_two_pages_of_the_book(tmp_path):
     if not (ROOT / "_build" / "html" / "book" / "18_why_it_wins.html").is_file():
         pytest.skip("the book is not built: make book")
     output = tmp_path / "book.pdf"
-    tool.make_pdf(ROOT, output, ["18_why_it_wins", "models_compared"])
+    make_pdf(ROOT, output, ["18_why_it_wins", "models_compared"])
     pdf = PdfReader(output)
     titles = [title for title, _ in outline_of(pdf)]
     assert any(title.endswith("/ Check yourself") for title in titles)

@@ -85,8 +85,8 @@ class Classifier(Model):
     ) -> Float[Tensor, "batch classes"]:
         """Return a score for each label, in the order of ``config.labels``.
 
-        Positions where `mask` is False are neither attended to nor averaged; without a mask, these
-        are the padding positions. A text without a token raises `ValueError`.
+        Positions where `mask` is False are neither attended to nor averaged. Without a
+        mask, these are the padding positions. A text without a token raises `ValueError`.
         """
         mask = padding_mask(ids, PAD_ID) if mask is None else mask
         refuse_empty(mask)
