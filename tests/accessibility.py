@@ -12,7 +12,6 @@ CONDITIONS = (
     (1400, "dark", ["color-contrast"]),
     (390, "dark", ["color-contrast", "link-in-text-block", "scrollable-region-focusable",
                    "target-size"]),
-    (390, "light", ["color-contrast"]),
 )  # fmt: skip
 """Width of the window, scheme, and the rules that can be broken there and not before; None: all."""
 

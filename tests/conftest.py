@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -42,6 +44,26 @@ hypothesis.settings.load_profile("attentively")
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory) -> Path:
+    """Return the package, built as it would be published."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    built = subprocess.run(command, cwd=PACKAGE.parents[1], capture_output=True, text=True)
+    assert built.returncode == 0, built.stdout + built.stderr
+    [path] = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def installed(wheel, tmp_path_factory) -> Path:
+    """Return the folder into which the wheel is installed; its libraries are this environment's."""
+    folder = tmp_path_factory.mktemp("installed")
+    command = ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", folder]
+    subprocess.run([sys.executable, *command, wheel], check=True, capture_output=True)
+    return folder
 
 
 @pytest.fixture

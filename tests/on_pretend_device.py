@@ -21,17 +21,44 @@ from pathlib import Path
 
 FEWEST = 250
 """A loop of so many steps, or more, is a training run."""
-SHORT = 3
+SHORT, EVALUATED = 3, 60
+SENTENCES = 24
+"""At most so many sentences are loaded for an evaluation."""
 
 
 class Shortened(ast.NodeTransformer):
-    """Let each loop over ``range(300)``, and each training of ``steps=300``, make three steps."""
+    """Let each training run make three steps, and load few sentences.
+
+    A training run is a loop over ``range(300)``, or a call or function with ``steps=300``.
+    """
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="load"),
+                args=[ast.Constant(split), ast.Constant(int(count))],
+            ) if split != "train":
+                node.args[1] = ast.Constant(min(count, SENTENCES))
+            case ast.Call(
+                func=ast.Attribute(attr="pronoun_pairs"), args=[ast.Constant(int(count))]
+            ):
+                node.args[0] = ast.Constant(min(count, SENTENCES))
+        return node
 
     def visit_For(self, node):
         self.generic_visit(node)
         match node.iter:
             case ast.Call(func=ast.Name("range"), args=[ast.Constant(int(count))]):
                 node.iter.args = [ast.Constant(_fewer(count))]
+        return node
+
+    def visit_Assign(self, node):
+        """Of a training that a cell evaluates every 60 steps, one evaluation is left."""
+        self.generic_visit(node)
+        match node:
+            case ast.Assign(targets=[ast.Name("steps")], value=ast.Constant(int(count))):
+                node.value = ast.Constant(min(count, EVALUATED))
         return node
 
     def visit_keyword(self, node):

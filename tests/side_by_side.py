@@ -8,6 +8,10 @@ FIRST = ("tests/site", "tests/notebooks/test_grading.py")
 """What takes longest, and starts first: the built site, and the course in which all is graded."""
 ALONE = "tests/book/test_on_a_device.py"
 """Its tests take long and share nothing, so they start next and may run in several processes."""
+OWN_PAGES = re.compile("tests/site/test_(attention_|live_models|live_recurrent|paper_|widgets)")
+"""Tests in a browser that make their own pages; the others share the built site."""
+AXE = "tests/site/test_accessibility.py"
+"""Takes about as long as the other tests of the site, so it runs next to them."""
 
 
 def assignment_of(test):
@@ -22,6 +26,8 @@ def shared(nodeid):
     The answers of an assignment are examined once for all files of tests/exercises/.
     """
     path, _, test = nodeid.partition("::")
+    if path == AXE or OWN_PAGES.match(path):
+        return path
     for whole in FIRST:
         if path.startswith(whole):
             return whole
@@ -40,7 +46,8 @@ class Sharing(LoadScopeScheduling):
         return shared(nodeid)
 
     def _assign_work_unit(self, node):
-        first = [scope for scope in FIRST if scope in self.workqueue]
+        first = [scope for scope in (*FIRST, AXE) if scope in self.workqueue]
+        first += [scope for scope in self.workqueue if OWN_PAGES.match(scope)]
         first += [scope for scope in self.workqueue if scope.startswith(ALONE)]
         for scope in reversed(first):
             self.workqueue.move_to_end(scope, last=False)

@@ -8,11 +8,13 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from experiments import quick_forms
 from test_told_commands import calls
 
 from attentively.data import toy
@@ -29,7 +31,6 @@ NOT_HERE = re.compile(r"attentively (data|experiment|models|progress|submit)|--h
 """Commands of the README that compute nothing, or need what the reader has; and experiments."""
 SHIPPED = {"runs/transformer": "toy-transformer", "runs/seq2seq": "toy-additive"}
 """What is scored in the place of a model that writes without end, as it is hardly trained."""
-QUICK = [f"attentively experiment {name} --quick --seeds 1" for name in EXPERIMENTS]
 
 
 def on_data(folder):
@@ -79,18 +80,18 @@ def commands():
     yield f"attentively vectors train {ROOT / 'README.md'} --output v --epochs 1"
 
 
-def environment():
+def environment(package=ROOT / "src"):
     """Return the variables of a process that runs on the device."""
-    paths = os.pathsep.join(map(str, [ROOT / "src", ROOT / "tests"]))
+    paths = os.pathsep.join(map(str, [package, ROOT / "tests"]))
     return {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
 
 
-def failures(wanted, folder):
+def failures(wanted, folder, **options):
     """Run all that is wanted on the pretend device; return what failed."""
     ended = subprocess.run(
         [sys.executable, str(DEVICE), str(RUNNER), *wanted],
         cwd=folder,
-        env=os.environ | environment(),
+        env=os.environ | environment(**options),
         capture_output=True,
         text=True,
         check=False,
@@ -105,19 +106,46 @@ def parts(kind, items, count):
     return [pytest.param(items[n::count], id=f"{kind}-{n + 1}") for n in range(count)]
 
 
+def failures_alone(pages, folder, installed):
+    """Run each page with the installed package, in a folder that holds nothing else."""
+    first = folder / "where.ipynb"
+    cell = f"import attentively\nassert attentively.__file__.startswith({str(installed)!r})"
+    first.write_text(json.dumps({"cells": [{"cell_type": "code", "source": [cell]}]}))
+    wanted = [str(first)]
+    for page in map(Path, pages):
+        (folder / page.stem).mkdir()
+        wanted.append(str(shutil.copy(page, folder / page.stem / page.name)))
+    found = failures(wanted, folder, package=installed)
+    left = {path.name for path in folder.glob("*/*")} - {Path(page).name for page in pages}
+    return {Path(each).name: failure for each, failure in found.items()} | dict.fromkeys(
+        left, "left"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("pages", parts("pages", PAGES, 6))
+def test_pages_run_alone_on_a_device(pages, installed, tmp_path):
+    """As for a reader who has downloaded the notebook and installed the package."""
+    assert failures_alone(pages, tmp_path, installed) == {}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "wanted",
-    [
-        *parts("pages", PAGES, 6),
-        *parts("solutions", SOLUTIONS, 2),
-        *parts("experiments", QUICK, 3),
-        *parts("commands", [*commands()], 1),
-    ],
+    "wanted", [*parts("solutions", SOLUTIONS, 2), *parts("commands", [*commands()], 1)]
 )
-def test_all_runs_on_a_device(wanted, tmp_path):
+def test_solutions_and_commands_run_on_a_device(wanted, tmp_path):
     assert failures(wanted, tmp_path) == {}
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("names", parts("experiments", sorted(EXPERIMENTS), 3))
+def test_the_quick_forms_of_experiments_run_on_a_device(names, tmp_path):
+    told = "attentively experiment {0} --quick --seeds 1 --output {0}.json"
+    assert failures([told.format(name) for name in names], tmp_path) == {}
+    for name in names:
+        quick_forms.see(name, json.loads((tmp_path / f"{name}.json").read_text()))
 
 
 @pytest.mark.slow
@@ -167,6 +195,24 @@ def test_every_command_of_every_kind_is_run():
     assert {call.split()[1] for call in commands()} == {*kinds}
 
 
+PAGE = "---\nkernelspec:\n  name: python3\n---\n\n# A page\n\n```{{code-cell}} ipython3\n{}\n```\n"
+
+
+def test_a_page_that_needs_or_leaves_a_file_is_found(tmp_path, installed):
+    codes = {
+        "reads.md": "open('results/scores.json')",
+        "writes.md": "open('made.txt', 'w').close()",
+    }
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (tmp_path / "runs").mkdir()
+    for name, code in codes.items():
+        (pages / name).write_text(PAGE.format(code))
+    found = failures_alone([pages / name for name in codes], tmp_path / "runs", installed)
+    assert "FileNotFoundError" in found.pop("reads.md")
+    assert found == {"made.txt": "is left"}
+
+
 MIXED = """
 import torch
 from attentively import checkpoints, device
@@ -195,8 +241,7 @@ def test_what_would_fail_on_a_gpu_is_found(tmp_path):
         cells = {"cells": [{"cell_type": "code", "source": [cell]}]}
         (tmp_path / f"{name}.ipynb").write_text(json.dumps(cells))
     page = tmp_path / "page.md"
-    cell = f"```{{code-cell}} ipython3{MIXED.format(moved='')}```"
-    page.write_text(f"---\nkernelspec:\n  name: python3\n---\n\n# A page\n\n{cell}\n")
+    page.write_text(PAGE.format(MIXED.format(moved="")))
     files = [*(str(tmp_path / f"{name}.ipynb") for name in made), str(page)]
     found = failures([*files, "attentively translate --model none hello"], tmp_path)
     assert "Expected all tensors to be on the same device" in found.pop(files[0])

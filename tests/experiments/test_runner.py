@@ -1,14 +1,12 @@
 """Experiments: every condition with every seed, resumed where they stopped."""
 
 import json
-import math
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from experiments.quick_forms import published
 
 from attentively import experiments
-from attentively.experiments import decoding
 from attentively.experiments.runner import Experiment, run
 
 CONDITIONS = [{"kind": "one", "size": 3}, {"kind": "two", "size": 3}]
@@ -128,70 +126,6 @@ def test_an_unknown_name_lists_what_there_is():
         experiments.find("x")
 
 
-def see_decoding(rows):
-    """No search finds less than a narrower one, and none more than there is."""
-    for row in rows:
-        searches = {(s["penalty"], s["beam_size"]): s for s in row["searches"]}
-        assert set(searches) == {(p, k) for p in decoding.PENALTIES for k in (1, 3)}
-        greedy, wide = searches["none", 1], searches["none", 3]
-        assert wide["log_probability"] >= greedy["log_probability"]
-        assert row["log_probability_likeliest"] >= wide["log_probability"]
-        assert {searches[p, 1]["bleu"] for p in decoding.PENALTIES} == {greedy["bleu"]}
-
-
-def see_exposure(rows):
-    """Each kind of row has what the chapter reads from it."""
-    for row in rows:
-        if row["kind"] in ("forwards", "reversed"):
-            assert [found["clauses"] for found in row["by_clauses"]] == [1, 2]
-        else:
-            assert row["alive"]["tokens"] <= row["tokens"]
-
-
-def see_ladder(rows):
-    """Who attends is held against the gold links."""
-    rows = {row["rung"]: row for row in rows if row["decoding"] == "greedy"}
-    assert rows["fixed"]["alignment_error_rate"] is None
-    assert all(0 < rows[rung]["alignment_error_rate"] <= 1 for rung in ("dot", "transformer"))
-    assert rows["fixed"]["best_head"] is rows["dot"]["best_head"] is None
-    best = rows["transformer"]["best_head"]
-    assert 1 <= best["layer"] <= 2
-    assert 1 <= best["head"] <= 4
-    assert 0 < best["alignment_error_rate"] <= 1
-
-
-def see_recipe(rows):
-    """The numbers of a row agree."""
-    [row] = [row for row in rows if row["change"] == "averaging"]
-    assert row["perplexity"] == pytest.approx(math.exp(row["loss"]), rel=1e-3)
-    assert 0 <= row["accuracy"] <= 1
-    assert 0 < row["confidence"] < 1
-
-
-SEEN_IN = {
-    "decoding": see_decoding,
-    "exposure": see_exposure,
-    "ladder": see_ladder,
-    "recipe": see_recipe,
-}
-"""What the rows of an experiment must say, seen where its quick form runs: once."""
-
-
-@pytest.mark.parametrize("name", sorted(experiments.EXPERIMENTS))
-def test_the_quick_form_runs(name, tmp_path):
-    """None rots: each runs, in its small form, and gives the numbers that its file has."""
-    experiment = experiments.find(name)
-    output = tmp_path / "r.json"
-    content = run(experiment, output, tmp_path / "runs", seeds=1, quick=True, progress=False)
-    assert len(content["rows"]) == len(experiment.conditions)
-    kept = published(name)
-    assert [set(row) for row in content["rows"]] == [
-        set(row) for row in kept["rows"][: len(experiment.conditions)]
-    ]
-    if name in SEEN_IN:
-        SEEN_IN[name](content["rows"])
-
-
 @pytest.mark.parametrize("name", sorted(experiments.EXPERIMENTS))
 def test_the_published_results_are_of_a_full_run(name):
     kept = published(name)
@@ -203,8 +137,3 @@ def test_the_published_results_are_of_a_full_run(name):
     asked = [condition | {"seed": seed} for seed in seeds for condition in experiment.conditions]
     for condition in asked:
         assert any(row.items() >= condition.items() for row in kept["rows"]), condition
-
-
-def published(name: str) -> dict:
-    path = Path(__file__).parents[2] / "book" / "results" / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8"))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from live_pages import IN_BASE64, write_page
 
 from attentively.models import checkpoints
@@ -46,14 +47,15 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def site(browser) -> Path:
+def site(browser, tmp_path_factory) -> Path:
     """Return the folder of the built book, built now if it is not, or no longer, current."""
-    built = subprocess.run(
-        [sys.executable, ROOT / "tools" / "build_book.py"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    with FileLock(tmp_path_factory.getbasetemp().parent / "book.lock"):  # one process builds it
+        built = subprocess.run(
+            [sys.executable, ROOT / "tools" / "build_book.py"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
     if built.returncode:
         pytest.fail(f"the book does not build:\n{built.stdout[-6000:]}", pytrace=False)
     return ROOT / "_build" / "html"
