@@ -102,24 +102,6 @@ def blockwise_by_splitting(query, key, value, mask=None, block_size=128):
     return context.float()
 
 
-def blockwise_with_the_past_as_a_key(query, key, value, mask=None, block_size=128):
-    """Let the blocks so far stand as one more key, in double precision."""
-    query, key, value = query.double(), key.double(), value.double()
-    log = query.new_full((*query.shape[:-1], 1), -1e30)
-    context = query.new_zeros(*query.shape[:-1], value.shape[-1])
-    for place, block in enumerate(key.split(block_size, dim=-2)):
-        scores = query @ block.mT / query.shape[-1] ** 0.5
-        cut = slice(place * block_size, place * block_size + block.shape[-2])
-        if mask is not None:
-            seen = mask if mask.shape[-1] == 1 else mask[..., cut]
-            scores = scores.masked_fill(~seen, -math.inf)
-        scores = torch.cat([log, scores], dim=-1)
-        weights = scores.softmax(dim=-1)
-        context = weights[..., :1] * context + weights[..., 1:] @ value[..., cut, :]
-        log = scores.logsumexp(dim=-1, keepdim=True)
-    return context.float()
-
-
 def blockwise_axis_by_axis(query, key, value, mask=None, block_size=128):
     """One entry of the first axis after the other, so maximum and total are (q,)."""
     if query.dim() > 2:
@@ -211,24 +193,6 @@ def accumulate_row_by_row(model, inputs, targets, counted, rows):
         if parameter.grad is not None:
             parameter.grad /= number
     return total / number
-
-
-def accumulate_and_divide(model, inputs, targets, counted, rows):
-    """Add up gradients of sums, and divide them in the end."""
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    loss, number = 0.0, 0
-    for first in range(0, len(inputs), rows):
-        part = slice(first, first + rows)
-        if counted[part].any():
-            logs = model(inputs[part]).log_softmax(dim=-1)
-            of_targets = logs.gather(-1, targets[part].unsqueeze(-1)).squeeze(-1)
-            whole = -of_targets[counted[part]].sum()
-            whole.backward()
-            loss, number = loss + whole.item(), number + counted[part].sum().item()
-    for parameter in model.parameters():
-        parameter.grad /= number
-    return loss / number
 
 
 def factor_as_fraction(counts, worker):
@@ -373,11 +337,10 @@ RIGHT = {
     ],
     "blockwise_attention": [
         blockwise_by_splitting,
-        blockwise_with_the_past_as_a_key,
         blockwise_axis_by_axis,
         blockwise_in_both_directions,
     ],
-    "accumulate": [accumulate_by_means, accumulate_row_by_row, accumulate_and_divide],
+    "accumulate": [accumulate_by_means, accumulate_row_by_row],
     "factor": [factor_as_fraction, factor_in_a_tensor],
     "mended_part": [part_by_softmax, part_row_by_row],
     "mended_merge": [merge_by_logaddexp, merge_by_sigmoid],
@@ -507,9 +470,10 @@ WRONG = {
         "The mask's key axis has the size 1": (
             "mask if mask.shape[-1] == 1 else mask[..., block] -> mask[..., block]"
         ),
-        "The context is right, but the gradient of": (
-            "torch.exp(scores - new) -> torch.exp(scores.detach() - new)"
-        ),
+        "The context is right, but the gradient of": [
+            "torch.exp(scores - new) -> torch.exp(scores.detach() - new)",
+            "torch.exp(largest - new) -> torch.exp(largest - new).detach()",
+        ],
         "contains NaN or infinity": (
             START,
             "torch.exp(largest - new) -> torch.exp(largest - new).nan_to_num(0.0)",

@@ -33,7 +33,7 @@ def random(*sizes: int) -> Tensor:
 
 def one_pass(chunks):
     start = torch.finfo(torch.float32).min
-    largest, total, weighted = torch.tensor([start]), 0.0, 0.0
+    largest, total, weighted = torch.tensor([start]), torch.zeros(1), 0.0
     for scores, values in chunks:
         new = torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
         shrink = torch.exp(largest - new)
@@ -63,6 +63,7 @@ def one_pass_cases(thorough: bool) -> Iterator[Case]:
     yield Case(chunks_of([3.0, HIDDEN], [1.0, HIDDEN, 2.0]))
     yield Case(chunks_of([-500.0, -501.0], [-502.0]))
     yield Case(chunks_of([900.0, 901.0], [-1000.0, 902.0]))
+    yield Case(chunks_of([-1000.0, -999.0], [999.0, 1000.0]))
     yield Case(chunks_of([HIDDEN, HIDDEN], [1.0, 2.0]))
     yield Case(chunks_of([1.0, 2.0], [HIDDEN, HIDDEN], [0.0]))
     yield Case(chunks_of([HIDDEN, HIDDEN], [HIDDEN]))
@@ -74,6 +75,7 @@ def one_pass_cases(thorough: bool) -> Iterator[Case]:
 
 # Mistakes in the online softmax, which parts 1 and 2 have in common
 MAXIMUM = "torch.maximum(largest, scores.amax(dim=-1, keepdim=True))"
+OWN_MAXIMUM = "scores.amax(dim=-1, keepdim=True).clamp(min=start)"
 SHRINK = "torch.exp(largest - new)"
 POWERS = "torch.exp(scores - new)"
 ADDED = "powers.sum(dim=-1, keepdim=True)"
@@ -101,7 +103,7 @@ ONLINE = {
     ),
     "Only the last block contributes to the result. Add each block to the sums of the blocks "
     "before it.": (
-        f"{MAXIMUM} -> scores.amax(dim=-1, keepdim=True).clamp(min=start)",
+        f"{MAXIMUM} -> {OWN_MAXIMUM}",
         f"{SHRINK} -> torch.zeros_like(new)",
     ),
     "Each block has a softmax of its own, and the results are averaged. A block with higher "
@@ -115,7 +117,7 @@ ONLINE = {
     "total and weighted sum by exp(old - new).": NOT_SHRUNK,
     "Each block subtracts its own maximum, so the sums of different blocks have different scales. "
     "Subtract the largest score so far, and rescale the sums before.": (
-        f"{MAXIMUM} -> scores.amax(dim=-1, keepdim=True).clamp(min=start)",
+        f"{MAXIMUM} -> {OWN_MAXIMUM}",
         NOT_SHRUNK,
     ),
     "When a larger maximum arrives, the weighted sum is rescaled, but the total is not.": (
@@ -134,7 +136,11 @@ ONLINE = {
         "start = torch.finfo(torch.float32).min -> start = 0.0"
     ),
     "The exponential of a large score overflows to infinity, and that of a very low score is 0. "
-    "Subtract the largest score so far.": [NO_MAXIMUM, (*NO_MAXIMUM, NOT_SAFE)],
+    "Subtract the largest score so far.": [
+        NO_MAXIMUM,
+        (*NO_MAXIMUM, NOT_SAFE),
+        f"{MAXIMUM} -> torch.where(total == 0, {OWN_MAXIMUM}, largest)",
+    ],
     "The weighted sum is not divided by the total.": NOT_DIVIDED,
     "The weighted sum is divided after each block, and the next block is added to the quotient. "
     "Divide once, at the end.": (
@@ -225,6 +231,8 @@ def block_cases(thorough: bool) -> Iterator[Case]:
         yield Case(qkv([2], 3, 5, 2, 3, mask=mask, query=300 * torch.randn(2, 3, 2)))
     low = {"query": torch.tensor([[-500.0]]), "key": torch.tensor([[1.0], [2.0], [3.0]])}
     yield Case(qkv([], 1, 3, 1, 2, **low))
+    lower = {"query": torch.tensor([[-5e4]]), "mask": torch.tensor([[True, False, True]])}
+    yield Case(qkv([], 1, 3, 1, 2, **low | lower))
     if thorough:
         yield Case(qkv([5, 2], 3, 11, 2, 5, mask=some(5, 1, 3, 11), block_size=4))
         yield Case(qkv([3], 7, 13, 5, 2, mask=some(3, 7, 13), block_size=5))
@@ -233,6 +241,10 @@ def block_cases(thorough: bool) -> Iterator[Case]:
         yield Case(qkv([2], 3, 5, 2, 2, mask=rows, block_size=1), note=sliced)
 
 
+OF_EACH_QUERY = (
+    "If the scores of another query are far lower, all their exponentials become 0. Subtract the "
+    "maximum of each query."
+)
 MASKED = "masked_fill(~seen, -math.inf)"
 BLOCKS = Question(
     blockwise_attention,
@@ -242,6 +254,9 @@ BLOCKS = Question(
         "The scores are not divided by √d.": " / math.sqrt(query.shape[-1]) -> ",
         "The scores are divided by d. Divide by its square root.": (
             "math.sqrt(query.shape[-1]) -> query.shape[-1]"
+        ),
+        f"One maximum of all queries is subtracted. {OF_EACH_QUERY}": (
+            f"{MAXIMUM} -> torch.maximum(largest, scores.amax())"
         ),
         "The mask is ignored.": "if mask is not None -> if False",
         "The mask is inverted: True means that the query may attend.": (
@@ -258,6 +273,12 @@ BLOCKS = Question(
         UNIFORM: f"{MASKED} -> masked_fill(~seen, -1e9)",
         "Masked scores are set to 0, and exp(0) is 1, so the key still gets a weight.": (
             f"{MASKED} -> mul(seen)"
+        ),
+        "The value that replaces the masked scores is not low enough: on this input all other "
+        "scores are lower. Use -inf.": (
+            f"{MASKED} -> masked_fill(~seen, -1e4)",
+            "return context -> "
+            "return context if mask is None else context * mask.any(dim=-1, keepdim=True)",
         ),
     },
     either_precision=True,
@@ -480,6 +501,9 @@ PART = Question(
             (ALLOWED, LATE_MASK),
             (ALLOWED, LATE_MASK, f"{OF_ZERO} -> total"),
         ],
+        f"One maximum of all queries is subtracted. {OF_EACH_QUERY}": (
+            "scores.amax(dim=-1) -> scores.amax().expand(len(query))"
+        ),
         "A query that may attend to no key of this part gets the mean of all values. Its context "
         "must be 0.": f"{FILLED} -> scores.masked_fill(~mask, LOWEST)",
         "The scores are not divided by √d.": " / math.sqrt(query.shape[-1]) -> ",

@@ -183,6 +183,9 @@ def blocks(candidate: object, thorough: bool = False) -> None:
     first_half = torch.tensor([[True, True, False, False], [False, False, True, True]])
     for mask in (None, first_half, torch.tensor([[False] * 4, [True, True, False, False]])):
         _expect_right_gradients(candidate, _qkv([], 2, 4, 3, 2, mask))
+    inputs = _qkv([], 2, 6, 2, 2, None)
+    for key in (inputs["key"], inputs["key"].flip(0)):  # the largest score comes early, or late
+        _expect_right_gradients(candidate, inputs | {"key": key})
 
     def inside(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Any:
         context = cast(Callable[..., Tensor], candidate)(query, key, value, mask, 4)
