@@ -5,7 +5,8 @@ answers.py   RIGHT      {function: [other right answers]}
              HANDED_IN  {student: ({cell: source}, [lost check cells], words of the feedback)}
 
 Every other right answer, every mistake, every wrong answer and every behaviour is tried in place of
-the right answer to its question; the other functions of the part are right.
+the right answer to its question; the other functions of the part are right. A behaviour changes the
+results that an answer returns, so a question with a runner has none.
 """
 
 import functools
@@ -62,7 +63,7 @@ def wrong_answers(question: Question, further: dict) -> Iterator[tuple[Any, str]
     for said, mistake in [*question.mistakes.items(), *further.items()]:
         for answer in variants(question.answer, mistake):
             yield answer, words_of(said)
-    if question.cases is not None:
+    if question.cases is not None and question.runner is None:
         for each in behaviours(question.answer, question.record()):
             yield each.answer, each.words
 

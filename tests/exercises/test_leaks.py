@@ -20,7 +20,6 @@ LEAKS = {
     "00 nll": {
         "negative_log_likelihoods": [
             "checks.encoder_and_decoder._surprises",
-            "checks.faster._surprises",
             "checks.tools._nll",
             "experiments.exposure.surprise",
         ],
@@ -236,21 +235,6 @@ LEAKS = {
         "merged_weight": ["checks.heads_for_other_tasks.low_rank.merged"],
         "plan": ["checks.heads_for_other_tasks.low_rank.planned"],
     },
-    "20 accumulation": {
-        "factor": ["checks.faster._factor"],
-    },
-    "20 merging": {
-        "mended_part": ["checks.faster.merged_parts.part_of"],
-        "mended_merge": ["checks.faster.merged_parts.merge"],
-    },
-    "20 budget": {
-        "memory": ["checks.faster.memory_budgets.memory"],
-        "largest_batch": ["checks.faster.memory_budgets.largest"],
-    },
-    "20 bottlenecks": {
-        "own_times": ["checks.faster.nested_events.own_times"],
-        "bottleneck": ["checks.faster.nested_events.bottleneck"],
-    },
     "21 rotation": {
         "rotate": ["checks.since_2017.rotary_vectors.turned"],
     },
@@ -346,6 +330,6 @@ def test_an_entry_that_no_longer_passes_is_a_fault():
 
 def test_private_functions_of_the_checks_are_offered_and_nothing_twice():
     names = [each.name for each in offers()]
-    assert {"checks.faster._factor", "attention.blockwise.blockwise_attention"} <= {*names}
+    assert {"checks.tools._nll", "attention.blockwise.blockwise_attention"} <= {*names}
     assert len({id(each.value) for each in offers()}) == len(names) > 1000
     assert not [name for name in names if name.startswith("attention.blockwise._")]

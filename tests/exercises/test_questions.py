@@ -6,6 +6,7 @@ That every right answer passes and every mistake gets its message is in test_ans
 import importlib.util
 import json
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from notebook_tools import ROOT
 from attentively.checks import CheckFailed, recordings
 from attentively.checks.behaviours import behaviours
 from attentively.checks.edits import edited, source_of, variants
-from attentively.checks.question import examine, unseen
+from attentively.checks.question import Case, Question, examine, unseen
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -206,6 +207,44 @@ def test_a_mistake_that_earlier_inputs_exclude_is_not_named(question):
 def test_results_that_are_equal_twice_by_chance_are_random(question):
     results = iter([torch.zeros(1), torch.zeros(1), torch.ones(1)])
     assert "two different answers" in said(lambda x: next(results), question.record())
+
+
+# Questions of other kinds
+
+
+def test_results_in_a_dict_are_compared_by_their_names(question):
+    def powers(x):
+        return {"double": 2 * x, "square": x * x}
+
+    asked = Question(
+        powers,
+        {"double": "", "square": ""},
+        lambda thorough: [Case({"x": 3})],
+        {"This is the cube.": lambda x: {**powers(x), "square": x**3}},
+        keyed=True,
+    )
+    recording = asked.record()
+    examine(lambda x: {"more": 1, "square": x**2, "double": x + x}, recording)
+    assert said(lambda x: {"double": 6, "square": 27}, recording).startswith("  This is the cube.")
+    for wrong in (lambda x: [6, 9], lambda x: {"double": 6}):
+        expected = "  powers: Expected a dict with the keys double and square, got "
+        assert said(wrong, recording).startswith(expected)
+    for each in behaviours(powers, recording):
+        assert each.words in said(each.answer, recording), each.name
+
+
+def test_either_precision_is_right_where_the_question_allows_it(question):
+    recording = replace(question, either_precision=True).record()
+    examine(lambda x: 2 * x.double(), recording)
+    assert "the square" in said(lambda x: x.double() * x, recording)
+    assert "torch.float64" in said(lambda x: 2 * x.double(), question.record())
+    assert "float64" not in {each.name for each in behaviours(question.answer, recording)}
+
+
+def test_a_runner_calls_the_right_answer_and_the_mistakes(question):
+    recording = replace(question, runner=lambda answer: lambda x: -answer(x)).record()
+    examine(lambda x: -2 * x, recording)
+    assert "the square" in said(lambda x: -x * x, recording)
 
 
 # Edits

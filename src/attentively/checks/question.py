@@ -24,6 +24,8 @@ from attentively.checks.compare import (
     expect_equal,
     expect_results,
     expect_value,
+    in_32_bits,
+    show,
 )
 from attentively.checks.edits import Answer, Mistake, variants
 
@@ -78,6 +80,10 @@ class Recording:
     diagnoses: list[str]
     """What to say of each mistake; `{name}` stands for a quotation of the candidate's result."""
     cases: list[Recorded]
+    keyed: bool = False
+    """Whether the results are returned as a dict, by their names."""
+    either_precision: bool = False
+    """Whether tensors of dtype float64 are right too."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,13 @@ class Question:
     """The order in which the results are compared, if not that in which they are returned."""
     named: bool = False
     """See `Recording.named`."""
+    keyed: bool = False
+    """See `Recording.keyed`."""
+    either_precision: bool = False
+    """See `Recording.either_precision`."""
+    runner: Callable[[Answer], Answer] | None = None
+    """Return what the cases call and the check examines, if that is not the answer itself: a
+    function that runs the answer, for example on a model, and returns the results."""
 
     @property
     def name(self) -> str:
@@ -109,19 +122,44 @@ class Question:
             for said, mistake in self.mistakes.items()
             for answer in variants(self.answer, mistake)
         ]
-        names = tuple(self.results)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             recorded = [
                 Recorded(
                     case,
-                    _outputs(self.answer, case, names),
-                    [_outputs_or_none(answer, case, names) for _, answer in wrong],
+                    self._outputs(self.answer, case),
+                    [self._outputs_or_none(answer, case) for _, answer in wrong],
                 )
                 for case in self.cases(thorough)
             ]
-        said = [each for each, _ in wrong]
-        return Recording(self.name, self.results, self.look or names, self.named, said, recorded)
+        return Recording(
+            self.name,
+            self.results,
+            self.look or tuple(self.results),
+            self.named,
+            [said for said, _ in wrong],
+            recorded,
+            self.keyed,
+            self.either_precision,
+        )
+
+    def _outputs(self, answer: Answer, case: Case) -> Results:
+        """Return the results of an answer of ours."""
+        with torch.no_grad():
+            if case.made:
+                answer = answer(*case.made.values())
+                answer.load_state_dict(case.weights)  # type: ignore[attr-defined]
+            called = self.runner(answer) if self.runner else answer
+            values = called(*(copied(value) for value in case.inputs.values()))
+        if self.keyed:
+            return {name: values[name] for name in self.results}
+        return dict(zip(self.results, values if len(self.results) > 1 else (values,), strict=True))
+
+    def _outputs_or_none(self, answer: Answer, case: Case) -> Results | None:
+        try:
+            return self._outputs(answer, case)
+        except Exception:  # a mistake may raise any error
+            return None
 
 
 def unseen(recording: Recording) -> list[str]:
@@ -136,23 +174,6 @@ def unseen(recording: Recording) -> list[str]:
 def is_right(recorded: Recorded, mistake: int) -> bool:
     """Return whether a mistake gives the right results in a case."""
     return all(_gives(recorded, mistake, n, each) for n, each in recorded.expected.items())
-
-
-def _outputs(answer: Answer, case: Case, names: tuple[str, ...]) -> Results:
-    """Return the results of an answer of ours."""
-    with torch.no_grad():
-        if case.made:
-            answer = answer(*case.made.values())
-            answer.load_state_dict(case.weights)  # type: ignore[attr-defined]
-        values = answer(*(copied(value) for value in case.inputs.values()))
-    return dict(zip(names, values if len(names) > 1 else (values,), strict=True))
-
-
-def _outputs_or_none(answer: Answer, case: Case, names: tuple[str, ...]) -> Results | None:
-    try:
-        return _outputs(answer, case, names)
-    except Exception:  # a mistake may raise any error
-        return None
 
 
 # Examination
@@ -236,10 +257,15 @@ class _Examination:
                 f"  {self.recording.name} returned None: is there a `return`?\n"
                 + describe(case.inputs)
             )
-        if len(names) == 1:
-            return called, {names[0]: answer}
-        results = dict(zip(names, expect_results(answer, names, case.inputs), strict=True))
-        _expect_order(results, recorded)
+        if self.recording.keyed:
+            results = _expect_keys(answer, self.recording, case.inputs)
+        elif len(names) == 1:
+            results = {names[0]: answer}
+        else:
+            results = dict(zip(names, expect_results(answer, names, case.inputs), strict=True))
+            _expect_order(results, recorded)
+        if self.recording.either_precision:
+            results = {name: in_32_bits(value) for name, value in results.items()}
         return called, results
 
     def _compare(self, number: int, name: str, got: Any) -> None:
@@ -325,6 +351,17 @@ def _gives(recorded: Recorded, mistake: int, name: str, result: Any) -> bool:
     """Return whether a mistake gives this result in a case."""
     wrong = recorded.wrong[mistake]
     return wrong is not None and equal(result, wrong[name])
+
+
+def _expect_keys(answer: object, recording: Recording, inputs: Mapping[str, Any]) -> Results:
+    """Return the results in a dict by their names; refuse an answer without one of them."""
+    if isinstance(answer, Mapping) and set(recording.results) <= set(answer):
+        return {name: answer[name] for name in recording.results}
+    *names, last = recording.results
+    raise CheckFailed(
+        f"  {recording.name}: Expected a dict with the keys {', '.join(names)} and {last}, got "
+        f"{show(answer)}\n{describe(inputs)}"
+    )
 
 
 def _expect_order(results: Results, recorded: Recorded) -> None:

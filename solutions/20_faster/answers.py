@@ -1,4 +1,9 @@
-"""Right answers to 20_faster, each written differently."""
+"""Answers to the parts of faster training, besides those in questions.py.
+
+RIGHT      {function: [other right answers]}
+WRONG      {function: {words of the message: edit of the right answer, or an answer, or a list}}
+HANDED_IN  {student: ({cell: source}, [lost check cells], words of the feedback)}
+"""
 
 import itertools
 import math
@@ -10,10 +15,13 @@ import torch
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from attentively import blockwise
+from attentively.scaled_dot_product import scaled_dot_product_attention
+
 # Part 1
 
 
-def one_pass(chunks):
+def one_pass_in_numbers(chunks):
     largest, total, weighted = -math.inf, 0.0, 0.0
     for scores, values in chunks:
         new = max(largest, scores.max().item())
@@ -57,9 +65,6 @@ def one_pass_score_by_score(chunks):
     return mean
 
 
-# Part 2
-
-
 def one_pass_by_merging(chunks):
     """Keep the mean so far and the log of its sum."""
     mean, log = 0.0, torch.tensor(-math.inf)
@@ -71,24 +76,7 @@ def one_pass_by_merging(chunks):
     return mean
 
 
-def blockwise_attention(query, key, value, mask=None, block_size=128):
-    lowest = torch.finfo(query.dtype).min
-    largest = torch.full((*query.shape[:-1], 1), lowest)
-    total = torch.zeros_like(largest)
-    weighted = torch.zeros(*query.shape[:-1], value.shape[-1])
-    for first in range(0, key.shape[-2], block_size):
-        block = slice(first, first + block_size)
-        scores = query @ key[..., block, :].transpose(-2, -1) / math.sqrt(query.shape[-1])
-        if mask is not None:
-            seen = mask if mask.shape[-1] == 1 else mask[..., block]
-            scores = scores.masked_fill(~seen, -math.inf)
-        new = torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
-        shrink = torch.exp(largest - new)
-        powers = torch.exp(scores - new)
-        total = shrink * total + powers.sum(dim=-1, keepdim=True)
-        weighted = shrink * weighted + powers @ value[..., block, :]
-        largest = new
-    return weighted / torch.where(total == 0, 1.0, total)
+# Part 2
 
 
 def blockwise_by_splitting(query, key, value, mask=None, block_size=128):
@@ -111,24 +99,6 @@ def blockwise_by_splitting(query, key, value, mask=None, block_size=128):
             powers = powers * seen
         context = context * (logs - both).exp().unsqueeze(-1) + powers @ values.double()
         logs = both
-    return context.float()
-
-
-def blockwise_with_the_past_as_a_key(query, key, value, mask=None, block_size=128):
-    """Let the blocks so far stand as one more key, in double precision."""
-    query, key, value = query.double(), key.double(), value.double()
-    log = query.new_full((*query.shape[:-1], 1), -1e30)
-    context = query.new_zeros(*query.shape[:-1], value.shape[-1])
-    for place, block in enumerate(key.split(block_size, dim=-2)):
-        scores = query @ block.mT / query.shape[-1] ** 0.5
-        cut = slice(place * block_size, place * block_size + block.shape[-2])
-        if mask is not None:
-            seen = mask if mask.shape[-1] == 1 else mask[..., cut]
-            scores = scores.masked_fill(~seen, -math.inf)
-        scores = torch.cat([log, scores], dim=-1)
-        weights = scores.softmax(dim=-1)
-        context = weights[..., :1] * context + weights[..., 1:] @ value[..., cut, :]
-        log = scores.logsumexp(dim=-1, keepdim=True)
     return context.float()
 
 
@@ -195,24 +165,6 @@ def blockwise_in_both_directions(query, key, value, mask=None, block_size=128):
 # Part 3
 
 
-def accumulate(model, inputs, targets, counted, rows):
-    model.zero_grad()
-    number = counted.sum()
-    mean = 0.0
-    for first in range(0, len(inputs), rows):
-        part = slice(first, first + rows)
-        logits = model(inputs[part])
-        seen = counted[part]
-        loss = F.cross_entropy(logits[seen], targets[part][seen], reduction="sum") / number
-        loss.backward()
-        mean += loss.item()
-    return mean
-
-
-def factor(counts, worker):
-    return len(counts) * counts[worker] / sum(counts)
-
-
 def accumulate_by_means(model, inputs, targets, counted, rows):
     """The mean of each part by its share; parts in which nothing counts are not read."""
     for parameter in model.parameters():
@@ -226,10 +178,6 @@ def accumulate_by_means(model, inputs, targets, counted, rows):
         loss.backward()
         losses.append(loss.detach())
     return sum(losses)
-
-
-def factor_as_fraction(counts, worker):
-    return float(Fraction(counts[worker], sum(counts)) * len(counts))
 
 
 def accumulate_row_by_row(model, inputs, targets, counted, rows):
@@ -247,22 +195,8 @@ def accumulate_row_by_row(model, inputs, targets, counted, rows):
     return total / number
 
 
-def accumulate_and_divide(model, inputs, targets, counted, rows):
-    """Add up gradients of sums, and divide them in the end."""
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    loss, number = 0.0, 0
-    for first in range(0, len(inputs), rows):
-        part = slice(first, first + rows)
-        if counted[part].any():
-            logs = model(inputs[part]).log_softmax(dim=-1)
-            of_targets = logs.gather(-1, targets[part].unsqueeze(-1)).squeeze(-1)
-            whole = -of_targets[counted[part]].sum()
-            whole.backward()
-            loss, number = loss + whole.item(), number + counted[part].sum().item()
-    for parameter in model.parameters():
-        parameter.grad /= number
-    return loss / number
+def factor_as_fraction(counts, worker):
+    return float(Fraction(counts[worker], sum(counts)) * len(counts))
 
 
 def factor_in_a_tensor(counts, worker):
@@ -273,38 +207,10 @@ def factor_in_a_tensor(counts, worker):
 # Part 4
 
 
-def mended_part(query, key, value, mask):
-    scores = query @ key.mT / math.sqrt(query.shape[-1])
-    scores = scores.masked_fill(~mask, -math.inf)
-    largest = scores.amax(dim=-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min)
-    powers = torch.exp(scores - largest)
-    total = powers.sum(dim=-1, keepdim=True)
-    context = powers @ value / torch.where(total == 0, 1.0, total)
-    return context, (largest + total.log()).squeeze(-1)
-
-
-def mended_merge(one, other):
-    (first, first_log), (second, second_log) = one, other
-    largest = torch.maximum(first_log, second_log)
-    largest = largest.clamp(min=torch.finfo(largest.dtype).min)
-    a, b = torch.exp(first_log - largest), torch.exp(second_log - largest)
-    total = a + b
-    share = torch.where(total == 0, 0.0, a / total).unsqueeze(-1)
-    return share * first + (1 - share) * second, largest + total.log()
-
-
 def part_by_softmax(query, key, value, mask):
     scores = torch.where(mask, query @ key.T / query.size(1) ** 0.5, -math.inf)
     weights = scores.softmax(dim=-1)
     return [torch.nan_to_num(weights) @ value, scores.logsumexp(-1)]
-
-
-def merge_by_logaddexp(one, other):
-    log = torch.logaddexp(one[1], other[1])
-    context = torch.zeros_like(one[0])
-    for values, part in (one, other):
-        context += torch.nan_to_num((part - log).exp()).unsqueeze(-1) * values
-    return context, log
 
 
 def part_row_by_row(query, key, value, mask):
@@ -317,6 +223,14 @@ def part_row_by_row(query, key, value, mask):
     return context, torch.stack(logs)
 
 
+def merge_by_logaddexp(one, other):
+    log = torch.logaddexp(one[1], other[1])
+    context = torch.zeros_like(one[0])
+    for values, part in (one, other):
+        context += torch.nan_to_num((part - log).exp()).unsqueeze(-1) * values
+    return context, log
+
+
 def merge_by_sigmoid(one, other):
     nobody = (one[1] == -math.inf) & (other[1] == -math.inf)
     share = torch.sigmoid(one[1] - other[1]).masked_fill(nobody, 0.0).unsqueeze(-1)
@@ -324,28 +238,6 @@ def merge_by_sigmoid(one, other):
 
 
 # Part 5
-
-
-def memory(parameters, layers, inside, edge, batch, every=None):
-    if every is None:
-        numbers = layers * (inside + edge)
-    else:
-        numbers = 0
-        for place, first in enumerate(range(0, layers, every), start=1):
-            length = min(every, layers - first)
-            numbers = max(numbers, place * edge + length * inside + (length - 1) * edge)
-    return {
-        "weights": 4 * parameters,
-        "gradients": 4 * parameters,
-        "moments": 8 * parameters,
-        "activations": 4 * batch * numbers,
-    }
-
-
-def largest_batch(parameters, layers, inside, edge, every, budget):
-    needed = memory(parameters, layers, inside, edge, 1, every)
-    activations = needed.pop("activations")
-    return max(0, (budget - sum(needed.values())) // activations)
 
 
 def memory_by_playing(parameters, layers, inside, edge, batch, every=None):
@@ -365,13 +257,6 @@ def memory_by_playing(parameters, layers, inside, edge, batch, every=None):
     return {name: four * size for name, size in zip(names, sizes, strict=True)}
 
 
-def largest_by_trying(parameters, layers, inside, edge, every, budget):
-    batch = 0
-    while sum(memory(parameters, layers, inside, edge, batch + 1, every).values()) <= budget:
-        batch += 1
-    return batch
-
-
 def memory_of_two(parameters, layers, inside, edge, batch, every=None):
     """Only the last two segments can be at their most; floats."""
     w = np.float64(4 * parameters)
@@ -382,36 +267,22 @@ def memory_of_two(parameters, layers, inside, edge, batch, every=None):
     return {"weights": w, "gradients": w, "moments": 2 * w, "activations": 4.0 * batch * max(peaks)}
 
 
+def largest_by_trying(parameters, layers, inside, edge, every, budget):
+    batch = 0
+    while (
+        sum(memory_by_playing(parameters, layers, inside, edge, batch + 1, every).values())
+        <= budget
+    ):
+        batch += 1
+    return batch
+
+
 def largest_by_dividing(parameters, layers, inside, edge, every, budget):
     one = memory_of_two(parameters, layers, inside, edge, 1, every)["activations"]
     return max(math.floor((budget - 16 * parameters) / one), 0)
 
 
 # Part 6
-
-
-def own_times(events):
-    found = {"idle": 0.0}
-    around = []
-    free_from = min(begin for _, begin, _ in events)
-    for name, begin, end in sorted(events, key=lambda event: (event[1], -event[2])):
-        while around and around[-1][1] <= begin:
-            around.pop()
-        found[name] = found.get(name, 0.0) + end - begin
-        if around:
-            found[around[-1][0]] -= end - begin
-        else:
-            found["idle"] += begin - free_from
-            free_from = end
-        around.append((name, end))
-    return found
-
-
-def bottleneck(events, factor):
-    times = own_times(events)
-    name = max(times, key=times.get)
-    whole = sum(times.values())
-    return name, whole / (whole - times[name] + times[name] / factor)
 
 
 def own_times_by_slices(events):
@@ -423,13 +294,6 @@ def own_times_by_slices(events):
         inner = max(running, key=lambda each: (each[1], -each[2]), default=("idle",))
         found[inner[0]] += end - begin
     return found
-
-
-def bottleneck_by_share(events, factor):
-    times = own_times_by_slices(events)
-    longest = sorted(times.items(), key=lambda item: item[1])[-1]
-    share = longest[1] / sum(times.values())
-    return [longest[0], 1 / (1 - share + share / factor)]
 
 
 def own_times_by_parents(events):
@@ -448,8 +312,15 @@ def own_times_by_parents(events):
     return dict(times)
 
 
+def bottleneck_by_share(events, factor):
+    times = own_times_by_slices(events)
+    longest = sorted(times.items(), key=lambda item: item[1])[-1]
+    share = longest[1] / sum(times.values())
+    return [longest[0], 1 / (1 - share + share / factor)]
+
+
 def bottleneck_in_a_tensor(events, factor):
-    times = own_times(events)
+    times = own_times_by_parents(events)
     lengths = torch.tensor(list(times.values()), dtype=torch.float64)
     place = int(lengths.argmax())
     after = lengths.clone()
@@ -458,38 +329,204 @@ def bottleneck_in_a_tensor(events, factor):
 
 
 RIGHT = {
-    "one_pass_over": [
-        one_pass,
+    "one_pass": [
+        one_pass_in_numbers,
         one_pass_in_tensors,
         one_pass_score_by_score,
         one_pass_by_merging,
     ],
-    "blocks": [
-        blockwise_attention,
+    "blockwise_attention": [
         blockwise_by_splitting,
-        blockwise_in_both_directions,
-        blockwise_with_the_past_as_a_key,
         blockwise_axis_by_axis,
+        blockwise_in_both_directions,
     ],
-    "accumulation": [
-        (accumulate, factor),
-        (accumulate_by_means, factor_as_fraction),
-        (accumulate_row_by_row, factor_in_a_tensor),
-        (accumulate_and_divide, factor),
-    ],
-    "merging": [
-        (mended_part, mended_merge),
-        (part_by_softmax, merge_by_logaddexp),
-        (part_row_by_row, merge_by_sigmoid),
-    ],
-    "budget": [
-        (memory, largest_batch),
-        (memory_by_playing, largest_by_trying),
-        (memory_of_two, largest_by_dividing),
-    ],
-    "bottlenecks": [
-        (own_times, bottleneck),
-        (own_times_by_slices, bottleneck_by_share),
-        (own_times_by_parents, bottleneck_in_a_tensor),
-    ],
+    "accumulate": [accumulate_by_means, accumulate_row_by_row],
+    "factor": [factor_as_fraction, factor_in_a_tensor],
+    "mended_part": [part_by_softmax, part_row_by_row],
+    "mended_merge": [merge_by_logaddexp, merge_by_sigmoid],
+    "memory": [memory_by_playing, memory_of_two],
+    "largest_batch": [largest_by_trying, largest_by_dividing],
+    "own_times": [own_times_by_slices, own_times_by_parents],
+    "bottleneck": [bottleneck_by_share, bottleneck_in_a_tensor],
+}
+
+
+# Wrong answers whose message is not a diagnosis of questions.py, or that make its mistake otherwise
+
+
+def one_pass_in_a_list(chunks):
+    scores, values = zip(*chunks, strict=True)
+    return torch.cat(scores).softmax(0).nan_to_num(0.0) @ torch.cat(values)
+
+
+def one_pass_of_copies(chunks):
+    kept = [(scores.clone(), values.clone()) for scores, values in chunks]
+    return one_pass_in_a_list(kept)
+
+
+def one_pass_twice(chunks):
+    largest = max(scores.max() for scores, _ in chunks)
+    total, weighted = 0.0, 0.0
+    for scores, values in chunks:
+        powers = (scores - largest).exp()
+        total, weighted = total + powers.sum(), weighted + powers @ values
+    return torch.as_tensor(weighted / max(total, 1.0))
+
+
+def one_pass_twice_from_nothing(chunks):
+    scores = torch.cat([scores.clone() for scores, _ in chunks])
+    return scores.softmax(0) @ torch.cat([values for _, values in chunks])
+
+
+def plain_attention(query, key, value, mask=None, block_size=128):
+    return scaled_dot_product_attention(query, key, value, mask)[0]
+
+
+def fused_attention(query, key, value, mask=None, block_size=128):
+    return F.scaled_dot_product_attention(query, key, value, mask).nan_to_num(0.0)
+
+
+def attention_of_the_package(query, key, value, mask=None, block_size=128):
+    return blockwise.blockwise_attention(query, key, value, mask, block_size=block_size)
+
+
+def blocks_of_queries(query, key, value, mask=None, block_size=128):
+    """Each query by itself, and all keys at once."""
+    rows = []
+    for place in range(query.shape[-2]):
+        seen = mask
+        if mask is not None and mask.shape[-2] > 1:
+            seen = mask[..., place : place + 1, :]
+        one = query[..., place : place + 1, :]
+        rows.append(scaled_dot_product_attention(one, key, value, seen)[0])
+    return torch.cat(rows, dim=-2)
+
+
+def blocks_in_a_list(query, key, value, mask=None, block_size=128):
+    """Every block's scores are kept until the largest is known."""
+    kept, largest = [], torch.full((*query.shape[:-1], 1), torch.finfo(query.dtype).min)
+    for first in range(0, key.shape[-2], block_size):
+        block = slice(first, first + block_size)
+        scores = query @ key[..., block, :].mT / math.sqrt(query.shape[-1])
+        if mask is not None:
+            seen = mask if mask.shape[-1] == 1 else mask[..., block]
+            scores = scores.masked_fill(~seen, -math.inf)
+        kept.append(scores)
+        largest = torch.maximum(largest, scores.amax(dim=-1, keepdim=True))
+    powers = [(scores - largest).exp() for scores in kept]
+    total = sum(each.sum(dim=-1, keepdim=True) for each in powers)
+    pieces = zip(powers, value.split(block_size, -2), strict=True)
+    return sum(each @ values for each, values in pieces) / torch.where(total == 0, 1.0, total)
+
+
+def graphs_kept(model, inputs, targets, counted, rows):
+    model.zero_grad()
+    loss = 0.0
+    for x, y, c in zip(*(t.split(rows) for t in (inputs, targets, counted)), strict=True):
+        loss = loss + F.cross_entropy(model(x)[c], y[c], reduction="sum") / counted.sum()
+    loss.backward()
+    return loss.item()
+
+
+def memory_in_a_list(*asked):
+    return list(memory_of_two(*asked).values())
+
+
+def times_by_neighbours(events):
+    """Take every event that follows for one inside: a stack that is never emptied."""
+    found, before = {}, None
+    for name, begin, end in sorted(events, key=lambda event: (event[1], -event[2])):
+        found[name] = found.get(name, 0.0) + end - begin
+        if before is not None and begin < before[2]:
+            found[before[0]] -= end - begin
+        before = (name, begin, end)
+    return {"idle": own_times_by_slices(events)["idle"], **found}
+
+
+START = "start = torch.finfo(torch.float32).min -> start = -math.inf"
+
+WRONG = {
+    "one_pass": {
+        "The chunks are stored in a list": one_pass_in_a_list,
+        "no copies of the chunks": one_pass_of_copies,
+        "gives each chunk only once": [one_pass_twice, one_pass_twice_from_nothing],
+        "Expected the mean as a torch.Tensor": "return mean -> return mean, 0.0",
+    },
+    "blockwise_attention": {
+        "not accepted. Your code uses": [
+            blockwise.blockwise_attention,
+            attention_of_the_package,
+            fused_attention,
+        ],
+        "an entry for each pair of query and key": [
+            plain_attention,
+            "    for first -> \n    mask = None if mask is None else ~~mask\n    for first",
+        ],
+        "the block size is 8 keys": "total, weighted = -> block_size *= 3\n    total, weighted =",
+        "holds the scores of all 251 keys": blocks_of_queries,
+        "Are the blocks stored in a list?": blocks_in_a_list,
+        "Expected only the context, got 2 results": "return context -> return context, query",
+        "no gradient flows": "return context -> return context.detach()",
+        "The mask's key axis has the size 1": (
+            "mask if mask.shape[-1] == 1 else mask[..., block] -> mask[..., block]"
+        ),
+        "The context is right, but the gradient of": [
+            "torch.exp(scores - new) -> torch.exp(scores.detach() - new)",
+            "torch.exp(largest - new) -> torch.exp(largest - new).detach()",
+        ],
+        "contains NaN or infinity": (
+            START,
+            "torch.exp(largest - new) -> torch.exp(largest - new).nan_to_num(0.0)",
+            "torch.exp(scores - new) -> torch.exp(scores - new).nan_to_num(0.0)",
+            "scores.masked_fill(~seen, -math.inf) -> scores + torch.where(seen, 0.0, -math.inf)",
+        ),
+    },
+    "accumulate": {
+        "The parameters have changed": (
+            "return mean -> torch.optim.SGD(model.parameters(), lr=0.1).step()\n    return mean"
+        ),
+        "The mean of a part without counted tokens": (
+            "(losses * seen).sum() / number -> losses[seen].mean() * seen.sum() / number"
+        ),
+        "rows at once": "mean = 0.0 -> mean, rows = 0.0, len(inputs)",
+        "graphs of 3 parts exist at once": graphs_kept,
+        "still holds the graph": "loss.item() -> loss",
+        "Read each row once": "loss.backward() -> loss.backward()\n        model(inputs[part])",
+        "Expected the loss as a float, got None": "return mean -> ",
+        "Gradients: these are not": "loss.backward() -> (loss / 2).backward()",
+        "Loss: this is not the mean over all": "return mean -> return mean / 3",
+    },
+    "mended_part": {
+        "in the wrong order: return context, logs": "return context, logs -> return logs, context",
+        "Expected a pair, `return context, logs`": "return context, logs -> return context",
+    },
+    "mended_merge": {
+        "Expected a pair, `return context, logs`": "return context, logs -> return context",
+    },
+    "memory": {
+        "moments and activations, got [": memory_in_a_list,
+        "Expected a dict with the keys": '        "gradients": 4 * parameters,\n -> ',
+    },
+    "own_times": {
+        "Expected the self times as a dict": "return times -> return list(times.items())",
+        "only the first is subtracted": times_by_neighbours,
+    },
+    "bottleneck": {
+        "Expected a pair, `return name, speedup`": "return name, speedup -> return name",
+    },
+}
+
+
+PLAIN = """
+def blockwise_attention(query, key, value, mask=None, block_size=128):
+    return scaled_dot_product_attention(query, key, value, mask)[0]
+"""
+AS_GIVEN = "mended_part, mended_merge = faulty_part, faulty_merge\n"
+HANDED_IN = {
+    "plain": ({"blockwise": PLAIN}, ["blockwise-check"], "an entry for each pair of query and key"),
+    "as_given": (
+        {"merge": AS_GIVEN},
+        ["merge-check"],
+        "the exponential of a large score overflows",
+    ),
 }
