@@ -8,7 +8,7 @@ made when it is needed. `examine` compares a candidate with either.
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from attentively.checks.calls import call, call_twice, expect_gradients_through, expect_same
 from attentively.checks.compare import (
     CheckFailed,
+    Fresh,
     Verdict,
     copied,
     describe,
@@ -24,6 +25,8 @@ from attentively.checks.compare import (
     expect_equal,
     expect_results,
     expect_value,
+    in_32_bits,
+    is_dict_of_tensors,
 )
 from attentively.checks.edits import Answer, Mistake, variants
 
@@ -36,7 +39,8 @@ class Case:
     """One call of the candidate, and what is examined."""
 
     inputs: Mapping[str, Any]
-    """The arguments by name, in order. Gradients must reach a tensor that requires them."""
+    """The arguments by name, in order. Gradients must reach a tensor that requires them; a `Fresh`
+    value is made for each call."""
     made: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of the constructor, if the candidate is a class."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
@@ -78,6 +82,8 @@ class Recording:
     diagnoses: list[str]
     """What to say of each mistake; `{name}` stands for a quotation of the candidate's result."""
     cases: list[Recorded]
+    either_precision: bool = False
+    """Whether tensors of dtype float64 are right too."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,11 @@ class Question:
     """The order in which the results are compared, if not that in which they are returned."""
     named: bool = False
     """See `Recording.named`."""
+    either_precision: bool = False
+    """See `Recording.either_precision`."""
+    tidy: Callable[[Any], Any] = lambda answer: answer
+    """Returns the results to record in what the answer returns: tensors, dicts of tensors by name,
+    or plain values."""
 
     @property
     def name(self) -> str:
@@ -109,19 +120,49 @@ class Question:
             for said, mistake in self.mistakes.items()
             for answer in variants(self.answer, mistake)
         ]
-        names = tuple(self.results)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             recorded = [
                 Recorded(
                     case,
-                    _outputs(self.answer, case, names),
-                    [_outputs_or_none(answer, case, names) for _, answer in wrong],
+                    self._outputs(self.answer, ready),
+                    [self._outputs_or_none(answer, ready) for _, answer in wrong],
                 )
                 for case in self.cases(thorough)
+                for ready in [_with_fresh_inputs(case)]
             ]
-        said = [each for each, _ in wrong]
-        return Recording(self.name, self.results, self.look or names, self.named, said, recorded)
+        return Recording(
+            self.name,
+            self.results,
+            self.look or tuple(self.results),
+            self.named,
+            [said for said, _ in wrong],
+            recorded,
+            self.either_precision,
+        )
+
+    def _outputs(self, answer: Answer, case: Case) -> Results:
+        """Return the results of an answer of ours."""
+        with torch.no_grad():
+            if case.made:
+                answer = answer(*case.made.values())
+                answer.load_state_dict(case.weights)  # type: ignore[attr-defined]
+            values = self.tidy(answer(*(copied(value) for value in case.inputs.values())))
+        return dict(zip(self.results, values if len(self.results) > 1 else (values,), strict=True))
+
+    def _outputs_or_none(self, answer: Answer, case: Case) -> Results | None:
+        try:
+            return self._outputs(answer, case)
+        except Exception:  # a mistake may raise any error
+            return None
+
+
+def _with_fresh_inputs(case: Case) -> Case:
+    """Return a case whose `Fresh` inputs are made; answers of ours leave them as they are."""
+    inputs = {
+        n: copied(each) if isinstance(each, Fresh) else each for n, each in case.inputs.items()
+    }
+    return replace(case, inputs=inputs)
 
 
 def unseen(recording: Recording) -> list[str]:
@@ -138,29 +179,18 @@ def is_right(recorded: Recorded, mistake: int) -> bool:
     return all(_gives(recorded, mistake, n, each) for n, each in recorded.expected.items())
 
 
-def _outputs(answer: Answer, case: Case, names: tuple[str, ...]) -> Results:
-    """Return the results of an answer of ours."""
-    with torch.no_grad():
-        if case.made:
-            answer = answer(*case.made.values())
-            answer.load_state_dict(case.weights)  # type: ignore[attr-defined]
-        values = answer(*(copied(value) for value in case.inputs.values()))
-    return dict(zip(names, values if len(names) > 1 else (values,), strict=True))
-
-
-def _outputs_or_none(answer: Answer, case: Case, names: tuple[str, ...]) -> Results | None:
-    try:
-        return _outputs(answer, case, names)
-    except Exception:  # a mistake may raise any error
-        return None
-
-
 # Examination
 
 Property = Callable[[Results, Mapping[str, Any]], None]
 """Called with the results and the inputs; raises a `CheckFailed` if a property does not hold."""
 Words = Callable[[Any, Recorded], str]
 """Called with a wrong result and what was recorded; returns words about it."""
+Tidy = Callable[[Any, Mapping[str, Any]], Any]
+"""Called with an answer and the inputs; returns the results in the form in which they are recorded,
+and raises a `CheckFailed` for an answer of another form."""
+Afterwards = Callable[[Any, Results, Mapping[str, Any]], None]
+"""Called with the candidate, the right results and the inputs of a case; raises a `CheckFailed` if
+the candidate computes them in a wrong way."""
 
 
 def examine(
@@ -170,13 +200,18 @@ def examine(
     properties: Mapping[str, Property] | None = None,
     quotes: Mapping[str, Words] | None = None,
     explain: Words = lambda got, recorded: "",
+    tidy: Tidy = lambda answer, inputs: answer,
+    afterwards: Afterwards = lambda candidate, results, inputs: None,
 ) -> None:
     """Compare a candidate with a recording, case by case; raise a `CheckFailed` where it differs.
 
     `properties`, by stage, are tested before the results are compared. `quotes` are what the names
-    in the diagnoses stand for. `explain` describes a result that is no known mistake's.
+    in the diagnoses stand for. `explain` describes a result that is no known mistake's. `tidy`
+    converts what the candidate returns, and `afterwards` is called after each case.
     """
-    examination = _Examination(candidate, recording, properties or {}, quotes or {}, explain)
+    examination = _Examination(
+        candidate, recording, properties or {}, quotes or {}, explain, tidy, afterwards
+    )
     for number in range(len(recording.cases)):
         examination.examine(number)
 
@@ -189,12 +224,16 @@ class _Examination:
         properties: Mapping[str, Property],
         quotes: Mapping[str, Words],
         explain: Words,
+        tidy: Tidy,
+        afterwards: Afterwards,
     ) -> None:
         self.candidate = candidate
         self.recording = recording
         self.properties = properties
         self.quotes = quotes
         self.explain = explain
+        self.tidy = tidy
+        self.afterwards = afterwards
         self.right: list[tuple[Recorded, str]] = []
         """The results that were right so far."""
         self.stages: list[str] = []
@@ -212,6 +251,7 @@ class _Examination:
                     self._compare(number, name, results[name])
                     self.right.append((recorded, name))
             self._expect_gradients(called, case)
+            self.afterwards(called, results, case.inputs)
         except CheckFailed as failed:
             before = [stage for stage in self.stages if stage != case.stage]
             right = f"\n  Correct so far: {'; '.join(before)}." if before else ""
@@ -236,27 +276,37 @@ class _Examination:
                 f"  {self.recording.name} returned None: is there a `return`?\n"
                 + describe(case.inputs)
             )
-        if len(names) == 1:
-            return called, {names[0]: answer}
-        results = dict(zip(names, expect_results(answer, names, case.inputs), strict=True))
+        answer = self.tidy(answer, case.inputs)
+        values = (answer,) if len(names) == 1 else expect_results(answer, names, case.inputs)
+        results = dict(zip(names, values, strict=True))
         _expect_order(results, recorded)
+        if self.recording.either_precision:
+            results = {name: in_32_bits(value) for name, value in results.items()}
         return called, results
 
     def _compare(self, number: int, name: str, got: Any) -> None:
         recorded = self.recording.cases[number]
         expected = recorded.expected[name]
-        compare: Callable[..., None] = (
-            expect_equal if isinstance(expected, Tensor) else expect_value
-        )
-        compare(
-            got,
-            expected,
-            name,
-            recorded.case.inputs,
-            hint=self.recording.results[name],
-            diagnose=lambda got: self._say(self._diagnosis(number, name, got)),
-            general=self._say(self.explain(got, recorded) or recorded.case.general),
-        )
+
+        def compare(got: Any, expected: Any, what: str, whole: Any = None) -> None:
+            rule: Callable[..., None] = (
+                expect_equal if isinstance(expected, Tensor) else expect_value
+            )
+            rule(
+                got,
+                expected,
+                what,
+                recorded.case.inputs,
+                hint=self.recording.results[name],
+                diagnose=lambda got: self._say(self._diagnosis(number, name, whole or got)),
+                general=self._say(self.explain(whole or got, recorded) or recorded.case.general),
+            )
+
+        if is_dict_of_tensors(expected):
+            for key, value in expected.items():
+                compare(got[key], value, f"{key} of {name}", whole=got)
+        else:
+            compare(got, expected, name)
 
     def _say(self, words: str) -> str:
         return f"{self.recording.name}: {words}" if words and self.recording.named else words
