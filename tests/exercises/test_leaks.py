@@ -154,10 +154,7 @@ LEAKS = {
         "mended_picture": ["checks.positional_encoding._picture"],
     },
     "14 heads": {
-        "split_heads": [
-            "checks.multi_head_attention._split",
-            "checks.translating_with_it.cached_steps._split",
-        ],
+        "split_heads": ["checks.multi_head_attention._split"],
         "merge_heads": ["checks.multi_head_attention._join"],
     },
     "14 pruning": {
@@ -190,21 +187,6 @@ LEAKS = {
     "16 prediction": {
         "at_best": ["checks.training_the_transformer._best"],
         "steps_at": ["checks.training_the_transformer._kept"],
-    },
-    "17 greedy": {
-        "greedy": ["checks.translating_with_it.cached_steps.greedy_texts"],
-    },
-    "17 beam": {
-        "select": ["checks.translating_with_it._selected"],
-    },
-    "17 costs": {
-        "cache_entries": ["checks.translating_with_it.cache_costs.held"],
-        "multiplications": ["checks.translating_with_it.cache_costs.multiplied"],
-        "length_for_ratio": ["checks.translating_with_it.cache_costs.dearer"],
-    },
-    "17 causes": {
-        "patch_cache": ["checks.translating_with_it._moved"],
-        "causes": ["checks.translating_with_it._found"],
     },
     "18 read_off": {
         "path": ["checks.why_it_wins.computation_graphs.way_of_pairs"],

@@ -322,3 +322,94 @@ def test_every_behaviour_gets_its_message(question):
 def test_words_of_quotations_are_replaced(question):
     message = said(lambda x: x * x, question.record(), quotes={"of": lambda *_: "of x"})
     assert not re.search(r"\{\w+\}", message)
+
+
+# Inputs that are made, and answers of several forms
+
+FURTHER = """
+import torch
+from torch import nn
+
+from attentively.checks.compare import Fresh
+from attentively.checks.question import Case, Question
+
+
+def size(module):
+    return module.in_features
+
+
+def halves(x):
+    return [x[:1], x[1:]]
+
+
+def size_cases(thorough):
+    yield Case({"module": Fresh(nn.Linear, {"in_features": 3, "out_features": 2})})
+
+
+def halves_cases(thorough):
+    yield Case({"x": torch.tensor([1.0, 2.0])})
+
+
+SIZE = Question(
+    size, {"the size": ""}, size_cases, {"This is the other size.": "in_features -> out_features"}
+)
+HALVES = Question(
+    halves,
+    {"the result": ""},
+    halves_cases,
+    {"The halves are exchanged.": "[x[:1], x[1:]] -> [x[1:], x[:1]]"},
+    either_precision=True,
+    tidy=lambda answer: dict(zip(("first half", "second half"), answer)),
+)
+PARTS = {"size": [SIZE], "halves": [HALVES]}
+"""
+
+
+@pytest.fixture
+def further(small, topic):
+    """Return the topic with these questions."""
+    small.write_text(FURTHER)
+    for name, content in recordings.files(made(small)).items():
+        (topic.folder / name).write_bytes(content)
+    recordings.stored.cache_clear()
+    return topic
+
+
+def test_a_fresh_input_is_made_for_each_call_and_stored_as_its_maker(small, further):
+    def grows(module):
+        module.in_features += 1
+        return module.in_features - 1
+
+    stored = recordings.stored(further.folder)
+    assert recordings.same(stored, made(small))
+    examine(grows, stored["size"])
+    message = said(lambda module: module.out_features, stored["size"])
+    assert "This is the other size." in message
+    assert "module = Linear(in_features=3" in message
+    small.write_text(FURTHER.replace('"in_features": 3', '"in_features": 4'))
+    assert not recordings.same(stored, made(small))
+
+
+def test_an_answer_is_compared_in_the_form_of_the_recording(small, further):
+    def tidy(answer, inputs):
+        if len(answer) != 2:
+            raise CheckFailed("  Expected two halves.")
+        return dict(zip(("first half", "second half"), answer, strict=True))
+
+    recording = further.recording("halves")
+    examine(lambda x: x.double().split(1), recording, tidy=tidy)
+    assert "two halves" in said(lambda x: [x], recording, tidy=tidy)
+    assert "are exchanged" in said(lambda x: x.flip(0).split(1), recording, tidy=tidy)
+    unknown = said(lambda x: (x[:1], -x[1:]), recording, tidy=tidy)
+    assert "The values of second half of the result are not" in unknown
+    answer = recordings.load_questions(small).HALVES.answer
+    assert "float64" not in {each.name for each in behaviours(answer, recording)}
+
+
+def test_how_right_results_are_computed_is_examined_last(further):
+    def refuse(candidate, results, inputs):
+        raise CheckFailed(f"  {results['the size']} takes too long for {inputs['module'].maker}.")
+
+    recording = further.recording("size")
+    assert "3 takes too long" in said(lambda module: 3, recording, afterwards=refuse)
+    assert "too long" not in said(lambda module: 2, recording, afterwards=refuse)

@@ -37,7 +37,7 @@ def call(candidate: object, inputs: Mapping[str, object], *, trains: bool = Fals
     if not callable(candidate):
         raise CheckFailed(f"  Expected a function or class, got {kind_of(candidate)}")
     given = {name: copied(value) for name, value in inputs.items()}
-    weights = [] if trains else given_models.weights_of(candidate, inputs)
+    weights = [] if trains else given_models.weights_of(candidate, given)
     try:
         answer = candidate(*given.values())
     except KeyboardInterrupt:

@@ -9,8 +9,9 @@ import math
 import numbers
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -54,11 +55,33 @@ def known(said: str, *wrong: Callable[..., object]) -> list[Twin]:
     return [Twin(said, answer) for answer in wrong]
 
 
+@dataclass(frozen=True)
+class Fresh:
+    """A value that is made anew for each call: a small model, or what is too large to be stored."""
+
+    maker: Callable[..., Any]
+    """A function or class of the checks, or of PyTorch."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """Its arguments."""
+
+    def make(self) -> Any:
+        """Return a new value."""
+        return self.maker(**{name: copied(value) for name, value in self.given.items()})
+
+    def __repr__(self) -> str:
+        return show(self.make())
+
+
 # Comparing answers
 
 
 def equal(one: object, other: object) -> bool:
-    """Return whether two answers are equal within the tolerances: tensors or plain values."""
+    """Return whether two answers are equal within the tolerances.
+
+    They are tensors, dicts of tensors or plain values.
+    """
+    if is_dict_of_tensors(one) and is_dict_of_tensors(other):
+        return [*one] == [*other] and all(map(equal, one.values(), other.values()))
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return (
             one.shape == other.shape
@@ -66,6 +89,10 @@ def equal(one: object, other: object) -> bool:
             and torch.allclose(one.detach(), other.detach(), RTOL, ATOL, equal_nan=True)
         )
     return alike(one, other)
+
+
+def is_dict_of_tensors(value: object) -> TypeGuard[dict[str, Tensor]]:
+    return type(value) is dict and any(isinstance(each, Tensor) for each in value.values())
 
 
 def expect_pair(
@@ -107,6 +134,8 @@ def plain_number(value: object) -> int | float | None:
 
 def in_32_bits(answer: object) -> object:
     """Convert float64 to float32, where either precision is right."""
+    if is_dict_of_tensors(answer):
+        return {name: in_32_bits(value) for name, value in answer.items()}
     return answer.float() if type(answer) is Tensor and answer.dtype == torch.float64 else answer
 
 
@@ -311,6 +340,8 @@ class _Words(str):
 
 
 def copied(value: object) -> object:
+    if isinstance(value, Fresh):
+        return value.make()
     if isinstance(value, Tensor):
         return value.detach().clone().requires_grad_(value.requires_grad)
     if type(value) in (list, tuple):
@@ -322,6 +353,8 @@ def copied(value: object) -> object:
 
 def unchanged(one: object, other: object) -> bool:
     """Return whether the copy that the candidate received still equals the original."""
+    if isinstance(other, Fresh):  # nobody else needs what was made for this call
+        return True
     if isinstance(other, Tensor):
         return isinstance(one, Tensor) and one.shape == other.shape and torch.equal(one, other)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

@@ -8,7 +8,7 @@ made when it is needed. `examine` compares a candidate with either.
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from attentively.checks.calls import call, call_twice, expect_gradients_through, expect_same
 from attentively.checks.compare import (
     CheckFailed,
+    Fresh,
     Verdict,
     copied,
     describe,
@@ -25,6 +26,7 @@ from attentively.checks.compare import (
     expect_results,
     expect_value,
     in_32_bits,
+    is_dict_of_tensors,
     show,
 )
 from attentively.checks.edits import Answer, Mistake, variants
@@ -38,7 +40,8 @@ class Case:
     """One call of the candidate, and what is examined."""
 
     inputs: Mapping[str, Any]
-    """The arguments by name, in order. Gradients must reach a tensor that requires them."""
+    """The arguments by name, in order. Gradients must reach a tensor that requires them; a `Fresh`
+    value is made for each call."""
     made: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of the constructor, if the candidate is a class."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
@@ -108,6 +111,9 @@ class Question:
     runner: Callable[[Answer], Answer] | None = None
     """Return what the cases call and the check examines, if that is not the answer itself: a
     function that runs the answer, for example on a model, and returns the results."""
+    tidy: Callable[[Any], Any] = lambda answer: answer
+    """Returns the results to record in what the answer returns: tensors, dicts of tensors by name,
+    or plain values."""
 
     @property
     def name(self) -> str:
@@ -127,10 +133,11 @@ class Question:
             recorded = [
                 Recorded(
                     case,
-                    self._outputs(self.answer, case),
-                    [self._outputs_or_none(answer, case) for _, answer in wrong],
+                    self._outputs(self.answer, ready),
+                    [self._outputs_or_none(answer, ready) for _, answer in wrong],
                 )
                 for case in self.cases(thorough)
+                for ready in [_with_fresh_inputs(case)]
             ]
         return Recording(
             self.name,
@@ -150,7 +157,7 @@ class Question:
                 answer = answer(*case.made.values())
                 answer.load_state_dict(case.weights)  # type: ignore[attr-defined]
             called = self.runner(answer) if self.runner else answer
-            values = called(*(copied(value) for value in case.inputs.values()))
+            values = self.tidy(called(*(copied(value) for value in case.inputs.values())))
         if self.keyed:
             return {name: values[name] for name in self.results}
         return dict(zip(self.results, values if len(self.results) > 1 else (values,), strict=True))
@@ -160,6 +167,14 @@ class Question:
             return self._outputs(answer, case)
         except Exception:  # a mistake may raise any error
             return None
+
+
+def _with_fresh_inputs(case: Case) -> Case:
+    """Return a case whose `Fresh` inputs are made; answers of ours leave them as they are."""
+    inputs = {
+        n: copied(each) if isinstance(each, Fresh) else each for n, each in case.inputs.items()
+    }
+    return replace(case, inputs=inputs)
 
 
 def unseen(recording: Recording) -> list[str]:
@@ -182,6 +197,12 @@ Property = Callable[[Results, Mapping[str, Any]], None]
 """Called with the results and the inputs; raises a `CheckFailed` if a property does not hold."""
 Words = Callable[[Any, Recorded], str]
 """Called with a wrong result and what was recorded; returns words about it."""
+Tidy = Callable[[Any, Mapping[str, Any]], Any]
+"""Called with an answer and the inputs; returns the results in the form in which they are recorded,
+and raises a `CheckFailed` for an answer of another form."""
+Afterwards = Callable[[Any, Results, Mapping[str, Any]], None]
+"""Called with the candidate, the right results and the inputs of a case; raises a `CheckFailed` if
+the candidate computes them in a wrong way."""
 
 
 def examine(
@@ -191,13 +212,18 @@ def examine(
     properties: Mapping[str, Property] | None = None,
     quotes: Mapping[str, Words] | None = None,
     explain: Words = lambda got, recorded: "",
+    tidy: Tidy = lambda answer, inputs: answer,
+    afterwards: Afterwards = lambda candidate, results, inputs: None,
 ) -> None:
     """Compare a candidate with a recording, case by case; raise a `CheckFailed` where it differs.
 
     `properties`, by stage, are tested before the results are compared. `quotes` are what the names
-    in the diagnoses stand for. `explain` describes a result that is no known mistake's.
+    in the diagnoses stand for. `explain` describes a result that is no known mistake's. `tidy`
+    converts what the candidate returns, and `afterwards` is called after each case.
     """
-    examination = _Examination(candidate, recording, properties or {}, quotes or {}, explain)
+    examination = _Examination(
+        candidate, recording, properties or {}, quotes or {}, explain, tidy, afterwards
+    )
     for number in range(len(recording.cases)):
         examination.examine(number)
 
@@ -210,12 +236,16 @@ class _Examination:
         properties: Mapping[str, Property],
         quotes: Mapping[str, Words],
         explain: Words,
+        tidy: Tidy,
+        afterwards: Afterwards,
     ) -> None:
         self.candidate = candidate
         self.recording = recording
         self.properties = properties
         self.quotes = quotes
         self.explain = explain
+        self.tidy = tidy
+        self.afterwards = afterwards
         self.right: list[tuple[Recorded, str]] = []
         """The results that were right so far."""
         self.stages: list[str] = []
@@ -233,6 +263,7 @@ class _Examination:
                     self._compare(number, name, results[name])
                     self.right.append((recorded, name))
             self._expect_gradients(called, case)
+            self.afterwards(called, results, case.inputs)
         except CheckFailed as failed:
             before = [stage for stage in self.stages if stage != case.stage]
             right = f"\n  Correct so far: {'; '.join(before)}." if before else ""
@@ -257,6 +288,7 @@ class _Examination:
                 f"  {self.recording.name} returned None: is there a `return`?\n"
                 + describe(case.inputs)
             )
+        answer = self.tidy(answer, case.inputs)
         if self.recording.keyed:
             results = _expect_keys(answer, self.recording, case.inputs)
         elif len(names) == 1:
@@ -271,18 +303,26 @@ class _Examination:
     def _compare(self, number: int, name: str, got: Any) -> None:
         recorded = self.recording.cases[number]
         expected = recorded.expected[name]
-        compare: Callable[..., None] = (
-            expect_equal if isinstance(expected, Tensor) else expect_value
-        )
-        compare(
-            got,
-            expected,
-            name,
-            recorded.case.inputs,
-            hint=self.recording.results[name],
-            diagnose=lambda got: self._say(self._diagnosis(number, name, got)),
-            general=self._say(self.explain(got, recorded) or recorded.case.general),
-        )
+
+        def compare(got: Any, expected: Any, what: str, whole: Any = None) -> None:
+            rule: Callable[..., None] = (
+                expect_equal if isinstance(expected, Tensor) else expect_value
+            )
+            rule(
+                got,
+                expected,
+                what,
+                recorded.case.inputs,
+                hint=self.recording.results[name],
+                diagnose=lambda got: self._say(self._diagnosis(number, name, whole or got)),
+                general=self._say(self.explain(whole or got, recorded) or recorded.case.general),
+            )
+
+        if is_dict_of_tensors(expected):
+            for key, value in expected.items():
+                compare(got[key], value, f"{key} of {name}", whole=got)
+        else:
+            compare(got, expected, name)
 
     def _say(self, words: str) -> str:
         return f"{self.recording.name}: {words}" if words and self.recording.named else words

@@ -1,27 +1,26 @@
-"""Right answers to 17_translating_with_it, each written differently."""
+"""Answers to the parts of translating with a Transformer, besides those in questions.py.
+
+RIGHT      {function: [other right answers]}
+WRONG      {function: {words of the message: edit of the right answer, or an answer, or a list}}
+HANDED_IN  {student: ({cell: source}, [lost check cells], words of the feedback)}
+"""
 
 import copy
 import math
+from pathlib import Path
 
 import torch
 from torch.nn import functional as F
 
-from attentively.masks import masked_softmax
+from attentively.checks import translating_with_it as checks
+from attentively.checks.edits import edited, edited_source, source_of
+from attentively.checks.recordings import QUESTIONS, load_questions
+from attentively.generation import search
 from attentively.vocabulary import END_ID, START_ID
 
+questions = load_questions(Path(__file__).with_name(QUESTIONS))
+
 # Part 1
-
-
-def greedy(model, src, src_mask, max_len):
-    memory = model.encoder(src, src_mask)
-    tgt = torch.full((len(src), 1), START_ID)
-    for _ in range(max_len):
-        scores = model.output(model.decoder(tgt, memory, src_mask)[:, -1])
-        tgt = torch.cat([tgt, scores.argmax(dim=-1, keepdim=True)], dim=1)
-        if (tgt == END_ID).any(dim=1).all():
-            break
-    texts = [[*ids, END_ID] for ids in tgt[:, 1:].tolist()]
-    return [ids[: ids.index(END_ID)] for ids in texts]
 
 
 def greedy_that_shrinks(model, src, src_mask, max_len):
@@ -58,15 +57,25 @@ def greedy_into_a_table(model, src, src_mask, max_len):
     return [row[1:][(row[1:] == END_ID).cumsum(0) == 0] for row in tgt]
 
 
+def greedy_with_lists(model, src, src_mask, max_len):
+    """Lists of numbers, made a tensor in each step; what has ended is fed padding."""
+    memory = model.encoder(src, src_mask)
+    texts, over = [[START_ID] for _ in src], [False for _ in src]
+    while not all(over) and len(texts[0]) <= max_len:
+        vectors = model.decoder(torch.tensor(texts), memory, src_mask)
+        for row, scores in enumerate(model.output(vectors[:, -1])):
+            texts[row].append(0 if over[row] else int(scores.numpy().argmax()))
+            over[row] = over[row] or texts[row][-1] == END_ID
+    return [text[1 : text.index(END_ID) if END_ID in text else None] for text in texts]
+
+
+def greedy_without_batch(model, src, src_mask, max_len):
+    """The encoder runs once for each sentence."""
+    rows = range(len(src))
+    return [questions.greedy(model, src[i : i + 1], src_mask[i : i + 1], max_len)[0] for i in rows]
+
+
 # Part 2
-
-
-def project(attention, x, num_heads):
-    def split(projected):
-        batch, length, d_model = projected.shape
-        return projected.reshape(batch, length, num_heads, d_model // num_heads).transpose(1, 2)
-
-    return split(attention.key_projection(x)), split(attention.value_projection(x))
 
 
 def project_by_heads(attention, x, num_heads):
@@ -76,15 +85,6 @@ def project_by_heads(attention, x, num_heads):
         projected = F.linear(x, projection.weight, projection.bias)
         answer.append(torch.stack(projected.chunk(num_heads, dim=-1), dim=1))
     return answer
-
-
-def attend(attention, h, keys, values, mask=None):
-    num_heads, d_head = keys.size(1), keys.size(3)
-    queries = attention.query_projection(h).unflatten(2, (num_heads, d_head)).transpose(1, 2)
-    scores = queries @ keys.transpose(2, 3) / math.sqrt(d_head)
-    weights = masked_softmax(scores, None if mask is None else mask.unsqueeze(1))
-    context = (weights @ values).transpose(1, 2).flatten(2)
-    return attention.output_projection(context)
 
 
 def attend_fused(attention, h, keys, values, mask=None):
@@ -108,18 +108,8 @@ def attend_by_loops(attention, h, keys, values, mask=None):
     return attention.output_projection(torch.cat(heads, dim=2).float()).double()
 
 
-def start(model, memory, num_heads):
-    cache = []
-    for layer in model.decoder.layers:
-        keys, values = project(layer.cross_attention, memory, num_heads)
-        nothing = keys[:, :, :0]
-        cache.append(
-            {"keys": nothing, "values": nothing, "memory_keys": keys, "memory_values": values}
-        )
-    return cache
-
-
 def start_with_zeros(model, memory, num_heads):
+    """In 64 bits, and in a tuple."""
     batch, _, d_model = memory.shape
     cache = []
     for layer in model.decoder.layers:
@@ -127,32 +117,8 @@ def start_with_zeros(model, memory, num_heads):
         entry = dict(zip(("memory_keys", "memory_values"), pair, strict=True))
         for name in ("keys", "values"):
             entry[name] = torch.zeros(batch, num_heads, 0, d_model // num_heads)
-        cache.append(entry)
+        cache.append({name: each.double() for name, each in entry.items()})
     return tuple(cache)
-
-
-def step(model, tgt, cache, src_mask):
-    y = model.decoder.input(tgt)[:, -1:]
-    after = []
-    for layer, old in zip(model.decoder.layers, cache, strict=True):
-        new = dict(old)
-
-        def self_attend(h, layer=layer, old=old, new=new):
-            keys, values = project(layer.self_attention, h, old["keys"].size(1))
-            new["keys"] = torch.cat([old["keys"], keys], dim=2)
-            new["values"] = torch.cat([old["values"], values], dim=2)
-            return attend(layer.self_attention, h, new["keys"], new["values"])
-
-        def cross_attend(h, layer=layer, old=old):
-            return attend(
-                layer.cross_attention, h, old["memory_keys"], old["memory_values"], src_mask
-            )
-
-        y = layer.around_self_attention(y, self_attend)
-        y = layer.around_cross_attention(y, cross_attend)
-        y = layer.around_feed_forward(y, layer.feed_forward)
-        after.append(new)
-    return model.output(model.decoder.last_norm(y))[:, -1], after
 
 
 class Look:
@@ -192,7 +158,7 @@ def step_by_texts(model, tgt, cache, src_mask):
     scores, caches = [], []
     for row in range(len(tgt)):
         own = [{name: each[row : row + 1] for name, each in entry.items()} for entry in cache]
-        said, own = step(model, tgt[row : row + 1], own, src_mask[row : row + 1])
+        said, own = questions.step(model, tgt[row : row + 1], own, src_mask[row : row + 1])
         scores.append(said)
         caches.append(own)
     joined = [
@@ -202,11 +168,25 @@ def step_by_texts(model, tgt, cache, src_mask):
     return torch.cat(scores), joined
 
 
+def step_from_the_beginning(model, tgt, cache, src_mask):
+    """Every word passes through the layers again; the cache is filled from scratch."""
+    after = [
+        entry | {name: entry[name][:, :, :0] for name in ("keys", "values")} for entry in cache
+    ]
+    for length in range(1, tgt.size(1) + 1):
+        scores, after = questions.step(model, tgt[:, :length], after, src_mask)
+    return scores, after
+
+
+def start_in_disguise(*inputs):
+    return checks.start(*inputs)
+
+
+def step_in_disguise(*inputs):
+    return checks.step(*inputs)
+
+
 # Part 3
-
-
-def select(cache, rows):
-    return [{name: each[rows] for name, each in entry.items()} for entry in cache]
 
 
 def select_by_index(cache, rows):
@@ -225,38 +205,11 @@ def select_by_rows(cache, rows):
     ]
 
 
-def beam_search(model, src, src_mask, num_heads, beam_size, max_len, alpha):
-    cache = start(model, model.encoder(src, src_mask), num_heads)
-    going, found = [([START_ID], 0.0)], []
-    for length in range(1, max_len + 1):
-        tgt = torch.tensor([words for words, _ in going])
-        scores, cache = step(model, tgt, cache, src_mask.expand(len(going), -1, -1))
-        extensions = []
-        for row, values in enumerate(scores.log_softmax(dim=-1).tolist()):
-            words, total = going[row]
-            extensions += [
-                ([*words, word], total + value, row) for word, value in enumerate(values)
-            ]
-        extensions.sort(key=lambda each: each[1], reverse=True)
-        for words, total, _ in extensions[:beam_size]:
-            if words[-1] == END_ID:
-                found.append((words[1:-1], total / length**alpha))
-        found = sorted(found, key=lambda pair: pair[1], reverse=True)[:beam_size]
-        kept = [each for each in extensions if each[0][-1] != END_ID][:beam_size]
-        if not kept:
-            break
-        if len(found) == beam_size and kept[0][1] / length**alpha <= found[-1][1]:
-            break
-        cache = select(cache, torch.tensor([row for _, _, row in kept]))
-        going = [(words, total) for words, total, _ in kept]
-    return found
-
-
 def beam_search_with_tensors(model, src, src_mask, num_heads, beam_size, max_len, alpha):
     """All k rows from the first step on, all but one of them impossible; topk instead of a sort."""
     memory = model.encoder(src, src_mask)
     rows = torch.zeros(beam_size, dtype=torch.long)
-    cache = select_by_index(start_with_zeros(model, memory, num_heads), rows)
+    cache = select_by_index(questions.start(model, memory, num_heads), rows)
     mask = src_mask.repeat(beam_size, 1, 1)
     tgt = torch.full((beam_size, 1), START_ID)
     totals = torch.full((beam_size,), -math.inf)
@@ -285,11 +238,14 @@ def beam_search_with_tensors(model, src, src_mask, num_heads, beam_size, max_len
     return found
 
 
+def beam_search_with(step, start=questions.start):
+    """Return the right search with other functions of part 2."""
+    searched = edited(questions.beam_search, ())
+    searched.__globals__.update(step=step, start=start)
+    return searched
+
+
 # Part 4
-
-
-def cache_entries(num_layers, d_model, src_len, words, rows):
-    return 2 * num_layers * d_model * (src_len + words) * rows
 
 
 def cache_entries_by_adding(num_layers, d_model, src_len, words, rows):
@@ -298,18 +254,6 @@ def cache_entries_by_adding(num_layers, d_model, src_len, words, rows):
         for places in (src_len, src_len, words, words):
             held += rows * places * d_model
     return torch.tensor(held)
-
-
-def multiplications(words, src_len, d_model, d_ff, num_layers):
-    def layer(new, keys):
-        projections = 6 * new * d_model * d_model
-        looking = 2 * new * keys * d_model + 2 * new * src_len * d_model
-        return projections + looking + 2 * new * d_model * d_ff
-
-    memory = 2 * src_len * d_model * d_model
-    recomputed = sum(layer(n, n) + memory for n in range(1, words + 1))
-    cached = memory + sum(layer(1, n) for n in range(1, words + 1))
-    return {"recomputed": num_layers * recomputed, "cached": num_layers * cached}
 
 
 def multiplications_in_closed_form(words, src_len, d_model, d_ff, num_layers):
@@ -322,17 +266,8 @@ def multiplications_in_closed_form(words, src_len, d_model, d_ff, num_layers):
     }
 
 
-def length_for_ratio(times, src_len, d_model, d_ff):
-    words = 1
-    while True:
-        found = multiplications(words, src_len, d_model, d_ff, 1)
-        if found["recomputed"] >= times * found["cached"]:
-            return words
-        words += 1
-
-
-def dearer_by_doubling(times, src_len, d_model, d_ff):
-    """The ratio grows with the length, so the length can be halved in on."""
+def length_by_doubling(times, src_len, d_model, d_ff):
+    """The ratio grows with the length, so bisection finds the length."""
 
     def enough(words):
         found = multiplications_in_closed_form(words, src_len, d_model, d_ff, 3)
@@ -348,15 +283,17 @@ def dearer_by_doubling(times, src_len, d_model, d_ff):
     return float(high)
 
 
+def length_by_division(times, src_len, d_model, d_ff):
+    """The ratio without its fraction; floats come back."""
+    words = 1.0
+    while True:
+        found = questions.multiplications(int(words), src_len, d_model, d_ff, 2)
+        if found["recomputed"] // found["cached"] >= times:
+            return words
+        words += 1
+
+
 # Part 5
-
-
-def patch_cache(cache, donor, layer, head, places):
-    new = [dict(entry) for entry in cache]
-    for name in ("memory_keys", "memory_values"):
-        new[layer][name] = cache[layer][name].clone()
-        new[layer][name][:, head, places] = donor[layer][name][:, head, places]
-    return new
 
 
 def patch_cache_by_where(cache, donor, layer, head, places):
@@ -373,25 +310,13 @@ def patch_cache_by_where(cache, donor, layer, head, places):
     return tuple(new)
 
 
-def causes(flips, heads):
-    damaging = [head for head in heads if flips([head], "control") > 0.1]
-    sound = [head for head in heads if head not in damaging]
-    sufficient = [head for head in sound if flips([head], "partner") >= 0.9]
-    necessary = []
-    for head in sound:
-        others = [other for other in sound if other != head]
-        if flips(others, "partner") <= 0.1:
-            necessary.append(head)
-    if len(sufficient) == 1 and necessary == sufficient:
-        conclusion = "one head"
-    elif len(sufficient) >= 2 and not necessary:
-        conclusion = "any of several"
-    elif not sufficient and len(necessary) >= 2:
-        conclusion = "several together"
-    else:
-        conclusion = "unclear"
-    return {"damaging": damaging, "sufficient": sufficient, "necessary": necessary,
-            "conclusion": conclusion}  # fmt: skip
+def patch_cache_into_a_copy(cache, donor, layer, head, places):
+    """Place by place, into a deep copy."""
+    new = copy.deepcopy(cache)
+    for place in places:
+        for name in ("memory_keys", "memory_values"):
+            new[layer][name][:, head, place] = donor[layer][name][:, head, place]
+    return new
 
 
 def causes_with_sets(flips, heads):
@@ -412,57 +337,139 @@ def causes_with_sets(flips, heads):
     }
 
 
-def greedy_with_lists(model, src, src_mask, max_len):
-    """Lists of numbers, made a tensor in each step; what has ended is fed padding."""
-    memory = model.encoder(src, src_mask)
-    texts, over = [[START_ID] for _ in src], [False for _ in src]
-    while not all(over) and len(texts[0]) <= max_len:
-        vectors = model.decoder(torch.tensor(texts), memory, src_mask)
-        for row, scores in enumerate(model.output(vectors[:, -1])):
-            texts[row].append(0 if over[row] else int(scores.argmax()))
-            over[row] = over[row] or texts[row][-1] == END_ID
-    return [text[1 : text.index(END_ID) if END_ID in text else None] for text in texts]
-
-
-def dearer_by_division(times, src_len, d_model, d_ff):
-    """The ratio without its fraction; floats come back."""
-    words = 1.0
-    while True:
-        found = multiplications(int(words), src_len, d_model, d_ff, 2)
-        if found["recomputed"] // found["cached"] >= times:
-            return words
-        words += 1
-
-
-def patch_cache_into_a_copy(cache, donor, layer, head, places):
-    """Place by place, into a deep copy."""
-    new = copy.deepcopy(cache)
-    for place in places:
-        for name in ("memory_keys", "memory_values"):
-            new[layer][name][:, head, place] = donor[layer][name][:, head, place]
-    return new
-
-
 RIGHT = {
-    "greedy": [greedy, greedy_that_shrinks, greedy_into_a_table, greedy_with_lists],
-    "cache": [
-        (project, attend, start, step),
-        (project_by_heads, attend_fused, start_with_zeros, step_with_objects),
-        (project, attend_by_loops, start, step_by_texts),
+    "greedy": [greedy_that_shrinks, greedy_into_a_table, greedy_with_lists],
+    "project": [project_by_heads],
+    "attend": [attend_fused, attend_by_loops],
+    "start": [start_with_zeros],
+    "step": [step_with_objects, step_by_texts],
+    "select": [select_by_index, select_by_rows],
+    "beam_search": [
+        beam_search_with_tensors,
+        beam_search_with(checks.step, checks.start),  # which parts 3 and 5 may use
     ],
-    "beam": [
-        (select, beam_search),
-        (select_by_index, beam_search_with_tensors),
-        (select_by_rows, beam_search),
-    ],
-    "costs": [
-        (cache_entries, multiplications, length_for_ratio),
-        (cache_entries_by_adding, multiplications_in_closed_form, dearer_by_doubling),
-        (cache_entries, multiplications, dearer_by_division),
-    ],
-    "causes": [
-        (patch_cache, causes),
-        (patch_cache_by_where, causes_with_sets),
-        (patch_cache_into_a_copy, causes),
-    ],
+    "cache_entries": [cache_entries_by_adding],
+    "multiplications": [multiplications_in_closed_form],
+    "length_for_ratio": [length_by_doubling, length_by_division],
+    "patch_cache": [patch_cache_by_where, patch_cache_into_a_copy],
+    "causes": [causes_with_sets],
+}
+
+OWN = "not accepted. Your code uses"
+STOP = "if (tgt == END_ID).any(dim=1).all()"
+MASK = "src_mask.expand(len(going), -1, -1)"
+START = "cache = start(model, model.encoder(src, src_mask), num_heads)"
+PLACE = "input(tgt)[:, -1:] -> input(tgt[:, -1:])"
+SOUND = "sound = [head for head in heads if head not in damaging] -> sound = heads"
+
+WRONG = {
+    "greedy": {
+        "the encoder runs 5 times": greedy_without_batch,
+        "the encoder runs": (
+            "    memory = model.encoder(src, src_mask)\n -> ",
+            "decoder(tgt, memory, -> decoder(tgt, model.encoder(src, src_mask),",
+        ),
+        "the decoder runs": [
+            f"{STOP} -> if False",
+            f"{STOP} -> if (tgt[:, -1] == END_ID).all()",
+        ],
+        "A list with a list of whole numbers for each sentence": "in texts] -> in texts][0]",
+        "Your code raises": "(len(src), 1) -> (1, 1)",
+        OWN: search.greedy_search,
+    },
+    "project": {"Expected a pair": "return keys, values -> return values"},
+    "attend": {"Your code raises": "mask.unsqueeze(1)) -> mask)"},
+    "start": {
+        "as a torch.Tensor, got None": (
+            '"keys": nothing, "values": nothing -> "keys": None, "values": None'
+        ),
+        "has no key 'keys'": '{"keys": nothing, "values": nothing} -> {}',
+        "a list with a dict for each layer": "return cache -> return cache[0]",
+        "there are 2 layers, got 1 dicts": "return cache -> return cache[:1]",
+        OWN: [checks.start, start_in_disguise],
+    },
+    "step": {
+        "Expected a pair": "return scores, after -> return scores",
+        "Your code changes its input cache": "new = dict(old) -> new = old",
+        "4 words passed through each layer": step_from_the_beginning,
+        "the keys of the memory are computed again": (
+            'keys, values = old["memory_keys"] -> layer.cross_attention.key_projection(h)\n'
+            '            keys, values = old["memory_keys"]'
+        ),
+        OWN: [checks.step, step_in_disguise],
+    },
+    "select": {
+        "Your code changes its input cache": (
+            "each[rows] -> each.index_copy_(0, torch.arange(len(rows)), each[rows])"
+        ),
+    },
+    "beam_search": {
+        "the encoder runs": f"{START} -> {START}\n    model.encoder(src, src_mask)",
+        "earlier words are processed again in each step": (
+            f"{START} -> cache = model.encoder(src, src_mask)",
+            f"scores, cache = step(model, tgt, cache, {MASK}) -> memory = cache.expand(len(tgt), "
+            f"-1, -1)\n        scores = model.output(model.decoder(tgt, memory, {MASK})[:, -1])",
+            "cache = select(cache, torch.tensor(rows)) -> pass",
+        ),
+        "All hypotheses are rows of one batch": beam_search_with(step_by_texts),
+        "rows are processed in a step": (
+            f"{START} -> {START}\n"
+            "    cache = select(cache, torch.zeros(2 * beam_size, dtype=torch.long))",
+            "[([START_ID], 0.0)] -> [([START_ID], 0.0), "
+            "*[([START_ID], -math.inf)] * (2 * beam_size - 1)]",
+        ),
+        "not the expected value of the hypotheses": "return found -> return found[0]",
+        "Your code raises": f"{MASK} -> src_mask[:0]",
+        OWN: search.beam_search,
+    },
+    "cache_entries": {
+        "This is not the expected value of what cache_entries returns": (
+            "(src_len + words) -> src_len * words"
+        ),
+    },
+    "multiplications": {
+        "Expected what": (
+            'return {"recomputed": num_layers * recomputed, "cached": num_layers * cached} -> '
+            "return num_layers * recomputed, num_layers * cached"
+        ),
+        "This is not the expected value": '"cached": -> "with a cache":',
+    },
+    "length_for_ratio": {"recomputed, ": "return words -> return words + 2"},
+    "patch_cache": {
+        "Your code changes its input cache": [
+            "[dict(entry) for entry in cache] -> cache",
+            "cache[layer][name].clone() -> cache[layer][name]",
+        ],
+        "a list with a dict for each layer": "return new -> return new[layer]",
+    },
+    "causes": {
+        "A share of one half is too low": ">= 0.9 -> > 0.5",
+        "flips takes a list of heads": 'flips([head], "control") -> flips(head, "control")',
+        "is unknown: 'partner' or 'control'": '"control") -> "a control")',
+        "A head is a pair (layer, head); 'sufficient' contains [2]": (
+            "{**found, -> {**{name: [head for _, head in found[name]] for name in found},"
+        ),
+        "This is not the expected value of what causes": ', "conclusion": conclusion} -> }',
+        "Expected what causes returns as a dict": (
+            'return {**found, "conclusion": conclusion} -> return [found, conclusion]'
+        ),
+    },
+}
+
+HANDED_IN = {
+    "two_mistakes": (
+        {
+            "cache": "\n\n".join(
+                [
+                    *map(source_of, (questions.project, questions.attend, questions.start)),
+                    edited_source(questions.step, PLACE),
+                ]
+            ),
+            "causes": "\n\n".join(
+                [source_of(questions.patch_cache), edited_source(questions.causes, SOUND)]
+            ),
+        },
+        ["cache-check", "beam-check", "causes-check"],
+        "Every word has position 0",
+    ),
 }
