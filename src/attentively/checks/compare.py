@@ -9,6 +9,7 @@ import math
 import numbers
 import textwrap
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -52,6 +53,25 @@ Diagnose = Callable[[Any], str]
 def known(said: str, *wrong: Callable[..., object]) -> list[Twin]:
     """Return several implementations of one mistake."""
     return [Twin(said, answer) for answer in wrong]
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A value that is made anew for each call: a small model, or what is too large to be stored."""
+
+    maker: Callable[..., Any]
+    """A function or class of the checks, or of PyTorch."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """Its arguments."""
+    text: str = ""
+    """What messages show; the representation of the value if it is empty."""
+
+    def make(self) -> Any:
+        """Return a new value."""
+        return self.maker(**{name: copied(value) for name, value in self.given.items()})
+
+    def __repr__(self) -> str:
+        return self.text or show(self.make())
 
 
 # Comparing answers
@@ -108,6 +128,37 @@ def plain_number(value: object) -> int | float | None:
 def in_32_bits(answer: object) -> object:
     """Convert float64 to float32, where either precision is right."""
     return answer.float() if type(answer) is Tensor and answer.dtype == torch.float64 else answer
+
+
+def in_numbers(answer: object, what: str, inputs: Mapping[str, object]) -> object:
+    """Convert a tensor, or nested lists, to nested lists of numbers; True and False to 1 and 0."""
+    if type(answer) is Tensor:
+        answer = answer.tolist()
+    if isinstance(answer, list | tuple):
+        return [in_numbers(each, what, inputs) for each in answer]
+    number = int(answer) if isinstance(answer, bool) else plain_number(answer)
+    if number is None:
+        raise CheckFailed(
+            f"  Expected {what} as a tensor, got {kind_of(answer)}\n{describe(inputs)}"
+        )
+    return int(number) if number == number // 1 else number
+
+
+def _sorted(answer: object, what: str, inputs: Mapping[str, object]) -> object:
+    """Sort different values that come in any order, some of them perhaps twice."""
+    if not isinstance(answer, list | tuple | set | frozenset):
+        return answer
+    with contextlib.suppress(TypeError):  # values without an order
+        return sorted(set(answer))
+    return list(answer)
+
+
+READ: dict[str, Callable[[object, str, Mapping[str, object]], object]] = {
+    "numbers": in_numbers,
+    "any order": _sorted,
+    "either precision": lambda answer, what, inputs: in_32_bits(answer),
+}
+"""How a result may be read before it is compared, where it may have several forms."""
 
 
 def expect_tensor(
@@ -311,6 +362,8 @@ class _Words(str):
 
 
 def copied(value: object) -> object:
+    if isinstance(value, Fresh):
+        return value.make()
     if isinstance(value, Tensor):
         return value.detach().clone().requires_grad_(value.requires_grad)
     if type(value) in (list, tuple):
@@ -322,6 +375,8 @@ def copied(value: object) -> object:
 
 def unchanged(one: object, other: object) -> bool:
     """Return whether the copy that the candidate received still equals the original."""
+    if isinstance(other, Fresh):  # nobody else needs what was made for this call
+        return True
     if isinstance(other, Tensor):
         return isinstance(one, Tensor) and one.shape == other.shape and torch.equal(one, other)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

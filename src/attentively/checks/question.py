@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attentively.checks.calls import call, call_twice, expect_gradients_through, expect_same
 from attentively.checks.compare import (
+    READ,
     CheckFailed,
     Verdict,
     copied,
@@ -36,11 +37,12 @@ class Case:
     """One call of the candidate, and what is examined."""
 
     inputs: Mapping[str, Any]
-    """The arguments by name, in order. Gradients must reach a tensor that requires them."""
+    """The arguments by name, in order. Gradients must reach a tensor that requires them; a `Fresh`
+    value is made for each call."""
     made: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of the constructor, if the candidate is a class."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    """The parameters to load into the instance."""
+    """The parameters to load into the instance; none if its constructor receives them all."""
     stage: str = ""
     """What this case examines; a failed check lists the stages that were right."""
     results: tuple[str, ...] | None = None
@@ -78,6 +80,11 @@ class Recording:
     diagnoses: list[str]
     """What to say of each mistake; `{name}` stands for a quotation of the candidate's result."""
     cases: list[Recorded]
+    reads: Mapping[str, str] = field(default_factory=dict)
+    """How results are read that may have several forms, by their names: see `compare.READ`."""
+    in_all_cases: bool = False
+    """Whether a mistake is named only if it gives the candidate's results in all cases, because
+    results have few possible values."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +102,10 @@ class Question:
     """The order in which the results are compared, if not that in which they are returned."""
     named: bool = False
     """See `Recording.named`."""
+    reads: Mapping[str, str] = field(default_factory=dict)
+    """See `Recording.reads`."""
+    in_all_cases: bool = False
+    """See `Recording.in_all_cases`."""
 
     @property
     def name(self) -> str:
@@ -110,18 +121,31 @@ class Question:
             for answer in variants(self.answer, mistake)
         ]
         names = tuple(self.results)
+
+        def outputs(answer: Answer, case: Case) -> Results:
+            return _read(_outputs(answer, case, names), self.reads, case)
+
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             recorded = [
                 Recorded(
                     case,
-                    _outputs(self.answer, case, names),
-                    [_outputs_or_none(answer, case, names) for _, answer in wrong],
+                    outputs(self.answer, case),
+                    [_or_none(outputs, answer, case) for _, answer in wrong],
                 )
                 for case in self.cases(thorough)
             ]
         said = [each for each, _ in wrong]
-        return Recording(self.name, self.results, self.look or names, self.named, said, recorded)
+        return Recording(
+            self.name,
+            self.results,
+            self.look or names,
+            self.named,
+            said,
+            recorded,
+            self.reads,
+            self.in_all_cases,
+        )
 
 
 def unseen(recording: Recording) -> list[str]:
@@ -142,15 +166,23 @@ def _outputs(answer: Answer, case: Case, names: tuple[str, ...]) -> Results:
     """Return the results of an answer of ours."""
     with torch.no_grad():
         if case.made:
-            answer = answer(*case.made.values())
-            answer.load_state_dict(case.weights)  # type: ignore[attr-defined]
+            answer = answer(*(copied(value) for value in case.made.values()))
+            if case.weights:
+                answer.load_state_dict(case.weights)  # type: ignore[attr-defined]
         values = answer(*(copied(value) for value in case.inputs.values()))
     return dict(zip(names, values if len(names) > 1 else (values,), strict=True))
 
 
-def _outputs_or_none(answer: Answer, case: Case, names: tuple[str, ...]) -> Results | None:
+def _read(results: Results, reads: Mapping[str, str], case: Case) -> Results:
+    """Return the results in the form in which they are compared."""
+    return results | {n: READ[how](results[n], n, case.inputs) for n, how in reads.items()}
+
+
+def _or_none(
+    outputs: Callable[[Answer, Case], Results], answer: Answer, case: Case
+) -> Results | None:
     try:
-        return _outputs(answer, case, names)
+        return outputs(answer, case)
     except Exception:  # a mistake may raise any error
         return None
 
@@ -236,9 +268,8 @@ class _Examination:
                 f"  {self.recording.name} returned None: is there a `return`?\n"
                 + describe(case.inputs)
             )
-        if len(names) == 1:
-            return called, {names[0]: answer}
-        results = dict(zip(names, expect_results(answer, names, case.inputs), strict=True))
+        values = (answer,) if len(names) == 1 else expect_results(answer, names, case.inputs)
+        results = _read(dict(zip(names, values, strict=True)), self.recording.reads, case)
         _expect_order(results, recorded)
         return called, results
 
@@ -277,12 +308,13 @@ class _Examination:
             and all(_gives(r, each, n, r.expected[n]) for r, n in self.right)
         ]
         for later in self.recording.cases[number + 1 :]:
-            if len({self.recording.diagnoses[each] for each in suspects}) < 2:
+            different = {self.recording.diagnoses[each] for each in suspects}
+            if len(different) < (1 if self.recording.in_all_cases else 2):
                 break
             with contextlib.suppress(Verdict):
                 found = self._call(later)[1][name]
                 left = [each for each in suspects if _gives(later, each, name, found)]
-                suspects = left or suspects
+                suspects = left if self.recording.in_all_cases else left or suspects
         said = dict.fromkeys(self.recording.diagnoses[each] for each in suspects)
         texts = [self._with_quotes(each, got, recorded) for each in said]
         if len(texts) < 2:
@@ -349,8 +381,9 @@ def built(candidate: object, case: Case, name: str) -> nn.Module:
             f"  {name} must be a subclass of torch.nn.Module, but {name}(...) "
             f"returned an instance of {type(instance).__name__}."
         )
-    _expect_parameters(instance, case)
-    instance.load_state_dict(case.weights)
+    if case.weights:
+        _expect_parameters(instance, case)
+        instance.load_state_dict(case.weights)
     return instance
 
 

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import linecache
 import os
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from attentively.checks.compare import equal
+from attentively.checks.compare import Fresh, equal
 from attentively.checks.question import Case, Question, Recorded, Recording, examine, is_right
 
 TEXT, TENSORS = "recordings.json", "recordings.safetensors"
@@ -139,9 +140,11 @@ def _alike(one: Any, other: Any) -> bool:
         return [*one] == [*other] and all(map(_alike, one.values(), other.values()))
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, Fresh) and isinstance(other, Fresh):
+        return _alike([*vars(one).values()], [*vars(other).values()])
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return one.requires_grad == other.requires_grad and equal(one, other)
-    return type(one) is type(other) and equal(one, other)
+    return one is other or (type(one) is type(other) and equal(one, other))
 
 
 def _as_dict(recording: Recording) -> dict[str, Any]:
@@ -195,6 +198,9 @@ def _encoded(value: Any, tensors: dict[str, Tensor]) -> Any:
     """
     if isinstance(value, Tensor):
         return {"$learned" if value.requires_grad else "$tensor": _stored_as(value, tensors)}
+    if isinstance(value, Fresh):
+        maker = f"{value.maker.__module__}:{value.maker.__qualname__}"
+        return {"$fresh": _encoded([maker, value.given, value.text], tensors)}
     if isinstance(value, tuple):
         return {"$tuple": [_encoded(each, tensors) for each in value]}
     if isinstance(value, set | frozenset):
@@ -233,4 +239,14 @@ def _decoded(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     return {key: _decoded(each, tensors) for key, each in value.items()}
 
 
-_DECODED: dict[str, Callable[[Iterable[Any]], Any]] = {"$tuple": tuple, "$set": set, "$pairs": dict}
+def _fresh(content: Iterable[Any]) -> Fresh:
+    maker, given, text = content
+    return Fresh(pkgutil.resolve_name(maker), given, text)
+
+
+_DECODED: dict[str, Callable[[Iterable[Any]], Any]] = {
+    "$tuple": tuple,
+    "$set": set,
+    "$pairs": dict,
+    "$fresh": _fresh,
+}
