@@ -92,6 +92,17 @@ class ScoresFirst(nn.Module):
         return (weights @ scores).squeeze(1).double()
 
 
+class WithDropout(TextByText):
+    """Right, because it is examined in evaluation mode."""
+
+    def __init__(self, encoder, d_model, num_labels):
+        super().__init__(encoder, d_model, num_labels)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, ids, mask):
+        return self.dropout(super().forward(ids, mask))
+
+
 # Part 3
 
 
@@ -279,7 +290,7 @@ def plan_by_search(shapes, budget):
 RIGHT = {
     "choose": [choose_by_rows, choose_by_threshold],
     "hide": [hide_token_by_token, hide_by_products],
-    "Classifier": [TextByText, ScoresFirst],
+    "Classifier": [TextByText, ScoresFirst, WithDropout],
     "LanguageModel": [TiedLanguageModel, ByRows],
     "next_word_loss": [next_word_loss_by_words, next_word_loss_text_by_text],
     "write": [write_into_a_tensor],

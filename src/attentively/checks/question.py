@@ -384,7 +384,7 @@ def built(candidate: object, case: Case, name: str) -> nn.Module:
     if case.weights:
         _expect_parameters(instance, case)
         instance.load_state_dict(case.weights)
-    return instance
+    return instance.eval()
 
 
 def _expect_parameters(instance: nn.Module, case: Case) -> None:

@@ -92,9 +92,9 @@ def belongs(text: str) -> bool:
     return True
 
 
-def _arguments(case: Case) -> dict[str, Any]:
-    """Return new arguments for the constructor of a class."""
-    return {name: copied(value) for name, value in case.made.items()}
+def _fresh(inputs: Inputs) -> dict[str, Any]:
+    """Return new arguments for one call."""
+    return {name: copied(value) for name, value in inputs.items()}
 
 
 # Part 1
@@ -123,7 +123,7 @@ def masking(choose: object, hide: object, thorough: bool = False) -> None:
 def classifier(candidate: object, thorough: bool = False) -> None:
     """Check the mean of the token vectors, and the scores of the labels."""
     for each in _topic.recording("Classifier", thorough).cases:
-        made = built(candidate, _arguments(each.case), dict(each.case.weights))
+        made = built(candidate, _fresh(each.case.made), dict(each.case.weights))
     _topic.examine("Classifier", candidate, thorough)
     expect_learned(made, each.case.inputs)
 
@@ -171,7 +171,7 @@ def _expect_a_learning_head(made: nn.Module, encoder: nn.Module, inputs: Inputs)
 
 def _expect_choices(write: object, case: Case) -> None:
     """Check what `choose` is called with, and how often."""
-    inputs = {name: copied(value) for name, value in case.inputs.items()}
+    inputs = _fresh(case.inputs)
     answer = cast(Sequence[int], call(write, inputs))
     choose: Ranked = inputs["choose"]
     written = len(answer) - len(inputs["prompt"])
@@ -216,14 +216,14 @@ def language_model(
 ) -> None:
     """Check a causal language model, its loss, and the generation of a text."""
     for each in _topic.recording("LanguageModel", thorough).cases:
-        encoder = _arguments(each.case)["encoder"]
+        encoder = _fresh(each.case.made)["encoder"]
         made = _made(candidate, encoder)
     _topic.examine("LanguageModel", candidate, thorough)
     expect_learned(made, each.case.inputs)
     _expect_a_learning_head(made, encoder, each.case.inputs)
     _topic.examine("next_word_loss", next_word_loss, thorough)
     for each in _topic.recording("next_word_loss", thorough).cases:
-        given = {name: copied(value) for name, value in each.case.inputs.items()}
+        given = _fresh(each.case.inputs)
         answer = cast(Tensor, in_32_bits(call(next_word_loss, given)))
         expect_gradients(answer, {"the weights of the model": given["model"].table})
     _topic.examine("write", write, thorough)
@@ -379,11 +379,11 @@ def lora(candidate: object, merged_weight: object, plan: object, thorough: bool 
     """Check a low-rank update, its merged weight, and the largest rank for a budget."""
     cases = _topic.recording("LowRankLinear", thorough).cases
     for each in cases:
-        built(candidate, _arguments(each.case), dict(each.case.weights))
-        _expect_a_beginning(candidate, _arguments(each.case))
+        built(candidate, _fresh(each.case.made), dict(each.case.weights))
+        _expect_a_beginning(candidate, _fresh(each.case.made))
     _topic.examine("LowRankLinear", candidate, thorough)
     for each in cases:
-        made = built(candidate, _arguments(each.case), dict(each.case.weights))
+        made = built(candidate, _fresh(each.case.made), dict(each.case.weights))
         trained = {name: each for name, each in made.named_parameters() if each.requires_grad}
         expect_gradients_through(made, each.case.inputs, trained, slopes=False)
     _topic.examine("merged_weight", merged_weight, thorough)
