@@ -1,17 +1,14 @@
 """The checks of 19_heads_for_other_tasks, beyond what its bank of answers proves."""
 
 import pytest
-import right_answers_19 as right
 import torch
-import wrong_answers_19 as wrong
+from notebook_tools import ROOT
 
 from attentively.checks import heads_for_other_tasks as checks
-from attentively.checks.heads_for_other_tasks.planted_batches import (
-    FAULTS,
-    MASK_ID,
-    found_in,
-    planted,
-)
+from attentively.checks.heads_for_other_tasks.planted_batches import FAULTS, MASK_ID, planted
+from attentively.checks.recordings import load_questions
+from attentively.checks.student_modules import shaken, state_of
+from attentively.models import plain_transformer
 from attentively.models.checkpoints import load_pretrained
 from attentively.models.encoder_heads import (
     Classifier,
@@ -19,12 +16,16 @@ from attentively.models.encoder_heads import (
     MaskedLanguageModel,
     MaskedLanguageModelConfig,
 )
+from attentively.models.language_model import LanguageModel, LanguageModelConfig
 from attentively.tokens.vocabulary import END_ID, START_ID
-from attentively.training.objectives import take_out
+from attentively.training.objectives import LanguageModelling, take_out
+
+SIZES = {"vocab_size": 11, "d_model": 4, "num_heads": 2, "d_ff": 5, "num_layers": 1}
 
 
-def test_each_part_has_ten_wrong_answers_or_more():
-    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+@pytest.fixture(scope="module")
+def right():
+    return load_questions(ROOT / "solutions/19_heads_for_other_tasks/questions.py")
 
 
 def test_ready_says_so(capsys):
@@ -32,11 +33,11 @@ def test_ready_says_so(capsys):
     assert capsys.readouterr().out.endswith("words from 4 on. Ready.\n")
 
 
-# What the checks compare with is what the package does
+# The right answers do what the package does
 
 
-def test_with_the_same_dice_the_package_hides_the_same():
-    ids = checks._texts(7, 23, 31)
+def test_with_the_same_random_values_the_package_hides_the_same(right):
+    ids = right.texts_of(7, 23, 31)
     generator = torch.Generator().manual_seed(5)
     expected = take_out(ids, 31, generator, share=0.17)
     generator = torch.Generator().manual_seed(5)
@@ -49,14 +50,34 @@ def test_with_the_same_dice_the_package_hides_the_same():
     assert not torch.equal(got[0], ids)
 
 
-def test_the_sizes_of_heads_are_those_of_the_packages_models():
-    config = {"vocab_size": 11, "d_model": 4, "num_heads": 2, "d_ff": 5, "num_layers": 1}
-    model = Classifier(ClassifierConfig(labels=("a", "b", "c"), **config))
+def test_with_its_parameters_the_classifier_is_the_packages(right):
+    ours = shaken(Classifier(ClassifierConfig(labels=("a", "b", "c"), **SIZES)))
+    vocab_size = len(ours.encoder.input.embedding.table.weight)
+    made = right.Classifier(plain_transformer.Encoder(vocab_size, 4, 2, 5, 1), 4, 3)
+    made.load_state_dict(state_of(ours))
+    ids = right.texts_of(5, 9, 11)
+    mask = (ids != 0).unsqueeze(1)
+    torch.testing.assert_close(made(ids, mask), ours(ids, mask))
+
+
+def test_with_its_parameters_the_loss_of_the_language_model_is_the_packages(right):
+    ours = shaken(LanguageModel(LanguageModelConfig(**SIZES)))
+    encoder = plain_transformer.Encoder(11, 4, 2, 5, 1)
+    encoder.load_state_dict(ours.decoder.state_dict())
+    texts = right.whole_texts(5, 7, 11)
+    task = LanguageModelling()
+    batch = task.collate([[i for i in text if i] for text in texts.tolist()])
+    got = right.next_word_loss(right.LanguageModel(encoder), texts)
+    torch.testing.assert_close(got, task.loss(ours, batch))
+
+
+def test_the_sizes_of_heads_are_those_of_the_packages_models(right):
+    model = Classifier(ClassifierConfig(labels=("a", "b", "c"), **SIZES))
     ids, mask = torch.randint(4, 11, (2, 5)), torch.ones(2, 1, 5, dtype=torch.bool)
     shape, added = right.head("label", 4, 11, 3, 2, 5)
     assert model(ids, mask).shape == shape
     assert sum(each.numel() for each in model.output.parameters()) == added
-    masked = MaskedLanguageModel(MaskedLanguageModelConfig(**config))
+    masked = MaskedLanguageModel(MaskedLanguageModelConfig(**SIZES))
     shape, added = right.head("masked", 4, 11, 3, 2, 5)
     assert masked(ids, mask).shape == shape
     table = masked.encoder.input.embedding.table.weight
@@ -67,7 +88,7 @@ def test_the_sizes_of_heads_are_those_of_the_packages_models():
 # Part 3: what is shown
 
 
-def test_under_the_students_head_shakespeare_writes_as_in_the_package():
+def test_with_the_students_head_the_scores_on_shakespeare_are_the_packages(right):
     encoder, tokenizer = checks.shakespeare()
     model = load_pretrained("shakespeare-gpt").model.eval()
     ids = torch.tensor([[START_ID, *tokenizer.encode("ROMEO:")[:-1]]])
@@ -75,7 +96,7 @@ def test_under_the_students_head_shakespeare_writes_as_in_the_package():
         torch.testing.assert_close(right.LanguageModel(encoder)(ids), model(ids).logits)
 
 
-def test_what_belongs_to_the_toy_language_is_told():
+def test_sentences_of_the_toy_language_are_recognised():
     assert checks.belongs("the cat drank the milk")
     assert not checks.belongs("the cat drank the street the")
 
@@ -84,12 +105,12 @@ def test_what_belongs_to_the_toy_language_is_told():
 
 
 @pytest.mark.parametrize("faults", [(), *((name,) for name in FAULTS), tuple(FAULTS)[2:]], ids=str)
-def test_what_is_planted_is_found(faults):
+def test_planted_faults_are_found(right, faults):
     for seed in range(10):
-        assert found_in(planted(faults, seed), MASK_ID) == [f for f in FAULTS if f in faults]
+        assert right.audit(planted(faults, seed), MASK_ID) == {*faults}
 
 
-def test_six_pipelines_are_shown_and_one_is_sound():
+def test_six_pipelines_are_shown_and_one_is_without_a_fault(right):
     found = {letter: right.audit(rounds, MASK_ID) for letter, rounds in checks.batches().items()}
     assert [letter for letter, faults in found.items() if not faults] == ["B"]
     assert set().union(*found.values()) == set(FAULTS)
@@ -98,7 +119,7 @@ def test_six_pipelines_are_shown_and_one_is_sound():
 # Part 6
 
 
-def test_the_recorded_runs_are_a_fair_comparison():
+def test_the_recorded_runs_are_a_fair_comparison(right):
     rows = checks.recorded_runs()
     assert len(rows) == 4 * 5 * 2 * 2 * 4
     answer = right.compare(rows)

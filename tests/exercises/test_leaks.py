@@ -198,25 +198,6 @@ LEAKS = {
         "three_terms": ["checks.why_it_wins._terms"],
         "overtakes": ["checks.why_it_wins._overtakes"],
     },
-    "19 masking": {
-        "choose": ["checks.heads_for_other_tasks.masked_tokens.chosen_tokens"],
-        "hide": ["checks.heads_for_other_tasks.masked_tokens.hidden_tokens"],
-    },
-    "19 language_model": {
-        "next_word_loss": ["checks.heads_for_other_tasks._lost"],
-        "write": ["checks.heads_for_other_tasks._written"],
-    },
-    "19 shapes": {
-        "head": ["checks.heads_for_other_tasks.head_sizes.head_of"],
-        "best_span": ["checks.heads_for_other_tasks.head_sizes.best_of"],
-    },
-    "19 comparison": {
-        "compare": ["checks.heads_for_other_tasks.fair_comparisons._compared"],
-    },
-    "19 lora": {
-        "merged_weight": ["checks.heads_for_other_tasks.low_rank.merged"],
-        "plan": ["checks.heads_for_other_tasks.low_rank.planned"],
-    },
     "21 rotation": {
         "rotate": ["checks.since_2017.rotary_vectors.turned"],
     },

@@ -15,6 +15,8 @@ from notebook_tools import ROOT
 
 from attentively.checks import CheckFailed, recordings
 from attentively.checks.behaviours import behaviours
+from attentively.checks.calls import call_twice
+from attentively.checks.compare import READ
 from attentively.checks.edits import edited, source_of, variants
 from attentively.checks.question import Case, Question, examine, unseen
 
@@ -245,6 +247,111 @@ def test_a_runner_calls_the_right_answer_and_the_mistakes(question):
     recording = replace(question, runner=lambda answer: lambda x: -answer(x)).record()
     examine(lambda x: -2 * x, recording)
     assert "the square" in said(lambda x: -x * x, recording)
+
+
+def test_a_mistake_may_have_to_give_the_results_of_all_cases(small):
+    """A constant 4 is x + 3 at x = 1 only."""
+    text = SMALL.replace("{of}", "").replace("torch.tensor([2.0])", "torch.tensor([1.0])")
+    small.write_text(
+        text.replace("2 * x -> x + 4", "2 * x -> x + 3").replace("is x + 4", "is x + 3")
+    )
+    question = recordings.load_questions(small).DOUBLE
+    strict = replace(question, in_all_cases=True).record()
+    assert said(lambda x: 4 + 0 * x, question.record()).startswith("  This is x + 3.")
+    assert said(lambda x: 4 + 0 * x, strict).startswith("  The values of result are not")
+    assert said(lambda x: x + 3, strict).startswith("  This is x + 3.")
+
+
+# Values that are made for each call, and results that have several forms
+
+WITH_LAYER = """
+import torch
+from torch import nn
+from attentively.checks.compare import Fresh
+from attentively.checks.question import Case, Question
+
+
+def double(layer, x):
+    return 2 * layer(x)
+
+
+def cases(thorough):
+    layer = Fresh(nn.LayerNorm, {"normalized_shape": 2}, "a layer of two")
+    yield Case({"layer": layer, "x": torch.tensor([1.0, 3.0])})
+
+
+DOUBLE = Question(double, {"result": ""}, cases, {"Not doubled.": "2 * -> "})
+PARTS = {"double": [DOUBLE]}
+"""
+
+
+def test_each_call_receives_a_new_layer(small, topic):
+    small.write_text(WITH_LAYER)
+    for name, content in recordings.files(made(small)).items():
+        (topic.folder / name).write_bytes(content)
+    recordings.stored.cache_clear()
+    assert recordings.same(recordings.stored(topic.folder), made(small))
+    trained = []
+
+    def freezing(layer, x):
+        trained.append(layer.weight.requires_grad)
+        return 2 * layer.requires_grad_(False)(x)
+
+    def zeroing(layer, x):
+        layer.weight.data.zero_()
+        return torch.tensor([-2.0, 2.0])
+
+    for candidate in (freezing, freezing):
+        topic.examine("double", candidate, thorough=False)
+    assert trained == [True] * 4
+    assert "changes weight, a tensor of the model" in said(zeroing, topic.recording("double"))
+    message = said(lambda layer, x: layer(x), topic.recording("double"))
+    assert message.startswith("  Not doubled.\n  called with layer = a layer of two\n")
+
+
+def test_another_layer_is_another_recording(small):
+    small.write_text(WITH_LAYER)
+    before = made(small)
+    small.write_text(WITH_LAYER.replace('": 2}', '": [2]}'))
+    assert not recordings.same(before, made(small))
+
+
+@pytest.mark.parametrize(
+    ("how", "answer", "read"),
+    [
+        ("numbers", torch.tensor([[True, False]]), [[1, 0]]),
+        ("numbers", (torch.tensor(3), [False, 2.0, 2.5]), [3, [0, 2, 2.5]]),
+        ("numbers", torch.Size([2, 3]), [2, 3]),
+        ("any order", {"b", "a"}, ["a", "b"]),
+        ("any order", (2, 1, 2), [1, 2]),
+        ("any order", ["a", 1], ["a", 1]),
+        ("any order", "ba", "ba"),
+    ],
+)
+def test_a_result_is_read_in_one_form(how, answer, read):
+    found = READ[how](answer, "the result", {})
+    assert (found, type(found)) == (read, type(read))
+
+
+def test_what_holds_no_numbers_is_refused():
+    for answer in ([1, "one"], None, object()):
+        with pytest.raises(CheckFailed, match="Expected the result as a tensor, got"):
+            READ["numbers"](answer, "the result", {})
+
+
+def test_forms_hold_for_the_answer_its_mistakes_and_the_candidate(question):
+    numbers = replace(question, reads={"result": "numbers"}).record()
+    for candidate in (lambda x: (2 * x).double(), lambda x: 2 * x):
+        examine(candidate, numbers)
+    assert "This is three times x." in said(lambda x: (3 * x).tolist(), numbers)
+
+
+def test_a_random_part_of_a_pair_is_seen():
+    def drawn():
+        return str(torch.rand(()).item()), torch.zeros(2)
+
+    with pytest.raises(CheckFailed, match="two different answers"):
+        call_twice(drawn, {})
 
 
 # Edits

@@ -7,6 +7,7 @@ import linecache
 import traceback
 from collections.abc import Callable, Mapping
 from types import FrameType
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
@@ -93,23 +94,23 @@ def expect_same(first: object, second: object, inputs: Mapping[str, object]) -> 
             "of a set?"
             f"\n{describe(inputs)}"
         )
-    for one, other in zip(_tensors(first), _tensors(second), strict=False):
-        if one.shape != other.shape or not torch.allclose(one, other, RTOL, ATOL, equal_nan=True):
-            raise CheckFailed(
-                "  Called twice with the same inputs, your code gives two different answers. Does "
-                "it use dropout or other random numbers, or does a call change something that the "
-                "next call uses?"
-                f"\n{describe(inputs)}"
-            )
+    if isinstance(first, tuple | list) and isinstance(second, tuple | list):
+        for one, other in zip(first, second, strict=False):
+            expect_same(one, other, inputs)
+    if not (_is_dense(first) and _is_dense(second)):
+        return
+    one, other = first.detach(), second.detach()
+    if one.shape != other.shape or not torch.allclose(one, other, RTOL, ATOL, equal_nan=True):
+        raise CheckFailed(
+            "  Called twice with the same inputs, your code gives two different answers. Does "
+            "it use dropout or other random numbers, or does a call change something that the "
+            "next call uses?"
+            f"\n{describe(inputs)}"
+        )
 
 
-def _tensors(answer: object) -> list[Tensor]:
-    answers = answer if isinstance(answer, tuple | list) else (answer,)
-    return [
-        value.detach()
-        for value in answers
-        if type(value) is Tensor and value.layout == torch.strided
-    ]
+def _is_dense(value: object) -> TypeGuard[Tensor]:
+    return type(value) is Tensor and value.layout == torch.strided
 
 
 def _raised(error: BaseException, inputs: Mapping[str, object]) -> CheckFailed:

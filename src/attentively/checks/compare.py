@@ -63,13 +63,15 @@ class Fresh:
     """A function or class of the checks, or of PyTorch."""
     given: Mapping[str, Any] = field(default_factory=dict)
     """Its arguments."""
+    text: str = ""
+    """What messages show; the representation of the value if it is empty."""
 
     def make(self) -> Any:
         """Return a new value."""
         return self.maker(**{name: copied(value) for name, value in self.given.items()})
 
     def __repr__(self) -> str:
-        return show(self.make())
+        return self.text or show(self.make())
 
 
 # Comparing answers
@@ -137,6 +139,36 @@ def in_32_bits(answer: object) -> object:
     if is_dict_of_tensors(answer):
         return {name: in_32_bits(value) for name, value in answer.items()}
     return answer.float() if type(answer) is Tensor and answer.dtype == torch.float64 else answer
+
+
+def in_numbers(answer: object, what: str, inputs: Mapping[str, object]) -> object:
+    """Convert a tensor, or nested lists, to nested lists of numbers; True and False to 1 and 0."""
+    if type(answer) is Tensor:
+        answer = answer.tolist()
+    if isinstance(answer, list | tuple):
+        return [in_numbers(each, what, inputs) for each in answer]
+    number = int(answer) if isinstance(answer, bool) else plain_number(answer)
+    if number is None:
+        raise CheckFailed(
+            f"  Expected {what} as a tensor, got {kind_of(answer)}\n{describe(inputs)}"
+        )
+    return int(number) if number == number // 1 else number
+
+
+def _sorted(answer: object, what: str, inputs: Mapping[str, object]) -> object:
+    """Sort different values that come in any order, some of them perhaps twice."""
+    if not isinstance(answer, list | tuple | set | frozenset):
+        return answer
+    with contextlib.suppress(TypeError):  # values without an order
+        return sorted(set(answer))
+    return list(answer)
+
+
+READ: dict[str, Callable[[object, str, Mapping[str, object]], object]] = {
+    "numbers": in_numbers,
+    "any order": _sorted,
+}
+"""How a result may be read before it is compared, where it may have several forms."""
 
 
 def expect_tensor(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attentively.checks.calls import call, call_twice, expect_gradients_through, expect_same
 from attentively.checks.compare import (
+    READ,
     CheckFailed,
     Fresh,
     Verdict,
@@ -45,7 +46,7 @@ class Case:
     made: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of the constructor, if the candidate is a class."""
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    """The parameters to load into the instance."""
+    """The parameters to load into the instance; none if its constructor receives them all."""
     stage: str = ""
     """What this case examines; a failed check lists the stages that were right."""
     results: tuple[str, ...] | None = None
@@ -87,6 +88,11 @@ class Recording:
     """Whether the results are returned as a dict, by their names."""
     either_precision: bool = False
     """Whether tensors of dtype float64 are right too."""
+    reads: Mapping[str, str] = field(default_factory=dict)
+    """How results are read that may have several forms, by their names: see `compare.READ`."""
+    in_all_cases: bool = False
+    """Whether a mistake is named only if it gives the candidate's results in all cases, because
+    results have few possible values."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +120,10 @@ class Question:
     tidy: Callable[[Any], Any] = lambda answer: answer
     """Returns the results to record in what the answer returns: tensors, dicts of tensors by name,
     or plain values."""
+    reads: Mapping[str, str] = field(default_factory=dict)
+    """See `Recording.reads`."""
+    in_all_cases: bool = False
+    """See `Recording.in_all_cases`."""
 
     @property
     def name(self) -> str:
@@ -148,19 +158,25 @@ class Question:
             recorded,
             self.keyed,
             self.either_precision,
+            self.reads,
+            self.in_all_cases,
         )
 
     def _outputs(self, answer: Answer, case: Case) -> Results:
         """Return the results of an answer of ours."""
         with torch.no_grad():
             if case.made:
-                answer = answer(*case.made.values())
-                answer.load_state_dict(case.weights)  # type: ignore[attr-defined]
+                answer = answer(*(copied(value) for value in case.made.values()))
+                if case.weights:
+                    answer.load_state_dict(case.weights)  # type: ignore[attr-defined]
             called = self.runner(answer) if self.runner else answer
             values = self.tidy(called(*(copied(value) for value in case.inputs.values())))
         if self.keyed:
-            return {name: values[name] for name in self.results}
-        return dict(zip(self.results, values if len(self.results) > 1 else (values,), strict=True))
+            results = {name: values[name] for name in self.results}
+        else:
+            several = values if len(self.results) > 1 else (values,)
+            results = dict(zip(self.results, several, strict=True))
+        return _read(results, self.reads, case)
 
     def _outputs_or_none(self, answer: Answer, case: Case) -> Results | None:
         try:
@@ -175,6 +191,11 @@ def _with_fresh_inputs(case: Case) -> Case:
         n: copied(each) if isinstance(each, Fresh) else each for n, each in case.inputs.items()
     }
     return replace(case, inputs=inputs)
+
+
+def _read(results: Results, reads: Mapping[str, str], case: Case) -> Results:
+    """Return the results in the form in which they are compared."""
+    return results | {n: READ[how](results[n], n, case.inputs) for n, how in reads.items()}
 
 
 def unseen(recording: Recording) -> list[str]:
@@ -291,11 +312,11 @@ class _Examination:
         answer = self.tidy(answer, case.inputs)
         if self.recording.keyed:
             results = _expect_keys(answer, self.recording, case.inputs)
-        elif len(names) == 1:
-            results = {names[0]: answer}
         else:
-            results = dict(zip(names, expect_results(answer, names, case.inputs), strict=True))
-            _expect_order(results, recorded)
+            values = (answer,) if len(names) == 1 else expect_results(answer, names, case.inputs)
+            results = dict(zip(names, values, strict=True))
+        results = _read(results, self.recording.reads, case)
+        _expect_order(results, recorded)
         if self.recording.either_precision:
             results = {name: in_32_bits(value) for name, value in results.items()}
         return called, results
@@ -343,12 +364,13 @@ class _Examination:
             and all(_gives(r, each, n, r.expected[n]) for r, n in self.right)
         ]
         for later in self.recording.cases[number + 1 :]:
-            if len({self.recording.diagnoses[each] for each in suspects}) < 2:
+            different = {self.recording.diagnoses[each] for each in suspects}
+            if len(different) < (1 if self.recording.in_all_cases else 2):
                 break
             with contextlib.suppress(Verdict):
                 found = self._call(later)[1][name]
                 left = [each for each in suspects if _gives(later, each, name, found)]
-                suspects = left or suspects
+                suspects = left if self.recording.in_all_cases else left or suspects
         said = dict.fromkeys(self.recording.diagnoses[each] for each in suspects)
         texts = [self._with_quotes(each, got, recorded) for each in said]
         if len(texts) < 2:
@@ -426,9 +448,10 @@ def built(candidate: object, case: Case, name: str) -> nn.Module:
             f"  {name} must be a subclass of torch.nn.Module, but {name}(...) "
             f"returned an instance of {type(instance).__name__}."
         )
-    _expect_parameters(instance, case)
-    instance.load_state_dict(case.weights)
-    return instance
+    if case.weights:
+        _expect_parameters(instance, case)
+        instance.load_state_dict(case.weights)
+    return instance.eval()
 
 
 def _expect_parameters(instance: nn.Module, case: Case) -> None:

@@ -141,10 +141,10 @@ def _alike(one: Any, other: Any) -> bool:
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_alike, one, other))
     if isinstance(one, Fresh) and isinstance(other, Fresh):
-        return one.maker is other.maker and _alike(one.given, other.given)
+        return _alike([*vars(one).values()], [*vars(other).values()])
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return one.requires_grad == other.requires_grad and equal(one, other)
-    return type(one) is type(other) and equal(one, other)
+    return one is other or (type(one) is type(other) and equal(one, other))
 
 
 def _as_dict(recording: Recording) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _encoded(value: Any, tensors: dict[str, Tensor]) -> Any:
         return {"$learned" if value.requires_grad else "$tensor": _stored_as(value, tensors)}
     if isinstance(value, Fresh):
         maker = f"{value.maker.__module__}:{value.maker.__qualname__}"
-        return {"$fresh": [maker, _encoded(value.given, tensors)]}
+        return {"$fresh": _encoded([maker, value.given, value.text], tensors)}
     if isinstance(value, tuple):
         return {"$tuple": [_encoded(each, tensors) for each in value]}
     if isinstance(value, set | frozenset):
@@ -240,8 +240,8 @@ def _decoded(value: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def _fresh(content: Iterable[Any]) -> Fresh:
-    maker, given = content
-    return Fresh(pkgutil.resolve_name(maker), given)
+    maker, *rest = content
+    return Fresh(pkgutil.resolve_name(maker), *rest)
 
 
 _DECODED: dict[str, Callable[[Iterable[Any]], Any]] = {

@@ -1,4 +1,9 @@
-"""Right answers to 19_heads_for_other_tasks, each written differently."""
+"""Answers to the parts on heads for other tasks, besides those in questions.py.
+
+RIGHT      {function: [other right answers]}
+WRONG      {function: {words of the message: edit of the right answer, or an answer, or a list}}
+HANDED_IN  {student: ({cell: source}, [lost check cells], words of the feedback)}
+"""
 
 import copy
 import itertools
@@ -9,17 +14,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from attentively.masks import causal_mask
-from attentively.vocabulary import END_ID, PAD_ID
+from attentively.layers import low_rank
+from attentively.models import encoder_heads, language_model
+from attentively.tokens.vocabulary import END_ID, PAD_ID
 
 # Part 1
-
-
-def choose(ids, lottery, share):
-    ordinary = ids > END_ID
-    number = (share * ordinary.sum(dim=1)).round().clamp(min=1)
-    rank = lottery.masked_fill(~ordinary, 2.0).argsort(dim=1).argsort(dim=1)
-    return rank < number.unsqueeze(1)
 
 
 def choose_by_rows(ids, lottery, share):
@@ -44,15 +43,6 @@ def choose_by_threshold(ids, lottery, share):
     return chosen
 
 
-def hide(ids, chosen, fate, others, mask_id):
-    read = ids.clone()
-    read[chosen & (fate < 0.8)] = mask_id
-    swapped = chosen & (fate >= 0.8) & (fate < 0.9)
-    read[swapped] = others[swapped]
-    wanted = torch.where(chosen, ids, PAD_ID)
-    return read, wanted
-
-
 def hide_token_by_token(ids, chosen, fate, others, mask_id):
     """In a loop over all places; a list comes back."""
     read, wanted = ids.clone(), torch.full_like(ids, PAD_ID)
@@ -72,19 +62,6 @@ def hide_by_products(ids, chosen, fate, others, mask_id):
 
 
 # Part 2
-
-
-class Classifier(nn.Module):
-    def __init__(self, encoder, d_model, num_labels):
-        super().__init__()
-        self.encoder = encoder
-        self.output = nn.Linear(d_model, num_labels)
-
-    def forward(self, ids, mask):
-        vectors = self.encoder(ids, mask)
-        real = mask.transpose(1, 2)
-        mean = (vectors * real).sum(dim=1) / real.sum(dim=1)
-        return self.output(mean)
 
 
 class TextByText(nn.Module):
@@ -115,18 +92,18 @@ class ScoresFirst(nn.Module):
         return (weights @ scores).squeeze(1).double()
 
 
+class WithDropout(TextByText):
+    """Right, because it is examined in evaluation mode."""
+
+    def __init__(self, encoder, d_model, num_labels):
+        super().__init__(encoder, d_model, num_labels)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, ids, mask):
+        return self.dropout(super().forward(ids, mask))
+
+
 # Part 3
-
-
-class LanguageModel(nn.Module):
-    def __init__(self, encoder):
-        super().__init__()
-        self.encoder = encoder
-
-    def forward(self, ids):
-        vectors = self.encoder(ids, causal_mask(ids.size(1)))
-        table = self.encoder.input.embedding.table.weight
-        return vectors @ table.T
 
 
 class TiedLanguageModel(nn.Module):
@@ -159,11 +136,6 @@ class ByRows(nn.Module):
         return F.linear(torch.cat(rows), self.encoder.input.embedding.table.weight)
 
 
-def next_word_loss(model, texts):
-    scores = model(texts[:, :-1])
-    return F.cross_entropy(scores.mT, texts[:, 1:], ignore_index=PAD_ID)
-
-
 def next_word_loss_by_words(model, texts):
     """All is read, and the last scores are dropped; a loop in 64 bits."""
     logarithms = model(texts).log_softmax(dim=-1).double()
@@ -186,16 +158,6 @@ def next_word_loss_text_by_text(model, texts):
     return sum(sums) / number
 
 
-def write(model, prompt, steps, choose):
-    ids = list(prompt)
-    for _ in range(steps):
-        scores = model(torch.tensor([ids]))[0, -1]
-        ids.append(int(choose(scores)))
-        if ids[-1] == END_ID:
-            break
-    return ids
-
-
 def write_into_a_tensor(model, prompt, steps, choose):
     """A tensor comes back."""
     ids = torch.tensor([prompt])
@@ -207,18 +169,6 @@ def write_into_a_tensor(model, prompt, steps, choose):
 
 
 # Part 4
-
-
-def head(task, d_model, vocab_size, kinds, batch, length):
-    outputs = {"label": kinds, "pair": kinds, "entities": 2 * kinds + 1, "answer": 2}
-    if task in ("masked", "next"):
-        return (batch, length, vocab_size), d_model if task == "masked" else 0
-    added = (d_model + 1) * outputs[task]
-    if task == "pair":
-        added += 2 * d_model
-    if task in ("label", "pair"):
-        return (batch, outputs[task]), added
-    return (batch, length, outputs[task]), added
 
 
 def head_by_building(task, d_model, vocab_size, kinds, batch, length):
@@ -238,17 +188,6 @@ def head_by_building(task, d_model, vocab_size, kinds, batch, length):
     return [shape, sum(each.numel() for each in layers.parameters())]
 
 
-def best_span(first, last, allowed, longest):
-    best = None
-    for i in range(len(first)):
-        for j in range(i, min(i + longest, len(first))):
-            if allowed[i] and allowed[j]:
-                score = first[i] + last[j]
-                if best is None or score > best[0]:
-                    best = score, i, j
-    return best[1], best[2]
-
-
 def best_span_at_once(first, last, allowed, longest):
     """All pairs in a square; a tensor's numbers come back."""
     n = len(first)
@@ -260,30 +199,6 @@ def best_span_at_once(first, last, allowed, longest):
 
 
 # Part 5
-
-
-def audit(rounds, mask_id):
-    asked = hidden = in_sight = 0
-    found = set()
-    for ids, read, wanted in rounds:
-        places = wanted != PAD_ID
-        asked += places.sum()
-        hidden += (places & (read == mask_id)).sum()
-        in_sight += (places & (read == ids)).sum()
-        if (places & (ids <= END_ID)).any():
-            found.add("special token")
-        if (places & (wanted != ids)).any():
-            found.add("wrong target")
-        if (~places & (read != ids)).any():
-            found.add("corrupted input")
-    if in_sight > 0.2 * asked:
-        found.add("unchanged")
-    if hidden == asked:
-        found.add("always masked")
-    first = rounds[0][2] != PAD_ID
-    if all(torch.equal(first, wanted != PAD_ID) for _, _, wanted in rounds):
-        found.add("same positions")
-    return found
 
 
 def audit_of_lists(rounds, mask_id):
@@ -308,36 +223,6 @@ def audit_of_lists(rounds, mask_id):
 
 
 # Part 6
-
-
-def compare(rows):
-    runs = {}
-    for row in rows:
-        key = row["labels"], row["begins"], row["seed"]
-        runs.setdefault(key, []).append(row)
-    answer = {}
-    for labels in {row["labels"] for row in rows}:
-        its = {key[1:]: run for key, run in runs.items() if key[0] == labels}
-        results = {key: max(run, key=lambda row: row["validation"])["test"]
-                   for key, run in its.items()}  # fmt: skip
-        differences = [
-            results["pretrained", seed] - results["random", seed]
-            for begins, seed in results
-            if begins == "pretrained" and ("random", seed) in results
-        ]
-        tries = {frozenset((row["rate"], row["epoch"]) for row in run) for run in its.values()}
-        if len(tries) > 1:
-            reading = "unfair"
-        elif len(differences) < 5:
-            reading = "open"
-        elif min(differences) > 0:
-            reading = "helps"
-        elif max(differences) < 0:
-            reading = "hurts"
-        else:
-            reading = "open"
-        answer[labels] = sum(differences) / len(differences), reading
-    return answer
 
 
 def compare_in_one_pass(rows):
@@ -365,19 +250,6 @@ def compare_in_one_pass(rows):
 # Part 7
 
 
-class LowRankLinear(nn.Module):
-    def __init__(self, linear, rank, alpha):
-        super().__init__()
-        d_out, d_in = linear.weight.shape
-        self.linear = linear.requires_grad_(False)
-        self.down = nn.Parameter(torch.randn(rank, d_in) / rank)
-        self.up = nn.Parameter(torch.zeros(d_out, rank))
-        self.factor = alpha / rank
-
-    def forward(self, x):
-        return self.linear(x) + self.factor * (x @ self.down.T @ self.up.T)
-
-
 class MergedEachTime(nn.Module):
     """The small product is added to the weight, in every call."""
 
@@ -392,12 +264,9 @@ class MergedEachTime(nn.Module):
             parameter.requires_grad = False
 
     def forward(self, x):
-        weight = merged_weight(self.linear.weight, self.down, self.up, self.alpha)
+        update = self.alpha / len(self.down) * (self.up @ self.down)
+        weight = self.linear.weight + update
         return F.linear(x, weight, self.linear.bias)
-
-
-def merged_weight(weight, down, up, alpha):
-    return weight + alpha / len(down) * (up @ down)
 
 
 def merged_weight_by_outer_products(weight, down, up, alpha):
@@ -406,12 +275,6 @@ def merged_weight_by_outer_products(weight, down, up, alpha):
     for row, column in zip(down, up.T, strict=True):
         total = total + alpha / down.shape[0] * torch.outer(column, row)
     return total
-
-
-def plan(shapes, budget):
-    each = sum(d_out + d_in for d_out, d_in in shapes)
-    rank = min(budget // (16 * each), min(min(shape) for shape in shapes))
-    return rank, rank * each
 
 
 def plan_by_search(shapes, budget):
@@ -425,22 +288,169 @@ def plan_by_search(shapes, budget):
 
 
 RIGHT = {
-    "masking": [
-        (choose, hide),
-        (choose_by_rows, hide_token_by_token),
-        (choose_by_threshold, hide_by_products),
-    ],
-    "classifier": [Classifier, TextByText, ScoresFirst],
-    "language_model": [
-        (LanguageModel, next_word_loss, write),
-        (TiedLanguageModel, next_word_loss_by_words, write_into_a_tensor),
-        (ByRows, next_word_loss_text_by_text, write),
-    ],
-    "shapes": [(head, best_span), (head_by_building, best_span_at_once)],
-    "audited": [audit, audit_of_lists],
-    "comparison": [compare, compare_in_one_pass],
-    "lora": [
-        (LowRankLinear, merged_weight, plan),
-        (MergedEachTime, merged_weight_by_outer_products, plan_by_search),
-    ],
+    "choose": [choose_by_rows, choose_by_threshold],
+    "hide": [hide_token_by_token, hide_by_products],
+    "Classifier": [TextByText, ScoresFirst, WithDropout],
+    "LanguageModel": [TiedLanguageModel, ByRows],
+    "next_word_loss": [next_word_loss_by_words, next_word_loss_text_by_text],
+    "write": [write_into_a_tensor],
+    "head": [head_by_building],
+    "best_span": [best_span_at_once],
+    "audit": [audit_of_lists],
+    "compare": [compare_in_one_pass],
+    "LowRankLinear": [MergedEachTime],
+    "merged_weight": [merged_weight_by_outer_products],
+    "plan": [plan_by_search],
 }
+
+
+# Wrong answers whose message is not a diagnosis of questions.py, or that make its mistake otherwise
+
+
+class ThePackagesInDisguise(low_rank.LowRankLinear):
+    pass
+
+
+class NotAModule:
+    def __init__(self, linear, rank, alpha):
+        self.linear = linear
+
+
+MEAN = "(vectors * real).sum(dim=1) / real.sum(dim=1)"
+OWN_OUTPUT = (
+    "self.encoder = encoder -> self.encoder = encoder\n"
+    "        rows, columns = encoder.input.embedding.table.weight.shape\n"
+    "        self.output = nn.Linear(columns, rows, bias=False)"
+)
+DETACHED_TABLE = "table.weight -> table.weight.detach()"
+DOWN, UP = "torch.randn(rank, d_in) -> ", "torch.zeros(d_out, rank) -> "
+NO_TARGET = "(~predicted & (inputs != ids)) -> "
+
+WRONG = {
+    "choose": {
+        "not the expected value of the result": "ranks < number.unsqueeze(1) -> ranks < 0",
+        "Your code changes its input ids": "words = -> ids[ids == END_ID] = PAD_ID\n    words =",
+    },
+    "hide": {
+        "Expected a pair": "return inputs, targets -> return inputs",
+        "Your code changes its input ids": "ids.masked_fill(masked -> ids.masked_fill_(masked",
+    },
+    "Classifier": {
+        "The mean includes padding, so the scores of a": (
+            "encoder(ids, mask) -> encoder(ids, torch.ones_like(mask))",
+            f"{MEAN} -> vectors.mean(dim=1)",
+        ),
+        "has no parameter output.bias": "num_labels)\n\n -> num_labels, bias=False)\n\n",
+        "has no parameter output.weight": (
+            "self.output = -> self.head =",
+            "self.output(mean) -> self.head(mean)",
+        ),
+        "the shape of output.weight": "(d_model, num_labels)\n -> (num_labels, d_model)\n",
+        "Your code raises": f"{MEAN} -> (vectors * real).sum(dim=2) / real.sum(dim=1)",
+        "has no parameter encoder.": "self.encoder = encoder -> self.encoder = [encoder]",
+        "no gradient reaches encoder.": "vectors = self.encoder(ids, mask) -> "
+        "vectors = self.encoder(ids, mask).detach()",
+        "not accepted. Your code uses": encoder_heads.Classifier,
+    },
+    "LanguageModel": {
+        "The shape of the scores": "return scores -> return scores[..., 1:]",
+        "has a parameter of its own, output.weight": OWN_OUTPUT,
+        "does not store its encoder": [
+            "self.encoder = encoder -> self.encoder, self.kept = nn.Identity(), [encoder]",
+            lambda encoder: encoder.layers,
+        ],
+        "must be a class derived from nn.Module": lambda encoder: None,
+        "not accepted. Your code uses": language_model.LanguageModel,
+        "no gradient flows through them": (
+            DETACHED_TABLE,
+            "return scores -> return scores.detach()",
+        ),
+        "no gradient reaches the embedding": [
+            DETACHED_TABLE,
+            "table.weight -> table.weight.detach().clone()",
+        ],
+    },
+    "next_word_loss": {
+        "The values of the loss of next_word_loss": "return losses -> return 2 * losses",
+    },
+    "write": {
+        "times for": "ids.append(choose(scores)) -> ids.append([choose(scores) for _ in '12'][1])",
+        "`choose` gets scores of shape": "[0, -1] -> [0, -1:]",
+        "does not get the unchanged scores": "[0, -1] -> [0, -1].softmax(dim=-1)",
+        "The token with the highest score is generated": (
+            "ids.append(choose(scores)) -> choose(scores)\n        ids.append(int(scores.argmax()))"
+        ),
+        "Your code changes its input prompt": "list(prompt) -> prompt",
+    },
+    "head": {"Expected a pair": "return shape, added -> return added"},
+    "best_span": {
+        "not the expected value": "return i, j -> return first[i] + last[j], i",
+        "Expected a pair": "return i, j -> return first[i] + last[j], i, j",
+    },
+    "audit": {
+        "'unchanged' is missing. Its sign": [
+            "unchanged > 0.2 * total -> unchanged < 0",
+            "unchanged > 0.2 * total -> unchanged > 0.3 * total",
+        ],
+        "'corrupted input' is missing. Its": [
+            f"{NO_TARGET}(~predicted & (inputs == mask_id))",
+            f"{NO_TARGET}(~predicted & (inputs != ids) & (ids > END_ID))",
+        ],
+        "is not the name of a fault": '"same positions" -> "the same positions"',
+        "'unchanged' is reported, but": (
+            "if (predicted & (ids <= END_ID)).any(): -> "
+            "if (predicted & (inputs == ids)).sum() > 0.2 * predicted.sum():\n"
+            '            found.add("unchanged")\n'
+            "        if (predicted & (ids <= END_ID)).any():"
+        ),
+        "'always masked' is reported, but": [
+            "if (predicted & (ids <= END_ID)).any(): -> "
+            "if (inputs == mask_id)[predicted].all():\n"
+            '            found.add("always masked")\n'
+            "        if (predicted & (ids <= END_ID)).any():",
+            "masked == total -> unchanged == 0",
+        ],
+        "'same positions' is reported, but": [
+            "torch.equal(positions[0], each) -> positions[0].sum() == each.sum()",
+            "torch.equal(positions[0], each) -> torch.equal(positions[0][0], each[0])",
+        ],
+        "Expected a list of names of faults, got a str": 'return found -> return "unchanged"',
+        "Your code raises": "in rounds: -> in rounds[0]:",
+    },
+    "compare": {
+        "the differences and readings, by labels": [
+            "for run in its.values() -> for run in runs.values()",
+            'frozenset((row["rate"], row["epoch"]) -> tuple((row["rate"], row["epoch"])',
+            'else:\n            reading = "open" -> else:\n            reading = "unclear"',
+            "    answer = {}\n ->     answer = {}\n    rows = rows[:1]\n",
+        ],
+        "The row with the best *test* accuracy is chosen": (
+            'max(run, key=lambda row: row["validation"])["test"] -> max(row["test"] for row in run)'
+        ),
+        "Expected a dict": "return answer -> return list(answer.values())",
+        "Expected a pair": "= mean, reading -> = mean",
+    },
+    "LowRankLinear": {
+        "not accepted. Your code uses": [low_rank.LowRankLinear, ThePackagesInDisguise],
+        "should be a class whose parent is nn.Module": NotAModule,
+        "the shape of down is (2, 2), expected (2, 3)": (
+            "self.down = -> self.up =",
+            "self.up = nn.Parameter(torch.zeros -> self.down = nn.Parameter(torch.zeros",
+        ),
+        "`down` is zero and `up` is random": (
+            f"{DOWN}torch.zeros(rank, d_in)",
+            f"{UP}torch.randn(d_out, rank)",
+        ),
+        "has other weights than the given layer": (
+            "= linear.requires -> = nn.Linear(d_in, d_out).requires"
+        ),
+        "The original layer is not frozen": "linear.requires_grad_(False) -> linear",
+        "`down` or `up` is frozen": "/ d_in**0.5) -> / d_in**0.5, requires_grad=False)",
+        "`up` must be zero at first": f"{UP}torch.ones(d_out, rank)",
+        "`down` and `up` are both zero": f"{DOWN}torch.zeros(rank, d_in)",
+        "no gradient flows through them": "self.up.T) -> self.up.T).detach()",
+    },
+    "plan": {"Expected a pair": "return rank, rank * per_rank -> return rank"},
+}
+
+HANDED_IN = {}
