@@ -24,6 +24,7 @@ from attentively.checks.compare import (
     expect_equal,
     expect_results,
     expect_value,
+    listed,
 )
 from attentively.checks.edits import Answer, Mistake, variants
 
@@ -231,20 +232,40 @@ class _Examination:
         except CheckFailed as failed:
             note = f"\n  {case.note}" if case.note else ""
             raise CheckFailed(f"{failed}{note}") from None
-        if answer is None and not isinstance(recorded.expected[names[0]], Tensor):
+        expected = [*recorded.expected.values()]
+        if answer is None and not isinstance(expected[0], Tensor) and not self._none_is_meant():
             raise CheckFailed(
                 f"  {self.recording.name} returned None: is there a `return`?\n"
                 + describe(case.inputs)
             )
         if len(names) == 1:
             return called, {names[0]: answer}
+        if not any(isinstance(each, Tensor) for each in expected):
+            answer = listed(answer)
         results = dict(zip(names, expect_results(answer, names, case.inputs), strict=True))
         _expect_order(results, recorded)
         return called, results
 
+    def _none_is_meant(self) -> bool:
+        """Return whether None is a result in some case, and not all that the candidate returns."""
+        cases = self.recording.cases
+        known = (each for case in cases for each in (case.expected, *case.wrong) if each)
+        return any(None in each.values() for each in known) and any(
+            call(self.candidate, each.case.inputs) is not None for each in cases
+        )
+
     def _compare(self, number: int, name: str, got: Any) -> None:
         recorded = self.recording.cases[number]
         expected = recorded.expected[name]
+        hint = self.recording.results[name]
+        general = self.explain(got, recorded) or recorded.case.general
+        if not general and (got is None or expected is None):
+            general = f"This is not the expected value of {name}. {hint}".rstrip()
+
+        def diagnose(got: Any) -> str:
+            said = self._diagnosis(number, name, got)
+            return self._say(said or general if got is None or expected is None else said)
+
         compare: Callable[..., None] = (
             expect_equal if isinstance(expected, Tensor) else expect_value
         )
@@ -253,9 +274,9 @@ class _Examination:
             expected,
             name,
             recorded.case.inputs,
-            hint=self.recording.results[name],
-            diagnose=lambda got: self._say(self._diagnosis(number, name, got)),
-            general=self._say(self.explain(got, recorded) or recorded.case.general),
+            hint=hint,
+            diagnose=diagnose,
+            general=self._say(general),
         )
 
     def _say(self, words: str) -> str:
@@ -264,7 +285,7 @@ class _Examination:
     def _diagnosis(self, number: int, name: str, got: Any) -> str:
         """Return the words for the mistakes that give this result and were right before.
 
-        Where several do, the next cases are run as well, to distinguish them.
+        Where several do, the other results and the next cases distinguish them.
         """
         recorded = self.recording.cases[number]
         # Random results may have been equal twice by chance.
@@ -276,6 +297,10 @@ class _Examination:
             if _gives(recorded, each, name, got)
             and all(_gives(r, each, n, r.expected[n]) for r, n in self.right)
         ]
+        wholly = [
+            each for each in suspects if all(_gives(recorded, each, n, again[n]) for n in again)
+        ]
+        suspects = wholly or suspects
         for later in self.recording.cases[number + 1 :]:
             if len({self.recording.diagnoses[each] for each in suspects}) < 2:
                 break
