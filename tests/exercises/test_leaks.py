@@ -208,17 +208,6 @@ LEAKS = {
         "patch_cache": ["checks.translating_with_it._moved"],
         "causes": ["checks.translating_with_it._found"],
     },
-    "18 read_off": {
-        "steps": ["checks.why_it_wins.computation_graphs.steps_of"],
-        "path": ["checks.why_it_wins.computation_graphs.way_of_pairs"],
-    },
-    "18 forecasts": {
-        "fit": ["checks.why_it_wins._fit"],
-    },
-    "18 crossing": {
-        "three_terms": ["checks.why_it_wins._terms"],
-        "overtakes": ["checks.why_it_wins._overtakes"],
-    },
     "19 masking": {
         "choose": ["checks.heads_for_other_tasks.masked_tokens.chosen_tokens"],
         "hide": ["checks.heads_for_other_tasks.masked_tokens.hidden_tokens"],
