@@ -336,7 +336,8 @@ def copied(value: object) -> object:
         return {key: copied(item) for key, item in value.items()}
     if type(value) is set:
         return set(value)
-    return value.renewed() if hasattr(type(value), "renewed") else value
+    renew = getattr(type(value), "renewed", None)
+    return renew(value) if renew else value
 
 
 def unchanged(one: object, other: object) -> bool:
