@@ -77,10 +77,6 @@ def _returns_nothing(value: Callable[..., object]) -> bool:
     return value.__annotations__.get("return", ...) in (None, "None")
 
 
-_slow: set[Offer] = set()
-"""What has taken too long once is not called again."""
-
-
 # The first call of each name
 
 
@@ -180,7 +176,7 @@ def _copied(value):
 
 def may_answer(offer: Offer, call: Call) -> bool:
     """Say whether an offer takes a call and returns something like the right answer's result."""
-    if offer.signature is None or offer in _slow:
+    if offer.signature is None:
         return False
     try:
         offer.signature.bind(*call.args, **call.kwargs)
@@ -202,10 +198,7 @@ def may_answer(offer: Offer, call: Call) -> bool:
             result = offer.value(*_copied(call.args), **_copied(call.kwargs))
     except KeyboardInterrupt:
         raise
-    except _TooLongError:
-        _slow.add(offer)
-        return False
-    except BaseException:
+    except BaseException:  # _TooLongError too: the next call may be a short one
         return False
     if isinstance(call.result, type):
         return isinstance(result, nn.Module) or not issubclass(call.result, nn.Module)

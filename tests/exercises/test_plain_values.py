@@ -144,3 +144,9 @@ def test_a_list_of_tensors_is_shown_in_one_line():
     assert show(small) == "[tensor([1., 2.])]"
     assert show([*small, torch.zeros(3, 5)]) == "[[1.0, 2.0], a tensor of shape (3, 5)]"
     assert len(show([torch.zeros(99, 99)] * 20)) == 160
+
+
+def test_a_number_is_shown_as_one_and_with_as_many_digits_as_it_needs():
+    assert refused(torch.tensor(0.25), 0.5).endswith("  got         0.25\n  expected    0.5")
+    assert refused(2.0004, 2.0).endswith("  got         2.0004\n  expected    2")
+    assert "as a str, got a Tensor" in refused(torch.tensor(0.25), "a")

@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from assignments import ASSIGNMENTS
@@ -206,6 +207,48 @@ def test_a_mistake_that_earlier_inputs_exclude_is_not_named(question):
     assert message.startswith("  The values of result are not the expected ones.")
 
 
+@pytest.fixture
+def pair(small):
+    """Return a question with two numbers as results."""
+    small.write_text(
+        SMALL.replace("return result", "return result, result + 1")
+        .replace('many values."', 'many values.", "next": ""')
+        .replace("torch.tensor([2.0])", "2.0")
+        .replace("torch.tensor([3.0, 5.0]).requires_grad_()", "5.0")
+        .replace('"2 * x -> x * x"', '"return result, result + 1 -> return result + 1, result"')
+        .replace('"2 * x -> 3 * x"', '"2 * x -> 2 * x + 1"')
+        .replace(', "2 * x -> x.repeat(3)"', "")
+    )
+    return recordings.load_questions(small).DOUBLE
+
+
+def test_mistakes_that_one_result_confuses_are_told_apart_by_the_others(pair):
+    message = said(lambda x: (2 * x + 1, 2 * x), pair.record())
+    assert message.startswith("  This is the square")
+    assert said(lambda x: (2 * x + 1, 2 * x + 2), pair.record()).startswith("  This is three times")
+
+
+@pytest.mark.parametrize("kind", [tuple, list, torch.tensor, np.array, lambda x: [[y] for y in x]])
+def test_several_numbers_are_accepted_in_any_container(pair, kind):
+    examine(lambda x: kind([2 * x, 2 * x + 1]), pair.record())
+
+
+def test_none_is_a_result_where_a_case_expects_it(small):
+    small.write_text(
+        SMALL.replace("return result", "return result if x > 1 else None")
+        .replace("torch.tensor([2.0])", "2.0")
+        .replace("torch.tensor([3.0, 5.0]).requires_grad_()", "0.5")
+        .replace("x.repeat(3)", "x / 0")
+    )
+    recording = recordings.load_questions(small).DOUBLE.record()
+    examine(lambda x: 2 * x if x > 1 else None, recording)
+    assert "is there a `return`?" in said(lambda x: None, recording)
+    for wrong in (lambda x: 2 * x, lambda x: None if x > 1 else 0.0):
+        message = said(wrong, recording)
+        assert message.startswith("  This is not the expected value of result.")
+        assert "None\n" in f"{message}\n"
+
+
 def test_results_that_are_equal_twice_by_chance_are_random(question):
     results = iter([torch.zeros(1), torch.zeros(1), torch.ones(1)])
     assert "two different answers" in said(lambda x: next(results), question.record())
@@ -395,7 +438,7 @@ def test_a_recording_that_is_out_of_date_is_seen(small, topic):
 
 
 def test_values_of_every_kind_are_stored(small, topic):
-    kinds = '{"x": (1, [2.5, None], {"a": {3, 1}, 4: "$"}, True, float("inf"))}'
+    kinds = '{"x": (1, [2.5, None], {"a": {3, 1}, 4: "$"}, True, float("inf"), Case({"y": 2}))}'
     text = SMALL.replace('{"x": torch.tensor([-1.0])}', kinds).replace("if thorough", "if True")
     small.write_text(text.replace("2 * x\n", "x if type(x) is tuple else 2 * x\n"))
     for name, content in recordings.files(made(small)).items():

@@ -138,6 +138,7 @@ def see_points_and_feedback(course, assignment, student, lost, words):
     assert faults_of_scores(found, lost) == []
     folder = course.place("feedback", student, assignment.name)
     page = html.unescape((folder / f"{assignment.name}.html").read_text(encoding="utf-8"))
+    page = " ".join(page.split())  # a message is wrapped
     assert [each for each in words if each not in page] == []
     assert f"{found.total:.1f} / 100.0" in page
 

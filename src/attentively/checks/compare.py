@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, TypeGuard
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -121,6 +122,16 @@ def expect_results(
             + describe(inputs)
         )
     return tuple(answer)
+
+
+def listed(answer: object) -> object:
+    """Return several numbers as a list: also a tensor, an array or a column of rows of one."""
+    if type(answer) is Tensor or type(answer) is np.ndarray:
+        return answer.flatten().tolist()
+    rows = answer if isinstance(answer, list | tuple) else []
+    if rows and all(isinstance(row, list | tuple) and len(row) == 1 for row in rows):
+        return [row[0] for row in rows]
+    return answer
 
 
 def plain_number(value: object) -> int | float | None:
@@ -279,6 +290,8 @@ def expect_value(
     """
     if alike(answer, expected):
         return
+    if plain_number(expected) is not None and plain_number(answer) is not None:
+        answer = plain_number(answer)
     errors = (ValueError, LookupError, TypeError)
     diagnosis = _known_mistake(twins, inputs, partial(alike, answer), errors) or diagnose(answer)
     if not diagnosis:
@@ -362,7 +375,10 @@ def _first_difference(got: object, expected: object) -> str:
         step, got, expected = steps[0]
         place += f"[{step!r}]"
     place = f"at {place} " if place else ""
-    return f"  got         {place}{show(got)}\n  expected    {place}{show(expected)}"
+    shown = show(got), show(expected)
+    if shown[0] == shown[1] and isinstance(got, float) and isinstance(expected, float):
+        shown = f"{got:.8g}", f"{expected:.8g}"
+    return f"  got         {place}{shown[0]}\n  expected    {place}{shown[1]}"
 
 
 class _Words(str):
@@ -372,6 +388,7 @@ class _Words(str):
 
 
 def copied(value: object) -> object:
+    """Return a copy for one call; an object whose calls change it has a method `renewed`."""
     if isinstance(value, Fresh):
         return value.make()
     if isinstance(value, Tensor):
@@ -380,7 +397,10 @@ def copied(value: object) -> object:
         return type(value)(copied(item) for item in value)  # type: ignore[call-arg, attr-defined]
     if type(value) is dict:
         return {key: copied(item) for key, item in value.items()}
-    return set(value) if type(value) is set else value
+    if type(value) is set:
+        return set(value)
+    renew = getattr(type(value), "renewed", None)
+    return renew(value) if renew else value
 
 
 def unchanged(one: object, other: object) -> bool:

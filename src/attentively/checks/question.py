@@ -28,6 +28,7 @@ from attentively.checks.compare import (
     expect_value,
     in_32_bits,
     is_dict_of_tensors,
+    listed,
     show,
 )
 from attentively.checks.edits import Answer, Mistake, variants
@@ -304,7 +305,8 @@ class _Examination:
         except CheckFailed as failed:
             note = f"\n  {case.note}" if case.note else ""
             raise CheckFailed(f"{failed}{note}") from None
-        if answer is None and not isinstance(recorded.expected[names[0]], Tensor):
+        expected = [*recorded.expected.values()]
+        if answer is None and not isinstance(expected[0], Tensor) and not self._none_is_meant():
             raise CheckFailed(
                 f"  {self.recording.name} returned None: is there a `return`?\n"
                 + describe(case.inputs)
@@ -313,6 +315,8 @@ class _Examination:
         if self.recording.keyed:
             results = _expect_keys(answer, self.recording, case.inputs)
         else:
+            if len(names) > 1 and not any(isinstance(each, Tensor) for each in expected):
+                answer = listed(answer)
             values = (answer,) if len(names) == 1 else expect_results(answer, names, case.inputs)
             results = dict(zip(names, values, strict=True))
         results = _read(results, self.recording.reads, case)
@@ -321,11 +325,30 @@ class _Examination:
             results = {name: in_32_bits(value) for name, value in results.items()}
         return called, results
 
+    def _none_is_meant(self) -> bool:
+        """Return whether None is a result in some case, and not all that the candidate returns."""
+        cases = self.recording.cases
+        known = (each for case in cases for each in (case.expected, *case.wrong) if each)
+        return any(None in each.values() for each in known) and any(
+            call(self.candidate, each.case.inputs) is not None for each in cases
+        )
+
     def _compare(self, number: int, name: str, got: Any) -> None:
         recorded = self.recording.cases[number]
         expected = recorded.expected[name]
 
         def compare(got: Any, expected: Any, what: str, whole: Any = None) -> None:
+            result = got if whole is None else whole
+            missing = got is None or expected is None
+            hint = self.recording.results[name]
+            general = self.explain(result, recorded) or recorded.case.general
+            if not general and missing:
+                general = f"This is not the expected value of {name}. {hint}".rstrip()
+
+            def diagnose(got: Any) -> str:
+                said = self._diagnosis(number, name, got if whole is None else whole)
+                return self._say(said or general if missing else said)
+
             rule: Callable[..., None] = (
                 expect_equal if isinstance(expected, Tensor) else expect_value
             )
@@ -334,9 +357,9 @@ class _Examination:
                 expected,
                 what,
                 recorded.case.inputs,
-                hint=self.recording.results[name],
-                diagnose=lambda got: self._say(self._diagnosis(number, name, whole or got)),
-                general=self._say(self.explain(whole or got, recorded) or recorded.case.general),
+                hint=hint,
+                diagnose=diagnose,
+                general=self._say(general),
             )
 
         if is_dict_of_tensors(expected):
@@ -351,7 +374,7 @@ class _Examination:
     def _diagnosis(self, number: int, name: str, got: Any) -> str:
         """Return the words for the mistakes that give this result and were right before.
 
-        Where several do, the next cases are run as well, to distinguish them.
+        Where several do, the other results and the next cases distinguish them.
         """
         recorded = self.recording.cases[number]
         # Random results may have been equal twice by chance.
@@ -363,6 +386,10 @@ class _Examination:
             if _gives(recorded, each, name, got)
             and all(_gives(r, each, n, r.expected[n]) for r, n in self.right)
         ]
+        wholly = [
+            each for each in suspects if all(_gives(recorded, each, n, again[n]) for n in again)
+        ]
+        suspects = wholly or suspects
         for later in self.recording.cases[number + 1 :]:
             different = {self.recording.diagnoses[each] for each in suspects}
             if len(different) < (1 if self.recording.in_all_cases else 2):

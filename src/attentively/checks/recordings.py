@@ -12,7 +12,7 @@ import linecache
 import os
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,8 @@ def _alike(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(_alike, one, other))
     if isinstance(one, Fresh) and isinstance(other, Fresh):
         return _alike([*vars(one).values()], [*vars(other).values()])
+    if is_dataclass(one) and type(one) is type(other):
+        return _alike(_arguments(one), _arguments(other))
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return one.requires_grad == other.requires_grad and equal(one, other)
     return one is other or (type(one) is type(other) and equal(one, other))
@@ -194,7 +196,8 @@ def _json(value: Any, tensors: dict[str, Tensor]) -> str:
 def _encoded(value: Any, tensors: dict[str, Tensor]) -> Any:
     """Return a value as JSON represents it; equal tensors are stored once.
 
-    What JSON cannot represent becomes an object with one key that begins with $.
+    What JSON cannot represent becomes an object whose first key begins with $: also an instance of
+    a dataclass of the package.
     """
     if isinstance(value, Tensor):
         return {"$learned" if value.requires_grad else "$tensor": _stored_as(value, tensors)}
@@ -213,7 +216,15 @@ def _encoded(value: Any, tensors: dict[str, Tensor]) -> Any:
         return {"$pairs": [_encoded([*pair], tensors) for pair in value.items()]}
     if value is None or type(value) in (str, bool, int, float):
         return value
+    if is_dataclass(value) and type(value).__module__.startswith("attentively."):
+        kind = f"{type(value).__module__}:{type(value).__qualname__}"
+        return {"$object": kind, "arguments": _encoded(_arguments(value), tensors)}
     raise TypeError(f"a recording cannot hold {value!r}, of type {type(value).__name__}")
+
+
+def _arguments(value: Any) -> dict[str, Any]:
+    """Return the arguments of the constructor of a dataclass."""
+    return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
 
 
 def _stored_as(value: Tensor, tensors: dict[str, Tensor]) -> str:
@@ -234,6 +245,8 @@ def _decoded(value: Any, tensors: Mapping[str, Tensor]) -> Any:
     tag = next(iter(value), "")
     if tag in ("$tensor", "$learned"):
         return tensors[value[tag]].clone().requires_grad_(tag == "$learned")
+    if tag == "$object":
+        return pkgutil.resolve_name(value[tag])(**_decoded(value["arguments"], tensors))
     if tag in _DECODED:
         return _DECODED[tag](_decoded(each, tensors) for each in value[tag])
     return {key: _decoded(each, tensors) for key, each in value.items()}

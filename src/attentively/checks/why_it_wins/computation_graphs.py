@@ -1,11 +1,11 @@
-"""Computation graphs of layers, and what can be computed from them.
+"""Computation graphs of layers.
 
 A node is (level, position). The nodes of level 0 are the inputs, which read nothing; the nodes of
 the highest level are the outputs.
 """
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 Node = tuple[int, int]
 Graph = dict[Node, list[Node]]
@@ -99,88 +99,3 @@ def stirred(graph: Graph, seed: int) -> Graph:
     mixed = random.Random(seed)
     nodes = mixed.sample(sorted(graph), len(graph))
     return {node: mixed.sample(graph[node], len(graph[node])) for node in nodes}
-
-
-def levels(graph: Graph, choose: Callable[..., int] = max) -> dict[Node, int]:
-    """Return the longest (or shortest) chain of arrows from an input to each node."""
-    found: dict[Node, int] = {}
-    while len(found) < len(graph):
-        for node, read in graph.items():
-            if node not in found and all(each in found for each in read):
-                found[node] = choose(found[each] for each in read) + 1 if read else 0
-    return found
-
-
-def steps_of(graph: Graph) -> int:
-    """Return the number of steps until the whole graph is computed."""
-    return max(levels(graph).values())
-
-
-def in_sweeps(graph: Graph) -> int:
-    """Return the number of passes in which a computed node is available to the next node."""
-    there, sweeps = set(words(last(graph) + 1)), 0
-    while len(there) < len(graph):
-        for node, read in graph.items():
-            if there.issuperset(read):
-                there.add(node)
-        sweeps += 1
-    return sweeps
-
-
-def layer_by_layer(graph: Graph) -> int:
-    """Return the sum, over the layers, of the longest chain within the layer."""
-    chains = levels({node: [each for each in graph[node] if each[0] == node[0]] for node in graph})
-    return sum(
-        1 + max(length for node, length in chains.items() if node[0] == layer)
-        for layer in range(1, top(graph) + 1)
-    )
-
-
-def top(graph: Graph) -> int:
-    """Return the highest level."""
-    return max(layer for layer, _ in graph)
-
-
-def last(graph: Graph) -> int:
-    """Return the last position."""
-    return max(place for _, place in graph)
-
-
-def ways(graph: Graph, start: Node, longest: bool = False) -> dict[Node, int]:
-    """Return the length of the shortest (or longest) path from an input to each node it reaches.
-
-    The nodes of the graph come after those that they read.
-    """
-    found = {start: 0}
-    for node in graph:
-        here = [found[each] + 1 for each in graph[node] if each in found]
-        if here:
-            found[node] = max(here) if longest else min(here)
-    return found
-
-
-def way_of_pairs(
-    graph: Graph,
-    asked: Callable[[int, int], bool] = lambda i, j: i <= j,
-    choose: Callable[[list[int]], int] = max,
-    longest: bool = False,
-    none: int | None = None,
-) -> int | None:
-    """Return the largest path length from inputs i to outputs j, over all pairs in `asked`.
-
-    If a pair is not connected it is `none`; with `none` = 0 such pairs are left out.
-    """
-    highest, places = top(graph), range(last(graph) + 1)
-    ready = levels(graph)
-    graph = {node: graph[node] for node in sorted(graph, key=ready.__getitem__)}
-    found = []
-    for i in places:
-        arrows = ways(graph, (0, i), longest)
-        for j in places:
-            if not asked(i, j):
-                continue
-            if (highest, j) in arrows:
-                found.append(arrows[highest, j])
-            elif none != 0:
-                return none
-    return choose(found) if found else None
