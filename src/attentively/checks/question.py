@@ -24,8 +24,9 @@ from attentively.checks.compare import (
     expect_equal,
     expect_results,
     expect_value,
+    unquoted,
 )
-from attentively.checks.edits import Answer, Mistake, variants
+from attentively.checks.edits import Answer, Edits, Mistake, edited, variants
 
 Results = dict[str, Any]
 """What a call returned, by name."""
@@ -95,27 +96,36 @@ class Question:
     """The order in which the results are compared, if not that in which they are returned."""
     named: bool = False
     """See `Recording.named`."""
+    ways: Mapping[str, Edits] = field(default_factory=dict)
+    """Edits that are right too, but give other results: an answer follows one way in all cases."""
 
     @property
     def name(self) -> str:
         """The name of the function or class."""
         return self.answer.__name__
 
-    def record(self, thorough: bool = False) -> Recording:
-        """Run the right answer and the mistakes on the cases."""
-        assert self.cases is not None
-        wrong = [
+    def right(self, way: str = "") -> Answer:
+        """Return the right answer that follows one of the `ways`; without a name, the answer."""
+        return edited(self.answer, self.ways[way]) if way else self.answer
+
+    def wrong(self) -> list[tuple[str, Answer]]:
+        """Return what to say of each mistake, and the mistaken answers, in each of the `ways`."""
+        return [
             (said, answer)
             for said, mistake in self.mistakes.items()
-            for answer in variants(self.answer, mistake)
+            for answer in variants(self.answer, mistake, ((), *self.ways.values()))
         ]
-        names = tuple(self.results)
+
+    def record(self, thorough: bool = False, way: str = "") -> Recording:
+        """Run the right answer and the mistakes on the cases."""
+        assert self.cases is not None
+        right, wrong, names = self.right(way), self.wrong(), tuple(self.results)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             recorded = [
                 Recorded(
                     case,
-                    _outputs(self.answer, case, names),
+                    _outputs(right, case, names),
                     [_outputs_or_none(answer, case, names) for _, answer in wrong],
                 )
                 for case in self.cases(thorough)
@@ -165,20 +175,33 @@ Words = Callable[[Any, Recorded], str]
 
 def examine(
     candidate: object,
-    recording: Recording,
-    *,
+    *ways: Recording,
     properties: Mapping[str, Property] | None = None,
     quotes: Mapping[str, Words] | None = None,
     explain: Words = lambda got, recorded: "",
-) -> None:
+    read: Callable[[Any], Any] = lambda result: result,
+) -> Recording:
     """Compare a candidate with a recording, case by case; raise a `CheckFailed` where it differs.
 
+    Where several `ways` are right, return the recording that it agrees with in all cases; a
+    `CheckFailed` compares it with the one that it agrees with for longest.
+
     `properties`, by stage, are tested before the results are compared. `quotes` are what the names
-    in the diagnoses stand for. `explain` describes a result that is no known mistake's.
+    in the diagnoses stand for. `explain` describes a result that is no known mistake's. `read`
+    converts each result first, such as float64 to float32 where both are right.
     """
-    examination = _Examination(candidate, recording, properties or {}, quotes or {}, explain)
-    for number in range(len(recording.cases)):
-        examination.examine(number)
+    failures = []
+    for recording in ways:
+        rules = properties or {}, quotes or {}, explain, read
+        examination = _Examination(candidate, recording, *rules)
+        try:
+            for number in range(len(recording.cases)):
+                examination.examine(number)
+        except CheckFailed as failed:
+            failures.append((len(examination.right), failed))
+        else:
+            return recording
+    raise max(failures, key=lambda failure: failure[0])[1]
 
 
 class _Examination:
@@ -189,15 +212,19 @@ class _Examination:
         properties: Mapping[str, Property],
         quotes: Mapping[str, Words],
         explain: Words,
+        read: Callable[[Any], Any],
     ) -> None:
         self.candidate = candidate
         self.recording = recording
         self.properties = properties
         self.quotes = quotes
         self.explain = explain
+        self.read = read
         self.right: list[tuple[Recorded, str]] = []
         """The results that were right so far."""
         self.stages: list[str] = []
+        expected = [value for each in recording.cases for value in each.expected.values()]
+        self.may_be_none = any(value is None for value in expected)
 
     def examine(self, number: int) -> None:
         """Examine one case."""
@@ -231,14 +258,16 @@ class _Examination:
         except CheckFailed as failed:
             note = f"\n  {case.note}" if case.note else ""
             raise CheckFailed(f"{failed}{note}") from None
-        if answer is None and not isinstance(recorded.expected[names[0]], Tensor):
+        tensors = isinstance(recorded.expected[names[0]], Tensor)
+        if answer is None and not tensors and not self.may_be_none:
             raise CheckFailed(
                 f"  {self.recording.name} returned None: is there a `return`?\n"
                 + describe(case.inputs)
             )
         if len(names) == 1:
-            return called, {names[0]: answer}
-        results = dict(zip(names, expect_results(answer, names, case.inputs), strict=True))
+            return called, {names[0]: self.read(answer)}
+        answers = map(self.read, expect_results(answer, names, case.inputs))
+        results = dict(zip(names, answers, strict=True))
         _expect_order(results, recorded)
         return called, results
 
@@ -248,11 +277,13 @@ class _Examination:
         compare: Callable[..., None] = (
             expect_equal if isinstance(expected, Tensor) else expect_value
         )
+        made = recorded.case.made.values()
+        module = {"module": unquoted(f"{self.recording.name}({', '.join(map(str, made))})")}
         compare(
             got,
             expected,
             name,
-            recorded.case.inputs,
+            (module if made else {}) | dict(recorded.case.inputs),
             hint=self.recording.results[name],
             diagnose=lambda got: self._say(self._diagnosis(number, name, got)),
             general=self._say(self.explain(got, recorded) or recorded.case.general),
