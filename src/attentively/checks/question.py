@@ -49,7 +49,7 @@ class Case:
     general: str = ""
     """What to say of a wrong result that is no known mistake's."""
     note: str = ""
-    """What to add if the call fails."""
+    """What to add if the call fails or a gradient is wrong."""
     nan: str = ""
     """What to add if a gradient is NaN; gradients then need not agree with finite differences."""
 
@@ -347,9 +347,9 @@ class _Examination:
             try:
                 expect_gradients_through(called, inputs, parameters | learned, pick, case.nan)
             except CheckFailed as failed:
-                if not place:
-                    raise
-                raise CheckFailed(f"  This concerns the returned {name}.\n{failed}") from None
+                where = f"  This concerns the returned {name}.\n" if place else ""
+                note = f"\n  {case.note}" if case.note else ""
+                raise CheckFailed(f"{where}{failed}{note}") from None
 
 
 def _gives(recorded: Recorded, mistake: int, name: str, result: Any) -> bool:
