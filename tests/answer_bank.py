@@ -2,6 +2,7 @@
 
 answers.py   RIGHT      {function: [other right answers]}
              WRONG      {function: {words of the message: edit, answer, or list of these}}
+             ALLOWED    {function: [names of behaviours that are right here]}, if there are any
              HANDED_IN  {student: ({cell: source}, [lost check cells], words of the feedback)}
 
 Every other right answer, every mistake, every wrong answer and every behaviour is tried in place of
@@ -11,12 +12,11 @@ results that an answer returns, so a question with a runner has none.
 
 import functools
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attentively.checks.behaviours import behaviours
+from attentively.checks.behaviours import Behaviour, behaviours
 from attentively.checks.edits import edited_source, source_of, variants
 from attentively.checks.question import Question
 from attentively.checks.recordings import QUESTIONS, load_questions
@@ -43,12 +43,14 @@ def _bank_in(folder: Path, cells: tuple) -> Bank:
         right[check] = [_together(asked)]
         wrong[check] = []
         for question in asked:
-            others = answers.RIGHT.get(question.name, [])
+            made = _behaviours(question)
+            allowed = getattr(answers, "ALLOWED", {}).get(question.name, [])
+            others = answers.RIGHT.get(question.name, []) + [made.pop(n).answer for n in allowed]
+            others += [question.right(way) for way in question.ways]
             right[check] += [_together(asked, question, each) for each in others]
-            wrong[check] += [
-                (_together(asked, question, answer), words)
-                for answer, words in wrong_answers(question, answers.WRONG.get(question.name, {}))
-            ]
+            further = wrong_answers(question, answers.WRONG.get(question.name, {}))
+            further += [(each.answer, each.words) for each in made.values()]
+            wrong[check] += [(_together(asked, question, each), words) for each, words in further]
     handed_in = {FIRST_MISTAKE: _first_mistake(questions.PARTS, dict(cells)), **answers.HANDED_IN}
     return Bank(right, wrong, handed_in)
 
@@ -58,14 +60,17 @@ def bank_in(folder: Path, cells: dict[str, tuple[str, str]]) -> Bank:
     return _bank_in(folder, tuple(cells.items()))
 
 
-def wrong_answers(question: Question, further: dict) -> Iterator[tuple[Any, str]]:
-    """Yield the wrong answers to a question, each with words of its message."""
-    for said, mistake in [*question.mistakes.items(), *further.items()]:
-        for answer in variants(question.answer, mistake):
-            yield answer, words_of(said)
-    if question.cases is not None and question.runner is None:
-        for each in behaviours(question.answer, question.record()):
-            yield each.answer, each.words
+def wrong_answers(question: Question, further: dict) -> list[tuple[Any, str]]:
+    """Return the mistaken answers to a question, each with words of its message."""
+    more = [(said, e) for said, row in further.items() for e in variants(question.answer, row)]
+    return [(answer, words_of(said)) for said, answer in [*question.wrong(), *more]]
+
+
+def _behaviours(question: Question) -> dict[str, Behaviour]:
+    """Return the answers that misbehave, by name."""
+    if question.cases is None or question.runner is not None:
+        return {}
+    return {each.name: each for each in behaviours(question.answer, question.record())}
 
 
 def words_of(said: str) -> str:

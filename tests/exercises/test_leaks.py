@@ -189,21 +189,6 @@ LEAKS = {
         "at_best": ["checks.training_the_transformer._best"],
         "steps_at": ["checks.training_the_transformer._kept"],
     },
-    "21 rotation": {
-        "rotate": ["checks.since_2017.rotary_vectors.turned"],
-    },
-    "21 alibi_bias": {
-        "slopes": ["checks.since_2017._slopes"],
-    },
-    "21 cache": {
-        "cache_bytes": ["checks.since_2017.cache_sizes.weighed"],
-        "longest_text": ["checks.since_2017.cache_sizes.longest"],
-    },
-    "21 abrupt": {
-        "shares": ["checks.since_2017.exact_match_rates.shares_of"],
-        "size_needed": ["checks.since_2017.exact_match_rates.needed"],
-        "times_larger": ["checks.since_2017.exact_match_rates.times"],
-    },
 }
 """What passes today: {part: {name that the part asks for: offers}}."""
 

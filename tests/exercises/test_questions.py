@@ -397,6 +397,79 @@ def test_a_random_part_of_a_pair_is_seen():
         call_twice(drawn, {})
 
 
+# Several ways, results that are converted, None and infinity
+
+
+SIGNED = """
+import torch
+from attentively.checks.question import Case, Question
+
+
+def double(x):
+    result = 2 * x
+    return result
+
+
+def cases(thorough):
+    yield Case({"x": torch.tensor([2.0])})
+    yield Case({"x": torch.tensor([3.0, 5.0])})
+
+
+SQUARE = {"The square is added.": "return result -> return result + x * x"}
+WAYS = {"minus": "2 * x -> -2 * x"}
+PARTS = {"double": [Question(double, {"result": ""}, cases, SQUARE, ways=WAYS)]}
+"""
+
+
+@pytest.fixture
+def signed(small):
+    """Return the path of a question with two right answers: all results have either sign."""
+    small.write_text(SIGNED)
+    return small
+
+
+def test_every_way_is_right_if_it_is_followed_in_all_cases(signed, topic):
+    for name, content in recordings.files(made(signed)).items():
+        (topic.folder / name).write_bytes(content)
+    recordings.stored.cache_clear()
+    assert topic.examine("double", lambda x: x + x, thorough=True) == ""
+    assert topic.examine("double", lambda x: -x - x, thorough=True) == "minus"
+    with pytest.raises(CheckFailed, match="not the expected ones"):
+        topic.examine("double", lambda x: 2 * x if len(x) == 1 else -2 * x, thorough=False)
+
+
+def test_a_mistake_is_named_in_every_way(signed):
+    (question,) = recordings.load_questions(signed).PARTS["double"]
+    ways = [question.record(way=way) for way in ("", *question.ways)]
+    for factor in (2, -2):
+        with pytest.raises(CheckFailed, match="The square is added"):
+            examine(lambda x, factor=factor: factor * x + x * x, *ways)
+
+
+def test_answers_are_tidied_before_they_are_compared(question):
+    recording = question.record()
+    assert "torch.float64" in said(lambda x: 2 * x.double(), recording)
+    examine(lambda x: 2 * x.double(), recording, tidy=lambda answer, inputs: answer.float())
+
+
+def test_none_may_be_a_right_result(small):
+    text = SIGNED.replace("return result\n", "return result.item() if len(x) == 1 else None\n")
+    small.write_text(text.replace("SQUARE, ways=WAYS", "{}"))
+    recording = made(small)["double"]
+    examine(lambda x: None if len(x) == 2 else 2 * x.item(), recording)
+    assert "is there a `return`?" in said(lambda x: None, recording)
+    assert "not the expected value of result" in said(lambda x: 2.0 * float(x[0]), recording)
+
+
+def test_an_infinity_that_is_expected_is_no_fault(small):
+    text = SIGNED.replace("return result\n", "return result / 0\n")
+    small.write_text(text.replace("SQUARE, ways=WAYS", "{}"))
+    recording = made(small)["double"]
+    examine(lambda x: x / 0, recording)
+    assert "NaN in result" in said(lambda x: x / 0 - x / 0, recording)
+    assert "not the expected ones" in said(lambda x: torch.where(x == 5, 1.0, x / 0), recording)
+
+
 # Edits
 
 

@@ -1,43 +1,32 @@
 """The checks of 21_since_2017: what they expect is what the package does."""
 
-import itertools
 import math
 
 import pytest
 import torch
-from right_answers_21 import (
-    GroupedQueryAttention,
-    alibi,
-    cache_bytes,
-    longest_text,
-    rotate,
-    rotate_halves,
-    slopes,
-)
+from assignments import Assignment
 
 from attentively.attention.masks import causal_mask
 from attentively.attention.multi_head import MultiHeadAttention
 from attentively.attention.positional import ALiBi, RotaryPositionalEmbedding, alibi_slopes
 from attentively.checks import since_2017 as checks
-from attentively.checks.since_2017.cache_sizes import (
-    LONGEST_FAULTS,
-    WEIGHT_FAULTS,
-    cache_model,
-    longest,
-    weighed,
-)
+from attentively.checks.recordings import load_questions
 from attentively.checks.since_2017.score_encodings import DISTANCE, NOTHING, encodings
 from attentively.models.language_model import LanguageModel, LanguageModelConfig
+
+questions = load_questions(Assignment("21_since_2017").questions)
 
 LONGEST = 300
 
 
 def test_neighbours_turn_as_in_the_package():
     x = torch.randn(2, 3, 5, 8)
-    assert torch.allclose(rotate(x, 7), RotaryPositionalEmbedding(8).turn(x, 7), atol=1e-5)
+    assert torch.allclose(
+        questions.rotate(x, 7), RotaryPositionalEmbedding(8).turn(x, 7), atol=1e-5
+    )
 
 
-@pytest.mark.parametrize("turn", [rotate, rotate_halves])
+@pytest.mark.parametrize("turn", [questions.rotate, questions.rotate_halves])
 def test_either_pairing_gives_scores_of_the_distance(turn):
     q, k = torch.randn(2, 1, 1, 1, 6)
     one, other = ((turn(q, m) * turn(k, n)).sum() for m, n in ((3, 1), (90, 88)))
@@ -45,10 +34,10 @@ def test_either_pairing_gives_scores_of_the_distance(turn):
 
 
 def test_the_bias_is_the_packages_behind_a_causal_mask():
-    assert slopes(8).tolist() == pytest.approx(alibi_slopes(8))
+    assert questions.slopes(8).tolist() == pytest.approx(alibi_slopes(8))
     query = torch.zeros(1, 4, 3, 2)
     bias = ALiBi(4).bias(query, 5)[0].masked_fill(~causal_mask(5)[0, 2:], -math.inf)
-    assert torch.equal(alibi(4, 3, 5), bias)
+    assert torch.equal(questions.alibi(4, 3, 5), bias)
 
 
 def test_equal_heads_are_averaged_to_themselves(monkeypatch):
@@ -62,7 +51,7 @@ def test_equal_heads_are_averaged_to_themselves(monkeypatch):
     seen = torch.ones(1, 1, 5, dtype=torch.bool)
     expected = checkpoint.model.encode(ids, seen).outputs
     monkeypatch.setattr(checks, "load_pretrained", lambda _: checkpoint)
-    grouped = checks.in_groups(GroupedQueryAttention, 2)
+    grouped = checks.in_groups(questions.GroupedQueryAttention, 2)
     assert not [*checks.seats(grouped.model)]
     assert torch.allclose(grouped.model.encode(ids, seen).outputs, expected, atol=1e-5)
 
@@ -94,50 +83,38 @@ def test_bytes_are_those_of_a_cache():
     )
     caches = LanguageModel(config).start(torch.zeros(5, 11, dtype=torch.long)).caches
     held = sum(t.nbytes for cache in caches for t in (cache.keys, cache.values))
-    assert cache_bytes(cache_model(3, 6, 2, 4, bytes_per_number=4), 11, 5) == held
+    assert (
+        questions.cache_bytes(questions.cache_model(3, 6, 2, 4, bytes_per_number=4), 11, 5) == held
+    )
 
 
-MODELS = [
-    cache_model(2, 4, 2, 8),
-    cache_model(3, 6, 2, 8, 4, window=5),
-    cache_model(7, 8, 4, 16, 2, window=5, global_every=3),
-    cache_model(6, 8, 4, 16, global_every=3),
-]
+MODELS = [questions.SMALL, questions.WINDOWED, questions.MIXED, questions.WITHOUT]
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("rows", [1, 3])
 def test_the_longest_text_fits_and_a_longer_one_does_not(model, rows):
     for memory in range(0, 6000, 97):
-        found = longest_text(model, memory, rows)
-        assert found == longest(model, memory, rows)
+        found = questions.longest_text(model, memory, rows)
         if found is None:
-            assert cache_bytes(model, 10**9, rows) <= memory
+            assert questions.cache_bytes(model, 10**9, rows) <= memory
         else:
-            assert cache_bytes(model, found, rows) <= memory < cache_bytes(model, found + 1, rows)
-
-
-def test_no_two_mistakes_in_counting_look_alike():
-    cases = list(itertools.product(MODELS, (3, 11), (1, 2)))
-    said = {fault: [weighed(*case, fault=fault) for case in cases] for fault in WEIGHT_FAULTS}
-    said["right"] = [weighed(*case) for case in cases]
-    assert len(set(map(tuple, said.values()))) == len(said)
-    cases = list(itertools.product(MODELS, (500, 1279, 2400, 9999), (1, 2)))
-    found = {fault: [longest(*case, fault=fault) for case in cases] for fault in LONGEST_FAULTS}
-    found["right"] = [longest(*case) for case in cases]
-    found.pop("less")  # which differs only where the memory is filled exactly
-    assert len(set(map(tuple, found.values()))) == len(found)
+            assert (
+                questions.cache_bytes(model, found, rows)
+                <= memory
+                < questions.cache_bytes(model, found + 1, rows)
+            )
 
 
 def test_grouped_queries_are_multi_head_and_multi_query_attention_at_the_ends():
     x = torch.randn(2, 5, 12)
     for kv_heads in (6, 1):
         ours = MultiHeadAttention(12, 6, num_kv_heads=kv_heads)
-        theirs = GroupedQueryAttention(12, 6, kv_heads)
+        theirs = questions.GroupedQueryAttention(12, 6, kv_heads)
         theirs.load_state_dict(ours.state_dict())
         assert torch.allclose(theirs(x, x, x)[0], ours(x, x, x)[0], atol=1e-6)
     whole = torch.nn.MultiheadAttention(12, 6, batch_first=True)
-    own = GroupedQueryAttention(12, 6, 6)
+    own = questions.GroupedQueryAttention(12, 6, 6)
     own.load_state_dict(
         dict(
             zip(

@@ -7,22 +7,38 @@ table: what to say, and how the mistaken answer differs from the right one.
 import ast
 import functools
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Answer = Callable[..., Any]
-Mistake = str | tuple[str, ...] | Answer
+Edits = str | tuple[str, ...]
+Mistake = Edits | Answer
 """An edit, several edits of one answer, or a whole answer where an edit cannot express it."""
 _ARROW = " -> "
 
 
-def variants(answer: Answer, mistake: Mistake | list[Mistake]) -> list[Answer]:
-    """Return the mistaken answers of one row; a list holds several ways to make one mistake."""
+def variants(
+    answer: Answer, mistake: Mistake | list[Mistake], after: Iterable[Edits] = ((),)
+) -> list[Answer]:
+    """Return the mistaken answers of one row; a list holds several ways to make one mistake.
+
+    An edit is made once `after` each of these edits. A whole answer is returned as it is.
+    """
     rows = mistake if isinstance(mistake, list) else [mistake]
-    return [each if callable(each) else edited(answer, each) for each in rows]
+    found = []
+    for each in rows:
+        if callable(each):
+            found.append(each)
+        else:
+            found += [edited(answer, (*_several(first), *_several(each))) for first in after]
+    return found
 
 
-def edited(answer: Answer, edits: str | tuple[str, ...]) -> Answer:
+def _several(edits: Edits) -> tuple[str, ...]:
+    return (edits,) if isinstance(edits, str) else edits
+
+
+def edited(answer: Answer, edits: Edits) -> Answer:
     """Return the function or class that the edited source defines."""
     text = edited_source(answer, edits)
     namespace = dict(_function(answer).__globals__)
@@ -31,10 +47,10 @@ def edited(answer: Answer, edits: str | tuple[str, ...]) -> Answer:
     return made
 
 
-def edited_source(answer: Answer, edits: str | tuple[str, ...]) -> str:
+def edited_source(answer: Answer, edits: Edits) -> str:
     """Return the source of an answer with edits; raise `ValueError` for one that does not apply."""
     text = source_of(answer)
-    for edit in (edits,) if isinstance(edits, str) else edits:
+    for edit in _several(edits):
         old, arrow, new = edit.partition(_ARROW)
         if not arrow or text.count(old) != 1:
             raise ValueError(

@@ -30,8 +30,9 @@ from attentively.checks.compare import (
     is_dict_of_tensors,
     listed,
     show,
+    unquoted,
 )
-from attentively.checks.edits import Answer, Mistake, variants
+from attentively.checks.edits import Answer, Edits, Mistake, edited, variants
 
 Results = dict[str, Any]
 """What a call returned, by name."""
@@ -55,7 +56,7 @@ class Case:
     general: str = ""
     """What to say of a wrong result that is no known mistake's."""
     note: str = ""
-    """What to add if the call fails."""
+    """What to add if the call fails or a gradient is wrong."""
     nan: str = ""
     """What to add if a gradient is NaN; gradients then need not agree with finite differences."""
 
@@ -125,26 +126,36 @@ class Question:
     """See `Recording.reads`."""
     in_all_cases: bool = False
     """See `Recording.in_all_cases`."""
+    ways: Mapping[str, Edits] = field(default_factory=dict)
+    """Edits that are right too, but give other results: an answer follows one way in all cases."""
 
     @property
     def name(self) -> str:
         """The name of the function or class."""
         return self.answer.__name__
 
-    def record(self, thorough: bool = False) -> Recording:
-        """Run the right answer and the mistakes on the cases."""
-        assert self.cases is not None
-        wrong = [
+    def right(self, way: str = "") -> Answer:
+        """Return the right answer that follows one of the `ways`; without a name, the answer."""
+        return edited(self.answer, self.ways[way]) if way else self.answer
+
+    def wrong(self) -> list[tuple[str, Answer]]:
+        """Return what to say of each mistake, and the mistaken answers, in each of the `ways`."""
+        return [
             (said, answer)
             for said, mistake in self.mistakes.items()
-            for answer in variants(self.answer, mistake)
+            for answer in variants(self.answer, mistake, ((), *self.ways.values()))
         ]
+
+    def record(self, thorough: bool = False, way: str = "") -> Recording:
+        """Run the right answer and the mistakes on the cases."""
+        assert self.cases is not None
+        right, wrong = self.right(way), self.wrong()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             recorded = [
                 Recorded(
                     case,
-                    self._outputs(self.answer, ready),
+                    self._outputs(right, ready),
                     [self._outputs_or_none(answer, ready) for _, answer in wrong],
                 )
                 for case in self.cases(thorough)
@@ -229,25 +240,34 @@ the candidate computes them in a wrong way."""
 
 def examine(
     candidate: object,
-    recording: Recording,
-    *,
+    *ways: Recording,
     properties: Mapping[str, Property] | None = None,
     quotes: Mapping[str, Words] | None = None,
     explain: Words = lambda got, recorded: "",
     tidy: Tidy = lambda answer, inputs: answer,
     afterwards: Afterwards = lambda candidate, results, inputs: None,
-) -> None:
+) -> Recording:
     """Compare a candidate with a recording, case by case; raise a `CheckFailed` where it differs.
+
+    Where several `ways` are right, return the recording that it agrees with in all cases; a
+    `CheckFailed` compares it with the one that it agrees with for longest.
 
     `properties`, by stage, are tested before the results are compared. `quotes` are what the names
     in the diagnoses stand for. `explain` describes a result that is no known mistake's. `tidy`
     converts what the candidate returns, and `afterwards` is called after each case.
     """
-    examination = _Examination(
-        candidate, recording, properties or {}, quotes or {}, explain, tidy, afterwards
-    )
-    for number in range(len(recording.cases)):
-        examination.examine(number)
+    failures = []
+    for recording in ways:
+        rules = properties or {}, quotes or {}, explain, tidy, afterwards
+        examination = _Examination(candidate, recording, *rules)
+        try:
+            for number in range(len(recording.cases)):
+                examination.examine(number)
+        except CheckFailed as failed:
+            failures.append((len(examination.right), failed))
+        else:
+            return recording
+    raise max(failures, key=lambda failure: failure[0])[1]
 
 
 class _Examination:
@@ -337,6 +357,10 @@ class _Examination:
         recorded = self.recording.cases[number]
         expected = recorded.expected[name]
 
+        made = recorded.case.made.values()
+        module = {"module": unquoted(f"{self.recording.name}({', '.join(map(str, made))})")}
+        inputs = (module if made else {}) | dict(recorded.case.inputs)
+
         def compare(got: Any, expected: Any, what: str, whole: Any = None) -> None:
             result = got if whole is None else whole
             missing = got is None or expected is None
@@ -356,7 +380,7 @@ class _Examination:
                 got,
                 expected,
                 what,
-                recorded.case.inputs,
+                inputs,
                 hint=hint,
                 diagnose=diagnose,
                 general=self._say(general),
@@ -431,9 +455,9 @@ class _Examination:
             try:
                 expect_gradients_through(called, inputs, parameters | learned, pick, case.nan)
             except CheckFailed as failed:
-                if not place:
-                    raise
-                raise CheckFailed(f"  This concerns the returned {name}.\n{failed}") from None
+                where = f"  This concerns the returned {name}.\n" if place else ""
+                note = f"\n  {case.note}" if case.note else ""
+                raise CheckFailed(f"{where}{failed}{note}") from None
 
 
 def _gives(recorded: Recorded, mistake: int, name: str, result: Any) -> bool:

@@ -39,16 +39,26 @@ class Topic:
         """Take the path of the module, ``__file__`` in the ``__init__`` of its folder."""
         self.folder = Path(module).parent
 
-    def examine(self, name: str, candidate: object, thorough: bool, **rules: Any) -> None:
-        """Compare a candidate with the recording of this name: see `question.examine`."""
-        examine(candidate, self.recording(name, thorough), **rules)
+    def examine(self, name: str, candidate: object, thorough: bool, **rules: Any) -> str:
+        """Compare a candidate with the recordings of this name: see `question.examine`.
+
+        Return the way that it follows, "" for that of the question's answer.
+        """
+        ways = self._ways(name, thorough)
+        right = examine(candidate, *ways.values(), **rules)
+        return next(way for way, each in ways.items() if each is right)
 
     def recording(self, name: str, thorough: bool = False) -> Recording:
         """Return a recording: the stored one, or one of all cases."""
-        if not thorough:
-            return stored(self.folder)[name]
-        path = find_questions(self.folder.name)
-        return _recorded(path, path.stat().st_mtime_ns)[name]
+        return self._ways(name, thorough)[""]
+
+    def _ways(self, name: str, thorough: bool) -> dict[str, Recording]:
+        recordings = stored(self.folder)
+        if thorough:
+            path = find_questions(self.folder.name)
+            recordings = _recorded(path, path.stat().st_mtime_ns)
+        titles = (title.partition(_WAY) for title in recordings)
+        return {way: recordings[f"{n}{mark}{way}"] for n, mark, way in titles if n == name}
 
 
 def find_questions(topic: str) -> Path:
@@ -97,10 +107,17 @@ def _recorded(path: Path, _changed: int) -> dict[str, Recording]:
     return record(load_questions(path), thorough=True)
 
 
+_WAY = ", "
+"""Between the name of a question and one of its ways, in the title of a recording."""
+
+
 def record(module: Any, thorough: bool = False) -> dict[str, Recording]:
-    """Return the recordings of an instructor's questions, by name."""
+    """Return the recordings of an instructor's questions, by name and way."""
     return {
-        each.name: each.record(thorough) for each in questions_in(module) if each.cases is not None
+        f"{each.name}{_WAY * bool(way)}{way}": each.record(thorough, way)
+        for each in questions_in(module)
+        if each.cases is not None
+        for way in ("", *each.ways)
     }
 
 
