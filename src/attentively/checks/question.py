@@ -348,10 +348,15 @@ class _Examination:
     def _none_is_meant(self) -> bool:
         """Return whether None is a result in some case, and not all that the candidate returns."""
         cases = self.recording.cases
-        known = (each for case in cases for each in (case.expected, *case.wrong) if each)
-        return any(None in each.values() for each in known) and any(
+        return self._may_be_none() and any(
             call(self.candidate, each.case.inputs) is not None for each in cases
         )
+
+    def _may_be_none(self) -> bool:
+        """Return whether None is a result of the right answer or of a mistake."""
+        cases = self.recording.cases
+        known = (each for case in cases for each in (case.expected, *case.wrong) if each)
+        return any(value is None for each in known for value in each.values())
 
     def _compare(self, number: int, name: str, got: Any) -> None:
         recorded = self.recording.cases[number]
@@ -363,7 +368,7 @@ class _Examination:
 
         def compare(got: Any, expected: Any, what: str, whole: Any = None) -> None:
             result = got if whole is None else whole
-            missing = got is None or expected is None
+            missing = expected is None or (got is None and self._may_be_none())
             hint = self.recording.results[name]
             general = self.explain(result, recorded) or recorded.case.general
             if not general and missing:
