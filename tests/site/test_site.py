@@ -123,7 +123,9 @@ def see_copy_buttons(window, page: Path) -> None:
 def see_larger_views(window, page: Path) -> None:
     """Each figure has its button."""
     figures = window.page.locator(".figure-box").count()
-    assert window.page.locator(".enlarge-frame:has(> .figure-box) > .enlarge").count() == figures > 0
+    assert (
+        window.page.locator(".enlarge-frame:has(> .figure-box) > .enlarge").count() == figures > 0
+    )
 
 
 def see_quiz_by_keyboard(window, page: Path) -> None:
