@@ -5,7 +5,7 @@ QUERIES = {
     "residual connection": "15_building_the_transformer#residual-connections",
     "label smoothing": "16_training_the_transformer"
     "#label-smoothing-a-target-distribution-without-zeros",
-    "beam search stopping": "05_decoding#when-is-the-result-certainly-the-most-probable-sentence",
+    "beam search stopping": "05_decoding#when-beam-search-stops",
     "bleu brevity": "06_scoring_and_the_bottleneck#by-hand-bleu-of-one-sentence",
     "positional encoding": "13_positional_encoding#positional-encoding",
     "multi-head attention": "14_multi_head_attention#multi-head-attention",
@@ -30,6 +30,12 @@ QUERIES = {
     "tied embeddings": "15_building_the_transformer#tied-embeddings",
     "lora fine-tuning": "19_heads_for_other_tasks#parameter-efficient-fine-tuning-lora",
     "how to grade submissions": "instructors#step-6-grade-10-minutes",
+    # A topic of several chapters: the first of them
+    "attention": "08_additive_attention#additive-attention",
+    "what is attention": "08_additive_attention#additive-attention",
+    "transformer": "15_building_the_transformer#building-the-transformer",
+    # A question in full
+    "when does beam search stop": "05_decoding#when-beam-search-stops",
     # Other forms of the words
     "smoothed labels": "16_training_the_transformer"
     "#label-smoothing-a-target-distribution-without-zeros",

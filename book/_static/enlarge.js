@@ -1,5 +1,6 @@
 /* Figures and wide tables open in a larger view: by the button that appears on them, by a click on
-   a figure, or by Enter or the space bar while the box that scrolls has the focus. */
+   a figure, or by Enter or the space bar while the box that scrolls has the focus. The style
+   sheet fades the side on which a box goes on. */
 "use strict";
 
 (function () {
@@ -36,7 +37,7 @@
     copy.removeAttribute("id");
     content.setAttribute("aria-label", name);
     dialog.setAttribute("aria-label", name);
-    content.replaceChildren(copy);
+    content.append(copy);
     dialog.showModal();
     content.scrollTo(0, 0);
   }
@@ -67,20 +68,22 @@
       box.addEventListener("click", (event) => {
         if (event.target.localName === "img") open(part, name, button);
       });
-      return;
     }
-    const scrolls = (each) => each.scrollWidth > each.clientWidth + 1;
-    new ResizeObserver(() => {
-      button.hidden = !scrolls(box) && !scrolls(part);
-    }).observe(box);
+    const look = () => {
+      const hidden = box.scrollWidth - box.clientWidth; // pixels
+      button.hidden = !always && hidden <= 1;
+      box.classList.toggle("more-before", box.scrollLeft > 1);
+      box.classList.toggle("more-after", hidden - box.scrollLeft > 1);
+    };
+    new ResizeObserver(look).observe(box);
+    box.addEventListener("scroll", look, { passive: true });
   }
 
   for (const figure of document.querySelectorAll(".bd-article .figure-box")) {
     offer(figure, figure, "figure", true);
   }
   for (const table of document.querySelectorAll(".bd-article table")) {
-    if (table.closest("dialog, .live-transformer, .figure-box, table table")) continue;
-    const region = table.closest('.results-table > [role="region"], .pst-scrollable-table-container');
-    offer(region ?? table, table, "table", false);
+    const box = table.closest('.results-table > [role="region"], .pst-scrollable-table-container');
+    if (box) offer(box, table, "table", false);
   }
 })();

@@ -247,8 +247,13 @@ def test_on_the_front_page(site, visit, scheme):
     recorded = page.locator(".live-recorded")
     words = recorded.locator(".live-translation").inner_text()
     assert recorded.get_by_role("img").is_visible()
+    places = (
+        "() => ['.live-row', '.live-status'].map((each) => document.querySelector(each).offsetTop)"
+    )
+    before = page.evaluate(places)
     page.locator(".live-main").click()
     wait_until_done(window)
+    assert page.evaluate(places) == before  # nothing jumps
     assert recorded.count() == 0
     assert page.locator(".live-translation").inner_text().strip() == words.strip()
     for view in ("attention", "next", "beam", "embeddings"):

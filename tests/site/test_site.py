@@ -120,6 +120,14 @@ def see_copy_buttons(window, page: Path) -> None:
     assert window.page.locator("button.copybtn").count() >= blocks
 
 
+def see_larger_views(window, page: Path) -> None:
+    """Each figure has its button."""
+    figures = window.page.locator(".figure-box").count()
+    assert (
+        window.page.locator(".enlarge-frame:has(> .figure-box) > .enlarge").count() == figures > 0
+    )
+
+
 def see_quiz_by_keyboard(window, page: Path) -> None:
     """Each option is reached by Tab, opened by Enter, and says right or not so."""
     quizzes = window.page.locator("div.quiz")
@@ -146,7 +154,7 @@ def see_quiz_by_keyboard(window, page: Path) -> None:
 
 EVERY_PAGE = (see_language_and_title, see_wide_and_light, see_images, see_narrow_and_dark)
 EXECUTED = (see_notebook, see_copy_buttons)
-CHAPTER = (see_quiz_by_keyboard,)
+CHAPTER = (see_larger_views, see_quiz_by_keyboard)
 
 
 def faults_of(window, page: Path, sights) -> list[str]:

@@ -78,6 +78,9 @@
       this.output = make("div", { class: "live-output", hidden: true });
       this.root.append(form, make("div", { class: "live-examples" }, ...choices),
         this.progress, this.status, this.output);
+      // The output takes the place of a recorded translation; what is above them stays where it is.
+      const recorded = this.root.querySelector(".live-recorded");
+      if (recorded) this.output.before(recorded);
       this.say(`The model loads at the first translation: ${megabytes} MB, once per page. ` +
         "It runs in this page, and nothing that you type leaves it.");
       this.buildOutput();

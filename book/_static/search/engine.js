@@ -150,6 +150,11 @@ const BookSearch = (() => {
     const descending = (x, y) => y.score - x.score;
     const first = ranked.sort(descending).slice(0, 60); // the others are too far behind
     for (const result of first) result.score *= closeness(result.section, terms, plain(understood));
+    // Of the chapters with the query in their title, the first one introduces the topic.
+    const place = ({ section }) => sections.indexOf(section);
+    const [introduction] = first.filter(({ section: { level, page, heading } }) =>
+      level === 1 && page.kind === "chapter" && share(heading, terms) > 0).sort((x, y) => place(x) - place(y));
+    if (introduction) introduction.score *= 1.3;
     return {
       results: [...first.sort(descending), ...ranked.slice(60)].slice(0, limit),
       count: ranked.length,
@@ -161,16 +166,20 @@ const BookSearch = (() => {
   // What the places of the words add: a heading that consists of them, or a text that has them next to each other.
   function closeness(section, terms, query) {
     let factor = section.path.at(-1) === "Misconceptions" ? 0.85 : 1; // its headings are claims that are wrong
-    const parts = [section.heading, ...section.heading.split(": ")].map((part) => {
-      const all = (part.match(WORD) ?? []).map((word) => termsOf(word)[0]);
-      const content = all.filter((term) => !STOP.has(term) && !/^\d+$/.test(term));
-      return terms.every((each) => content.some((term) => each.has(term))) ? terms.length / content.length : 0;
-    });
-    const share = Math.max(...parts); // 1: the heading, or one side of its colon, consists of the query
-    if (share > 0) factor *= 1.5 + 1.2 * share;
+    const part = share(section.heading, terms);
+    if (part > 0) factor *= 1.5 + 1.2 * part;
     if (plain(section.heading).includes(query)) factor *= 1.3;
     else if (terms.length > 1 && adjacent(section.text, terms)) factor *= 1.2;
     return factor;
+  }
+
+  // How much of a heading, or of one side of its colon, the query is: 1 if it consists of it, 0 if a word is missing.
+  function share(heading, terms) {
+    return Math.max(...[heading, ...heading.split(": ")].map((part) => {
+      const all = (part.match(WORD) ?? []).map((word) => termsOf(word)[0]);
+      const content = all.filter((term) => !STOP.has(term) && !/^\d+$/.test(term));
+      return terms.every((each) => content.some((term) => each.has(term))) ? terms.length / content.length : 0;
+    }));
   }
 
   function adjacent(text, terms) {
