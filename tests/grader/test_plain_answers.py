@@ -35,6 +35,12 @@ x = torch.randn(4, 3)
 assert torch.allclose(NAME(score, x), 2 * score(x))
 """
 TWICE = "def NAME(score, x):\n    return 2 * score(x)"
+HOLDER = """
+class NAME:
+    def __init__(self, x): self.x = list(x)
+    def add(self, y): self.x.append(y)
+    def items(self): return {}
+"""
 
 WRONG = {
     "a length of 4 and no elements": (
@@ -281,9 +287,67 @@ def NAME(x): x.append(Equal())
         "try:\n    NAME()\n    raise SystemExit\nexcept Exception:\n    pass",
         "def NAME(): return object()",
     ),
+    "returns its own list": (
+        HOLDER.format("[*self.x]"),
+        "s = NAME([1])\ns.items().append(2)\nassert s.items() == [1]",
+        HOLDER.format("self.x"),
+    ),
+    "keeps the list that it was given": (
+        HOLDER.format("[*self.x]"),
+        "x = [1]\ns = NAME(x)\nx.append(2)\nassert s.items() == [1]",
+        HOLDER.format("[*self.x]").replace("list(x)", "x"),
+    ),
+    "changes a list that it returned earlier": (
+        HOLDER.format("[*self.x]"),
+        "s = NAME([1])\nx = s.items()\ns.add(2)\nassert x == [1] and s.items() == [1, 2]",
+        HOLDER.format("self.x"),
+    ),
+    "changes a list that it was given earlier": (
+        HOLDER.format("[*self.x]"),
+        "x = [1]\ns = NAME(x)\ns.add(2)\nassert x == [1] and s.items() == [1, 2]",
+        HOLDER.format("[*self.x]").replace("list(x)", "x"),
+    ),
+    "returns an inner list of its own": (
+        HOLDER.format("[[*row] for row in self.x]"),
+        "s = NAME([[1], [2]])\ns.items()[1].append(3)\nassert s.items() == [[1], [2]]",
+        HOLDER.format("[*self.x]"),
+    ),
+    "returns its own array": (
+        HOLDER.format("np.array(self.x)").replace("list(x)", "np.array(x)"),
+        "s = NAME([1, 2])\ns.items()[0] = 9\nassert s.items().sum() == 3",
+        HOLDER.format("self.x").replace("list(x)", "np.array(x)"),
+    ),
+    "returns its own tensor": (
+        HOLDER.format("self.x.clone()").replace("list(x)", "torch.tensor(x)"),
+        "s = NAME([1, 2])\ns.items().zero_()\nassert s.items().sum() == 3",
+        HOLDER.format("self.x").replace("list(x)", "torch.tensor(x)"),
+    ),
+    "returns its own dict as an attribute": (
+        "class NAME:\n    def __init__(self): self.x = {1: 2}\n    @property\n"
+        "    def items(self): return dict(self.x)",
+        "s = NAME()\ns.items[1] = 3\nassert s.items == {1: 2}",
+        "class NAME:\n    def __init__(self): self.items = {1: 2}",
+    ),
 }  # fmt: skip
 
 RIGHT = {
+    "returns its own list, like the solution": (
+        HOLDER.format("self.x"),
+        "s = NAME([1])\nx = s.items()\nx.append(2)\nassert s.items() == [1, 2]\n"
+        "s.add(3)\nassert x == [1, 2, 3] and s.items() == [1, 2, 3]",
+        HOLDER.format("self.x").replace("self.x.append(y)", "self.x += [y]"),
+    ),
+    "keeps a list without changing it": (
+        HOLDER.format("[*self.x]"),
+        "x = [1]\ns = NAME(x)\ns.add(2)\nassert s.items() == [1, 2] and x == [1]",
+        HOLDER.format("self.x").replace("list(x)", "x").replace(
+            "self.x.append(y)", "self.x = [*self.x, y]"),
+    ),
+    "a list that grows at both ends": (
+        "def NAME(x): return len(x)",
+        "x = []\nfor n in range(200):\n    assert NAME(x) == n\n    x.append([n])",
+        "kept = []\ndef NAME(x):\n    kept.append(x)\n    return len(x)",
+    ),
     "np.str_": ("def NAME(): return 'abc'", "assert NAME() == 'abc' and NAME()[0] == 'a'",
                 "def NAME(): return np.str_('abc')"),
     "Fraction": ("def NAME(): return 0.5", "assert NAME() == 0.5 and abs(NAME() - 0.5) < 1e-9",

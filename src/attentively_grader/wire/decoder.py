@@ -41,7 +41,8 @@ class Decoder:
     ) -> None:
         self.buffers = buffers
         self.other = other
-        self.known = [*known]
+        self.known: Any = [*known]
+        """The objects that a message may refer to, by number."""
         self.objects: list[Any] = []
         self.computed: Sequence[Tensor] = []
         """The local tensors for those tensors that have a computation graph at the other end."""
@@ -130,7 +131,7 @@ class Decoder:
         return self.buffers[_index(place)]
 
     def _back(self, node: list[Node]) -> Any:
-        values: Sequence[Any] = self.objects if node[0] == "=" else self.known
+        values = self.objects if node[0] == "=" else self.known
         return values[_index(node[1])]
 
     def _container(self, node: list[Node]) -> Any:
