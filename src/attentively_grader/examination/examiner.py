@@ -4,9 +4,10 @@ Which cell runs where:
 
 - A cell that the student wrote runs in the student process.
 - A cell of the instructor without points runs in the student process too, and its outputs are taken
-  from there. If it binds a name that a graded cell uses, directly or through another such cell, it
-  also runs here. Here it is always the instructor's text, even if the student changed or deleted
-  the cell, and its output is discarded.
+  from there. If it binds a name that a graded cell uses, directly or through another such cell, or
+  may bind names that only its run shows (`exec`, `globals()`), it also runs here. Here it is always
+  the instructor's text, even if the student changed or deleted the cell, and its output is
+  discarded.
 - A graded cell of the instructor runs here. In it, built-in names and names that the instructor's
   earlier cells have bound are real, and so are the imports of the model solution. A name that the
   instructor binds only later is undefined, even if the student binds it. All other names are the
@@ -29,6 +30,7 @@ import contextlib
 import faulthandler
 import math
 import os
+import re
 import signal
 import socket
 import sys
@@ -56,6 +58,8 @@ from attentively_grader.wire.shared_objects import Entry, freeze, frozen_same
 BESIDE = "beside-the-student"
 _AROUND = ("%%time", "%%capture", "%%prun")
 """Cell magics that run the rest of the cell as Python."""
+_TIMED = re.compile(r"^([ \t]*)%(?:time|prun)[ \t]+", re.MULTILINE)
+"""Line magics that run the rest of the line as Python."""
 _PATIENCE = 10.0
 """Seconds after the alarm of a test until its process is ended."""
 _TO_BEGIN = 30.0
@@ -136,6 +140,8 @@ class _Examination:
         """The names in `answers` that the student bound last."""
         self.wanted: set[str] = set()
         """Names that the cells run here use."""
+        self.before: dict[str, Any] = {}
+        """The names as the present cell found them, or as the student's code has changed them."""
         self.ran: dict[str, tuple[str, float]] = {}
         """The cells that the student process has run, with their source and time."""
         self.deadly: set[str] = set()
@@ -208,12 +214,25 @@ class _Examination:
         """Return the ids of the instructor's cells without points that graded cells depend on."""
         wanted: set[str] = set()
         needed: set[str] = set()
+        sources = {cell["id"]: _python_in(_instructors_text(cell)) for cell in self.cells}
+        unseen = {
+            name
+            for source in sources.values()
+            if cell_names.binds_unseen(source)
+            for name in cell_names.bound(source)
+        }
+        """Names of functions, among others, that may bind further names when they are called."""
         for cell in reversed(self.cells):
-            source = _python_in(_instructors_text(cell))
+            source = sources[cell["id"]]
+            used = cell_names.used(source)
             if _is_test(cell):
-                wanted |= cell_names.used(source) | words(source)
-            elif cell_names.bound(source) & wanted or cell_names.binds_unseen(source):
-                wanted |= cell_names.used(source)
+                wanted |= used | words(source)
+            elif (
+                cell_names.bound(source) & wanted
+                or cell_names.binds_unseen(source)
+                or used & unseen
+            ):
+                wanted |= used
                 needed.add(cell["id"])
         return needed
 
@@ -438,8 +457,7 @@ class _Examination:
         own = self.ours | self.instructors
         wanted = self.wanted & self.students | self.wanted - own
         found = self._fetch(wanted)
-        before = dict(self.shell.namespace)
-        unset = object()
+        self.before = before = dict(self.shell.namespace)
         seconds = self.time.of_cell()
         with (
             self.endpoint.within(seconds),
@@ -448,11 +466,11 @@ class _Examination:
         ):
             ran = self.shell.run(name, source, self.numbers[name])
         space = self.shell.namespace
-        if cell_names.binds_unseen(python):
-            bound |= {each for each in space if space[each] is not before.get(each, unset)}
+        if not test or cell_names.binds_unseen(python):
+            bound |= {each for each in space if space[each] is not before.get(each, ABSENT)}
         # A name that a test has restored, or deleted, is still the student's.
         bound -= {
-            each for each in found if each not in space or space[each] is before.get(each, unset)
+            each for each in found if each not in space or space[each] is before.get(each, ABSENT)
         }
         self.students -= bound
         self.ours |= bound
@@ -510,8 +528,9 @@ class _Examination:
         for name in names:
             if not isinstance(found, dict) or name not in found:
                 space.pop(name, None)
+                self.before.pop(name, None)
             elif name not in space or not frozen_same(freeze(found[name]), freeze(space[name])):
-                space[name] = found[name]
+                space[name] = self.before[name] = found[name]
             else:
                 continue
             self.changes.knows(name, space.get(name, ABSENT))
@@ -533,6 +552,7 @@ def _read(cell: dict[str, Any]) -> set[str]:
 
 def _python_in(source: str) -> str:
     """Return the Python code of a cell for the analysis of names, without a cell magic."""
+    source = _TIMED.sub(r"\1", source)
     first, _, rest = source.lstrip().partition("\n")
     magic, *options = first.split()[:2] or [""]
     if magic not in _AROUND:

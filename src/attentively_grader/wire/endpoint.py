@@ -263,7 +263,10 @@ class Endpoint:
 
     def _take_copies(self, message: Node, decoder: Decoder) -> None:
         """Apply the changes of objects of earlier calls, of which each end has a copy."""
-        self.copies.forget(message.get("forget", []))
+        if self.trusted and (not self._calls or self._calls[-1].key is None):
+            return  # the answer to a request of the grader itself
+        if not self.trusted:
+            self.copies.forget(message.get("forget", []))
         scope = decoder.scope()
         scope.known = self.copies.values()
         for number, node in message.get("copies", []):
