@@ -10,13 +10,33 @@ from notebook_tools import flags
 
 GIVEN = """
 import collections
+import copy
+import dataclasses
 import datetime
+import enum
 import functools
 import random
 import numpy as np
 import torch
 from torch import nn
 SHARED = [2, 3, 1]
+
+@dataclasses.dataclass
+class P:
+    x: int
+    y: int
+@dataclasses.dataclass
+class Fake:
+    x: int
+class Private:
+    def __init__(self, x): self._x = x
+    def twice(self): return 2 * self._x
+class Plain:
+    def __init__(self, x): self.x = [x]
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+Pair = collections.namedtuple('Pair', 'a b')
 """
 NUMBERS = "def NAME():\n    return [1, 2, 3, 4]"
 EACH = """
@@ -35,6 +55,7 @@ x = torch.randn(4, 3)
 assert torch.allclose(NAME(score, x), 2 * score(x))
 """
 TWICE = "def NAME(score, x):\n    return 2 * score(x)"
+OF_P, AT_P = "def NAME(p): return p.x + 1", "assert NAME(P(1, 2)) == 2"
 HOLDER = """
 class NAME:
     def __init__(self, x): self.x = list(x)
@@ -328,9 +349,71 @@ def NAME(x): x.append(Equal())
         "s = NAME()\ns.items[1] = 3\nassert s.items == {1: 2}",
         "class NAME:\n    def __init__(self): self.items = {1: 2}",
     ),
+    "changes an object of the instructor's class": (
+        OF_P, "p = P(1, 2)\nassert NAME(p) == 2\nassert p.x == 1",
+        "def NAME(p):\n    p.x += 1\n    return p.x",
+    ),
+    "changes a list in an object of the instructor's class": (
+        "def NAME(p): return p.x[0]", "p = Plain(1)\nassert NAME(p) == 1\nassert p.x == [1]",
+        "def NAME(p):\n    p.x.append(2)\n    return p.x[0]",
+    ),
+    "changes how the instructor's class compares": (
+        "def NAME(x): return Fake(x)", "assert NAME(3) == Fake(3)",
+        "Fake.__eq__ = lambda a, b: True\ndef NAME(x): return Fake(5)",
+    ),
+    "a class of its own in place of the instructor's": (
+        "def NAME(x): return Fake(x)", "assert NAME(3) == Fake(3)",
+        "class Fake:\n    def __init__(self, x): pass\n    def __eq__(self, other): return True\n"
+        "def NAME(x): return Fake(5)",
+    ),
+    "a member that does not exist": (
+        "def NAME(): return Colour.RED", "assert NAME() is Colour.RED",
+        "def NAME(): return Colour.BLUE",
+    ),
+    "reads a private attribute of the instructor's class": (
+        "def NAME(p): return p.twice() // 2", "assert NAME(Private(3)) == 3",
+        "def NAME(p): return p._x",
+    ),
 }  # fmt: skip
 
 RIGHT = {
+    "asks for the instructor's class": (
+        OF_P, AT_P, "def NAME(p): return p.x + 1 if isinstance(p, P) and type(p) is P else 0"),
+    "matches the instructor's class": (
+        OF_P, AT_P, "def NAME(p):\n    match p:\n        case P(x, y): return x + 1"),
+    "takes a dataclass apart": (OF_P, AT_P, "def NAME(p): return dataclasses.asdict(p)['x'] + 1"),
+    "compares a dataclass": (OF_P, AT_P, "def NAME(p): return 2 if p == P(1, 2) else 0"),
+    "copies a dataclass": (
+        OF_P, AT_P, "def NAME(p):\n    q = copy.copy(p)\n    q.x += 1\n    return q.x"),
+    "returns a dataclass": (
+        "def NAME(p): return P(p.x + 1, p.y)",
+        "assert NAME(P(1, 2)) == P(2, 2) and isinstance(NAME(P(1, 2)), P)",
+        "def NAME(p): return dataclasses.replace(p, x=2)"),
+    "sets an attribute, like the solution": (
+        "def NAME(p): p.x += 1", "p = P(1, 2)\nNAME(p)\nassert p.x == 2 and p == P(2, 2)",
+        "def NAME(p): p.x = p.x + 1"),
+    "asks for a class with private attributes": (
+        "def NAME(p): return p.twice()", "assert NAME(Private(2)) == 4",
+        "def NAME(p): return p.twice() if isinstance(p, Private) else 0"),
+    "survives a copy of an object with private attributes": (
+        "def NAME(p): return p.twice()", "assert NAME(Private(2)) == 4",
+        "def NAME(p):\n    try: return copy.copy(p).twice()\n"
+        "    except TypeError: return p.twice()"),
+    "a member of an enumeration": (
+        "def NAME(c): return 1", "assert NAME(Colour.RED) == 1",
+        "def NAME(c): return 1 if c is Colour.RED else 0"),
+    "returns a member of an enumeration": (
+        "def NAME(): return Colour.RED", "assert NAME() is Colour.RED",
+        "def NAME(): return Colour(1)"),
+    "a named tuple of the instructor": (
+        "def NAME(p): return p.a", "assert NAME(Pair(1, 2)) == 1",
+        "def NAME(p): return p._replace(b=3).a if isinstance(p, Pair) else 0"),
+    "returns a named tuple of the instructor": (
+        "def NAME(): return Pair(1, 2)", "assert NAME() == Pair(1, 2) and NAME().a == 1",
+        "def NAME(): return Pair(b=2, a=1)"),
+    "the instructor's class itself": (
+        "def NAME(k): return k(1, 2).x", "assert NAME(P) == 1",
+        "def NAME(k): return k(1, 2).x if k is P else 0"),
     "returns its own list, like the solution": (
         HOLDER.format("self.x"),
         "s = NAME([1])\nx = s.items()\nx.append(2)\nassert s.items() == [1, 2]\n"

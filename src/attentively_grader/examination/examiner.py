@@ -151,6 +151,10 @@ class _Examination:
         self.given: dict[Key, Entry] = {}
         """The objects that replace names in the student process."""
         self.changes = NameChanges(self.shell.namespace, self._tell)
+        self.own_classes: dict[str, type] = {}
+        """The classes that the instructor's cells define, by name."""
+        self.cells_of_classes: dict[str, str] = {}
+        """The cell that defines each of them."""
         self.returned: dict[str, list[str]] = {}
         self.reason = ""
         self.end: End = "complete"
@@ -249,8 +253,11 @@ class _Examination:
             "call": proxies.guarded(self.endpoint, proxies.call),
             "get": proxies.guarded(self.endpoint, proxies.get),
             "method": proxies.guarded(self.endpoint, proxies.method),
+            "set": proxies.refuse_change,
+            "delete": proxies.refuse_change,
             "backward": Graph.backward,
         }
+        self.endpoint.own_classes = self.own_classes
         text = self.limits.output_kib * 1024
         self._ask("begin", sorted(self.packages), text, seconds=_TO_BEGIN)
 
@@ -339,6 +346,7 @@ class _Examination:
                 started = time.monotonic()
                 most = min(2 * seconds + 5, self.time.left())
                 self._ask("run", cell, source, self.numbers[cell], seconds=most)
+                self._ask_classes(cell)
                 self.time.again -= time.monotonic() - started
                 if not self._alive():
                     self.ran.pop(cell)
@@ -400,11 +408,28 @@ class _Examination:
             self._import_for(cell)
         if name in self.needed:
             self._in_this_process(name, _instructors_text(cell))
+            if _is_instructors(cell):
+                self._note_classes(cell)
         outputs, failed, value = _checked(answer)
         if not _is_test(cell):
             return CellOutcome(name, outputs, failed)
         points = None if failed or value is None else _points(value, cell)
         return CellOutcome(name, outputs, failed, points)
+
+    def _note_classes(self, cell: dict[str, Any]) -> None:
+        """Note the classes that a cell of the instructor has defined in both processes."""
+        for name in cell_names.bound(_python_in(_source(cell))) - self.answers:
+            value = self.shell.namespace.get(name)
+            if isinstance(value, type) and value.__module__ == "__main__":
+                self.own_classes[name] = value
+                self.cells_of_classes[name] = cell["id"]
+        self._ask_classes(cell["id"])
+
+    def _ask_classes(self, cell: str) -> None:
+        """Let the student process note its classes of a cell."""
+        names = [name for name, each in self.cells_of_classes.items() if each == cell]
+        if names:
+            self._ask("classes", names)
 
     def _import_for(self, cell: dict[str, Any]) -> None:
         """Import here what the model solution of an answer cell imports."""

@@ -47,6 +47,8 @@ class Endpoint:
         self.table = Table(trusted)
         self.copies = Copies()
         self.known_packages = known_packages
+        self.own_classes: dict[str, type] = {}
+        """The classes that the instructor's cells define in both processes, by name."""
         self.outgoing = Outgoing(self)
         self.incoming = Incoming(self)
         self.random = global_state.RandomState(trusted)

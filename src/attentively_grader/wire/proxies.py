@@ -267,6 +267,11 @@ def class_namespace(endpoint: Conversation, described: dict[str, Any]) -> dict[s
 # Operations at the end that has the real object
 
 
+def refuse_change(target: Any, name: str, value: Any = None) -> None:
+    """Refuse to set or delete an attribute of an object of the test."""
+    raise AttributeError("the attributes of this object of the test cannot be changed")
+
+
 def call(target: Any, args: Any, kwargs: Any) -> Any:
     """Call a function, a class or an object."""
     return target(*args, **kwargs)
@@ -301,7 +306,7 @@ def guarded(endpoint: Conversation, operation: Callable[..., Any]) -> Callable[.
         name = endpoint.table.name_of(target)
         entry = None if name is None else endpoint.table.entries[name]
         if entry is None or not entry.mine or entry.kind not in ("handle", "module"):
-            raise WireError("the student's code requests an object that it was not given")
+            raise TypeError("this is not an object of the test, but for example a copy of one")
         if entry.ended and not endpoint.outlives(entry):
             raise RuntimeError(
                 "this object of the test was given to an earlier call, which has ended"
