@@ -10,12 +10,16 @@ from notebook_tools import flags
 
 GIVEN = """
 import collections
+import contextlib
 import copy
 import dataclasses
 import datetime
 import enum
 import functools
+import inspect
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 from torch import nn
@@ -230,6 +234,11 @@ def NAME(same):
         except (AttributeError, TypeError): pass
 """,
     ),
+    "reads a default in a signature": (
+        "def NAME(same): return next(i for i in range(10) if same(i))",
+        "assert NAME(lambda i, right=5: i == right) == 5",
+        "def NAME(same): return inspect.signature(same).parameters['right'].default",
+    ),
     "reads the owner of a method": (
         "def NAME(same): return next(i for i in range(10) if same(i))",
         "assert NAME(collections.Counter([5]).__contains__) == 5",
@@ -260,6 +269,15 @@ def NAME(same, x):
         "def NAME(guess): return guess",
         "random.seed(11)\nsecret = random.random()\nrandom.seed(11)\nassert NAME(secret) == secret",
         "def NAME(guess): return random.random()",
+    ),
+    "reads a secret out of a derived seed": (
+        "def NAME(guess): return guess",
+        "random.seed(11)\nsecret = random.random()\nrandom.seed(11)\nassert NAME(secret) == secret",
+        """
+def NAME(guess):
+    mine = random.Random(11).random()
+    return mine if random.random() == mine else 0
+""",
     ),
     "plants the next normal number": (
         "def NAME(): return np.random.normal()",
@@ -370,6 +388,22 @@ def NAME(x): x.append(Equal())
         "def NAME(): return Colour.RED", "assert NAME() is Colour.RED",
         "def NAME(): return Colour.BLUE",
     ),
+    "a UserList where a list is asked for": (
+        NUMBERS, "assert isinstance(NAME(), list) and NAME() == [1, 2, 3, 4]",
+        "def NAME(): return collections.UserList([1, 2, 3, 4])",
+    ),
+    "a UserDict where a dict is asked for": (
+        "def NAME(): return {1: 2}", "assert isinstance(NAME(), dict) and NAME() == {1: 2}",
+        "def NAME(): return collections.UserDict({1: 2})",
+    ),
+    "a UserString where a string is asked for": (
+        "def NAME(): return 'x'", "assert isinstance(NAME(), str) and NAME() == 'x'",
+        "def NAME(): return collections.UserString('x')",
+    ),
+    "a ChainMap where a dict is asked for": (
+        "def NAME(): return {1: 2}", "assert isinstance(NAME(), dict) and NAME() == {1: 2}",
+        "def NAME(): return collections.ChainMap({1: 2})",
+    ),
     "reads a private attribute of the instructor's class": (
         "def NAME(p): return p.twice() // 2", "assert NAME(Private(3)) == 3",
         "def NAME(p): return p._x",
@@ -377,6 +411,53 @@ def NAME(x): x.append(Equal())
 }  # fmt: skip
 
 RIGHT = {
+    "a named tuple in place of an object": (
+        "class NAME:\n    def __init__(self, x): self.x = x",
+        "assert NAME(3).x == 3", "NAME = collections.namedtuple('NAME', 'x')"),
+    "a named tuple from a function in place of an object": (
+        "class Found:\n    def __init__(self, x): self.x = x\ndef NAME(): return Found(3)",
+        "assert NAME().x == 3", "def NAME(): return collections.namedtuple('Q', 'x')(3)"),
+    "a dict with attributes in place of an object": (
+        "class Found:\n    def __init__(self, x): self.x = x\ndef NAME(): return Found(3)",
+        "assert NAME().x == 3",
+        "class D(dict): pass\ndef NAME():\n    d = D()\n    d.x = 3\n    return d"),
+    "a list with a property in place of an object": (
+        "class Found:\n    def __init__(self, x): self.x = x\ndef NAME(): return Found(3)",
+        "assert NAME().x == 3",
+        "class L(list):\n    x = property(lambda self: self[0])\ndef NAME(): return L([3])"),
+    "the name of an object that can be called": (
+        "def NAME(f):\n    @functools.wraps(f)\n    def inner(*a): return f(*a)\n    return inner",
+        "def g(): return 1\nassert NAME(g)() == 1 and NAME(g).__name__ == 'g'",
+        "class NAME:\n    def __init__(self, f):\n        self.f = f\n"
+        "        functools.update_wrapper(self, f)\n    def __call__(self, *a): return self.f(*a)"),
+    "a generator that the solution does not use": (
+        "def NAME(): return random.random()",
+        "def seed():\n    random.seed(1); np.random.seed(1); torch.manual_seed(1)\n"
+        "seed()\na = NAME()\nb = NAME()\nseed()\nassert NAME() == a and NAME() == b and a != b",
+        "def NAME(): return random.random() + np.random.rand() + float(torch.rand(1))"),
+    "calls a callback from several threads": (
+        "def NAME(f): return [f(n) for n in range(20)]",
+        "assert NAME(lambda n: n * n) == [n * n for n in range(20)]",
+        "def NAME(f):\n    with ThreadPoolExecutor(8) as pool: return [*pool.map(f, range(20))]"),
+    "is called from several threads": (
+        "def NAME(n): return n * n",
+        "with ThreadPoolExecutor(8) as pool:\n"
+        "    assert [*pool.map(NAME, range(20))] == [n * n for n in range(20)]",
+        "def NAME(n): return n ** 2"),
+    "a thread that outlives the call": (
+        "def NAME(f): return f(1)",
+        "assert NAME(lambda n: n) == 1\nassert NAME(lambda n: n) == 1",
+        """
+def NAME(f):
+    def more():
+        with contextlib.suppress(RuntimeError):
+            while True: f(2)
+    threading.Thread(target=more, daemon=True).start()
+    return f(1)
+"""),
+    "the signature of a callback": (
+        "def NAME(f): return 2", "assert NAME(lambda a, b=3: a) == 2",
+        "def NAME(f): return len(inspect.signature(f).parameters)"),
     "asks for the instructor's class": (
         OF_P, AT_P, "def NAME(p): return p.x + 1 if isinstance(p, P) and type(p) is P else 0"),
     "matches the instructor's class": (

@@ -90,13 +90,14 @@ class _Endpoint(Endpoint):
 
     def ask(self, operation: str, *arguments: Any) -> Any:
         """Request an operation of the other end; return its result or raise its error."""
-        if self.before is not None:
-            self.before()
-        try:
-            return super().ask(operation, *arguments)
-        finally:
-            if self.after is not None and operation in ("call", "method"):
-                self.after()
+        with self._turn:
+            if self.before is not None:
+                self.before()
+            try:
+                return super().ask(operation, *arguments)
+            finally:
+                if self.after is not None and operation in ("call", "method"):
+                    self.after()
 
 
 class _Examination:
@@ -258,6 +259,7 @@ class _Examination:
             "backward": Graph.backward,
         }
         self.endpoint.own_classes = self.own_classes
+        self.endpoint.secret = "\0".join(map(_instructors_text, self.cells)).encode()
         text = self.limits.output_kib * 1024
         self._ask("begin", sorted(self.packages), text, seconds=_TO_BEGIN)
 

@@ -15,6 +15,7 @@ given for the running call, and read their public attributes.
 import contextlib
 import functools
 import io
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -51,6 +52,8 @@ class Endpoint:
         """The classes that the instructor's cells define in both processes, by name."""
         self.outgoing = Outgoing(self)
         self.incoming = Incoming(self)
+        self.secret = b""
+        """What the student's code does not know: the text of the tests."""
         self.random = global_state.RandomState(trusted)
         self.operations: dict[str, Operation] = {}
         self.printed: list[tuple[str, str]] = []
@@ -79,13 +82,24 @@ class Endpoint:
         """The running requests of this end, the outermost first."""
         self._raised: dict[int, BaseException] = {}
         self._nested = 0
+        """The number of requests that this end is serving."""
+        self._turn = threading.RLock()
         self.seconds: float | None = None
         """Time limit for the calls of a cell, from its start."""
 
     # Requests
 
     def ask(self, operation: str, *arguments: Any) -> Any:
-        """Request an operation of the other end; return its result or raise its error."""
+        """Request an operation of the other end; return its result or raise its error.
+
+        One thread at a time: the others wait for its answer.
+        """
+        with self._turn:
+            if not self.trusted and not self._nested:
+                raise RuntimeError("an object of the test is used after the call has ended")
+            return self._ask_now(operation, arguments)
+
+    def _ask_now(self, operation: str, arguments: tuple[Any, ...]) -> Any:
         call = _Call(expectations.key_of(operation, arguments) if self.trusted else None, arguments)
         self._calls.append(call)
         try:
@@ -242,6 +256,11 @@ class Endpoint:
                 or (key is not None and f"draws {name}" in self.expected.get(key, ()))
             ]
             changed = self.random.changes(encoder, drawn)
+            if key is not None:
+                others = [name for name in global_state.GENERATORS if name not in drawn]
+                derived = self.random.derived(others, self.secret)
+                if derived:
+                    changed["derived"] = derived
             if changed:
                 message["random"] = changed
         if self.printed:
@@ -428,12 +447,13 @@ class Endpoint:
         finally:
             self._nested -= 1
             self.outgoing.allowed = allowed
-        try:
-            if not self.trusted:
-                self.outgoing.allowed = live if isinstance(live, list) else EVERYTHING
-            self._answer(reply, value, decoder, given, live, message.get("first"))
-        finally:
-            self.outgoing.allowed = allowed
+        with self._turn:
+            try:
+                if not self.trusted:
+                    self.outgoing.allowed = live if isinstance(live, list) else EVERYTHING
+                self._answer(reply, value, decoder, given, live, message.get("first"))
+            finally:
+                self.outgoing.allowed = allowed
 
     def _described(self, error: BaseException) -> Node:
         described = describe_error(error, self.hidden)

@@ -153,11 +153,12 @@ class Outgoing:
                 return node
         if type(value) is np.ndarray and value.dtype.hasobject and value.dtype.kind == "O":
             return ["objects", list(value.shape), encoder.items(value.reshape(-1), depth)]
-        if not ((isinstance(value, tuple) and hasattr(kind, "_fields")) or _is_structseq(value)):
+        is_named = isinstance(value, tuple) and hasattr(kind, "_fields")
+        if not (is_named or _is_structseq(value)):
             plain = plain_form(value, live)
             if plain is not value:
                 return encoder.encode(plain, depth + 1)
-        elif not records:
+        elif not records and not (is_named and live):
             return ["t", encoder.items(tuple(value), depth)]
         if isinstance(value, _FUNCTIONS):
             return None
@@ -170,7 +171,7 @@ class Outgoing:
             return None
         name = by_name(kind)
         if name is None or name[0].split(".")[0] not in self.endpoint.known_packages:
-            if isinstance(value, tuple) and hasattr(kind, "_fields"):
+            if is_named and not live:
                 return ["t", encoder.items(tuple(value), depth)]
             return None
         if isinstance(value, tuple):
@@ -247,7 +248,9 @@ class Outgoing:
             ]
             definition = ["class", entry.name, description]
         elif isinstance(value, (*_FUNCTIONS, types.MethodType)):
-            definition = ["function", entry.name, proxies.describe_function(value)]
+            description = proxies.describe_function(value)
+            description["parameters"] = proxies.parameters(value, not self.endpoint.trusted)
+            definition = ["function", entry.name, description]
         else:
             definition = [kind, entry.name, self._class(encoder, type(value)), None]
         encoder.definitions.append(definition)
