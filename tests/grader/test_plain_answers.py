@@ -427,7 +427,8 @@ RIGHT = {
         "class L(list):\n    x = property(lambda self: self[0])\ndef NAME(): return L([3])"),
     "the name of an object that can be called": (
         "def NAME(f):\n    @functools.wraps(f)\n    def inner(*a): return f(*a)\n    return inner",
-        "def g(): return 1\nassert NAME(g)() == 1 and NAME(g).__name__ == 'g'",
+        "def g():\n    'one'\n    return 1\ng = NAME(g)\n"
+        "assert g() == 1 and g.__name__ == 'g' and g.__doc__ == 'one'",
         "class NAME:\n    def __init__(self, f):\n        self.f = f\n"
         "        functools.update_wrapper(self, f)\n    def __call__(self, *a): return self.f(*a)"),
     "a generator that the solution does not use": (

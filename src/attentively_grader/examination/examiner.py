@@ -51,6 +51,7 @@ from attentively_grader.examination.part_time import PartTime
 from attentively_grader.jobs import CellOutcome, End, Job, Outcome
 from attentively_grader.wire import proxies
 from attentively_grader.wire.endpoint import Endpoint
+from attentively_grader.wire.fair_clock import fair_time
 from attentively_grader.wire.gradients import Graph
 from attentively_grader.wire.messages import TooLate, Wire, WireError
 from attentively_grader.wire.shared_objects import Entry, freeze, frozen_same
@@ -281,8 +282,9 @@ class _Examination:
     def _ask(self, operation: str, *arguments: Any, seconds: float | None = None) -> Any:
         """Send a request of the grader itself; return None if the process has ended."""
         most = self.time.of_cell() if seconds is None else seconds
+        wall = self.time.left() if seconds is None else math.inf
         try:
-            with self.endpoint.within(most):
+            with self.endpoint.within(most, wall):
                 return Endpoint.ask(self.endpoint, operation, *arguments)
         except WireError:
             return None
@@ -467,10 +469,18 @@ class _Examination:
         """Run a test again after the student's code changed arguments that the solution does not.
 
         The first run ignored these changes, so that they could not alter what the test expects. In
-        the second run they reach the test, which may forbid them. The test must pass both times.
+        the second run they reach the test, which may forbid them. The test must pass both times. If
+        it fails the second time, a new process repeats the cells before it, and its run counts.
         """
         with self.endpoint.following_changes():
             ran = self._in_this_process(cell["id"], _source(cell), test=True)
+        if self._alive() and ran.error is not None and self.renew is not None:
+            # The first run may have changed the student's global state; a new process has not.
+            self._next_process()
+            self._repeat()
+            if self._alive():
+                with self.endpoint.following_changes():
+                    ran = self._in_this_process(cell["id"], _source(cell), test=True)
         credits = [each.value for each in (first, ran) if type(each.value) in (int, float)]
         ran.value = min(credits, default=None)
         return ran
@@ -485,10 +495,10 @@ class _Examination:
         wanted = self.wanted & self.students | self.wanted - own
         found = self._fetch(wanted)
         self.before = before = dict(self.shell.namespace)
-        seconds = self.time.of_cell()
+        seconds, wall = self.time.of_cell(), self.time.left()
         with (
-            self.endpoint.within(seconds),
-            _alarm(seconds),
+            self.endpoint.within(seconds, wall),
+            _alarm(seconds, wall),
             self._carrying(python, wanted & used) if test else contextlib.nullcontext(),
         ):
             ran = self.shell.run(name, source, self.numbers[name])
@@ -599,14 +609,18 @@ def python_of(source: str) -> str:
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
+def _alarm(seconds: float, wall: float) -> Iterator[None]:
     """Stop a test that does not end, for example because of the student's answers.
 
     If it does not react to the alarm, its process ends, and the test is not run again.
     """
 
+    until, end = fair_time() + seconds, time.monotonic() + wall
+
     def ring(*_: Any) -> None:
-        raise TimeoutError("this test exceeded its time limit")
+        if fair_time() >= until or time.monotonic() >= end:
+            raise TimeoutError("this test exceeded its time limit")
+        faulthandler.dump_traceback_later(5 + _PATIENCE, exit=True, file=nowhere)
 
     if threading.current_thread() is not threading.main_thread():
         yield

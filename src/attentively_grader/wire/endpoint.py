@@ -15,6 +15,7 @@ given for the running call, and read their public attributes.
 import contextlib
 import functools
 import io
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +30,7 @@ from attentively_grader.wire.copies import Copies
 from attentively_grader.wire.decoder import Decoder
 from attentively_grader.wire.encoder import Encoder
 from attentively_grader.wire.exceptions import describe_error, revive
+from attentively_grader.wire.fair_clock import fair_time
 from attentively_grader.wire.incoming_objects import Incoming
 from attentively_grader.wire.messages import UnexpectedValue, Wire, WireError
 from attentively_grader.wire.outgoing_objects import EVERYTHING, Outgoing
@@ -519,15 +521,16 @@ class Endpoint:
         return ["d", pairs]
 
     @contextlib.contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Limit the time of all requests inside the block."""
-        before = self.wire.deadline
-        until = time.monotonic() + seconds
+    def within(self, seconds: float, wall: float = math.inf) -> Iterator[None]:
+        """Limit the time of all requests inside the block, by `fair_time` and by wall time."""
+        before, end = self.wire.deadline, self.wire.end
+        self.wire.end = min(end, time.monotonic() + wall)
+        until = fair_time() + seconds
         self.wire.deadline = until if before is None else min(before, until)
         try:
             yield
         finally:
-            self.wire.deadline = before
+            self.wire.deadline, self.wire.end = before, end
 
 
 class _Call:

@@ -193,6 +193,18 @@ class RemoteObject(metaclass=RemoteType):
         return f"<an object of the class {type(self).__name__}>"
 
 
+class _Doc:
+    """The `__doc__` of a proxy class; an object may have another, as `update_wrapper` sets it."""
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None or not owner._endpoint.trusted:
+            return self.text
+        return owner._endpoint.ask("get", instance, "__doc__")
+
+
 def _built(value: Any) -> Any:
     """Mark an object as created by the test and return it."""
     if isinstance(type(value), RemoteType):
@@ -285,7 +297,7 @@ def class_namespace(endpoint: Conversation, described: dict[str, Any]) -> dict[s
     namespace: dict[str, Any] = {
         "__module__": "notebook",
         "__qualname__": str(described["qualname"]),
-        "__doc__": str(described["doc"]) or None,
+        "__doc__": _Doc(str(described["doc"]) or None),
         "_endpoint": endpoint,
         "_methods": frozenset(names),
     }
