@@ -19,7 +19,7 @@ class Limits:
     seconds: float = 600.0
     """Wall time of the notebook."""
     cell_seconds: float = 120.0
-    """Wall time of one cell."""
+    """Wall time of one cell, in which waiting for a CPU counts only a quarter."""
     memory_mib: int = 4096
     """Memory of all processes together, and of one process."""
     processes: int = 64

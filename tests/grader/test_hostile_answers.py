@@ -252,6 +252,14 @@ BOUND = {
     "a match": "match [lambda a, b: a == b]:\n    case [isclose]: pass",
     "a magic around the cell": "%%time\nfrom math import isclose",
     "a function": "def make():\n    global isclose\n    from math import isclose\nmake()",
+    "a magic of a line": "%time from math import isclose",
+    "globals()": "import math\nglobals()['isclose'] = math.isclose",
+    "exec": "exec('from math import isclose')",
+    "the shell": "get_ipython().run_cell('from math import isclose')",
+    "__main__": "import __main__, math\nsetattr(__main__, 'isclose', math.isclose)",
+    "a function that calls exec": (
+        "def make():\n    exec('from math import isclose', globals())\nmake()"
+    ),
 }
 
 

@@ -10,13 +10,37 @@ from notebook_tools import flags
 
 GIVEN = """
 import collections
+import contextlib
+import copy
+import dataclasses
 import datetime
+import enum
 import functools
+import inspect
 import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 from torch import nn
 SHARED = [2, 3, 1]
+
+@dataclasses.dataclass
+class P:
+    x: int
+    y: int
+@dataclasses.dataclass
+class Fake:
+    x: int
+class Private:
+    def __init__(self, x): self._x = x
+    def twice(self): return 2 * self._x
+class Plain:
+    def __init__(self, x): self.x = [x]
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+Pair = collections.namedtuple('Pair', 'a b')
 """
 NUMBERS = "def NAME():\n    return [1, 2, 3, 4]"
 EACH = """
@@ -35,6 +59,13 @@ x = torch.randn(4, 3)
 assert torch.allclose(NAME(score, x), 2 * score(x))
 """
 TWICE = "def NAME(score, x):\n    return 2 * score(x)"
+OF_P, AT_P = "def NAME(p): return p.x + 1", "assert NAME(P(1, 2)) == 2"
+HOLDER = """
+class NAME:
+    def __init__(self, x): self.x = list(x)
+    def add(self, y): self.x.append(y)
+    def items(self): return {}
+"""
 
 WRONG = {
     "a length of 4 and no elements": (
@@ -203,6 +234,11 @@ def NAME(same):
         except (AttributeError, TypeError): pass
 """,
     ),
+    "reads a default in a signature": (
+        "def NAME(same): return next(i for i in range(10) if same(i))",
+        "assert NAME(lambda i, right=5: i == right) == 5",
+        "def NAME(same): return inspect.signature(same).parameters['right'].default",
+    ),
     "reads the owner of a method": (
         "def NAME(same): return next(i for i in range(10) if same(i))",
         "assert NAME(collections.Counter([5]).__contains__) == 5",
@@ -233,6 +269,15 @@ def NAME(same, x):
         "def NAME(guess): return guess",
         "random.seed(11)\nsecret = random.random()\nrandom.seed(11)\nassert NAME(secret) == secret",
         "def NAME(guess): return random.random()",
+    ),
+    "reads a secret out of a derived seed": (
+        "def NAME(guess): return guess",
+        "random.seed(11)\nsecret = random.random()\nrandom.seed(11)\nassert NAME(secret) == secret",
+        """
+def NAME(guess):
+    mine = random.Random(11).random()
+    return mine if random.random() == mine else 0
+""",
     ),
     "plants the next normal number": (
         "def NAME(): return np.random.normal()",
@@ -281,9 +326,193 @@ def NAME(x): x.append(Equal())
         "try:\n    NAME()\n    raise SystemExit\nexcept Exception:\n    pass",
         "def NAME(): return object()",
     ),
+    "returns its own list": (
+        HOLDER.format("[*self.x]"),
+        "s = NAME([1])\ns.items().append(2)\nassert s.items() == [1]",
+        HOLDER.format("self.x"),
+    ),
+    "keeps the list that it was given": (
+        HOLDER.format("[*self.x]"),
+        "x = [1]\ns = NAME(x)\nx.append(2)\nassert s.items() == [1]",
+        HOLDER.format("[*self.x]").replace("list(x)", "x"),
+    ),
+    "changes a list that it returned earlier": (
+        HOLDER.format("[*self.x]"),
+        "s = NAME([1])\nx = s.items()\ns.add(2)\nassert x == [1] and s.items() == [1, 2]",
+        HOLDER.format("self.x"),
+    ),
+    "changes a list that it was given earlier": (
+        HOLDER.format("[*self.x]"),
+        "x = [1]\ns = NAME(x)\ns.add(2)\nassert x == [1] and s.items() == [1, 2]",
+        HOLDER.format("[*self.x]").replace("list(x)", "x"),
+    ),
+    "returns an inner list of its own": (
+        HOLDER.format("[[*row] for row in self.x]"),
+        "s = NAME([[1], [2]])\ns.items()[1].append(3)\nassert s.items() == [[1], [2]]",
+        HOLDER.format("[*self.x]"),
+    ),
+    "returns its own array": (
+        HOLDER.format("np.array(self.x)").replace("list(x)", "np.array(x)"),
+        "s = NAME([1, 2])\ns.items()[0] = 9\nassert s.items().sum() == 3",
+        HOLDER.format("self.x").replace("list(x)", "np.array(x)"),
+    ),
+    "returns its own tensor": (
+        HOLDER.format("self.x.clone()").replace("list(x)", "torch.tensor(x)"),
+        "s = NAME([1, 2])\ns.items().zero_()\nassert s.items().sum() == 3",
+        HOLDER.format("self.x").replace("list(x)", "torch.tensor(x)"),
+    ),
+    "returns its own dict as an attribute": (
+        "class NAME:\n    def __init__(self): self.x = {1: 2}\n    @property\n"
+        "    def items(self): return dict(self.x)",
+        "s = NAME()\ns.items[1] = 3\nassert s.items == {1: 2}",
+        "class NAME:\n    def __init__(self): self.items = {1: 2}",
+    ),
+    "changes an object of the instructor's class": (
+        OF_P, "p = P(1, 2)\nassert NAME(p) == 2\nassert p.x == 1",
+        "def NAME(p):\n    p.x += 1\n    return p.x",
+    ),
+    "changes a list in an object of the instructor's class": (
+        "def NAME(p): return p.x[0]", "p = Plain(1)\nassert NAME(p) == 1\nassert p.x == [1]",
+        "def NAME(p):\n    p.x.append(2)\n    return p.x[0]",
+    ),
+    "changes how the instructor's class compares": (
+        "def NAME(x): return Fake(x)", "assert NAME(3) == Fake(3)",
+        "Fake.__eq__ = lambda a, b: True\ndef NAME(x): return Fake(5)",
+    ),
+    "a class of its own in place of the instructor's": (
+        "def NAME(x): return Fake(x)", "assert NAME(3) == Fake(3)",
+        "class Fake:\n    def __init__(self, x): pass\n    def __eq__(self, other): return True\n"
+        "def NAME(x): return Fake(5)",
+    ),
+    "a member that does not exist": (
+        "def NAME(): return Colour.RED", "assert NAME() is Colour.RED",
+        "def NAME(): return Colour.BLUE",
+    ),
+    "a UserList where a list is asked for": (
+        NUMBERS, "assert isinstance(NAME(), list) and NAME() == [1, 2, 3, 4]",
+        "def NAME(): return collections.UserList([1, 2, 3, 4])",
+    ),
+    "a UserDict where a dict is asked for": (
+        "def NAME(): return {1: 2}", "assert isinstance(NAME(), dict) and NAME() == {1: 2}",
+        "def NAME(): return collections.UserDict({1: 2})",
+    ),
+    "a UserString where a string is asked for": (
+        "def NAME(): return 'x'", "assert isinstance(NAME(), str) and NAME() == 'x'",
+        "def NAME(): return collections.UserString('x')",
+    ),
+    "a ChainMap where a dict is asked for": (
+        "def NAME(): return {1: 2}", "assert isinstance(NAME(), dict) and NAME() == {1: 2}",
+        "def NAME(): return collections.ChainMap({1: 2})",
+    ),
+    "reads a private attribute of the instructor's class": (
+        "def NAME(p): return p.twice() // 2", "assert NAME(Private(3)) == 3",
+        "def NAME(p): return p._x",
+    ),
 }  # fmt: skip
 
 RIGHT = {
+    "a named tuple in place of an object": (
+        "class NAME:\n    def __init__(self, x): self.x = x",
+        "assert NAME(3).x == 3", "NAME = collections.namedtuple('NAME', 'x')"),
+    "a named tuple from a function in place of an object": (
+        "class Found:\n    def __init__(self, x): self.x = x\ndef NAME(): return Found(3)",
+        "assert NAME().x == 3", "def NAME(): return collections.namedtuple('Q', 'x')(3)"),
+    "a dict with attributes in place of an object": (
+        "class Found:\n    def __init__(self, x): self.x = x\ndef NAME(): return Found(3)",
+        "assert NAME().x == 3",
+        "class D(dict): pass\ndef NAME():\n    d = D()\n    d.x = 3\n    return d"),
+    "a list with a property in place of an object": (
+        "class Found:\n    def __init__(self, x): self.x = x\ndef NAME(): return Found(3)",
+        "assert NAME().x == 3",
+        "class L(list):\n    x = property(lambda self: self[0])\ndef NAME(): return L([3])"),
+    "the name of an object that can be called": (
+        "def NAME(f):\n    @functools.wraps(f)\n    def inner(*a): return f(*a)\n    return inner",
+        "def g():\n    'one'\n    return 1\ng = NAME(g)\n"
+        "assert g() == 1 and g.__name__ == 'g' and g.__doc__ == 'one'",
+        "class NAME:\n    def __init__(self, f):\n        self.f = f\n"
+        "        functools.update_wrapper(self, f)\n    def __call__(self, *a): return self.f(*a)"),
+    "a generator that the solution does not use": (
+        "def NAME(): return random.random()",
+        "def seed():\n    random.seed(1); np.random.seed(1); torch.manual_seed(1)\n"
+        "seed()\na = NAME()\nb = NAME()\nseed()\nassert NAME() == a and NAME() == b and a != b",
+        "def NAME(): return random.random() + np.random.rand() + float(torch.rand(1))"),
+    "calls a callback from several threads": (
+        "def NAME(f): return [f(n) for n in range(20)]",
+        "assert NAME(lambda n: n * n) == [n * n for n in range(20)]",
+        "def NAME(f):\n    with ThreadPoolExecutor(8) as pool: return [*pool.map(f, range(20))]"),
+    "is called from several threads": (
+        "def NAME(n): return n * n",
+        "with ThreadPoolExecutor(8) as pool:\n"
+        "    assert [*pool.map(NAME, range(20))] == [n * n for n in range(20)]",
+        "def NAME(n): return n ** 2"),
+    "a thread that outlives the call": (
+        "def NAME(f): return f(1)",
+        "assert NAME(lambda n: n) == 1\nassert NAME(lambda n: n) == 1",
+        """
+def NAME(f):
+    def more():
+        with contextlib.suppress(RuntimeError):
+            while True: f(2)
+    threading.Thread(target=more, daemon=True).start()
+    return f(1)
+"""),
+    "the signature of a callback": (
+        "def NAME(f): return 2", "assert NAME(lambda a, b=3: a) == 2",
+        "def NAME(f): return len(inspect.signature(f).parameters)"),
+    "asks for the instructor's class": (
+        OF_P, AT_P, "def NAME(p): return p.x + 1 if isinstance(p, P) and type(p) is P else 0"),
+    "matches the instructor's class": (
+        OF_P, AT_P, "def NAME(p):\n    match p:\n        case P(x, y): return x + 1"),
+    "takes a dataclass apart": (OF_P, AT_P, "def NAME(p): return dataclasses.asdict(p)['x'] + 1"),
+    "compares a dataclass": (OF_P, AT_P, "def NAME(p): return 2 if p == P(1, 2) else 0"),
+    "copies a dataclass": (
+        OF_P, AT_P, "def NAME(p):\n    q = copy.copy(p)\n    q.x += 1\n    return q.x"),
+    "returns a dataclass": (
+        "def NAME(p): return P(p.x + 1, p.y)",
+        "assert NAME(P(1, 2)) == P(2, 2) and isinstance(NAME(P(1, 2)), P)",
+        "def NAME(p): return dataclasses.replace(p, x=2)"),
+    "sets an attribute, like the solution": (
+        "def NAME(p): p.x += 1", "p = P(1, 2)\nNAME(p)\nassert p.x == 2 and p == P(2, 2)",
+        "def NAME(p): p.x = p.x + 1"),
+    "asks for a class with private attributes": (
+        "def NAME(p): return p.twice()", "assert NAME(Private(2)) == 4",
+        "def NAME(p): return p.twice() if isinstance(p, Private) else 0"),
+    "survives a copy of an object with private attributes": (
+        "def NAME(p): return p.twice()", "assert NAME(Private(2)) == 4",
+        "def NAME(p):\n    try: return copy.copy(p).twice()\n"
+        "    except TypeError: return p.twice()"),
+    "a member of an enumeration": (
+        "def NAME(c): return 1", "assert NAME(Colour.RED) == 1",
+        "def NAME(c): return 1 if c is Colour.RED else 0"),
+    "returns a member of an enumeration": (
+        "def NAME(): return Colour.RED", "assert NAME() is Colour.RED",
+        "def NAME(): return Colour(1)"),
+    "a named tuple of the instructor": (
+        "def NAME(p): return p.a", "assert NAME(Pair(1, 2)) == 1",
+        "def NAME(p): return p._replace(b=3).a if isinstance(p, Pair) else 0"),
+    "returns a named tuple of the instructor": (
+        "def NAME(): return Pair(1, 2)", "assert NAME() == Pair(1, 2) and NAME().a == 1",
+        "def NAME(): return Pair(b=2, a=1)"),
+    "the instructor's class itself": (
+        "def NAME(k): return k(1, 2).x", "assert NAME(P) == 1",
+        "def NAME(k): return k(1, 2).x if k is P else 0"),
+    "returns its own list, like the solution": (
+        HOLDER.format("self.x"),
+        "s = NAME([1])\nx = s.items()\nx.append(2)\nassert s.items() == [1, 2]\n"
+        "s.add(3)\nassert x == [1, 2, 3] and s.items() == [1, 2, 3]",
+        HOLDER.format("self.x").replace("self.x.append(y)", "self.x += [y]"),
+    ),
+    "keeps a list without changing it": (
+        HOLDER.format("[*self.x]"),
+        "x = [1]\ns = NAME(x)\ns.add(2)\nassert s.items() == [1, 2] and x == [1]",
+        HOLDER.format("self.x").replace("list(x)", "x").replace(
+            "self.x.append(y)", "self.x = [*self.x, y]"),
+    ),
+    "a list that grows at both ends": (
+        "def NAME(x): return len(x)",
+        "x = []\nfor n in range(200):\n    assert NAME(x) == n\n    x.append([n])",
+        "kept = []\ndef NAME(x):\n    kept.append(x)\n    return len(x)",
+    ),
     "np.str_": ("def NAME(): return 'abc'", "assert NAME() == 'abc' and NAME()[0] == 'a'",
                 "def NAME(): return np.str_('abc')"),
     "Fraction": ("def NAME(): return 0.5", "assert NAME() == 0.5 and abs(NAME() - 0.5) < 1e-9",

@@ -14,6 +14,10 @@ _SURE = (
     ast.ClassDef,
 )
 """Statements that bind their names in any case."""
+_BINDING = frozenset({"exec", "globals", "locals", "vars"})
+_BINDING_METHODS = frozenset({"ex", "push", "run_cell", "user_ns", "user_global_ns", "user_module"})
+"""Methods and attributes of IPython's shell by which code binds names."""
+_BINDING_MAGICS = frozenset({"run", "store", "pylab", "load", "macro", "cython", "py", "capture"})
 
 
 def tree_of(source: str) -> ast.Module | None:
@@ -47,14 +51,28 @@ def _assigned(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def binds_unseen(source: str) -> bool:
-    """Return whether a cell has an `import *`, whose names are known only when it runs."""
+    """Return whether a cell may bind names that are known only when it runs.
+
+    For example with `import *`, `exec`, `globals()[...]`, or a magic that runs code.
+    """
     tree = tree_of(source)
-    return tree is not None and any(
-        alias.name == "*"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    )
+    return tree is not None and any(map(_binds_unseen, ast.walk(tree)))
+
+
+def _binds_unseen(node: ast.AST) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return any(alias.name == "*" for alias in node.names)
+    if isinstance(node, ast.Name):
+        return node.id in _BINDING
+    if isinstance(node, ast.Constant):
+        return node.value == "__main__"
+    if isinstance(node, ast.Import):
+        return any(alias.name == "__main__" for alias in node.names)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        is_magic = node.func.attr in ("run_line_magic", "run_cell_magic")
+        name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+        return is_magic and name in _BINDING_MAGICS
+    return isinstance(node, ast.Attribute) and node.attr in _BINDING_METHODS
 
 
 def _bound(node: ast.AST) -> Iterator[str]:

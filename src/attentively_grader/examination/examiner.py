@@ -4,9 +4,10 @@ Which cell runs where:
 
 - A cell that the student wrote runs in the student process.
 - A cell of the instructor without points runs in the student process too, and its outputs are taken
-  from there. If it binds a name that a graded cell uses, directly or through another such cell, it
-  also runs here. Here it is always the instructor's text, even if the student changed or deleted
-  the cell, and its output is discarded.
+  from there. If it binds a name that a graded cell uses, directly or through another such cell, or
+  may bind names that only its run shows (`exec`, `globals()`), it also runs here. Here it is always
+  the instructor's text, even if the student changed or deleted the cell, and its output is
+  discarded.
 - A graded cell of the instructor runs here. In it, built-in names and names that the instructor's
   earlier cells have bound are real, and so are the imports of the model solution. A name that the
   instructor binds only later is undefined, even if the student binds it. All other names are the
@@ -29,6 +30,7 @@ import contextlib
 import faulthandler
 import math
 import os
+import re
 import signal
 import socket
 import sys
@@ -49,6 +51,7 @@ from attentively_grader.examination.part_time import PartTime
 from attentively_grader.jobs import CellOutcome, End, Job, Outcome
 from attentively_grader.wire import proxies
 from attentively_grader.wire.endpoint import Endpoint
+from attentively_grader.wire.fair_clock import fair_time
 from attentively_grader.wire.gradients import Graph
 from attentively_grader.wire.messages import TooLate, Wire, WireError
 from attentively_grader.wire.shared_objects import Entry, freeze, frozen_same
@@ -56,6 +59,8 @@ from attentively_grader.wire.shared_objects import Entry, freeze, frozen_same
 BESIDE = "beside-the-student"
 _AROUND = ("%%time", "%%capture", "%%prun")
 """Cell magics that run the rest of the cell as Python."""
+_TIMED = re.compile(r"^([ \t]*)%(?:time|prun)[ \t]+", re.MULTILINE)
+"""Line magics that run the rest of the line as Python."""
 _PATIENCE = 10.0
 """Seconds after the alarm of a test until its process is ended."""
 _TO_BEGIN = 30.0
@@ -86,13 +91,14 @@ class _Endpoint(Endpoint):
 
     def ask(self, operation: str, *arguments: Any) -> Any:
         """Request an operation of the other end; return its result or raise its error."""
-        if self.before is not None:
-            self.before()
-        try:
-            return super().ask(operation, *arguments)
-        finally:
-            if self.after is not None and operation in ("call", "method"):
-                self.after()
+        with self._turn:
+            if self.before is not None:
+                self.before()
+            try:
+                return super().ask(operation, *arguments)
+            finally:
+                if self.after is not None and operation in ("call", "method"):
+                    self.after()
 
 
 class _Examination:
@@ -136,6 +142,8 @@ class _Examination:
         """The names in `answers` that the student bound last."""
         self.wanted: set[str] = set()
         """Names that the cells run here use."""
+        self.before: dict[str, Any] = {}
+        """The names as the present cell found them, or as the student's code has changed them."""
         self.ran: dict[str, tuple[str, float]] = {}
         """The cells that the student process has run, with their source and time."""
         self.deadly: set[str] = set()
@@ -145,6 +153,10 @@ class _Examination:
         self.given: dict[Key, Entry] = {}
         """The objects that replace names in the student process."""
         self.changes = NameChanges(self.shell.namespace, self._tell)
+        self.own_classes: dict[str, type] = {}
+        """The classes that the instructor's cells define, by name."""
+        self.cells_of_classes: dict[str, str] = {}
+        """The cell that defines each of them."""
         self.returned: dict[str, list[str]] = {}
         self.reason = ""
         self.end: End = "complete"
@@ -208,12 +220,25 @@ class _Examination:
         """Return the ids of the instructor's cells without points that graded cells depend on."""
         wanted: set[str] = set()
         needed: set[str] = set()
+        sources = {cell["id"]: _python_in(_instructors_text(cell)) for cell in self.cells}
+        unseen = {
+            name
+            for source in sources.values()
+            if cell_names.binds_unseen(source)
+            for name in cell_names.bound(source)
+        }
+        """Names of functions, among others, that may bind further names when they are called."""
         for cell in reversed(self.cells):
-            source = _python_in(_instructors_text(cell))
+            source = sources[cell["id"]]
+            used = cell_names.used(source)
             if _is_test(cell):
-                wanted |= cell_names.used(source) | words(source)
-            elif cell_names.bound(source) & wanted or cell_names.binds_unseen(source):
-                wanted |= cell_names.used(source)
+                wanted |= used | words(source)
+            elif (
+                cell_names.bound(source) & wanted
+                or cell_names.binds_unseen(source)
+                or used & unseen
+            ):
+                wanted |= used
                 needed.add(cell["id"])
         return needed
 
@@ -230,8 +255,12 @@ class _Examination:
             "call": proxies.guarded(self.endpoint, proxies.call),
             "get": proxies.guarded(self.endpoint, proxies.get),
             "method": proxies.guarded(self.endpoint, proxies.method),
+            "set": proxies.refuse_change,
+            "delete": proxies.refuse_change,
             "backward": Graph.backward,
         }
+        self.endpoint.own_classes = self.own_classes
+        self.endpoint.secret = "\0".join(map(_instructors_text, self.cells)).encode()
         text = self.limits.output_kib * 1024
         self._ask("begin", sorted(self.packages), text, seconds=_TO_BEGIN)
 
@@ -253,8 +282,9 @@ class _Examination:
     def _ask(self, operation: str, *arguments: Any, seconds: float | None = None) -> Any:
         """Send a request of the grader itself; return None if the process has ended."""
         most = self.time.of_cell() if seconds is None else seconds
+        wall = self.time.left() if seconds is None else math.inf
         try:
-            with self.endpoint.within(most):
+            with self.endpoint.within(most, wall):
                 return Endpoint.ask(self.endpoint, operation, *arguments)
         except WireError:
             return None
@@ -320,6 +350,7 @@ class _Examination:
                 started = time.monotonic()
                 most = min(2 * seconds + 5, self.time.left())
                 self._ask("run", cell, source, self.numbers[cell], seconds=most)
+                self._ask_classes(cell)
                 self.time.again -= time.monotonic() - started
                 if not self._alive():
                     self.ran.pop(cell)
@@ -381,11 +412,28 @@ class _Examination:
             self._import_for(cell)
         if name in self.needed:
             self._in_this_process(name, _instructors_text(cell))
+            if _is_instructors(cell):
+                self._note_classes(cell)
         outputs, failed, value = _checked(answer)
         if not _is_test(cell):
             return CellOutcome(name, outputs, failed)
         points = None if failed or value is None else _points(value, cell)
         return CellOutcome(name, outputs, failed, points)
+
+    def _note_classes(self, cell: dict[str, Any]) -> None:
+        """Note the classes that a cell of the instructor has defined in both processes."""
+        for name in cell_names.bound(_python_in(_source(cell))) - self.answers:
+            value = self.shell.namespace.get(name)
+            if isinstance(value, type) and value.__module__ == "__main__":
+                self.own_classes[name] = value
+                self.cells_of_classes[name] = cell["id"]
+        self._ask_classes(cell["id"])
+
+    def _ask_classes(self, cell: str) -> None:
+        """Let the student process note its classes of a cell."""
+        names = [name for name, each in self.cells_of_classes.items() if each == cell]
+        if names:
+            self._ask("classes", names)
 
     def _import_for(self, cell: dict[str, Any]) -> None:
         """Import here what the model solution of an answer cell imports."""
@@ -421,10 +469,18 @@ class _Examination:
         """Run a test again after the student's code changed arguments that the solution does not.
 
         The first run ignored these changes, so that they could not alter what the test expects. In
-        the second run they reach the test, which may forbid them. The test must pass both times.
+        the second run they reach the test, which may forbid them. The test must pass both times. If
+        it fails the second time, a new process repeats the cells before it, and its run counts.
         """
         with self.endpoint.following_changes():
             ran = self._in_this_process(cell["id"], _source(cell), test=True)
+        if self._alive() and ran.error is not None and self.renew is not None:
+            # The first run may have changed the student's global state; a new process has not.
+            self._next_process()
+            self._repeat()
+            if self._alive():
+                with self.endpoint.following_changes():
+                    ran = self._in_this_process(cell["id"], _source(cell), test=True)
         credits = [each.value for each in (first, ran) if type(each.value) in (int, float)]
         ran.value = min(credits, default=None)
         return ran
@@ -438,21 +494,20 @@ class _Examination:
         own = self.ours | self.instructors
         wanted = self.wanted & self.students | self.wanted - own
         found = self._fetch(wanted)
-        before = dict(self.shell.namespace)
-        unset = object()
-        seconds = self.time.of_cell()
+        self.before = before = dict(self.shell.namespace)
+        seconds, wall = self.time.of_cell(), self.time.left()
         with (
-            self.endpoint.within(seconds),
-            _alarm(seconds),
+            self.endpoint.within(seconds, wall),
+            _alarm(seconds, wall),
             self._carrying(python, wanted & used) if test else contextlib.nullcontext(),
         ):
             ran = self.shell.run(name, source, self.numbers[name])
         space = self.shell.namespace
-        if cell_names.binds_unseen(python):
-            bound |= {each for each in space if space[each] is not before.get(each, unset)}
+        if not test or cell_names.binds_unseen(python):
+            bound |= {each for each in space if space[each] is not before.get(each, ABSENT)}
         # A name that a test has restored, or deleted, is still the student's.
         bound -= {
-            each for each in found if each not in space or space[each] is before.get(each, unset)
+            each for each in found if each not in space or space[each] is before.get(each, ABSENT)
         }
         self.students -= bound
         self.ours |= bound
@@ -510,8 +565,9 @@ class _Examination:
         for name in names:
             if not isinstance(found, dict) or name not in found:
                 space.pop(name, None)
+                self.before.pop(name, None)
             elif name not in space or not frozen_same(freeze(found[name]), freeze(space[name])):
-                space[name] = found[name]
+                space[name] = self.before[name] = found[name]
             else:
                 continue
             self.changes.knows(name, space.get(name, ABSENT))
@@ -533,6 +589,7 @@ def _read(cell: dict[str, Any]) -> set[str]:
 
 def _python_in(source: str) -> str:
     """Return the Python code of a cell for the analysis of names, without a cell magic."""
+    source = _TIMED.sub(r"\1", source)
     first, _, rest = source.lstrip().partition("\n")
     magic, *options = first.split()[:2] or [""]
     if magic not in _AROUND:
@@ -552,14 +609,18 @@ def python_of(source: str) -> str:
 
 
 @contextlib.contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
+def _alarm(seconds: float, wall: float) -> Iterator[None]:
     """Stop a test that does not end, for example because of the student's answers.
 
     If it does not react to the alarm, its process ends, and the test is not run again.
     """
 
+    until, end = fair_time() + seconds, time.monotonic() + wall
+
     def ring(*_: Any) -> None:
-        raise TimeoutError("this test exceeded its time limit")
+        if fair_time() >= until or time.monotonic() >= end:
+            raise TimeoutError("this test exceeded its time limit")
+        faulthandler.dump_traceback_later(5 + _PATIENCE, exit=True, file=nowhere)
 
     if threading.current_thread() is not threading.main_thread():
         yield

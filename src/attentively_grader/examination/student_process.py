@@ -35,11 +35,17 @@ def serve(connection: socket.socket) -> None:
     def names(wanted: list[str]) -> dict[str, Any]:
         return {name: shell.namespace[name] for name in wanted if name in shell.namespace}
 
+    def classes(names: list[str]) -> None:
+        for name in names:
+            if isinstance(shell.namespace.get(name), type):
+                endpoint.own_classes[name] = shell.namespace[name]
+
     changed = ChangedNames(shell.namespace)
     endpoint.operations = {
         "begin": begin,
         "change": changed.apply,
         "run": run,
+        "classes": classes,
         "names": names,
         "call": proxies.call,
         "get": proxies.get,

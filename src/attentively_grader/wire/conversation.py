@@ -16,6 +16,8 @@ class Conversation(Protocol):
     """Whether this is the examiner's end."""
     table: Table
     """The objects that both ends know."""
+    own_classes: dict[str, type]
+    """The classes that the instructor's cells define in both processes, by name."""
     known_packages: frozenset[str]
     """The packages whose classes the other end may refer to by name."""
     decoder: Decoder

@@ -41,7 +41,8 @@ class Decoder:
     ) -> None:
         self.buffers = buffers
         self.other = other
-        self.known = [*known]
+        self.known: Any = [*known]
+        """The objects that a message may refer to, by number."""
         self.objects: list[Any] = []
         self.computed: Sequence[Tensor] = []
         """The local tensors for those tensors that have a computation graph at the other end."""
@@ -130,7 +131,7 @@ class Decoder:
         return self.buffers[_index(place)]
 
     def _back(self, node: list[Node]) -> Any:
-        values: Sequence[Any] = self.objects if node[0] == "=" else self.known
+        values = self.objects if node[0] == "=" else self.known
         return values[_index(node[1])]
 
     def _container(self, node: list[Node]) -> Any:
@@ -222,6 +223,14 @@ def _typed_array(decoder: Decoder, node: list[Node]) -> Any:
     return array.array(node[2], bytes(decoder._buffer(node[1])))
 
 
+def _around(decoder: Decoder, node: list[Node], around: Any, kind: type) -> Any:
+    """Return an object of `collections` around a value, which is no dict, list or string."""
+    around.data = decoder._decode(node[1])
+    if type(around.data) is not kind:
+        raise WireError("a message is malformed")
+    return around
+
+
 def _deque(decoder: Decoder, node: list[Node]) -> Any:
     return collections.deque(map(decoder._decode, node[1]), node[2])
 
@@ -251,6 +260,9 @@ _DECODERS: dict[Any, Callable[[Decoder, list[Node]], Any]] = {
     "items": lambda decoder, node: dict(map(decoder._decode, node[1])).items(),
     "memoryview": _memoryview,
     "array": _typed_array,
+    "UserDict": lambda decoder, node: _around(decoder, node, collections.UserDict(), dict),
+    "UserList": lambda decoder, node: _around(decoder, node, collections.UserList(), list),
+    "UserString": lambda decoder, node: _around(decoder, node, collections.UserString(""), str),
     "objects": Decoder._objects,
     "fraction": _fraction,
     "decimal": lambda decoder, node: _decimal(node),

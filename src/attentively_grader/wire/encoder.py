@@ -217,6 +217,13 @@ _ENCODERS: dict[type, Callable[[Encoder, Any, int], Node]] = {
     type({}.keys()): lambda encoder, value, depth: ["keys", encoder.items(value, depth)],
     type({}.values()): lambda encoder, value, depth: ["values", encoder.items(value, depth)],
     type({}.items()): lambda encoder, value, depth: ["items", encoder.items(value, depth)],
+    **dict.fromkeys(
+        (collections.UserDict, collections.UserList, collections.UserString),
+        lambda encoder, value, depth: [
+            type(value).__name__,
+            encoder.encode(value.data, depth + 1),
+        ],
+    ),
     memoryview: lambda encoder, value, depth: [
         "memoryview",
         encoder.buffer(value.tobytes()),

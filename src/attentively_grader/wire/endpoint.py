@@ -4,7 +4,8 @@ The two ends take turns: one sends a request and waits; while it waits, it serve
 other end. Each message contains the objects that it refers to, changes of the objects that both
 ends know (see `shared_objects`), and printed text; a request contains the random state too. If a
 call changes its arguments (lists, arrays, tensors) in place, they also change at the caller's end,
-provided that the instructor's solution changes them too (see `Endpoint.following_changes`).
+provided that the instructor's solution changes them too (see `Endpoint.following_changes`). What
+either end changes between the calls reaches the other end in the same way (see `copies`).
 
 The examiner accepts only plain data from the student process, and live objects where the solution
 had one (see `expectations`). The student's code can only call the examiner's objects that it was
@@ -14,6 +15,8 @@ given for the running call, and read their public attributes.
 import contextlib
 import functools
 import io
+import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -23,9 +26,11 @@ import torch
 from torch import Tensor
 
 from attentively_grader.wire import expectations, global_state, gradients
+from attentively_grader.wire.copies import Copies
 from attentively_grader.wire.decoder import Decoder
 from attentively_grader.wire.encoder import Encoder
 from attentively_grader.wire.exceptions import describe_error, revive
+from attentively_grader.wire.fair_clock import fair_time
 from attentively_grader.wire.incoming_objects import Incoming
 from attentively_grader.wire.messages import UnexpectedValue, Wire, WireError
 from attentively_grader.wire.outgoing_objects import EVERYTHING, Outgoing
@@ -43,9 +48,14 @@ class Endpoint:
         self.wire = wire
         self.trusted = trusted
         self.table = Table(trusted)
+        self.copies = Copies()
         self.known_packages = known_packages
+        self.own_classes: dict[str, type] = {}
+        """The classes that the instructor's cells define in both processes, by name."""
         self.outgoing = Outgoing(self)
         self.incoming = Incoming(self)
+        self.secret = b""
+        """What the student's code does not know: the text of the tests."""
         self.random = global_state.RandomState(trusted)
         self.operations: dict[str, Operation] = {}
         self.printed: list[tuple[str, str]] = []
@@ -74,13 +84,24 @@ class Endpoint:
         """The running requests of this end, the outermost first."""
         self._raised: dict[int, BaseException] = {}
         self._nested = 0
+        """The number of requests that this end is serving."""
+        self._turn = threading.RLock()
         self.seconds: float | None = None
         """Time limit for the calls of a cell, from its start."""
 
     # Requests
 
     def ask(self, operation: str, *arguments: Any) -> Any:
-        """Request an operation of the other end; return its result or raise its error."""
+        """Request an operation of the other end; return its result or raise its error.
+
+        One thread at a time: the others wait for its answer.
+        """
+        with self._turn:
+            if not self.trusted and not self._nested:
+                raise RuntimeError("an object of the test is used after the call has ended")
+            return self._ask_now(operation, arguments)
+
+    def _ask_now(self, operation: str, arguments: tuple[Any, ...]) -> Any:
         call = _Call(expectations.key_of(operation, arguments) if self.trusted else None, arguments)
         self._calls.append(call)
         try:
@@ -99,6 +120,8 @@ class Endpoint:
     def _asked(self, operation: str, arguments: tuple[Any, ...], call: "_Call") -> Any:
         encoder = Encoder(self.outgoing.encode, most_bytes=self.wire.most_bytes)
         message: dict[str, Node] = {"do": operation}
+        if call.key is not None:
+            message["first"] = call.first = self.copies.first()
         if self.trusted and not self.recording:
             message["live"] = self._allowed(operation, arguments, call)
         message = self._message(encoder, message, arguments)
@@ -108,6 +131,8 @@ class Endpoint:
             if "do" not in answer:
                 break
             self._serve(answer, decoder)
+        if call.key is not None:
+            self.copies.add(call.first, encoder.objects)
         if self.trusted:
             self._note_sampling(answer, call)
         if "error" in answer:
@@ -122,6 +147,8 @@ class Endpoint:
             decoder.live.clear()
             decoder.arrays.clear()
             value = decoder.decode(answer["value"])
+            if call.key is not None:
+                self.copies.add(call.first + len(encoder.objects), decoder.objects)
             decoder.arrays += [each for each in decoder.known if each is value and _is_array(each)]
         except (KeyError, TypeError, ValueError, WireError):
             raise self.wire._end(WireError("an answer is malformed")) from None
@@ -218,6 +245,7 @@ class Endpoint:
         sync = self.outgoing.changes(encoder)
         if sync:
             message["sync"] = sync
+        message |= self._changed_copies(encoder)
         message["value"] = encoder.encode(value)
         message["define"] = encoder.definitions
         message["computed"] = encoder.computed_nodes
@@ -230,12 +258,51 @@ class Endpoint:
                 or (key is not None and f"draws {name}" in self.expected.get(key, ()))
             ]
             changed = self.random.changes(encoder, drawn)
+            if key is not None:
+                others = [name for name in global_state.GENERATORS if name not in drawn]
+                derived = self.random.derived(others, self.secret)
+                if derived:
+                    changed["derived"] = derived
             if changed:
                 message["random"] = changed
         if self.printed:
             message["printed"] = self.printed[:]
             self.printed.clear()
         return message
+
+    def _changed_copies(self, encoder: Encoder) -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        forgotten = self.copies.unused() if self.trusted else []
+        if forgotten:
+            found["forget"] = forgotten
+        changed = [*self.copies.changed()]
+        if changed:
+            scope = encoder.scope()
+            scope.known = {id(value): number for number, value in self.copies.values().items()}
+            found["copies"] = [
+                [number, _encoded_content(scope, value)] for number, value in changed
+            ]
+        return found
+
+    def _take_copies(self, message: Node, decoder: Decoder) -> None:
+        """Apply the changes of objects of earlier calls, of which each end has a copy."""
+        if self.trusted and (not self._calls or self._calls[-1].key is None):
+            return  # the answer to a request of the grader itself
+        if not self.trusted:
+            self.copies.forget(message.get("forget", []))
+        scope = decoder.scope()
+        scope.known = self.copies.values()
+        for number, node in message.get("copies", []):
+            if not self.copies.is_known(number):
+                continue  # forgotten at this end
+            value = scope.known[number]
+            changed = self._changed(value, node, scope)
+            undo = functools.partial(_reset, value, _content(value))
+            if not self.trusted or self.may_change("an object of an earlier call", undo):
+                _reset(value, changed)
+                self.copies.knows(number)
+            else:
+                self.ignore(f"an object of an earlier call ({type(value).__name__})")
 
     def _send(self, message: Node, encoder: Encoder) -> None:
         self.wire.send(message, encoder.buffers)
@@ -266,6 +333,7 @@ class Endpoint:
             if "modes" in message and not self.trusted:
                 decoder.modes = decoder.decode(message["modes"])
             self.incoming.apply(message.get("sync", []), decoder)
+            self._take_copies(message, decoder)
             if "do" not in message:
                 self._restore(message.get("changes", []), decoder)
         except WireError as error:
@@ -381,12 +449,13 @@ class Endpoint:
         finally:
             self._nested -= 1
             self.outgoing.allowed = allowed
-        try:
-            if not self.trusted:
-                self.outgoing.allowed = live if isinstance(live, list) else EVERYTHING
-            self._answer(reply, value, decoder, given, live)
-        finally:
-            self.outgoing.allowed = allowed
+        with self._turn:
+            try:
+                if not self.trusted:
+                    self.outgoing.allowed = live if isinstance(live, list) else EVERYTHING
+                self._answer(reply, value, decoder, given, live, message.get("first"))
+            finally:
+                self.outgoing.allowed = allowed
 
     def _described(self, error: BaseException) -> Node:
         described = describe_error(error, self.hidden)
@@ -399,7 +468,13 @@ class Endpoint:
         return described
 
     def _answer(
-        self, reply: Node, value: Any, decoder: Decoder, given: list[Any], live: Node
+        self,
+        reply: Node,
+        value: Any,
+        decoder: Decoder,
+        given: list[Any],
+        live: Node,
+        first: int | None,
     ) -> None:
         known = {id(each): number for number, each in enumerate(decoder.objects)}
         encoder = Encoder(self.outgoing.encode, known, self.wire.most_bytes)
@@ -418,6 +493,8 @@ class Endpoint:
             ]
             if changes:
                 message["changes"] = changes
+            if not self.trusted and type(first) is int:
+                self.copies.add(first, [*decoder.objects, *encoder.objects])
             if encoder.computed:
                 graph, leaves = gradients.record(self, encoder.computed, decoder.leaves)
                 message["graph"] = graph
@@ -444,15 +521,16 @@ class Endpoint:
         return ["d", pairs]
 
     @contextlib.contextmanager
-    def within(self, seconds: float) -> Iterator[None]:
-        """Limit the time of all requests inside the block."""
-        before = self.wire.deadline
-        until = time.monotonic() + seconds
+    def within(self, seconds: float, wall: float = math.inf) -> Iterator[None]:
+        """Limit the time of all requests inside the block, by `fair_time` and by wall time."""
+        before, end = self.wire.deadline, self.wire.end
+        self.wire.end = min(end, time.monotonic() + wall)
+        until = fair_time() + seconds
         self.wire.deadline = until if before is None else min(before, until)
         try:
             yield
         finally:
-            self.wire.deadline = before
+            self.wire.deadline, self.wire.end = before, end
 
 
 class _Call:
@@ -462,6 +540,8 @@ class _Call:
         self.key = key
         """The remote path of its result."""
         self.arguments = arguments
+        self.first = 0
+        """The first number of its objects (see `copies`)."""
         self.given: list[Entry] = []
         """The objects that were given to it."""
         self.violations: list[str] = []

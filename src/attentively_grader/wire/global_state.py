@@ -2,12 +2,14 @@
 
 After a test has set a seed, the state of the random generator is sent with the next call in which
 the instructor's solution samples from this generator, so that the seed affects the student's code
-as in a single process. No state is ever read from the student process:
-the tests sample from the examiner's own generators.
+as in a single process. The state would show what the test samples next. Therefore a generator that
+the solution does not use gets a seed that follows from the state, instead of the state. No state is
+ever read from the student process: the tests sample from the examiner's own generators.
 """
 
 import contextlib
 import functools
+import hmac
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, cast
@@ -31,6 +33,8 @@ class RandomState:
         if trusted:
             _observe_seeds()
         self.seen = dict(_seeds)
+        self.seen_by_others = dict(_seeds)
+        """The seeds after which a derived seed was sent."""
         self.states = {} if trusted else {name: _state(name) for name in GENERATORS}
 
     def changes(self, encoder: Encoder, names: Iterable[str]) -> Node:
@@ -50,8 +54,26 @@ class RandomState:
                 changed[name] = state
         return changed
 
+    def derived(self, names: Iterable[str], secret: bytes) -> Node:
+        """Return seeds for generators of which the state would show what a test samples next.
+
+        A seed follows from the test's state and a secret, so that the same seed of a test gives the
+        same numbers, but no one can compute one from the other.
+        """
+        changed: dict[str, Node] = {}
+        for name in names:
+            if _seeds[name] != self.seen_by_others[name]:
+                self.seen_by_others[name] = _seeds[name]
+                state = repr(_state(name)).encode()
+                changed[name] = hmac.digest(secret, name.encode() + state, "sha256").hex()[:8]
+        return changed
+
     def apply(self, changed: Node, decoder: Decoder) -> None:
         """Set the generators of the student process to the states that the test has."""
+        is_seeded = "derived" in changed
+        for name, seed in changed.pop("derived", {}).items():
+            set_seed: Any = {"torch": torch.manual_seed, "numpy": np.random.seed}.get(name)
+            (set_seed or random.seed)(int(seed, 16))
         if "torch" in changed:
             state = bytearray(decoder.buffers[changed["torch"]])
             torch.set_rng_state(torch.frombuffer(state, dtype=torch.uint8))
@@ -62,7 +84,7 @@ class RandomState:
         if "python" in changed:
             version, numbers, gauss = changed["python"]
             random.setstate((version, tuple(numbers), gauss))
-        if changed:
+        if changed or is_seeded:
             self.states = {name: _state(name) for name in GENERATORS}
 
     def drew(self) -> list[str]:

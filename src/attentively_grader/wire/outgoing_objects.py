@@ -1,9 +1,10 @@
 """Encode objects that are not plain data: parameters, modules, classes, functions.
 
-From the examiner to the student process: an object whose class both ends can import is rebuilt from
-its attributes; a class or function that can be imported is sent by name; any other function or
-object becomes a handle, which the student's code can call. Therefore a test may pass a model of the
-course's package, or its own function, to a student's function.
+From the examiner to the student process: an object whose class both ends can import, or have from
+the same cell of the instructor, is rebuilt from its attributes; a class or function that can be
+imported is sent by name; any other function or object becomes a handle, which the student's code
+can call. Therefore a test may pass a model of the course's package, or its own function, to a
+student's function.
 
 From the student process to the examiner: plain data, records (dataclasses and named tuples) of
 packages that the instructor's notebook imports, and handles. Where the request states that no live
@@ -13,6 +14,7 @@ object is allowed, almost plain values are converted to plain data (see `plain_f
 import collections
 import contextlib
 import dataclasses
+import enum
 import pickle
 import sys
 import types
@@ -40,6 +42,8 @@ _FUNCTIONS = (
     type(torch.add),
 )
 EVERYTHING = [True] * 5
+_DEEP_RECORDS = 10
+"""Records of the instructor's classes that are nested deeper, as in a linked list, are handles."""
 _NEVER_GIVEN = (types.FrameType, types.CodeType, types.TracebackType)
 """Objects of these types would give access to the tests."""
 _NEVER_WHOLE = ("builtins", "IPython", "_io", "threading", "socket", "asyncio", "zmq", "ipykernel")
@@ -85,8 +89,11 @@ class Outgoing:
         if isinstance(value, types.ModuleType):
             return ["m", value.__name__] if sys.modules.get(value.__name__) is value else None
         if isinstance(value, (type, *_FUNCTIONS)):
-            name = by_name(value)
+            name = self._own(value) or by_name(value)
             return None if name is None else ["g", *name]
+        own = self._own(type(value))
+        if own is not None:
+            return self._given_own(encoder, value, own, depth)
         if isinstance(value, types.MethodType):
             if isinstance(value.__self__, type):  # another owner would be sent too
                 return ["bound", encoder.encode(value.__self__, depth + 1), value.__name__]
@@ -98,18 +105,60 @@ class Outgoing:
             return self._whole(encoder, value)
         return self._pickled(encoder, value)
 
+    def _own(self, kind: Any) -> tuple[str, str] | None:
+        """Return the name of a class that the instructor's cells define in both processes."""
+        for name, each in self.endpoint.own_classes.items():
+            if each is kind:
+                return "__main__", name
+        return None
+
+    def _given_own(
+        self, encoder: Encoder, value: Any, own: tuple[str, str], depth: int
+    ) -> Node | None:
+        """Encode an instance of an instructor's class that the student process has too.
+
+        The instance becomes a handle if it has private attributes, which are not shown.
+        """
+        if isinstance(value, enum.Enum) and value.name in type(value).__members__:
+            return ["member", ["g", *own], value.name]
+        if isinstance(value, tuple) and hasattr(type(value), "_fields"):
+            return ["R", *own, encoder.items(tuple(value), depth)]
+        private = any(name.startswith("_") for name in shared_objects.attributes(value, "whole"))
+        if private or isinstance(value, nn.Module) or not _is_rebuilt(value):
+            return None
+        return self._whole(encoder, value)
+
+    def _answered_own(self, encoder: Encoder, value: Any, depth: int) -> Node | None:
+        """Encode a record or a member of an enumeration of an instructor's class."""
+        own = self._own(type(value))
+        if own is None or depth > _DEEP_RECORDS or not proxies.is_safe(type(value)):
+            return None
+        if isinstance(value, enum.Enum) and value.name in type(value).__members__:
+            return ["member", ["g", *own], value.name]
+        if isinstance(value, tuple) and hasattr(type(value), "_fields"):
+            return ["R", *own, encoder.items(tuple(value), depth)]
+        if dataclasses.is_dataclass(value):
+            fields = [getattr(value, each.name) for each in dataclasses.fields(value)]
+            return ["R", *own, encoder.items(fields, depth)]
+        return None
+
     def _answered(self, encoder: Encoder, value: Any, depth: int) -> Node | None:
         kind = type(value)
         if kind is collections.defaultdict:
             return encoder.dictionary(value, depth)
         live, records = self.allowed[2 * (depth > 0) :][:2]
+        if records:
+            node = self._answered_own(encoder, value, depth)
+            if node is not None:
+                return node
         if type(value) is np.ndarray and value.dtype.hasobject and value.dtype.kind == "O":
             return ["objects", list(value.shape), encoder.items(value.reshape(-1), depth)]
-        if not ((isinstance(value, tuple) and hasattr(kind, "_fields")) or _is_structseq(value)):
+        is_named = isinstance(value, tuple) and hasattr(kind, "_fields")
+        if not (is_named or _is_structseq(value)):
             plain = plain_form(value, live)
             if plain is not value:
                 return encoder.encode(plain, depth + 1)
-        elif not records:
+        elif not records and not (is_named and live):
             return ["t", encoder.items(tuple(value), depth)]
         if isinstance(value, _FUNCTIONS):
             return None
@@ -122,7 +171,7 @@ class Outgoing:
             return None
         name = by_name(kind)
         if name is None or name[0].split(".")[0] not in self.endpoint.known_packages:
-            if isinstance(value, tuple) and hasattr(kind, "_fields"):
+            if is_named and not live:
                 return ["t", encoder.items(tuple(value), depth)]
             return None
         if isinstance(value, tuple):
@@ -166,7 +215,8 @@ class Outgoing:
 
     def _whole(self, encoder: Encoder, value: Any) -> Node:
         entry = self.endpoint.table.add(value, "whole")
-        definition = ["whole", entry.name, ["g", *(by_name(type(value)) or ())], None]
+        class_ = self._own(type(value)) or by_name(type(value)) or ()
+        definition = ["whole", entry.name, ["g", *class_], None]
         encoder.definitions.append(definition)
         definition[3] = self._state(encoder, entry, value)
         return ["p", entry.name]
@@ -182,20 +232,25 @@ class Outgoing:
         if isinstance(value, type):
             description = proxies.describe_class(value)
             known = (
-                by_name(each)
+                self._own(each) or by_name(each)
                 for each in value.__mro__
                 if self.endpoint.trusted
+                or self._own(each)
                 or each.__module__.split(".")[0] in (*self.endpoint.known_packages, "builtins")
             )
             description["known"] = [each for each in known if each]
             description["bases"] = [
                 encoder.scope().encode(each)
                 for each in value.__mro__[1:]
-                if not self.endpoint.trusted and each.__module__ == "__main__"
+                if not self.endpoint.trusted
+                and each.__module__ == "__main__"
+                and not self._own(each)
             ]
             definition = ["class", entry.name, description]
         elif isinstance(value, (*_FUNCTIONS, types.MethodType)):
-            definition = ["function", entry.name, proxies.describe_function(value)]
+            description = proxies.describe_function(value)
+            description["parameters"] = proxies.parameters(value, not self.endpoint.trusted)
+            definition = ["function", entry.name, description]
         else:
             definition = [kind, entry.name, self._class(encoder, type(value)), None]
         encoder.definitions.append(definition)

@@ -55,17 +55,14 @@ _COPIES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
         lambda value: datetime.timedelta(value.days, value.seconds, value.microseconds),
     ),
     (np.ndarray, lambda value: value.view(np.ndarray)),
-    (collections.UserDict, lambda value: value.data),
-    (collections.UserList, lambda value: value.data),
-    (collections.UserString, lambda value: value.data),
-    (types.MappingProxyType, dict),
-    (collections.ChainMap, dict),
+    (collections.UserDict, lambda value: _filled(collections.UserDict(), value.data)),
+    (collections.UserList, lambda value: collections.UserList(value.data)),
+    (collections.UserString, lambda value: collections.UserString(value.data)),
+    (types.MappingProxyType, lambda value: collections.UserDict(dict(value))),
+    (collections.ChainMap, lambda value: collections.UserDict(dict(value))),
 )
 
-_AROUND = (
-    collections.UserDict, collections.UserList, collections.UserString, types.MappingProxyType,
-    collections.ChainMap,
-)  # fmt: skip
+_MAPPINGS = (types.MappingProxyType, collections.ChainMap)
 
 
 def plain_form(value: Any, live: bool) -> Any:
@@ -79,10 +76,10 @@ def plain_form(value: Any, live: bool) -> Any:
             return value.as_subclass(Tensor)
     if isinstance(value, np.str_ | np.bytes_):
         return value.item()
-    if live and not isinstance(value, enum.Enum) and _adds_methods(kind):
+    if live and not isinstance(value, enum.Enum) and _is_own(value):
         return value
     for base, copy in _COPIES:
-        if isinstance(value, base) and (kind is not base or base in _AROUND):
+        if isinstance(value, base) and (kind is not base or base in _MAPPINGS):
             return copy(value)
     if isinstance(value, Iterator) and not live:
         items = Items(itertools.islice(value, MOST_ITEMS + 1))
@@ -92,14 +89,11 @@ def plain_form(value: Any, live: bool) -> Any:
     return value
 
 
-def _adds_methods(kind: type) -> bool:
-    """Return whether a class of the notebook defines public methods."""
-    return any(
-        callable(method) and not name.startswith("_")
-        for each in kind.__mro__
-        if each.__module__ == "__main__"
-        for name, method in vars(each).items()
-    )
+def _is_own(value: Any) -> bool:
+    """Return whether an object has public attributes of its own, or of a class of the notebook."""
+    classes = [each for each in type(value).__mro__ if each.__module__ == "__main__"]
+    attributes = [name for each in classes for name in vars(each)]
+    return any(not name.startswith("_") for name in (*attributes, *getattr(value, "__dict__", ())))
 
 
 def _filled(empty: Any, value: Any) -> Any:

@@ -10,6 +10,7 @@ and for the results of its operators, because a test of such a class needs them.
 import builtins
 import dis
 import functools
+import inspect
 import types
 import weakref
 from collections.abc import Callable
@@ -44,6 +45,7 @@ _HOLDERS = (
     types.MethodType, types.BuiltinFunctionType, types.CellType,
 )  # fmt: skip
 """Objects whose public attributes lead to what they hold."""
+_PLAIN_DEFAULTS = (type(None), bool, int, float, str)
 _BUILT = "_built_by_the_test"
 
 
@@ -54,6 +56,35 @@ def describe_function(value: Any) -> dict[str, Node]:
         "qualname": plain_text(getattr(value, "__qualname__", "function"), 200),
         "doc": plain_text(getattr(value, "__doc__", None) or "", 5000),
     }
+
+
+def parameters(value: Any, with_defaults: bool) -> Node:
+    """Return the parameters of a function: name, kind, whether it has a default, plain default.
+
+    The examiner sends no defaults, because a test may keep a right answer in one.
+    """
+    try:
+        found = inspect.signature(value).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    return [
+        [
+            each.name,
+            int(each.kind),
+            each.default is not each.empty,
+            each.default if with_defaults and type(each.default) in _PLAIN_DEFAULTS else ["..."],
+        ]
+        for each in found
+    ]
+
+
+def _signature(described: Node) -> inspect.Signature:
+    found = []
+    for name, kind, has_default, default in described:
+        default = default if type(default) in _PLAIN_DEFAULTS else ...
+        default = default if has_default else inspect.Parameter.empty
+        found.append(inspect.Parameter(name, inspect._ParameterKind(kind), default=default))
+    return inspect.Signature(found)
 
 
 def describe_class(value: type) -> dict[str, Node]:
@@ -78,6 +109,8 @@ class RemoteFunction:
         self.__name__ = str(described["name"])
         self.__qualname__ = str(described["qualname"])
         self.__doc__ = str(described["doc"]) or None
+        if described.get("parameters") is not None:
+            self.__signature__ = _signature(described["parameters"])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._endpoint.ask("call", self, args, kwargs)
@@ -146,7 +179,7 @@ class RemoteObject(metaclass=RemoteType):
     _endpoint: Conversation
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name not in ("__name__", "__qualname__"):
             raise AttributeError(name)
         return type(self)._endpoint.ask("get", self, name)
 
@@ -158,6 +191,18 @@ class RemoteObject(metaclass=RemoteType):
 
     def __repr__(self) -> str:
         return f"<an object of the class {type(self).__name__}>"
+
+
+class _Doc:
+    """The `__doc__` of a proxy class; an object may have another, as `update_wrapper` sets it."""
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None or not owner._endpoint.trusted:
+            return self.text
+        return owner._endpoint.ask("get", instance, "__doc__")
 
 
 def _built(value: Any) -> Any:
@@ -252,7 +297,7 @@ def class_namespace(endpoint: Conversation, described: dict[str, Any]) -> dict[s
     namespace: dict[str, Any] = {
         "__module__": "notebook",
         "__qualname__": str(described["qualname"]),
-        "__doc__": str(described["doc"]) or None,
+        "__doc__": _Doc(str(described["doc"]) or None),
         "_endpoint": endpoint,
         "_methods": frozenset(names),
     }
@@ -265,6 +310,11 @@ def class_namespace(endpoint: Conversation, described: dict[str, Any]) -> dict[s
 
 
 # Operations at the end that has the real object
+
+
+def refuse_change(target: Any, name: str, value: Any = None) -> None:
+    """Refuse to set or delete an attribute of an object of the test."""
+    raise AttributeError("the attributes of this object of the test cannot be changed")
 
 
 def call(target: Any, args: Any, kwargs: Any) -> Any:
@@ -301,7 +351,7 @@ def guarded(endpoint: Conversation, operation: Callable[..., Any]) -> Callable[.
         name = endpoint.table.name_of(target)
         entry = None if name is None else endpoint.table.entries[name]
         if entry is None or not entry.mine or entry.kind not in ("handle", "module"):
-            raise WireError("the student's code requests an object that it was not given")
+            raise TypeError("this is not an object of the test, but for example a copy of one")
         if entry.ended and not endpoint.outlives(entry):
             raise RuntimeError(
                 "this object of the test was given to an earlier call, which has ended"

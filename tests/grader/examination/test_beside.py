@@ -97,7 +97,7 @@ def test_a_cell_beside_the_student_that_does_not_end_fails_alone():
             ("test", "assert callable(f)"),
             ("test", "assert True"),
         ),
-        limits=Limits(seconds=60, cell_seconds=1),
+        limits=Limits(seconds=120, cell_seconds=5),
         beside=("test-1", "test-2"),
     )
     assert failed(outcome) == ["test-1"]

@@ -162,3 +162,18 @@ def test_many_cells_that_end_the_process_take_the_time_of_their_part_alone():
         Limits(seconds=20),
     )
     assert not outcome.cells[-1].failed
+
+
+COUNTING = "count = 0\ndef f(x):\n    global count\n    count += 1\n    return count"
+SORTING = COUNTING + "\ncounted = f\ndef f(x):\n    x.sort()\n    return counted(x)"
+
+
+def test_the_second_run_of_a_test_finds_the_students_state_as_the_first_did():
+    """It is needed because the answer changes its argument, and the solution does not."""
+    cells = notebook(
+        ("student", SORTING),
+        ("test", "assert f([2, 1]) == 1 and f([1]) == 2"),
+        ("test", "x = [2, 1]\nassert f(x) > 0\nassert x == [2, 1]"),
+    )
+    outcome = examined(cells, returned={"f": ["function"], "f()": ["plain int"]})
+    assert failed(outcome) == ["test-2"]

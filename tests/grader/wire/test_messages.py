@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from attentively_grader.wire import fair_clock
 from attentively_grader.wire.decoder import Decoder
 from attentively_grader.wire.encoder import Encoder
+from attentively_grader.wire.fair_clock import fair_time
 from attentively_grader.wire.messages import Gone, TooLate, Wire, WireError
 
 
@@ -160,11 +162,36 @@ def test_random_changes_of_a_message_give_a_value_or_one_error():
 
 def test_waiting_ends_at_the_deadline():
     wire, _, _theirs = pair()
-    wire.deadline = time.monotonic() + 0.05
+    wire.deadline = fair_time() + 0.05
     with pytest.raises(TooLate):
         wire.receive()
     with pytest.raises(TooLate):
         wire.send(1)
+
+
+def busy_machine(monkeypatch):
+    """From now on, a process always waits for a CPU; return the time."""
+    started = time.monotonic()
+    monkeypatch.setattr(fair_clock, "_waited", lambda: time.monotonic() - started)
+    monkeypatch.setattr(fair_clock, "left", fair_clock._Clock().left)
+    return started
+
+
+def test_waiting_for_a_cpu_counts_a_quarter(monkeypatch):
+    started = busy_machine(monkeypatch)
+    wire, _, _theirs = pair()
+    wire.deadline = fair_time() + 0.1
+    with pytest.raises(TooLate):
+        wire.receive()
+    assert time.monotonic() - started > 0.35
+
+
+def test_the_wall_time_has_a_limit_on_a_busy_machine(monkeypatch):
+    started = busy_machine(monkeypatch)
+    wire, _, _theirs = pair()
+    wire.deadline, wire.end = fair_time() + 1000, started + 0.1
+    with pytest.raises(TooLate):
+        wire.receive()
 
 
 def test_an_end_that_is_gone_is_seen():
