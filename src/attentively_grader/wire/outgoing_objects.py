@@ -235,16 +235,13 @@ class Outgoing:
                 self._own(each) or by_name(each)
                 for each in value.__mro__
                 if self.endpoint.trusted
-                or self._own(each)
                 or each.__module__.split(".")[0] in (*self.endpoint.known_packages, "builtins")
             )
             description["known"] = [each for each in known if each]
             description["bases"] = [
                 encoder.scope().encode(each)
                 for each in value.__mro__[1:]
-                if not self.endpoint.trusted
-                and each.__module__ == "__main__"
-                and not self._own(each)
+                if not self.endpoint.trusted and each.__module__ == "__main__"
             ]
             definition = ["class", entry.name, description]
         elif isinstance(value, (*_FUNCTIONS, types.MethodType)):
