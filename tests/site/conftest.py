@@ -47,17 +47,24 @@ def browser():
 
 
 @pytest.fixture(scope="session")
-def site(browser, tmp_path_factory) -> Path:
-    """Return the folder of the built book, built now if it is not, or no longer, current."""
-    with FileLock(tmp_path_factory.getbasetemp().parent / "book.lock"):  # one process builds it
-        built = subprocess.run(
-            [sys.executable, ROOT / "tools" / "build_book.py"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-    if built.returncode:
-        pytest.fail(f"the book does not build:\n{built.stdout[-6000:]}", pytrace=False)
+def site(browser, tmp_path_factory, testrun_uid) -> Path:
+    """Return the folder of the built book, built now if it is not, or no longer, current.
+
+    The first process of a test run builds it: even a build without a change writes files again,
+    which must not happen while another process reads them.
+    """
+    done = tmp_path_factory.getbasetemp().parent / f"book-{testrun_uid}"
+    with FileLock(f"{done}.lock"):
+        if not done.exists():
+            built = subprocess.run(
+                [sys.executable, ROOT / "tools" / "build_book.py"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            if built.returncode:
+                pytest.fail(f"the book does not build:\n{built.stdout[-6000:]}", pytrace=False)
+            done.touch()
     return ROOT / "_build" / "html"
 
 
