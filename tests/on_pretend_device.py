@@ -24,6 +24,8 @@ FEWEST = 250
 SHORT, EVALUATED = 3, 60
 SENTENCES = 24
 """At most so many sentences are loaded for an evaluation."""
+WHOLE = ("06_scoring_and_the_bottleneck",)
+"""Pages that compare each sentence of an evaluation with a recorded result."""
 
 
 class Shortened(ast.NodeTransformer):
@@ -32,6 +34,9 @@ class Shortened(ast.NodeTransformer):
     A training run is a loop over ``range(300)``, or a call or function with ``steps=300``.
     """
 
+    def __init__(self, sentences):
+        self.sentences = sentences
+
     def visit_Call(self, node):
         self.generic_visit(node)
         match node:
@@ -39,11 +44,11 @@ class Shortened(ast.NodeTransformer):
                 func=ast.Attribute(attr="load"),
                 args=[ast.Constant(split), ast.Constant(int(count))],
             ) if split != "train":
-                node.args[1] = ast.Constant(min(count, SENTENCES))
+                node.args[1] = ast.Constant(min(count, self.sentences))
             case ast.Call(
                 func=ast.Attribute(attr="pronoun_pairs"), args=[ast.Constant(int(count))]
             ):
-                node.args[0] = ast.Constant(min(count, SENTENCES))
+                node.args[0] = ast.Constant(min(count, self.sentences))
         return node
 
     def visit_For(self, node):
@@ -103,10 +108,11 @@ def run_cells(path):
     import matplotlib.pyplot as plt
 
     namespace = {"__name__": "__main__"}
+    shortened = Shortened(sys.maxsize if path.stem in WHOLE else SENTENCES)
     for number, source in enumerate(cells_of(path), start=1):
         name = f"{path.stem}, code cell {number}"
         linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
-        tree = ast.fix_missing_locations(Shortened().visit(ast.parse(source)))
+        tree = ast.fix_missing_locations(shortened.visit(ast.parse(source)))
         shown = [tree.body.pop().value] if isinstance(tree.body[-1], ast.Expr) else []
         exec(compile(tree, name, "exec"), namespace)
         for each in shown:
