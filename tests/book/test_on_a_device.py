@@ -118,7 +118,7 @@ def failures_alone(pages, folder, installed):
     found = failures(wanted, folder, package=installed)
     left = {path.name for path in folder.glob("*/*")} - {Path(page).name for page in pages}
     return {Path(each).name: failure for each, failure in found.items()} | dict.fromkeys(
-        left, "left"
+        left, "is left"
     )
 
 
