@@ -58,7 +58,7 @@ def known(said: str, *wrong: Callable[..., object]) -> list[Twin]:
 
 @dataclass(frozen=True)
 class Fresh:
-    """A value that is made anew for each call: a small model, or what is too large to be stored."""
+    """A value that is made for each call: a small model, or what is too large to be stored."""
 
     maker: Callable[..., Any]
     """A function or class of the checks, or of PyTorch."""
