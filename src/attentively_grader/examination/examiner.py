@@ -228,12 +228,14 @@ class _Examination:
             for name in cell_names.bound(source)
         }
         """Names of functions, among others, that may bind further names when they are called."""
+        tests_follow = False
         for cell in reversed(self.cells):
             source = sources[cell["id"]]
             used = cell_names.used(source)
             if _is_test(cell):
+                tests_follow = True
                 wanted |= used | words(source)
-            elif (
+            elif tests_follow and (
                 cell_names.bound(source) & wanted
                 or cell_names.binds_unseen(source)
                 or used & unseen

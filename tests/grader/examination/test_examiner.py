@@ -322,3 +322,14 @@ def test_seeds_are_shared():
         )
     )
     assert failed(outcome) == []
+
+
+def test_what_follows_the_last_test_runs_once():
+    """A progress cell, for example, whose names no test needs."""
+    student = ("student", "calls = []\ndef f():\n    calls.append(1)")
+    progress = ("given", "globals()\nf()")
+    last = ("student", "print(len(calls))")
+    outcome = examined(notebook(student, ("test", "assert callable(f)"), progress, last))
+    assert text(outcome.cells[-1]) == "1\n"
+    outcome = examined(notebook(student, progress, ("test", "assert callable(f)"), last))
+    assert text(outcome.cells[-1]) == "2\n"  # here it may bind a name of the test
