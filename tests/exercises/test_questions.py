@@ -17,7 +17,7 @@ from notebook_tools import ROOT
 from attentively.checks import CheckFailed, recordings
 from attentively.checks.behaviours import behaviours
 from attentively.checks.calls import call_twice
-from attentively.checks.compare import READ
+from attentively.checks.compare import READ, copied
 from attentively.checks.edits import edited, source_of, variants
 from attentively.checks.question import Case, Question, examine, unseen
 
@@ -636,3 +636,17 @@ def test_how_right_results_are_computed_is_examined_last(further):
     recording = further.recording("size")
     assert "3 takes too long" in said(lambda module: 3, recording, afterwards=refuse)
     assert "too long" not in said(lambda module: 2, recording, afterwards=refuse)
+
+
+class Asked(type):
+    """A class whose attributes are asked for in another process, as those of a student's class."""
+
+    def __getattr__(cls, name):
+        raise AssertionError(f"asked for {name}")
+
+
+def test_copies_ask_nothing_of_an_unknown_class():
+    value = Asked("Student", (), {})()
+    assert copied(value) is value
+    with pytest.raises(AssertionError, match="asked for renewed"):
+        type(value).renewed  # noqa: B018

@@ -75,6 +75,14 @@ class Fresh:
         return self.text or show(self.make())
 
 
+class Renewable:
+    """An object of a case that its calls change; each call of an answer receives a new one."""
+
+    def renewed(self) -> object:
+        """Return the object for the next call."""
+        raise NotImplementedError
+
+
 # Comparing answers
 
 
@@ -390,7 +398,7 @@ class unquoted(str):  # noqa: N801  it is called as a function
 
 
 def copied(value: object) -> object:
-    """Return a copy for one call; an object whose calls change it has a method `renewed`."""
+    """Return a copy for one call."""
     if isinstance(value, Fresh):
         return value.make()
     if isinstance(value, Tensor):
@@ -401,8 +409,7 @@ def copied(value: object) -> object:
         return {key: copied(item) for key, item in value.items()}
     if type(value) is set:
         return set(value)
-    renew = getattr(type(value), "renewed", None)
-    return renew(value) if renew else value
+    return value.renewed() if isinstance(value, Renewable) else value
 
 
 def unchanged(one: object, other: object) -> bool:

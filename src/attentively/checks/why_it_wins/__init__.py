@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from attentively.checks import CheckFailed, Parts, describe, once_solved
+from attentively.checks.compare import Renewable
 from attentively.checks.question import Recorded, Results
 from attentively.checks.recordings import Topic
 from attentively.checks.why_it_wins.computation_graphs import (
@@ -84,7 +85,7 @@ def read_off(steps: object, path: object, thorough: bool = False) -> None:
 
 
 @dataclass
-class Stopwatch:
+class Stopwatch(Renewable):
     """A simulated measurement of running times: the first run is slow, and others are disturbed."""
 
     times: dict[int, list[float]]
