@@ -181,8 +181,8 @@ def test_every_import_is_required(package, extra):
 
 
 def test_every_page_is_in_the_table_of_contents():
-    listed = set(re.findall(r"(?:root|file): (book/\w+)", texts()["_toc.yml"]))
-    pages = {path.removesuffix(".md") for path in texts() if re.fullmatch(r"book/\w+\.md", path)}
+    listed = set(re.findall(r"(?:root|file): (book/[\w/]+)", texts()["_toc.yml"]))
+    pages = {path.removesuffix(".md") for path in texts() if re.fullmatch(r"book/[\w/]+\.md", path)}
     assert pages == listed
 
 

@@ -150,9 +150,9 @@ def works_of(env: BuildEnvironment, docname: str) -> Iterator[Section]:
 
 def kind_of(docname: str, document: nodes.document) -> str:
     """Return which of `KINDS` a page is."""
-    name = docname.rpartition("/")[2]
-    if name in ("glossary", "api", "bibliography"):
-        return name
+    for kind in ("glossary", "api", "bibliography"):
+        if kind in docname.split("/"):
+            return kind
     executed = any("cell" in node["classes"] for node in document.findall(nodes.container))
     return "chapter" if executed else "reference"
 

@@ -57,6 +57,11 @@ CORRECTIONS = (
     (r'<(i|span)(?= class="[^"]*\bfa-)', r'<\1 aria-hidden="true"'),
     # The visible text, "Show code cell source" or "Hide …", is the name.
     (r'<summary aria-label="Toggle hidden content">', "<summary>"),
+    # The button that unfolds the pages below a page in the side bar.
+    (
+        r'(>([^<]*)</a><details[^>]*>)<summary>(?=<span class="toctree-toggle")',
+        r'\1<summary aria-label="Pages of \2">',
+    ),
     # A role that is deprecated, inside a list whose entries must be list items.
     (r'\brole="doc-biblioentry"', 'role="listitem"'),
     # The parameters of a signature, one a line: a list of definitions without terms.

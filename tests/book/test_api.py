@@ -1,4 +1,4 @@
-"""The API page names every module, folder by folder."""
+"""The API pages name every module, folder by folder."""
 
 import importlib.util
 import re
@@ -22,8 +22,25 @@ api = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(api)
 
 
+def folders():
+    """Return the text on each folder of the package by its name, in the order of the pages.
+
+    A folder is a page that the API page links, or a section of the API page.
+    """
+    head, *sections = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)
+    linked = re.findall(r"\(api/(\w+)\.md\)", head)
+    first, *last = (section.partition("\n")[::2] for section in sections)
+    return dict(
+        [
+            first,
+            *((name, PAGE.with_suffix("").joinpath(f"{name}.md").read_text()) for name in linked),
+            *last,
+        ]
+    )
+
+
 def listed():
-    return re.findall(r"automodule:: attentively\.([\w.]+)", PAGE.read_text(encoding="utf-8"))
+    return re.findall(r"automodule:: attentively\.([\w.]+)", "\n".join(folders().values()))
 
 
 def test_every_module_is_listed_once():
@@ -32,26 +49,26 @@ def test_every_module_is_listed_once():
         for path in (SRC / "attentively").rglob("*.py")
     }
     wanted = {name.removesuffix(".__init__") for name in modules if name != "__init__"}
-    folders = {name.removesuffix(".__init__") for name in modules if name.endswith(".__init__")}
+    packages = {name.removesuffix(".__init__") for name in modules if name.endswith(".__init__")}
     inside = {name for name in wanted if name.startswith("data.toy.")}
     inside |= {name for name in wanted if name.split(".")[0] in {*SHARED, *ELSEWHERE}}
-    assert sorted(listed()) == sorted((wanted - inside - folders) | SHARED | {"data.toy"})
+    assert sorted(listed()) == sorted((wanted - inside - packages) | SHARED | {"data.toy"})
 
 
 def test_each_folder_says_what_it_is_for():
     """Words stand between a folder's heading and its first module."""
-    folders = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.M)[1:]
     there = {
         path.name for path in (SRC / "attentively").iterdir() if (path / "__init__.py").exists()
     }
-    assert {folder.partition("\n")[0] for folder in folders} == {"The package itself", *there}
-    for folder in folders:
-        said = folder.partition("\n")[2].partition("\n###")[0]
-        assert len(said.split()) > 8, folder.partition("\n")[0]
+    assert set(folders()) == {"The package itself", *there}
+    assert {path.stem for path in PAGE.with_suffix("").iterdir()} <= there
+    for name, text in folders().items():
+        said = re.sub(r"\A---.*?^# API: \w+$", "", text, flags=re.M | re.S).partition("\n##")[0]
+        assert len(said.split()) > 8, name
 
 
 def test_every_command_is_named():
-    last = PAGE.read_text(encoding="utf-8").rpartition("\n## ")[2].partition("`: `")
+    last = folders()["cli"].partition("`: `")
     named = {"data", *re.findall(r"`([a-z]+)`", f"`{last[2]}")}
     assert named == {*typer.main.get_command(app).commands}
 

@@ -360,7 +360,7 @@ TEXTS = [
     "CONTRIBUTING.md",
     "CHANGELOG.md",
     "benchmarks/README.md",
-    "book/*.md",
+    "book/**/*.md",
     "book/_ext/*.py",
     "docs/decisions/*.md",
     "solutions/*/*.ipynb",

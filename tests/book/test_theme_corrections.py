@@ -55,6 +55,14 @@ def test_the_parameters_of_a_signature_are_lines():
     assert theme_corrections.correct(page) == f"{others}<dt>f(\n<span>\n{lines}</span>\n)</dt>"
 
 
+def test_the_button_for_the_pages_below_a_page_is_named_after_it():
+    link = '<li><a class="reference internal" href="api.html">API</a><details open="open">'
+    icon = '<span class="toctree-toggle" role="presentation"></span></summary>'
+    page = f"<a href='x'>x</a><details><summary>y</summary></details>{link}"
+    named = theme_corrections.correct(f"{page}<summary>{icon}")
+    assert named == f'{page}<summary aria-label="Pages of API">{icon}'
+
+
 def test_the_rest_of_a_page_stays_as_it_is():
     page = '<script src="a.js"></script><i>fa-list</i><summary>x</summary><div role="list"></div>'
     assert theme_corrections.correct(page) == page
