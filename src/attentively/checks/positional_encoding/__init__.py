@@ -1,10 +1,9 @@
 """Checks of the assignment on positional encoding.
 
-Parts 1 to 3 rebuild functions of the package or the page. The encoding and its addition are also
-put into the package's trained Transformer. Parts 4 to 6 are original problems, and this module
-contains no solution to them: the audit is tested on layers whose dependence on the order is known
-and shows only for some orders, the head by its weights, and the three encodings by one symptom
-after the other.
+The answers are compared with the recordings in this folder; no function here is the answer of a
+part. The encoding and its addition are also put into the package's trained Transformer. The audit
+of part 4 is tested on layers whose dependence on the order is known and shows only for some orders,
+the head by its weights, and the three encodings by one symptom after the other.
 """
 
 import math
@@ -25,16 +24,14 @@ from attentively.checks import (
     call,
     call_twice,
     describe,
-    expect_equal,
-    expect_gradients_through,
     expect_pair,
     expect_tensor,
     expect_value,
     in_32_bits,
     in_turn,
-    known,
     once_solved,
 )
+from attentively.checks.recordings import Topic
 from attentively.checks.trained_translator import TRANSFORMER, expect_same_translations
 from attentively.layers.feed_forward import FeedForward
 from attentively.layers.transformer_layers import EncoderLayer
@@ -55,6 +52,7 @@ __all__ = [
 Inputs = Mapping[str, Any]
 
 _parts = Parts()
+_topic = Topic(__file__)
 progress = _parts.progress
 
 
@@ -75,116 +73,6 @@ SENTENCES = [
 # Part 1
 
 
-def _interleaved(angles: Tensor, d_model: int, first: Callable[..., Tensor] = torch.sin) -> Tensor:
-    """Return sines and cosines, side by side, of the angles (length, pairs)."""
-    second = torch.cos if first is torch.sin else torch.sin
-    return torch.stack([first(angles), second(angles)], dim=-1).flatten(1)[:, :d_model]
-
-
-def _angles(length: int, exponents: Tensor, base: float = 10000.0, first: int = 0) -> Tensor:
-    return torch.arange(first, first + length).unsqueeze(1) / base**exponents
-
-
-def _twice(d_model: int) -> Tensor:
-    """Return 2i / d of every pair i."""
-    return torch.arange(0, d_model, 2) / d_model
-
-
-def _halves(length: int, d_model: int) -> Tensor:
-    angles = _angles(length, _twice(d_model))
-    return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :d_model]
-
-
-def _by_component(length: int, d_model: int, factor: int) -> Tensor:
-    """Return encodings in which every component has an exponent of its own."""
-    angles = _angles(length, factor * torch.arange(d_model) / d_model)
-    even = torch.arange(d_model) % 2 == 0
-    return torch.where(even, angles.sin(), angles.cos())
-
-
-def _to_the_last(length: int, d_model: int) -> Tensor:
-    pairs = (d_model + 1) // 2
-    return _interleaved(_angles(length, torch.arange(pairs) / max(pairs - 1, 1)), d_model)
-
-
-_MATRIX_TWINS = [
-    *known(
-        "Sine and cosine are exchanged: the even components 0, 2, 4, … must be the sines.",
-        lambda n, d: _interleaved(_angles(n, _twice(d)), d, torch.cos),
-    ),
-    *known(
-        "Every component has an exponent of its own. Components 2i and 2i + 1 must be the sine and "
-        "the cosine of the same angle.",
-        lambda n, d: _by_component(n, d, 1),
-        lambda n, d: _by_component(n, d, 2),
-    ),
-    *known(
-        "The exponent is i / d, where i is the index of the pair; it must be 2i / d. The lowest "
-        "frequency must be nearly 1 / 10000, and here it is about 1 / 100.",
-        lambda n, d: _interleaved(_angles(n, _twice(d) / 2), d),
-    ),
-    *known(
-        "The exponent is 4i / d; it must be 2i / d. The numbers 0, 2, 4, … are already 2i.",
-        lambda n, d: _interleaved(_angles(n, 2 * _twice(d)), d),
-    ),
-    *known(
-        "The exponents run from 0 to 1, and the last one is 1. They must be 2i / d, which is "
-        "always below 1.",
-        _to_the_last,
-    ),
-    *known(
-        "In the exponent 2i / d, an odd d is rounded to an even number. It must be d_model itself.",
-        lambda n, d: _interleaved(_angles(n, torch.arange(0, d, 2) / (d + d % 2)), d),
-        lambda n, d: _interleaved(_angles(n, torch.arange(0, d, 2) / (d - d % 2)), d),
-    ),
-    *known(
-        "The position is multiplied by 10000^(2i/d); it must be divided by it.",
-        lambda n, d: _interleaved(_angles(n, -_twice(d)), d),
-    ),
-    *known(
-        "The position is divided by 10000 · 2i/d; it must be divided by 10000 to the power 2i/d.",
-        lambda n, d: _interleaved(torch.arange(n).unsqueeze(1) / (10000 * _twice(d)), d),
-        lambda n, d: _interleaved(
-            torch.arange(n).unsqueeze(1) / (10000 * _twice(d)).clamp(min=1), d
-        ),
-    ),
-    *known(
-        "A division rounds down to an integer: write / instead of //.",
-        lambda n, d: _interleaved(torch.arange(n).unsqueeze(1) // 10000 ** _twice(d), d),
-        lambda n, d: _interleaved(_angles(n, _twice(d).floor()), d),
-    ),
-    *known(
-        "The base is 1000; it must be 10000.",
-        lambda n, d: _interleaved(_angles(n, _twice(d), 1000.0), d),
-    ),
-    *known(
-        "The positions start at 1. The first row must be that of position 0: sines 0, cosines 1.",
-        lambda n, d: _interleaved(_angles(n, _twice(d), first=1), d),
-    ),
-    *known(
-        "All sines come first, then all cosines. They must alternate: the sine of pair i is "
-        "component 2i, its cosine is component 2i + 1.",
-        _halves,
-    ),
-    *known(
-        "All components are sines; the odd components must be cosines.",
-        lambda n, d: _angles(n, _twice(d)).sin().repeat_interleave(2, dim=1)[:, :d],
-    ),
-    *known(
-        "The angles are converted from degrees. They are in radians already, as torch.sin expects.",
-        lambda n, d: _interleaved(_angles(n, _twice(d)).deg2rad(), d),
-    ),
-    *known(
-        "Rows and columns are exchanged: each position must have a row.",
-        lambda n, d: sinusoids(n, d).T,
-    ),
-    *known(
-        "These are the angles; their sines and cosines are missing.",
-        lambda n, d: _angles(n, _twice(d)).repeat_interleave(2, dim=1)[:, :d],
-    ),
-]
-
-
 @_parts.part(
     "sinusoidal encoding",
     "sinusoids",
@@ -196,15 +84,7 @@ _MATRIX_TWINS = [
 )
 def matrix(candidate: object, thorough: bool = False) -> None:
     """Check the matrix of encodings, and put it into the trained Transformer."""
-    sizes = [(2, 2), (2, 6), (3, 4), (7, 64), (3, 5), (2, 1), (11, 7)]
-    if thorough:
-        sizes += [(61, 512), (13, 3), (1, 1), (97, 10), (1, 127)]
-    for length, d_model in sizes:
-        inputs = {"length": length, "d_model": d_model}
-        answer = in_32_bits(call_twice(candidate, inputs))
-        expected = sinusoids(length, d_model)
-        odd = "If d_model is odd, the last sine has no cosine." * (d_model % 2)
-        expect_equal(answer, expected, "the encodings", inputs, _MATRIX_TWINS, odd)
+    _topic.examine("sinusoids", candidate, thorough)
     # For angles this large, correct methods differ in the last digits: check the shape alone.
     inputs = {"length": 5003, "d_model": 2}
     answer = in_32_bits(call(candidate, inputs))
@@ -213,8 +93,7 @@ def matrix(candidate: object, thorough: bool = False) -> None:
     def put_in(model: Transformer) -> None:
         for stack in (model.encoder, model.decoder):
             size = {"length": 64, "d_model": model.config.d_model}
-            encodings = cast(Tensor, in_32_bits(call(candidate, size)))
-            stack.input.positions = _FromTable(_plainly_added, encodings)
+            stack.input.positions = _Positions(cast(Tensor, in_32_bits(call(candidate, size))))
 
     expect_same_translations(put_in, SENTENCES[: 1 + 2 * thorough], "encodings", TRANSFORMER)
 
@@ -222,68 +101,20 @@ def matrix(candidate: object, thorough: bool = False) -> None:
 # Part 2
 
 
-class _FromTable(nn.Module):
-    """A positional encoding for a Transformer: a table, and a function that adds its rows."""
+class _Positions(nn.Module):
+    """The encodings of a Transformer in a table; a student's function may add them."""
 
     table: Tensor
 
-    def __init__(self, add: Callable[[Tensor, Tensor, int], object], table: Tensor) -> None:
+    def __init__(self, table: Tensor, add: Callable[..., object] | None = None) -> None:
         super().__init__()
-        self.add = add
         self.register_buffer("table", table)
+        self.add = add
 
     def forward(self, x: Tensor, first: int = 0) -> object:
+        if self.add is None:
+            return x + self.table[first : first + x.shape[1]]
         return in_32_bits(self.add(x, self.table, first))
-
-
-def _plainly_added(x: Tensor, table: Tensor, first: int = 0) -> Tensor:
-    return x + table[first : first + x.shape[1]]
-
-
-def _rows_alone(x: Tensor, table: Tensor, first: int = 0) -> Tensor:
-    return table[first : first + x.shape[1]].expand_as(x)
-
-
-_ADDED_TWINS = [
-    *known(
-        "All words of a sentence receive the same row, because the table is cropped to the size of "
-        "the batch. The rows of the table belong to the second axis of x, that of the words.",
-        lambda x, table, first=0: x + table[first : first + len(x)].unsqueeze(1),
-        lambda x, table, first=0: x + table[: len(x)].unsqueeze(1),
-    ),
-    *known(
-        "`first` is ignored: the first word receives row 0 instead of row `first`.",
-        lambda x, table, first=0: x + table[: x.shape[1]],
-    ),
-    *known(
-        "All words receive the encoding of the same position.",
-        lambda x, table, first=0: x + table[first],
-        lambda x, table, first=0: x + table[first + x.shape[1] - 1],
-    ),
-    *known(
-        "The encodings are shifted by one position: the first word must receive row `first`.",
-        lambda x, table, first=0: x + table[first + 1 : first + 1 + x.shape[1]],
-    ),
-    *known(
-        "The encodings are concatenated with the words, which doubles the dimension. They must be "
-        "added.",
-        lambda x, table, first=0: torch.cat([x, _rows_alone(x, table, first)], dim=-1),
-    ),
-    *known("These are the encodings alone; the words are missing.", _rows_alone),
-    *known(
-        "Words and encodings are multiplied; they must be added.",
-        lambda x, table, first=0: x * _rows_alone(x, table, first),
-    ),
-    *known(
-        "The encodings are the last rows of the table; the first word must receive row `first`.",
-        lambda x, table, first=0: x + table[len(table) - x.shape[1] :],
-    ),
-    *known(
-        "The words are multiplied by √d_model. A Transformer does that elsewhere; here `x` must be "
-        "added as it is.",
-        lambda x, table, first=0: x * math.sqrt(x.shape[-1]) + _rows_alone(x, table, first),
-    ),
-]
 
 
 @_parts.part(
@@ -294,35 +125,21 @@ _ADDED_TWINS = [
 )
 def added(candidate: object, thorough: bool = False) -> None:
     """Check the sum of words and encodings, and use it in the trained Transformer."""
-    table = torch.tensor([[0.0, 10.0], [0.1, 20.0], [0.2, 30.0], [0.3, 40.0]])
-    small = torch.tensor([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])
-    asked: list[tuple[Tensor, Tensor, int | None]] = [
-        (small, table, None),
-        (small, table, 1),
-        (small[:1], table, 2),
-        (torch.randn(2, 2, 3), torch.randn(7, 3), 3),
-        (torch.randn(2, 3, 5), torch.randn(7, 5), None),
-        (torch.randn(3, 2, 5), torch.randn(7, 5), 5),
-    ]
-    if thorough:
-        asked += [(torch.randn(5, 1, 7), torch.randn(11, 7), 10)]
-        asked += [(torch.randn(1, 11, 3), torch.randn(11, 3), 0)]
-    for x, encodings, first in asked:
-        inputs = {"x": x, "table": encodings} | ({} if first is None else {"first": first})
-        answer = _accepted(candidate, inputs)
-        expected = _plainly_added(x, encodings, first or 0)
-        expect_equal(answer, expected, "words plus encodings", inputs, _ADDED_TWINS)
+    try:
+        _topic.examine("add_positions", candidate, thorough)
+    except CheckFailed as failed:
+        if "raises ValueError" in str(failed):
+            for each in _topic.recording("add_positions", thorough).cases:
+                _expect_accepted(candidate, each.case.inputs)
+        raise
+    table = torch.arange(8.0).view(4, 2)
     for length, first in ((5, 0), (3, 2), (2, 3), (2, 4), (3, 7)):
         _expect_refused(candidate, {"x": torch.ones(1, length, 2), "table": table, "first": first})
-    sources = {"x": torch.randn(2, 3, 5), "table": torch.randn(4, 5)}
-    for source in sources.values():
-        source.requires_grad_()
-    expect_gradients_through(candidate, sources, sources)
 
     def put_in(model: Transformer) -> None:
         for stack in (model.encoder, model.decoder):
             encodings = sinusoids(64, model.config.d_model)
-            stack.input.positions = _FromTable(cast(Any, candidate), encodings)
+            stack.input.positions = _Positions(encodings, cast(Any, candidate))
 
     expect_same_translations(put_in, SENTENCES[: 1 + 2 * thorough], "add_positions", TRANSFORMER)
 
@@ -343,14 +160,11 @@ def _tried(candidate: object, inputs: Inputs) -> tuple[object, Exception | None]
     return call(trying, inputs), next(iter(raised), None)
 
 
-def _accepted(candidate: object, inputs: Inputs) -> object:
-    """Return the candidate's answer; say so if it refuses a table that is long enough."""
-    try:
-        return in_32_bits(call_twice(candidate, inputs))
-    except CheckFailed:
-        _, error = _tried(candidate, inputs)
-        if not isinstance(error, ValueError):
-            raise
+def _expect_accepted(candidate: object, inputs: Inputs) -> None:
+    """Reject a candidate that raises `ValueError` for a table that is long enough."""
+    _, error = _tried(candidate, inputs)
+    if not isinstance(error, ValueError):
+        return
     length, rows, first = inputs["x"].shape[1], len(inputs["table"]), inputs.get("first", 0)
     last = first + length - 1
     exact = " They are the last rows of the table: is your comparison off by one?"
@@ -385,103 +199,10 @@ def _expect_refused(candidate: object, inputs: Inputs) -> None:
 # Part 3
 
 
-_Block = Callable[[float, float], list[list[float]]]
-
-
-def _shift(
-    steps: float | int,
-    d_model: int,
-    exponents: Tensor | None = None,
-    base: float = 10000.0,
-    block: _Block = lambda cos, sin: [[cos, sin], [-sin, cos]],
-) -> Tensor:
-    """Return the matrix with a block for each pair (sine, cosine) on its diagonal."""
-    angles = steps / base ** (_twice(d_model) if exponents is None else exponents)
-    pairs = zip(angles.cos().tolist(), angles.sin().tolist(), strict=True)
-    return torch.block_diag(*(torch.tensor(block(cos, sin)) for cos, sin in pairs))
-
-
-def _shift_of_halves(steps: int, d_model: int) -> Tensor:
-    """Return the matrix for encodings that have all sines first."""
-    sines_first = torch.arange(d_model).reshape(-1, 2).T.flatten()
-    return _shift(steps, d_model)[sines_first][:, sines_first]
-
-
-_ROTATION_TWINS = [
-    *known(
-        "Negative steps are not handled: they must shift the encodings back.",
-        lambda k, d: _shift(abs(k), d),
-        lambda k, d: _shift(max(k, 0), d),
-    ),
-    *known(
-        "The matrix shifts the encodings back instead of forwards: the minus sign is at the wrong "
-        "sine. The first row of a block follows from sin(a + b), the second from cos(a + b).",
-        lambda k, d: _shift(-k, d),
-    ),
-    *known(
-        "Sine and cosine are exchanged in each block: the cosines must be on the diagonal.",
-        lambda k, d: _shift(k, d, block=lambda cos, sin: [[sin, cos], [cos, -sin]]),
-        lambda k, d: _shift(k, d, block=lambda cos, sin: [[sin, cos], [-cos, sin]]),
-        lambda k, d: _shift(k, d, block=lambda cos, sin: [[sin, -cos], [cos, sin]]),
-    ),
-    *known(
-        "The blocks are not rotations: exactly one of the two sines of a block must be negative, "
-        "and neither of the cosines.",
-        lambda k, d: _shift(k, d, block=lambda cos, sin: [[cos, sin], [sin, cos]]),
-        lambda k, d: _shift(k, d, block=lambda cos, sin: [[cos, sin], [sin, -cos]]),
-        lambda k, d: _shift(k, d, block=lambda cos, sin: [[cos, -sin], [-sin, cos]]),
-    ),
-    *known(
-        "All pairs turn by the same angle. Each pair must have its own frequency.",
-        lambda k, d: _shift(k, d, torch.zeros(d // 2)),
-    ),
-    *known(
-        "The exponent is i / d, where i is the index of the pair; it must be 2i / d.",
-        lambda k, d: _shift(k, d, _twice(d) / 2),
-    ),
-    *known(
-        "The exponent is 4i / d; it must be 2i / d. The numbers 0, 2, 4, … are already 2i.",
-        lambda k, d: _shift(k, d, 2 * _twice(d)),
-    ),
-    *known(
-        "The steps are multiplied by 10000^(2i/d); they must be divided by it.",
-        lambda k, d: _shift(k, d, -_twice(d)),
-    ),
-    *known("The base is 1000; it must be 10000.", lambda k, d: _shift(k, d, base=1e3)),
-    *known(
-        "The angles are converted from degrees; they are in radians already.",
-        lambda k, d: _shift(math.radians(k), d),
-    ),
-    *known(
-        "The entries of the matrix for one step are multiplied by the steps, or raised to their "
-        "power. The angles must be multiplied by the steps instead.",
-        lambda k, d: k * _shift(1, d),
-        lambda k, d: _shift(1, d) ** k,
-    ),
-    *known(
-        "This is the matrix for encodings with all sines first. Here sine and cosine alternate, so "
-        "the blocks of size 2 × 2 must be on the diagonal.",
-        _shift_of_halves,
-        lambda k, d: _shift_of_halves(-k, d),
-    ),
-    *known(
-        "The matrix shifts by one position, whatever `steps` is.",
-        lambda k, d: _shift(1, d),
-    ),
-    *known("This is the identity matrix, which shifts nothing.", lambda k, d: torch.eye(d)),
-]
-
-
 @_parts.part("rotation", "shift")
 def rotation(candidate: object, thorough: bool = False) -> None:
     """Check the matrix that shifts the encoding of every position."""
-    asked = [(1, 2), (1, 4), (3, 4), (0, 2), (-2, 6), (5, 10)]
-    if thorough:
-        asked += [(17, 14), (-11, 64), (0, 6), (40, 2)]
-    for steps, d_model in asked:
-        inputs = {"steps": steps, "d_model": d_model}
-        answer = in_32_bits(call_twice(candidate, inputs))
-        expect_equal(answer, _shift(steps, d_model), "the matrix", inputs, _ROTATION_TWINS)
+    _topic.examine("shift", candidate, thorough)
 
 
 # Part 4
@@ -863,12 +584,6 @@ def bug_hunt(sentence: object, ring: object, picture: object, thorough: bool = F
     in_turn(_SYMPTOMS, sentence, ring, picture, thorough)
 
 
-def _ring(size: int, d_model: int) -> Tensor:
-    turns = torch.arange(size).unsqueeze(1) / size * torch.arange(1, d_model // 2 + 1)
-    angles = 2 * math.pi * turns
-    return torch.cat([angles.sin(), angles.cos()], dim=1)
-
-
 def _turns(encodings: Tensor) -> Tensor:
     """Return the angle by which each pair turns in one step, between -π and π."""
     pairs = encodings.shape[1] // 2
@@ -907,7 +622,7 @@ def _examine_frequencies(sentence: object, *_: object) -> None:
         inputs = {"length": length, "d_model": d_model}
         answer = in_32_bits(call_twice(sentence, inputs))
         encodings = expect_tensor(answer, (length, d_model), "the encodings of a sentence", inputs)
-        got, right = _turns(encodings), 10000 ** -_twice(d_model)
+        got, right = _turns(encodings), 10000 ** -(torch.arange(0, d_model, 2) / d_model)
         if not torch.allclose(got, right, 1e-3, 1e-6):
             raise CheckFailed(
                 "  mended_sentence: the frequencies are wrong. Pair i must have the frequency "
@@ -917,11 +632,7 @@ def _examine_frequencies(sentence: object, *_: object) -> None:
 
 
 def _examine_sentence(sentence: object, _ring: object, _picture: object, more: bool) -> None:
-    for length, d_model in [(7, 6), (13, 22)] + [(53, 64), (1, 2)] * more:
-        inputs = {"length": length, "d_model": d_model}
-        answer = in_32_bits(call_twice(sentence, inputs))
-        right = _halves(length, d_model)
-        expect_equal(answer, right, "the encodings of a sentence", inputs)
+    _topic.examine("mended_sentence", sentence, more)
 
 
 def _asked_ring(ring: object, size: int, d_model: int) -> tuple[Inputs, Tensor]:
@@ -967,9 +678,7 @@ def _examine_turns(_sentence: object, ring: object, *_: object) -> None:
 
 
 def _examine_ring(_sentence: object, ring: object, _picture: object, more: bool) -> None:
-    for size, d_model in [(7, 4), (12, 10)] + [(5, 14), (2, 2), (1, 2)] * more:
-        inputs, encodings = _asked_ring(ring, size, d_model)
-        expect_equal(encodings, _ring(size, d_model), "the encodings of a ring", inputs)
+    _topic.examine("mended_ring", ring, more)
 
 
 class _Counting:
@@ -982,19 +691,14 @@ class _Counting:
         return torch.arange(float(length)).unsqueeze(1).repeat(1, size)
 
 
-class _Sinusoidal:
+class Sinusoidal:
+    """An `encode` that returns sinusoids."""
+
     def __repr__(self) -> str:
         return "sinusoids"
 
     def __call__(self, length: int, size: int) -> Tensor:
         return sinusoids(length, size)
-
-
-def _picture(rows: int, columns: int, d_model: int, encode: Callable[[int, int], Tensor]) -> Tensor:
-    half = d_model // 2
-    down = encode(rows, half).repeat_interleave(columns, dim=0)
-    across = encode(columns, half).repeat(rows, 1)
-    return torch.cat([down, across], dim=1)
 
 
 def _asked_picture(
@@ -1009,7 +713,7 @@ def _asked_picture(
 
 def _examine_unique(_sentence: object, _ring: object, picture: object, *_: object) -> None:
     for rows, columns in ((2, 2), (2, 3)):
-        inputs, encodings = _asked_picture(picture, rows, columns, 4, _Sinusoidal())
+        inputs, encodings = _asked_picture(picture, rows, columns, 4, Sinusoidal())
         far = torch.cdist(encodings, encodings) + torch.eye(len(encodings))
         if far.min() < 1e-4:
             one, other = divmod(int(far.argmin()), len(encodings))
@@ -1027,7 +731,7 @@ def _examine_unique(_sentence: object, _ring: object, picture: object, *_: objec
 
 def _examine_order(_sentence: object, _ring: object, picture: object, *_: object) -> None:
     inputs, encodings = _asked_picture(picture, 2, 3, 4, _Counting())
-    right = _picture(2, 3, 4, _Counting())
+    right = torch.tensor([[row, row, col, col] for row in range(2) for col in range(3)]).float()
     if torch.allclose(encodings, right, atol=1e-4):
         return
     position = int((encodings - right).abs().sum(dim=1).argmax())
@@ -1047,26 +751,8 @@ def _examine_order(_sentence: object, _ring: object, picture: object, *_: object
     )
 
 
-_PICTURE_TWINS = known(
-    "mended_picture: each half is cut from an encoding of dimension d_model. It must be a complete "
-    "encoding of dimension d_model / 2.",
-    lambda rows, columns, d, encode: torch.cat(
-        [
-            encode(rows, d)[:, : d // 2].repeat_interleave(columns, dim=0),
-            encode(columns, d)[:, : d // 2].repeat(rows, 1),
-        ],
-        dim=1,
-    ),
-)
-
-
 def _examine_picture(_sentence: object, _ring: object, picture: object, more: bool) -> None:
-    sizes = [(2, 3, 8), (5, 2, 12)] + [(3, 7, 20), (1, 3, 4), (6, 6, 64)] * more
-    for rows, columns, d_model in sizes:
-        encode = _Sinusoidal()
-        inputs, encodings = _asked_picture(picture, rows, columns, d_model, encode)
-        right = _picture(rows, columns, d_model, encode)
-        expect_equal(encodings, right, "the encodings of an image", inputs, _PICTURE_TWINS)
+    _topic.examine("mended_picture", picture, more)
 
 
 def _row(numbers: Tensor) -> str:
