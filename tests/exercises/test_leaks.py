@@ -71,12 +71,6 @@ LEAKS = {
         "ranked": ["checks.decoding._ranked"],
         "sampled": ["checks.decoding._sampled"],
     },
-    "06 matches": {
-        "clipped_matches": ["checks.scoring_and_the_bottleneck._clipped"],
-    },
-    "06 bleu": {
-        "bleu": ["checks.scoring_and_the_bottleneck._bleu"],
-    },
     "07 pooling": {
         "lookup": ["checks.queries_keys_and_values._found"],
     },

@@ -4,17 +4,16 @@ import itertools
 import random
 
 import pytest
-import right_answers_06 as right
 import torch
-import wrong_answers_06 as wrong
+from assignments import Assignment
 
 from attentively.checks import scoring_and_the_bottleneck as checks
+from attentively.checks.edits import edited
+from attentively.checks.recordings import load_questions
 from attentively.scoring import bootstrap
 from attentively.scoring.metrics import bleu_from_counts
 
-
-def test_each_part_has_ten_wrong_answers_or_more():
-    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+questions = load_questions(Assignment("06_scoring_and_the_bottleneck").questions)
 
 
 def test_ready_scores(capsys):
@@ -22,28 +21,27 @@ def test_ready_scores(capsys):
     assert "against itself: 100" in capsys.readouterr().out
 
 
-def test_the_students_score_is_sacrebleus_on_a_hundred_real_outputs():
-    for model in ("toy-fixed", "toy-additive"):
-        texts = checks.outputs(100, 3, model)
-        for _, bleu in right.BLEUS:
-            assert float(bleu(*texts)) == pytest.approx(checks.sacrebleu_score(*texts), abs=1e-3)
+def test_the_score_is_sacrebleus_in_all_cases_and_on_a_hundred_real_outputs():
+    texts = [[*case.inputs.values()] for case in questions.bleu_cases(thorough=True)]
+    texts += [checks.outputs(100, 3, model) for model in ("toy-fixed", "toy-additive")]
+    for each in texts:
+        assert questions.bleu(*each) == pytest.approx(checks.sacrebleu_score(*each), abs=1e-3)
 
 
-def test_the_students_bootstrap_is_the_packages_on_the_same_draws():
+def test_the_bootstrap_is_the_packages_on_the_same_samples():
     counts = [checks.count(*checks.outputs(40, 1, m)) for m in ("toy-fixed", "toy-additive")]
-    drawn = checks.bootstrap_samples(80, 40)
+    indices = checks.bootstrap_samples(80, 40)
 
     def score(sums):
         return bleu_from_counts([int(each) for each in sums]).score
 
-    samples, tensors = torch.tensor(drawn), [torch.tensor(each) for each in counts]
-    for interval, share_of_wins in right.BOOTSTRAPS:
-        for each, tensor in zip(counts, tensors, strict=True):
-            scores = bootstrap.resampled_scores(tensor, score, samples)
-            found = [float(end) for end in interval(each, drawn, checks.bleu_of_counts)]
-            assert found == pytest.approx(bootstrap.interval(scores), rel=1e-5)
-        wins = bootstrap.compare(*reversed(tensors), score, samples).wins
-        assert share_of_wins(*reversed(counts), drawn, checks.bleu_of_counts) == wins
+    samples, tensors = torch.tensor(indices), [torch.tensor(each) for each in counts]
+    for each, tensor in zip(counts, tensors, strict=True):
+        scores = bootstrap.resampled_scores(tensor, score, samples)
+        found = questions.interval(each, indices, checks.bleu_of_counts)
+        assert found == pytest.approx(bootstrap.interval(scores), rel=1e-5)
+    wins = bootstrap.compare(*reversed(tensors), score, samples).wins
+    assert questions.share_of_wins(*reversed(counts), indices, checks.bleu_of_counts) == wins
 
 
 # What the checks plant
@@ -79,7 +77,7 @@ def test_the_table_in_the_notebook_shows_the_faults_as_they_are_planted():
 
 
 def test_the_three_systems_have_three_faults():
-    assert [right.diagnose(report) for report in checks.reports().values()] == [
+    assert [questions.diagnose(report) for report in checks.reports().values()] == [
         fault for fault, _ in checks._SYSTEMS.values()
     ]
     assert len({fault for fault, _ in checks._SYSTEMS.values()}) == 3
@@ -89,7 +87,7 @@ def test_the_three_systems_have_three_faults():
 
 
 def kept(order, reference):
-    return [right.clipped_matches(order, reference, n)[0] for n in (1, 2, 3, 4)]
+    return [questions.clipped_matches(order, reference, n)[0] for n in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize(("hypothesis", "reference"), checks._NONSENSE_CASES)
@@ -108,21 +106,21 @@ def test_a_free_cut_costs_nothing_and_without_one_there_is_no_other_order(hypoth
 
 def test_nonsense_scores_as_well_as_the_translation():
     texts, references = checks.outputs(100, 3)
-    for answer in right.NONSENSES:
-        pairs = zip(texts, references, strict=True)
-        turned = [" ".join(answer(h.split(), r.split())) for h, r in pairs]
-        assert sum(a != b for a, b in zip(turned, texts, strict=True)) > 90
-        scores = [checks.sacrebleu_score(each, references) for each in (texts, turned)]
-        assert scores[1] >= scores[0]
+    pairs = zip(texts, references, strict=True)
+    turned = [" ".join(questions.nonsense(h.split(), r.split())) for h, r in pairs]
+    assert sum(a != b for a, b in zip(turned, texts, strict=True)) > 90
+    scores = [checks.sacrebleu_score(each, references) for each in (texts, turned)]
+    assert scores[1] >= scores[0]
 
 
-@pytest.mark.parametrize("case", [*checks._PROBED, *checks._FURTHER_PROBED])
+SCORES = edited(questions.probe, "scores.argmax(dim=1) -> scores")
+
+
+@pytest.mark.parametrize("case", [*questions.probe_cases(thorough=True)])
 def test_no_label_of_a_probe_is_a_near_tie(case):
     """So that 32 bits, and any order of summation, give the same labels."""
-    best = checks._scores(*case).topk(2, dim=1).values
+    best = SCORES(*case.inputs.values()).topk(2, dim=1).values
     assert float((best[:, 0] - best[:, 1]).min()) > 1e-3
-    for probe, _ in right.PROBES:
-        assert torch.as_tensor(probe(*case)).tolist() == checks._predicted(*case)
 
 
 def test_the_vector_holds_the_first_noun_and_loses_those_behind():
@@ -134,10 +132,10 @@ def test_the_vector_holds_the_first_noun_and_loses_those_behind():
         order = torch.randperm(half, generator=torch.Generator().manual_seed(0))
 
         def predict(x, labels, new):
-            return right.probe(x, labels, new, 1.0)
+            return questions.probe(x, labels, new, 1.0)
 
         parts = (x[:half], labels[:half], x[half:], labels[half:])
-        return [float(share) for share in right.evidence(predict, *parts, order)]
+        return [float(share) for share in questions.evidence(predict, *parts, order)]
 
     short, long = share_of(1, 0), share_of(3, 0)
     between = share_of(3, 1)
