@@ -359,9 +359,9 @@ def test_every_shipped_checkpoint_loads_and_says_where_it_is_from(name):
     for said in ("command", "data", "data_licence", "attribution", "device", "seconds"):
         assert shipped.provenance.get(said), said
     if isinstance(shipped.model, LanguageModel):
-        output = shipped.model(torch.tensor([shipped.tgt_tokenizer.encode("the animal")]))
-        assert output.logits.shape == (1, len("the animal") + 1, len(shipped.tgt_tokenizer))
-        assert output.logits.isfinite().all()
+        logits = shipped.model(torch.tensor([shipped.tgt_tokenizer.encode("the animal")]))
+        assert logits.shape == (1, len("the animal") + 1, len(shipped.tgt_tokenizer))
+        assert logits.isfinite().all()
         return
     if shipped.src_tokenizer is None:  # it reads images
         src = torch.rand(1, 1, shipped.model.config.height, shipped.model.config.width)
