@@ -10,6 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from tiny_models import SRC_VOCAB, TGT_VOCAB, sentences, seq2seq
 
+from attentively import pretrained_files
 from attentively.config import VocabSizes
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint, CheckpointError
@@ -335,12 +336,15 @@ def test_the_file_can_be_read_without_this_package(path):
 def test_an_unknown_pretrained_name_lists_those_there_are(monkeypatch, tmp_path):
     for name in ("toy-additive", "another"):
         checkpoints.save(checkpoint(), tmp_path / f"{name}.safetensors")
-    monkeypatch.setattr(checkpoints, "_PRETRAINED", tmp_path)
+    (tmp_path / "registry.txt").write_text("toy-additive.safetensors 0\nanother.safetensors 0\n")
+    monkeypatch.setattr(pretrained_files, "FOLDER", tmp_path)
     assert checkpoints.pretrained_names() == ["another", "toy-additive"]
     with pytest.raises(CheckpointError, match="called 'nope': choose one of another, toy-additive"):
         checkpoints.load_pretrained("nope")
     with pytest.raises(CheckpointError, match="no pretrained model is called"):
         checkpoints.load_pretrained("../another")
+    with pytest.raises(CheckpointError, match=r"'anothr' \(did you mean 'another'\?\): choose"):
+        checkpoints.load_pretrained("anothr")
     assert torch.equal(
         logits(checkpoints.load_pretrained("another").model), logits(checkpoint().model)
     )

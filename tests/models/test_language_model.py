@@ -50,7 +50,7 @@ def close(one, other):
 
 
 class SeesTheFuture(LanguageModel):
-    def forward(self, ids, need_weights=False):
+    def decode(self, ids, need_weights=False):
         outputs, _ = self.decoder(ids)
         return DecoderOutput(self.output(outputs))
 
@@ -94,8 +94,8 @@ class KeepsItsPlace(LanguageModelState):
 
 
 class NormalisesOverTheBatch(LanguageModel):
-    def forward(self, ids, need_weights=False):
-        logits, weights = super().forward(ids, need_weights)
+    def decode(self, ids, need_weights=False):
+        logits, weights = super().decode(ids, need_weights)
         return DecoderOutput(logits - logits.mean(dim=0), weights)
 
 
