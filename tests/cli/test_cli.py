@@ -639,7 +639,7 @@ def test_the_seed_settles_the_model(attentively, tmp_path):
 def test_an_unknown_corpus_lists_those_there_are(refuses, tmp_path):
     refuses(
         "no corpus is called 'klingon': choose one of .*other, tiny",
-        *["train", "klingon", "--output"],
+        *["train", "klingon", "--steps", 3, "--output"],
         tmp_path,
     )
     refuses("called 'klingon': choose one of", *["evaluate", "klingon", "--model", "toy-fixed"])
