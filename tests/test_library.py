@@ -142,8 +142,9 @@ def metadata(wheel):
 @pytest.fixture
 def project(tmp_path):
     """Return a small project with the build settings of this one, and an address."""
-    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
-        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    files = [ROOT / "pyproject.toml", ROOT / "hatch_build.py", ROOT / "README.md", ROOT / "LICENSE"]
+    for file in files:
+        (tmp_path / file.name).write_bytes(file.read_bytes())
     settings = (ROOT / "_config.yml").read_text(encoding="utf-8")
     assert settings.count('  url: ""\n') == 1
     settings = settings.replace('  url: ""\n', '  url: "https://example.org/a/b/" # where it is\n')
@@ -216,3 +217,20 @@ def test_the_script_for_a_shell_is_printed():
         [sys.executable, "-c", RUN, "--show-completion", "bash"], capture_output=True, text=True
     )
     assert "complete -o default -F _attentively_completion attentively" in done.stdout
+
+
+# The README
+
+
+def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"```python\n(import attentively\n.*?)```", text, re.S)
+    names = {"src": torch.tensor([[4, 5, 3]]), "tgt": torch.tensor([[2, 4]])}
+    exec(example, names)
+    assert names["logits"].shape == (1, 2, 1000)
+    assert {path.name for path in (tmp_path / "my-model").iterdir()} == {
+        *("config.json", "model.safetensors", "tokenizer.json")
+    }
+    said = re.search(r'translate\("I do not like milk\."\)  # "(.*)"', example)[1]
+    assert names["model"].translate("I do not like milk.") == said
