@@ -131,6 +131,7 @@ def test_another_kind_of_model_says_what_it_cannot_do(toy, shakespeare):
             ask()
 
 
+@pytest.mark.filterwarnings("ignore:stopped after")  # with the other parameters
 def test_a_saved_model_translates_as_before(toy, tmp_path):
     toy.save_pretrained(tmp_path / "model")
     for loaded in (load(tmp_path / "model"), PretrainedModel.from_pretrained(tmp_path / "model")):
