@@ -154,7 +154,7 @@ def check_same(package: Transformer, marian: MarianMTModel, src: Tensor) -> None
     tgt = torch.cat([torch.full_like(src[:, :1], START_ID), src], dim=1)
     src_mask = package.source_mask(src)
     with torch.no_grad():
-        ours = package(src, tgt).logits
+        ours = package(src, tgt)
         theirs = marian(
             input_ids=src, attention_mask=src_mask.squeeze(1).long(), decoder_input_ids=tgt
         )

@@ -138,7 +138,7 @@ def logits_of_the_package(model: Transformer, batch: Batch, need_weights: bool =
     """Return the same logits; with `need_weights`, by way of every attention's weights."""
     tgt = batch.tgt[:, :-1]
     if not need_weights:
-        return model(batch.src, tgt).logits
+        return model(batch.src, tgt)
     src_mask = model.source_mask(batch.src)
     memory, _ = model.encoder(batch.src, src_mask, need_weights=True)
     tgt_mask = causal_mask(tgt.shape[1], tgt.device)

@@ -89,7 +89,7 @@ def expected(translator, sentence, beam_size=5, length_penalty=1.0):
     max_len = 10 + 16 * -(-len(source) // 8)
     with evaluating(model):
         hypotheses = beam_search(model, src, max_len, beam_size, length_penalty)[0]
-        logits = model(src, torch.tensor([[START_ID, *hypotheses[0].ids]])).logits[0]
+        logits = model(src, torch.tensor([[START_ID, *hypotheses[0].ids]]))[0]
     return source, hypotheses, tgt_tokenizer.decode(hypotheses[0].ids), logits
 
 

@@ -26,6 +26,7 @@ import time
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from jupyter_cache import get_cache  # type: ignore[import-untyped]
 
@@ -42,7 +43,7 @@ COMPUTED = re.compile(r"import_module|__import__")
 """If code matches, its imports cannot be determined from the text."""
 PROGRAMS = re.compile(r"subprocess|os\.system|get_ipython")
 """Likewise, but only in a page; a module that starts a program starts itself."""
-SHORT_NAMES = "SHORT_NAMES"
+SHORT_NAMES, EXPORTS = "SHORT_NAMES", "EXPORTS"
 """The package's table of short module names, which this tool resolves too."""
 LOOKED_AT = re.compile(r"raises-exception|\btraceback\b|\binspect\b|getsource|__doc__|\bhelp\(")
 """If code matches, comments, docstrings and line numbers can affect the outputs."""
@@ -80,9 +81,16 @@ def cells(text: str) -> str:
 
 @functools.cache
 def imported(code: str) -> list[str]:
-    """Return each module, or name in a module, that the code imports, also inside functions."""
+    """Return each module, or name in a module, that the code imports, also inside functions.
+
+    Imports for type checkers do not count: they are not executed.
+    """
     found: list[str] = []
-    for node in ast.walk(ast.parse(code)):
+    nodes = [*ast.walk(ast.parse(code))]
+    for block in nodes:
+        if isinstance(block, ast.If) and getattr(block.test, "id", "") == "TYPE_CHECKING":
+            nodes = [node for node in nodes if node not in {*ast.walk(ast.Module(block.body, []))}]
+    for node in nodes:
         if isinstance(node, ast.Import):
             found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -99,6 +107,14 @@ def short_names(src: Path) -> dict[str, str]:
 
 
 @functools.cache
+def package_names(src: Path) -> dict[str, str]:
+    """Map each name that the package itself exports to its module."""
+    file = src / "attentively" / "__init__.py"
+    table = _table(file.read_text(encoding="utf-8"), EXPORTS) if file.is_file() else {}
+    return {name: module for module, names in table.items() for name in names}
+
+
+@functools.cache
 def exported_names(file: Path) -> dict[str, str]:
     """Map each name that a folder's ``__init__`` exports lazily to its module."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -109,10 +125,10 @@ def exported_names(file: Path) -> dict[str, str]:
     return {}
 
 
-def _table(text: str, name: str) -> dict[str, str]:
+def _table(text: str, name: str) -> dict[str, Any]:
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == name:
-            found: dict[str, str] = ast.literal_eval(node.value)
+            found: dict[str, Any] = ast.literal_eval(node.value)
             return found
     return {}
 
@@ -124,6 +140,8 @@ def full_name(src: Path, name: str) -> str:
         return name
     if parts[1] in short_names(src):
         parts[1:2] = short_names(src)[parts[1]].split(".")
+    elif parts[1] in package_names(src):
+        parts[1:1] = package_names(src)[parts[1]].split(".")
     file = src.joinpath(*parts[:2], "__init__.py")
     if len(parts) == 3 and file.is_file() and parts[2] in exported_names(file):
         parts.insert(2, exported_names(file)[parts[2]])
@@ -146,7 +164,10 @@ def modules(src: Path, code: str) -> dict[Path, str]:
         computed = COMPUTED.search(text) and text != found.get(src / "attentively" / "__init__.py")
         if computed or (text is code and PROGRAMS.search(text)):
             raise LookupError("the imports are known only at run time")
-        for name in imported(text):
+        names = imported(text)
+        if "attentively" in names:  # which gives every name that the package exports
+            names = [*names, *(f"attentively.{name}" for name in package_names(src))]
+        for name in names:
             if name.startswith("."):
                 raise LookupError(f"{name} is a relative import")
             parts = full_name(src, name).split(".")

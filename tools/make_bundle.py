@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parents[1]
 NAME = "attentively-class"
 SAME_TIME = (1980, 1, 1, 0, 0, 0)
 """The time of every file, so that the same content gives the same archive."""
-FILES = ("pyproject.toml", "constraints.txt", "LICENSE", "LICENSE-TEXT")
+FILES = (
+    *("pyproject.toml", "hatch_build.py", "_config.yml", "constraints.txt"),
+    *("LICENSE", "LICENSE-TEXT"),
+)
 GRADER = ("__init__.py", "course/__init__.py", "course/notebooks.py")
 """The modules of the grader that read a student's own notebook."""
 

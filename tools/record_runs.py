@@ -67,7 +67,7 @@ def training_loss(model: Any, batch: Batch, fault: str, smoothing: float) -> Ten
     src, tgt = batch
     labels = tgt[:, 1:]
     inputs = labels if fault == "no target shift" else tgt[:, :-1]
-    logits = model(src, inputs).logits
+    logits = model(src, inputs)
     if fault == "padding in the loss":
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten())
     return cross_entropy(logits, labels, PAD_ID, smoothing)
@@ -76,7 +76,7 @@ def training_loss(model: Any, batch: Batch, fault: str, smoothing: float) -> Ten
 def accuracy(model: Any, batch: Batch) -> float:
     """Return the token accuracy with teacher forcing."""
     with evaluating(model):
-        logits = model(batch.src, batch.tgt[:, :-1]).logits
+        logits = model(batch.src, batch.tgt[:, :-1])
     labels = batch.tgt[:, 1:]
     right = logits.argmax(dim=-1) == labels
     return float(right[labels != PAD_ID].float().mean())

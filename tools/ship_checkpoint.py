@@ -5,6 +5,7 @@
 Afterwards, `load_pretrained` loads the model by its name, and a page can read its scores.
 """
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +17,7 @@ from attentively.cli.families import Content
 from attentively.data import corpora
 from attentively.generation.search import Beam
 from attentively.models import checkpoints
-
-PRETRAINED = Path(checkpoints.__file__).parents[1] / "pretrained"
+from attentively.pretrained_files import FOLDER
 
 
 def ship(
@@ -25,7 +25,7 @@ def ship(
     name: Annotated[str, typer.Argument(help="Name for load_pretrained.")],
 ) -> None:
     """Round the weights to 16 bits, evaluate them, and write them with their provenance."""
-    target = PRETRAINED / f"{name}.safetensors"
+    target = FOLDER / f"{name}.safetensors"
     checkpoints.save(checkpoints.load(run), target, half_precision=True)
     rounded = checkpoints.load(target)
     corpus = corpora.find(rounded.provenance["data"])
@@ -37,9 +37,19 @@ def ship(
     checkpoints.save(rounded, target, half_precision=True)
     log = run.parent / "log.jsonl"
     if log.exists():  # the training log is shipped next to the model
-        (PRETRAINED / f"{name}.log.jsonl").write_bytes(log.read_bytes())
+        (FOLDER / f"{name}.log.jsonl").write_bytes(log.read_bytes())
+    write_registry()
     print(f"{target}: {target.stat().st_size / 2**20:.1f} MiB")
     print(json.dumps(rounded.provenance, indent=1, ensure_ascii=False))
+
+
+def write_registry() -> None:
+    """List every file of the package with its checksum."""
+    lines = [
+        f"{path.relative_to(FOLDER).as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+        for path in sorted(FOLDER.rglob("*.safetensors"))
+    ]
+    (FOLDER / "registry.txt").write_text("".join(lines))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,13 @@ Modules are grouped in folders by kind: ``attentively.attention.additive``,
 ``attentively.models.transformer``. The book and the exercises import them by the short names of
 `SHORT_NAMES`: ``attentively.additive`` is the same module. A folder that has the name of a module
 exports names itself (`exporter`): ``from attentively.training import Trainer``.
+
+The package itself exports `load`, the models and the attentions (`EXPORTS`). Nothing is imported
+before it is used, so ``import attentively`` does not import PyTorch::
+
+    attentively.load("tatoeba-en-fr-transformer").translate("I do not like milk.")
+
+Type checkers know the full names of modules and the names of `EXPORTS`, but no short names.
 """
 
 import sys
@@ -13,7 +20,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.2.0"
 
@@ -75,6 +82,26 @@ SHORT_NAMES = {
 """Short names of modules, and where in this package each module is."""
 
 
+EXPORTS = {
+    "generation.pretrained_model": ["PretrainedModel", "load"],
+    "models.transformer": ["Transformer", "TransformerConfig"],
+    "models.seq2seq": ["Seq2Seq", "Seq2SeqConfig"],
+    "models.language_model": ["LanguageModel", "LanguageModelConfig"],
+    "models.encoder_heads": [
+        "Classifier",
+        "ClassifierConfig",
+        "MaskedLanguageModel",
+        "MaskedLanguageModelConfig",
+    ],
+    "models.captioning": ["Captioner", "CaptionerConfig"],
+    "attention.additive": ["AdditiveAttention"],
+    "attention.multiplicative": ["LocalAttention", "LuongAttention"],
+    "attention.multi_head": ["MultiHeadAttention"],
+    "attention.scaled_dot_product": ["scaled_dot_product_attention"],
+}
+"""Names of the package itself, by the module that defines them."""
+
+
 class _ShortNames(MetaPathFinder, Loader):
     """Import a module by its short name; both names refer to the same module object."""
 
@@ -99,6 +126,32 @@ class _ShortNames(MetaPathFinder, Loader):
         module.__spec__, module.__loader__ = spec.loader_state, spec.loader_state.loader
 
 
+if TYPE_CHECKING:  # `EXPORTS` for type checkers, which do not call `exporter`
+    from attentively.attention.additive import AdditiveAttention as AdditiveAttention
+    from attentively.attention.multi_head import MultiHeadAttention as MultiHeadAttention
+    from attentively.attention.multiplicative import LocalAttention as LocalAttention
+    from attentively.attention.multiplicative import LuongAttention as LuongAttention
+    from attentively.attention.scaled_dot_product import (
+        scaled_dot_product_attention as scaled_dot_product_attention,
+    )
+    from attentively.generation.pretrained_model import PretrainedModel as PretrainedModel
+    from attentively.generation.pretrained_model import load as load
+    from attentively.models.captioning import Captioner as Captioner
+    from attentively.models.captioning import CaptionerConfig as CaptionerConfig
+    from attentively.models.encoder_heads import Classifier as Classifier
+    from attentively.models.encoder_heads import ClassifierConfig as ClassifierConfig
+    from attentively.models.encoder_heads import MaskedLanguageModel as MaskedLanguageModel
+    from attentively.models.encoder_heads import (
+        MaskedLanguageModelConfig as MaskedLanguageModelConfig,
+    )
+    from attentively.models.language_model import LanguageModel as LanguageModel
+    from attentively.models.language_model import LanguageModelConfig as LanguageModelConfig
+    from attentively.models.seq2seq import Seq2Seq as Seq2Seq
+    from attentively.models.seq2seq import Seq2SeqConfig as Seq2SeqConfig
+    from attentively.models.transformer import Transformer as Transformer
+    from attentively.models.transformer import TransformerConfig as TransformerConfig
+
+
 def exporter(folder: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """Return a folder's ``__getattr__``, which imports a module when one of its names is used.
 
@@ -112,6 +165,14 @@ def exporter(folder: str, names: Mapping[str, Sequence[str]]) -> Callable[[str],
         return getattr(import_module(f"{folder}.{module_of[name]}"), name)
 
     return __getattr__
+
+
+if not TYPE_CHECKING:  # else every unknown name would be accepted
+    __getattr__ = exporter(__name__, EXPORTS)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(name for names in EXPORTS.values() for name in names)})
 
 
 if not any(isinstance(finder, _ShortNames) for finder in sys.meta_path):

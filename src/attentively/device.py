@@ -21,12 +21,17 @@ def best() -> torch.device:
     """
     wanted = os.environ.get(VARIABLE, "").strip()
     if wanted:
-        return _checked(wanted)
+        return _checked(wanted, VARIABLE)
     if torch.cuda.is_available():
         return torch.device("cuda")
     if torch.backends.mps.is_available():
         return torch.device("mps")
     return torch.device("cpu")
+
+
+def find(wanted: torch.device | str | None = None) -> torch.device:
+    """Return the device that is `wanted`, by default `best`; raises `ValueError` as `best` does."""
+    return best() if wanted is None else _checked(str(wanted), "device")
 
 
 def describe(device: torch.device) -> str:
@@ -110,13 +115,13 @@ def set_random_state(device: torch.device, state: torch.Tensor) -> None:
         torch.mps.set_rng_state(state)
 
 
-def _checked(name: str) -> torch.device:
+def _checked(name: str, setting: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"{VARIABLE}={name!r} is not a device: try cpu, cuda or mps") from None
+        raise ValueError(f"{setting}={name!r} is not a device: try cpu, cuda or mps") from None
     if not _is_present(device):
-        raise ValueError(f"{VARIABLE}={name!r}, but this machine has no such device")
+        raise ValueError(f"{setting}={name!r}, but this machine has no such device")
     return device
 
 

@@ -600,6 +600,22 @@ def test_what_is_needed_is_asked_for(attentively, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        ([], {"--output", "DATA", "--steps"}),
+        (["tiny"], {"--output", "--steps"}),
+        (["--steps", 3], {"--output", "DATA"}),
+        (["--resume"], {"--output"}),
+    ],
+)
+def test_everything_that_is_missing_is_named_at_once(attentively, arguments, missing):
+    code, _, err = attentively("train", *arguments)
+    assert code == 2
+    assert {*re.findall(r"--output|--steps|DATA", err)} == missing
+    assert err.count("Error") == 1
+
+
+@pytest.mark.parametrize(
     ("option", "value"), [("--steps", "six"), ("--patience", "never"), ("--precision", "float8")]
 )
 def test_a_value_of_the_wrong_kind(attentively, tmp_path, option, value):
@@ -623,7 +639,7 @@ def test_the_seed_settles_the_model(attentively, tmp_path):
 def test_an_unknown_corpus_lists_those_there_are(refuses, tmp_path):
     refuses(
         "no corpus is called 'klingon': choose one of .*other, tiny",
-        *["train", "klingon", "--output"],
+        *["train", "klingon", "--steps", 3, "--output"],
         tmp_path,
     )
     refuses("called 'klingon': choose one of", *["evaluate", "klingon", "--model", "toy-fixed"])
@@ -1107,8 +1123,18 @@ def test_a_model_is_a_file_of_any_name(attentively, trained, tmp_path):
 def test_the_models_that_ship(attentively):
     code, out, _ = attentively("models")
     assert code == 0
+    rows = {line.split()[0]: line.split(maxsplit=1)[1] for line in out.splitlines() if line}
     for name in checkpoints.pretrained_names():
-        assert name in out
+        assert type(checkpoints.load_pretrained(name).model).__name__ in rows[name]
+    assert re.search(r"Seq2Seq +toy +MIT +BLEU 64\.6, perplexity 1\.62$", rows["toy-fixed"])
+    assert rows["digits-captioner"].endswith("perplexity 1.19, correct captions 73%")
+    code, out, _ = attentively("models", "shakespeare-gpt")
+    assert "attribution: William Shakespeare" in out
+    assert "command: attentively train --config shakespeare-gpt" in out
+
+
+def test_an_unknown_model_has_no_description(refuses):
+    refuses(r"called 'toy-fixd' \(did you mean 'toy-fixed'\?\)", "models", "toy-fixd")
 
 
 # generate, classify, fill, caption
@@ -1218,8 +1244,9 @@ def test_the_help_of_an_experiment_says_where_its_results_go(attentively, monkey
 
 
 @pytest.mark.parametrize("command", cli.COMMANDS)
-def test_no_command_offers_to_complete_the_shell(attentively, command):
-    """`attentively` itself does not, and its commands are no programs of their own."""
+def test_only_the_program_itself_offers_to_complete_the_shell(command):
+    """Its commands are no programs of their own."""
+    assert cli.app._add_completion
     module = importlib.import_module(f"attentively.cli.{cli.COMMANDS[command]}")
     assert not module.app._add_completion
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from attentively import __version__, cli
+from attentively import __version__, cli, pretrained_files
+from attentively.cli import models
 from attentively.cli import vectors as command
 from attentively.data import download, words
 from attentively.experiments.word_vectors import analogy_numbers
 from attentively.word_vectors import training
-from attentively.word_vectors import vectors as word_vectors
 from attentively.word_vectors.training import VectorConfig
 from attentively.word_vectors.vectors import WordVectors
 
@@ -136,8 +136,8 @@ def test_an_analogy(attentively, royal):
 
 @pytest.mark.parametrize("name", ["nope", "../royal", "royal.txt"])
 def test_vectors_of_an_unknown_name_list_those_there_are(refuses, name, monkeypatch, tmp_path):
-    WordVectors(["a"], torch.ones(1, 2)).save(tmp_path / "mine.safetensors", {})
-    monkeypatch.setattr(word_vectors, "_PRETRAINED", tmp_path)
+    (tmp_path / "registry.txt").write_text("vectors/mine.safetensors 0\n")
+    monkeypatch.setattr(pretrained_files, "FOLDER", tmp_path)
     refuses(
         f"no pretrained vectors are called '{re.escape(name)}': choose one of mine",
         *("near", "cat", "--vectors", name),
@@ -170,7 +170,13 @@ def test_vectors_that_ship_are_listed_after_the_models(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["attentively", "models"])
     with pytest.raises(SystemExit):
         cli.main()
-    *_, listed = capsys.readouterr().out.partition("tatoeba-english (word vectors)\n")
+    *_, row, empty, hint = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"tatoeba-english +word vectors +tatoeba-english +CC BY 2\.0 *", row)
+    assert (empty, hint) == ("", models.MORE)
+    monkeypatch.setattr(sys, "argv", ["attentively", "models", "tatoeba-english"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    listed = capsys.readouterr().out
     for said in ("command: attentively vectors train", "data licence: CC BY 2.0", "tatoeba.org"):
         assert said in listed
 

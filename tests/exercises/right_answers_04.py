@@ -218,7 +218,7 @@ def loss_after_by_labels(model, src, tgt, own, k):
     labels[:, :k] = PAD_ID
 
     def mean(inputs):
-        logits = model(src, inputs).logits
+        logits = model(src, inputs)
         return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD_ID)
 
     return [mean(tgt[:, :-1]), mean(mixed_by_lists(tgt, own, k))]
@@ -321,7 +321,7 @@ PREDICTIONS = [(counts, shapes), (counts_by_loops, shapes_by_building)]
 def training_step(model, optimizer, src, tgt, clip_norm):
     model.train()
     inputs, labels = tgt[:, :-1], tgt[:, 1:]
-    logits = model(src, inputs).logits
+    logits = model(src, inputs)
     loss = F.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=PAD_ID)
     optimizer.zero_grad()
     loss.backward()

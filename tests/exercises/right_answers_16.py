@@ -200,7 +200,7 @@ def update_by_sums(model, optimizer, parts, rate, clip_norm, smoothing):
     counts = [(tgt[:, 1:] != PAD_ID).sum() for _, tgt in parts]
     losses = []
     for src, tgt in parts:
-        logits = model(src, tgt[:, :-1]).logits
+        logits = model(src, tgt[:, :-1])
         flat = logits.flatten(0, 1), tgt[:, 1:].flatten()
         losses.append(
             F.cross_entropy(*flat, None, ignore_index=PAD_ID, reduction="sum",

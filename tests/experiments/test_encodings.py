@@ -20,7 +20,7 @@ def test_what_is_asked_stands_so_many_steps_back():
     ids = strings(3, 11, torch.Generator().manual_seed(0))
     logits = delayed(model, ids)
     assert logits.shape == (3, LETTERS + len(SPECIAL_TOKENS), 11 - DELAY)
-    torch.testing.assert_close(logits[:, :, 0], model(ids).logits[:, DELAY])
+    torch.testing.assert_close(logits[:, :, 0], model(ids)[:, DELAY])
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "relative", "rotary", "alibi"])
@@ -32,7 +32,7 @@ def test_every_encoding_but_none_tells_the_places_of_the_letters(positions):
     def change(kind):
         model = new_model("delay", kind, 0, True).eval()
         del model.decoder.layers[1:]
-        return (model(ids).logits - model(other).logits)[:, -1].abs().max().item()
+        return (model(ids) - model(other))[:, -1].abs().max().item()
 
     assert change("none") < 1e-5
     assert change(positions) > 1e-4

@@ -10,7 +10,7 @@ from attentively.models.checkpoints import load_pretrained
 
 def logits(model):
     with torch.no_grad():
-        return model(torch.arange(4, 34).view(2, 15)).logits
+        return model(torch.arange(4, 34).view(2, 15))
 
 
 def gpt():

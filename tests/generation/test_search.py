@@ -78,7 +78,7 @@ def log_probability_of(model, src, ids):
     """What the model says of a whole target when it is read to it (teacher forcing)."""
     row = torch.tensor([src])
     tgt = torch.tensor([[START_ID, *ids]])
-    logits = model(row, tgt[:, :-1]).logits
+    logits = model(row, tgt[:, :-1])
     return logits.log_softmax(-1).gather(-1, tgt[:, 1:, None]).sum().item()
 
 
@@ -720,7 +720,7 @@ def test_a_language_model_goes_on_as_it_reads():
         text = list(prompt)
         for _ in range(7):
             with torch.no_grad():
-                logits = model(torch.tensor([text])).logits[:, -1]
+                logits = model(torch.tensor([text]))[:, -1]
             text.append(decoding.next_log_probabilities(logits).argmax().item())
             if text[-1] == END_ID:
                 break
@@ -738,7 +738,7 @@ def test_a_language_model_goes_on_as_it_reads():
             ids = [*hypothesis.ids, *[END_ID] * hypothesis.finished]
             text = torch.tensor([[*prompt, *ids]])
             with torch.no_grad():
-                said = model(text[:, :-1]).logits.log_softmax(-1)[0, len(prompt) - 1 :]
+                said = model(text[:, :-1]).log_softmax(-1)[0, len(prompt) - 1 :]
             expected = said.gather(-1, torch.tensor(ids).unsqueeze(-1)).sum().item()
             assert hypothesis.log_probability == pytest.approx(expected, abs=1e-4)
 

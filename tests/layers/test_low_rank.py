@@ -231,14 +231,14 @@ def trained(model):
 
 def test_queries_and_values_of_every_layer_are_updated():
     model, ids = language_model()
-    before = model(ids).logits
+    before = model(ids)
     names = add_low_rank_updates(model, rank=RANK, alpha=ALPHA)
     assert names == [
         f"decoder.layers.{layer}.self_attention.{kind}_projection"
         for layer in range(LAYERS)
         for kind in ("query", "value")
     ]
-    assert torch.equal(model(ids).logits, before)
+    assert torch.equal(model(ids), before)
     assert trained(model) == {f"{name}.{each}" for name in names for each in ("down", "up")}
     number = sum(each.numel() for each in model.parameters() if each.requires_grad)
     # The value projection of grouped queries has half as many outputs.
@@ -272,9 +272,9 @@ def test_merging_keeps_the_function_and_restores_the_structure(tmp_path):
     for module in model.modules():
         if isinstance(module, LowRankLinear):
             shaken(module)
-    adapted = model(ids).logits
+    adapted = model(ids)
     assert merge_low_rank_updates(model) == chosen
-    torch.testing.assert_close(model(ids).logits, adapted, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(model(ids), adapted, rtol=1e-4, atol=1e-4)
     assert [*model.state_dict()] == names
     assert len(trained(model)) == len([*model.parameters()])
     changed = {n for n, each in model.state_dict().items() if not torch.equal(each, original[n])}
@@ -282,7 +282,7 @@ def test_merging_keeps_the_function_and_restores_the_structure(tmp_path):
     words = WordTokenizer(Vocabulary([f"w{i}" for i in range(13)]))
     save(Checkpoint(model, None, words), tmp_path / "merged.safetensors")
     again = load(tmp_path / "merged.safetensors").model
-    torch.testing.assert_close(again(ids).logits, model(ids).logits)
+    torch.testing.assert_close(again(ids), model(ids))
 
 
 def test_after_merging_updates_can_be_added_again():
@@ -361,7 +361,7 @@ if find_spec("peft"):  # not a requirement; a skipped test counts as failed in .
             with torch.no_grad():
                 other.lora_A["default"].weight.copy_(ours.down)
                 other.lora_B["default"].weight.copy_(ours.up)
-        torch.testing.assert_close(model(ids).logits, theirs(ids).logits)
+        torch.testing.assert_close(model(ids), theirs(ids))
         for name in names:
             other = theirs.get_submodule(name)
             other.merge()

@@ -10,6 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from tiny_models import SRC_VOCAB, TGT_VOCAB, sentences, seq2seq
 
+from attentively import pretrained_files
 from attentively.config import VocabSizes
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint, CheckpointError
@@ -335,12 +336,15 @@ def test_the_file_can_be_read_without_this_package(path):
 def test_an_unknown_pretrained_name_lists_those_there_are(monkeypatch, tmp_path):
     for name in ("toy-additive", "another"):
         checkpoints.save(checkpoint(), tmp_path / f"{name}.safetensors")
-    monkeypatch.setattr(checkpoints, "_PRETRAINED", tmp_path)
+    (tmp_path / "registry.txt").write_text("toy-additive.safetensors 0\nanother.safetensors 0\n")
+    monkeypatch.setattr(pretrained_files, "FOLDER", tmp_path)
     assert checkpoints.pretrained_names() == ["another", "toy-additive"]
     with pytest.raises(CheckpointError, match="called 'nope': choose one of another, toy-additive"):
         checkpoints.load_pretrained("nope")
     with pytest.raises(CheckpointError, match="no pretrained model is called"):
         checkpoints.load_pretrained("../another")
+    with pytest.raises(CheckpointError, match=r"'anothr' \(did you mean 'another'\?\): choose"):
+        checkpoints.load_pretrained("anothr")
     assert torch.equal(
         logits(checkpoints.load_pretrained("another").model), logits(checkpoint().model)
     )
@@ -359,9 +363,9 @@ def test_every_shipped_checkpoint_loads_and_says_where_it_is_from(name):
     for said in ("command", "data", "data_licence", "attribution", "device", "seconds"):
         assert shipped.provenance.get(said), said
     if isinstance(shipped.model, LanguageModel):
-        output = shipped.model(torch.tensor([shipped.tgt_tokenizer.encode("the animal")]))
-        assert output.logits.shape == (1, len("the animal") + 1, len(shipped.tgt_tokenizer))
-        assert output.logits.isfinite().all()
+        logits = shipped.model(torch.tensor([shipped.tgt_tokenizer.encode("the animal")]))
+        assert logits.shape == (1, len("the animal") + 1, len(shipped.tgt_tokenizer))
+        assert logits.isfinite().all()
         return
     if shipped.src_tokenizer is None:  # it reads images
         src = torch.rand(1, 1, shipped.model.config.height, shipped.model.config.width)

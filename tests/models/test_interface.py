@@ -262,7 +262,7 @@ def test_forward_is_encode_and_decode(make):
     model = make()
     given = examples(model)
     expected = run(model, given, need_weights=False)
-    assert torch.equal(model(given.src, given.tgt).logits, expected.logits)
+    assert torch.equal(model(given.src, given.tgt), expected.logits)
 
 
 class IgnoresTheMask(Seq2Seq):

@@ -50,7 +50,7 @@ def close(one, other):
 
 
 class SeesTheFuture(LanguageModel):
-    def forward(self, ids, need_weights=False):
+    def decode(self, ids, need_weights=False):
         outputs, _ = self.decoder(ids)
         return DecoderOutput(self.output(outputs))
 
@@ -94,8 +94,8 @@ class KeepsItsPlace(LanguageModelState):
 
 
 class NormalisesOverTheBatch(LanguageModel):
-    def forward(self, ids, need_weights=False):
-        logits, weights = super().forward(ids, need_weights)
+    def decode(self, ids, need_weights=False):
+        logits, weights = super().decode(ids, need_weights)
         return DecoderOutput(logits - logits.mean(dim=0), weights)
 
 
@@ -103,7 +103,7 @@ def test_names_and_shapes():
     model, ids = language_model(), texts()
     assert isinstance(model, DecoderOnly)
     assert model.config.vocab_sizes == VocabSizes(None, SRC_VOCAB)
-    output = model(ids)
+    output = model.decode(ids)
     assert output.logits.shape == (BATCH, LENGTH, SRC_VOCAB)
     assert output.weights is None  # nobody asked
     state = model.start(ids)
@@ -114,11 +114,11 @@ def test_names_and_shapes():
 
 def future_leaves_the_past_alone(model):
     ids = texts()
-    before = model(ids).logits
+    before = model(ids)
     for position in range(1, LENGTH):
         changed = ids.clone()
         changed[:, position:] = 4 + (changed[:, position:] + 3) % (SRC_VOCAB - 4)
-        after = model(changed).logits
+        after = model(changed)
         if not torch.equal(before[:, :position], after[:, :position]):
             return False
         if close(before[:, position:], after[:, position:]):
@@ -137,7 +137,7 @@ def test_a_model_that_sees_the_future_would_be_seen():
 
 def cached_equals_uncached(model, prompt_len=0):
     ids = texts()
-    expected = model(ids).logits[:, prompt_len:]
+    expected = model(ids)[:, prompt_len:]
     state, rows = model.start(ids[:, :prompt_len]), []
     for token in ids[:, prompt_len:].unbind(dim=1):
         logits, state = model.step(token, state)
@@ -194,7 +194,7 @@ def test_select_before_any_token_and_of_none():
     model, ids = language_model(), texts()
     state = model.start(ids[:, :0]).select(torch.tensor([1, 1]))
     logits, _ = model.step(ids[[1, 1], 0], state)
-    assert close(logits, model(ids).logits[[1, 1], 0])
+    assert close(logits, model(ids)[[1, 1], 0])
     none = torch.tensor([], dtype=torch.long)
     logits, _ = model.step(none, model.start(ids).select(none))
     assert logits.shape == (0, SRC_VOCAB)
@@ -203,9 +203,9 @@ def test_select_before_any_token_and_of_none():
 def one_alone_equals_one_of_many(model):
     ids = texts()
     ids[1, 4:] = PAD_ID  # a shorter one: padding comes last
-    together = model(ids, need_weights=True)
+    together = model.decode(ids, need_weights=True)
     for row, length in enumerate((LENGTH, 4, LENGTH)):
-        alone = model(ids[row : row + 1, :length], need_weights=True)
+        alone = model.decode(ids[row : row + 1, :length], need_weights=True)
         if not close(alone.logits[0], together.logits[row, :length]):
             return False
         if alone.weights is not None and not close(
@@ -227,8 +227,8 @@ def test_a_model_whose_texts_meet_or_that_reads_padding_would_be_seen(kind):
 
 def test_weights_are_those_of_the_past():
     model, ids = language_model(), texts()
-    asked = model(ids, need_weights=True)
-    torch.testing.assert_close(asked.logits, model(ids).logits)
+    asked = model.decode(ids, need_weights=True)
+    torch.testing.assert_close(asked.logits, model(ids))
     assert asked.weights.shape == (BATCH, LENGTH, LENGTH)
     torch.testing.assert_close(asked.weights.sum(dim=-1), torch.ones(BATCH, LENGTH))
     assert (asked.weights.triu(diagonal=1) == 0).all()
@@ -248,7 +248,7 @@ def test_the_same_model_made_of_pytorchs_layers(changes):
     table = nn.Parameter(model.output.weight.detach().clone())
     hidden = nn.Transformer.generate_square_subsequent_mask(LENGTH)
 
-    ours = model(ids).logits
+    ours = model(ids)
     x = math.sqrt(config.d_model) * F.embedding(ids, table)
     theirs = twin(x, mask=hidden, is_causal=True) @ table.T
     torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
@@ -279,14 +279,14 @@ def test_at_birth_no_token_is_favoured():
     torch.manual_seed(0)
     model = LanguageModel(LanguageModelConfig(vocab_size=1009, d_model=60, dropout=0.0))
     ids = torch.randint(4, 1009, (7, 31))
-    loss = F.cross_entropy(model(ids).logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+    loss = F.cross_entropy(model(ids)[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
     assert loss.item() == pytest.approx(math.log(1009), abs=0.8)
 
 
 @every_variant
 def test_gradients_reach_every_parameter(changes):
     model, ids = language_model(**changes).train(), texts()
-    model(ids).logits.square().sum().backward()
+    model(ids).square().sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
@@ -300,7 +300,7 @@ def test_it_learns_texts_by_heart_and_says_them_again():
     model, ids = LanguageModel(LanguageModelConfig(vocab_size=SRC_VOCAB, **sizes)), texts(length=13)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(120):
-        logits = model(ids[:, :-1]).logits
+        logits = model(ids[:, :-1])
         loss = F.cross_entropy(logits[:, 3:].flatten(0, 1), ids[:, 4:].flatten())
         optimizer.zero_grad()
         loss.backward()
@@ -316,17 +316,17 @@ def test_it_learns_texts_by_heart_and_says_them_again():
 
 def test_dropout_is_off_in_evaluation_and_on_in_training():
     model, ids = language_model(dropout=0.3), texts()
-    assert torch.equal(model(ids).logits, model(ids).logits)
+    assert torch.equal(model(ids), model(ids))
     model.train()
-    assert not torch.equal(model(ids).logits, model(ids).logits)
+    assert not torch.equal(model(ids), model(ids))
     torch.manual_seed(3)
-    once = model(ids).logits
+    once = model(ids)
     torch.manual_seed(3)
-    assert torch.equal(model(ids).logits, once)
+    assert torch.equal(model(ids), once)
 
 
 def test_seeds_settle_the_weights():
-    one, same, other = (language_model(seed)(texts()).logits for seed in (1, 1, 2))
+    one, same, other = (language_model(seed)(texts()) for seed in (1, 1, 2))
     assert torch.equal(one, same)
     assert not close(one, other)
 
@@ -341,7 +341,7 @@ def test_saved_and_loaded_it_says_the_same(changes, tmp_path):
     assert loaded.model.config == model.config
     assert loaded.src_tokenizer is None
     assert loaded.model.output.weight is loaded.model.decoder.input.embedding.table.weight
-    assert torch.equal(loaded.model(texts()).logits, model(texts()).logits)
+    assert torch.equal(loaded.model(texts()), model(texts()))
 
 
 def test_texts_longer_than_learned_positions_are_refused():
@@ -361,7 +361,7 @@ def test_texts_longer_than_learned_positions_are_refused():
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary", "alibi", "none"])
 def test_other_positions_reach_further(positions):
     model = language_model(positions=positions, max_len=MAX_LEN)
-    assert model(texts(length=3 * MAX_LEN)).logits.isfinite().all()
+    assert model(texts(length=3 * MAX_LEN)).isfinite().all()
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -388,7 +388,7 @@ def test_the_gpu_says_the_same(changes):
     answers = []
     for where in ("cpu", "cuda"):
         model, ids = model.to(where), ids.to(where)
-        logits = model(ids).logits
+        logits = model(ids)
         stepped = torch.stack(
             [model.step(ids[:, n], model.start(ids[:, :n]))[0] for n in (0, 1, 5)]
         )

@@ -158,7 +158,7 @@ def test_every_character_of_a_running_text_is_judged_once():
         assert (result.tokens, result.characters) == (len(text), len(text))
     ids = torch.tensor([[START_ID, *tokenizer.encode(text)[:-1]]])
     with torch.no_grad():  # in one piece it is the model's own loss
-        whole = F.cross_entropy(model.eval()(ids[:, :-1]).logits[0], ids[0, 1:]).item()
+        whole = F.cross_entropy(model.eval()(ids[:, :-1])[0], ids[0, 1:]).item()
     assert result.loss == pytest.approx(whole, abs=1e-5)
     assert result.scores()["perplexity_per_character"] == result.scores()["perplexity"]
 

@@ -74,7 +74,7 @@ def test_interventions_are_those_of_the_package(window, translator, kind, what):
     )
     one = [Head(ATTENTIONS[kind].format(layer), head)]
     with evaluating(model), ExitStack() as stack:
-        without = model(src, tgt).logits[0]
+        without = model(src, tgt)[0]
         if what == "head":
             stack.enter_context(silenced(model, one))
         else:
@@ -83,7 +83,7 @@ def test_interventions_are_those_of_the_package(window, translator, kind, what):
             edges = torch.zeros(1, len(queries), len(keys), dtype=torch.bool)
             edges[0, query, key] = True
             stack.enter_context(knock_out(model, one, edges))
-        wanted = model(src, tgt).logits[0]
+        wanted = model(src, tgt)[0]
     assert (wanted - without).abs().max() > 0.01
     torch.testing.assert_close(from_base64(got), wanted, atol=1e-3, rtol=0)
 

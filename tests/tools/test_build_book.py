@@ -457,6 +457,21 @@ def test_a_module_that_starts_a_program_can_be_read(tmp_path):
         build_book.modules(tmp_path, "import measured")
 
 
+@pytest.mark.parametrize(
+    ("code", "needs"),
+    [
+        ("from attentively import Transformer", True),
+        ("import attentively\nattentively.Transformer", True),
+        ("from attentively import masks", False),
+        ("from attentively.attention import masks", False),
+    ],
+)
+def test_a_name_of_the_package_needs_its_module_and_no_other_name_does(code, needs):
+    needed = build_book.modules(ROOT / "src", code)
+    assert (ROOT / "src/attentively/models/transformer.py" in needed) == needs
+    assert ROOT / "src/attentively/__init__.py" in needed
+
+
 def test_every_page_of_the_book_can_be_read():
     """Of no chapter all of src counts: that would execute it after every change."""
     for page in (ROOT / "book").glob("*.md"):

@@ -138,11 +138,11 @@ def test_a_language_model_is_taught_every_next_token():
     assert task.size(TEXTS[2]) == (8,)
     surprises = []
     for text in TEXTS:  # each alone: no padding
-        rows = model(torch.tensor([text[:-1]])).logits[0].log_softmax(-1)
+        rows = model(torch.tensor([text[:-1]]))[0].log_softmax(-1)
         surprises += [-rows[place, token] for place, token in enumerate(text[1:])]
     torch.testing.assert_close(task.loss(model, batch), torch.stack(surprises).mean())
     expected = F.cross_entropy(
-        model(batch.src).logits.flatten(0, 1),
+        model(batch.src).flatten(0, 1),
         batch.tgt.flatten(),
         ignore_index=PAD_ID,
         label_smoothing=0.3,

@@ -173,7 +173,7 @@ def check_sum_over_the_answer(function):
         for row, marked, total in zip(IDS, ANSWER, found, strict=True):
             expected = 0.0
             for position in marked.nonzero().flatten().tolist():
-                logits = model(row[:position].unsqueeze(0)).logits[0, -1]
+                logits = model(row[:position].unsqueeze(0))[0, -1]
                 expected += logits.log_softmax(dim=-1)[row[position]].item()
             assert total.item() == pytest.approx(expected, rel=1e-4)
 

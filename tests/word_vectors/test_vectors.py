@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from attentively import pretrained_files
 from attentively.word_vectors import vectors as word_vectors
 from attentively.word_vectors.vectors import (
     AT_ONCE,
@@ -411,9 +412,12 @@ def test_vectors_that_are_no_table_are_refused(path, unchecked):
 
 
 def test_an_unknown_name_lists_those_there_are(tmp_path, monkeypatch):
+    (tmp_path / "vectors").mkdir()
     for name in ("one", "another"):
-        royal().save(tmp_path / f"{name}.safetensors", {})
-    monkeypatch.setattr(word_vectors, "_PRETRAINED", tmp_path)
+        royal().save(tmp_path / "vectors" / f"{name}.safetensors", {})
+    listed = "a-model.safetensors 0\nvectors/one.safetensors 0\nvectors/another.safetensors 0\n"
+    (tmp_path / "registry.txt").write_text(listed)
+    monkeypatch.setattr(pretrained_files, "FOLDER", tmp_path)
     assert pretrained_vector_names() == ["another", "one"]
     assert load_pretrained_vectors("one").words == royal().words
     for name in ("nope", "../one"):
@@ -427,7 +431,7 @@ def test_vectors_ship():
 
 @pytest.mark.parametrize("name", pretrained_vector_names())
 def test_every_shipped_file_is_small_and_says_where_it_is_from(name):
-    assert (word_vectors._PRETRAINED / f"{name}.safetensors").stat().st_size < 2e6
+    assert pretrained_files.find(f"vectors/{name}.safetensors").stat().st_size < 2e6
     vectors = load_pretrained_vectors(name)
     assert vectors.vectors.isfinite().all()
     assert (vectors.vectors.norm(dim=1) > 0).all()

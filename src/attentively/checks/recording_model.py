@@ -25,9 +25,9 @@ class RecordingModel(nn.Module):
         """Return the padding mask of the source."""
         return self.model.source_mask(src)
 
-    def forward(self, src: Tensor, tgt: Tensor) -> DecoderOutput:
-        """Encode the source and decode the target."""
-        return self.decode(tgt, self.encode(src))
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """Encode the source and decode the target; return the logits."""
+        return self.decode(tgt, self.encode(src)).logits
 
     def encode(self, src: Tensor, src_mask: Tensor | None = None) -> Memory:
         """Encode the source, and record its mask."""

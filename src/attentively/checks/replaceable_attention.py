@@ -126,7 +126,7 @@ def losses_of(place: str, examples: int = 24) -> Losses:
             lambda _, joined: (joined[0] * factors,)
         )
         try:
-            logits = model(src, tgt[:, :-1]).logits
+            logits = model(src, tgt[:, :-1])
         finally:
             hook.remove()
         each = F.cross_entropy(

@@ -14,6 +14,7 @@ from attentively.data import digits
 from attentively.data.digits import DigitScene
 from attentively.generation import generate
 from attentively.generation.generate import Translation
+from attentively.generation.pretrained_model import load
 from attentively.models.captioning import Captioner
 
 EPILOG = """Examples:
@@ -42,7 +43,7 @@ def caption(
         raise ValueError(f"--plot writes a .png image, but the file is {plot}")
     if plot is not None:
         check_replaceable(plot)
-    checkpoint = models.load(model)
+    checkpoint = load(model)
     given = digits.load("test", scenes, seed=seed)
     images = torch.stack([scene.image for scene in given])
     found = generate.caption(checkpoint, images, beam_size, need_weights=plot is not None)

@@ -11,6 +11,7 @@ from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import families, models
 from attentively.cli.families import Content
 from attentively.data import corpora
+from attentively.generation.pretrained_model import load
 from attentively.generation.search import Beam
 
 EPILOG = """Examples:
@@ -65,7 +66,7 @@ def evaluate(
     for path in (output, json_file):
         if path is not None:  # before the evaluation, not after it
             check_replaceable(path)
-    checkpoint = models.load(model)
+    checkpoint = load(model)
     family = families.of(checkpoint.model)
     if output is not None and not family.says_texts:
         raise ValueError(f"a {family.name} has no outputs to write: leave out --output")

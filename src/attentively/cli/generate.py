@@ -7,6 +7,7 @@ import typer
 
 from attentively.cli import models, sampling
 from attentively.generation import generate as writing
+from attentively.generation.pretrained_model import load
 from attentively.generation.search import Beam, Sampling
 
 EPILOG = """Examples:
@@ -43,10 +44,10 @@ def generate(
             "--beam-size replaces sampling: it excludes --samples, --temperature, --top-k, "
             "--top-p and --seed"
         )
-    checkpoint = models.load(model)
+    checkpoint = load(model)
     how: Sampling | Beam
     if beam_size is None:
-        how = sampling.sampling(checkpoint, temperature, top_k, top_p, seed, samples)
+        how = Sampling.seeded(seed, temperature, top_k, top_p, samples)
     else:
         how = Beam(beam_size)
     [texts] = writing.continue_text(checkpoint, [prompt], max_len, how)

@@ -1,14 +1,12 @@
-"""``attentively models``, and the lookup of a model that all commands share."""
+"""``attentively models``, and the option ``--model`` that all commands share."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
+from tabulate import tabulate
 
-from attentively import device
 from attentively.models import checkpoints
-from attentively.models.checkpoints import Checkpoint
 from attentively.word_vectors import vectors
 
 Model = Annotated[
@@ -20,39 +18,48 @@ Model = Annotated[
 ]
 
 app = typer.Typer(add_completion=False)
+SCORES = {
+    "bleu": "BLEU {:.1f}",
+    "perplexity": "perplexity {:.2f}",
+    "faithful": "correct captions {:.0%}",
+}
+"""Entries of an evaluation that the table shows, where a model has them."""
+MORE = "`attentively models NAME` also prints the attribution, the command and all scores."
 
 
-@app.command(epilog="Example:\n\nattentively models")
-def models() -> None:
+@app.command(epilog="Examples:\n\nattentively models\n\nattentively models toy-transformer")
+def models(
+    name: Annotated[
+        str | None, typer.Argument(help="Print everything that is recorded on this model.")
+    ] = None,
+) -> None:
     """List the pretrained models of the package with their data, licence and scores.
 
     Word vectors come last; `attentively vectors` uses and evaluates them.
     """
-    said = ("command", "data", "attribution", "data_licence", "device")
-    for name in checkpoints.pretrained_names():
-        _print(name, checkpoints.load_pretrained(name).provenance, (*said, "evaluation"))
-    for name in vectors.pretrained_vector_names():
-        provenance = vectors.load_pretrained_vectors(name).provenance
-        _print(f"{name} (word vectors)", provenance, said)
+    if name is not None and name not in vectors.pretrained_vector_names():
+        _print(checkpoints.load_pretrained(name).provenance)
+        return
+    if name is not None:
+        _print(vectors.load_pretrained_vectors(name).provenance)
+        return
+    rows = []
+    for known in checkpoints.pretrained_names():
+        checkpoint = checkpoints.load_pretrained(known)
+        rows.append(_row(known, type(checkpoint.model).__name__, checkpoint.provenance))
+    for known in vectors.pretrained_vector_names():
+        provenance = vectors.load_pretrained_vectors(known).provenance
+        rows.append(_row(known, "word vectors", provenance))
+    print(tabulate(rows, ("name", "kind", "data", "licence", "test score"), "simple"))
+    print(f"\n{MORE}")
 
 
-def _print(title: str, provenance: Mapping[str, Any], keys: Sequence[str]) -> None:
-    print(title)
-    for key in keys:
-        if key in provenance:
-            print(f"  {key.replace('_', ' ')}: {provenance[key]}")
+def _row(name: str, kind: str, provenance: Mapping[str, Any]) -> tuple[str, ...]:
+    found = provenance.get("evaluation", {})
+    scores = (form.format(found[score]) for score, form in SCORES.items() if score in found)
+    return name, kind, provenance["data"], provenance["data_licence"], ", ".join(scores)
 
 
-def load(model: str) -> Checkpoint:
-    """Load the checkpoint that ``--model`` names onto the best available device."""
-    if model in checkpoints.pretrained_names():
-        return checkpoints.load_pretrained(model, device.best())
-    path = file(Path(model))
-    if path.is_file() or path.suffix == ".safetensors":
-        return checkpoints.load(path, device.best())
-    return checkpoints.load_pretrained(model)  # its error lists the known names
-
-
-def file(path: Path) -> Path:
-    """Return the checkpoint at `path`; in the folder of a run, that is the best one."""
-    return path / "best.safetensors" if path.is_dir() else path
+def _print(provenance: Mapping[str, Any]) -> None:
+    for key, value in provenance.items():
+        print(f"{key.replace('_', ' ')}: {value}")

@@ -10,6 +10,7 @@ from attentively.cli import models
 from attentively.data.pairs import tidy
 from attentively.data.text import lines_of
 from attentively.generation import predict
+from attentively.generation.pretrained_model import load
 
 CLASSIFY_EPILOG = """Examples:
 
@@ -35,7 +36,7 @@ def classify(
 ) -> None:
     """Predict the label of each text; print label, probability and text, separated by tabs."""
     given = [tidy(text) for text in texts or _stdin()]
-    for text, judgement in zip(given, predict.classify(models.load(model), given), strict=True):
+    for text, judgement in zip(given, predict.classify(load(model), given), strict=True):
         print(f"{judgement.label}\t{judgement.probabilities[judgement.label]:.3f}\t{text}")
         if judgement.note:
             print(f"note: {judgement.note}", file=sys.stderr)
@@ -56,7 +57,7 @@ def fill(
     ] = 5,
 ) -> None:
     """Predict the masked words of a text; print the filled text and the most probable tokens."""
-    checkpoint = models.load(model)
+    checkpoint = load(model)
     for text in map(tidy, texts or _stdin()):
         if not text:
             print()

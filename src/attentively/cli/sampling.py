@@ -2,12 +2,7 @@
 
 from typing import Annotated
 
-import torch
 import typer
-
-from attentively.config import check_seed
-from attentively.generation.search import Sampling
-from attentively.models.checkpoints import Checkpoint
 
 Temperature = Annotated[
     float,
@@ -26,16 +21,3 @@ TopP = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Random seed of the sampling.")]
-
-
-def sampling(
-    checkpoint: Checkpoint,
-    temperature: float,
-    top_k: int | None,
-    top_p: float | None,
-    seed: int,
-    samples: int = 1,
-) -> Sampling:
-    """Return the sampling settings, with a generator on the CPU, independent of the device."""
-    check_seed(seed)
-    return Sampling(temperature, top_k, top_p, samples, torch.Generator().manual_seed(seed))

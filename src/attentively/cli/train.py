@@ -13,11 +13,12 @@ import typer
 
 import attentively
 from attentively import device
-from attentively.cli import families, models, settings
+from attentively.cli import families, settings
 from attentively.cli.families import FAMILIES, FROM_DATA, Content, Family, TokenizerKind, Tokenizers
 from attentively.cli.settings import Choice, Given
 from attentively.data import corpora
 from attentively.data.corpora import KINDS, Corpus
+from attentively.generation.pretrained_model import file
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint
 from attentively.tokens.vocabulary import load_tokenizer
@@ -61,7 +62,6 @@ torchrun --nproc-per-node 2 -m attentively train toy --steps 1000 --output runs/
 
 
 def train(
-    output: Annotated[Path, typer.Option(help="Folder for the checkpoints and the log.")],
     data: Annotated[
         str | None,
         typer.Argument(
@@ -69,6 +69,9 @@ def train(
             "its translation or label on each line; FILE.txt with running text; or SOURCE,TARGET, "
             "two files whose lines are translations of each other."
         ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for the checkpoints and the log; required.")
     ] = None,
     model: Annotated[
         str | None,
@@ -135,6 +138,13 @@ def train(
         "piece_length": piece_length,
     }
     given = _given(config, options)
+    needed: dict[str, Path | Given | None] = {"--output": output}
+    if not resume:
+        needed |= {
+            label: given.get(name) for name, label in (("data", "DATA"), ("steps", "--steps"))
+        }
+    _refuse_missing([label for label, value in needed.items() if value is None])
+    assert output is not None  # else it was missing
     with data_parallel.processes() as processes:
         if resume:
             if start_from is not None:
@@ -166,8 +176,7 @@ def _new(
     output: Path, given: Mapping[str, Given], start_from: Path | None, processes: Processes
 ) -> Trainer:
     """Prepare a new run."""
-    _need(given, "data", "DATA")
-    start = None if start_from is None else checkpoints.load(models.file(start_from))
+    start = None if start_from is None else checkpoints.load(file(start_from))
     named: Family | None = None
     if "model" in given:
         named = families.find(given["model"].value)
@@ -175,7 +184,6 @@ def _new(
         named = families.of(start.model)
     corpus = corpora.find(given["data"].value, None if named is None else named.kind)
     family = named or families.usual(corpus.kind)
-    _need(given, "steps", "--steps")
     families.refuse_other_data(family, corpus)
     _refuse_strange(given, family)
     piece_length = _value(given, "piece_length", families.PIECE_LENGTH)
@@ -293,9 +301,12 @@ def _piece_length(checkpoint: Checkpoint) -> int:
     return length
 
 
-def _need(given: Mapping[str, Given], name: str, label: str) -> None:
-    if name not in given:
-        raise typer.BadParameter("required, here or in --config", param_hint=label)
+def _refuse_missing(labels: Sequence[str]) -> None:
+    """Raise an error that names every missing option at once."""
+    if labels:
+        others = " and ".join(label for label in labels if label != "--output")
+        message = f"required; {others} may also be in --config" if others else "required"
+        raise typer.BadParameter(message, param_hint=labels)
 
 
 def _value(given: Mapping[str, Given], name: str, otherwise: Any) -> Any:

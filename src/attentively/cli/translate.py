@@ -16,6 +16,8 @@ from attentively.data.pairs import tidy
 from attentively.data.text import lines_of
 from attentively.generation import generate
 from attentively.generation.generate import Translation
+from attentively.generation.pretrained_model import load
+from attentively.generation.search import Sampling
 from attentively.models.checkpoints import Checkpoint
 
 AT_ONCE = 64
@@ -82,9 +84,9 @@ def translate(
         raise ValueError("give either sentences or --input, not both")
     if not sample and (temperature, top_k, top_p, seed) != (1.0, None, None, 0):
         raise ValueError("--temperature, --top-k, --top-p and --seed need --sample")
-    checkpoint = models.load(model)
+    checkpoint = load(model)
     checkpoint.translator()  # raises an error for other kinds of models
-    how = sampling.sampling(checkpoint, temperature, top_k, top_p, seed) if sample else None
+    how = Sampling.seeded(seed, temperature, top_k, top_p) if sample else None
 
     def translated(texts: Sequence[str]) -> list[Translation]:
         return generate.translate(

@@ -20,8 +20,7 @@ from tqdm.auto import tqdm
 
 from attentively.atomic_files import replacing
 from attentively.data.catalogue import FILES, SETS, DataFile
-
-VARIABLE = "ATTENTIVELY_DATA"
+from attentively.pretrained_files import VARIABLE as VARIABLE
 
 pooch.get_logger().setLevel("WARNING")  # without its notes on checksums
 

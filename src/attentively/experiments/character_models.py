@@ -50,7 +50,7 @@ def windows(
 
 def surprise(model: nn.Module, pieces: Int[Tensor, "count length"]) -> Float[Tensor, "count said"]:
     """Return the negative log-likelihood of each character after the first, in nats."""
-    logits = model(pieces[:, :-1]).logits
+    logits = model(pieces[:, :-1])
     return nn.functional.cross_entropy(logits.transpose(1, 2), pieces[:, 1:], reduction="none")
 
 

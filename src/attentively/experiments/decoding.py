@@ -164,7 +164,7 @@ def target_log_probabilities(
     with evaluating(model):
         for indices in in_order(len(examples), 64):
             src, tgt = collate([examples[index] for index in indices]).to(where)
-            logits = model(src, tgt[:, :-1]).logits
+            logits = model(src, tgt[:, :-1])
             targets = tgt[:, 1:]
             each = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
             totals += each.masked_fill(targets == PAD_ID, 0.0).sum(dim=1).tolist()

@@ -59,7 +59,7 @@ def delayed(
     model: nn.Module, ids: Int[Tensor, "count length"]
 ) -> Float[Tensor, "count letters asked"]:
     """Return the logits at every position with a letter `DELAY` positions before."""
-    return model(ids).logits[:, DELAY:].transpose(1, 2)
+    return model(ids)[:, DELAY:].transpose(1, 2)
 
 
 def new_model(task: Task, positions: Positions, seed: int, quick: bool) -> LanguageModel:

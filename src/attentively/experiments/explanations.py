@@ -328,7 +328,7 @@ def _translator_numbers(checkpoint: Checkpoint, pairs: Sequence[toy.ToyPair]) ->
     model, *tokenizers = checkpoint.translator()
     src, tgt = collate(encode_pairs(as_text(pairs), *tokenizers))
     with evaluating(model):
-        logits = model(src, tgt[:, :-1]).logits
+        logits = model(src, tgt[:, :-1])
     return {
         **scores(checkpoint, pairs),
         "chosen": logits.argmax(dim=-1)[tgt[:, 1:] != PAD_ID],

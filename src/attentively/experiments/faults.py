@@ -95,7 +95,7 @@ def predict(
     given, wanted = batch.tgt[:, :-1], batch.tgt[:, 1:]
     if fault == "no target shift":
         wanted = given
-    return model(batch.src, given).logits, wanted
+    return model(batch.src, given), wanted
 
 
 def loss_of(model: Transformer, batch: Batch, fault: str = "none") -> Float[Tensor, ""]:

@@ -95,7 +95,7 @@ def evaluate(model: LanguageModel, kind: str, split: str, quick: bool) -> tuple[
     count = 8 if quick else TEST_PIECES
     pieces = windows(characters(kind, split, quick), count, LENGTH, generator).to(device.best())
     with evaluating(model):
-        logits = model(pieces[:, :-1]).logits
+        logits = model(pieces[:, :-1])
     right = (logits.argmax(dim=-1) == pieces[:, 1:]).float().mean().item()
     losses = nn.functional.cross_entropy(logits.transpose(1, 2), pieces[:, 1:])
     return losses.item(), right

@@ -129,7 +129,7 @@ def read(model: EncoderDecoder, batch: Batch) -> Reading:
     """
     src, tgt = batch.to(next(model.parameters()).device)
     with evaluating(model):
-        logits = model(src, tgt[:, :-1]).logits
+        logits = model(src, tgt[:, :-1])
     targets = tgt[:, 1:]
     right = (logits.argmax(dim=-1) == targets) | (targets == PAD_ID)
     loss = cross_entropy(logits, targets, PAD_ID).item()

@@ -86,7 +86,7 @@ def measure(regularisation: str, seed: int, quick: bool, directory: Path) -> Row
             group["lr"] = rate
         model.train()
         src, tgt = batch
-        logits = model(src, tgt[:, :-1]).logits
+        logits = model(src, tgt[:, :-1])
         loss = cross_entropy(logits, tgt[:, 1:], PAD_ID, changes.get("label_smoothing", 0.0))
         optimizer.zero_grad()
         loss.backward()

@@ -164,7 +164,7 @@ class PronounTest:
     def prefers_il(self) -> Bool[Tensor, "sentences"]:
         """Return for each sentence whether *il* is more probable than *elle*."""
         with evaluating(self.model):
-            logits = self.model(self.batch.src, self.batch.tgt[:, :-1]).logits.cpu()
+            logits = self.model(self.batch.src, self.batch.tgt[:, :-1]).cpu()
         at_pronoun = logits[torch.arange(len(self.pairs)), self.at]
         return at_pronoun[:, self.il] > at_pronoun[:, self.elle]
 

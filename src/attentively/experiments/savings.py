@@ -122,7 +122,7 @@ def new_model(saving: str, seed: int, config: LanguageModelConfig = CONFIG) -> L
 
 def loss(model: LanguageModel, ids: Int[Tensor, "rows len"]) -> Float[Tensor, ""]:
     """Return the summed loss over all tokens except the first of each row, in nats."""
-    logits = model(ids[:, :-1]).logits
+    logits = model(ids[:, :-1])
     return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="sum")
 
 

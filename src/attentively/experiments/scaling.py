@@ -63,7 +63,7 @@ def in_a_row(model: nn.Module, quick: bool) -> list[Row]:
     count = len(ids) // (LENGTH + 1)
     pieces = ids[: count * (LENGTH + 1)].view(count, LENGTH + 1).to(device.best())
     with evaluating(model):
-        said = [model(part[:, :-1]).logits.argmax(dim=-1) for part in pieces.split(128)]
+        said = [model(part[:, :-1]).argmax(dim=-1) for part in pieces.split(128)]
     right = (torch.cat(said) == pieces[:, 1:]).float()
     return [
         {"length": length, "right": float(f"{right.unfold(1, length, 1).prod(-1).mean():.4g}")}

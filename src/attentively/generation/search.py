@@ -8,13 +8,13 @@ search is one loop, for translation, for captions and for the continuation of a 
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from attentively.config import check_at_least_one
+from attentively.config import check_at_least_one, check_seed
 from attentively.models.interface import (
     Autoregressive,
     DecoderOnly,
@@ -361,6 +361,19 @@ class Sampling(NamedTuple):
     top_p: float | None = None
     samples: int = 1
     generator: torch.Generator | None = None
+
+    @classmethod
+    def seeded(
+        cls,
+        seed: int,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        samples: int = 1,
+    ) -> Self:
+        """Return settings with a generator on the CPU, so that every device samples the same."""
+        check_seed(seed)
+        return cls(temperature, top_k, top_p, samples, torch.Generator().manual_seed(seed))
 
 
 FREELY = Sampling()

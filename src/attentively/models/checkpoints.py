@@ -1,20 +1,23 @@
 """Checkpoints: a model, its tokenizers and its provenance in one file; pretrained models by name.
 
 The file is in the safetensors format: tensors, and JSON text as metadata. Reading it executes no
-code. Pretrained models are part of the package, so `load_pretrained` needs no network.
+code. Pretrained models are part of the package; where they were left out, `load_pretrained`
+downloads them.
 """
 
+import difflib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from attentively import pretrained_files
 from attentively.atomic_files import replacing
 from attentively.config import ModelConfig
 from attentively.models.captioning import Captioner, CaptionerConfig
@@ -44,7 +47,6 @@ MODELS: dict[str, tuple[type[Model], type[ModelConfig]]] = {
 """Every kind of model that can be saved: its class and the class of its configuration."""
 FORMAT = "attentively checkpoint 1"
 FIELDS = ("format", "model", "config", "src_tokenizer", "tgt_tokenizer", "provenance")
-_PRETRAINED = Path(__file__).parents[1] / "pretrained"
 
 
 class CheckpointError(ValueError):
@@ -98,7 +100,7 @@ def save(
     dtype = torch.float16 if half_precision else torch.float32
     tensors = {
         f"model.{name}": value.to("cpu", dtype if value.is_floating_point() else None).contiguous()
-        for name, value in _stored(model).items()
+        for name, value in stored_tensors(model).items()
     }
     tensors |= {name: value.detach().cpu().contiguous() for name, value in (extra or {}).items()}
     content = {
@@ -137,7 +139,7 @@ def load_with_extra(
             f"{sorted(MODELS)}"
         )
     try:
-        checkpoint = _assemble(content, tensors)
+        checkpoint = assemble(content, tensors)
     except (ValueError, TypeError, RuntimeError) as error:
         raise CheckpointError(f"{path} is damaged: {error}") from error
     checkpoint.model.to(device)
@@ -164,7 +166,9 @@ def mean_weights(weights: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     }
 
 
-def _assemble(content: dict[str, str], tensors: dict[str, Tensor]) -> Checkpoint:
+def assemble(content: dict[str, str], tensors: dict[str, Tensor]) -> Checkpoint:
+    """Build a checkpoint from the metadata and tensors of a file; raises `ValueError` if they are
+    inconsistent."""
     model_class, config_class = MODELS[content["model"]]
     model = model_class(config_class.from_dict(json.loads(content["config"])))
     weights = {
@@ -172,7 +176,7 @@ def _assemble(content: dict[str, str], tensors: dict[str, Tensor]) -> Checkpoint
         for name, value in tensors.items()
         if name.startswith("model.")
     }
-    expected = {name: value.shape for name, value in _stored(model).items()}
+    expected = {name: value.shape for name, value in stored_tensors(model).items()}
     found = {name: value.shape for name, value in weights.items()}
     if expected != found:
         differing = sorted({name for name, _ in expected.items() ^ found.items()})
@@ -190,7 +194,7 @@ def _assemble(content: dict[str, str], tensors: dict[str, Tensor]) -> Checkpoint
     return Checkpoint(model.eval(), src_tokenizer, tgt_tokenizer, provenance)
 
 
-def _stored(model: nn.Module) -> dict[str, Tensor]:
+def stored_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Return the tensors to store: parameters, and buffers that cannot be recomputed."""
     tensors = model.state_dict()  # contains exactly those buffers
     # Not the names of state_dict: it lists a tied parameter twice, which safetensors rejects.
@@ -229,13 +233,21 @@ def read(path: Path | str) -> tuple[dict[str, str], dict[str, Tensor]]:
 
 def pretrained_names() -> list[str]:
     """Return the names that `load_pretrained` knows."""
-    return sorted(path.stem for path in _PRETRAINED.glob("*.safetensors"))
+    return pretrained_files.names("")
 
 
 def load_pretrained(name: str, device: torch.device | str = "cpu") -> Checkpoint:
     """Load a pretrained model of the package; the error for an unknown name lists the names."""
     if name not in pretrained_names():
-        raise CheckpointError(
-            f"no pretrained model is called {name!r}: choose one of {', '.join(pretrained_names())}"
-        )
-    return load(_PRETRAINED / f"{name}.safetensors", device)
+        refuse_unknown(name)
+    return load(pretrained_files.find(f"{name}.safetensors"), device)
+
+
+def refuse_unknown(name: str) -> NoReturn:
+    """Raise the `CheckpointError` for the name of a model that does not exist."""
+    known = pretrained_names()
+    close = difflib.get_close_matches(name, known, 1)
+    meant = f" (did you mean {close[0]!r}?)" if close else ""
+    raise CheckpointError(
+        f"no pretrained model is called {name!r}{meant}: choose one of {', '.join(known)}"
+    )

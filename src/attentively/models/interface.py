@@ -1,7 +1,7 @@
 """The interface that all models share, so that one trainer and one search serve every model."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
@@ -46,9 +46,10 @@ State = TypeVar("State", bound=DecoderState)
 
 
 class Model(nn.Module):
-    """A network with the configuration from which it was built."""
+    """A network with the configuration from which it was built; called, it returns logits."""
 
     config: ModelConfig
+    __call__: Callable[..., Tensor]
 
 
 class Autoregressive(Model, ABC, Generic[State]):
@@ -77,9 +78,12 @@ class EncoderDecoder(Autoregressive[State]):
 
     def forward(
         self, src: Shaped[Tensor, "batch ..."], tgt: Int[Tensor, "batch tgt_len"]
-    ) -> DecoderOutput:
-        """Encode `src`, and predict, at every position of `tgt`, the token after it."""
-        return self.decode(tgt, self.encode(src))
+    ) -> Float[Tensor, "batch tgt_len vocab"]:
+        """Encode `src`; return, at every position of `tgt`, the logits of the token after it.
+
+        `decode` also returns attention weights.
+        """
+        return self.decode(tgt, self.encode(src)).logits
 
     def source_mask(self, src: Shaped[Tensor, "batch ..."]) -> Bool[Tensor, "batch 1 src_len"]:
         """Return True at the positions that may be attended to: real tokens, not padding."""

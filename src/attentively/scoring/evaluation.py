@@ -245,7 +245,7 @@ def evaluate_language_model(
         ids = pad([rows[index] for index in indices]).to(where)
         targets = ids[:, 1:]
         with evaluating(model):
-            found = model(ids[:, :-1]).logits.float().log_softmax(dim=-1)
+            found = model(ids[:, :-1]).float().log_softmax(dim=-1)
         losses = -found.gather(2, targets.unsqueeze(2)).squeeze(2)
         first = torch.tensor([new[index] for index in indices], device=where)
         positions = torch.arange(targets.shape[1], device=where)

@@ -143,11 +143,11 @@ class LanguageModelling(Task[LanguageModel, list[int]]):
 
     def loss(self, model: LanguageModel, batch: Batch) -> Float[Tensor, ""]:
         """Return the mean cross-entropy of the next token."""
-        return cross_entropy(model(batch.src).logits.float(), batch.tgt, PAD_ID)
+        return cross_entropy(model(batch.src).float(), batch.tgt, PAD_ID)
 
     def training_loss(self, model: LanguageModel, batch: Batch) -> Float[Tensor, ""]:
         """Return the mean cross-entropy with label smoothing."""
-        logits = model(batch.src).logits.float()
+        logits = model(batch.src).float()
         return cross_entropy(logits, batch.tgt, PAD_ID, self.label_smoothing)
 
 
@@ -251,7 +251,7 @@ def teacher_forced_loss(
     model: EncoderDecoder, batch: Batch, label_smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
     """Return the mean loss per target token with teacher forcing, in nats."""
-    logits = model(batch.src, batch.tgt[:, :-1]).logits
+    logits = model(batch.src, batch.tgt[:, :-1])
     return cross_entropy(logits.float(), batch.tgt[:, 1:], PAD_ID, label_smoothing)
 
 

@@ -26,7 +26,7 @@ def answer_log_probabilities(
     """
     if is_answer[:, 0].any():
         raise ValueError("the first token belongs to an answer: nothing predicts it")
-    log_probabilities = model(ids[:, :-1]).logits.log_softmax(dim=-1)
+    log_probabilities = model(ids[:, :-1]).log_softmax(dim=-1)
     of_next = log_probabilities.gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
     return of_next.where(is_answer[:, 1:], 0.0).sum(dim=-1)
 

@@ -15,6 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from attentively import pretrained_files
 from attentively.atomic_files import replacing
 from attentively.config import check_at_least_one
 
@@ -23,7 +24,6 @@ Analogy = tuple[str, str, str, str]
 FORMAT = "attentively word vectors 1"
 AT_ONCE = 512
 """Analogies answered in one matrix product."""
-_PRETRAINED = Path(__file__).parents[1] / "pretrained" / "vectors"
 
 
 class Neighbour(NamedTuple):
@@ -298,7 +298,7 @@ def _ranks(values: Float[Tensor, " values"]) -> Float[Tensor, " values"]:
 
 def pretrained_vector_names() -> list[str]:
     """Return the names that `load_pretrained_vectors` knows."""
-    return sorted(path.stem for path in _PRETRAINED.glob("*.safetensors"))
+    return pretrained_files.names("vectors/")
 
 
 def load_pretrained_vectors(name: str) -> WordVectors:
@@ -308,4 +308,4 @@ def load_pretrained_vectors(name: str) -> WordVectors:
             f"no pretrained vectors are called {name!r}: choose one of "
             f"{', '.join(pretrained_vector_names())}"
         )
-    return WordVectors.load(_PRETRAINED / f"{name}.safetensors")
+    return WordVectors.load(pretrained_files.find(f"vectors/{name}.safetensors"))

@@ -865,9 +865,9 @@ class PlantedLossModel:
         self.tgt = tgt.tolist()
         self.surprises = surprises
 
-    def __call__(self, src: Tensor, tgt: Tensor) -> DecoderOutput:
-        """Encode and decode, as every model does."""
-        return self.decode(tgt, self.encode(src))
+    def __call__(self, src: Tensor, tgt: Tensor) -> Tensor:
+        """Encode, decode and return the logits, as every model does."""
+        return self.decode(tgt, self.encode(src)).logits
 
     def source_mask(self, src: Tensor) -> Tensor:
         """Return the mask of every model."""

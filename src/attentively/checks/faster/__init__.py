@@ -336,7 +336,7 @@ class _Writer(nn.Module):
         self.inside = LanguageModel(config)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        return cast(Tensor, self.inside(inputs).logits)
+        return self.inside(inputs)
 
 
 def writer() -> nn.Module:

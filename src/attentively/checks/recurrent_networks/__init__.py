@@ -881,7 +881,7 @@ def _gradients_of_the_translator() -> list[Tensor]:
     src = pad([src_tokenizer.encode(SENTENCES[0])], PAD_ID)
     tgt = pad([target_ids(tgt_tokenizer, "la fille ne voit pas le cheval blanc")], PAD_ID)
     model.train()
-    logits = model(src, tgt[:, :-1]).logits
+    logits = model(src, tgt[:, :-1])
     cross_entropy(logits, tgt[:, 1:], PAD_ID).backward()
     return [p.grad.detach() for p in model.parameters() if p.grad is not None]
 

@@ -103,7 +103,7 @@ def read(sentences: Mapping[str, str] = SENTENCES) -> Reading:
     ids = [target_ids(tgt_tokenizer, sentence) for sentence in sentences.values()]
     tgt = pad(ids, PAD_ID)
     with torch.no_grad():
-        logits = model(src, tgt[:, :-1]).logits
+        logits = model(src, tgt[:, :-1])
     words = [tgt_tokenizer.tokens(sentence[1:]) for sentence in ids]
     return Reading(logits, tgt[:, 1:], words, PAD_ID)
 

@@ -128,7 +128,7 @@ def loss_on_new_sentences(model: Transformer) -> float:
     """Return the cross-entropy of 200 validation sentences, in nats per token."""
     batch = collate(sentences("validation", 200))
     with evaluating(model):
-        logits = model(batch.src, batch.tgt[:, :-1]).logits
+        logits = model(batch.src, batch.tgt[:, :-1])
     return float(cross_entropy(logits, batch.tgt[:, 1:], PAD_ID))
 
 
@@ -439,7 +439,7 @@ def _said(model: Any, parts: Sequence[Pair_]) -> list[tuple[Tensor, Tensor]]:
     """Return the logits and labels of every part."""
     found = []
     for src, tgt in parts:
-        logits = model(src, tgt[:, :-1]).logits
+        logits = model(src, tgt[:, :-1])
         found.append((logits, tgt[:, 1:]))
     return found
 

@@ -144,7 +144,7 @@ def naming() -> tuple[Callable[[Tensor], Tensor], Tensor, list[str]]:
     def next_word(images: Tensor) -> Tensor:
         tgt = torch.tensor([start] * len(images))
         with torch.no_grad():
-            return captioner(images, tgt).logits[:, -1]
+            return captioner(images, tgt)[:, -1]
 
     return next_word, digits.load("test", 12)[11].image, words
 

@@ -1,0 +1,72 @@
+"""The files of pretrained models and word vectors: in the package, or downloaded.
+
+``pretrained/registry.txt`` lists each file with its SHA-256 checksum, in the format of pooch. A
+small wheel leaves the files out; each is then downloaded at first use.
+"""
+
+import os
+from importlib import metadata
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "pretrained"
+VARIABLE = "ATTENTIVELY_DATA"
+
+
+def names(folder: str) -> list[str]:
+    """Return the names of the files of a folder, without the suffix: "" or "vectors/"."""
+    paths = (line.partition(" ")[0] for line in _registry().read_text().splitlines())
+    found = (path.removesuffix(".safetensors").rpartition("/") for path in paths)
+    return sorted(name for parent, slash, name in found if parent + slash == folder)
+
+
+def find(path: str) -> Path:
+    """Return the location of a file, downloading it if it is not in the package.
+
+    The folder ``pretrained`` inside the one that ``ATTENTIVELY_DATA`` names is searched too. A
+    download is kept in pooch's cache and verified by its checksum. Raises `OSError` if the file is
+    neither here nor can be downloaded.
+    """
+    own = Path(os.environ.get(VARIABLE) or os.devnull) / "pretrained" / path
+    for place in (FOLDER / path, own):
+        if place.is_file():
+            return place
+    return _downloaded(path)
+
+
+def _downloaded(path: str) -> Path:
+    import pooch  # takes a tenth of a second, and most installations contain the files
+    from requests import RequestException
+
+    address = _address()
+    files = pooch.create(pooch.os_cache("attentively") / "pretrained", address)
+    files.load_registry(_registry())
+    help_offline = f"Copy it to pretrained/{path} in a folder, and set {VARIABLE} to that folder"
+    if not address and not (files.abspath / path).is_file():
+        raise OSError(
+            f"{path} is not part of this installation, and the package names no address to "
+            f"download it from. {help_offline}"
+        )
+    try:
+        return Path(files.fetch(path, progressbar=True))
+    except RequestException as error:
+        raise OSError(
+            f"cannot download {files.get_url(path)} ({type(error).__name__}). {help_offline}"
+        ) from error
+    except ValueError:  # pooch keeps no file whose checksum is wrong
+        raise OSError(
+            f"the checksum of {files.get_url(path)} is wrong: the file at this address has "
+            f"changed. {help_offline}"
+        ) from None
+
+
+def _address() -> str:
+    """Return the address of the folder of this version's files; empty if none is known."""
+    about = metadata.metadata("attentively")
+    urls = dict(each.split(", ", 1) for each in about.get_all("Project-URL") or ())
+    if "Repository" not in urls:
+        return ""
+    return f"{urls['Repository']}/raw/v{about['Version']}/src/attentively/pretrained/"
+
+
+def _registry() -> Path:
+    return FOLDER / "registry.txt"

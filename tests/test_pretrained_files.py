@@ -1,0 +1,133 @@
+"""The files of pretrained models: listed with their checksums, and downloaded where not shipped."""
+
+import hashlib
+import http.server
+import importlib.metadata
+import threading
+
+import pytest
+
+from attentively import pretrained_files
+
+CONTENT = b"the parameters of a model"
+
+
+def checksum(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_every_file_is_listed_with_its_checksum():
+    folder = pretrained_files.FOLDER
+    lines = (folder / "registry.txt").read_text().splitlines()
+    listed = dict(line.split() for line in lines)
+    found = {
+        path.relative_to(folder).as_posix(): checksum(path.read_bytes())
+        for path in folder.rglob("*.safetensors")
+    }
+    assert listed == found
+    assert lines == sorted(lines)
+
+
+def test_names_are_those_of_one_folder(monkeypatch, tmp_path):
+    (tmp_path / "registry.txt").write_text("b.safetensors 0\nv/c.safetensors 0\na.safetensors 0\n")
+    monkeypatch.setattr(pretrained_files, "FOLDER", tmp_path)
+    assert pretrained_files.names("") == ["a", "b"]
+    assert pretrained_files.names("v/") == ["c"]
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    """An installation without the file; return its folder, and the cache of downloads."""
+    folder, cache = tmp_path / "package", tmp_path / "cache"
+    folder.mkdir()
+    (folder / "registry.txt").write_text(f"v/m.safetensors {checksum(CONTENT)}\n")
+    monkeypatch.setattr(pretrained_files, "FOLDER", folder)
+    monkeypatch.setattr("pooch.os_cache", lambda _: cache)
+    monkeypatch.delenv(pretrained_files.VARIABLE, raising=False)
+    return folder, cache
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """A repository at an address that the package names; return what was asked, and the answer."""
+    asked, answer = [], [200, CONTENT]
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            self.send_response(answer[0])
+            self.send_header("Content-Length", str(len(answer[1])))
+            self.end_headers()
+            self.wfile.write(answer[1])
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        name_address(monkeypatch, f"http://127.0.0.1:{listening.server_port}/a/b")
+        yield asked, answer
+        listening.shutdown()
+        thread.join()
+
+
+def name_address(monkeypatch, *urls):
+    about = importlib.metadata.metadata("attentively")
+    del about["Project-URL"]
+    about["Project-URL"] = "Issues, http://127.0.0.1/issues"
+    for url in urls:
+        about["Project-URL"] = f"Repository, {url}"
+    del about["Version"]
+    about["Version"] = "7.5"
+    monkeypatch.setattr("importlib.metadata.metadata", lambda _: about)
+
+
+def test_a_file_of_the_package_is_not_downloaded(small, server):
+    (small[0] / "v").mkdir()
+    (small[0] / "v" / "m.safetensors").touch()
+    assert pretrained_files.find("v/m.safetensors") == small[0] / "v" / "m.safetensors"
+    assert server[0] == []
+
+
+def test_it_is_downloaded_once(small, server):
+    found = pretrained_files.find("v/m.safetensors")
+    assert found.read_bytes() == CONTENT
+    assert found.is_relative_to(small[1] / "pretrained")
+    assert pretrained_files.find("v/m.safetensors") == found
+    assert server[0] == ["/a/b/raw/v7.5/src/attentively/pretrained/v/m.safetensors"]
+
+
+def test_a_damaged_copy_is_downloaded_again(small, server):
+    found = pretrained_files.find("v/m.safetensors")
+    found.write_bytes(CONTENT[:-1])
+    assert pretrained_files.find("v/m.safetensors").read_bytes() == CONTENT
+    assert len(server[0]) == 2
+
+
+def test_another_file_is_refused_and_not_kept(small, server):
+    server[1][1] = CONTENT[:-1] + b"?"
+    with pytest.raises(OSError, match=r"checksum of http://.*m\.safetensors is wrong.*Copy it to"):
+        pretrained_files.find("v/m.safetensors")
+    assert not [path for path in small[1].rglob("*") if path.is_file()]
+
+
+def test_an_error_of_the_server_is_explained(small, server):
+    server[1][0] = 404
+    with pytest.raises(OSError, match=r"cannot download http://.*HTTPError.*ATTENTIVELY_DATA"):
+        pretrained_files.find("v/m.safetensors")
+
+
+def test_a_folder_of_your_own_replaces_the_network(small, server, monkeypatch, tmp_path):
+    own = tmp_path / "data" / "pretrained" / "v" / "m.safetensors"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(CONTENT)
+    monkeypatch.setenv(pretrained_files.VARIABLE, str(tmp_path / "data"))
+    assert pretrained_files.find("v/m.safetensors") == own
+    assert server[0] == []
+
+
+def test_without_an_address_nothing_is_tried(small, monkeypatch):
+    name_address(monkeypatch)
+    with pytest.raises(OSError, match=r"not part of this installation, and the package names no"):
+        pretrained_files.find("v/m.safetensors")
