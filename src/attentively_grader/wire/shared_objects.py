@@ -24,7 +24,8 @@ from torch import Tensor, nn
 
 from attentively_grader.wire.messages import WireError
 
-MODULE_STATE = ("training", "_parameters", "_buffers", "_modules")
+_NOT_SAVED = "_non_persistent_buffers_set"
+MODULE_STATE = ("training", "_parameters", "_buffers", "_modules", _NOT_SAVED)
 _SCALARS = (type(None), bool, int, float, str, bytes, complex)
 _FRESH = vars(nn.Module())
 Frozen = Any
@@ -235,7 +236,9 @@ def freeze_attribute(name: str, value: Any) -> Frozen:
 def check_module_state(name: str, value: Any) -> None:
     """Raise `WireError` if a value is not a valid state of a module."""
     wanted: Any = {"_parameters": Tensor, "_buffers": Tensor, "_modules": nn.Module}.get(name)
-    if wanted is None:
+    if name == _NOT_SAVED:
+        right = type(value) is set and all(type(each) is str for each in value)
+    elif wanted is None:
         right = type(value) is bool
     else:
         right = isinstance(value, dict) and all(

@@ -11,7 +11,8 @@ from torch import nn
 from attentively_grader.wire import proxies
 from attentively_grader.wire.endpoint import Endpoint
 from attentively_grader.wire.gradients import Graph
-from attentively_grader.wire.messages import Wire
+from attentively_grader.wire.messages import Wire, WireError
+from attentively_grader.wire.shared_objects import check_module_state
 
 STUDENT = """
 import random
@@ -49,6 +50,15 @@ class Layer(nn.Module):
         self.inner = nn.Linear(size, size)
     def forward(self, x): return torch.tanh(self.inner(x))
     def encode(self, x): return self.inner(x)
+class Hooked(Layer):
+    def __init__(self, size):
+        super().__init__(size)
+        self.register_buffer("kept", torch.ones(size))
+        self.register_buffer("scratch", torch.ones(size), persistent=False)
+        self.register_state_dict_post_hook(lambda module, state, *_: state.clear())
+        self.inner.register_state_dict_pre_hook(lambda *_: 1 / 0)
+    def forget(self):
+        self.register_buffer("kept", self.kept, persistent=False)
 class Account:
     def __init__(self): self.total = 0
     def add(self, n): self.total += n
@@ -167,6 +177,20 @@ def test_a_module_is_a_module(theirs):
     assert layer(x).tolist() == torch.zeros(2, 3).tolist()
 
 
+def test_a_state_dict_is_that_of_the_proxy_and_needs_no_request(theirs, monkeypatch):
+    """It leaves out the same buffers as at the other end, and runs no hook from there."""
+    module = theirs["Hooked"](3)
+    whole = nn.Sequential(module)
+    with monkeypatch.context() as patch:
+        patch.setattr(Endpoint, "_ask_now", lambda *_: pytest.fail("a request was sent"))
+        state = whole.state_dict()
+        assert [*state] == ["0.kept", "0.inner.weight", "0.inner.bias"]
+        whole.load_state_dict({name: 2 * each for name, each in state.items()})
+        whole.double().zero_grad()
+    module.forget()
+    assert [*whole.state_dict()] == ["0.inner.weight", "0.inner.bias"]
+
+
 def test_a_module_of_ours_is_trained_over_there(theirs):
     model, x = nn.Linear(3, 1), torch.randn(5, 3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -185,3 +209,10 @@ def test_an_object_keeps_its_state_and_equals_nothing(theirs):
     assert account.total == len(account) == 5
     assert account != 5
     assert isinstance(account, theirs["Account"])
+
+
+@pytest.mark.parametrize("names", [["kept"], {1}, "kept", None])
+def test_the_names_of_buffers_that_are_not_saved_must_be_a_set_of_strings(names):
+    check_module_state("_non_persistent_buffers_set", {"kept"})
+    with pytest.raises(WireError, match="malformed"):
+        check_module_state("_non_persistent_buffers_set", names)
