@@ -7,6 +7,7 @@ import pytest
 import torch
 from grader.examining import student_process
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from attentively_grader.wire import proxies
 from attentively_grader.wire.endpoint import Endpoint
@@ -65,6 +66,18 @@ class Account:
     def __len__(self): return self.total
     def __eq__(self, other): return True
 """
+
+
+class Seen(TorchFunctionMode):
+    """Counts the functions of PyTorch that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.names.append(function.__name__)
+        return function(*args, **(kwargs or {}))
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +213,13 @@ def test_a_module_of_ours_is_trained_over_there(theirs):
     assert theirs["train"](model, optimizer, x) == pytest.approx(expected.item())
     assert torch.allclose(model.weight, before - 0.1 * gradient)
     assert torch.allclose(model.weight.grad, gradient)
+
+
+def test_a_function_mode_sees_what_is_called_and_not_what_is_sent(theirs):
+    layer, x = theirs["Layer"](3), torch.ones(2, 3)
+    with Seen() as seen:
+        theirs["apply"](lambda y: y.exp(), layer(x))
+    assert [each for each in seen.names if "grad_enabled" not in each] == ["linear", "tanh", "exp"]
 
 
 def test_an_object_keeps_its_state_and_equals_nothing(theirs):
