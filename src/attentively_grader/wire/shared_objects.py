@@ -44,6 +44,8 @@ class Entry:
     """Whether it is removed when this end no longer uses it; the other end is told."""
     state: Any = None
     """Its state at the last message."""
+    nested: bool = False
+    """Whether this state has containers in dicts, which a signature does not cover."""
     signature: Any = None
     key: str | None = None
     """The call that the object was given to last."""
@@ -249,13 +251,15 @@ def check_module_state(name: str, value: Any) -> None:
         raise WireError("a received module is malformed")
 
 
-def has_nested(state: dict[str, Frozen]) -> bool:
-    """Return whether a snapshot has containers in dicts, which a signature does not cover."""
-    return any(
+def freeze_all(entry: Entry, now: dict[str, Any]) -> dict[str, Frozen]:
+    """Set the state of an instance to a snapshot of these attributes, and return it."""
+    entry.state = {name: freeze_attribute(name, each) for name, each in now.items()}
+    entry.nested = any(
         type(each) is tuple
         and isinstance(each[0], type)
         and issubclass(each[0], dict)
         and any(type(pair[1]) is tuple for pair in each[1])
-        for each in state.values()
+        for each in entry.state.values()
         if each
     )
+    return entry.state
