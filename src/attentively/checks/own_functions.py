@@ -169,6 +169,7 @@ def _replace_code(function: FunctionType, name: str) -> None:
     function.__code__ = _asking(key, code.co_freevars)
 
 
+@functools.cache  # compiling is slow, and each graded call enters the watch again
 def _asking(key: str, free: tuple[str, ...]) -> CodeType:
     """Return code that passes its arguments to `_called`, with these free variables."""
     outer = ", ".join(free)

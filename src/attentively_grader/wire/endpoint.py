@@ -19,7 +19,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -39,6 +39,22 @@ from attentively_grader.wire.shared_objects import Entry, Table, frozen_same, sa
 
 Operation = Callable[..., Any]
 _MOST_NESTED = 100
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def _unwatched(method: _Method) -> _Method:
+    """Hide what a method does with tensors from the function modes of a test.
+
+    A mode of a test is for what the test and the student's code call, and it costs several times
+    what a comparison of small tensors costs.
+    """
+
+    @functools.wraps(method)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return method(*args, **kwargs)
+
+    return cast(_Method, run)
 
 
 class Endpoint:
@@ -131,8 +147,21 @@ class Endpoint:
             if "do" not in answer:
                 break
             self._serve(answer, decoder)
+        return self._result(answer, decoder, operation, arguments, call, encoder.objects)
+
+    @_unwatched
+    def _result(
+        self,
+        answer: Node,
+        decoder: Decoder,
+        operation: str,
+        arguments: tuple[Any, ...],
+        call: "_Call",
+        sent: list[Any],
+    ) -> Any:
+        """Return the result in an answer, or raise its error; `sent` are the request's objects."""
         if call.key is not None:
-            self.copies.add(call.first, encoder.objects)
+            self.copies.add(call.first, sent)
         if self.trusted:
             self._note_sampling(answer, call)
         if "error" in answer:
@@ -148,7 +177,7 @@ class Endpoint:
             decoder.arrays.clear()
             value = decoder.decode(answer["value"])
             if call.key is not None:
-                self.copies.add(call.first + len(encoder.objects), decoder.objects)
+                self.copies.add(call.first + len(sent), decoder.objects)
             decoder.arrays += [each for each in decoder.known if each is value and _is_array(each)]
         except (KeyError, TypeError, ValueError, WireError):
             raise self.wire._end(WireError("an answer is malformed")) from None
@@ -232,6 +261,7 @@ class Endpoint:
         if self._calls:
             self.ignored.append(f"{self._calls[-1].key} changed {what} in place")
 
+    @_unwatched
     def _message(self, encoder: Encoder, message: Node, value: Any) -> Node:
         """Complete a message with changes, definitions, random state and printed text."""
         unused = self.table.unused()
@@ -307,6 +337,7 @@ class Endpoint:
     def _send(self, message: Node, encoder: Encoder) -> None:
         self.wire.send(message, encoder.buffers)
 
+    @_unwatched
     def _receive(self, question: Encoder | None) -> tuple[Node, Decoder]:
         """Return the next message; everything but its value is already applied."""
         message, buffers = self.wire.receive()
@@ -428,15 +459,7 @@ class Endpoint:
         try:
             if operation is None or self._nested > _MOST_NESTED:
                 raise WireError(f"the request {message['do']!r:.40} is not allowed")
-            decoder.live.clear()
-            arguments = decoder.decode(message["value"])
-            if self.trusted:
-                if not isinstance(arguments, tuple) or not arguments:
-                    raise WireError("a request is malformed")
-                key = self._calls[-1].key if self._calls else None
-                if message["do"] != "backward":
-                    expectations.check_passed(self, key, arguments[0], decoder)
-            given = [(each, _content(each)) for each in decoder.objects]
+            arguments, given = self._arguments(message, decoder)
             with global_state.around(message.get("grad", True), decoder.modes):
                 value = operation(*arguments)
             reply = {}
@@ -457,6 +480,19 @@ class Endpoint:
             finally:
                 self.outgoing.allowed = allowed
 
+    @_unwatched
+    def _arguments(self, message: Node, decoder: Decoder) -> tuple[Any, list[Any]]:
+        """Return the arguments of a request, and its objects with their content."""
+        decoder.live.clear()
+        arguments = decoder.decode(message["value"])
+        if self.trusted:
+            if not isinstance(arguments, tuple) or not arguments:
+                raise WireError("a request is malformed")
+            key = self._calls[-1].key if self._calls else None
+            if message["do"] != "backward":
+                expectations.check_passed(self, key, arguments[0], decoder)
+        return arguments, [(each, _content(each)) for each in decoder.objects]
+
     def _described(self, error: BaseException) -> Node:
         described = describe_error(error, self.hidden)
         if self.trusted:
@@ -467,6 +503,7 @@ class Endpoint:
             described["origin"] = getattr(error, "_raised_there", None)
         return described
 
+    @_unwatched
     def _answer(
         self,
         reply: Node,

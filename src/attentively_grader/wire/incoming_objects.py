@@ -299,7 +299,4 @@ class Incoming:
                 object.__setattr__(value, name, new)
         now = shared_objects.attributes(value, entry.kind)
         entry.signature = None
-        entry.state = {
-            name: shared_objects.freeze_attribute(name, each) for name, each in now.items()
-        }
-        entry.state.update(dict.fromkeys(refused, _FRESH))
+        shared_objects.freeze_all(entry, now).update(dict.fromkeys(refused, _FRESH))

@@ -3,7 +3,9 @@
 A proxy is a small `nn.Module` whose parameters, buffers and children have the same names and values
 as at the other end. Therefore `state_dict`, `load_state_dict`, `parameters`, `train`, `eval`,
 `named_modules` and optimizers work on it, and it can be part of another model. The forward pass is
-computed at the other end, and gradients flow back through the call.
+computed at the other end, and gradients flow back through the call. PyTorch's private attributes of
+a module, such as the hooks of `state_dict`, are the proxy's own: they are not asked of the other
+end, whose functions would run here.
 """
 
 from collections.abc import Callable
@@ -159,4 +161,7 @@ def proxy(endpoint: Conversation, class_: Any, is_module: bool) -> Any:
         class_ = claimed_class(endpoint, class_)
     if is_module != issubclass(class_, RemoteModule):
         raise WireError("a received module does not have a module class, or the reverse")
-    return object.__new__(class_)
+    made = object.__new__(class_)
+    if is_module:
+        vars(made).update(vars(nn.Module()))
+    return made

@@ -266,8 +266,7 @@ class Outgoing:
         """Return the attributes of an instance that have changed since the last message."""
         now = shared_objects.attributes(value, entry.kind)
         before: dict[str, Any] = entry.state or {}
-        frozen = {name: shared_objects.freeze_attribute(name, each) for name, each in now.items()}
-        entry.state = frozen
+        frozen = shared_objects.freeze_all(entry, now)
         scope = encoder.scope()
         changed: list[Node] = []
         for name, each in now.items():
@@ -302,7 +301,7 @@ class Outgoing:
                     entry.state = shared_objects.tensor_state(value)
                     found.append([entry.name, new_data, new_grad, value.requires_grad])
             elif entry.state is not None:
-                if hasattr(value, "__dict__") and not shared_objects.has_nested(entry.state):
+                if hasattr(value, "__dict__") and not entry.nested:
                     signature = shared_objects.signature(value, entry.kind)
                     if signature == entry.signature:
                         continue

@@ -24,7 +24,8 @@ from torch import Tensor, nn
 
 from attentively_grader.wire.messages import WireError
 
-MODULE_STATE = ("training", "_parameters", "_buffers", "_modules")
+_NOT_SAVED = "_non_persistent_buffers_set"
+MODULE_STATE = ("training", "_parameters", "_buffers", "_modules", _NOT_SAVED)
 _SCALARS = (type(None), bool, int, float, str, bytes, complex)
 _FRESH = vars(nn.Module())
 Frozen = Any
@@ -43,6 +44,8 @@ class Entry:
     """Whether it is removed when this end no longer uses it; the other end is told."""
     state: Any = None
     """Its state at the last message."""
+    nested: bool = False
+    """Whether this state has containers in dicts, which a signature does not cover."""
     signature: Any = None
     key: str | None = None
     """The call that the object was given to last."""
@@ -235,7 +238,9 @@ def freeze_attribute(name: str, value: Any) -> Frozen:
 def check_module_state(name: str, value: Any) -> None:
     """Raise `WireError` if a value is not a valid state of a module."""
     wanted: Any = {"_parameters": Tensor, "_buffers": Tensor, "_modules": nn.Module}.get(name)
-    if wanted is None:
+    if name == _NOT_SAVED:
+        right = type(value) is set and all(type(each) is str for each in value)
+    elif wanted is None:
         right = type(value) is bool
     else:
         right = isinstance(value, dict) and all(
@@ -246,13 +251,15 @@ def check_module_state(name: str, value: Any) -> None:
         raise WireError("a received module is malformed")
 
 
-def has_nested(state: dict[str, Frozen]) -> bool:
-    """Return whether a snapshot has containers in dicts, which a signature does not cover."""
-    return any(
+def freeze_all(entry: Entry, now: dict[str, Any]) -> dict[str, Frozen]:
+    """Set the state of an instance to a snapshot of these attributes, and return it."""
+    entry.state = {name: freeze_attribute(name, each) for name, each in now.items()}
+    entry.nested = any(
         type(each) is tuple
         and isinstance(each[0], type)
         and issubclass(each[0], dict)
         and any(type(pair[1]) is tuple for pair in each[1])
-        for each in state.values()
+        for each in entry.state.values()
         if each
     )
+    return entry.state

@@ -7,11 +7,13 @@ import pytest
 import torch
 from grader.examining import student_process
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from attentively_grader.wire import proxies
 from attentively_grader.wire.endpoint import Endpoint
 from attentively_grader.wire.gradients import Graph
-from attentively_grader.wire.messages import Wire
+from attentively_grader.wire.messages import Wire, WireError
+from attentively_grader.wire.shared_objects import check_module_state
 
 STUDENT = """
 import random
@@ -49,12 +51,33 @@ class Layer(nn.Module):
         self.inner = nn.Linear(size, size)
     def forward(self, x): return torch.tanh(self.inner(x))
     def encode(self, x): return self.inner(x)
+class Hooked(Layer):
+    def __init__(self, size):
+        super().__init__(size)
+        self.register_buffer("kept", torch.ones(size))
+        self.register_buffer("scratch", torch.ones(size), persistent=False)
+        self.register_state_dict_post_hook(lambda module, state, *_: state.clear())
+        self.inner.register_state_dict_pre_hook(lambda *_: 1 / 0)
+    def forget(self):
+        self.register_buffer("kept", self.kept, persistent=False)
 class Account:
     def __init__(self): self.total = 0
     def add(self, n): self.total += n
     def __len__(self): return self.total
     def __eq__(self, other): return True
 """
+
+
+class Seen(TorchFunctionMode):
+    """Counts the functions of PyTorch that are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.names.append(function.__name__)
+        return function(*args, **(kwargs or {}))
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +190,20 @@ def test_a_module_is_a_module(theirs):
     assert layer(x).tolist() == torch.zeros(2, 3).tolist()
 
 
+def test_a_state_dict_is_that_of_the_proxy_and_needs_no_request(theirs, monkeypatch):
+    """It leaves out the same buffers as at the other end, and runs no hook from there."""
+    module = theirs["Hooked"](3)
+    whole = nn.Sequential(module)
+    with monkeypatch.context() as patch:
+        patch.setattr(Endpoint, "_ask_now", lambda *_: pytest.fail("a request was sent"))
+        state = whole.state_dict()
+        assert [*state] == ["0.kept", "0.inner.weight", "0.inner.bias"]
+        whole.load_state_dict({name: 2 * each for name, each in state.items()})
+        whole.double().zero_grad()
+    module.forget()
+    assert [*whole.state_dict()] == ["0.inner.weight", "0.inner.bias"]
+
+
 def test_a_module_of_ours_is_trained_over_there(theirs):
     model, x = nn.Linear(3, 1), torch.randn(5, 3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -178,6 +215,13 @@ def test_a_module_of_ours_is_trained_over_there(theirs):
     assert torch.allclose(model.weight.grad, gradient)
 
 
+def test_a_function_mode_sees_what_is_called_and_not_what_is_sent(theirs):
+    layer, x = theirs["Layer"](3), torch.ones(2, 3)
+    with Seen() as seen:
+        theirs["apply"](lambda y: y.exp(), layer(x))
+    assert [each for each in seen.names if "grad_enabled" not in each] == ["linear", "tanh", "exp"]
+
+
 def test_an_object_keeps_its_state_and_equals_nothing(theirs):
     account = theirs["Account"]()
     account.add(2)
@@ -185,3 +229,10 @@ def test_an_object_keeps_its_state_and_equals_nothing(theirs):
     assert account.total == len(account) == 5
     assert account != 5
     assert isinstance(account, theirs["Account"])
+
+
+@pytest.mark.parametrize("names", [["kept"], {1}, "kept", None])
+def test_the_names_of_buffers_that_are_not_saved_must_be_a_set_of_strings(names):
+    check_module_state("_non_persistent_buffers_set", {"kept"})
+    with pytest.raises(WireError, match="malformed"):
+        check_module_state("_non_persistent_buffers_set", names)
