@@ -111,8 +111,8 @@ An empty address makes no link: it is for a picture that stands outside the book
 # Every colour has a value of its own, for a notebook, where no style sheet of the book's reaches.
 STYLE = """
 .transformer-map text { font: 14px sans-serif; fill: var(--map-ink, #222832); }
-.transformer-map .small { font-size: 12px; fill: var(--map-muted, #48566b); }
-.transformer-map .number { font-size: 11.5px; fill: var(--map-muted, #48566b); }
+.transformer-map .small { font-size: 13px; fill: var(--map-muted, #48566b); }
+.transformer-map .number { font-size: 13px; fill: var(--map-muted, #48566b); }
 .transformer-map .encoder { --role: var(--map-encoder, #316781); }
 .transformer-map .decoder { --role: var(--map-decoder, #b107b5); }
 .transformer-map .whole { --role: var(--map-ink, #222832); }
@@ -135,9 +135,10 @@ STYLE = """
 .transformer-map .ring { fill: none; stroke: none; }
 """
 
-WIDTH, COLUMN = 464, 206
+WIDTH = 464
+COLUMNS = {"encoder": (8, 186), "decoder": (220, 226)}
+"""Left edge and width of each side; the decoder has the longest name, "masked self-attention"."""
 GAP = 14  # between a box and the next
-ENCODER_X, DECODER_X = 8, 240
 
 
 class Canvas:
@@ -247,9 +248,10 @@ def _rectangle(kind: str, x: float, y: float, width: float, height: float, round
 class Column:
     """One of the two sides, growing upwards."""
 
-    def __init__(self, canvas: Canvas, role: str, x: float) -> None:
-        self.canvas, self.role, self.x = canvas, role, x
-        self.middle = x + COLUMN / 2
+    def __init__(self, canvas: Canvas, role: str) -> None:
+        self.canvas, self.role = canvas, role
+        self.x, self.width = COLUMNS[role]
+        self.middle, self.right = self.x + self.width / 2, self.x + self.width
         self.top = 0.0
 
     def step(self) -> None:
@@ -267,7 +269,7 @@ class Column:
         """Draw a box on top; return the height of its middle."""
         self.top -= height
         self.canvas.part(
-            name, self.role, self.x + inset, self.top, COLUMN - 2 * inset, height, label
+            name, self.role, self.x + inset, self.top, self.width - 2 * inset, height, label
         )
         return self.top + height / 2
 
@@ -280,7 +282,7 @@ class Column:
             entry = self.part(row, inset=inset)
         self.step()
         norm = self.part("residual", height=26, inset=inset)
-        side = self.x + inset if skip_x < self.middle else self.x + COLUMN - inset
+        side = self.x + inset if skip_x < self.middle else self.right - inset
         self.canvas.way((self.middle, below), (skip_x, below), (skip_x, norm), (side, norm))
         return entry
 
@@ -297,8 +299,7 @@ def draw_box(canvas: Canvas) -> None:
 
 def _ends(canvas: Canvas) -> tuple[Column, Column]:
     """Draw what is before both stacks."""
-    encoder = Column(canvas, "encoder", ENCODER_X)
-    decoder = Column(canvas, "decoder", DECODER_X)
+    encoder, decoder = Column(canvas, "encoder"), Column(canvas, "decoder")
     for column, words, label in [
         (encoder, "the cat drank the milk", "input embedding"),
         (decoder, "<start> le chat a", "output embedding"),
@@ -313,32 +314,32 @@ def _ends(canvas: Canvas) -> tuple[Column, Column]:
     return encoder, decoder
 
 
-def _memory(canvas: Canvas, encoder: Column, entries: Iterable[float]) -> None:
+def _memory(canvas: Canvas, encoder: Column, decoder: Column, entries: Iterable[float]) -> None:
     """Lead the encoder's output into the decoder at each of these heights."""
-    between, above = (ENCODER_X + COLUMN + DECODER_X) / 2, encoder.top - 16
+    between, above = (encoder.right + decoder.x) / 2, encoder.top - 16
     for entry in entries:
         canvas.way(
             (encoder.middle, encoder.top),
             (encoder.middle, above),
             (between, above),
             (between, entry),
-            (DECODER_X + 12, entry),
+            (decoder.x + 12, entry),
         )
-    canvas.say("memory: what the", ENCODER_X, above - 26, "start")
-    canvas.say("encoder has read", ENCODER_X, above - 10, "start")
+    canvas.say("memory: what the", encoder.x, above - 27, "start")
+    canvas.say("encoder has read", encoder.x, above - 10, "start")
 
 
-def _after(canvas: Canvas, decoder: Column) -> None:
+def _after(canvas: Canvas, encoder: Column, decoder: Column) -> None:
     """Draw what is after the decoder, and how its word comes back."""
     for name in ("output", "decoding"):
         decoder.step()
         chosen = decoder.part(name)
     decoder.step()
     decoder.words("bu")
-    right, edge = DECODER_X + COLUMN, WIDTH - 6
+    right, edge = decoder.right, WIDTH - 6
     canvas.way((right, chosen), (edge, chosen), (edge, -13), (right - 38, -13), back=True)
-    canvas.say("numbers: the chapter", ENCODER_X, decoder.top + 12, "start")
-    canvas.say("that builds the part", ENCODER_X, decoder.top + 28, "start")
+    canvas.say("numbers: the chapter", encoder.x, decoder.top + 12, "start")
+    canvas.say("that builds the part", encoder.x, decoder.top + 29, "start")
 
 
 def draw_stacks(canvas: Canvas) -> None:
@@ -352,7 +353,7 @@ def draw_stacks(canvas: Canvas) -> None:
         for layer in layers:
             column.step()
             column.top -= plate
-            rectangle = _rectangle("shape", column.x + 12, column.top, COLUMN - 24, plate, 6)
+            rectangle = _rectangle("shape", column.x + 12, column.top, column.width - 24, plate, 6)
             canvas.pieces.append(f'<g class="{column.role}">{rectangle}</g>')
             canvas.say(layer, column.middle, column.top + 16)
             entries.append(column.top + plate / 2)
@@ -362,19 +363,19 @@ def draw_stacks(canvas: Canvas) -> None:
             column.role,
             column.x,
             column.top,
-            COLUMN,
+            column.width,
             bottom - column.top,
             f"{name} stack",
             behind,
         )
-    _memory(canvas, encoder, entries[len(layers) :])
-    _after(canvas, decoder)
+    _memory(canvas, encoder, decoder, entries[len(layers) :])
+    _after(canvas, encoder, decoder)
 
 
 def draw_layers(canvas: Canvas) -> None:
     """One layer of each stack, opened."""
     encoder, decoder = _ends(canvas)
-    outside_left, outside_right = ENCODER_X + 7, DECODER_X + COLUMN - 7
+    outside_left, outside_right = encoder.x + 7, decoder.right - 7
 
     encoder.step()
     behind, bottom = len(canvas.pieces), encoder.top
@@ -383,7 +384,14 @@ def draw_layers(canvas: Canvas) -> None:
     encoder.top -= 38
     height = bottom - encoder.top
     canvas.frame(
-        "encoder", "encoder", ENCODER_X, encoder.top, COLUMN, height, "encoder layer × N", behind
+        "encoder",
+        "encoder",
+        encoder.x,
+        encoder.top,
+        encoder.width,
+        height,
+        "encoder layer × N",
+        behind,
     )
 
     decoder.step()
@@ -394,11 +402,18 @@ def draw_layers(canvas: Canvas) -> None:
     decoder.top -= 38
     height = bottom - decoder.top
     canvas.frame(
-        "decoder", "decoder", DECODER_X, decoder.top, COLUMN, height, "decoder layer × N", behind
+        "decoder",
+        "decoder",
+        decoder.x,
+        decoder.top,
+        decoder.width,
+        height,
+        "decoder layer × N",
+        behind,
     )
 
-    _memory(canvas, encoder, [asked])
-    _after(canvas, decoder)
+    _memory(canvas, encoder, decoder, [asked])
+    _after(canvas, encoder, decoder)
 
 
 VIEWS = {

@@ -15,7 +15,7 @@
 
   /** Open the boxes whose content belongs to the text. */
   function open(article) {
-    for (const box of article.querySelectorAll("details.sd-dropdown:not([open])")) {
+    for (const box of article.querySelectorAll("details:is(.sd-dropdown, .widget-details):not([open])")) {
       box.open = true;
       undo.push(() => { box.open = false; });
     }
@@ -47,8 +47,12 @@
     undo.push(() => section.remove());
   }
 
-  /** Make tables smaller whose cells cannot be narrow enough. */
+  /** Make tables smaller whose cells, with the fonts and margins of print.css, cannot be narrow enough. */
   function fit(article) {
+    const style = document.createElement("style");
+    style.textContent = ".bd-article table :is(td, th) { font-size: 8.5pt !important; "
+      + "min-width: 0 !important; padding-inline: 5.6px !important; }";
+    document.head.append(style);
     for (const table of article.querySelectorAll("table")) {
       const before = table.getAttribute("style");
       const restore = () => {
@@ -63,6 +67,7 @@
         undo.push(restore);
       }
     }
+    style.remove();
   }
 
   function prepare() {

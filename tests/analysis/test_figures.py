@@ -13,13 +13,14 @@ import torch
 mpl.use("Agg")
 
 from legibility import contrast
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Rectangle
 
 from attentively.analysis import figures
 from attentively.analysis.beam_trace import Prefix, Trace
-from attentively.analysis.figures import Branch, Edge, Node, diagram, pronouns
+from attentively.analysis.figures import Branch, Edge, Node, diagram, pronouns, word_vectors
 from attentively.analysis.figures.diagram import text_size
 from attentively.analysis.plots import COLOURS, use_book_style
 from attentively.attention.positional import sinusoids
@@ -439,6 +440,25 @@ def test_small_and_crowded_text_would_be_seen():
     assert smallest_text(wide) < 11
     wide.axes[0].text(2, 0, "on it")
     assert overlapping(wide) == [("left", "on it")]
+
+
+def baselines(figure):
+    """Return the height of each word's baseline, in points."""
+    file = StringIO()
+    figure.savefig(file, format="svg")
+    drawn = re.findall(r"<!-- (\w+) -->\s*<g [^>]*translate\([\d.]+ ([\d.]+)\)", file.getvalue())
+    return {word: float(height) for word, height in drawn}
+
+
+def test_words_in_a_row_have_one_baseline(monkeypatch):
+    words = ["ace", "dog", "lid"]
+    row = {word: Node(word, (60 * i, 0), None, "text") for i, word in enumerate(words)}
+    heights = baselines(diagram(row))
+    assert [*heights] == words
+    assert len({*heights.values()}) == 1
+    write = Axes.text
+    monkeypatch.setattr(Axes, "text", lambda *at, **how: write(*at, **how | {"va": "center"}))
+    assert len({*baselines(diagram(row)).values()}) == 3
 
 
 # --- diagrams ---
@@ -1304,6 +1324,32 @@ def test_a_map_labels_every_point():
         word_map([(0.0, 0.0)])
     with pytest.raises(ValueError, match="8 groups, but there are 7 colours"):
         figures.word_map(torch.zeros(8, 2), {str(i): ["x"] for i in range(8)})
+
+
+def covered(figure):
+    """Return the labels of a map that lie on a point."""
+    spots = [
+        spot
+        for points in figure.axes[0].collections
+        for spot in figure.axes[0].transData.transform(points.get_offsets())
+    ]
+    labels = {text.get_text() for text in figure.axes[0].texts}
+    return {
+        word
+        for word, box in boxes(figure)
+        if word in labels and any(box.padded(2).contains(*spot) for spot in spots)
+    }
+
+
+CLUSTER = ((0, 0), (0.02, 0.02), (-0.02, 0.03), (0.02, -0.02), (1, 1), (-1, -1))
+
+
+def test_labels_of_a_cluster_cover_neither_each_other_nor_a_point(monkeypatch):
+    assert overlapping(word_map(CLUSTER)) == []
+    assert covered(word_map(CLUSTER)) == set()
+    monkeypatch.setattr(word_vectors, "_shifts", lambda: [(1.0, 0.0)])
+    assert len(overlapping(word_map(CLUSTER))) > 2
+    assert {"cat", "mouse"} <= covered(word_map(CLUSTER))
 
 
 # --- segmentations ---

@@ -177,6 +177,7 @@ def structure(module):
     box = page.table.parent
     assert (box["role"], box["tabindex"], box["aria-label"]) == ("region", "0", "Scores")
     assert "left" in page.tbody.th["style"]
+    assert f"min({len(page.tbody.th.text)}ch, 7rem)" in page.tbody.th["style"]
     assert "right" in page.tbody.td["style"]
     assert "color" not in str(page)  # inherited, so that light and dark agree
 

@@ -118,7 +118,7 @@ def test_the_memory_goes_into_the_cross_attention():
     ]
     ways = re.findall(r'<path class="way" d="([^"]+)"/>', tmap.draw("layers"))
     ends = [tuple(map(float, way.rpartition("L")[2].split())) for way in ways]
-    start = tmap.DECODER_X + 12 - 5  # where the tip of the arrow begins
+    start = tmap.COLUMNS["decoder"][0] + 12 - 5  # where the tip of the arrow begins
     assert [y for x, y in ends if x == start] == [(top + bottom) / 2]
 
 

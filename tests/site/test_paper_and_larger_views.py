@@ -95,6 +95,68 @@ def test_on_paper(visit, page, file, old, new, fault):
     assert not fault or any(fault in each for each in faults), faults
 
 
+ROWS = "".join(f"<tr><td>row {n}</td></tr>" for n in range(30))
+TABLE = f"""<div class="pst-scrollable-table-container"><table><thead><tr><th>HEAD</th></tr></thead>
+<tbody>{ROWS}</tbody></table></div>"""
+BLOCKS = {
+    "HEADING": "<h2>HEADING</h2><section><span id='x'></span><h3>THEN</h3><p>text</p></section>",
+    "INTRODUCTION": f"<p>INTRODUCTION</p>{TABLE}",
+    "BOX": '<details class="sd-dropdown"><summary>BOX</summary><pre>in\nthe\nbox</pre></details>',
+    "NOTE": '<div class="results-table"><table><tbody><tr><td>1</td></tr></tbody></table>'
+    "<p>NOTE</p><p>last</p></div>",
+    "TERM": "<dl><dt>TERM</dt><dd>text<br>text</dd></dl>",
+}
+SHEET = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>x</title>
+<style>p {{ margin: 0 }} .bd-main .bd-content table {{ break-inside: avoid }}</style>
+<link rel="stylesheet" href="print.css" media="print"><script defer src="print.js"></script>
+<div class="bd-main"><div class="bd-content"><article class="bd-article">
+<div style="height: {space}px">first</div>{block}</article></div></div></html>"""
+
+
+def sheets(window, page: Path, name: str, space: int) -> list[list[str]]:
+    """Print a block after so many pixels; return the lines of each sheet."""
+    page.write_text(SHEET.format(space=space, block=BLOCKS[name]), encoding="utf-8")
+    window.open(page.as_uri())
+    file = page.with_suffix(".pdf")
+    window.page.pdf(path=file, format="A4", prefer_css_page_size=True)
+    texts = [each.extract_text() for each in PdfReader(file).pages]
+    return [[line.strip() for line in text.split("\n") if line.strip()] for text in texts]
+
+
+def parted(window, page: Path, name: str) -> bool:
+    """Return whether a block is parted after its name, wherever on a sheet it is."""
+    printed = [sheets(window, page, name, space) for space in range(780, 980, 8)]
+    assert any(len(each) > 1 for each in printed)
+    return any(each[0][-1] == name for each in printed)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("HEADING", "section > span[id]:empty { position: absolute; }", ""),
+        ("INTRODUCTION", ".pst-scrollable-table-container)) { break-after", ".x)) { break-after"),
+        ("BOX", "details.sd-dropdown > summary { break-after: avoid; }", ""),
+        ("NOTE", ".results-table p { break-before: avoid; }", ""),
+        ("TERM", "tbody tr:first-child, dt) {", "tbody tr:first-child) {"),
+    ],
+)
+def test_what_belongs_together_is_on_one_sheet(visit, page, name, old, new):
+    window, style = visit(), page.with_name("print.css")
+    assert not parted(window, page, name)
+    assert old in style.read_text()
+    style.write_text(style.read_text().replace(old, new, 1))
+    assert parted(window, page, name)
+
+
+def test_a_long_table_begins_where_it_belongs(visit, page):
+    window, style = visit(), page.with_name("print.css")
+    assert "row 1" in sheets(window, page, "INTRODUCTION", 500)[0]
+    style.write_text(
+        style.read_text().replace("tr:nth-child(12)) { break-inside: auto; }", ".x {}")
+    )
+    assert "row 1" not in sheets(window, page, "INTRODUCTION", 500)[0]
+
+
 @pytest.mark.parametrize("key", ["Enter", " "])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_figure_by_keyboard(visit, page, key, scheme):
@@ -125,6 +187,26 @@ def test_a_figure_by_tap(visit, page):
     assert dialog.locator("img[alt=light]").bounding_box()["width"] > 390
     dialog.get_by_role("button", name="Close").tap()
     assert not dialog.is_visible()
+
+
+def covered(window, page: Path) -> bool:
+    """Return whether the button for a larger view lies on its figure."""
+    window.open(page.as_uri())
+    window.page.evaluate("document.documentElement.dataset.theme = 'light'")
+    button = window.page.get_by_role("button", name="Larger view of this figure").bounding_box()
+    figure = window.page.locator("img[alt=light]").bounding_box()
+    assert button["width"] > 20
+    return button["y"] + button["height"] > figure["y"]
+
+
+@pytest.mark.parametrize("touch", [False, True])
+def test_the_button_covers_no_figure(visit, page, touch):
+    assert not covered(visit(390, has_touch=touch, is_mobile=touch), page)
+    if touch:
+        assert not covered(visit(1024, has_touch=True, is_mobile=True), page)
+    style = page.with_name("enlarge.css")
+    style.write_text(style.read_text().replace("padding-top: 2.4rem;", ""))
+    assert covered(visit(390, has_touch=touch, is_mobile=touch), page)
 
 
 FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"

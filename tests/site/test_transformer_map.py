@@ -1,10 +1,15 @@
 """The map of the Transformer in the built site: by keyboard, in the dark, on a telephone."""
 
+import sys
+from itertools import combinations
 from pathlib import Path
 
 import nbformat
 import pytest
 from legibility import PAIRS, contrast
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "book" / "_ext"))
+import transformer_map as tmap
 
 PAGE = "00_tools"
 MAPS = "svg.transformer-map"
@@ -63,6 +68,47 @@ def test_its_words_are_legible(visit, page, scheme):
         scale = drawn.bounding_box()["width"] / 464
         assert 14 * scale > 10, "the words are too small to read"
     assert lit > 0
+
+
+WORDS = """svg => [...svg.querySelectorAll('text')].map(text => {
+    const { x, y, width, height } = text.getBoundingClientRect();
+    return [text.textContent, parseFloat(getComputedStyle(text).fontSize), x, y, width, height];
+})"""
+
+
+def faults_of_words(page, svg: str) -> list[str]:
+    """Return the words of a map that touch others, or are too small to read on a telephone."""
+    page.set_content(f"<div style='width: 464px'>{svg}</div>")
+    words = page.locator("svg").evaluate(WORDS)
+    assert len(words) > 2
+    faults = [f"{text} is small" for text, size, *_ in words if size * 342 / 464 < 9]
+    for (one, _, x, y, width, height), (other, _, left, top, *more) in combinations(words, 2):
+        across = min(x + width, left + more[0]) - max(x, left)
+        if across > -4 and min(y + height, top + more[1]) - max(y, top) > 4:
+            faults.append(f"{one} touches {other}")
+    return faults
+
+
+@pytest.mark.parametrize("view", tmap.VIEWS)
+def test_words_are_large_enough_and_apart(visit, view):
+    """Every view, on a page of its own."""
+    assert faults_of_words(visit().page, tmap.draw(view)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        (
+            "COLUMNS",
+            {"encoder": (8, 206), "decoder": (240, 206)},
+            "masked self-attention touches 12",
+        ),
+        ("STYLE", tmap.STYLE.replace("font-size: 13px", "font-size: 12px"), "15 is small"),
+    ],
+)
+def test_words_that_touch_or_are_small_would_be_seen(visit, monkeypatch, name, value, fault):
+    monkeypatch.setattr(tmap, name, value)
+    assert fault in faults_of_words(visit().page, tmap.draw())
 
 
 def test_the_notebook_has_it_as_a_picture(site):

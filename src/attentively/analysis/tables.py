@@ -483,6 +483,8 @@ def _add(
 def _add_cell(line: ElementTree.Element, column: _Shown, cell: _Cell) -> None:
     """Add a cell, with its mean aligned to the other means of the column."""
     style = _NUMBERS if column.numeric else _WORDS
+    if column.names_rows and not column.numeric:  # on a phone, not one word a line
+        style += f"; min-width: min({len(cell.text)}ch, 7rem)"
     added = (
         _add(line, "th", scope="row", style=style)
         if column.names_rows

@@ -90,9 +90,9 @@ def compare(
     all samples, is at least the observed absolute difference; then
     p = (count + 1) / (samples + 1). The mean is subtracted because the resampled
     differences are centred at the observed one, whereas under the null hypothesis they
-    would be centred at zero. `wins` is another
-    quantity: it counts the differences above zero, so 1 - wins is not the p-value. (A
-    system compared with itself gets p = 1.)
+    would be centred at zero. `wins` is another quantity: it counts the differences
+    above zero, so 1 - wins is not the p-value. (A system compared with itself gets
+    p = 1.)
     """
     ours = resampled_scores(first, score, samples)
     theirs = resampled_scores(second, score, samples)

@@ -28,6 +28,7 @@ WIDTH = 290.0
 """Width, in points, up to which the text of a figure has 11 pixels or more on a phone."""
 
 INK, PAPER = "black", "white"
+_RISE = 0.36 * FONT_SIZE  # from the baseline of a line to the middle of its tall letters
 _LINE, _BOLD_LINE = 1.2, 3.0
 _PADDING = 5.0  # between the text of a box and its border
 _GAP = 2.0  # between the border of a node and the tip of an arrow
@@ -240,16 +241,18 @@ def _draw_node(ax: Axes, name: str, node: Node) -> None:
         ax.add_patch(patch)
     if node.shape == "frame":
         return
+    # Words in a row have one baseline, whatever their letters.
+    one_line = "\n" not in node.text
     ax.text(
         x,
-        y,
+        y - _RISE if one_line else y,
         node.text,
         color=PAPER if node.filled else colour,
         fontsize=FONT_SIZE,
         fontweight="bold" if node.bold else "normal",
         linespacing=1.2,
         ha="center",
-        va="center",
+        va="baseline" if one_line else "center",
         zorder=4,
     )
 

@@ -45,7 +45,7 @@ def convex_combinations(
         ax.annotate(
             f"$v_{{{j}}}$",
             corner.tolist(),
-            (10 * outwards).tolist(),
+            (14 * outwards).tolist(),
             textcoords="offset points",
             ha="center",
             va="center",

@@ -15,12 +15,12 @@ def unrolled_network(words: Sequence[str]) -> Figure:
     if not words:
         raise ValueError("an unrolled network needs a word, and got none")
     column = max(44.0, *(text_size(word)[0] + 10 for word in words))
-    first = 96.0
+    first = 100.0
     nodes = {
         "cell": Node("RNN", (26, 60), "encoder"),
         "x": Node("$x_t$", (26, 10), None, "text"),
         "h": Node("$h_t$", (26, 104), None, "text"),
-        "=": Node("=", (first - 30, 60), None, "text"),
+        "=": Node("=", (78, 60), None, "text"),
     }
     edges = [
         Edge("x", "cell"),

@@ -4,12 +4,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 
+import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
-from matplotlib.transforms import Bbox, BboxBase
+from matplotlib.transforms import Affine2D, Bbox
 from torch import Tensor
 
 from attentively.analysis.figures.diagram import (
@@ -29,6 +30,9 @@ _BESIDE = 6.0  # between a matrix and the labels of its rows
 _ROLES = ("query", "key", "value", "decoder", "encoder", "gold", "neutral")
 _MARKERS = "os^DvPX"
 _FAR = 12.0  # distance from which a line joins a label and its point
+_STRAIGHT = ((1, 0), (-1, 0), (0, 1.4), (0, -1.4))
+_SLANTED = ((1, 1), (1, -1), (-1, 1), (-1, -1))
+_BETWEEN = tuple((x, y) for x in (-1, 1) for y in (-0.5, 0.5))
 
 
 # The lookup
@@ -188,42 +192,68 @@ def word_map(
               borderaxespad=0.2, handletextpad=0.2, columnspacing=1.0)  # fmt: skip
     figure.canvas.draw()  # settles where the points are
     figure.set_layout_engine("none")
-    frame = ax.get_window_extent()
-    spots = [tuple(spot) for spot in ax.transData.transform(places)]
-    taken: list[BboxBase] = [Bbox.from_bounds(x - 6, y - 6, 12, 12) for x, y in spots]
-    for word, place, colour in zip(words, places, colours, strict=True):
-        taken.append(_place_label(ax, word, place, colour, taken, frame))
+    scale = figure.dpi / 72  # pixels of a point
+    spots = ax.transData.transform(places) / scale
+    frame = ax.get_window_extent().transformed(Affine2D().scale(1 / scale)).padded(-3)
+    sizes = np.array([text_size(word) for word in words])
+    for i, shift in enumerate(_label_shifts(spots, sizes, frame)):
+        across = "center" if shift[0] == 0 else "left" if shift[0] > 0 else "right"
+        ax.annotate(words[i], places[i], shift, textcoords="offset points", ha=across,
+                    va="center", color=colours[i])  # fmt: skip
+        if math.hypot(*shift) > _FAR:  # a line says to which point it belongs
+            line = {"arrowstyle": "-", "color": colours[i], "linewidth": 0.7, "shrinkA": 7.0}
+            ax.annotate("", places[i], shift, textcoords="offset points", arrowprops=line)
     return figure
 
 
-def _place_label(
-    ax: Axes,
-    word: str,
-    at: tuple[float, float],
-    colour: str,
-    taken: Sequence[BboxBase],
-    frame: BboxBase,
-) -> BboxBase:
-    """Write a label where it covers nothing, as near to its point as possible."""
-    for x, y in _shifts():
-        across = "center" if x == 0 else "left" if x > 0 else "right"
-        label = ax.annotate(
-            word, at, (x, y), textcoords="offset points", ha=across, va="center", color=colour
-        )
-        box = label.get_window_extent().padded(0.5)
-        inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 <= frame.y1
-        if inside and not any(box.overlaps(other) for other in taken):
-            if math.hypot(x, y) > _FAR:  # a line says to which point it belongs
-                line = {"arrowstyle": "-", "color": colour, "linewidth": 0.7, "shrinkA": 7.0}
-                ax.annotate("", at, (x, y), textcoords="offset points", arrowprops=line)
-            return box
-        label.remove()
-    label = ax.annotate(word, at, (6, 0), textcoords="offset points", va="center", color=colour)
-    return label.get_window_extent()
+def _label_shifts(spots: np.ndarray, sizes: np.ndarray, frame: Bbox) -> np.ndarray:
+    """Return where each label is put, relative to its point.
+
+    Every label in turn moves to the nearest location where it and its line meet the fewest other
+    labels, lines and markers, until no label moves. All values are in points.
+    """
+    shifts = np.array([*_shifts()])
+    far = np.hypot(*shifts.T)
+    half = sizes / 2
+    middle = spots[:, None] + shifts + np.sign(shifts) * [1, 0] * half[:, None]
+    boxes = np.concatenate([middle - half[:, None], middle + half[:, None]], axis=-1)
+    steps = np.linspace(0, 1, 16)[:, None]
+    lines = spots[:, None, None] + shifts[:, None] * steps * (far > _FAR)[:, None, None]
+    markers = np.concatenate([spots - 4, spots + 4], axis=-1)
+    outside = np.any((boxes[..., :2] < frame.min) | (boxes[..., 2:] > frame.max), axis=-1)
+    chosen = np.zeros(len(spots), dtype=int)
+    everyone = np.arange(len(spots))
+    for _ in range(20):
+        before = chosen.copy()
+        for i in everyone:
+            others = everyone != i
+            labels, paths = boxes[everyone, chosen][others], lines[everyone, chosen][others]
+            passed = markers[~_overlap(markers, markers[i])]
+            met = (
+                6 * outside[i]
+                + 3 * _overlap(boxes[i][:, None], np.concatenate([labels, markers])).sum(axis=1)
+                + _contains(boxes[i][:, None], paths).sum(axis=1)
+                + _contains(np.concatenate([labels, passed]), lines[i][:, None]).sum(axis=1)
+            )
+            chosen[i] = np.argmin(1000 * met + far)
+        if (chosen == before).all():
+            break
+    return shifts[chosen]
+
+
+def _overlap(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return whether boxes (left, bottom, right, top) have a common area."""
+    return np.all((a[..., :2] < b[..., 2:]) & (b[..., :2] < a[..., 2:]), axis=-1)
+
+
+def _contains(box: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return whether boxes contain any point of a line."""
+    box = box[..., None, :]
+    return np.all((box[..., :2] < points) & (points < box[..., 2:]), axis=-1).any(axis=-1)
 
 
 def _shifts() -> Iterator[tuple[float, float]]:
     """Yield the positions of a label relative to its point, in points, the nearest first."""
-    for far in (6.0, 9.0, 13.0, 18.0, 24.0, 30.0, 38.0):
-        for x, y in ((1, 0), (-1, 0), (0, 1.4), (0, -1.4), (1, 1), (1, -1), (-1, 1), (-1, -1)):
+    for far in (6.0, 9.0, 13.0, 18.0, 24.0, 30.0, 38.0, 46.0, 56.0, 68.0):
+        for x, y in (*_STRAIGHT, *_SLANTED, *(_BETWEEN if far > _FAR else ())):
             yield far * x, far * y
