@@ -120,7 +120,7 @@ STYLE = """
 .transformer-map .frame { fill: var(--role); fill-opacity: .09; stroke: var(--role);
   stroke-width: 1.2; }
 .transformer-map .lit.frame { fill-opacity: .3; stroke-width: 4; }
-.transformer-map .lit .shape { fill: var(--role); stroke-width: 4; }
+.transformer-map .lit .shape { fill: var(--role); stroke-width: 2; }
 .transformer-map .lit .title { fill: var(--role); }
 .transformer-map .lit text { fill: var(--map-paper, #fff); }
 .transformer-map .title { fill: transparent; }
@@ -137,6 +137,7 @@ STYLE = """
 
 WIDTH, COLUMN = 464, 206
 GAP = 14  # between a box and the next
+INNER, OUTER = 6, 12  # from a frame to its sub-layers; residual connections are on the outer side
 ENCODER_X, DECODER_X = 8, 240
 
 
@@ -213,8 +214,8 @@ class Canvas:
         inside = (
             f"<title>{escape(self._said(label, part))}</title>"
             + _rectangle(shape, x, y, width, height, 6)
-            + f'<text x="{x + 9:g}" y="{middle:g}">{escape(label)}</text> '
-            + f'<text class="number" x="{x + width - 8:g}" y="{middle:g}" text-anchor="end">'
+            + f'<text x="{x + 7:g}" y="{middle:g}">{escape(label)}</text> '
+            + f'<text class="number" x="{x + width - 7:g}" y="{middle:g}" text-anchor="end">'
             + f"{part.chapter:02}</text>"
             + _rectangle("ring", x, y, width, height, 6)
         )
@@ -263,24 +264,30 @@ class Column:
         self.canvas.say(text, self.middle, self.top)
         self.top -= 16
 
-    def part(self, name: str, label: str = "", height: float = 28, inset: float = 0) -> float:
+    def part(
+        self, name: str, label: str = "", height: float = 28, insets: tuple[int, int] = (0, 0)
+    ) -> float:
         """Draw a box on top; return the height of its middle."""
         self.top -= height
+        left, right = insets
         self.canvas.part(
-            name, self.role, self.x + inset, self.top, COLUMN - 2 * inset, height, label
+            name, self.role, self.x + left, self.top, COLUMN - left - right, height, label
         )
         return self.top + height / 2
 
     def sublayer(self, *rows: str, skip_x: float) -> float:
         """Draw a sub-layer and its residual; return the height of its first row's middle."""
-        inset = 12
+        on_left = skip_x < self.middle
+        insets = (OUTER, INNER) if on_left else (INNER, OUTER)
         below = self.top - GAP / 2
         self.step()
         for row in reversed(rows):
-            entry = self.part(row, inset=inset)
+            entry = self.part(row, insets=insets)
+            self.top -= 3
+        self.top += 3
         self.step()
-        norm = self.part("residual", height=26, inset=inset)
-        side = self.x + inset if skip_x < self.middle else self.x + COLUMN - inset
+        norm = self.part("residual", height=26, insets=insets)
+        side = self.x + OUTER if on_left else self.x + COLUMN - OUTER
         self.canvas.way((self.middle, below), (skip_x, below), (skip_x, norm), (side, norm))
         return entry
 
@@ -313,8 +320,8 @@ def _ends(canvas: Canvas) -> tuple[Column, Column]:
     return encoder, decoder
 
 
-def _memory(canvas: Canvas, encoder: Column, entries: Iterable[float]) -> None:
-    """Lead the encoder's output into the decoder at each of these heights."""
+def _memory(canvas: Canvas, encoder: Column, entries: Iterable[float], inset: int) -> None:
+    """Lead the encoder's output to boxes at these heights, `inset` from the decoder's frame."""
     between, above = (ENCODER_X + COLUMN + DECODER_X) / 2, encoder.top - 16
     for entry in entries:
         canvas.way(
@@ -322,10 +329,10 @@ def _memory(canvas: Canvas, encoder: Column, entries: Iterable[float]) -> None:
             (encoder.middle, above),
             (between, above),
             (between, entry),
-            (DECODER_X + 12, entry),
+            (DECODER_X + inset, entry),
         )
-    canvas.say("memory: what the", ENCODER_X, above - 26, "start")
-    canvas.say("encoder has read", ENCODER_X, above - 10, "start")
+    canvas.say("memory: the output", ENCODER_X, above - 26, "start")
+    canvas.say("of the encoder", ENCODER_X, above - 10, "start")
 
 
 def _after(canvas: Canvas, decoder: Column) -> None:
@@ -352,7 +359,9 @@ def draw_stacks(canvas: Canvas) -> None:
         for layer in layers:
             column.step()
             column.top -= plate
-            rectangle = _rectangle("shape", column.x + 12, column.top, COLUMN - 24, plate, 6)
+            rectangle = _rectangle(
+                "shape", column.x + OUTER, column.top, COLUMN - 2 * OUTER, plate, 6
+            )
             canvas.pieces.append(f'<g class="{column.role}">{rectangle}</g>')
             canvas.say(layer, column.middle, column.top + 16)
             entries.append(column.top + plate / 2)
@@ -367,7 +376,7 @@ def draw_stacks(canvas: Canvas) -> None:
             f"{name} stack",
             behind,
         )
-    _memory(canvas, encoder, entries[len(layers) :])
+    _memory(canvas, encoder, entries[len(layers) :], OUTER)
     _after(canvas, decoder)
 
 
@@ -397,7 +406,7 @@ def draw_layers(canvas: Canvas) -> None:
         "decoder", "decoder", DECODER_X, decoder.top, COLUMN, height, "decoder layer × N", behind
     )
 
-    _memory(canvas, encoder, [asked])
+    _memory(canvas, encoder, [asked], INNER)
     _after(canvas, decoder)
 
 
@@ -406,8 +415,8 @@ VIEWS = {
     "stacks": (
         draw_stacks,
         "The Transformer opened once. Left, the source is cut into subwords, embedded, given "
-        "positions, and read by the encoder's stack. Right, the target so far goes the same way "
-        "into the decoder's stack, whose every layer also looks at the encoder's output. A "
+        "positions, and encoded by the encoder stack. Right, the target so far goes the same way "
+        "into the decoder stack, whose every layer also attends to the encoder's output. A "
         "linear layer with a softmax and decoding give the next word, which is fed back.",
     ),
     "layers": (

@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from attentively.analysis.figures.diagram import text_size
+
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSIONS = ROOT / "book" / "_ext"
 
@@ -118,8 +120,30 @@ def test_the_memory_goes_into_the_cross_attention():
     ]
     ways = re.findall(r'<path class="way" d="([^"]+)"/>', tmap.draw("layers"))
     ends = [tuple(map(float, way.rpartition("L")[2].split())) for way in ways]
-    start = tmap.DECODER_X + 12 - 5  # where the tip of the arrow begins
+    start = tmap.DECODER_X + tmap.INNER - 5  # where the tip of the arrow begins
     assert [y for x, y in ends if x == start] == [(top + bottom) / 2]
+
+
+def crowded(view):
+    """Return the labels that come within 5 pixels of the number of their chapter.
+
+    They are measured in DejaVu Sans, the widest of the fonts that browsers take for `sans-serif`.
+    """
+    found = []
+    for name, element in parts(tmap.draw(view)):
+        label, number = element.findall(f"{SVG}text")
+        end = float(label.get("x")) + text_size(label.text, 14.0)[0]
+        start = float(number.get("x")) - text_size(number.text, 11.5)[0]
+        if start - end < 5:
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("view", tmap.VIEWS)
+def test_a_label_does_not_touch_the_number_of_its_chapter(view, monkeypatch):
+    assert crowded(view) == []
+    monkeypatch.setattr(tmap, "INNER", tmap.OUTER)
+    assert crowded(view) == ["masked-attention"] * (view == "layers")
 
 
 @pytest.mark.parametrize("view", tmap.VIEWS)
