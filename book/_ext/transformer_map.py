@@ -127,8 +127,8 @@ STYLE = """
 .transformer-map .way { fill: none; stroke: var(--map-muted, #48566b); stroke-width: 1.5; }
 .transformer-map .back { stroke-dasharray: 5 4; }
 .transformer-map .tip { fill: var(--map-muted, #48566b); }
-.transformer-map a text { text-decoration: underline; }
-.transformer-map a .number { text-decoration: none; }
+.transformer-map a { text-decoration: none; }
+.transformer-map a text:not(.number) { text-decoration: underline; }
 .transformer-map a:hover .shape { stroke-width: 3; }
 .transformer-map a:focus { outline: none; }
 .transformer-map a:focus-visible .ring { stroke: var(--map-focus, #b06107); stroke-width: 4; }

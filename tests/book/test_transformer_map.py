@@ -125,7 +125,7 @@ def test_the_memory_goes_into_the_cross_attention():
 
 
 def crowded(view):
-    """Return the labels that come within 5 pixels of the number of their chapter.
+    """Return the labels that come within 8 pixels of the number of their chapter.
 
     They are measured in DejaVu Sans, the widest of the fonts that browsers take for `sans-serif`.
     """
@@ -134,7 +134,7 @@ def crowded(view):
         label, number = element.findall(f"{SVG}text")
         end = float(label.get("x")) + text_size(label.text, 14.0)[0]
         start = float(number.get("x")) - text_size(number.text, 11.5)[0]
-        if start - end < 5:
+        if start - end < 8:
             found.append(name)
     return found
 
