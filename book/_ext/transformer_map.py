@@ -325,8 +325,8 @@ def _memory(canvas: Canvas, encoder: Column, decoder: Column, entries: Iterable[
             (between, entry),
             (decoder.x + 12, entry),
         )
-    canvas.say("memory: what the", encoder.x, above - 27, "start")
-    canvas.say("encoder has read", encoder.x, above - 10, "start")
+    canvas.say("memory: the output", encoder.x, above - 27, "start")
+    canvas.say("of the encoder", encoder.x, above - 10, "start")
 
 
 def _after(canvas: Canvas, encoder: Column, decoder: Column) -> None:
