@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import addresses
 import lab
-import yaml
 from nbformat import NotebookNode
 
 from attentively_grader.course import course, notebooks
@@ -42,14 +42,13 @@ def link_chapter(notebook: NotebookNode, root: Path, name: str) -> None:
     if not page.is_file():
         return
     title = re.search(r"^# (.+)$", page.read_text(encoding="utf-8"), re.M)
-    config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    address = config["html"]["baseurl"].rstrip("/")
+    address = addresses.book(root)
     line = f"{CHAPTER}[{title[1] if title else name}](/static/book/{name}.html)"
     line += f" (file `{lab.BOOK}/book/{name}.html`"
     line += f", [online]({address}/book/{name}.html))" if address else ")"
     heading, _, rest = notebook.cells[0].source.partition("\n")
-    kept = [text for text in rest.splitlines() if not text.startswith(CHAPTER)]
-    notebook.cells[0].source = "\n".join([heading, "", line, "", *kept]).replace("\n\n\n", "\n\n")
+    text = "\n".join(each for each in rest.splitlines() if not each.startswith(CHAPTER))
+    notebook.cells[0].source = "\n\n".join([heading, line, text.strip("\n")])
 
 
 def problems(notebook: NotebookNode) -> list[str]:

@@ -162,7 +162,8 @@ def test_the_first_cell_links_the_chapter(course, capsys):
     with_chapter(course)
     assert tool.main(["--check"], course) == 1
     assert "small.ipynb is not tidy" in capsys.readouterr().err
-    line = "**Chapter:** [08 A small page](/static/book/small.html) (file `_build/html/book/small.html`"
+    link = "**Chapter:** [08 A small page](/static/book/small.html)"
+    line = f"{link} (file `_build/html/book/small.html`"
     for address, end in [
         ("", ")"),
         ("https://x.org/b/", ", [online](https://x.org/b/book/small.html))"),

@@ -7,7 +7,10 @@ import ast
 import importlib.util
 import subprocess
 import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from threading import Thread
 
 import make_bundle
 import pytest
@@ -36,7 +39,7 @@ def simulated(tmp_path, monkeypatch):
     monkeypatch.setattr(start, "ENVIRONMENT", folder / ".venv")
     monkeypatch.setattr(start, "READY", folder / ".venv" / ".ready")
 
-    def run(machine, *arguments, fails=None):
+    def run(machine, *arguments, fails=None, answers=True):
         calls = []
 
         def create(where, **options):
@@ -50,6 +53,7 @@ def simulated(tmp_path, monkeypatch):
             return subprocess.CompletedProcess(command, 0)
 
         monkeypatch.setattr(start, "this_machine", lambda: machine)
+        monkeypatch.setattr(start, "reachable", lambda address: answers)
         monkeypatch.setattr(start.venv, "create", create)
         monkeypatch.setattr(start.subprocess, "run", called)
         return start.main(list(arguments)), calls
@@ -124,6 +128,27 @@ def test_builds_of_pytorch_without_gpu_libraries(simulated, machine, wanted, ind
     pip = calls[1][0]
     assert pip[pip.index("--extra-index-url") + 1 :][:1] == [index] if index else True
     assert ("--extra-index-url" in pip) == bool(index)
+
+
+def test_an_index_that_does_not_answer_is_left_out(simulated, capsys):
+    """A firewall or an old list: pip would retry for each of 130 packages."""
+    _, calls = simulated(LINUX, "--only-set-up", answers=False)
+    assert "--extra-index-url" not in calls[1][0]
+    said = capsys.readouterr().out
+    assert "does not answer" in said
+    assert "3.5 GB" in said
+
+
+def test_whether_an_index_answers(tmp_path):
+    (tmp_path / "whl" / "torch").mkdir(parents=True)
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        assert start.reachable(f"{address}/whl")
+        assert not start.reachable(f"{address}/other")
+        server.shutdown()
+    assert not start.reachable(f"{address}/whl")
 
 
 def test_the_stated_sizes_are_those_of_the_builds():

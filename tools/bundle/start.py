@@ -18,6 +18,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import urllib.request
 import venv
 from pathlib import Path
 from typing import NamedTuple
@@ -64,6 +65,15 @@ def command(machine: Machine) -> str:
     return "py start.py" if machine.system == "Windows" else "python3 start.py"
 
 
+def reachable(address: str) -> bool:
+    """Return whether a package index answers; pip would wait for it once for every package."""
+    try:
+        urllib.request.urlopen(f"{address}/torch/", timeout=15).close()
+    except OSError:
+        return False
+    return True
+
+
 def torch_index(machine: Machine, wanted: str | None) -> str:
     """Return the additional package index for PyTorch; empty for none.
 
@@ -72,7 +82,12 @@ def torch_index(machine: Machine, wanted: str | None) -> str:
     if wanted is not None:
         return wanted
     on_pc = machine.processor in ("x86_64", "amd64")
-    return CPU_BUILDS if machine.system == "Linux" and on_pc and not machine.gpu else ""
+    if machine.system != "Linux" or not on_pc or machine.gpu:
+        return ""
+    if not reachable(CPU_BUILDS):
+        print(f"{CPU_BUILDS} does not answer, so PyTorch comes with its GPU libraries.")
+        return ""
+    return CPU_BUILDS
 
 
 def sizes(machine: Machine, index: str) -> tuple[float, float]:
