@@ -34,7 +34,9 @@ def simulated(tmp_path, monkeypatch):
     """Return a function that runs start.py on a machine; it returns the recorded calls."""
     folder = tmp_path / "Kurs [Übung] 1"
     folder.mkdir()
-    (folder / "pyproject.toml").touch()
+    (folder / "src").mkdir()
+    for name in ("pyproject.toml", "constraints.txt", "src/code.py"):
+        (folder / name).touch()
     monkeypatch.setattr(start, "HERE", folder)
     monkeypatch.setattr(start, "ENVIRONMENT", folder / ".venv")
     monkeypatch.setattr(start, "READY", folder / ".venv" / ".ready")
@@ -69,7 +71,8 @@ def test_the_first_run_sets_up_and_opens_jupyterlab(simulated, machine, capsys):
     (_, venv), (pip, options), (lab, opened) = calls
     assert venv["symlinks"] == (machine.system != "Windows")
     assert pip[1:6] == ["-m", "pip", "install", "--constraint", "constraints.txt"]
-    assert pip[-2:] == ["--editable", ".[student]"]  # no folder name, in which [1] is an extra
+    assert pip[-1] == ".[student]"  # no folder name, in which [1] is an extra
+    assert "--editable" not in pip  # Python 3.11 reads its .pth file in the system's encoding
     assert options["cwd"] == simulated.folder
     assert lab[0] == pip[0]
     assert lab[1:] == [str(simulated.folder / "tools" / "lab.py")]
@@ -100,6 +103,17 @@ def test_the_second_run_sets_up_nothing(simulated, machine):
     simulated(machine, "--only-set-up")
     _, calls = simulated(machine)
     assert [Path(command[-1]).name for command, _ in calls] == ["lab.py"]
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt", "src/code.py"])
+def test_a_newer_archive_updates_the_environment_and_keeps_it(simulated, name, capsys):
+    simulated(MACOS, "--only-set-up")
+    (simulated.folder / name).write_text("newer")
+    status, calls = simulated(MACOS, "--only-set-up")
+    assert status == 0
+    assert [command[1:4] for command, _ in calls] == [["-m", "pip", "install"]]
+    assert "this archive is newer" in capsys.readouterr().out
+    assert simulated(MACOS, "--only-set-up") == (0, [])
 
 
 @SYSTEMS

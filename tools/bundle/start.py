@@ -13,6 +13,7 @@ connection, because PyTorch is a large download. Your answers in work/ are never
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import platform
 import shutil
@@ -134,8 +135,37 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONUTF8": "1"}
 
 
+def archive_state() -> str:
+    """Return a hash of what is installed from this folder, which changes with a newer archive."""
+    digest = hashlib.sha256()
+    files = [HERE / "pyproject.toml", HERE / "constraints.txt"]
+    for folder in ("src", "book/results"):
+        files += sorted(file for file in (HERE / folder).rglob("*") if file.is_file())
+    for file in files:
+        digest.update(f"{file.relative_to(HERE).as_posix()}\0".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
 def set_up(machine: Machine, index: str) -> None:
-    """Create .venv and install the packages; the marker file is written last."""
+    """Create .venv if necessary and install the packages; the marker file is written last."""
+    if READY.exists():
+        print("Updating .venv: this archive is newer.", flush=True)
+        READY.unlink()
+    else:
+        create(machine, index)
+    pip = [str(python(machine.system)), "-m", "pip", "install", "--constraint", "constraints.txt"]
+    if index:
+        print(f"PyTorch: the build without GPU support, from {index}", flush=True)
+        pip += ["--extra-index-url", index]
+    # "." and not the folder's name, which may contain brackets. Not editable: Python 3.11 would
+    # read the folder's name in the system's encoding, and fail to start where that is not UTF-8.
+    subprocess.run([*pip, ".[student]"], cwd=HERE, env=environment(), check=True)
+    READY.write_text(archive_state(), encoding="ascii")
+
+
+def create(machine: Machine, index: str) -> None:
+    """State the sizes and create .venv; raise `OSError` if the disk is too full."""
     download, disk = sizes(machine, index)
     if machine.free < disk:
         raise OSError(f"{disk:.0f} GB of disk space are needed, but {machine.free:.1f} GB are free")
@@ -147,13 +177,6 @@ def set_up(machine: Machine, index: str) -> None:
     )
     # As on the command line: a copied Python does not start on macOS.
     venv.create(ENVIRONMENT, with_pip=True, clear=True, symlinks=machine.system != "Windows")
-    pip = [str(python(machine.system)), "-m", "pip", "install", "--constraint", "constraints.txt"]
-    if index:
-        print(f"PyTorch: the build without GPU support, from {index}", flush=True)
-        pip += ["--extra-index-url", index]
-    # "." and not the folder's name, which may contain brackets.
-    subprocess.run([*pip, "--editable", ".[student]"], cwd=HERE, env=environment(), check=True)
-    READY.touch()
 
 
 def explain(machine: Machine, error: Exception) -> str:
@@ -200,7 +223,7 @@ def main(arguments: list[str] | None = None) -> int:
     if trouble:
         print(trouble, file=sys.stderr)
         return 2
-    if not READY.exists():
+    if not READY.exists() or READY.read_text(encoding="ascii") != archive_state():
         try:
             set_up(machine, torch_index(machine, options.torch_index))
         except (OSError, subprocess.CalledProcessError) as error:
