@@ -26,7 +26,7 @@ help:
 	@echo "  make lab        Copy new exercises to work/, keep existing answers, and open JupyterLab."
 	@echo "  make serve      Serve the site on localhost (PORT=$(PORT))."
 	@echo "  make release    Generate exercises/, the student version, from solutions/."
-	@echo "  make bundle     Pack the class archive into dist/: exercises, package, one set-up command."
+	@echo "  make bundle     Pack the class archive into dist/: book, exercises, package, one set-up command."
 	@echo "  make grade      Grade submitted/ into gradebook.db and write feedback."
 	@echo "  make setup      Only create $(VENV)."
 	@echo "  make clean      Remove build output and caches."
@@ -80,8 +80,9 @@ release: $(READY)
 grade: $(READY)
 	$(RUN) -m attentively_grader
 
-# ARGS="08_additive_attention" packs only this assignment
+# ARGS="08_additive_attention" packs only this assignment; ARGS=--light packs no pretrained models
 bundle: $(READY)
+	@test -f _build/html/index.html || { echo "The book is not built. Building it first."; $(MAKE) book; }
 	$(RUN) tools/make_bundle.py $(ARGS)
 
 # Keeps work/, submitted/ and gradebook.db, which contain answers and grades.

@@ -30,6 +30,7 @@ UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
 MACHINE = re.compile(r"(?<![\w.~/])/(home|root|Users|work)/(?!student\b)\w")
 # Modules for those who work on notebooks or compare with papers, with what they need of extras.
 OPTIONAL = {
+    "colab.py": {"google", "nbformat"},
     "dask_cluster.py": {"distributed"},
     "progress.py": {"nbclient", "nbformat"},
     "submission.py": {"nbformat"},

@@ -3,7 +3,8 @@
 python tools/release.py            release every assignment
 python tools/release.py NAME ...   release these assignments
 python tools/release.py --check    change nothing; report what is not up to date
-python tools/release.py --tidy     remove outputs, counts and random ids from solutions/
+python tools/release.py --tidy     in solutions/, link each chapter in the first cell, and remove
+                                   outputs, counts and random ids
 """
 
 import argparse
@@ -13,6 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import addresses
+import lab
 from nbformat import NotebookNode
 
 from attentively_grader.course import course, notebooks
@@ -20,11 +23,32 @@ from attentively_grader.course.course import CourseError
 from attentively_grader.course.release import release
 
 ROOT = Path(__file__).resolve().parents[1]
+CHAPTER = "**Chapter:** "
+"""The beginning of the line that links the chapter; it is generated."""
 HEADING = re.compile(
     r"^## Part (\d+) · .+ \((\d+) points, about (\d+) minutes, (easy|medium|hard)\)$", re.M
 )
 ORIGINAL = "original"
 """The tag of the check of an original part, whose answer is not in the book or the package."""
+
+
+def link_chapter(notebook: NotebookNode, root: Path, name: str) -> None:
+    """Link the chapter in the first cell, below the heading, if the assignment has a chapter.
+
+    The link leads to the built book in JupyterLab as `make lab` and a class archive start it. For
+    other programs, the line also names the file and, with `html.baseurl`, the published page.
+    """
+    page = root / "book" / f"{name}.md"
+    if not page.is_file():
+        return
+    title = re.search(r"^# (.+)$", page.read_text(encoding="utf-8"), re.M)
+    address = addresses.book(root)
+    line = f"{CHAPTER}[{title[1] if title else name}](/static/book/{name}.html)"
+    line += f" (file `{lab.BOOK}/book/{name}.html`"
+    line += f", [online]({address}/book/{name}.html))" if address else ")"
+    heading, _, rest = notebook.cells[0].source.partition("\n")
+    text = "\n".join(each for each in rest.splitlines() if not each.startswith(CHAPTER))
+    notebook.cells[0].source = "\n\n".join([heading, line, text.strip("\n")])
 
 
 def problems(notebook: NotebookNode) -> list[str]:
@@ -192,6 +216,7 @@ def _one(root: Path, config: object, name: str, options: argparse.Namespace) -> 
     found = []
     for path in sorted(folder.glob("*.ipynb")):
         notebook = notebooks.read(path)
+        link_chapter(notebook, root, name)
         text = notebooks.tidy(notebook)
         if text != path.read_text(encoding="utf-8"):
             if options.check:

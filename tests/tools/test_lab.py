@@ -1,6 +1,7 @@
 """`make lab` gives a student the exercises, and never takes an answer away."""
 
 import importlib.util
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,3 +37,29 @@ def test_hidden_files_stay_behind(tmp_path):
 
 def test_nothing_to_copy(tmp_path):
     assert lab.copy_new(tmp_path / "none", tmp_path / "work") == ([], [])
+
+
+def test_jupyterlab_serves_the_book_where_it_is_built(tmp_path):
+    without = lab.lab(tmp_path)
+    assert without[1:] == ["-m", "jupyterlab", str(tmp_path / "work")]
+    (tmp_path / "_build" / "html").mkdir(parents=True)
+    assert lab.lab(tmp_path) == without  # a build that failed has no index
+    (tmp_path / "_build" / "html" / "index.html").touch()
+    served = f"--ServerApp.extra_static_paths={tmp_path / '_build/html'}"
+    assert lab.lab(tmp_path) == [*without, served]
+
+
+def test_only_copy_opens_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(lab, "ROOT", tmp_path)
+    monkeypatch.setattr(lab.subprocess, "run", None)
+    (tmp_path / "exercises" / "08_x").mkdir(parents=True)
+    (tmp_path / "exercises" / "08_x" / "x.ipynb").write_text("release")
+    assert lab.main(["--only-copy"]) == 0
+    assert capsys.readouterr().out == "copied  work/08_x/x.ipynb\n"
+
+
+def test_a_book_that_is_not_built_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(lab, "ROOT", tmp_path)
+    monkeypatch.setattr(lab.subprocess, "run", lambda command: subprocess.CompletedProcess([], 0))
+    assert lab.main([]) == 0
+    assert "Build it: make book" in capsys.readouterr().out

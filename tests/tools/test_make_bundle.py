@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import zipfile
 import pytest
 from notebook_tools import ROOT, small_notebook, with_source, write
 
+from attentively.models import checkpoints
 from attentively_grader.course import notebooks
 from attentively_grader.course.course import CourseError
 from attentively_grader.course.release import release, secret_lines
@@ -21,10 +23,36 @@ spec.loader.exec_module(tool)
 ASSIGNMENT = "08_additive_attention"
 
 
+PAGE = f"_build/html/book/{ASSIGNMENT}.html"
+BOOK = {
+    "_build/html/index.html": "the first page",
+    PAGE: "the chapter",
+    "_build/html/_static/live/tatoeba-en-fr-additive.0.js": "parameters",
+    "_build/html/_static/live/live.js": "code",
+    "_build/html/_static/scripts/bootstrap.js.map": "for developers",
+    "_build/html/_sources/book/08.md": "the source",
+    "_build/html/_sources/book/08.ipynb": "the notebook",
+    "_build/html/.buildinfo": "a hash",
+}
+
+
 @pytest.fixture(scope="module")
-def packed(tmp_path_factory):
+def project(tmp_path_factory):
+    """Return this project with a small built book."""
+    root = tmp_path_factory.mktemp("project")
+    for path in ROOT.iterdir():
+        if path.name not in {".git", ".venv", "_build", "dist", "work"}:
+            (root / path.name).symlink_to(path)
+    for name, text in BOOK.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture(scope="module")
+def packed(project, tmp_path_factory):
     target = tmp_path_factory.mktemp("bundle") / "class.zip"
-    assert tool.main([ASSIGNMENT, "--output", str(target)]) == 0
+    assert tool.main([ASSIGNMENT, "--output", str(target)], project) == 0
     return target
 
 
@@ -42,7 +70,7 @@ def test_the_exercise_is_the_release_and_holds_no_solution(unpacked):
     source = notebooks.read(ROOT / "solutions" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb")
     secrets = secret_lines(source)
     assert len(secrets) > 10
-    for path in unpacked.rglob("*.ipynb"):
+    for path in (unpacked / "exercises").rglob("*.ipynb"):
         text = json.dumps([cell["source"] for cell in notebooks.read(path).cells])
         assert "BEGIN HIDDEN" not in text
         assert "BEGIN SOLUTION" not in text
@@ -116,9 +144,86 @@ def test_what_it_has_not_is_said(unpacked, tmp_path):
         assert words in line
 
 
-def test_the_same_content_is_the_same_archive(packed, tmp_path):
+def names(archive):
+    with zipfile.ZipFile(archive) as packed:
+        return {name.removeprefix(f"{tool.NAME}/") for name in packed.namelist()}
+
+
+def test_the_book_is_there_and_the_notebook_links_its_chapter(unpacked):
+    """JupyterLab serves _build/html at /static (tests/tools/test_lab.py)."""
+    assert (unpacked / PAGE).read_text() == "the chapter"
+    notebook = notebooks.read(unpacked / "exercises" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb")
+    [link] = re.findall(r"\]\(/static/([^)]+)\)", notebook.cells[0].source)
+    assert (unpacked / "_build" / "html" / link).is_file()
+    [file] = re.findall(r"`(_build/[^`]+)`", notebook.cells[0].source)
+    assert file == PAGE
+    assert "url=_build/html/index.html" in (unpacked / "book.html").read_text()
+
+
+def test_what_no_reader_opens_stays_behind(packed):
+    there = {name for name in names(packed) if name.startswith("_build/")}
+    assert there == {name for name in BOOK if not name.endswith((".map", ".md", ".buildinfo"))}
+
+
+def test_the_light_archive_has_the_book_and_no_pretrained_models(project, packed, tmp_path, capsys):
+    target = tmp_path / "light.zip"
+    tool.main([ASSIGNMENT, "--light", "--output", str(target)], project)
+    absent = names(packed) - names(target)
+    assert names(target) < names(packed)
+    assert {name for name in absent if not name.endswith(".safetensors")} == {
+        "_build/html/_static/live/tatoeba-en-fr-additive.0.js"
+    }
+    models = {f"src/attentively/pretrained/{n}.safetensors" for n in checkpoints.pretrained_names()}
+    assert models < absent
+    assert "src/attentively/pretrained/vectors/tatoeba-english.safetensors" in absent
+    recordings = "src/attentively/checks/additive_attention/recordings.safetensors"
+    assert recordings in names(target)  # checks cannot be downloaded
+    assert PAGE in names(target)
+    assert target.stat().st_size < 0.3 * packed.stat().st_size
+
+
+def test_the_sizes_of_the_parts_are_those_of_the_archive(project, packed, tmp_path, capsys):
+    parts = tool.sizes(packed)
+    assert sum(count for count, _ in parts.values()) == len(names(packed))
+    assert parts["exercises"][0] == 1
+    assert parts["book"][0] == 5
+    assert parts["pretrained models"][1] > 5 * parts["package"][1]
+    assert 0 <= packed.stat().st_size - sum(size for _, size in parts.values()) < 3e5
+    tool.main([ASSIGNMENT, "--output", str(tmp_path / "class.zip")], project)
+    said = capsys.readouterr().out
+    assert re.search(r"^  pretrained models +\d+ files +\d+\.\d MB$", said, re.M)
+    assert "may be out of date: its last build did not finish" in said
+
+
+def test_a_book_that_is_not_built_is_refused_or_left_out(tmp_path):
+    with pytest.raises(CourseError, match=r"the book is not built.* Run `make book` first"):
+        tool.built_book(tmp_path)
+    (tmp_path / "_build" / "html").mkdir(parents=True)
+    with pytest.raises(CourseError, match="the book is not built"):
+        tool.built_book(tmp_path)  # an interrupted build
+
+
+def test_without_the_book(project, tmp_path, capsys):
+    target = tmp_path / "class.zip"
+    tool.main([ASSIGNMENT, "--no-book", "--output", str(target)], project)
+    assert not {name for name in names(target) if name.startswith(("_build", "book.html"))}
+    assert "does not contain the book" in capsys.readouterr().out
+
+
+def test_a_book_that_is_older_than_its_sources_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(tool.build_book, "fingerprints", lambda root: {"page": ["now"]})
+    assert tool.not_current(tmp_path) == "its last build did not finish"
+    stamp = tmp_path / "_build" / tool.build_book.STAMP
+    stamp.parent.mkdir()
+    stamp.write_text('{"page": ["now"]}')
+    assert tool.not_current(tmp_path) == ""
+    stamp.write_text('{"page": ["before"]}')
+    assert tool.not_current(tmp_path) == "files changed after it was built"
+
+
+def test_the_same_content_is_the_same_archive(project, packed, tmp_path):
     again = tmp_path / "again.zip"
-    tool.main([ASSIGNMENT, "--output", str(again)])
+    tool.main([ASSIGNMENT, "--output", str(again)], project)
     assert again.read_bytes() == packed.read_bytes()
 
 

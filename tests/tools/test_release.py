@@ -151,6 +151,52 @@ def test_check_complains_and_changes_nothing(course, capsys):
     assert path.read_text(encoding="utf-8") == notebooks.tidy(notebook)
 
 
+def with_chapter(course, address=""):
+    (course / "book").mkdir(exist_ok=True)
+    (course / "book" / "small.md").write_text("---\nx: y\n---\n\n# 08 A small page\n\n# Code\n")
+    (course / "_config.yml").write_text(f'html:\n  baseurl: "{address}"\n')
+
+
+def test_the_first_cell_links_the_chapter(course, capsys):
+    path = course / "solutions" / "small" / "small.ipynb"
+    with_chapter(course)
+    assert tool.main(["--check"], course) == 1
+    assert "small.ipynb is not tidy" in capsys.readouterr().err
+    link = "**Chapter:** [08 A small page](/static/book/small.html)"
+    line = f"{link} (file `_build/html/book/small.html`"
+    for address, end in [
+        ("", ")"),
+        ("https://x.org/b/", ", [online](https://x.org/b/book/small.html))"),
+    ]:
+        with_chapter(course, address)
+        assert tool.main(["--tidy"], course) == 0
+        assert notebooks.read(path).cells[0].source == f"# Small\n\n{line}{end}"
+        before = path.read_bytes()
+        assert tool.main(["--tidy"], course) == 0
+        assert path.read_bytes() == before
+    assert tool.main([], course) == 0
+    released = notebooks.read(course / "exercises" / "small" / "small.ipynb")
+    assert line in released.cells[0].source
+    assert "checksum" not in json.dumps(released.cells[0].metadata)  # not a locked cell
+
+
+def test_the_link_keeps_the_text_below_the_heading(course):
+    with_chapter(course)
+    notebook = with_source(small_notebook(), "title", "# Small\n\nFirst.\n\nSecond.")
+    for _ in range(2):
+        tool.link_chapter(notebook, course, "small")
+        heading, link, *rest = notebook.cells[0].source.split("\n\n")
+        assert (heading, rest) == ("# Small", ["First.", "Second."])
+        assert link.startswith(tool.CHAPTER)
+
+
+def test_every_assignment_links_its_chapter():
+    for path in SOURCES:
+        source = notebooks.read(path).cells[0].source
+        assert f"](/static/book/{path.stem}.html)" in source
+        assert (ROOT / "book" / f"{path.stem}.md").is_file()
+
+
 def test_a_release_says_what_it_did_and_is_checked_afterwards(course, capsys):
     assert tool.main(["--tidy"], course) == 0
     assert tool.main([], course) == 0
