@@ -15,6 +15,9 @@ Work = Annotated[
     Path | None,
     typer.Option(help="Folder that contains your notebooks; work/ or the current one by default."),
 ]
+Course = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Folder that contains nbgrader_config.py.")
+]
 
 
 @app.command(
@@ -103,6 +106,45 @@ def _confirm_blank(path: Path) -> None:
 
 
 @app.command(
+    epilog="Examples:\n\nattentively collect downloads.zip --assignment 08_additive_attention\n\n"
+    "attentively collect downloads.zip --dry-run"
+)
+def collect(
+    archives: Annotated[
+        list[Path],
+        typer.Argument(metavar="ARCHIVE...", help="Zip archives or folders with submissions."),
+    ],
+    assignment: Annotated[
+        str | None,
+        typer.Option(help="The assignment of all notebooks; each is recognised by default."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be collected.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also replace submissions that are not older.")
+    ] = False,
+    course: Course = None,
+) -> None:
+    """Collect submissions from a download of Moodle or Canvas (for instructors).
+
+    Also takes folders of nbgrader's exchange, plain folders and what `attentively submit` packs.
+    Submissions go to submitted/; students.csv lists the name and the id of each student.
+    """
+    try:
+        from attentively_grader.collect import collect
+    except ModuleNotFoundError as error:
+        raise ValueError(_missing(error)) from None
+    from attentively_grader.course.course import CourseError
+
+    try:
+        status = collect(course or Path(), archives, assignment, dry_run=dry_run, force=force)
+    except CourseError as error:
+        raise ValueError(str(error)) from None
+    raise typer.Exit(status)
+
+
+@app.command(
     epilog="Examples:\n\nattentively grade\n\n"
     "attentively grade 08_additive_attention --student ada --force"
 )
@@ -179,10 +221,7 @@ def grade(
         Path | None,
         typer.Option(metavar="FILE", help="With --compare: also write the comparison as JSON."),
     ] = None,
-    course: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder that contains nbgrader_config.py."),
-    ] = None,
+    course: Course = None,
 ) -> None:
     """Grade all submissions in submitted/ (for instructors)."""
     try:
