@@ -52,15 +52,16 @@ def moodle_class(assignment, right, wrong, blank):
         elif number in (4, 10):
             file = ["Untitled (3).ipynb", f"{assignment} - Kopie (1).ipynb"][number == 10]
         elif number == 11:
-            file, content = f"{assignment}-student11.zip", submit_zip("student11", assignment, content)
+            file, content = (
+                f"{assignment}-student11.zip",
+                submit_zip("student11", assignment, content),
+            )
         elif number == 14:
             file, content, share = "essay.pdf", b"%PDF-1.7", None
-        if number == 16:  # two versions: the name of the later one is that of a copy
-            files[f"{folder}/{assignment}.ipynb"] = json.dumps(wrong).encode()
-            stamped = submit_zip("student16", assignment, content, "2026-03-31 11:00:00 UTC")
+        if number == 16:  # two versions
             early = submit_zip("x", assignment, json.dumps(wrong).encode(), "2026-03-30 11:00 UTC")
-            del files[f"{folder}/{assignment}.ipynb"]
-            files[f"{folder}/early.zip"], file, content = early, "late.zip", stamped
+            files[f"{folder}/a later name, but earlier.zip"] = early
+            file, content = f"{assignment}.zip", submit_zip("x", assignment, content)
         if number == 20:
             files[f"{folder}/../../../escaped.ipynb"] = content
         if number == 25:

@@ -208,6 +208,14 @@ def grade(
         Path | None,
         typer.Option(metavar="FILE", help="Also write all grades in the format of Moodle."),
     ] = None,
+    feedback_zip: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also pack all feedback pages, under the names that Moodle or Canvas gave the "
+            "students, to upload them there.",
+        ),
+    ] = None,
     compare: Annotated[
         bool,
         typer.Option(
@@ -237,6 +245,7 @@ def grade(
         "--memory": memory,
         "--canvas": canvas,
         "--moodle": moodle,
+        "--feedback-zip": feedback_zip,
         "--compare-report": compare_report,
         "--course": course,
     }

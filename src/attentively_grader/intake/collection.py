@@ -13,7 +13,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -211,22 +211,33 @@ def _chosen(
         *older, newest = sorted(several, key=functools.cmp_to_key(_order))
         chosen[assignment].append(newest)
         for one in older:
-            same = one.content == newest.content
-            planned.skipped[one.placed.entry.path] = (
-                f"the same as {newest.placed.entry.path}"
-                if same
-                else f"an older version ({one.version}) than {newest.placed.entry.path}"
-            )
+            path = newest.placed.entry.path
+            if one.content == newest.content:
+                why = f"the same as {path}"
+            elif _newer(newest, one):
+                why = f"an older version ({one.version}) than {path}"
+            else:
+                why = f"another version; which one is newer is unknown. Collected: {path}"
+            planned.skipped[one.placed.entry.path] = why
     return chosen
 
 
+def _newer(one: _Candidate, other: _Candidate) -> float | None:
+    """Return a positive number if the first version is newer, None if that is unknown."""
+    versions = one.version, other.version
+    if one.placed.who.platform == "moodle":  # its archive states the time of the download
+        versions = (replace(versions[0], modified=None), replace(versions[1], modified=None))
+    return versions[0].compare(versions[1])
+
+
 def _order(one: _Candidate, other: _Candidate) -> int:
-    """Return a positive number if the first version is newer, a negative one if it is older."""
-    compared = one.version.compare(other.version)
-    if compared is None:
-        compared = (one.version.modified or 0) - (other.version.modified or 0)
-    path, other_path = one.placed.entry.path, other.placed.entry.path
-    return (compared > 0) - (compared < 0) or (path > other_path) - (path < other_path)
+    """Compare two versions by age, or else by whether the name is exact, or else by the path."""
+    newer = _newer(one, other) or 0
+    keys = [
+        (f"{each.notebook}.ipynb" == posixpath.basename(each.placed.inside), each.placed.entry.path)
+        for each in (one, other)
+    ]
+    return (newer > 0) - (newer < 0) or (keys[0] > keys[1]) - (keys[0] < keys[1])
 
 
 def _time(placed: Placed, files: Sequence[Placed]) -> datetime | None:

@@ -114,11 +114,14 @@ def _row_of(rows: Sequence[Row], who: Who, several: bool) -> Row | None:
 
 def _new_id(rows: Sequence[Row], who: Who) -> str:
     taken = {row.student.casefold() for row in rows}
-    own = who.platform == "folder" and NAME.fullmatch(who.name)
-    base = who.name if own else safe_id(who.name) or "student"
     number = safe_id(who.number)
-    if base.casefold() in taken or (base == "student" and number):
-        base = f"{base}_{number}" if number else base
+    base = safe_id(who.name)
+    if who.platform == "folder" and NAME.fullmatch(who.name):
+        base = who.name
+    elif not re.search("[a-z]", base):  # of a name in another script, at most digits remain
+        base = "_".join(filter(None, ["student", base or number]))
+    if base.casefold() in taken and number and not base.endswith(number):
+        base = f"{base}_{number}"
     wanted, count = base, 2
     while wanted.casefold() in taken:
         wanted, count = f"{base}_{count}", count + 1

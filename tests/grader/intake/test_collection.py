@@ -1,20 +1,18 @@
-"""Submissions are collected from the archives of learning platforms, with the reason of each skip."""
+"""Submissions are collected from archives of learning platforms; each skip has a reason."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
-import zipfile
 
 import pytest
 from grader.classroom import RIGHT_1, Classroom
-from grader.moodle_class import moodle_class, submit_zip, zipped
-from notebook_tools import ROOT
+from grader.moodle_class import submit_zip, zipped
 
 from attentively.cli import main
 from attentively_grader.collect import collect
-from attentively_grader.course.course import Course, CourseError
+from attentively_grader.course.course import CourseError
 from attentively_grader.intake import archives, collection, students_table
 from attentively_grader.intake.platforms import Who
 from attentively_grader.intake.students_table import Row, safe_id, with_ids
@@ -259,6 +257,22 @@ def test_of_two_versions_the_newest_wins(classroom, capsys, old, new, turn):
     assert f"{old}: the same as {new}" in printed
 
 
+def test_moodle_does_not_say_which_of_two_files_is_newer(classroom, capsys):
+    """Its archive states the time of the download, so the exact name is taken and told."""
+    first, second = notebook(classroom), notebook(classroom, "def part_1():\n    return 2")
+    files = {f"{MOODLE}/{FILE}": first, f"{MOODLE}/{NAME} (1).ipynb": second}
+    for each in (files, dict(reversed(files.items()))):
+        status, printed = run(classroom, archive(classroom, each), capsys)
+        assert (status, submitted(classroom)) == (1, {f"zoe_angstrom/{NAME}/{FILE}": first})
+        assert f"(1).ipynb: another version; which one is newer is unknown. Coll" in printed
+    early = submit_zip("zoe", NAME, second, "2026-03-30 10:00 UTC")
+    late = submit_zip("zoe", NAME, first, "2026-03-31 10:00 UTC")
+    _, printed = run(
+        classroom, archive(classroom, {f"{MOODLE}/b.zip": early, f"{MOODLE}/a.zip": late}), capsys
+    )
+    assert "an older version (2026-03-30 10:00:00 UTC)" in printed
+
+
 def stamped(classroom, time, answer=RIGHT_1):
     files = {FILE: notebook(classroom, answer), "timestamp.txt": time.encode()}
     return {f"ada/{NAME}/{name}": content for name, content in files.items()}
@@ -295,7 +309,8 @@ def test_without_a_time_of_submission_the_archive_decides(classroom, capsys):
     newer = archive(classroom, later, time=(2026, 4, 1, 12, 0, 0))
     assert "updated " in run(classroom, newer, capsys)[1]
     assert submitted(classroom) == {f"ada/{NAME}/{FILE}": two}
-    status, printed = run(classroom, archive(classroom, stamped(classroom, "2027-01-01")), capsys)
+    dated = archive(classroom, stamped(classroom, "2027-01-01"))
+    _, printed = run(classroom, dated, capsys)
     assert "their times cannot be compared" in printed
     assert submitted(classroom) == {f"ada/{NAME}/{FILE}": two}
 
