@@ -185,10 +185,10 @@ def test_a_name_or_a_number_is_understood_anywhere_in_the_course(course, monkeyp
 
 
 @pytest.mark.parametrize(
-    "given", ["..", "../", "../08_small.ipynb", "../../08_small", "{course}/work/08_small/"]
+    "given", ["..", "../", "../08_small.ipynb", "../../08_small", "{work}/08_small/"]
 )
 def test_a_path_is_understood(course, given):
-    (path,) = coursework.find(course / "work", given.format(course=course))
+    (path,) = coursework.find(course / "work", given.format(work=course / "work"))
     assert path == Path("../08_small.ipynb")
 
 

@@ -13,6 +13,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +34,7 @@ DEEPEST_ARCHIVE = 3
 """Maximum number of archives inside each other."""
 OF_SYSTEMS = {"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"}
 """Files that systems and editors add; with hidden files, they are ignored without a note."""
+Opened = AbstractContextManager[zipfile.ZipFile]
 FAILURES = (
     zipfile.BadZipFile,
     zlib.error,
@@ -72,7 +74,11 @@ def listing(source: Path) -> Listing:
     if source.is_dir():
         _list_folder(source, found)
     elif source.is_file() and zipfile.is_zipfile(source):
-        _list_archive(lambda: zipfile.ZipFile(source), "", 1, found)
+        try:
+            archive = zipfile.ZipFile(source)
+        except FAILURES as error:
+            raise CourseError(f"{source} cannot be read: {error}. Download it again") from None
+        _list_archive(lambda: nullcontext(archive), "", 1, found)
     elif source.exists():
         raise CourseError(f"{source} is neither a folder nor a zip archive. Download it again")
     else:
@@ -105,16 +111,12 @@ def _reader(path: Path, name: str) -> Callable[[], bytes]:
     return lambda: read_file(path, name)
 
 
-def _list_archive(
-    opened: Callable[[], zipfile.ZipFile], prefix: str, depth: int, found: Listing
-) -> None:
-    """List an archive; `opened` opens it anew, so that a class need not fit into memory."""
+def _list_archive(opened: Callable[[], Opened], prefix: str, depth: int, found: Listing) -> None:
+    """List an archive; `opened` opens one inside anew, so that a class need not fit into memory."""
     try:
         with opened() as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
     except FAILURES as error:
-        if not prefix:
-            raise CourseError(f"the archive cannot be read: {error}. Download it again") from None
         found.skipped[prefix] = f"the archive cannot be read: {printable(str(error))}"
         return
     most, largest = (MOST_FILES, LARGEST_SUBMISSION) if prefix else (MOST_ENTRIES, None)
@@ -145,7 +147,7 @@ def _list_archive(
 
 
 def _unpacker(
-    opened: Callable[[], zipfile.ZipFile], info: zipfile.ZipInfo, name: str
+    opened: Callable[[], Opened], info: zipfile.ZipInfo, name: str
 ) -> Callable[[], bytes]:
     def read() -> bytes:
         if info.file_size > LARGEST_FILE:

@@ -469,3 +469,6 @@ def report(planned: Plan, dry: bool) -> Iterator[str]:
         yield "Nothing was written, because of --dry-run"
     elif shown:
         yield f"Names and ids: {students_table.FILE}"
+        assignments = {one.assignment for one in shown}
+        only = assignments.pop() if len(assignments) == 1 else ""
+        yield f"Next step: attentively grade {only}".rstrip()

@@ -23,7 +23,7 @@ MOODLE = re.compile(
     r"(?P<name>.+?)(?:_(?P<number>[0-9]+))?_assignsubmission_(?P<kind>[a-z]+)(?:_(?P<file>.*))?"
 )
 CANVAS = re.compile(
-    r"(?:(?P<name>\w+?)_)?(?P<late>LATE_)?(?P<number>[0-9]+|anon_[A-Za-z0-9]+)_"
+    r"(?:(?!(?:LATE_)?anon_)(?P<name>\w+?)_)?(?P<late>LATE_)?(?P<number>[0-9]+|anon_[A-Za-z0-9]+)_"
     r"(?:(?P<attachment>[0-9]+)_(?P<file>.+)|(?P<text>text|link)\.html)"
 )
 EXCHANGE = re.compile(

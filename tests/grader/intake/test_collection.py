@@ -78,6 +78,7 @@ LAYOUTS = {
     "Canvas": ([f"ångströmzoë_123_456_{FILE}"], "angstromzoe"),
     "Canvas, late": ([f"ångströmzoë_LATE_123_456_{NAME}-1.ipynb"], "angstromzoe"),
     "Canvas, anonymous": ([f"anon_Ab1cD_456_{FILE}"], "anon_ab1cd"),
+    "Canvas, anonymous, late": ([f"LATE_anon_Ab1cD_456_{FILE}"], "anon_ab1cd"),
     "Canvas, a group": ([f"team_seven_LATE_123_456_{FILE}"], "team_seven"),
     "exchange": ([f"ada+{NAME}+2026-03-31 10:00:00 UTC/{FILE}"], "ada"),
     "exchange, random": ([f"ada+{NAME}+2026-03-31 10:00:00.123456 UTC+xyz/{FILE}"], "ada"),
@@ -108,6 +109,26 @@ def test_the_layout_of_each_platform_is_understood(classroom, capsys, paths, stu
         file.write_bytes(content)
     assert run(classroom, folder, capsys)[0] == 0
     assert submitted(classroom) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "back"),
+    [
+        (f"{MOODLE}_/{FILE}", f"{MOODLE}_/"),
+        (f"all/{MOODLE}/{NAME}-zoe.zip", f"{MOODLE}/"),
+        (f"{MOODLE}_{FILE}", f"{MOODLE}_"),
+        (f"ångströmzoë_LATE_123_456_{NAME}-1.ipynb", "ångströmzoë_LATE_123_456_"),
+        (f"anon_Ab1_456_{NAME}.zip", "anon_Ab1_456_"),
+        (f"LATE_anon_Ab1_456_{FILE}", "LATE_anon_Ab1_456_"),
+        (f"zoe/{FILE}", ""),
+    ],
+)
+def test_what_is_returned_has_the_name_that_the_platform_expects(classroom, capsys, path, back):
+    inside = submit_zip("zoe", NAME, notebook(classroom))
+    content = inside if path.endswith(".zip") else notebook(classroom)
+    run(classroom, archive(classroom, {path: content}), capsys)
+    (note,) = classroom.root.glob(f"submitted/*/.collected/{NAME}.json")
+    assert json.loads(note.read_text(encoding="utf-8"))["back"] == back
 
 
 @pytest.mark.parametrize(
@@ -264,7 +285,7 @@ def test_moodle_does_not_say_which_of_two_files_is_newer(classroom, capsys):
     for each in (files, dict(reversed(files.items()))):
         status, printed = run(classroom, archive(classroom, each), capsys)
         assert (status, submitted(classroom)) == (1, {f"zoe_angstrom/{NAME}/{FILE}": first})
-        assert f"(1).ipynb: another version; which one is newer is unknown. Coll" in printed
+        assert "(1).ipynb: another version; which one is newer is unknown. Coll" in printed
     early = submit_zip("zoe", NAME, second, "2026-03-30 10:00 UTC")
     late = submit_zip("zoe", NAME, first, "2026-03-31 10:00 UTC")
     _, printed = run(
