@@ -47,6 +47,7 @@ FLOORS = {
         "gradebook",
         "reports",
         "coordinator",
+        "collect",
         "comparison",
         "shard",
         "__main__",
