@@ -112,7 +112,7 @@ def _reader(path: Path, name: str) -> Callable[[], bytes]:
 
 
 def _list_archive(opened: Callable[[], Opened], prefix: str, depth: int, found: Listing) -> None:
-    """List an archive; `opened` opens one inside anew, so that a class need not fit into memory."""
+    """List an archive. `opened` opens it; one inside is read again, which saves memory."""
     try:
         with opened() as archive:
             infos = [info for info in archive.infolist() if not info.is_dir()]
