@@ -82,7 +82,7 @@ def with_ids(known: Sequence[Row], everyone: Iterable[Who]) -> tuple[list[Row], 
     """Return the table with a row for everyone, and each one's id.
 
     A student of Canvas is known by the number, one of Moodle by the full name, because Moodle's
-    number is another one in each assignment. Two students of the same name are distinguished by both.
+    number is another one in each assignment. Students of the same name are distinguished by both.
     """
     rows, ids = list(known), {}
     everyone = sorted(set(everyone))
