@@ -95,10 +95,10 @@ def find(path: Path, environment: str) -> list[PartResult] | None:
 def keep(path: Path, before: str | None, environment: str, results: list[PartResult]) -> None:
     """Keep the results of a run that found the `cells` hash `before`.
 
-    Results are not kept if the notebook has changed during the run, or if the run was cut short.
-    Files that the run itself wrote next to the notebook do not make it run again.
+    Results of a run that was cut short are not kept. A notebook that was changed during the run has
+    another hash, so it runs again. Files that the run itself wrote do not make it run again.
     """
-    if before is None or before != cells(path) or any(result.stopped for result in results):
+    if before is None or any(result.stopped for result in results):
         return
     content = {
         "state": _state(path, before, environment),
