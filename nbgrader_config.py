@@ -30,3 +30,14 @@ c.Execute.extra_arguments = ["--log-level=40"]
 # as an error in any case, so what stands on stderr is dropped before scores are read.
 c.IgnorePattern.enabled = True
 c.IgnorePattern.pattern = "^"
+
+# `nbgrader zip_collect` reads the student's id from the path of each unpacked file: the number in
+# the downloads of Moodle and Canvas, the folder in what `attentively submit --zip` packs.
+# `attentively collect` reads the same archives and also keeps names, versions and other files.
+c.FileNameCollectorPlugin.named_regexp = (
+    r".*?/extracted/(?:[^/]+/)*?"
+    r"(?:[^/]*?_(?=[0-9]+_(?:assignsubmission_file|[0-9]+_))|(?=[^/]+/[0-9]{2}_\w+/[^/]+$))"
+    r"(?P<student_id>[0-9]+(?=_)|[A-Za-z0-9_][A-Za-z0-9_.-]*(?=/))"
+    r"(?:_assignsubmission_file_?|_[0-9]+_)?(?:[^/]*/)*"
+    r"(?P<file_id>[^/]+?)(?:-[0-9]+| \([0-9]+\))?\.ipynb$"
+)

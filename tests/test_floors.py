@@ -48,6 +48,7 @@ FLOORS = {
         "gradebook",
         "reports",
         "coordinator",
+        "collect",
         "comparison",
         "shard",
         "__main__",

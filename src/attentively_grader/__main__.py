@@ -31,7 +31,8 @@ CONFLICTS = (
     ("scheduler", "shard"),
     ("shard", "canvas"),
     ("shard", "moodle"),
-    *(("compare", other) for other in ("shard", "canvas", "moodle")),
+    ("shard", "feedback_zip"),
+    *(("compare", other) for other in ("shard", "canvas", "moodle", "feedback_zip")),
 )
 """Pairs of options that cannot be combined."""
 
@@ -108,6 +109,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             help=f"also write all grades in the import format of {name}",
         )
     parser.add_argument(
+        "--feedback-zip",
+        type=Path,
+        metavar="FILE",
+        help="also pack all feedback pages, under the names that Moodle or Canvas gave the "
+        "students, to upload them there",
+    )
+    parser.add_argument(
         "--compare",
         action="store_true",
         default=None,
@@ -154,8 +162,9 @@ def _run(options: argparse.Namespace) -> int:
         raise CourseError("grading needs Linux because of its sandbox. On Windows, run it in WSL")
     for one, other in CONFLICTS:
         if getattr(options, one) is not None and getattr(options, other) is not None:
-            raise CourseError(f"--{one} and --{other} cannot be combined")
-    for kind in ("canvas", "moodle", "compare_report"):
+            option = other.replace("_", "-")
+            raise CourseError(f"--{one} and --{option} cannot be combined")
+    for kind in ("canvas", "moodle", "feedback_zip", "compare_report"):
         path = getattr(options, kind)
         if path is not None and not path.absolute().parent.is_dir():
             option = kind.replace("_", "-")
@@ -179,6 +188,7 @@ def _run(options: argparse.Namespace) -> int:
             report=options.compare_report,
         )
     from attentively_grader.coordinator import grade
+    from attentively_grader.reports import feedback_archive
     from attentively_grader.reports.gradesheets import FORMATS, write
 
     status = (
@@ -197,6 +207,9 @@ def _run(options: argparse.Namespace) -> int:
             waiting = write(Course(options.course), options.assignment, kind, path)
             note = f" (answers that wait for manual grading and count 0: {waiting})"
             print(f"Grades: {path}{note * bool(waiting)}")
+    if (path := options.feedback_zip) is not None:
+        number = feedback_archive.write(Course(options.course), options.assignment, path)
+        print(f"Feedback pages: {number}, in {path}")
     return status
 
 

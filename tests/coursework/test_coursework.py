@@ -1,15 +1,20 @@
 """A student's progress and submission, on a small notebook."""
 
+import io
+import re
 import sys
+import zipfile
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_markdown_cell, new_notebook
 from nbgrader.utils import parse_utc
-from notebook_tools import small_notebook, small_part, with_source, write
+from notebook_tools import flags, small_notebook, small_part, with_source, write
 
 from attentively import coursework
 from attentively.cli import app, main
-from attentively.coursework import progress
 
 READABLE = "small.ipynb is not a readable notebook. Save it again .*start.py.* copies the original$"
 TAGS = ("raises-exception",)
@@ -78,7 +83,7 @@ def test_a_python_that_does_not_start_is_one_line(work, monkeypatch, capsys):
     def dead(self):
         raise RuntimeError("Kernel died before replying to kernel_info")
 
-    monkeypatch.setattr(progress.NotebookClient, "execute", dead)
+    monkeypatch.setattr(NotebookClient, "execute", dead)
     monkeypatch.setattr("sys.argv", ["attentively", "progress", "--work", str(work)])
     with pytest.raises(SystemExit, match="1"):
         main()
@@ -89,15 +94,8 @@ def test_a_python_that_does_not_start_is_one_line(work, monkeypatch, capsys):
 
 @pytest.mark.parametrize("extra", ["submit", "progress", "grade"])
 def test_a_package_that_is_not_installed_says_how_to_have_it(extra, monkeypatch, capsys):
-    for module in (
-        "attentively.coursework.progress",
-        "attentively.coursework.submission",
-        "attentively_grader.__main__",
-    ):
-        monkeypatch.delitem(sys.modules, module, raising=False)
-    monkeypatch.delattr("attentively.coursework.progress", raising=False)
-    monkeypatch.delattr("attentively.coursework.submission", raising=False)
-    for module in ("nbclient", "nbgrader.api"):
+    monkeypatch.delitem(sys.modules, "attentively_grader.__main__", raising=False)
+    for module in ("nbformat", "nbgrader.api"):
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, "attentively_grader.course.course", raising=False)
     given = ["small", "--student", "anna"] if extra == "submit" else []
@@ -111,6 +109,142 @@ def test_a_package_that_is_not_installed_says_how_to_have_it(extra, monkeypatch,
 
 def test_a_notebook_without_parts_is_told():
     assert "no graded part" in coursework.report("small", [])
+
+
+BLANK = "def part():\n    raise NotImplementedError  # replace this line with your code"
+
+
+@pytest.mark.parametrize("typed", [None, "n\n", "y\n"])
+def test_a_notebook_without_answers_is_packed_only_on_purpose(work, monkeypatch, capsys, typed):
+    blank = with_source(with_source(small_notebook(), "part-1", BLANK), "part-2", BLANK)
+    write(blank, work / "small" / "small.ipynb")
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed or "y\n"))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: typed is not None, raising=False)
+    given = ["attentively", "submit", "small", "--student", "anna", "--work", str(work)]
+    monkeypatch.setattr("sys.argv", given)
+    with pytest.raises(SystemExit) as end:
+        main()
+    printed = capsys.readouterr()
+    assert (work.parent / "submitted").exists() == (typed == "y\n")
+    assert (end.value.code == 0) == (typed == "y\n")
+    if typed is None:
+        assert "small.ipynb contains no answer" in printed.err
+        assert "add --yes" in printed.err
+    else:
+        assert "contains no answer" in printed.out
+
+
+def test_one_answer_or_a_written_one_is_not_blank():
+    blank = with_source(with_source(small_notebook(), "part-1", BLANK), "part-2", BLANK)
+    assert coursework.is_blank(blank)
+    assert not coursework.is_blank(with_source(blank, "part-2", "def part():\n    return 2"))
+    marked = flags("why", grade=True, solution=True, points=5)
+    essay = new_markdown_cell("YOUR ANSWER HERE", metadata={"nbgrader": marked})
+    blank.cells.append(essay)
+    assert coursework.is_blank(blank)
+    essay.source = "Because the weights sum to one."
+    assert not coursework.is_blank(blank)
+    assert not coursework.is_blank(new_notebook())
+
+
+def test_one_file_for_upload_holds_what_the_folder_holds(work, tmp_path, capsys):
+    given = ["submit", "small", "--student", "anna", "--work", str(work), "--zip"]
+    for _ in range(2):
+        app(given, standalone_mode=False)
+    archive = tmp_path / "submitted" / "small-anna.zip"
+    folder = tmp_path / "submitted" / "anna" / "small"
+    with zipfile.ZipFile(archive) as file:
+        packed = {name: file.read(name) for name in file.namelist()}
+    assert packed == {f"anna/small/{path.name}": path.read_bytes() for path in folder.iterdir()}
+    assert {path.name for path in archive.parent.iterdir()} == {"anna", "small-anna.zip"}
+    assert re.search(r"Upload this file: .*small-anna\.zip$", capsys.readouterr().out, re.M)
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A course with two numbered assignments; work/08_small/data/ is the current folder."""
+    for name in ("08_small", "12_large_steps"):
+        write(small_notebook(), tmp_path / "work" / name / f"{name}.ipynb")
+    write(small_notebook(), tmp_path / "work" / "08_small" / "08_small-Copy1.ipynb")
+    (tmp_path / "work" / "08_small" / "data").mkdir()
+    (tmp_path / "exercises").mkdir()
+    monkeypatch.chdir(tmp_path / "work" / "08_small" / "data")
+    return tmp_path
+
+
+@pytest.mark.parametrize("here", [".", "work", "work/08_small/data", "exercises"])
+@pytest.mark.parametrize(
+    "given", ["8", "08", "008", "08_small", "08_SMALL", "08_small.ipynb", "08_small/"]
+)
+def test_a_name_or_a_number_is_understood_anywhere_in_the_course(course, monkeypatch, here, given):
+    monkeypatch.chdir(course / here)
+    work = coursework.locate(course / here)
+    assert work == course / "work"
+    (path,) = coursework.find(work, given)
+    assert path.resolve() == course / "work" / "08_small" / "08_small.ipynb"
+
+
+@pytest.mark.parametrize(
+    "given", ["..", "../", "../08_small.ipynb", "../../08_small", "{work}/08_small/"]
+)
+def test_a_path_is_understood(course, given):
+    (path,) = coursework.find(course / "work", given.format(work=course / "work"))
+    assert path == Path("../08_small.ipynb")
+
+
+def test_a_file_in_the_current_folder_is_understood(course, monkeypatch):
+    monkeypatch.chdir(course / "work" / "08_small")
+    for given in (".", "08_small.ipynb"):
+        assert coursework.find(course / "work", given) == [Path("08_small.ipynb")]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            "08_smal",
+            r"no assignment '08_smal' in .*\. Did you mean 08_small\? Assignments there: 0",
+        ),
+        ("small", r"Did you mean 08_small\?"),
+        ("large steps", r"Did you mean 12_large_steps\?"),
+        ("9", r"no assignment '9' in .*work/\. Assignments there: 08_small, 12_large_steps$"),
+        ("../../12_large_step/", r"12_large_step does not exist\. Did you mean 12_large_steps\?"),
+        ("../08_small-Copy1.ipynb", r"not the notebook of an assignment.* Did you mean 08_small\?"),
+        ("../../..", r"is not the folder of an assignment: it has no "),
+    ],
+)
+def test_a_near_miss_names_what_may_be_meant(course, given, words):
+    with pytest.raises(ValueError, match=words):
+        coursework.find(course / "work", given)
+
+
+def test_a_number_of_two_assignments_is_refused(course):
+    write(small_notebook(), course / "work" / "8_other" / "8_other.ipynb")
+    with pytest.raises(ValueError, match=r"'8' can be 08_small and 8_other in .*whole name"):
+        coursework.find(course / "work", "8")
+
+
+def test_a_path_decides_where_the_submission_lies(course, tmp_path, monkeypatch, capsys):
+    elsewhere = tmp_path / "copy"
+    write(small_notebook(), elsewhere / "mine" / "08_small" / "08_small.ipynb")
+    app(["submit", "../../../copy/mine/08_small", "--student", "anna"], standalone_mode=False)
+    assert (elsewhere / "submitted" / "anna" / "08_small" / "08_small.ipynb").is_file()
+
+
+@pytest.mark.notebook
+def test_all_assignments_have_a_total_and_one_that_is_unreadable_stops_no_other(
+    work, monkeypatch, capsys
+):
+    broken = work / "broken" / "broken.ipynb"
+    broken.parent.mkdir()
+    broken.write_text("{", encoding="utf-8")
+    write(small_notebook(), work / "second" / "second.ipynb")
+    monkeypatch.setattr("sys.argv", ["attentively", "progress", "--work", str(work)])
+    with pytest.raises(SystemExit, match="1"):
+        main()
+    printed = capsys.readouterr()
+    assert printed.out.splitlines()[-1] == "course total: 160/212 points in 2 assignments"
+    assert re.fullmatch(r"error: \S*broken.ipynb is not a readable notebook.*\n", printed.err)
 
 
 @pytest.mark.parametrize("name", ["small/", "small\\"])
@@ -153,7 +287,8 @@ def test_parts_without_an_answer_are_counted(work, capsys, unsolved, line):
         body = "    raise NotImplementedError  # replace this line with your code\n"
         notebook = with_source(notebook, name, "def part():\n" + 2 * body)
     write(notebook, work / "small" / "small.ipynb")
-    app(["submit", "small", "--student", "anna", "--work", str(work)], standalone_mode=False)
+    given = ["submit", "small", "--student", "anna", "--work", str(work), "--yes"]
+    app(given, standalone_mode=False)
     printed = capsys.readouterr().out
     assert (line in printed) if line else ("not implemented" not in printed)
 

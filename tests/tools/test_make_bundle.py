@@ -125,17 +125,19 @@ def test_the_package_in_it_works_by_itself(unpacked, tmp_path):
     work = tmp_path / "work" / ASSIGNMENT
     work.mkdir(parents=True)
     shutil.copy(unpacked / "exercises" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", work)
-    ran = attentively(unpacked, tmp_path, ["submit", ASSIGNMENT, "--student", "ada"])
+    ran = attentively(unpacked, tmp_path, ["submit", "8", "--student", "ada", "--zip", "--yes"])
     assert "Packed submitted/ada" in ran.stdout, ran.stderr
+    assert (tmp_path / "submitted" / f"{ASSIGNMENT}-ada.zip").is_file()
     assert (tmp_path / "submitted" / "ada" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").is_file()
 
 
 def test_what_it_has_not_is_said(unpacked, tmp_path):
-    ran = attentively(unpacked, tmp_path, ["grade"], ["progress"])
-    assert ran.stdout.splitlines() == ["exit 1", "exit 1"]
+    ran = attentively(unpacked, tmp_path, ["grade"], ["collect", "a.zip"], ["progress"])
+    assert ran.stdout.splitlines() == ["exit 1", "exit 1", "exit 1"]
     for line, words in zip(
         ran.stderr.splitlines(),
         [
+            "this archive does not contain the grader. Grade in a clone of the project",
             "this archive does not contain the grader. Grade in a clone of the project",
             "in a class archive: `python3 start.py`",
         ],

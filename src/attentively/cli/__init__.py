@@ -31,6 +31,7 @@ COMMANDS = {
     "experiment": "experiment",
     "progress": "coursework",
     "submit": "coursework",
+    "collect": "coursework",
     "grade": "coursework",
 }
 """The commands, and the module of this package that implements each."""

@@ -1,5 +1,7 @@
 """``attentively progress`` and ``submit`` for students, ``attentively grade`` for instructors."""
 
+import importlib
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -13,28 +15,62 @@ Work = Annotated[
     Path | None,
     typer.Option(help="Folder that contains your notebooks; work/ or the current one by default."),
 ]
+Course = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Folder that contains nbgrader_config.py.")
+]
 
 
 @app.command(
-    epilog="Examples:\n\nattentively progress\n\nattentively progress 08_additive_attention"
+    epilog="Examples:\n\nattentively progress\n\nattentively progress 8\n\n"
+    "attentively progress work/08_additive_attention"
 )
 def progress(
     assignment: Annotated[
-        str | None, typer.Argument(help="One assignment; all by default.")
+        str | None, typer.Argument(help="Name, number or path of one assignment; all by default.")
     ] = None,
     work: Work = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also run what has not changed since the last run.")
+    ] = False,
 ) -> None:
-    """Run your notebooks from top to bottom and show which parts pass."""
-    coursework = _coursework()
+    """Run your notebooks from top to bottom and show which parts pass.
+
+    The results are kept until the notebook, an earlier part that it uses or the package changes.
+    """
+    coursework = _coursework("nbformat", "nbclient")
+    reports, unreadable = [], []
+    environment = coursework.environment()
     for path in coursework.find(work or _located(), assignment):
-        results = coursework.run(path, show_progress=sys.stderr.isatty())
-        print(coursework.report(path.stem, results))
+        try:
+            results = coursework.results(path, again, sys.stderr.isatty(), environment)
+        except ValueError as error:
+            if assignment is not None:
+                raise
+            unreadable.append(f"{error}")
+            continue
+        print(coursework.report(path.stem, results), flush=True)
+        reports.append(results)
+    if assignment is None:
+        print(f"\n{coursework.course_total(reports)}")
+    if unreadable:
+        raise ValueError("; ".join(unreadable))
 
 
-@app.command(epilog="Example:\n\nattentively submit 08_additive_attention --student ada")
+@app.command(
+    epilog="Examples:\n\nattentively submit 08_additive_attention --student ada\n\n"
+    "attentively submit 8 --student ada --zip\n\nattentively submit . --student ada"
+)
 def submit(
-    assignment: Annotated[str, typer.Argument(help="Name of the assignment's folder.")],
+    assignment: Annotated[
+        str, typer.Argument(help="Name or number of the assignment, or path of its folder.")
+    ],
     student: Annotated[str, typer.Option(help="The name that your instructor gave you.")],
+    archive: Annotated[
+        bool, typer.Option("--zip", help="Also write one zip file, to upload it.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask before a notebook without answers is packed.")
+    ] = False,
     to: Annotated[
         Path | None,
         typer.Option(help="Folder for the submission; submitted/ next to work/ by default."),
@@ -42,10 +78,14 @@ def submit(
     work: Work = None,
 ) -> None:
     """Pack an assignment for your instructor. Earlier submissions are kept."""
-    work = work or _located()
-    # Not work.parent: of a path like ".." that is ".".
-    to = to or Path(os.path.relpath(work.resolve().parent / "submitted"))
-    receipt = _coursework().submit(work, assignment, student, to)
+    coursework = _coursework("nbformat", "IPython")
+    (path,) = coursework.find(work or _located(), assignment)
+    if not yes and coursework.is_blank(coursework.read(path)):
+        _confirm_blank(path)
+    # Not the parents of `path` itself: those of a path like "../x.ipynb" are "." and "..".
+    folder = path.resolve().parents[1]
+    to = to or Path(os.path.relpath(folder.parent / "submitted"))
+    receipt = coursework.submit(folder, path.stem, student, to, archive=archive)
     print(f"Packed {receipt.folder}/ at {receipt.timestamp}")
     print(f"  files: {', '.join(receipt.files)}")
     if receipt.unwritten:
@@ -53,7 +93,55 @@ def submit(
         print(f"  {receipt.unwritten} of {receipt.parts} parts {are} not implemented yet")
     if receipt.earlier:
         print(f"  your earlier submission is kept in {receipt.earlier}/")
-    print("Hand in this folder. To see which parts pass, run `attentively progress`.")
+    what = f"Upload this file: {receipt.archive}" if archive else "Hand in this folder."
+    print(f"{what}\nTo see which parts pass, run `attentively progress {path.stem}`.")
+
+
+def _confirm_blank(path: Path) -> None:
+    """Ask whether to pack a notebook without answers; without a terminal, refuse."""
+    found = f"{path} contains no answer: every part is as it was handed out"
+    if not sys.stdin.isatty():
+        raise ValueError(f"{found}. Did you save it? To pack it all the same, add --yes")
+    typer.confirm(f"{found}. Pack it all the same?", abort=True)
+
+
+@app.command(
+    epilog="Examples:\n\nattentively collect downloads.zip --assignment 08_additive_attention\n\n"
+    "attentively collect downloads.zip --dry-run"
+)
+def collect(
+    archives: Annotated[
+        list[Path],
+        typer.Argument(metavar="ARCHIVE...", help="Zip archives or folders with submissions."),
+    ],
+    assignment: Annotated[
+        str | None,
+        typer.Option(help="The assignment of all notebooks; each is recognised by default."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be collected.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also replace submissions that are not older.")
+    ] = False,
+    course: Course = None,
+) -> None:
+    """Collect submissions from a download of Moodle or Canvas (for instructors).
+
+    Also takes folders of nbgrader's exchange, plain folders and what `attentively submit` packs.
+    Submissions go to submitted/; students.csv lists the name and the id of each student.
+    """
+    try:
+        from attentively_grader.collect import collect
+    except ModuleNotFoundError as error:
+        raise ValueError(_missing(error)) from None
+    from attentively_grader.course.course import CourseError
+
+    try:
+        status = collect(course or Path(), archives, assignment, dry_run=dry_run, force=force)
+    except CourseError as error:
+        raise ValueError(str(error)) from None
+    raise typer.Exit(status)
 
 
 @app.command(
@@ -120,6 +208,14 @@ def grade(
         Path | None,
         typer.Option(metavar="FILE", help="Also write all grades in the format of Moodle."),
     ] = None,
+    feedback_zip: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also pack all feedback pages, under the names that Moodle or Canvas gave the "
+            "students, to upload them there.",
+        ),
+    ] = None,
     compare: Annotated[
         bool,
         typer.Option(
@@ -133,10 +229,7 @@ def grade(
         Path | None,
         typer.Option(metavar="FILE", help="With --compare: also write the comparison as JSON."),
     ] = None,
-    course: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder that contains nbgrader_config.py."),
-    ] = None,
+    course: Course = None,
 ) -> None:
     """Grade all submissions in submitted/ (for instructors)."""
     try:
@@ -152,6 +245,7 @@ def grade(
         "--memory": memory,
         "--canvas": canvas,
         "--moodle": moodle,
+        "--feedback-zip": feedback_zip,
         "--compare-report": compare_report,
         "--course": course,
     }
@@ -171,13 +265,12 @@ def grade(
     raise typer.Exit(main(arguments))
 
 
-def _coursework() -> ModuleType:
-    # Notebooks need packages that the library itself does not.
-    try:
-        import attentively.coursework.submission
-    except ModuleNotFoundError as error:
-        raise ValueError(_missing(error)) from None
-    return attentively.coursework
+def _coursework(*packages: str) -> ModuleType:
+    """Return the package for coursework; it needs packages that the library itself does not."""
+    for name in packages:
+        if importlib.util.find_spec(name) is None:
+            raise ValueError(_missing(ModuleNotFoundError(name=name)))
+    return importlib.import_module("attentively.coursework")
 
 
 def _located() -> Path:

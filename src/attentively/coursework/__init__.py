@@ -5,7 +5,10 @@ from attentively import exporter
 __getattr__ = exporter(
     __name__,
     {
-        "progress": ["PartResult", "find", "locate", "report", "run"],
-        "submission": ["Receipt", "submit"],
+        "part_result": ["PartResult"],
+        "progress_cache": ["environment"],
+        "progress": ["course_total", "read", "report", "results", "run"],
+        "submission": ["Receipt", "is_blank", "submit"],
+        "work_folder": ["find", "locate"],
     },
 )

@@ -6,63 +6,35 @@ points come from the instructor's grading, which runs the original checks on fur
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from nbclient import NotebookClient
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
-from nbformat import NotebookNode
-from tqdm.auto import tqdm
-
-from attentively_grader.course import notebooks
+from attentively.coursework import progress_cache
+from attentively.coursework.part_result import PartResult
+from attentively.coursework.work_folder import OPEN
 
 SECONDS_A_CELL = 120
-_OPEN = "`make lab` (in a class archive: `python3 start.py`)"
-"""The command that copies the exercises to work/."""
 
 
-@dataclass(frozen=True)
-class PartResult:
-    """The result of one graded part."""
+def results(
+    path: Path,
+    again: bool = False,
+    show_progress: bool = False,
+    environment: str | None = None,
+) -> list[PartResult]:
+    """Return the result of each part, from the cache if nothing has changed since the last run.
 
-    title: str
-    points: float
-    state: str
-    """One of "solved", "not yet", "wrong"."""
-    message: str = ""
-
-    @property
-    def earned(self) -> float:
-        return self.points if self.state == "solved" else 0.0
-
-
-def locate(here: Path) -> Path:
-    """Return the folder of the student's notebooks: `here`/work, `here` or its parent.
-
-    A terminal of JupyterLab starts in the folder itself.
+    With `again`, the notebook runs in any case. For several notebooks, compute the hash
+    `environment` once. Raises `ValueError` as `run` does.
     """
-    for folder in (here / "work", here, here.parent):
-        if any(path.stem == path.parent.name for path in folder.glob("*/*.ipynb")):
-            return folder
-    return here / "work"
-
-
-def find(work: Path, assignment: str | None) -> list[Path]:
-    """Return all notebooks in `work`, or the one of `assignment`.
-
-    Raises `ValueError` if there is none; the message lists the assignments that exist.
-    """
-    there = sorted(path for path in work.glob("*/*.ipynb") if path.stem == path.parent.name)
-    if not there:
-        raise ValueError(f"no assignment in {work}/. To copy the exercises there, run {_OPEN}")
-    if assignment is None:
-        return there
-    assignment = assignment.rstrip("/\\")  # a shell completes the name of a folder so
-    chosen = [path for path in there if path.stem == assignment]
-    if not chosen:
-        names = ", ".join(path.stem for path in there)
-        raise ValueError(f"no assignment {assignment!r} in {work}/. Assignments there: {names}")
-    return chosen
+    environment = environment or progress_cache.environment()
+    kept = None if again else progress_cache.find(path, environment)
+    if kept is not None:
+        return kept
+    before = progress_cache.cells(path)
+    found = run(path, show_progress)
+    progress_cache.keep(path, before, environment, found)
+    return found
 
 
 def run(path: Path, show_progress: bool = False) -> list[PartResult]:
@@ -70,6 +42,11 @@ def run(path: Path, show_progress: bool = False) -> list[PartResult]:
 
     Raises `ValueError` if the notebook cannot be read or no Python kernel starts.
     """
+    # Imported here, because these packages take longer than to read results from the cache.
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from tqdm.auto import tqdm
+
     notebook = read(path)
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     for cell in cells:  # discard the saved outputs of an earlier run
@@ -103,18 +80,20 @@ def run(path: Path, show_progress: bool = False) -> list[PartResult]:
     return list(_results(notebook, stopped))
 
 
-def read(path: Path) -> NotebookNode:
+def read(path: Path) -> Any:
     """Read a student's notebook; the error says what to do, not what the parser found."""
+    from attentively_grader.course import notebooks
+
     try:
         return notebooks.read(path)
     except ValueError:
         raise ValueError(
             f"{path} is not a readable notebook. Save it again in JupyterLab. If that does not "
-            f"help, move the file away and run {_OPEN}, which copies the original"
+            f"help, move the file away and run {OPEN}, which copies the original"
         ) from None
 
 
-def _results(notebook: NotebookNode, stopped: str) -> Iterator[PartResult]:
+def _results(notebook: Any, stopped: str) -> Iterator[PartResult]:
     title, reported = "", False
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -126,7 +105,7 @@ def _results(notebook: NotebookNode, stopped: str) -> Iterator[PartResult]:
         points = float(flags.get("points", 0))
         name = title or flags.get("grade_id", "")
         if stopped and not cell.execution_count:
-            yield PartResult(name, points, "wrong", "" if reported else stopped)
+            yield PartResult(name, points, "wrong", "" if reported else stopped, stopped=True)
             reported = True
             continue
         errors = [output for output in cell.outputs if output.output_type == "error"]
@@ -155,3 +134,10 @@ def report(assignment: str, results: Sequence[PartResult]) -> str:
         if result.message:
             lines += ["", result.title, result.message]
     return "\n".join(lines)
+
+
+def course_total(reports: Sequence[Sequence[PartResult]]) -> str:
+    """Return a line with the points of all assignments together."""
+    parts = [result for results in reports for result in results]
+    total = f"{sum(part.earned for part in parts):g}/{sum(part.points for part in parts):g}"
+    return f"course total: {total} points in {len(reports)} assignments"

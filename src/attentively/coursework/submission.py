@@ -1,20 +1,24 @@
-"""Pack a student's notebook into the folder that an instructor collects."""
+"""Pack a student's notebook into the folder or the file that an instructor collects."""
 
 import json
 import re
 import shutil
 import tempfile
+import zipfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from nbformat import NotebookNode
 
+from attentively.atomic_files import replacing
 from attentively.coursework import earlier_parts
-from attentively.coursework.progress import find, read
+from attentively.coursework.progress import read
+from attentively.coursework.work_folder import find
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_UNWRITTEN = re.compile(r"^\s*raise NotImplementedError\b", re.M)
+_UNWRITTEN = re.compile(r"^\s*raise NotImplementedError\b|^YOUR ANSWER HERE$", re.M)
+"""What nbgrader writes into a released answer cell: of code in this course, and of text."""
 _STAMP = "%Y-%m-%d %H:%M:%S UTC"
 
 
@@ -29,15 +33,29 @@ class Receipt:
     unwritten: int
     """Number of parts in which a cell still raises `NotImplementedError`, as in the release."""
     earlier: Path | None
+    archive: Path | None = None
+    """The same files as one zip file, if it was asked for."""
+
+
+def is_blank(notebook: NotebookNode) -> bool:
+    """Return whether a notebook with graded parts contains no answer to any of them."""
+    parts = _parts_written(notebook)
+    return bool(parts) and not any(parts)
 
 
 def submit(
-    work: Path, assignment: str, student: str, to: Path, now: datetime | None = None
+    work: Path,
+    assignment: str,
+    student: str,
+    to: Path,
+    now: datetime | None = None,
+    archive: bool = False,
 ) -> Receipt:
     """Pack a submission in nbgrader's layout, STUDENT/ASSIGNMENT/.
 
-    An earlier submission is moved to STUDENT/.earlier/. Raises `ValueError` if the student's name
-    is not valid for a folder, or the notebook is missing, unreadable or has no graded parts.
+    With `archive`, also write these folders into one file for upload, ASSIGNMENT-STUDENT.zip. An
+    earlier submission is moved to STUDENT/.earlier/. Raises `ValueError` if the student's name is
+    not valid for a folder, or the notebook is missing, unreadable or has no graded parts.
     """
     if not _NAME.fullmatch(student):
         raise ValueError(
@@ -55,7 +73,7 @@ def submit(
     fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=".packing-"))
     try:
         shutil.copyfile(path, fresh / path.name)
-        if code := earlier_parts.packed(work, notebook):
+        if code := earlier_parts.packed(path.parent.parent, notebook):
             text = json.dumps(code, indent=1, ensure_ascii=False)
             (fresh / earlier_parts.FILE).write_text(text + "\n", encoding="utf-8")
         timestamp = now.strftime(_STAMP)
@@ -66,7 +84,17 @@ def submit(
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     files = sorted(file.name for file in target.iterdir())
-    return Receipt(target, timestamp, files, len(parts), parts.count(False), earlier)
+    packed = _packed(target, to / f"{path.stem}-{student}.zip") if archive else None
+    return Receipt(target, timestamp, files, len(parts), parts.count(False), earlier, packed)
+
+
+def _packed(folder: Path, archive: Path) -> Path:
+    """Write STUDENT/ASSIGNMENT/ into a zip file; one from before is replaced as a whole."""
+    with replacing(archive) as temporary, zipfile.ZipFile(temporary, "w") as file:
+        for path in sorted(folder.iterdir()):
+            name = path.relative_to(folder.parents[1]).as_posix()
+            file.write(path, name, zipfile.ZIP_DEFLATED)
+    return archive
 
 
 def _parts_written(notebook: NotebookNode) -> list[bool]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attentively_grader.course.course import Course, Scores, assignments
+from attentively_grader.intake import students_table
+from attentively_grader.intake.platforms import Who
 from attentively_grader.intake.result_store import write_whole
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
@@ -36,17 +38,24 @@ class Person:
 
 
 def people(course: Course) -> list[Person]:
-    """Return all students in the gradebook, sorted by name."""
+    """Return all students in the gradebook, sorted by name.
+
+    Where the gradebook has no name, it is that of the platform from which a student was collected.
+    """
+    collected = {row.student: row.who for row in students_table.read(course.root)}
+    unknown = Who("", "")
     with course.gradebook() as gradebook:
         found = [
             Person(
                 student.id,
                 student.first_name or "",
-                student.last_name or "",
+                student.last_name or ("" if student.first_name else who.name),
                 student.email or "",
-                student.lms_user_id or "",
+                # The number of Moodle is not the id that its import of grades asks for.
+                student.lms_user_id or (who.number if who.platform == "canvas" else ""),
             )
             for student in gradebook.students
+            for who in [collected.get(student.id, unknown)]
         ]
     return sorted(found, key=lambda person: person.name)
 

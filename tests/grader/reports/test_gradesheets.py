@@ -8,6 +8,9 @@ from nbgrader import api
 from nbgrader.api import Gradebook
 
 from attentively_grader.course.course import CourseError, Scores, _newest_schema
+from attentively_grader.intake import students_table
+from attentively_grader.intake.platforms import Who
+from attentively_grader.intake.students_table import Row
 from attentively_grader.reports.gradesheets import Person, canvas, moodle, people, write
 
 ADA = Person("ada", "Ada", "O'Neil, Jr", "ada@example.org", "4711")
@@ -46,6 +49,7 @@ class Course:
     """As much of a course as has a gradebook."""
 
     def __init__(self, folder):
+        self.root = folder
         self.url = f"sqlite:///{folder / 'gradebook.db'}"
 
     def gradebook(self):
@@ -73,6 +77,15 @@ def course(tmp_path, monkeypatch):
 
 def test_people_are_those_of_the_gradebook(course):
     assert people(course) == [ADA, BO]
+
+
+def test_what_the_gradebook_lacks_is_taken_from_the_table_of_students(course):
+    """Canvas knows its own number again; Moodle's number is that of one assignment only."""
+    rows_of_table = [Row("bo", Who("canvas", "årnebo", "815")), Row("ada", Who("canvas", "x", "1"))]
+    students_table.write(course.root, rows_of_table)
+    assert people(course) == [ADA, Person("bo", last_name="årnebo", platform_id="815")]
+    students_table.write(course.root, [Row("bo", Who("moodle", "Bo Årne", "815"))])
+    assert people(course) == [ADA, Person("bo", last_name="Bo Årne")]
 
 
 def test_the_file_holds_what_the_platform_reads(course, tmp_path):
