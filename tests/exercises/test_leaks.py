@@ -121,22 +121,6 @@ LEAKS = {
     "11 forger": {
         "exposed": ["checks.what_attention_explains._exposed"],
     },
-    "12 one_word": {
-        "scores_of": ["checks.self_attention._scores"],
-    },
-    "12 masks": {
-        "mask_for": ["checks.self_attention._mask"],
-    },
-    "12 attention": {
-        "scaled_dot_product_attention": ["checks.self_attention._attend"],
-    },
-    "12 finite": {
-        "leaked": ["checks.self_attention._leak"],
-        "enough": ["checks.self_attention._enough"],
-    },
-    "12 leaks": {
-        "faults": ["checks.self_attention._faults"],
-    },
     "14 heads": {
         "split_heads": ["checks.multi_head_attention._split"],
         "merge_heads": ["checks.multi_head_attention._join"],

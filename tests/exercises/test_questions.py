@@ -650,3 +650,19 @@ def test_copies_ask_nothing_of_an_unknown_class():
     assert copied(value) is value
     with pytest.raises(AssertionError, match="asked for renewed"):
         type(value).renewed  # noqa: B018
+
+
+def two_results(x):
+    return 2 * x, x.detach()
+
+
+@pytest.mark.parametrize("results", [("double",), None])
+def test_gradients_are_examined_of_the_results_that_a_case_names(results):
+    """The broken variant: without the names, the constant second result is refused."""
+    case = Case({"x": torch.tensor([3.0, 5.0]).requires_grad_()}, results=results)
+    recording = Question(two_results, {"double": "", "constant": ""}, lambda _: [case]).record()
+    if results:
+        examine(two_results, recording)
+    else:
+        with pytest.raises(CheckFailed, match="no gradient flows"):
+            examine(two_results, recording)

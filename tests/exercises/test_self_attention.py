@@ -3,17 +3,22 @@
 import math
 
 import pytest
-import right_answers_12 as right
 import torch
-import wrong_answers_12 as wrong
+from assignments import Assignment
 from torch.nn import functional as F
 
 from attentively.checks import CheckFailed
 from attentively.checks import self_attention as checks
+from attentively.checks.edits import edited
+from attentively.checks.recordings import load_questions
+from attentively.checks.self_attention import black_boxes
+
+ASSIGNMENT = Assignment("12_self_attention")
+right = load_questions(ASSIGNMENT.questions)
 
 
 def test_each_part_has_ten_wrong_answers_or_more():
-    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+    assert min(len(answers) for answers in ASSIGNMENT.wrong.values()) >= 10
 
 
 def test_ready_says_so(capsys):
@@ -25,18 +30,19 @@ def test_ready_says_so(capsys):
 
 
 @pytest.mark.parametrize("shape", [(2,), (2, 3)])
-def test_the_reference_is_what_pytorch_computes(shape):
+def test_the_right_answer_is_what_pytorch_computes(shape):
     query, key, value = (torch.randn(*shape, size, 7) for size in (3, 5, 5))
-    mask = checks._some(*shape, 3, 5)
-    context, weights = checks._attend(query, key, value, mask)
+    mask = right.some(*shape, 3, 5)
+    context, weights = right.scaled_dot_product_attention(query, key, value, mask)
     torch.testing.assert_close(context, F.scaled_dot_product_attention(query, key, value, mask))
     torch.testing.assert_close(weights.sum(dim=-1), torch.ones(*shape, 3))
 
 
 def test_an_attention_that_fails_only_inside_the_transformer_is_caught():
     checks._expect_the_same_translator(right.scaled_dot_product_attention)
+    flipped = "context = weights @ value -> context = (weights @ value).flip(-1)"
     with pytest.raises(CheckFailed, match="the trained model's"):
-        checks._expect_the_same_translator(wrong.attention_for_long_sentences_only)
+        checks._expect_the_same_translator(edited(right.scaled_dot_product_attention, flipped))
 
 
 def test_put_in_replaces_every_attention_of_the_model():
@@ -64,7 +70,6 @@ def test_what_is_enough_is_enough_in_the_worst_case_and_no_less_is(before):
     for _ in range(100):
         scores = bound * (2 * torch.rand(7) - 1)
         assert right.leaked(scores, mask, d_k, number, before) <= share
-        assert checks._leak(scores, mask, d_k, number, before) <= share
 
 
 # Part 5
@@ -72,15 +77,19 @@ def test_what_is_enough_is_enough_in_the_worst_case_and_no_less_is(before):
 
 def test_no_change_in_a_box_is_near_what_counts_as_rounding():
     """So that no right answer depends on where the line is drawn, or on what is above it."""
-    boxes = [*checks.suspects().values()]
-    boxes += [checks._Late((9, 1)), checks._Normalised((9, 9)), checks._Total()]
-    boxes += [checks._Whisper((9, 0)), checks._Normalised((1, 0), (1, 0))]
-    boxes += [checks._Trigger(0), checks._Trigger(6), checks._Trigger(5, loud=5e-4)]
-    real = torch.tensor([False, True, True, True, True])
+    far = black_boxes.FAR
+    boxes = [*checks.suspects().values(), black_boxes.Total(), black_boxes.Whisper()]
+    boxes += [black_boxes.Late(((far, 1),)), black_boxes.Normalised(((far, far),))]
+    boxes += [black_boxes.Normalised(((1, 0), (1, 0)))]
+    boxes += [black_boxes.Trigger(0), black_boxes.Trigger(6), black_boxes.Trigger(5, loud=5e-4)]
+    ids, real = torch.tensor([0, 2, 3, 1, 4]), torch.tensor([False, True, True, True, True])
     for box in boxes:
-        changes = checks._changes(box, torch.tensor([0, 2, 3, 1, 4]), real, 7).abs()
-        largest = changes.amax(dim=(1, 3))
-        assert ((largest < 4e-5) | (largest > 4e-4)).all(), (box, largest)
+        for position in range(len(ids)):
+            changed = ids.repeat(7, 1)
+            changed[:, position] = torch.arange(7)
+            changes = box(changed, real.expand(7, -1)) - box(ids[None], real[None])
+            largest = changes.abs().amax(dim=(0, 2))
+            assert ((largest < 4e-5) | (largest > 4e-4)).all(), (box, largest)
 
 
 def test_the_suspects_have_the_faults_that_they_were_built_with():
@@ -90,10 +99,10 @@ def test_the_suspects_have_the_faults_that_they_were_built_with():
         for name, box in checks.suspects().items()
     }
     assert found["A"] == {"leaks": [], "missing": []}
-    assert found["B"] == {"leaks": [(1, 2), (2, 3)], "missing": []}
-    assert found["C"] == {"leaks": [], "missing": [(1, 1), (2, 2)]}
-    assert found["D"] == {"leaks": [(1, 0), (2, 0), (3, 0)], "missing": []}
-    assert found["E"] == {"leaks": [(1, 2), (1, 3), (2, 3)], "missing": []}
+    assert found["B"] == {"leaks": [[1, 2], [2, 3]], "missing": []}
+    assert found["C"] == {"leaks": [], "missing": [[1, 1], [2, 2]]}
+    assert found["D"] == {"leaks": [[1, 0], [2, 0], [3, 0]], "missing": []}
+    assert found["E"] == {"leaks": [[1, 2], [1, 3], [2, 3]], "missing": []}
 
 
 def test_the_trained_decoder_does_not_leak():

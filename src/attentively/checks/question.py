@@ -52,7 +52,8 @@ class Case:
     stage: str = ""
     """What this case examines; a failed check lists the stages that were right."""
     results: tuple[str, ...] | None = None
-    """The results to compare; None for all, in the order of the question."""
+    """The results to compare; None for all, in the order of the question. If some are named,
+    only their gradients are examined."""
     general: str = ""
     """What to say of a wrong result that is no known mistake's."""
     note: str = ""
@@ -452,6 +453,8 @@ class _Examination:
             return
         parameters = dict(called.named_parameters()) if case.made else {}
         for place, name in enumerate(self.recording.results):
+            if case.results and name not in case.results:
+                continue
 
             def pick(answer: Any, place: int = place) -> Tensor:
                 result: Tensor = answer[place] if len(self.recording.results) > 1 else answer
