@@ -4,7 +4,6 @@ A part is a cell with points in nbgrader; the topic of the assignment plays no r
 points come from the instructor's grading, which runs the original checks on further inputs.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,16 +114,13 @@ def read(path: Path) -> NotebookNode:
 
 
 def _results(notebook: NotebookNode, stopped: str) -> Iterator[PartResult]:
-    title, reported = "", False
+    titles, reported = notebooks.part_titles(notebook), False
     for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            headings = re.findall(r"^## +(.+?)(?: \([^()]*points[^()]*\))?$", cell.source, re.M)
-            title = headings[-1] if headings else title
         flags = cell.metadata.get("nbgrader", {})
         if not flags.get("grade"):
             continue
         points = float(flags.get("points", 0))
-        name = title or flags.get("grade_id", "")
+        name = titles[notebooks.grade_id(cell)]
         if stopped and not cell.execution_count:
             yield PartResult(name, points, "wrong", "" if reported else stopped)
             reported = True
