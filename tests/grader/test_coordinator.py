@@ -144,7 +144,7 @@ def test_what_is_set_aside_is_said_with_the_reason(graded, capsys):
         assert str(graded.root) not in line
     assert "small, innocent: already graded, 100 of 100" in printed
     assert "scratch.ipynb is not a notebook of this assignment" in printed
-    assert "hardest part: check-1" in printed
+    assert "hardest part: Part 1 · Number" in printed
 
 
 def test_the_earlier_grade_of_what_is_set_aside_is_said(tmp_path, capsys):
@@ -250,14 +250,14 @@ def test_parts_of_one_name_in_two_notebooks_are_two_parts(tmp_path, capsys):
     assert "small, anna: 112 of 112" in printed
     assert "small, bert: 100 of 112" in printed
     rows = [line.split() for line in printed.splitlines()]
-    parts = ["further/check-1", "check-3", "small/check-1", "check-2"]
-    assert ["small", *parts, "total"] in rows
+    parts = ["further/Part 1 · Number", "Part 3 · Number", "small/Part 1 · Number"]
+    assert [*Course(tmp_path).parts("small").values()] == [*parts, "Part 2 · Number"]
     assert ["anna", "7", "5", "60", "40", "112"] in rows
     assert ["bert", "0", "0", "60", "40", "100"] in rows
-    assert "hardest part: further/check-1, mean 50%" in printed
+    assert "hardest part: further/Part 1 · Number, mean 50%" in printed
     report = (tmp_path / "reports" / "small.html").read_text(encoding="utf-8")
     assert "Mean: 106.0 of 112 points." in report
-    assert "<strong>small/check-1</strong>\nmean 60.0 of 60 points (100%)" in report
+    assert "<strong>small/Part 1 · Number</strong> mean 60.0 of 60 points (100%)" in report
     gradesheets.write(Course(tmp_path), "small", "canvas", sheet)
     assert [line.split(",")[-1] for line in sheet.read_text().splitlines()[1:]] == [
         *("112", "112", "100")

@@ -4,7 +4,6 @@ A part is a cell with points in nbgrader; the topic of the assignment plays no r
 points come from the instructor's grading, which runs the original checks on further inputs.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -94,16 +93,15 @@ def read(path: Path) -> Any:
 
 
 def _results(notebook: Any, stopped: str) -> Iterator[PartResult]:
-    title, reported = "", False
+    from attentively_grader.course import notebooks
+
+    titles, reported = notebooks.part_titles(notebook), False
     for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            headings = re.findall(r"^## +(.+?)(?: \([^()]*points[^()]*\))?$", cell.source, re.M)
-            title = headings[-1] if headings else title
         flags = cell.metadata.get("nbgrader", {})
         if not flags.get("grade"):
             continue
         points = float(flags.get("points", 0))
-        name = title or flags.get("grade_id", "")
+        name = titles[notebooks.grade_id(cell)]
         if stopped and not cell.execution_count:
             yield PartResult(name, points, "wrong", "" if reported else stopped, stopped=True)
             reported = True

@@ -27,7 +27,7 @@ CONFIG = "nbgrader_config.py"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Valid names of assignments and students; a name becomes a folder and a pattern."""
 Parts = Mapping[tuple[str, str], str]
-"""The displayed name of each part, by its notebook and its name in this notebook."""
+"""The title of each part, by its notebook and the nbgrader id of its cell."""
 
 
 class CourseError(Exception):
@@ -268,20 +268,19 @@ class Course:
                 yield Submission(match["student"], assignment, Path(path))
 
     def parts(self, assignment: str) -> Parts:
-        """Return the cells with points, in the order of the notebooks, and their displayed names.
+        """Return the titles of the cells with points, in the order of the notebooks.
 
-        If two notebooks use the same name, both displayed names start with the notebook's name.
+        If two notebooks use the same title, both displayed titles start with the notebook's name.
         """
         found = [
-            (path.stem, cell.metadata.nbgrader.grade_id)
+            (path.stem, name, title)
             for path in sorted((self.folder("source") / assignment).glob("*.ipynb"))
-            for cell in notebooks.read(path).cells
-            if has_points(cell.metadata)
+            for name, title in notebooks.part_titles(notebooks.read(path)).items()
         ]
-        often = Counter(name for _, name in found)
+        often = Counter(title for _, _, title in found)
         return {
-            (notebook, name): f"{notebook}/{name}" if often[name] > 1 else name
-            for notebook, name in found
+            (notebook, name): f"{notebook}/{title}" if often[title] > 1 else title
+            for notebook, name, title in found
         }
 
     def scores(self, assignment: str) -> dict[str, Scores]:
@@ -294,12 +293,6 @@ class Course:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of SQLAlchemy, about how nbgrader uses it
             return Gradebook(self.directory.db_url, self.directory.course_id)
-
-
-def has_points(metadata: Mapping[str, object]) -> bool:
-    """Return whether a cell has points in nbgrader: a test, a written answer or a task."""
-    marks = metadata.get("nbgrader")
-    return isinstance(marks, Mapping) and bool(marks.get("grade") or marks.get("task"))
 
 
 def scores_in(

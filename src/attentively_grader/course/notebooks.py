@@ -3,6 +3,8 @@
 import json
 import re
 import warnings
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ import nbformat
 KEPT = ("nbgrader", "tags", "deletable", "editable")
 """Cell metadata that are kept; the rest belongs to the editor."""
 FLAGS = ("grade", "grade_id", "locked", "points", "schema_version", "solution", "task")
+
+HEADING = re.compile(r"^## +(.+?)(?: \([^()]*points[^()]*\))?$", re.MULTILINE)
+"""The heading of a part: its title, and the points and minutes in parentheses."""
 
 KERNEL = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -52,6 +57,37 @@ def read(path: Path) -> nbformat.NotebookNode:
     except Exception as error:  # nbformat raises many kinds of errors
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ValueError(f"{path} is not a readable notebook: {reason}") from None
+
+
+def part_titles(notebook: nbformat.NotebookNode) -> dict[str, str]:
+    """Return the title of each cell with points, by its nbgrader id, in the order of the notebook.
+
+    The title is the heading of level 2 above the cell, without its points: "Part 1 · Lookup". If
+    several cells with points follow one heading, the id of the cell is appended. Without a heading,
+    the title is the id.
+    """
+    heading, headings = "", {}
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            heading = (HEADING.findall(cell.source) or [heading])[-1]
+        if has_points(cell.metadata):
+            headings[grade_id(cell)] = heading
+    often = Counter(headings.values())
+    return {
+        name: f"{title} ({name})" if title and often[title] > 1 else title or name
+        for name, title in headings.items()
+    }
+
+
+def grade_id(cell: nbformat.NotebookNode) -> str:
+    """Return the nbgrader id of a cell; if it has none, its own id."""
+    return str(cell.metadata.nbgrader.get("grade_id") or cell.get("id", ""))
+
+
+def has_points(metadata: Mapping[str, object]) -> bool:
+    """Return whether a cell has points in nbgrader: a test, a written answer or a task."""
+    marks = metadata.get("nbgrader")
+    return isinstance(marks, Mapping) and bool(marks.get("grade") or marks.get("task"))
 
 
 def tidy(notebook: nbformat.NotebookNode, checksums: bool = False) -> str:

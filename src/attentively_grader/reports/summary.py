@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
+from tabulate import tabulate
+
 from attentively_grader.course.course import Course, Scores, Submission
 from attentively_grader.intake.submissions import printable
 
@@ -11,6 +13,10 @@ WEAKER = (
     "with it"
 )
 """What a star next to the name of a part means."""
+
+
+WIDEST_TITLE = 16
+"""Width of a column's title in characters; a longer title continues on the next line."""
 
 
 class Graded(Protocol):
@@ -78,28 +84,30 @@ def table(
     late = any(row.penalty for row in scores.values())
     headings = [f"{part}{'*' * (part in weaker)}" for part in parts]
     columns = [*headings, *["penalty"] * late, "total"]
-    width = max(map(len, [assignment, "maximum", "mean", *scores]))
-
-    def line(name: str, *cells: str) -> str:
-        pairs = zip(cells, columns, strict=True)
-        aligned = (f"{cell:>{max(5, len(column))}}" for cell, column in pairs)
-        return "  ".join([f"{name:{width}}", *aligned])
-
-    yield line(assignment, *columns)
-    yield line("maximum", *map(_number, most.values()), *[""] * late, _number(sum(most.values())))
+    worth = [*map(_number, most.values()), *[""] * late, _number(sum(most.values()))]
+    rows = [["maximum", *worth]]
     for student, row in scores.items():
         points = (shown(row, part) for part in parts)
-        yield line(student, *points, *[taken_off(row)] * late, _number(row.total))
+        rows.append([student, *points, *[taken_off(row)] * late, _number(row.total)])
     waiting = set().union(*(row.by_hand for row in scores.values()))
+    hardest = ""
     if len(scores) > 1:
         mean = {part: _mean(row.points.get(part, 0.0) for row in scores.values()) for part in parts}
-        cells = ["?" if part in waiting else _number(mean[part]) for part in parts]
+        means = ["?" if part in waiting else _number(mean[part]) for part in parts]
         total = _mean(row.total for row in scores.values())
-        yield line("mean", *cells, *[""] * late, _number(total))
+        rows.append(["mean", *means, *[""] * late, _number(total)])
         shares = {part: mean[part] / most[part] for part in {*parts} - waiting if most[part]}
-        if shares:
-            hardest = min(parts, key=lambda part: shares.get(part, 2.0))
-            yield f"hardest part: {hardest}, mean {shares[hardest]:.0%} of its points"
+        hardest = min(shares, key=lambda part: (shares[part], parts.index(part)), default="")
+    yield from tabulate(
+        rows,
+        [assignment, *columns],
+        tablefmt="plain",
+        disable_numparse=True,
+        colalign=("left", *["right"] * len(columns)),
+        maxheadercolwidths=[None, *[WIDEST_TITLE] * len(columns)],
+    ).splitlines()
+    if hardest:
+        yield f"hardest part: {hardest}, mean {shares[hardest]:.0%} of its points"
     if waiting:
         number = sum(len(row.by_hand) for row in scores.values())
         yield f"?: waits for manual grading, for example in Formgrader ({number})"

@@ -26,20 +26,21 @@ def test_a_share_of_the_points_falls_into_one_bin(share, place):
 
 
 def test_the_drawing_has_a_bar_for_each_bin_as_tall_as_its_count():
-    drawing = ElementTree.fromstring(histogram([0, 0, 1, 0.3], "part <1>"))
-    heights = [float(bar.get("height")) for bar in drawing.iter("rect")]
-    assert heights == [66.0, 0.0, 33.0, 0.0, 0.0, 33.0]
-    assert drawing.find("title").text == (
-        "part <1>, number of students: 0% of the points: 2, ≤ 50% of the points: 1, "
-        "100% of the points: 1"
-    )
+    found = histogram([0, 0, 1, 0.3])
+    assert [bar["height"] for bar in found["bars"]] == [66.0, 0.0, 33.0, 0.0, 0.0, 33.0]
+    assert found["said"] == ("0% of the points: 2, ≤ 50% of the points: 1, 100% of the points: 1")
+    page = render("08", {"ada": Scores({"part <1>": 3.0}, {"part <1>": 4.0})})
+    drawing = ElementTree.fromstring(re.search(r"<svg.*?</svg>", page, re.DOTALL)[0])
+    bars = [(float(bar.get("y")), float(bar.get("height"))) for bar in drawing.iter("rect")]
+    assert bars == [(80, 0), (80, 0), (80, 0), (14, 66), (80, 0), (80, 0)]
+    assert drawing.find("title").text == ("part <1>, number of students: ≤ 75% of the points: 1")
 
 
 def test_the_page_says_points_needs_and_hints():
     text = render("08", SCORES, [("di", "no notebook")], [Alike(("ada", "bo"), 0.93)])
     assert "Submissions graded: 3. Mean: 56.3 of 100 points." in text
     assert '<th scope="row">ada</th><td>60</td><td>40</td><td>100</td>' in text
-    assert "<strong>one</strong>\nmean 39.7 of 60 points (66%)" in text
+    assert "<strong>one</strong> mean 39.7 of 60 points (66%)" in text
     assert "<strong>di</strong>: no notebook" in text
     assert "<strong>ada, bo</strong>: 93% in common" in text
     assert "None." not in text

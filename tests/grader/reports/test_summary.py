@@ -56,6 +56,16 @@ def test_columns_stand_below_one_another():
     assert len({len(row) for row in rows[:-1]}) == 1
 
 
+def test_a_long_title_continues_below_and_no_number_is_cut():
+    titles = [f"Part {number} · The residual connection" for number in range(1, 9)]
+    most = dict.fromkeys(titles, 1234.5)
+    rows = [*table("14_multi_head_attention", {"a" * 40: Scores(most, most)})]
+    assert rows[-1].split() == ["a" * 40, *["1234.5"] * 8, "9876"]
+    assert rows[0].split()[:4] == ["14_multi_head_attention", "Part", "1", "·"]
+    assert rows[1].split() == ["residual"] * 8
+    assert rows[2].split() == ["connection"] * 8
+
+
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
