@@ -111,8 +111,8 @@ An empty address makes no link: it is for a picture that stands outside the book
 # Every colour has a value of its own, for a notebook, where no style sheet of the book's reaches.
 STYLE = """
 .transformer-map text { font: 14px sans-serif; fill: var(--map-ink, #222832); }
-.transformer-map .small { font-size: 12px; fill: var(--map-muted, #48566b); }
-.transformer-map .number { font-size: 11.5px; fill: var(--map-muted, #48566b); }
+.transformer-map .small { font-size: 13px; fill: var(--map-muted, #48566b); }
+.transformer-map .number { font-size: 13px; fill: var(--map-muted, #48566b); }
 .transformer-map .encoder { --role: var(--map-encoder, #316781); }
 .transformer-map .decoder { --role: var(--map-decoder, #b107b5); }
 .transformer-map .whole { --role: var(--map-ink, #222832); }

@@ -133,7 +133,7 @@ def crowded(view):
     for name, element in parts(tmap.draw(view)):
         label, number = element.findall(f"{SVG}text")
         end = float(label.get("x")) + text_size(label.text, 14.0)[0]
-        start = float(number.get("x")) - text_size(number.text, 11.5)[0]
+        start = float(number.get("x")) - text_size(number.text, 13.0)[0]
         if start - end < 8:
             found.append(name)
     return found
