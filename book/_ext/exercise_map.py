@@ -22,6 +22,7 @@ No list of notebooks is kept here: a new notebook appears at the next build.
 import ast
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -302,6 +303,8 @@ STYLE = """
 WIDTH, ROW_X, ROW_WIDTH = 464, 4, 318
 CHIP, STEP, CHIPS_X = 22, 36, 16
 LANE = 15
+TITLE, TITLE_LINE = 34, 17
+"""Characters of a title before it is wrapped, left of the arrows' names; and a line's height."""
 ENTRY = 13
 """Between two arrows that end at one row."""
 
@@ -354,9 +357,17 @@ def heights(assignments: Sequence[Assignment], lines: Sequence[Feed]) -> list[in
         for each in assignments
     ]
     return [
-        max(54 + 8 * any(part.uses for part in each.parts), ENTRY * (count + 1))
+        max(
+            54 + 8 * any(part.uses for part in each.parts) + TITLE_LINE * (len(titles(each)) - 1),
+            ENTRY * (count + 1),
+        )
         for each, count in zip(assignments, ends, strict=True)
     ]
+
+
+def titles(each: Assignment) -> list[str]:
+    """Return the lines of a title."""
+    return textwrap.wrap(each.title, TITLE)
 
 
 def draw(assignments: Sequence[Assignment], address: Address = lambda chapter: None) -> str:
@@ -417,7 +428,8 @@ def row(
 ) -> str:
     """Return an assignment's row: its title, and a chip for each part."""
     chips, arcs = [], []
-    y = top + 26
+    lines = titles(each)
+    y = top + 26 + TITLE_LINE * (len(lines) - 1)
 
     def middle(number: int) -> float:
         return CHIPS_X + STEP * (number - 1) + CHIP / 2
@@ -448,7 +460,10 @@ def row(
         f'<rect class="row" x="{ROW_X}" y="{top:g}" width="{ROW_WIDTH}" height="{height:g}" '
         f'rx="8"/>'
         f'<text class="number" x="{CHIPS_X}" y="{top + 18:g}">{each.number}</text> '
-        f'<text x="{CHIPS_X + 24}" y="{top + 18:g}">{escape(each.title)}</text>'
+        + " ".join(
+            f'<text x="{CHIPS_X + 24}" y="{top + 18 + TITLE_LINE * i:g}">{escape(line)}</text>'
+            for i, line in enumerate(lines)
+        )
     )
     where = address(int(each.number))
     if where:

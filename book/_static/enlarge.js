@@ -69,7 +69,9 @@
         if (event.target.localName === "img") open(part, name, button);
       });
     }
+    const caption = part.localName === "table" && part.caption;
     const look = () => {
+      if (caption) box.style.setProperty("--caption-height", `${caption.offsetHeight}px`);
       const hidden = box.scrollWidth - box.clientWidth; // pixels
       button.hidden = !always && hidden <= 1;
       box.classList.toggle("more-before", box.scrollLeft > 1);

@@ -873,7 +873,7 @@ def test_a_lookup_has_a_line_for_each_key_as_wide_as_its_weight():
     figure = lookup(columns={"score": ["3", "2", "1"], "word": ["x", "y", "z"]})
     assert {*NAMES, *FIRST, "0.72", "0.20", "0.08", "3", "x", "score"} <= {*texts(figure)}
     bars = [p.get_width() for p in figure.axes[0].patches if p.get_label() == "weight"]
-    assert bars == pytest.approx([0.72 * 30, 0.2 * 30, 0.08 * 30])
+    assert bars == pytest.approx([0.72 * 22, 0.2 * 22, 0.08 * 22])
     for pairs in ([("query", f"key {i}") for i in range(3)],
                   [(f"value {i}", "context") for i in range(3)]):  # fmt: skip
         widths = [arrows(figure)[pair].get_linewidth() for pair in pairs]

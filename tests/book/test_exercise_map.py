@@ -13,6 +13,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from notebook_tools import flags, write
 
+from attentively.analysis.figures.diagram import text_size
+
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSIONS = ROOT / "book" / "_ext"
 
@@ -281,6 +283,24 @@ def test_nothing_is_drawn_outside_the_picture_or_over_another(assignments):
         float(text.get("y")) for text in tree.iter(f"{SVG}text") if text.get("class") == "small"
     )
     assert min(later - sooner for sooner, later in pairwise(ends)) > 11
+
+
+def long_titles(assignments):
+    """Return the numbers of the rows whose title reaches the names of arrows at the right edge."""
+    free = emap.ROW_X + emap.ROW_WIDTH - 4 - text_size("12.3", 13.0)[0]
+    return [
+        group.get("data-assignment")
+        for group in ElementTree.fromstring(emap.draw(assignments)).iter(f"{SVG}g")
+        for text in group.findall(f"{SVG}text")
+        if group.get("data-assignment")
+        and float(text.get("x")) + text_size(text.text, 14.0)[0] > free - 4
+    ]
+
+
+def test_a_title_does_not_reach_the_names_of_arrows(assignments, monkeypatch):
+    assert long_titles(assignments) == []
+    monkeypatch.setattr(emap, "TITLE", 80)
+    assert {"17", "18"} <= {*long_titles(assignments)}
 
 
 def test_lines_in_one_lane_do_not_meet():

@@ -8,6 +8,7 @@ import torch
 
 from attentively.analysis.attention_explorer import Attention, Example, Explorer
 
+PAPER = 657  # pixels between the margins of A4
 WORDS = ["The", "ani", "mal", "sleeps", "▁", "<end>"]
 MARKS = ["L'", "ani", "mal", "dort", "<end>"]
 
@@ -139,6 +140,31 @@ def test_nothing_is_cut_off_and_all_types_are_legible(show, width):
         ".map((e) => e.getBoundingClientRect().right))"
     )
     assert right <= width
+
+
+NEEDED = """() => [document.body.scrollHeight, Math.max(
+    ...[...document.querySelectorAll('text')].map((e) => e.getBoundingClientRect().right))]"""
+"""Height of the page, and right end of its words."""
+
+
+@pytest.mark.parametrize(
+    ("rule", "fault"),
+    [("", None), ("  .columns { flex-wrap: nowrap; }\n", "high"), (" max-width: 100%;", "wide")],
+)
+def test_on_paper_it_fits_the_frame_that_it_has_on_the_screen(show, rule, fault):
+    """A browser prints a frame as high as it is, and cuts off what is below."""
+    cross = Attention("Cross", "cross", MARKS, WORDS, random_weights(2, 4, 5, 6))
+    text = Explorer([Example("The animal sleeps", "L'animal dort", [cross])]).page()
+    before, at, after = text.partition("@media print")
+    assert rule in after
+    page = show(text=before + at + after.replace(rule, "", 1))
+    screen, _ = page.evaluate(NEEDED)
+    page.set_viewport_size({"width": PAPER, "height": 900})
+    page.emulate_media(media="print")
+    height, width = page.evaluate(NEEDED)
+    assert {"high": height > screen, "wide": width > PAPER} == {
+        kind: kind == fault for kind in ("high", "wide")
+    }
 
 
 def test_without_scripts_a_table(show):

@@ -25,7 +25,7 @@ PAGE = """<!doctype html><html lang="en" data-theme="dark"><meta charset="utf-8"
 <img class="only-light" alt="light" src="drawing.svg" width="300">
 <img class="only-dark" alt="dark" src="drawing.svg" width="300"></div>
 <div class="pst-scrollable-table-container" tabindex="0" style="overflow-x: auto">
-<table id="wide"><tbody><tr>{row}</tr></tbody></table></div>
+<table id="wide"><caption>About words</caption><tbody><tr>{row}</tr></tbody></table></div>
 <div class="pst-scrollable-table-container" style="overflow-x: auto">
 <table id="small"><tbody><tr><td>small</td></tr></tbody></table></div>
 <div class="quiz"><div class="quiz-question"><p>QUESTION</p></div>
@@ -251,6 +251,10 @@ def faults_of_larger_views(window, page: Path) -> list[str]:
         faults.append("a fade at the end")
     button.first.click()
     copy = dialog.locator("table")
+    if box.evaluate("b => b.style.getPropertyValue('--caption-height')") != box.locator(
+        "caption"
+    ).evaluate("e => `${e.offsetHeight}px`"):
+        faults.append("the caption fades")
     if "verylongword11" not in copy.inner_text():
         faults.append("the table is not whole")
     if copy.get_attribute("id"):
@@ -279,6 +283,7 @@ def faults_of_larger_views(window, page: Path) -> list[str]:
         ('"more-before", box.scrollLeft > 1', '"more-before", false', "no fade at 99"),
         ('box.addEventListener("scroll", look, { passive: true });', "", "no fade at 99"),
         ('copy.removeAttribute("id");', "", "twice"),
+        ("if (caption) box", "if (!caption) box", "the caption fades"),
         ("new ResizeObserver(look).observe(box);", "look();", "that fits"),
     ],
 )

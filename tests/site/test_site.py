@@ -101,6 +101,19 @@ def see_images(window, page: Path) -> None:
     assert faults == []
 
 
+MARKUP = r"""() => {
+    const markup = /^\|.*\|$|\*\*|\$[^$]+\$|^#+ |\]\(|:::|\{(numref|eq|ref|cite|doc|term)\b/s;
+    const words = (e) => [...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data);
+    return [...document.querySelectorAll('article :is(p, li, dd, td, figcaption, caption)')]
+        .map((e) => words(e).join(' ').trim()).filter((text) => markup.test(text));
+}"""
+
+
+def see_no_markup(window, page: Path) -> None:
+    """What was meant as a table, as emphasis, as a formula or as a link has become one."""
+    assert window.page.evaluate(MARKUP) == []
+
+
 def see_notebook(window, page: Path) -> None:
     """The button leads to a notebook that holds the page's code, and its answers folded."""
     button = window.page.locator("a.btn-open-as-notebook")
@@ -152,7 +165,13 @@ def see_quiz_by_keyboard(window, page: Path) -> None:
         assert set(said) == {"Right", "Not so"}, (label, said)
 
 
-EVERY_PAGE = (see_language_and_title, see_wide_and_light, see_images, see_narrow_and_dark)
+EVERY_PAGE = (
+    see_language_and_title,
+    see_wide_and_light,
+    see_images,
+    see_no_markup,
+    see_narrow_and_dark,
+)
 EXECUTED = (see_notebook, see_copy_buttons)
 CHAPTER = (see_larger_views, see_quiz_by_keyboard)
 
@@ -224,6 +243,9 @@ GOOD = {"lang": "en", "theme": "light", "width": 300, "more": "", "stays": "fals
         ({"more": "<img alt='A map' src='data:image/gif;base64,none'>"}, "see_images"),
         ({"more": f"<img src='data:image/gif;base64,{PIXEL}'>"}, "see_images"),
         ({"more": "<script>undefined.x</script>"}, "see_no_complaints"),
+        ({"more": "<article><p>costs $5</p></article>"}, ""),
+        ({"more": "<article><p>| <i>x</i> | y |</p></article>"}, "see_no_markup"),
+        ({"more": "<article><p>needs $O(n^2)$ memory</p></article>"}, "see_no_markup"),
     ],
 )
 def test_each_fault_of_a_page_is_seen(visit, tmp_path, change, fault):

@@ -13,6 +13,7 @@ from attentively.analysis.figures.diagram import FONT_SIZE, text_size
 from attentively.analysis.plots import COLOURS, WEIGHTS_MAP, WHITE_INK_FROM
 
 _WIDTH = 278.0  # points
+_APART = 10.0  # from the labels of one map to the title of the next, in points
 
 
 def heat_maps(
@@ -63,8 +64,10 @@ def heat_maps(
     below = 13.0 * max(label.count("\n") + 1 for label in labels)
     if gold:
         below = max(text_size(label)[0] for label in labels)
-    height = sum(heights[::across]) + down * (34 + below) + 14
-    figure = Figure(figsize=(_WIDTH / 72, height / 72), layout="constrained")
+    apart = (down - 1) * _APART
+    height = sum(heights[::across]) + down * (34 + below) + apart + 14
+    figure = Figure(figsize=(_WIDTH / 72, height / 72))
+    figure.set_layout_engine("constrained", hspace=apart / height)
     for number, (title, matrix) in enumerate(panels.items()):
         ax = figure.add_subplot(down, across, number + 1)
         shown = matrix.detach().float().cpu()

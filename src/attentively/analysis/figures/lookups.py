@@ -12,8 +12,8 @@ from attentively.analysis.figures.diagram import Edge, Node, diagram, text_size
 from attentively.analysis.plots import COLOURS
 
 _LINE = 26.0  # from one key to the next
-_BAR = 30.0  # length of a weight of 1
-_GAP = 5.0  # between columns
+_BAR = 22.0  # length of a weight of 1
+_GAP = 8.0  # between columns
 
 
 def attention_lookup(

@@ -36,7 +36,7 @@ def timeline(
     first, last = min(days).year, max(days).year + 1
     length = (last - first) * _YEAR
     half = (WIDTH - 8) / 2
-    ax = canvas([(-half, -length - 4), (half, 2.2 * FONT_SIZE)])
+    ax = canvas([(-half, -length - 4), (half, 2.8 * FONT_SIZE)])
     grey = COLOURS["neutral"]
     if highlight is not None:
         corner = (-half, -(highlight + 1 - first) * _YEAR)
@@ -49,7 +49,7 @@ def timeline(
                 ha="right", va="center")  # fmt: skip
     for side, events, title, role in zip((-1, 1), (left, right), titles, roles, strict=True):
         align = "right" if side < 0 else "left"
-        ax.text(-half if side < 0 else _ARM, FONT_SIZE, title, color=COLOURS[role],
+        ax.text(-half if side < 0 else _ARM, 1.9 * FONT_SIZE, title, color=COLOURS[role],
                 fontsize=FONT_SIZE, fontweight="bold", va="center")  # fmt: skip
         named = sorted(events, key=events.__getitem__)
         at = [-_year(events[name], first) * _YEAR for name in named]
@@ -60,7 +60,7 @@ def timeline(
                     color=COLOURS[role], linewidth=1, linestyle="-", zorder=2)  # fmt: skip
             ax.plot([0], [y], "o", color=COLOURS[role], markersize=4, zorder=4)
             ax.text(side * _ARM, y_name, name, color=COLOURS[role], fontsize=FONT_SIZE, ha=align,
-                    va="center", bbox={"color": "white", "pad": 0.5}, zorder=3)  # fmt: skip
+                    va="center", bbox={"color": "white", "pad": 1.5}, zorder=3)  # fmt: skip
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
     return figure
