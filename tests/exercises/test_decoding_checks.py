@@ -3,20 +3,17 @@
 import math
 
 import pytest
-import right_answers_05 as right
 import torch
-import wrong_answers_05 as wrong
+from assignments import Assignment
 
 from attentively.checks import CheckFailed
 from attentively.checks import decoding as checks
-from attentively.generation.search import beam_search, greedy_search
+from attentively.checks.recordings import load_questions
+from attentively.generation.search import beam_search, greedy_search, truncate
 from attentively.tokens.vocabulary import END_ID, START_ID
 
-FAULTS = [("states",), ("alike",), ("alike", "states")]
-
-
-def test_each_part_has_ten_wrong_answers_or_more():
-    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+questions = load_questions(Assignment("05_decoding").questions)
+SRC = torch.tensor([[4, END_ID]])
 
 
 def test_ready_translates(capsys):
@@ -42,58 +39,109 @@ def test_a_step_function_says_what_its_table_says():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_search_of_the_checks_is_the_packages(seed):
-    """On random tables, in all its texts and scores, whatever the width and the penalty."""
-    table = checks._random_table(seed, 2, 3)
-    model, src = checks.TableModel(table), torch.tensor([[4, END_ID]])
-    for beam_size in (1, 2, 3, 50):
-        for alpha in (0.0, 0.7, 1.5):
-            for max_len in (2, 4):
-                (found,) = beam_search(model, src, max_len, beam_size, alpha, ())
-                over = [hypothesis for hypothesis in found if hypothesis.finished]
-                mine = checks.search(checks.step_of(table), beam_size, max_len, alpha)
-                assert [s for _, s in mine] == pytest.approx([h.score for h in over], rel=1e-4)
-                assert [tokens for tokens, _ in mine][:1] == [h.ids for h in over][:1]
+def test_the_recorded_searches_are_the_packages(seed):
+    """On random tables, in all hypotheses and scores, whatever the beam size and the penalty."""
+    table = questions.random_table(seed, 2, 3)
+    model, step = checks.TableModel(table), checks.step_of(table)
+    for max_len in (2, 4):
+        (found,) = greedy_search(model, SRC, max_len, ())
+        expected = found.ids, pytest.approx(found.log_probability, rel=1e-4)
+        assert questions.greedy(step, max_len) == expected
+        for beam_size, alpha in [(1, 0.0), (2, 0.7), (3, 1.5), (50, 0.7)]:
+            (several,) = beam_search(model, SRC, max_len, beam_size, alpha, ())
+            over = [hypothesis for hypothesis in several if hypothesis.finished]
+            mine = questions.beam_search(step, beam_size, max_len, alpha)
+            assert [s for _, s in mine] == pytest.approx([h.score for h in over], rel=1e-4)
+            assert [tokens for tokens, _ in mine][:1] == [h.ids for h in over][:1]
 
 
-def test_the_greedy_loop_of_the_checks_is_the_packages():
+def test_a_search_on_a_table_finds_what_the_search_of_part_3_finds():
     for seed in range(4):
-        table = checks._random_table(seed, 3, 2)
-        model, src = checks.TableModel(table), torch.tensor([[4, END_ID]])
-        for max_len in (2, 5):
-            (found,) = greedy_search(model, src, max_len, ())
-            expected = [found.ids, pytest.approx(found.log_probability, rel=1e-4)]
-            assert checks._greedy(checks.step_of(table), max_len) == expected
+        table = questions.random_table(seed, 2, 3)
+        for beam_size in (1, 2, 7):
+            tokens, total = questions.beam_search(checks.step_of(table), beam_size, 9, 0.0)[0]
+            text = " ".join("abc"[token - 4] for token in tokens)
+            assert checks.search(table, beam_size) == (text, pytest.approx(math.exp(total)))
+
+
+def test_of_equally_probable_tokens_the_first_in_the_order_is_taken():
+    table = {"": {"a": 0.5, "b": 0.25, "END": 0.25}, "a": {"b": 0.3, "a": 0.3, "END": 0.4}}
+    assert checks.search({"": {"a": 0.5, "b": 0.5}}, 1, order=("b", "a", "END")).text == "b"
+    assert {each.text for each in checks._written(table, 2)} == {"", "b"}
+
+
+def test_the_recorded_distributions_are_the_packages():
+    for case in questions.top_p_cases(thorough=True):
+        scores, temperature, p = case.inputs.values()
+        expected = truncate(scores.double(), temperature, top_p=p).exp().sort().values
+        found = questions.top_p(scores, temperature, p).sort().values
+        assert found.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(2, 4, 5), (3, 4, 5), (1, 4, 3), (5, 3, 7)])
+def test_the_recorded_costs_are_those_of_a_language_of_this_size(sizes):
+    """Every search runs to the end, because END is improbable."""
+    number, max_len, beam_size = sizes
+    calls = []
+    row = torch.cat([torch.tensor([-50.0]), torch.linspace(1, 2, number)]).log_softmax(0)
+
+    def step(token, state):
+        calls.append(token)
+        return torch.cat([torch.full((END_ID,), -math.inf), row]), token
+
+    counted = []
+    for width in (1, beam_size, number**max_len):
+        calls.clear()
+        questions.beam_search(step, width, max_len, 0.0)
+        counted.append(len(calls))
+    # An unlimited beam extends each prefix once, and each can also end.
+    expected = dict(zip(("greedy", "beam", "texts"), counted, strict=True))
+    assert questions.costs(*sizes) == expected
+
+
+def test_at_the_recorded_alphas_both_hypotheses_have_the_same_score():
+    for case in questions.alpha_cases(thorough=True):
+        pair = [(sum(map(math.log, text)), len(text)) for text in case.inputs.values()]
+        power, gnmt = questions.tipping_alphas(**case.inputs)
+        for penalties in ([n**power for _, n in pair], [((5 + n) / 6) ** gnmt for _, n in pair]):
+            short, long = (
+                total / penalty for (total, _), penalty in zip(pair, penalties, strict=True)
+            )
+            assert short == pytest.approx(long)
 
 
 def test_the_texts_of_a_table_share_out_all_probability():
     for seed in range(4):
-        found = [*checks._texts(checks._random_table(seed, 2, 3))]
+        found = [*checks._texts(questions.random_table(seed, 2, 3))]
         assert sum(each.probability for each in found) == pytest.approx(1)
         assert len({each.text for each in found}) == len(found)
 
 
 def test_no_case_has_a_tie_that_decides():
-    """Renaming the words turns ties round, and must change nothing else."""
-    turned = {4: 6, 5: 5, 6: 4}
-    for table, *how in checks.CASES + checks.FURTHER:
-        found = checks.search(checks.step_of(table), *how)
-        other = checks.search(checks.step_of(table, checks.NAMES[::-1]), *how)
-        renamed = [([turned[token] for token in tokens], score) for tokens, score in other]
-        assert renamed == [(tokens, pytest.approx(score)) for tokens, score in found]
+    """Renaming the words reverses the order of ties, and must change nothing else."""
+    turned, renamed = {4: 6, 5: 5, 6: 4}, str.maketrans("ac", "ca")
+    for case in questions.beam_cases(thorough=True):
+        step, *how = case.inputs.values()
+        other = {
+            prefix.translate(renamed): {
+                n if n == "END" else n.translate(renamed): p for n, p in row.items()
+            }
+            for prefix, row in step.rows.items()
+        }
+        found = questions.beam_search(step, *how)
+        again = questions.beam_search(checks.step_of(other), *how)
+        again = [([turned[token] for token in tokens], score) for tokens, score in again]
+        assert again == [(tokens, pytest.approx(score)) for tokens, score in found]
 
 
 # What the parts are about
 
 
 def test_the_solutions_tables_show_what_they_are_for():
-    empty = right.empty_wins()
-    for width, alpha, words in [(1, 0.0, 3), (2, 0.0, 0), (10, 0.0, 0), (2, 1.0, 3)]:
-        assert len(checks.search(checks.step_of(empty), width, 9, alpha)[0][0]) == words
-    found = [
-        math.exp(checks.search(checks.step_of(right.beam_loses()), width, 9, 0.0)[0][1])
-        for width in (1, 2, 3)
-    ]
+    empty = questions.empty_wins()
+    for width, alpha, number in [(1, 0.0, 3), (2, 0.0, 0), (10, 0.0, 0), (2, 1.0, 3)]:
+        assert len(checks.search(empty, width, alpha).text.split()) == number
+    found = [checks.search(questions.beam_loses(), width).probability for width in (1, 2, 3)]
     assert found == pytest.approx([0.16, 0.16, 0.25])
 
 
@@ -101,23 +149,23 @@ def test_what_a_beam_of_ten_finds_on_the_translator_is_likelier_and_much_too_sho
     """What part 3 shows."""
     src, tgt = checks.sentences(9, clauses=3)
     step = checks.translation_step(src[7:8])
-    found = [checks.search(step, width, 60, 0.0)[0] for width in (1, 10)]
+    found = [questions.beam_search(step, width, 60, 0.0)[0] for width in (1, 10)]
     assert found[0][1] < found[1][1]
     assert checks.words(found[1][0]) == "la tante"
     assert len(checks.words(tgt[7].tolist()).split()) > 10
 
 
-@pytest.mark.parametrize("faults", FAULTS, ids="-".join)
-def test_the_hunt_for_clones_ends_only_when_all_are_corrected(faults):
-    with pytest.raises(CheckFailed):
-        checks.bug_hunt(wrong.clones_with(*faults), right.ranked, right.sampled)
+def test_counts_must_be_exact():
+    """The broken variants: a float, and 64-bit integers, which overflow for a large vocabulary."""
+    right = (questions.costs, questions.tipping_alphas, questions.tipping_temperature)
 
+    def in_floats(*sizes):
+        return {key: float(value) for key, value in questions.costs(*sizes).items()}
 
-def test_a_sampler_that_is_hardly_corrected_hears_what_is_left():
-    for faults in (("shares", "unshared"), ("crossing", "shares")):
-        with pytest.raises(CheckFailed) as caught:
-            checks.bug_hunt(right.clones, right.ranked, wrong.sampled_with(*faults))
-        flat = " ".join(str(caught.value).split())
-        names = {"shares": "temperature"}
-        for fault in faults:
-            assert checks._SAMPLED_FAULTS[names.get(fault, fault)] in flat
+    def in_64_bits(*sizes):
+        return {key: value % 2**63 for key, value in questions.costs(*sizes).items()}
+
+    checks.predictions(*right)
+    for costs in (in_floats, in_64_bits):
+        with pytest.raises(CheckFailed, match="costs, texts"):
+            checks.predictions(costs, *right[1:])

@@ -55,22 +55,6 @@ LEAKS = {
         "counts": ["checks.encoder_and_decoder._counted"],
         "shapes": ["checks.encoder_and_decoder._shapes"],
     },
-    "05 greedy_loop": {
-        "greedy": ["checks.decoding._greedy"],
-    },
-    "05 beam": {
-        "beam_search": ["checks.decoding.search"],
-    },
-    "05 nucleus": {
-        "top_p": ["checks.decoding._top_p"],
-    },
-    "05 predictions": {
-        "costs": ["checks.decoding._counted"],
-    },
-    "05 bug_hunt": {
-        "ranked": ["checks.decoding._ranked"],
-        "sampled": ["checks.decoding._sampled"],
-    },
     "07 pooling": {
         "lookup": ["checks.queries_keys_and_values._found"],
     },

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from attentively.checks import CheckFailed, Twin, call, call_twice, expect_value, show
+from attentively.checks import CheckFailed, Twin, call, call_twice, describe, expect_value, show
+from attentively.checks.compare import InRows
 
 
 def refused(answer, expected, **options):
@@ -150,3 +151,11 @@ def test_a_number_is_shown_as_one_and_with_as_many_digits_as_it_needs():
     assert refused(torch.tensor(0.25), 0.5).endswith("  got         0.25\n  expected    0.5")
     assert refused(2.0004, 2.0).endswith("  got         2.0004\n  expected    2")
     assert "as a str, got a Tensor" in refused(torch.tensor(0.25), "a")
+
+
+def test_a_table_is_shown_row_by_row():
+    table = InRows()
+    table.rows = {"": {"a": 0.5}, "a b": [1, 2]}
+    lines = ["called with table[''] = {'a': 0.5}", "table['a b'] = [1, 2]", "length = 3"]
+    said = describe({"table": table, "length": 3})
+    assert [line.strip() for line in said.splitlines()] == lines

@@ -218,7 +218,7 @@ def once_solved(what: str) -> Iterator[None]:
         print(f"This runs once {what} is {'right' if written else 'written'}{why}.")
 
 
-def in_turn(symptoms: Mapping[str, Callable[..., None]], *arguments: object) -> None:
+def in_turn(symptoms: Mapping[str, Callable[..., object]], *arguments: object) -> None:
     """Examine one symptom after the other; a failure also lists those that were right."""
     examined: list[str] = []
     for symptom, examine in symptoms.items():

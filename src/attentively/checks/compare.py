@@ -83,6 +83,12 @@ class Renewable:
         raise NotImplementedError
 
 
+class InRows:
+    """An object of a case that messages show row by row."""
+
+    rows: Mapping[Any, object]
+
+
 # Comparing answers
 
 
@@ -441,7 +447,9 @@ def describe(inputs: Mapping[str, object]) -> str:
     """Return the inputs, one per line: small tensors completely, large ones by their shape."""
     lines = []
     for name, value in inputs.items():
-        if not isinstance(value, Tensor):
+        if isinstance(value, InRows):
+            lines += [f"{name}[{key!r}] = {show(row)}" for key, row in value.rows.items()]
+        elif not isinstance(value, Tensor):
             lines.append(f"{name} = {show(value)}")
         elif value.numel() > _FEW:
             lines.append(f"{name}: shape {tuple(value.shape)}")
