@@ -39,7 +39,7 @@ RUN = """\
 #!/usr/bin/env bash
 # Gradescope runs this for each submission, in the folder /autograder.
 exec venv/bin/python -m attentively_grader.gradescope{options} \\
-  source/course {assignment} submission results/results.json
+  source/course {assignment} submission results/results.json 2>&1
 """
 
 

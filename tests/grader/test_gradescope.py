@@ -70,7 +70,13 @@ def test_solved_and_unsolved(container, solved, expected):
     assert any(part["output"] for part in found["tests"]) == (not solved)
 
 
-def test_no_line_of_a_hidden_test_or_of_a_solution_is_shown(container):
+def test_no_line_of_a_hidden_test_or_of_a_solution_is_shown(container, monkeypatch):
+    def with_lines(outcome):
+        for output in (output for cell in outcome.cells for output in cell.outputs):
+            output["traceback"] = ["----> 3 assert part_1() == 41, 'not forty-one'"]
+        return outcome
+
+    monkeypatch.setattr(gradescope, "pool_factory", lambda *_: Stub({"student": with_lines}))
     wrong = container.room.answered(first="def part_1():\n    return 7", second=WRONG_2)
     _, found = container.grade(wrong)
     assert found["tests"][0]["output"] == "AssertionError: not forty-one"  # the test's own message
