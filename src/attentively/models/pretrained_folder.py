@@ -1,11 +1,9 @@
 """A model as a folder in the common layout: configuration, parameters and tokenizer.
 
-| file | content | read by |
-|---|---|---|
-| ``config.json`` | class, hyperparameters, provenance, names and checksums of the other files | |
-| ``model.safetensors`` | parameters under their names in the model | `safetensors` |
-| ``tokenizer.json`` | the tokenizer; that of the source if there are two | `tokenizers` |
-| ``target_tokenizer.json`` | the tokenizer of the target if there are two | `tokenizers` |
+- ``config.json``: class, hyperparameters, provenance, names and checksums of the other files
+- ``model.safetensors``, which `safetensors` reads: parameters under their names in the model
+- ``tokenizer.json``, which `tokenizers` reads: the tokenizer; that of the source if there are two
+- ``target_tokenizer.json``: the tokenizer of the target if there are two
 """
 
 import hashlib
