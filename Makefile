@@ -15,7 +15,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book pdf test lab serve release grade bundle clean distclean
+.PHONY: help setup book pdf test lab serve release grade bundle gradescope clean distclean
 
 help:
 	@echo "Attentively: from embeddings to the Transformer, built by hand."
@@ -28,6 +28,7 @@ help:
 	@echo "  make release    Generate exercises/, the student version, from solutions/."
 	@echo "  make bundle     Pack the class archive into dist/: book, exercises, package, one set-up command."
 	@echo "  make grade      Grade submitted/ into gradebook.db and write feedback."
+	@echo "  make gradescope Pack the autograder of one assignment for Gradescope into dist/: ARGS=NAME."
 	@echo "  make setup      Only create $(VENV)."
 	@echo "  make clean      Remove build output and caches."
 	@echo "  make distclean  Remove build output, caches and $(VENV)."
@@ -36,7 +37,7 @@ help:
 	@echo "Variables:"
 	@echo "  PYTHON=/path/to/python3.12  Python interpreter for $(VENV)."
 	@echo "  TORCH_INDEX=URL             Additional package index for PyTorch, for example CPU builds."
-	@echo "  ARGS=\"-k masks\"             Options for pytest; for make bundle and make pdf, names."
+	@echo "  ARGS=\"-k masks\"             Options for pytest; for make bundle, pdf and gradescope, names."
 	@echo "  PARALLEL=                   Run one test at a time."
 
 setup: $(READY)
@@ -84,6 +85,10 @@ grade: $(READY)
 bundle: $(READY)
 	@test -f _build/html/index.html || { echo "The book is not built. Building it first."; $(MAKE) book; }
 	$(RUN) tools/make_bundle.py $(ARGS)
+
+# ARGS="08_additive_attention"
+gradescope: $(READY)
+	$(RUN) tools/make_gradescope.py $(ARGS)
 
 # Keeps work/, submitted/ and gradebook.db, which contain answers and grades.
 clean:

@@ -68,9 +68,9 @@ def contents(
             )
         found |= {f"exercises/{name}/{file}": content for file, content in files.items()}
     found |= {name: (root / name).read_bytes() for name in FILES}
-    found |= {path.name: path.read_bytes() for path in _files(root / "tools" / "bundle")}
+    found |= {path.name: path.read_bytes() for path in files_in(root / "tools" / "bundle")}
     found["tools/lab.py"] = (root / "tools" / "lab.py").read_bytes()
-    for path in (*_files(root / "src" / "attentively"), *_files(root / "book" / "results")):
+    for path in (*files_in(root / "src" / "attentively"), *files_in(root / "book" / "results")):
         found[path.relative_to(root).as_posix()] = path.read_bytes()
     for name in GRADER:
         found[f"src/attentively_grader/{name}"] = (
@@ -122,7 +122,8 @@ def sizes(archive: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def files_in(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder without hidden ones and caches."""
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not any(p.startswith((".", "__pycache__")) for p in path.parts[-2:]):
             yield path
@@ -137,16 +138,16 @@ def not_current(root: Path) -> str:
     return "" if json.loads(stamp.read_text()) == now else "files changed after it was built"
 
 
-def pack(found: dict[str, bytes], target: Path) -> None:
+def pack(found: dict[str, bytes], target: Path, folder: str = f"{NAME}/") -> None:
     """Write the archive atomically; the same files always give the same bytes."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.writing")
     try:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in sorted(found.items()):
-                entry = zipfile.ZipInfo(f"{NAME}/{name}", SAME_TIME)
+                entry = zipfile.ZipInfo(f"{folder}{name}", SAME_TIME)
                 entry.compress_type = zipfile.ZIP_DEFLATED
-                entry.external_attr = 0o644 << 16
+                entry.external_attr = (0o755 if content.startswith(b"#!") else 0o644) << 16
                 archive.writestr(entry, content)
         temporary.replace(target)
     finally:

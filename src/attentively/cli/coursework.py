@@ -32,13 +32,20 @@ def progress(
     again: Annotated[
         bool, typer.Option("--again", help="Also run what has not changed since the last run.")
     ] = False,
+    github: Annotated[
+        bool,
+        typer.Option(
+            "--github",
+            help="Report the points to GitHub Actions; exit status 1 unless every part passes.",
+        ),
+    ] = False,
 ) -> None:
     """Run your notebooks from top to bottom and show which parts pass.
 
     The results are kept until the notebook, an earlier part that it uses or the package changes.
     """
     coursework = _coursework("nbformat", "nbclient")
-    reports, unreadable = [], []
+    reports, unreadable = {}, []
     environment = coursework.environment()
     for path in coursework.find(work or _located(), assignment):
         try:
@@ -49,11 +56,14 @@ def progress(
             unreadable.append(f"{error}")
             continue
         print(coursework.report(path.stem, results), flush=True)
-        reports.append(results)
+        reports[path.stem] = results
     if assignment is None:
-        print(f"\n{coursework.course_total(reports)}")
+        print(f"\n{coursework.course_total([*reports.values()])}")
+    passed = not github or coursework.report_to_github(reports)
     if unreadable:
         raise ValueError("; ".join(unreadable))
+    if not passed:
+        raise typer.Exit(1)
 
 
 @app.command(

@@ -5,6 +5,7 @@ from attentively import exporter
 __getattr__ = exporter(
     __name__,
     {
+        "github_actions": ["report_to_github"],
         "part_result": ["PartResult"],
         "progress_cache": ["environment"],
         "progress": ["course_total", "read", "report", "results", "run"],
