@@ -218,6 +218,7 @@ def _label_shifts(spots: np.ndarray, sizes: np.ndarray, frame: Bbox) -> np.ndarr
     middle = spots[:, None] + shifts + np.sign(shifts) * [1, 0] * half[:, None]
     boxes = np.concatenate([middle - half[:, None], middle + half[:, None]], axis=-1)
     steps = np.linspace(0, 1, 16)[:, None]
+    grown = boxes + [-2, -1, 2, 1]  # labels keep a small distance
     lines = spots[:, None, None] + shifts[:, None] * steps * (far > _FAR)[:, None, None]
     markers = np.concatenate([spots - 4, spots + 4], axis=-1)
     outside = np.any((boxes[..., :2] < frame.min) | (boxes[..., 2:] > frame.max), axis=-1)
@@ -231,7 +232,7 @@ def _label_shifts(spots: np.ndarray, sizes: np.ndarray, frame: Bbox) -> np.ndarr
             passed = markers[~_overlap(markers, markers[i])]
             met = (
                 6 * outside[i]
-                + 3 * _overlap(boxes[i][:, None], np.concatenate([labels, markers])).sum(axis=1)
+                + 3 * _overlap(grown[i][:, None], np.concatenate([labels, markers])).sum(axis=1)
                 + _contains(boxes[i][:, None], paths).sum(axis=1)
                 + _contains(np.concatenate([labels, passed]), lines[i][:, None]).sum(axis=1)
             )
