@@ -28,7 +28,7 @@ SOLUTIONS = sorted(map(str, (ROOT / "solutions").glob("*/*.ipynb")))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SMALL = "--steps 2 --batch-size 4 --validate-every 2"
 NOT_HERE = re.compile(
-    r"attentively (data|experiment|models|progress|submit)|--help|--install|DATA|NAME|news"
+    r"attentively (collect|data|experiment|models|progress|submit)|--help|--install|DATA|NAME|news"
 )
 """Commands of the README that compute nothing, or need what the reader has; and experiments."""
 SHIPPED = {"runs/transformer": "toy-transformer", "runs/seq2seq": "toy-additive"}
