@@ -135,7 +135,8 @@ def ran(course, name, student):
 
 def see_points_and_feedback(course, assignment, student, lost, words):
     found = scores(course, assignment.name, student)
-    assert faults_of_scores(found, lost) == []
+    titles = notebooks.part_titles(notebooks.read(assignment.source))
+    assert faults_of_scores(found, [titles[each] for each in lost]) == []
     folder = course.place("feedback", student, assignment.name)
     page = html.unescape((folder / f"{assignment.name}.html").read_text(encoding="utf-8"))
     page = " ".join(page.split())  # a message is wrapped
@@ -196,7 +197,7 @@ def test_scores_other_than_expected_are_seen():
 def test_a_solution_that_fails_its_own_hidden_tests_is_seen(graded):
     assert faults_of_scores(scores(graded, SMALL, "solution")) == []
     found = faults_of_scores(scores(graded, SMALL, "broken"))
-    assert found == ["'check-1' got 0, expected 60"]
+    assert found == ["'Part 1 · Number' got 0, expected 60"]
     assert scores(graded, SMALL, "untouched").total == 0
 
 
