@@ -13,7 +13,7 @@ import torch
 
 from attentively.checks.decoding import NAMES, Sentence, Table, TableStep, on_a_model
 from attentively.checks.edits import edited
-from attentively.checks.question import Case, Question
+from attentively.checks.question import Case, Question, cases_of
 from attentively.vocabulary import END_ID, START_ID
 
 # Tables. The next token depends on the whole prefix.
@@ -363,8 +363,7 @@ def top_p_cases(thorough: bool) -> Iterator[Case]:
         generator = torch.Generator().manual_seed(3)
         for size, temperature, p in [(13, 0.7, 0.6), (29, 1.3, 0.85), (2, 1.0, 0.4), (1, 2.0, 0.3)]:
             asked.append((2 * torch.randn(size, generator=generator), temperature, p))
-    for each in asked:
-        yield Case(dict(zip(("scores", "temperature", "p"), each, strict=True)))
+    yield from cases_of(("scores", "temperature", "p"), asked)
 
 
 SOFTMAX = "(scores / temperature).softmax(dim=0)"
@@ -450,8 +449,7 @@ def costs(words, max_len, beam_size):
 def cost_cases(thorough: bool) -> Iterator[Case]:
     sizes = [(2, 4, 5), (3, 4, 5), (1, 4, 3), (267, 12, 10)]
     sizes += [(5, 3, 7), (2, 6, 11), (4, 1, 3), (3, 91, 4)] * thorough
-    for each in sizes:
-        yield Case(dict(zip(("words", "max_len", "beam_size"), each, strict=True)))
+    yield from cases_of(("words", "max_len", "beam_size"), sizes)
 
 
 TEXTS = "sum(prefixes)"

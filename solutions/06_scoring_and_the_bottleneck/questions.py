@@ -5,13 +5,13 @@ and 5 are examined by code in `attentively.checks.scoring_and_the_bottleneck`.
 """
 
 import math
-import statistics
+import statistics  # noqa: F401  for the edits
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
+import numpy as np  # noqa: F401  for the edits
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from attentively.checks import scoring_and_the_bottleneck as checks
 from attentively.checks.compare import Fresh
 from attentively.checks.edits import edited
-from attentively.checks.question import Case, Question
+from attentively.checks.question import Case, Question, cases_of
 
 # Part 1
 
@@ -356,8 +356,7 @@ def interval_cases(thorough: bool) -> Iterator[Case]:
     ]
     if thorough:
         asked.append((counts_of(23, 3), samples(211, 23, seed=3), BLEU_SCORE))
-    for each in asked:
-        yield Case(dict(zip(("items", "samples", "score"), each, strict=True)))
+    yield from cases_of(("items", "samples", "score"), asked)
 
 
 ONCE = (
@@ -436,8 +435,7 @@ def win_cases(thorough: bool) -> Iterator[Case]:
     if thorough:
         rivals += [(second, first, samples(17, 7, seed=6), BLEU_SCORE)]
         rivals += [(OTHER_RATES, RATES, samples(101, 6, seed=7), RATE)]
-    for each in rivals:
-        yield Case(dict(zip(("a", "b", "samples", "score"), each, strict=True)))
+    yield from cases_of(("a", "b", "samples", "score"), rivals)
 
 
 WINS = "sum(x > y for"
@@ -542,8 +540,7 @@ def probe_cases(thorough: bool) -> Iterator[Case]:
     if thorough:
         asked.append((*planted((23, 13, 7, 19), 5, seed=5)[:3], 3.0))
         asked.append((*planted((31, 17), 3, seed=3)[:3], 1.0))
-    for each in asked:
-        yield Case(dict(zip(("contexts", "labels", "new", "ridge"), each, strict=True)))
+    yield from cases_of(("contexts", "labels", "new", "ridge"), asked)
 
 
 CHOICE = "scores.argmax(dim=1)"

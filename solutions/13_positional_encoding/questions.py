@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attentively.checks.compare import Fresh
 from attentively.checks.positional_encoding import Sinusoidal
-from attentively.checks.question import Case, Question
+from attentively.checks.question import Case, Question, cases_of
 
 # Part 1
 
@@ -28,15 +28,10 @@ def sinusoids(length, d_model):
     return encodings
 
 
-def of_sizes(names: tuple[str, str], sizes: list[tuple[int, int]]) -> Iterator[Case]:
-    for each in sizes:
-        yield Case(dict(zip(names, each, strict=True)))
-
-
 def sinusoid_cases(thorough: bool) -> Iterator[Case]:
     sizes = [(2, 2), (2, 6), (3, 4), (7, 64), (3, 5), (2, 1), (11, 7)]
     sizes += [(61, 512), (13, 3), (1, 1), (97, 10), (1, 127)] if thorough else []
-    return of_sizes(("length", "d_model"), sizes)
+    return cases_of(("length", "d_model"), sizes)
 
 
 PAIRED = "torch.stack([sines, cosines], dim=-1).flatten(1)[:, :d_model]"
@@ -187,7 +182,7 @@ def shift(steps, d_model):
 def shift_cases(thorough: bool) -> Iterator[Case]:
     asked = [(1, 2), (1, 4), (3, 4), (0, 2), (-2, 6), (5, 10)]
     asked += [(17, 14), (-11, 64), (0, 6), (40, 2)] if thorough else []
-    return of_sizes(("steps", "d_model"), asked)
+    return cases_of(("steps", "d_model"), asked)
 
 
 def of_blocks(*blocks: str) -> list[str]:
@@ -291,7 +286,7 @@ def mended_sentence(length, d_model):
 
 def sentence_cases(thorough: bool) -> Iterator[Case]:
     sizes = [(7, 6), (13, 22)] + ([(53, 64), (1, 2)] if thorough else [])
-    return of_sizes(("length", "d_model"), sizes)
+    return cases_of(("length", "d_model"), sizes)
 
 
 def mended_ring(size, d_model):
@@ -302,7 +297,7 @@ def mended_ring(size, d_model):
 
 def ring_cases(thorough: bool) -> Iterator[Case]:
     sizes = [(7, 4), (12, 10)] + ([(5, 14), (2, 2), (1, 2)] if thorough else [])
-    return of_sizes(("size", "d_model"), sizes)
+    return cases_of(("size", "d_model"), sizes)
 
 
 def mended_picture(rows, columns, d_model, encode):

@@ -15,7 +15,7 @@ from torch import Tensor
 from attentively.attention.masks import masked_softmax, padding_mask
 from attentively.checks import translating_with_it as checks
 from attentively.checks.compare import Fresh
-from attentively.checks.question import Case, Question
+from attentively.checks.question import Case, Question, cases_of
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 SRC = torch.tensor(
@@ -604,16 +604,14 @@ def length_for_ratio(times, src_len, d_model, d_ff):
 
 def entries_cases(thorough: bool) -> Iterator[Case]:
     further = [(3, 8, 11, 1, 13)] * thorough
-    for given in [(1, 4, 5, 3, 1), (3, 6, 5, 7, 5), (6, 512, 40, 60, 4), *further]:
-        names = ("num_layers", "d_model", "src_len", "words", "rows")
-        yield Case(dict(zip(names, given, strict=True)))
+    names = ("num_layers", "d_model", "src_len", "words", "rows")
+    yield from cases_of(names, [(1, 4, 5, 3, 1), (3, 6, 5, 7, 5), (6, 512, 40, 60, 4), *further])
 
 
 def multiplications_cases(thorough: bool) -> Iterator[Case]:
     further = [(40, 25, 64, 256, 2)] * thorough
-    for given in [(1, 3, 5, 7, 1), (3, 2, 4, 6, 2), (11, 7, 6, 13, 3), *further]:
-        names = ("words", "src_len", "d_model", "d_ff", "num_layers")
-        yield Case(dict(zip(names, given, strict=True)))
+    names = ("words", "src_len", "d_model", "d_ff", "num_layers")
+    yield from cases_of(names, [(1, 3, 5, 7, 1), (3, 2, 4, 6, 2), (11, 7, 6, 13, 3), *further])
 
 
 def length_cases(thorough: bool) -> Iterator[Case]:

@@ -23,7 +23,7 @@ from attentively.checks.heads_for_other_tasks.small_models import (
     Words,
     small_encoder,
 )
-from attentively.checks.question import Case, Question
+from attentively.checks.question import Case, Question, cases_of
 from attentively.checks.student_modules import shaken, state_of
 from attentively.data.batches import pad
 from attentively.models import plain_transformer
@@ -165,8 +165,7 @@ def hide_cases(thorough: bool) -> Iterator[Case]:
         asked.append((ids, chosen, torch.rand(ids.shape), others, vocab_size))
     at_the_limit = torch.tensor([[0.8, 0.7, 0.8, 0.2, 0.1]])
     asked.append((PAPER[:, :5], asked[0][1], at_the_limit, asked[0][3], 10))
-    for each in asked:
-        yield Case(named(names, *each))
+    yield from cases_of(names, asked)
 
 
 REPLACED = "chosen & (fate >= 0.8) & (fate < 0.9)"

@@ -18,7 +18,7 @@ from attentively.checks.faster import (
     profiles,
     stream,  # noqa: F401  for the edits
 )
-from attentively.checks.question import Case, Question
+from attentively.checks.question import Case, Question, cases_of
 
 HIDDEN = -math.inf
 LOWEST = torch.finfo(torch.float32).min
@@ -657,9 +657,8 @@ def memory_cases(thorough: bool) -> Iterator[Case]:
     if thorough:
         asked += [(999, n, 17, 5, 3, every) for n in (6, 7, 13) for every in (2, 4, 5, 6)]
         asked += [(10**7, 48, 10**6, 10**5, 64, 7), (3, 1, 2, 1, 1, 1)]
-    for each in asked:
-        names = ("parameters", "layers", "inside", "edge", "batch", "every")
-        yield Case(dict(zip(names, each, strict=True)))
+    names = ("parameters", "layers", "inside", "edge", "batch", "every")
+    yield from cases_of(names, asked)
 
 
 SIZES = {
@@ -756,9 +755,8 @@ def batch_cases(thorough: bool) -> Iterator[Case]:
     ]
     if thorough:
         asked += [(999, 13, 17, 5, every, 10**6) for every in (None, 1, 4, 6, 20)]
-    for each in asked:
-        names = ("parameters", "layers", "inside", "edge", "every", "budget")
-        yield Case(dict(zip(names, each, strict=True)))
+    names = ("parameters", "layers", "inside", "edge", "every", "budget")
+    yield from cases_of(names, asked)
 
 
 FIXED = "budget - 16 * parameters"

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from attentively.checks.edits import edited
-from attentively.checks.question import Case, Question
+from attentively.checks.question import Case, Question, cases_of
 from attentively.checks.student_modules import shaken, state_of
 
 # Part 1
@@ -211,8 +211,9 @@ def alibi(num_heads, queries, keys):
 
 def alibi_cases(thorough: bool) -> Iterator[Case]:
     sizes = [(1, 3, 3), (2, 3, 3), (1, 1, 4), (8, 2, 5)]
-    for each in sizes + [(4, 7, 7), (16, 3, 11), (2, 1, 1)] * thorough:
-        yield Case(dict(zip(("num_heads", "queries", "keys"), each, strict=True)))
+    yield from cases_of(
+        ("num_heads", "queries", "keys"), sizes + [(4, 7, 7), (16, 3, 11), (2, 1, 1)] * thorough
+    )
 
 
 EACH_HEAD = "slopes(num_heads).reshape(-1, 1, 1)"
@@ -584,8 +585,7 @@ def bytes_cases(thorough: bool) -> Iterator[Case]:
     ]  # fmt: skip
     if thorough:
         asked += [(LLAMA, 4096, 1), (MISTRAL, 10000, 5), (GEMMA, 131072, 1), (MIXED, 1, 1)]
-    for each in asked:
-        yield Case(dict(zip(("model", "length", "rows"), each, strict=True)))
+    yield from cases_of(("model", "length", "rows"), asked)
 
 
 ALL_POSITIONS = "If window is None, global_every has no meaning: all layers store all positions."
@@ -665,8 +665,7 @@ def longest_cases(thorough: bool) -> Iterator[Case]:
             (LLAMA, 24 * 10**9, 1), (LLAMA | {"num_kv_heads": 64}, 24 * 10**9, 7),
             (MISTRAL, 2**29, 1), (MISTRAL, 2**29 - 1, 1), (GEMMA, 10**10, 3),
         ]  # fmt: skip
-    for each in asked:
-        yield Case(dict(zip(("model", "memory", "rows"), each, strict=True)))
+    yield from cases_of(("model", "memory", "rows"), asked)
 
 
 bytes_of_full_windows = edited(cache_bytes, FULL_WINDOW)
@@ -814,8 +813,7 @@ def size_needed(law, length, share):
 def size_cases(thorough: bool) -> Iterator[Case]:
     asked = [((1.0, 1.0), 1, 0.5), ((1.0, 0.5), 5, 0.5), ((3e6, 0.25), 20, 0.9)]
     asked += [((8.8e13, 0.076), 4, 0.1), ((1e5, 0.3), 3, 0.99)] if thorough else []
-    for each in asked:
-        yield Case(dict(zip(("law", "length", "share"), each, strict=True)))
+    yield from cases_of(("law", "length", "share"), asked)
 
 
 RATIO = "length / -math.log(share)"
@@ -869,8 +867,7 @@ def times_larger(law, low, high):
 def times_cases(thorough: bool) -> Iterator[Case]:
     asked = [((1.0, 1.0), 0.1, 0.9), ((7.0, 0.5), 0.1, 0.9), ((3e6, 0.25), 0.01, 0.5)]
     asked += [((8.8e13, 0.076), 0.25, 0.75), ((1e5, 0.3), 0.5, 0.5)] if thorough else []
-    for each in asked:
-        yield Case(dict(zip(("law", "low", "high"), each, strict=True)))
+    yield from cases_of(("law", "low", "high"), asked)
 
 
 LOGARITHMS = "math.log(low) / math.log(high)"

@@ -7,7 +7,7 @@ made when it is needed. `examine` compares a candidate with either.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -60,6 +60,12 @@ class Case:
     """What to add if the call fails or a gradient is wrong."""
     nan: str = ""
     """What to add if a gradient is NaN; gradients then need not agree with finite differences."""
+
+
+def cases_of(names: Sequence[str], calls: Iterable[Sequence[Any]]) -> Iterator[Case]:
+    """Yield a case for each call, whose arguments have these names."""
+    for arguments in calls:
+        yield Case(dict(zip(names, arguments, strict=True)))
 
 
 @dataclass(frozen=True)
