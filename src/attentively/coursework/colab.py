@@ -1,7 +1,6 @@
 """Hand in an exercise from Google Colab, where the notebook is not a file of the computer."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +24,11 @@ def hand_in(assignment: str, student: str, folder: Path | str = ".") -> Path:
     path = folder / "work" / assignment / f"{assignment}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(nbformat.from_dict(_open_notebook()), path)
-    receipt = submission.submit(folder / "work", assignment, student, folder / "submitted")
-    packed = Path(
-        shutil.make_archive(
-            str(folder / f"{assignment}-{student}"),
-            "zip",
-            root_dir=folder / "submitted",
-            base_dir=f"{student}/{assignment}",
-        )
+    receipt = submission.submit(
+        folder / "work", assignment, student, folder / "submitted", archive=True
     )
+    packed = receipt.archive
+    assert packed is not None
     print(f"Packed {packed.name} at {receipt.timestamp}")
     if receipt.unwritten:
         print(f"Parts that are not implemented yet: {receipt.unwritten} of {receipt.parts}")

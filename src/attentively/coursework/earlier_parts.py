@@ -27,6 +27,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from nbformat import NotebookNode
 
 from attentively.checks import Part
+from attentively.coursework.work_folder import notebooks_in
 from attentively_grader.course import notebooks
 
 FILE = "earlier_parts.json"
@@ -108,7 +109,7 @@ def own_code(notebook: NotebookNode) -> list[str]:
 def packed(work: Path, notebook: NotebookNode) -> Mapping[str, list[str]]:
     """Return the code of each assignment in `work` whose name is a string in the notebook."""
     code = "\n".join(own_code(notebook))
-    there = sorted(path for path in work.glob("*/*.ipynb") if path.stem == path.parent.name)
+    there = notebooks_in(work)
     named = [path for path in there if f'"{path.stem}"' in code or f"'{path.stem}'" in code]
     parts = {}
     for path in named:

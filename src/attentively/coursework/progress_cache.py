@@ -19,6 +19,7 @@ from typing import Any
 import attentively
 from attentively.atomic_files import replacing
 from attentively.coursework.part_result import PartResult
+from attentively.coursework.work_folder import notebooks_in
 
 FOLDER = ".progress"
 
@@ -29,7 +30,7 @@ def cells(path: Path) -> str | None:
     Returns None if the notebook cannot be read.
     """
     digest = hashlib.sha256()
-    there = [each for each in path.parent.parent.glob("*/*.ipynb") if each.stem == each.parent.name]
+    there = notebooks_in(path.parent.parent)
     waiting, seen = [path], {path}
     while waiting:
         current = waiting.pop()

@@ -16,7 +16,7 @@ def locate(here: Path) -> Path:
     It is the folder work/ of `here` or of the nearest folder above, else `here` or its parent.
     """
     for folder in (*(above / "work" for above in (here, *here.parents)), here, here.parent):
-        if _notebooks(folder):
+        if notebooks_in(folder):
             return folder
     return here / "work"
 
@@ -27,7 +27,7 @@ def find(work: Path, assignment: str | None) -> list[Path]:
     `assignment` is a name such as "12_self_attention", its number, or the path of a folder or
     notebook. Raises `ValueError` if there is none; the message names similar assignments.
     """
-    there = _notebooks(work)
+    there = notebooks_in(work)
     bare = (assignment or "").rstrip("/\\")  # a shell completes the name of a folder so
     if bare and (bare in (".", "..") or "/" in bare or os.sep in bare or Path(bare).is_file()):
         return [_at(Path(bare), there)]
@@ -50,7 +50,8 @@ def find(work: Path, assignment: str | None) -> list[Path]:
     )
 
 
-def _notebooks(folder: Path) -> list[Path]:
+def notebooks_in(folder: Path) -> list[Path]:
+    """Return the notebooks in a folder of assignments, each named like its own folder."""
     return sorted(path for path in folder.glob("*/*.ipynb") if path.stem == path.parent.name)
 
 
