@@ -15,6 +15,7 @@ from notebook_tools import small_notebook, with_source, write
 from attentively_grader import shard
 from attentively_grader.__main__ import main
 from attentively_grader.coordinator import grade
+from attentively_grader.course import notebooks
 from attentively_grader.course.course import Course
 from attentively_grader.intake.tasks import Options
 from attentively_grader.jobs import Outcome
@@ -187,7 +188,9 @@ def test_a_tagged_test_is_marked_with_the_reason(tmp_path, capsys):
     stub = Separate(only_beside=["check-2"])
     assert room.grade(stub=stub) == 0
     assert [job.beside for job in stub.jobs] == [("check-2",)] * 2
-    assert "check-2: the instructor gave it the tag beside-the-student" in capsys.readouterr().out
+    title = notebooks.part_titles(notebook)["check-2"]
+    said = capsys.readouterr().out
+    assert f"{title}: the instructor gave it the tag beside-the-student" in said
 
 
 def test_the_parser_adds_tests_when_one_fails(tmp_path, monkeypatch):
@@ -339,7 +342,9 @@ def test_the_quick_start_course_of_nbgrader_passes(tmp_path, capsys):
     path.write_text(json.dumps(content), encoding="utf-8")
     assert grade(root) == 0
     assert "ps1: the solution earns 3 of 3 points" in capsys.readouterr().out
-    scores = Course(root).scores("ps1")
-    part = "sum_of_squares_uses_squares"
+    course = Course(root)
+    scores = course.scores("ps1")
+    titles = {name: title for (_, name), title in course.parts("ps1").items()}
+    part = titles["sum_of_squares_uses_squares"]
     assert (scores["anna"].points[part], scores["bert"].points[part]) == (0.5, 0)
-    assert scores["bert"].points["correct_sum_of_squares"] == 0.5
+    assert scores["bert"].points[titles["correct_sum_of_squares"]] == 0.5
