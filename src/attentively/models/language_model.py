@@ -66,14 +66,21 @@ class LanguageModel(DecoderOnly[LanguageModelState]):
         initialise(self)
         self.output.weight = embedding.table.weight
 
-    def forward(self, ids: Int[Tensor, "batch len"]) -> Float[Tensor, "batch len vocab"]:
+    def forward(
+        self,
+        ids: Int[Tensor, "batch len"],
+    ) -> Float[Tensor, "batch len vocab"]:
         """Return, at every position of `ids`, the logits of the token after it.
 
         `decode` also returns attention weights.
         """
         return self.decode(ids).logits
 
-    def decode(self, ids: Int[Tensor, "batch len"], need_weights: bool = False) -> DecoderOutput:
+    def decode(
+        self,
+        ids: Int[Tensor, "batch len"],
+        need_weights: bool = False,
+    ) -> DecoderOutput:
         """Predict, at every position of `ids`, the token after it.
 
         Padding comes last, so the causal mask hides it. The weights are those of the
