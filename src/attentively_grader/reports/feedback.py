@@ -3,6 +3,9 @@
 nbgrader renders the page (`GenerateFeedback`, with its template). Everything that a student wrote
 is filtered by an allow list. Rendered cells that many pages share, such as the instructor's text
 and tests, are cached. Rendering only reads the gradebook, so it can run in a separate process.
+
+The page needs no network: formulas are MathML, and its policy permits no script and no address.
+Parts have their titles, as in the reports.
 """
 
 import html
@@ -11,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import nbformat
-from jinja2 import pass_context
+from jinja2 import DictLoader, pass_context
 from nbconvert.exporters.html import HTMLExporter
 from nbconvert.exporters.templateexporter import TemplateExporter
 from nbconvert.filters.highlight import Highlight2HTML
@@ -20,10 +23,11 @@ from nbgrader.converters import GenerateFeedback
 from nbgrader.converters.base import NbGraderException
 
 from attentively_grader.course.course import Course, CourseError, Submission, converting, reason
-from attentively_grader.course.notebooks import METADATA_KEY
+from attentively_grader.course.notebooks import METADATA_KEY, part_titles
 from attentively_grader.gradebook import safe_output
 from attentively_grader.gradebook.recording import SharedGradebook, in_folder
 from attentively_grader.reports import hidden_tests
+from attentively_grader.reports.mathml import with_mathml
 
 MOST_KEPT = 4096
 LONGEST = 100_000
@@ -32,11 +36,26 @@ WITHOUT_ALT = re.compile(r"<img (?![^>]*\balt=)")
 ALT = '<img alt="No description has been provided for this image" '
 
 
+HEAD = """\
+{% macro mathjax(url="") %}
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; img-src 'self' file: data:; style-src 'unsafe-inline'">
+<style>summary { display: list-item; cursor: pointer; }</style>
+{% endmacro %}
+"""
+"""In place of nbconvert's macro, which loads MathJax. Bootstrap hides the marker of a summary."""
+LABEL = re.compile(
+    r'(?P<before><a href="#(?P<link>[^"]*)">)(?:Test cell|Coding free-response|Written response|'
+    r"Task)(?P<after></a> \(Score)|Grade cell: <code>(?P<id>[^<]*)</code>"
+)
+"""What the template calls a part: in the list at the top, and above its test."""
+
+
 class _Page(HTMLExporter):
     """nbconvert's HTML exporter with a cache of rendered cells."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(extra_loaders=[DictLoader({"mathjax.html.j2": HEAD})], **options)
         self._kept: dict[tuple[object, ...], str] = {}
         self._highlight = Highlight2HTML(pygments_lexer="ipython3", parent=self)
 
@@ -48,7 +67,7 @@ class _Page(HTMLExporter):
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
         cell = context.get("cell", {})
-        theirs = cell.get("metadata", {}).get(METADATA_KEY, {}).get("author") != "instructor"
+        theirs = _by_student(cell)
         pictures = repr(cell.get("attachments"))
         key = ("markdown", source, theirs, pictures if "attachment:" in source else "")
         if key not in self._kept:
@@ -73,13 +92,36 @@ class _Page(HTMLExporter):
         self._kept[key] = page
 
     def from_notebook_node(self, nb: Any, resources: Any = None, **options: Any) -> Any:
+        titles = _titles(nb)
         if hidden_tests.wanted(self.config):
             nb = hidden_tests.without_hidden_tests(nb, self.config)
+        else:
+            nb = hidden_tests.without_markers(nb, self.config)
         # Skips the method of HTMLExporter, which parses the page again to add alt texts.
         page, resources = TemplateExporter.from_notebook_node(
             self, _with_notes(nb), self._init_resources(resources), **options
         )
-        return WITHOUT_ALT.sub(ALT, page), resources
+        return with_mathml(_with_titles(WITHOUT_ALT.sub(ALT, page), titles)), resources
+
+
+def _by_student(cell: Mapping[str, Any]) -> bool:
+    return cell.get("metadata", {}).get(METADATA_KEY, {}).get("author") != "instructor"
+
+
+def _titles(notebook: Any) -> dict[str, str]:
+    """Return the titles of the parts; a heading that the student wrote is none."""
+    cells = [{**cell, "source": ""} if _by_student(cell) else cell for cell in notebook.cells]
+    return part_titles(nbformat.from_dict({**notebook, "cells": cells}))
+
+
+def _with_titles(page: str, titles: Mapping[str, str]) -> str:
+    def titled(label: re.Match[str]) -> str:
+        title = titles.get(label["link"] or label["id"])
+        if title is None:
+            return label[0]
+        return (label["before"] or "") + html.escape(title) + (label["after"] or "")
+
+    return LABEL.sub(titled, page)
 
 
 def _with_notes(notebook: Any) -> Any:

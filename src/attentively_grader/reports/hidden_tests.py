@@ -1,5 +1,6 @@
 """Remove hidden tests from feedback, for courses whose hidden tests are secret.
 
+Other courses show the hidden tests, without the markers around them.
 With ``c.Grading.hide_hidden_tests = True`` in the configuration of the course, feedback shows one
 line instead of the hidden tests. For an error in a hidden test, it shows the message but not the
 location. Lines of hidden tests are removed from printed text and from the tracebacks of all cells,
@@ -52,6 +53,25 @@ def without_hidden_tests(notebook: Any, config: Config) -> Any:
                 lines = output.text.splitlines(keepends=True)
                 output.text = "".join(line for line in lines if not _tells(line, texts))
     return hidden
+
+
+def without_markers(notebook: Any, config: Config) -> Any:
+    """Return a notebook without the markers of hidden tests in sources and tracebacks."""
+    marks = ClearHiddenTests(config=config)
+
+    def unmarked(text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        delimiters = (marks.begin_test_delimeter, marks.end_test_delimeter)
+        return "".join(line for line in lines if not any(mark in line for mark in delimiters))
+
+    shown = nbformat.from_dict(notebook)
+    for cell in shown.cells:
+        if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("grade"):
+            cell.source = unmarked(cell.source).rstrip("\n")
+            for output in cell.outputs:
+                if output.output_type == "error":
+                    output.traceback = [unmarked(part) for part in output.traceback]
+    return shown
 
 
 def _split(source: str, begin: str, end: str) -> tuple[str, dict[int, str]]:

@@ -50,6 +50,16 @@ def test_a_hidden_failure_says_what_but_not_where():
     assert hidden_tests.WHERE in said
 
 
+def test_hidden_tests_that_are_shown_have_no_markers():
+    notebook = run(TEST, part_1=lambda: 7)
+    assert "BEGIN HIDDEN TESTS" in "".join(notebook.cells[0].outputs[0].traceback)
+    (cell,) = hidden_tests.without_markers(notebook, Config()).cells
+    said = "\n".join(cell.outputs[0].traceback)
+    assert cell.source == "\n".join(line for line in TEST.splitlines() if "###" not in line)
+    assert f"----> 4 {HIDDEN}" in said
+    assert "HIDDEN TESTS" not in cell.source + said
+
+
 def test_a_failure_beside_hidden_lines_shows_none_of_them():
     """IPython shows the lines round the one that failed."""
     notebook = run(TEST, part_1=lambda: -1)
@@ -135,7 +145,7 @@ def test_the_page_follows_the_configuration(tmp_path):
         assert ("Hidden tests ran here" in page) == wanted
         assert (hidden_tests.WHERE in page) == wanted
         assert ("-&gt; 4 assert part_1() == 41" in page) != wanted
-        assert ("BEGIN HIDDEN TESTS" in page) != wanted
+        assert "HIDDEN TESTS" not in page
         assert room.points("anna") == [0, 40]
     assert ran == [1, 0, 0]
 
