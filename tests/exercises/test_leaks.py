@@ -105,17 +105,6 @@ LEAKS = {
     "11 forger": {
         "exposed": ["checks.what_attention_explains._exposed"],
     },
-    "14 heads": {
-        "split_heads": ["checks.multi_head_attention._split"],
-        "merge_heads": ["checks.multi_head_attention._join"],
-    },
-    "14 pruning": {
-        "pruned": ["checks.multi_head_attention._pruned"],
-    },
-    "14 same_function": {
-        "reordered": ["checks.multi_head_attention._pruned"],
-        "folded": ["checks.multi_head_attention._folded"],
-    },
     "15 read_off": {
         "sizes": ["checks.building_the_transformer._sizes"],
     },
