@@ -55,16 +55,6 @@ LEAKS = {
         "counts": ["checks.encoder_and_decoder._counted"],
         "shapes": ["checks.encoder_and_decoder._shapes"],
     },
-    "07 pooling": {
-        "lookup": ["checks.queries_keys_and_values._found"],
-    },
-    "07 learned_width": {
-        "leave_one_out": ["checks.queries_keys_and_values._left_out"],
-    },
-    "07 answers": {
-        "both": ["checks.queries_keys_and_values._both"],
-        "either": ["checks.queries_keys_and_values._either"],
-    },
     "09 scores": {
         "dot_scores": ["checks.multiplicative_attention._dot"],
         "general_scores": ["checks.multiplicative_attention._general"],

@@ -4,17 +4,21 @@ import itertools
 import math
 
 import pytest
-import right_answers_07 as right
 import torch
-import wrong_answers_07 as wrong
+from assignments import Assignment
 
 from attentively.attention.kernels import KernelPooling
 from attentively.checks import CheckFailed
 from attentively.checks import queries_keys_and_values as checks
+from attentively.checks.edits import edited
+from attentively.checks.recordings import load_questions
+
+ASSIGNMENT = Assignment("07_queries_keys_and_values")
+right = load_questions(ASSIGNMENT.questions)
 
 
 def test_each_part_has_ten_wrong_answers_or_more():
-    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+    assert min(len(answers) for answers in ASSIGNMENT.wrong.values()) >= 10
 
 
 def test_ready_pools(capsys):
@@ -35,7 +39,7 @@ PROBLEMS = [((24, 2), 2.0), ((20, 3, 0.2), 0.05), ((30, 1), 1.0), ((24, 7), 0.4)
 
 
 def losses(keys, values):
-    return torch.stack([checks._left_out(keys, values, each) for each in checks._GRID])
+    return torch.stack([right.leave_one_out(keys, values, each) for each in checks.GRID])
 
 
 @pytest.mark.parametrize("log_width", [-1.0, 0.3])
@@ -57,7 +61,7 @@ def test_the_loss_and_its_slope_are_those_of_the_definition(log_width):
         return sum(errors) / 7
 
     width = torch.tensor(log_width, dtype=torch.float64, requires_grad=True)
-    loss = checks._left_out(keys, values, width)
+    loss = right.leave_one_out(keys, values, width)
     assert loss.item() == pytest.approx(by_loops(log_width), rel=1e-9)
     (slope,) = torch.autograd.grad(loss, width)
     step = 1e-5
@@ -69,7 +73,7 @@ def test_the_loss_and_its_slope_are_those_of_the_definition(log_width):
 def test_the_loss_has_one_valley_away_from_the_start(which, start):
     row = losses(*checks.measurements(*which)).tolist()
     valleys = [
-        math.exp(checks._GRID[j]) for j in range(1, len(row) - 1)
+        math.exp(checks.GRID[j]) for j in range(1, len(row) - 1)
         if row[j] < min(row[j - 1], row[j + 1]) and row[j] < 0.98 * row[0]
     ]  # fmt: skip
     assert len(valleys) == 1
@@ -79,7 +83,8 @@ def test_the_loss_has_one_valley_away_from_the_start(which, start):
 @pytest.mark.parametrize(("which", "start"), PROBLEMS)
 def test_a_loss_that_sees_the_own_pair_falls_to_the_narrowest_width(which, start):
     keys, values = checks.measurements(*which)
-    seen = [wrong.SEEN(keys, values, each).item() for each in checks._GRID[::20]]
+    sees_its_own = edited(right.leave_one_out, ".masked_fill(own, -math.inf) -> ")
+    seen = [sees_its_own(keys, values, each).item() for each in checks.GRID[::40]]
     assert seen == sorted(seen)
 
 
@@ -101,45 +106,48 @@ def test_the_learned_width_answers_new_questions_better_than_fixed_ones():
 # Part 4
 
 
-def test_closeness_is_multiplied_and_added():
+def test_unnormalised_weights_are_multiplied_and_added():
     two, three = torch.tensor([[2.0]]).log(), torch.tensor([[3.0]]).log()
-    assert checks._both(two, three).exp().item() == pytest.approx(6)
-    assert checks._either(two, three).exp().item() == pytest.approx(5)
-    for first, second in checks._CONDITIONS:
-        torch.testing.assert_close(checks._both(first, second), first + second)
-        torch.testing.assert_close(checks._either(first, second), torch.logaddexp(first, second))
+    assert right.both(two, three).exp().item() == pytest.approx(6)
+    assert right.either(two, three).exp().item() == pytest.approx(5)
 
 
 # Part 5
 
 
-def test_no_prediction_that_is_known_as_wrong_is_right():
+def test_predictions_are_those_of_changed_scores():
     scores, values, i, c = [math.log(2), math.log(5), math.log(3)], [5.0, 20.0, 30.0], 0, 3.0
-    weights = checks._softmax(scores)
-    expected = checks._run(scores, values, i, c)
-    known = checks._known_answers(weights, values, i, c)
-    assert [*known] == [*expected]
-    for key, answers in known.items():
-        assert expected[key] == pytest.approx(right.predict(weights, values, i, c)[key])
-        for _, answer in answers:
-            same = isinstance(answer, float) or len(answer) == len(expected[key])
-            assert not same or answer != pytest.approx(expected[key], rel=1e-3)
+    weights = right.softmax(scores)
+    found = right.predict(weights, values, i, c)
+    assert found["twice"] == pytest.approx(right.softmax([*scores, scores[i]]))
+    assert found["without"] == pytest.approx(right.softmax(scores[1:]))
+    assert found["raised"] == pytest.approx(right.softmax(right.moved(scores, i, c)))
+    assert found["all_raised"] == pytest.approx(right.softmax([each + c for each in scores]))
+    assert found["doubled"] == pytest.approx(right.softmax([2 * each for each in scores]))
+    for key, changed in (
+        ("value_raised", right.moved(values, i, c)),
+        ("values_raised", [value + c for value in values]),
+        ("values_scaled", [value * c for value in values]),
+    ):
+        assert found[key] == pytest.approx(sum(map(math.prod, zip(weights, changed, strict=True))))
 
 
 # Part 6
 
 
+FAULTS = {
+    "over the queries": "softmax(dim=2) -> softmax(dim=1)",
+    "not squared": "widths.unsqueeze(1) ** 2 -> widths.unsqueeze(1)",
+    "after the softmax": ("scores.masked_fill(~allowed, torch.finfo(scores.dtype).min) -> scores"),
+    "instead of the values": "weights @ values -> weights @ keys",
+    "square root": "sum(dim=-1) -> sum(dim=-1).sqrt().square()",
+}
+
+
 def test_the_five_faults_are_named_one_after_the_other():
-    faults = ["axis", "width", "late", "keys", "root"]
-    words = [
-        "over the queries",
-        "not squared",
-        "after the softmax",
-        "instead of the values",
-        "square root",
-    ]
-    for mended, said in enumerate(words):
+    edits = list(FAULTS.values())
+    for mended, said in enumerate(FAULTS):
         with pytest.raises(CheckFailed) as caught:
-            checks.bug_hunt(wrong.pooling_with(*faults[mended:]))
+            checks.bug_hunt(edited(right.corrected_pooling, tuple(edits[mended:])))
         assert said in " ".join(str(caught.value).split())
-    checks.bug_hunt(wrong.pooling_with())
+    checks.bug_hunt(right.corrected_pooling)
