@@ -38,10 +38,10 @@ def sum_cases(thorough: bool) -> Iterator[Case]:
         ((7, 3, 11), (7, 1, 5)),
         ((0,), (1,)),
         ((0,), (3,)),
+        ((), (3,)),
     ]
     if thorough:
         shapes += [
-            ((), (3,)),
             ((1,), (1,)),
             ((5, 1, 7, 1), (11, 1, 13)),
             ((3, 5, 7), (3, 5)),
@@ -242,7 +242,10 @@ SOFTMAX = Question(
         ),
         "The weights contain NaN: every exp of a row is rounded to 0, and 0 / 0 gives NaN. Do you "
         "subtract a constant? Subtract the largest score of each row, so that each row contains "
-        "exp(0) = 1.": "scores - largest -> scores - 1000",
+        "exp(0) = 1.": [
+            "scores - largest -> scores - 1000",
+            "scores.max -> scores.abs().max",
+        ],
         "The sums of the rows are broadcast along the wrong axis: column 1 is divided by the sum "
         "of row 1, and so on. Keep the axis that is summed over: keepdim=True.": [
             SUM_NOT_KEPT,
@@ -361,6 +364,8 @@ GRADIENT = Question(
         ),
         f"{NO_GRADIENT} Is upstream summed without the weights? Multiply it by the weights "
         "first.": "(weights * upstream).sum -> upstream.sum",
+        f"{NO_GRADIENT} Is the sum over the rows of the batch? Sum over the last axis: dim=-1, "
+        "keepdim=True.": "dim=-1, keepdim=True -> dim=0",
         "this looks like the whole Jacobian. Multiply each ∂p_k/∂z_l by upstream_k, and sum over "
         "k.": f"return gradient -> return {SLOPES}",
         "the products upstream_k ∂p_k/∂z_l are not summed over k. Sum over this axis.": [
@@ -381,7 +386,6 @@ GRADIENT = Question(
         "Sum over the last axis and keep it: dim=-1, keepdim=True.": [
             "dim=-1, keepdim=True -> ",
             "dim=-1, keepdim=True -> dim=-1",
-            "dim=-1, keepdim=True -> dim=0 if len(weights) > 1 else 1",
         ],
     },
     named=True,
@@ -401,17 +405,18 @@ def alive(scores, upstream, temperatures, bound):
 
 
 def alive_cases(thorough: bool) -> Iterator[Case]:
-    scores = [[2.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
-    upstream = [[0.0, 0.0, 0.5], [0.0, -3.0, 0.0]]
+    scores = [[2.0, 1.0, 0.0], [0.25, 0.0, 0.0]]
+    upstream = [[0.0, 0.0, 3.0], [0.0, -0.2, 0.0]]
     temperatures = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
     unsorted = [10.0, 0.1, 1.0, 0.3, 100.0, 0.05]
     calls: list[tuple[list, list, list, float]] = [
         (scores[:1], [[-1.0, 0.0, 0.0]], temperatures, 0.03),
-        (scores, upstream, unsorted, 0.04),
+        # Each row has a large entry at temperatures at which the other has none.
+        (scores, upstream, unsorted, 0.02),
         # Halves and doubles, so that the entry equals the bound without rounding.
         ([[0.0, 0.0]], [[4.0, 0.0]], [0.5, 1.0, 2.0], 1.0),
-        # At 1 the entries of a row are 2/3, -1/3 and -1/3: only their sum reaches the bound.
-        ([[0.0] * 3] * 2, [[3.0, 0.0, 0.0]] * 2, [0.5, 1.0, 2.0], 0.7),
+        # At 1 the entries of a row are -1/3, 2/3 and -1/3: only their sum reaches the bound.
+        ([[0.0] * 3] * 2, [[0.0, 3.0, 0.0]] * 2, [0.5, 1.0, 2.0], 0.7),
     ]
     if thorough:
         three = [[5.0, 0.0], [0.0, 0.5], [1.0, 3.0]], [[1.0, 0.0], [0.0, 1.0], [-4.0, 1.0]]
@@ -463,6 +468,9 @@ ALIVE = Question(
         "every row seems to need a large entry. Use the largest entry of all rows.": (
             f"{MEASURE} -> gradient.abs().amax(dim=-1).min()"
         ),
+        "only one row is used. Use the largest entry of all rows.": [
+            f"{MEASURE} -> gradient[{row}].abs().max()" for row in (0, -1)
+        ],
         "the temperatures are sorted. Return them in the given order.": (
             "return found -> return sorted(found)"
         ),
@@ -502,6 +510,7 @@ def nll_cases(thorough: bool) -> Iterator[Case]:
         (DE_RIEN, DE_RIEN_END),
         (torch.tensor([[[1000.0, 999.0, 998.0]]]), torch.tensor([[1]])),
         (torch.tensor([[[1000.0, 0.0, -1000.0]]]), torch.tensor([[1]])),
+        (torch.tensor([[[1000.0, 999.0], [1.0, 0.0]]]), torch.tensor([[1, 1]])),
         random(2, 3, 5),
     ]
     if thorough:
@@ -576,6 +585,12 @@ NLL = Question(
                 "shifted - log_sums -> (shifted.exp() / log_sums.exp()).log()",
             ),
         ],
+        "Large logits seem to be clamped, which changes their differences. Subtract the largest "
+        "logit of each position instead.": f"{SHIFTED} -> logits.clamp(-80, 80)",
+        "The largest logit of the whole tensor is subtracted, so every exp of a position with much "
+        "lower logits is rounded to 0. Subtract the largest logit of each position.": (
+            f"{SHIFTED} -> logits - logits.max()"
+        ),
     },
     either_precision=True,
 )
