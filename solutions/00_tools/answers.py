@@ -42,13 +42,6 @@ def sum_shape_by_torch(a, b):
         return None
 
 
-def sum_shape_by_numpy(a, b):
-    try:
-        return np.broadcast_shapes(a, b)
-    except ValueError:
-        return None
-
-
 def product_shape_by_lists(a, b):
     *front_a, rows, inner = a
     *front_b, also_inner, columns = b
@@ -63,19 +56,7 @@ def product_shape_by_running(a, b):
         return None
 
 
-def equation_with_spaces():
-    return "b l i, b o i -> b o l"
-
-
-def equation_with_dots():
-    return "...ik,...jk->...ji"
-
-
 # Part 2
-
-
-def softmax_by_logsumexp(scores):
-    return (scores - torch.logsumexp(scores, -1)[..., None]).exp()
 
 
 def softmax_by_loops(scores):
@@ -190,25 +171,13 @@ def perplexity_by_power(nll, targets, pad_id):
     return math.e ** mean_nll_by_mask(nll, targets, pad_id)
 
 
-def perplexity_by_math(nll, targets, pad_id):
-    return math.exp(mean_nll(nll, targets, pad_id))
-
-
-def perplexity_as_a_number_of_numpy(nll, targets, pad_id):
-    return np.exp(nll[targets != pad_id].numpy().mean())
-
-
-def perplexity_as_an_array_of_numpy(nll, targets, pad_id):
-    return perplexity(nll, targets, pad_id).numpy()
-
-
 RIGHT = {
-    "sum_shape": [sum_shape_from_the_last_axis, sum_shape_by_torch, sum_shape_by_numpy],
+    "sum_shape": [sum_shape_from_the_last_axis, sum_shape_by_torch],
     "product_shape": [product_shape_by_lists, product_shape_by_running],
-    "equation": [equation_with_spaces, equation_with_dots],
+    "equation": [lambda: "b l i, b o i -> b o l", lambda: "...ik,...jk->...ji"],
     "softmax": [
         lambda scores: softmax(scores.double()),
-        softmax_by_logsumexp,
+        lambda scores: (scores - torch.logsumexp(scores, -1)[..., None]).exp(),
         softmax_by_loops,
         softmax_by_differences,
         softmax_with_amax,
@@ -235,9 +204,9 @@ RIGHT = {
         lambda nll, targets, pad_id: perplexity(nll.double(), targets, pad_id),
         perplexity_as_a_geometric_mean,
         perplexity_by_power,
-        perplexity_by_math,
-        perplexity_as_a_number_of_numpy,
-        perplexity_as_an_array_of_numpy,
+        lambda nll, targets, pad_id: math.exp(mean_nll(nll, targets, pad_id)),
+        lambda nll, targets, pad_id: np.exp(nll[targets != pad_id].numpy().mean()),
+        lambda nll, targets, pad_id: perplexity(nll, targets, pad_id).numpy(),
     ],
 }
 
@@ -267,15 +236,8 @@ WRONG = {
         ),
     },
     "softmax": {
-        "Your code changes its input scores": (
-            "largest = -> scores -= ",
-            "scores - largest -> scores",
-        ),
         "the backward pass through them fails": OVERWRITTEN,
-        "no gradient flows through them": [
-            "return weights -> return torch.tensor(weights.tolist())",
-            "scores - largest -> scores.detach() - largest.detach()",
-        ],
+        "no gradient flows": "return weights -> return torch.tensor(weights.tolist())",
         "use .values": "keepdim=True).values -> keepdim=True)",
         "as a torch.Tensor, got a ndarray": "return weights -> return weights.detach().numpy()",
         "Return one weight for each score": "return weights -> return weights[..., :-1]",
@@ -316,20 +278,15 @@ WRONG = {
 
 ALLOWED = {"perplexity": ["a list"]}
 
+OWN_SOFTMAX = f"{questions.WEIGHTS} -> softmax(scores / temperature)"
+ALIVE_BY_OWN_SOFTMAX = edited_source(questions.alive, OWN_SOFTMAX)
+
 HANDED_IN = {
     # The answer to part 3 is right, although it uses that to part 2: parts do not need each other.
     "not_stable": (
         {
             "softmax": edited_source(softmax, questions.UNSTABLE),
-            "gradient": "\n\n".join(
-                [
-                    source_of(softmax_gradient),
-                    edited_source(
-                        questions.alive,
-                        f"{questions.WEIGHTS} -> softmax(scores / temperature)",
-                    ),
-                ]
-            ),
+            "gradient": f"{source_of(softmax_gradient)}\n\n{ALIVE_BY_OWN_SOFTMAX}",
         },
         ["softmax-check"],
         "exp(1000) overflows to infinity",

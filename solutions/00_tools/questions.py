@@ -27,26 +27,12 @@ def sum_shape(a, b):
 
 
 def sum_cases(thorough: bool) -> Iterator[Case]:
-    shapes: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
-        ((2, 3), (2, 3)),
-        ((2, 3), (5, 3)),
-        ((2, 3), (2, 1)),
-        ((2, 3), (2,)),
-        ((2, 3), (3,)),
-        ((3,), (2, 3)),
-        ((2, 1, 5), (3, 1)),
-        ((7, 3, 11), (7, 1, 5)),
-        ((0,), (1,)),
-        ((0,), (3,)),
-        ((), (3,)),
-    ]
+    shapes = [((2, 3), (2, 3)), ((2, 3), (5, 3)), ((2, 3), (2, 1)), ((2, 3), (2,)), ((2, 3), (3,))]
+    shapes += [((3,), (2, 3)), ((2, 1, 5), (3, 1)), ((7, 3, 11), (7, 1, 5))]
+    shapes += [((0,), (1,)), ((0,), (3,)), ((), (3,))]
     if thorough:
-        shapes += [
-            ((1,), (1,)),
-            ((5, 1, 7, 1), (11, 1, 13)),
-            ((3, 5, 7), (3, 5)),
-            ((13,), (2, 1, 1, 13)),
-        ]
+        shapes += [((1,), (1,)), ((5, 1, 7, 1), (11, 1, 13)), ((3, 5, 7), (3, 5))]
+        shapes += [((13,), (2, 1, 1, 13))]
     return cases_of(("a", "b"), shapes)
 
 
@@ -100,25 +86,12 @@ def product_shape(a, b):
 
 
 def product_cases(thorough: bool) -> Iterator[Case]:
-    shapes: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
-        ((2, 3), (3, 5)),
-        ((2, 3), (2, 5)),
-        ((2, 3, 4, 5), (2, 3, 5, 6)),
-        ((2, 3, 5), (7, 5, 11)),
-        ((7, 2, 3), (3, 5)),
-        ((2, 3), (7, 3, 5)),
-        ((5, 1, 2, 3), (7, 3, 11)),
-        ((2, 1), (3, 5)),
-        ((3, 3), (3, 3)),
-    ]
+    shapes = [((2, 3), (3, 5)), ((2, 3), (2, 5)), ((2, 3, 4, 5), (2, 3, 5, 6))]
+    shapes += [((2, 3, 5), (7, 5, 11)), ((7, 2, 3), (3, 5)), ((2, 3), (7, 3, 5))]
+    shapes += [((5, 1, 2, 3), (7, 3, 11)), ((2, 1), (3, 5)), ((3, 3), (3, 3))]
     if thorough:
-        shapes += [
-            ((13, 5, 3), (13, 3, 2)),
-            ((2, 3, 5, 7), (3, 7, 11)),
-            ((3, 1, 7), (5, 1, 7, 2)),
-            ((2, 3, 5), (3, 2, 5, 7)),
-            ((5, 3), (1, 2)),
-        ]
+        shapes += [((13, 5, 3), (13, 3, 2)), ((2, 3, 5, 7), (3, 7, 11)), ((5, 3), (1, 2))]
+        shapes += [((3, 1, 7), (5, 1, 7, 2)), ((2, 3, 5), (3, 2, 5, 7))]
     return cases_of(("a", "b"), shapes)
 
 
@@ -409,7 +382,7 @@ def alive_cases(thorough: bool) -> Iterator[Case]:
     upstream = [[0.0, 0.0, 3.0], [0.0, -0.2, 0.0]]
     temperatures = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
     unsorted = [10.0, 0.1, 1.0, 0.3, 100.0, 0.05]
-    calls: list[tuple[list, list, list, float]] = [
+    calls = [
         (scores[:1], [[-1.0, 0.0, 0.0]], temperatures, 0.03),
         # Each row has a large entry at temperatures at which the other has none.
         (scores, upstream, unsorted, 0.02),
@@ -626,7 +599,7 @@ def perplexity_cases(thorough: bool) -> Iterator[Case]:
 
     de_rien = negative_log_likelihoods(DE_RIEN, DE_RIEN_END)
     two = torch.cat([de_rien, torch.tensor([[0.5, 3.0, 3.0]])])
-    calls: list[tuple[Tensor, Tensor, int]] = [
+    calls = [
         (de_rien, DE_RIEN_END, 0),
         (two, torch.tensor([[1, 2, 4], [4, 0, 0]]), 0),
         (two, torch.tensor([[0, 1, 2], [2, 3, 3]]), 3),
