@@ -154,6 +154,10 @@ def reached_backwards(network, images, row, column):
     return found
 
 
+def reached_in_an_array(*asked):
+    return reached_by_jacobians(*asked).bool().numpy()
+
+
 def reached_by_the_sum_of_all(network, images, row, column):
     images = images.clone().requires_grad_()
     network(images).sum().backward()
@@ -291,6 +295,7 @@ RIGHT = {
         reached_by_random_weights,
         reached_by_jacobians,
         reached_backwards,
+        reached_in_an_array,
     ],
     "inside": [inside_by_pixels, inside_by_overlaps, inside_by_products],
     "pointing": [pointing_with_tensors, pointing_by_areas],

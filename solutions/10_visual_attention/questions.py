@@ -150,6 +150,8 @@ STATE = Question(
         "The annotation vectors are summed. Compute their mean.": (
             f"{MEAN} -> annotations.sum(dim=1)"
         ),
+        "The sum over the locations is divided by the number of images. Divide it by the number of "
+        "locations: .mean(dim=1).": f"{MEAN} -> annotations.sum(dim=1) / len(annotations)",
         "The maximum over the locations is used. Compute the mean.": (
             f"{MEAN} -> annotations.amax(dim=1)"
         ),
@@ -510,6 +512,13 @@ PIXELS = Question(
             (*NO_PADDING, f"+ {NO_KERNELS.replace('-> ', '-> + ')}"),
             NO_KERNELS,
         ],
+        "The range is limited with the number of outputs of each layer. Limit it with the number "
+        "of its inputs, of which the first layer has `length`.": "sizes[-2::-1] -> sizes[:0:-1]",
+        "The last position of each window is too large by 1. A window of k positions ends k - 1 "
+        "positions after its first one.": [
+            "+ kernel - 1 -> + kernel",
+            (*AT_THE_END, "+ kernel - 1 -> + kernel"),
+        ],
         "The last pixel is too large by 1. Return the last pixel inside the receptive field, not "
         "the first one after it.": f"{BOTH} -> {BOTH} + 1",
         "These are the first pixel and the number of pixels. Return the first and the last "
@@ -525,6 +534,7 @@ PIXELS = Question(
         ),
     },
     named=True,
+    in_all_cases=True,
 )
 
 
@@ -684,11 +694,25 @@ INSIDE = Question(
             f"{SHARE} -> share = pixels / cell"
         ),
         AVERAGED: [f"{SHARE} -> {share} / pixels.sum()" for share in ("share = pixels", SHARE)],
+        "The whole map is repeated, so a pixel receives the weight of another location. Repeat "
+        "each weight in both directions, as repeat_interleave does.": (
+            f"{SUMMED} -> (weights.repeat(cell, cell) * within / cell**2).sum()"
+        ),
+        "The borders of the box are rounded down to whole locations. Count the share of each "
+        "location's pixels that are inside.": (
+            f"{SUMMED} -> weights[top // cell : bottom // cell, left // cell : right // cell].sum()"
+        ),
+        "Only the location with the largest weight is counted. Count the share of every "
+        "location.": "(weights * share) -> (share * (weights == weights.max()))",
         "Rows and columns are exchanged. A box is (top, left, bottom, right).": (
             "top, left, bottom, right = box -> left, top, right, bottom = box"
         ),
         "Row `bottom` and column `right` are included. They are outside the box.": (
             "[top:bottom, left:right] -> [top : bottom + 1, left : right + 1]"
+        ),
+        "The last row and the last column of the box are left out. The box contains the rows up to "
+        "and including bottom - 1, as the slice top:bottom does.": (
+            "[top:bottom, left:right] -> [top : bottom - 1, left : right - 1]"
         ),
         "This is the share outside the box.": f"{SUMMED} -> (1 - {SUMMED})",
         "The weights are not used. This is the area of the box divided by that of the image.": (
@@ -696,6 +720,7 @@ INSIDE = Question(
         ),
     },
     named=True,
+    in_all_cases=True,
 )
 
 
@@ -836,27 +861,28 @@ def heat_case(stage: str, maps: Tensor, cell: int, result: str, *real: int, gene
 
 
 def heat_cases(thorough: bool) -> Iterator[Case]:
-    for rows, columns, cell in [
-        (3, 3, 2),
-        (3, 5, 3),
-        *[(5, 3, 4), (3, 4, 1), (4, 3, 5)] * thorough,
-    ]:
-        first_two = (line(rows, 0, columns) + line(rows, 1, columns)) / 2
-        yield heat_case("the order of the locations", first_two, cell, MIDDLE, general=BY_COLUMN)
-        down = [line(rows, location, columns) for location in (rows // 2, 0, rows - 1)]
-        across = [line(columns, at, rows).mT for at in (columns // 2, 0, columns - 1)]
-        yield heat_case("the interpolation between rows", down[0], cell, DOWN)
-        yield heat_case("the interpolation between columns", across[0], cell, ACROSS)
-        for maps in down[1:]:
-            yield heat_case("the borders", maps, cell, DOWN)
-        for maps in across[1:]:
-            yield heat_case("the borders", maps, cell, ACROSS)
-        maps = random_weights(rows, columns, 2, 3)
-        yield heat_case("the sums", maps, cell, SUM, general=NOT_ONE)
-        yield heat_case("padding", maps, cell, SUM, 3, 1, general=OF_PADDING)
-        yield heat_case("all values", maps, cell, HEAT, 3, 2)
+    sizes = [(3, 3, 2), (3, 5, 3), *[(5, 3, 4), (3, 4, 1), (4, 3, 5)] * thorough]
+    for of_one_stage in zip(*(stages(*each) for each in sizes), strict=True):
+        yield from of_one_stage
     for rows, columns, cell in [(2, 3, 4), (1, 2, 3), *[(2, 1, 1), (1, 1, 2)] * thorough]:
         yield heat_case("small maps", random_weights(rows, columns, 2, 2), cell, HEAT)
+
+
+def stages(rows: int, columns: int, cell: int) -> Iterator[Case]:
+    """Yield the cases of all stages for maps of one size."""
+    first_two = (line(rows, 0, columns) + line(rows, 1, columns)) / 2
+    yield heat_case("the order of the locations", first_two, cell, MIDDLE, general=BY_COLUMN)
+    down = [line(rows, location, columns) for location in (rows // 2, 0, rows - 1)]
+    across = [line(columns, location, rows).mT for location in (columns // 2, 0, columns - 1)]
+    yield heat_case("the interpolation between rows", down[0], cell, DOWN)
+    yield heat_case("the interpolation between columns", across[0], cell, ACROSS)
+    for result, lines in ((DOWN, down), (ACROSS, across)):
+        for maps in lines[1:]:
+            yield heat_case("the borders", maps, cell, result)
+    maps = random_weights(rows, columns, 2, 3)
+    yield heat_case("the sums", maps, cell, SUM, general=NOT_ONE)
+    yield heat_case("padding", maps, cell, SUM, 3, 1, general=OF_PADDING)
+    yield heat_case("all values", maps, cell, HEAT, 3, 2)
 
 
 FIRST_PIXEL = " - (cell - 1) / 2 -> "

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -303,8 +304,8 @@ def pixels(pixels_seen: object, reached: object, thorough: bool = False) -> None
 
 
 def _zeros_and_ones(answer: object, inputs: Inputs) -> object:
-    """Accept zeros and ones, or a nested list, instead of False and True."""
-    if isinstance(answer, list):
+    """Accept zeros and ones, a nested list or an array instead of False and True."""
+    if isinstance(answer, list | np.ndarray):
         with suppress(TypeError, ValueError):  # an answer that is no tensor is refused later
             answer = torch.tensor(answer)
     if type(answer) is not Tensor or answer.layout != torch.strided:
