@@ -71,19 +71,6 @@ LEAKS = {
         "parameters": ["checks.multiplicative_attention._parameters"],
         "multiplications": ["checks.multiplicative_attention._multiplications"],
     },
-    "10 steps": {
-        "step": ["checks.visual_attention._step"],
-    },
-    "10 pixels": {
-        "pixels_seen": ["checks.visual_attention._seen", "checks.visual_attention._walk_back"],
-    },
-    "10 inside": {
-        "inside": ["checks.visual_attention._inside"],
-        "pointing": ["checks.visual_attention._chances"],
-    },
-    "10 bug_hunt": {
-        "mended_heat": ["checks.visual_attention._heat"],
-    },
     "11 permutations": {
         "total_variation": ["checks.what_attention_explains._variation"],
         "shuffled": ["checks.what_attention_explains._dealt"],
