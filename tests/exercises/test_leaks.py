@@ -15,9 +15,6 @@ from attentively.checks import call as call_candidate
 pytestmark = [pytest.mark.usefixtures("unchecked"), pytest.mark.timeout(200)]
 
 LEAKS = {
-    "00 softmax": {
-        "softmax": ["checks.what_attention_explains._softmax"],
-    },
     "00 nll": {
         "negative_log_likelihoods": [
             "checks.encoder_and_decoder._surprises",
@@ -90,20 +87,6 @@ LEAKS = {
     },
     "10 bug_hunt": {
         "mended_heat": ["checks.visual_attention._heat"],
-    },
-    "11 permutations": {
-        "total_variation": ["checks.what_attention_explains._variation"],
-        "shuffled": ["checks.what_attention_explains._dealt"],
-    },
-    "11 audit": {
-        "smallest": ["checks.what_attention_explains._smallest"],
-    },
-    "11 other_weights": {
-        "jensen_shannon": ["checks.what_attention_explains._divergence"],
-        "other_weights": ["checks.what_attention_explains._farthest"],
-    },
-    "11 forger": {
-        "exposed": ["checks.what_attention_explains._exposed"],
     },
     "14 heads": {
         "split_heads": ["checks.multi_head_attention._split"],
