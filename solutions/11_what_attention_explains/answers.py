@@ -370,24 +370,14 @@ WRONG = {
     },
 }
 
-ONE_VALUE = """def flips(model, render, options, scenes):
-    def said(scene):
-        return model(render(scene).unsqueeze(0)).argmax().item()
-
-    shares = {}
-    for factor, values in options.items():
-        flipped = 0
-        for scene in scenes:
-            other = next(value for value in values if value != scene[factor])
-            flipped += said({**scene, factor: other}) != said(scene)
-        shares[factor] = flipped / len(scenes)
-    return shares
+CHANCE = """def erased(model, words, k):
+    return [model(words)[0], 0.0]
 
 
-def smallest(model, render, options, scene):
+def exposed(models, texts, k):
     return []
 """
 
 HANDED_IN = {
-    "one_value": ({"audit": ONE_VALUE}, ["audit-check"], "Only one other value is tested"),
+    "no_chance_level": ({"forger": CHANCE}, ["forger-check"], "not the expected value of erased"),
 }

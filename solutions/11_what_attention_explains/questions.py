@@ -61,7 +61,9 @@ def occlusion_cases(thorough: bool) -> Iterator[Case]:
     sizes += [(5, 7, 2, 1, 1, 0.25), (14, 21, 7, 4, 7, 1.0), (3, 3, 3, 2, 3, 0.0)] * thorough
     names = ("model", "image", "label", "cell", "fill")
     for height, width, classes, *rest in sizes:
-        given = {"layers": layers_of(height * width, 5, classes), "images": True}
+        layers = layers_of(height * width, 5, classes)
+        layers[-1][1].add_(100 * (classes == 5))  # the exponentials of such logits overflow
+        given = {"layers": layers, "images": True}
         model = Fresh(checks.network, given, f"a model with {classes} classes")
         yield from cases_of(names, [(model, torch.rand(1, height, width), *rest)])
     state = sharpened(AttentiveClassifier(SquareEncoder(6), 6, 2)).state_dict()
@@ -106,6 +108,11 @@ OCCLUSION = Question(
             "= image.clone() -> = occluded if row + column else image.clone()"
         ),
         "The squares are filled with 0 instead of the value of fill.": "= fill -> = 0.0",
+        "The exponentials of large logits overflow. Use softmax, or subtract the maximum from the "
+        "logits first.": (
+            f"return {SOFTMAX} -> exponentials = model(pixels.unsqueeze(0)).exp()\n"
+            "        return exponentials[0, label] / exponentials.sum()"
+        ),
         "This is the probability of the most probable class, which may change with the occluded "
         "square. Use the probability of the given label.": "[0, label] -> .max()",
         "This explains the predicted class instead of the given label. The label may be a class "
@@ -663,7 +670,9 @@ def weights_cases(thorough: bool) -> Iterator[Case]:
     texts = [(torch.tensor([0.5, 0.25, 0.25]), torch.tensor([1.0, 2.0, -2.0]))]
     for size in (3, 3, 4, 5, 5, 7, 7, *(11, 13, 3, 6) * thorough):
         texts.append((two_distributions(size)[0], 2 * torch.randn(size)))
+    # The most distant weights by the total variation, or by another divergence, are others.
     texts.append((torch.tensor([0.3, 0.1, 0.3, 0.3]), torch.tensor([3.0, 2.0, 1.0, -1.0])))
+    texts.append((torch.tensor([0.15, 0.1, 0.35, 0.4]), torch.tensor([1.0, -1.0, 4.0, -3.0])))
     texts.append((torch.tensor([0.375, 0.25, 0.375]), torch.tensor([1.0, 2.0, 3.0])))
     # Two words have the same score, which is the logit.
     texts.append((torch.tensor([3.0, 1, 2, 2]) / 8, torch.tensor([2.0, 2.0, 1.0, 3.0])))
@@ -677,6 +686,9 @@ OTHER_WEIGHTS = Question(
     {
         "They maximise the total variation distance; maximise the divergence.": (
             "jensen_shannon -> total_variation"
+        ),
+        "They maximise a Kullback–Leibler divergence; maximise the Jensen–Shannon divergence.": (
+            "jensen_shannon(weights, vertex) -> kullback_leibler(vertex, weights)"
         ),
     },
 )
@@ -718,6 +730,7 @@ def erasure_cases(thorough: bool) -> Iterator[Case]:
     texts = [["a", "good", "film"], ["a", "bad", "film"], *REVIEWS]
     asked = [(each, words, k) for words in texts for each in (first, second) for k in (1, 2)]
     asked += [(third, REVIEWS[3], 2), (first, REVIEWS[2], 3), (EVEN, ["good", "bad"], 1)]
+    asked.append((first, ["good", "and", "not", "good"], 1))  # the second "good" weighs more
     asked += [(each, REVIEWS[n], 3) for n in (0, 4) for each in READERS.values()] * thorough
     yield from cases_of(("model", "words", "k"), asked)
 
@@ -767,7 +780,10 @@ ERASED = Question(
             "decrease([i for i, word in enumerate(words) if word in [words[i] for i in largest]])",
         ],
         "The first occurrence of a word is removed instead of the selected one. Remove positions, "
-        "not words.": f"{REST} -> without_first(words, positions)",
+        "not words.": [
+            f"{REST} -> without_first(words, positions)",
+            "decrease(largest) -> decrease([words.index(words[i]) for i in largest])",
+        ],
         "The words are replaced by blanks, which the model still receives. Pass the shorter "
         "text.": f"{REST} -> ['' if i in positions else word for i, word in enumerate(words)]",
         "The words with the *smallest* weights are removed.": "-weights[i] -> weights[i]",

@@ -313,9 +313,7 @@ def _compare_weights(candidate: object, recorded: Recorded, diagnoses: list[str]
     """Compare properties: several weights may be equally distant, and nearly."""
     inputs = recorded.case.inputs
     found = _weights_of(candidate, inputs)
-    wrong = _fault(found, inputs["weights"], inputs["scores"]) or _nearer(
-        found, recorded, diagnoses
-    )
+    wrong = _fault(found, **inputs) or _nearer(found, recorded, diagnoses)
     if wrong:
         raise CheckFailed(f"  {wrong}\n{describe(inputs)}\n  got         {show(found)}")
 
