@@ -74,6 +74,11 @@ def loss_by_hand(model, src, tgt):
     return total / count
 
 
+def loss_in_float64(model, src, tgt):
+    logits = model(src, tgt[:, :-1]).double()
+    return F.cross_entropy(logits.mT, tgt[:, 1:], ignore_index=PAD_ID)
+
+
 def loss_by_steps(model, src, tgt):
     state = model.start(model.encode(src))
     losses = []
@@ -316,7 +321,7 @@ def training_step_forgetting_afterwards(model, optimizer, src, tgt, clip_norm):
 RIGHT = {
     "make_targets": [targets_by_filling, targets_by_torch],
     "shift_right": [shift_right_without_ends, shift_right_by_narrow],
-    "teacher_forced_loss": [loss_by_cutting_logits, loss_by_hand, loss_by_steps],
+    "teacher_forced_loss": [loss_by_cutting_logits, loss_by_hand, loss_in_float64, loss_by_steps],
     "write": [
         write_by_columns,
         write_by_rereading,
@@ -397,6 +402,7 @@ WRONG = {
         ],
     },
     "mixed_inputs": {
+        "k may be larger than the number of words": f"{questions.NUMBER} -> k",
         "changes its input tgt": written_into_tgt,
         "as a torch.Tensor, got a list": "return inputs -> return inputs.tolist()",
     },

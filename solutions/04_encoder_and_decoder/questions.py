@@ -17,6 +17,8 @@ from attentively.checks.edits import Answer, edited, source_of
 from attentively.checks.question import Case, Question, cases_of
 from attentively.vocabulary import END_ID, PAD_ID, START_ID
 
+ONE = torch.tensor([[2, 4, 5, 6, 7, 3]])
+TWO = torch.tensor([[2, 4, 5, 6, 7, 3], [2, 8, 9, 3, 0, 0]])
 TRAINED = Fresh(checks.translator, text="the trained model")
 
 
@@ -79,10 +81,10 @@ MAKE_TARGETS = Question(
             f"{ROW} -> [start_id, *ids[:longest], end_id]",
         ),
         "Start token and end token are exchanged.": f"{ROW} -> [end_id, *ids, start_id, *padding]",
-        f"These are the ids of the package's vocabulary. {ID_NAMES}": (
-            "[pad_id] * -> [PAD_ID] *",
+        f"These are the ids of the package's vocabulary. {ID_NAMES}": [
+            ("[pad_id] * -> [PAD_ID] *", f"{ROW} -> [START_ID, *ids, END_ID, *padding]"),
             f"{ROW} -> [START_ID, *ids, END_ID, *padding]",
-        ),
+        ],
         f"Rows are padded with 0. {ID_NAMES}": "[pad_id] * -> [0] *",
     },
     named=True,
@@ -184,12 +186,16 @@ def loss_cases(thorough: bool) -> Iterator[Case]:
             (small(2), *checks.random_batch((11, 1, 3, 5), (3, 7, 2, 5), seed=3)),
             (small(3), *checks.random_batch((1,), (13,), seed=4)),
         ]
+    improbable = {"tgt": ONE, "surprises": [[1.0, 110.0, 4.0, 8.0, 3.0]]}
+    asked.append((Fresh(checks.PlantedLossModel, improbable), torch.tensor([[11, END_ID]]), ONE))
     asked.append((TRAINED, *checks.sentences(11 if thorough else 3, 2)))
     return cases_of(("model", "src", "tgt"), asked)
 
 
 COLUMNS = "tgt[:, :-1], tgt[:, 1:]"
 LOGITS = "model.decode(inputs, memory).logits"
+LOSSES = 'F.cross_entropy(scores, labels, reduction="none")'
+PROBABILITIES = "scores.softmax(dim=1).gather(1, labels.unsqueeze(1))[:, 0]"
 LOSS = "losses[real].sum() / real.sum()"
 REAL = "real = labels != PAD_ID"
 READ_ALL = "model.encode(src) -> model.encode(src, torch.ones_like(model.source_mask(src)))"
@@ -223,6 +229,8 @@ TEACHER_FORCED_LOSS = Question(
         "a larger weight. Sum over the whole batch, then divide once.": (
             f"{LOSS} -> ((losses * real).sum(dim=1) / real.sum(dim=1)).mean()"
         ),
+        "This is the mean of the means of the positions. Sum over the whole batch, then divide "
+        "once.": f"{LOSS} -> ((losses * real).sum(dim=0) / real.sum(dim=0)).mean()",
         "This is a sum, or a sum divided by the number of sentences. Divide it by the number of "
         "labels without padding.": [
             f"{LOSS} -> losses[real].sum()",
@@ -246,6 +254,11 @@ TEACHER_FORCED_LOSS = Question(
         ),
         "The decoder reads its own outputs. With teacher forcing it reads the reference tokens, in "
         "one call of decode.": f"{LOGITS} -> logits_of_own_words(model, src, labels.size(1))",
+        "Probabilities are computed before their logarithms, so that of an improbable label is "
+        "rounded to 0 or limited from below. Use F.cross_entropy or log_softmax.": [
+            f"{LOSSES} -> -({PROBABILITIES} + {least}).log()"
+            for least in ("0", "1e-8", "1e-9", "1e-10", "1e-12")
+        ],
         "This is minus the mean of the probabilities. The loss is the mean of -log p.": (
             f"{LOSS} -> -(-losses[real]).exp().mean()"
         ),
@@ -259,6 +272,7 @@ TEACHER_FORCED_LOSS = Question(
             "return loss -> return loss / math.log(2)"
         ),
     },
+    either_precision=True,
 )
 
 
@@ -289,7 +303,7 @@ def write_cases(thorough: bool) -> Iterator[Case]:
     asked = [
         ([0], 5),
         ([0], 3),
-        ([2], 3),
+        ([4], 3),
         ([0, 2], 7),
         ([1, 2, 3], 8),
         ([2, 0, 4], 5),
@@ -341,10 +355,15 @@ WRITE = Question(
         "tokens after the first <end> of a sentence.": f"{UNTIL_THE_END} -> if index != END_ID:",
         "A sentence that has ended receives further tokens while the others continue, and its "
         "<end> is included.": f"{UNTIL_THE_END} -> if True:",
-        "The outputs are padded to one length. Return lists without padding.": (
+        "The outputs are padded to one length. Return lists without padding.": [
             "return texts -> "
-            "return [[*t, *[PAD_ID] * (max(map(len, texts)) - len(t))] for t in texts]"
-        ),
+            "return [[*t, *[PAD_ID] * (max(map(len, texts)) - len(t))] for t in texts]",
+            (f"{UNTIL_THE_END} -> if True:", "append(index) -> append(0 if ended[row] else index)"),
+        ],
+        "The first input is not <start>. Before the first word the decoder reads START_ID.": [
+            "START_ID) -> PAD_ID)",
+            "START_ID) -> END_ID)",
+        ],
         "The state is not updated: each step starts from the first state. Pass the state that step "
         "returns to the next step.": "logits, state = -> logits, _ =",
         "The input of each step is <start>. From step 2 on, the input is the previous output.": (
@@ -358,6 +377,9 @@ WRITE = Question(
         ),
         "There is one step too few: max_len is the number of steps, including that of <end>.": (
             f"{STEPS} -> range(max_len - 1)"
+        ),
+        "The loop continues until every sentence has ended. It must stop after max_len steps.": (
+            f"{STEPS} -> range(99)"
         ),
         "All sentences share one list: [[]] * n contains the same list n times. Create one list "
         "for each sentence: [[] for _ in range(n)].": [
@@ -382,10 +404,6 @@ def mixed_inputs(tgt, own, k):
     return inputs
 
 
-ONE = torch.tensor([[2, 4, 5, 6, 7, 3]])
-TWO = torch.tensor([[2, 4, 5, 6, 7, 3], [2, 8, 9, 3, 0, 0]])
-
-
 def mixed_cases(thorough: bool) -> Iterator[Case]:
     asked = [
         (ONE, [[8, 9, 8, 9]], 2),
@@ -401,7 +419,9 @@ def mixed_cases(thorough: bool) -> Iterator[Case]:
             (torch.tensor(three), [[10, 11], [12, 12, 12], [10, 11, 12, 10]], 3),
             (torch.tensor([[2, 4, 5, 3], [2, 6, 7, 3]]), [[], [9, 9]], 1),
         ]
-    return cases_of(("tgt", "own", "k"), asked)
+    yield from cases_of(("tgt", "own", "k"), asked)
+    note = "k may be larger than the number of words of a sentence."
+    yield Case({"tgt": TWO, "own": [[5, 5, 5, 5, 5, 5], [6]], "k": 7}, note=note)
 
 
 TAKEN = "ids[: min(k, num_words)]"
@@ -471,6 +491,9 @@ def loss_after(model, src, tgt, own, k):
     return tuple(pair)
 
 
+TWO_LOSSES = [[1.0, 2.0, 4.0, 3.0, 7.0], [6.0, 5.0, 9.0, 12.0, 11.0]]
+
+
 def after_cases(thorough: bool) -> Iterator[Case]:
     asked = [
         ([[1.0, 2.0, 4.0, 8.0, 3.0]], ONE, [[4, 9, 9, 7]], 2),
@@ -496,16 +519,17 @@ def after_cases(thorough: bool) -> Iterator[Case]:
         yield Case({"model": model, "src": src, "tgt": tgt, "own": own, "k": k})
     src, tgt = checks.sentences(13 if thorough else 5, 2)
     gold = [[i for i in row if i not in (PAD_ID, START_ID, END_ID)] for row in tgt.tolist()]
-    for k, own, why in (
-        (0, checks.own_words(src), "At k = 0 no word is replaced, so both losses are that of "
-         "teacher forcing."),
-        (3, gold, "The own words equal the reference here, so both losses must be equal."),
-    ):  # fmt: skip
-        asked_for = {"model": TRAINED, "src": src, "tgt": tgt, "own": own, "k": k}
-        yield Case(asked_for, general=why)
+    on_sentences = {"model": TRAINED, "src": src, "tgt": tgt}
+    yield Case(
+        {**on_sentences, "own": checks.own_words(src), "k": 0},
+        general="At k = 0 no word is replaced, so both losses are that of teacher forcing.",
+    )
+    yield Case(
+        {**on_sentences, "own": gold, "k": 3},
+        general="The own words equal the reference here, so both losses must be equal.",
+    )
 
 
-TWO_LOSSES = [[1.0, 2.0, 4.0, 3.0, 7.0], [6.0, 5.0, 9.0, 12.0, 11.0]]
 BOTH = "(tgt[:, :-1], mixed)"
 MIXED = "mixed = mixed_inputs(tgt, own, k)"
 LABELS = "labels = tgt[:, 1:]"
@@ -568,6 +592,14 @@ LOSS_AFTER = Question(
         ),
         "the sum is divided by the number of all labels. Divide it by the number of the labels "
         "from index k on.": f"{MEAN} -> losses[counted].sum() / (labels != PAD_ID).sum()",
+        "the second result is the difference of the losses. Return the loss after mixed inputs.": (
+            "tuple(pair) -> pair[0], pair[1] - pair[0]"
+        ),
+        "these are perplexities. The loss is the mean negative log-likelihood.": (
+            "float(loss) -> float(loss.exp())"
+        ),
+        "with this mask the encoder reads padding of the source like words. model.encode(src) uses "
+        "the correct mask.": READ_ALL,
     },
     named=True,
     tidy=checks.rounded,
@@ -683,7 +715,7 @@ def shapes(batch, src_len, tgt_len, embedding_dim, encoder_dim, decoder_dim, voc
 
 
 def shape_cases(thorough: bool) -> Iterator[Case]:
-    asked = [(2, 3, 7, 5, 11, 13, 17)]
+    asked = [(3, 2, 7, 5, 11, 13, 17)]
     if thorough:
         asked += [(7, 2, 3, 5, 4, 19, 23), (1, 1, 2, 3, 6, 5, 11)]
     names = ("batch", "src_len", "tgt_len", "embedding_dim", "encoder_dim", "decoder_dim", "vocab")
@@ -716,7 +748,7 @@ SHAPE_MISTAKES = {
     "cell_input: the cell reads one token per sentence at a "
     "time.": "(batch, tgt_len - 1, embedding_dim + both)",
     "cell_input: the state is a separate argument of the cell, not a part of its "
-    "input.": "(batch, embedding_dim + both + decoder_dim)",
+    "input.": "(batch, embedding_dim + both + decoder_dim) | (batch, embedding_dim + decoder_dim)",
     "logits: tgt_len includes <start> and <end>; the inputs are one column "
     "shorter.": "(batch, tgt_len, vocab)",
     "logits: the inputs are only one column shorter than the targets, not two: <end> is "
