@@ -274,6 +274,7 @@ def test_results_in_a_dict_are_compared_by_their_names(question):
     for wrong in (lambda x: [6, 9], lambda x: {"double": 6}):
         expected = "  powers: Expected a dict with the keys double and square, got "
         assert said(wrong, recording).startswith(expected)
+    assert "got a dict without the key 'square'\n" in said(lambda x: {"double": 6}, recording)
     for each in behaviours(powers, recording):
         assert each.words in said(each.answer, recording), each.name
 

@@ -485,9 +485,13 @@ def _expect_keys(answer: object, recording: Recording, inputs: Mapping[str, Any]
     if isinstance(answer, Mapping) and set(recording.results) <= set(answer):
         return {name: answer[name] for name in recording.results}
     *names, last = recording.results
+    got = show(answer)
+    if isinstance(answer, Mapping):
+        missing = next(name for name in recording.results if name not in answer)
+        got = f"a dict without the key {missing!r}"
     raise CheckFailed(
         f"  {recording.name}: Expected a dict with the keys {', '.join(names)} and {last}, got "
-        f"{show(answer)}\n{describe(inputs)}"
+        f"{got}\n{describe(inputs)}"
     )
 
 
