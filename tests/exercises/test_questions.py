@@ -677,3 +677,26 @@ def test_gradients_are_examined_of_the_results_that_a_case_names(results):
     else:
         with pytest.raises(CheckFailed, match="no gradient flows"):
             examine(two_results, recording)
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.gain = torch.nn.Parameter(torch.zeros(size))
+
+    def forward(self, x):
+        return (self.gain * x).sum()
+
+
+class NotScaled(Scaled):
+    def forward(self, x):
+        return self.gain.sum() - x.sum()
+
+
+@pytest.mark.parametrize("size", [2, 13])
+def test_a_message_about_a_class_shows_its_weights_if_all_are_small(size):
+    case = Case({"x": torch.ones(size)}, {"size": size}, {"gain": torch.full((size,), 2.0)})
+    message = said(NotScaled, Question(Scaled, {"sum": ""}, lambda _: [case]).record())
+    assert f"called with module = Scaled({size})" in message
+    assert ("gain: shape (2,), [2.0, 2.0]" in message) == (size == 2)
+    assert ("gain" in message) == (size == 2)
