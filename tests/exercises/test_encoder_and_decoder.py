@@ -3,19 +3,22 @@
 import itertools
 
 import pytest
-import right_answers_04 as right
 import torch
-import wrong_answers_04 as wrong
+from answer_bank import ANSWERS
+from assignments import Assignment
 
 from attentively.checks import CheckFailed
 from attentively.checks import encoder_and_decoder as checks
+from attentively.checks.edits import edited
+from attentively.checks.recordings import load_questions
+from attentively.data.batches import Batch
 from attentively.generation.search import greedy_search
+from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
-from attentively.training.objectives import Batch, teacher_forced_loss
+from attentively.training.objectives import Translation, teacher_forced_loss
 
-
-def test_each_part_has_ten_wrong_answers_or_more():
-    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+QUESTIONS = Assignment("04_encoder_and_decoder").questions
+questions, answers = load_questions(QUESTIONS), load_questions(QUESTIONS.with_name(ANSWERS))
 
 
 def test_ready_translates(capsys):
@@ -23,98 +26,89 @@ def test_ready_translates(capsys):
     assert "“le chat boit le lait”" in capsys.readouterr().out
 
 
-def test_the_planted_ids_are_those_of_the_package():
+def test_the_ids_in_the_cases_are_those_of_the_package():
     assert (PAD_ID, START_ID, END_ID) == (0, 2, 3)
 
 
-# The answers that the checks take for known, worked out again
-
-MIXED = {
-    "start overwritten": wrong.start_overwritten,
-    "k ignored": wrong.k_ignored,
-    "turned": wrong.gold_first,
-    "k counts start": wrong.k_counts_start,
-    "one more": wrong.one_more_own,
-    "filled": wrong.filled_with_padding,
-    "ended": wrong.filled_with_end,
-    "uncut": wrong.uncut,
-    "first row": wrong.first_row_only,
-    "stretched": wrong.stretched,
-    "gold": wrong.gold_throughout,
-    "put in": wrong.put_in_before,
-}
-AFTER = {
-    "all labels": wrong.all_labels,
-    "too early": wrong.too_early,
-    "too late": wrong.too_late,
-    "before": wrong.before_k,
-    "turned": wrong.turned_pair,
-    "padding": wrong.padding_after,
-    "sentence means": wrong.sentence_means_after,
-    "own labels": wrong.own_labels,
-    "unshifted": wrong.unshifted,
-    "summed": wrong.summed_after,
-    "own throughout": wrong.own_throughout,
-    "gold twice": wrong.gold_twice,
-    "own twice": wrong.own_twice,
-    "rest": wrong.rest_own,
-    "one label": wrong.label_k_only,
-    "without end": wrong.end_not_counted,
-    "other divisor": wrong.divided_by_all,
-}
+# The right answers compared with the package, and with values worked by hand
 
 
-@pytest.mark.parametrize("case", [*checks._MIXED, *checks._FURTHER_MIXED])
-def test_the_planted_inputs_are_those_of_the_definition(case):
-    asked, expected, mistakes = case
-    for answer in (right.mixed_inputs, right.mixed_by_lists):
-        assert answer(*asked.values()).tolist() == expected
-    for name, wrong_inputs in mistakes.items():
-        assert MIXED[name](*asked.values()).tolist() == wrong_inputs != expected
+def test_the_loss_and_the_outputs_are_the_packages_on_the_trained_model():
+    src, tgt = checks.sentences(20, 2)
+    model = checks.translator()
+    with torch.no_grad():
+        expected = float(teacher_forced_loss(model, Batch(src, tgt)))
+        found = float(questions.teacher_forced_loss(model, src, tgt))
+        assert found == pytest.approx(expected, rel=1e-4)
+        assert questions.write(model, src, 60) == checks.own_words(src)
 
 
-@pytest.mark.parametrize("case", [*checks._AFTER, *checks._FURTHER_AFTER])
-def test_the_planted_losses_are_those_of_the_planted_surprises(case):
-    asked, surprises, expected, mistakes = case
-    model = checks.PlantedLossModel(asked["tgt"], surprises)
-    found = right.loss_after_by_sentences(model, *asked.values())
-    assert found == pytest.approx(expected, rel=1e-4)
-    for name, losses in mistakes.items():
-        assert AFTER[name](model, *asked.values()) == pytest.approx(losses, rel=1e-4)
-    assert len({expected, *mistakes.values()}) == 1 + len(mistakes)
-
-
-def test_every_known_mistake_has_its_words():
-    assert {name for _, _, names in checks._MIXED for name in names} == {*checks._SAID_OF_MIXED}
-    assert {*MIXED} == {*checks._SAID_OF_MIXED}
-    assert {name for *_, names in checks._AFTER for name in names} == {*checks._SAID_OF_AFTER}
-    assert {*AFTER} == {*checks._SAID_OF_AFTER}
-
-
-def test_no_known_count_or_shape_is_the_measured_one_everywhere():
-    """A mistake must lead to another answer than what is measured, on some batch of the check."""
-    batches = [([5, 2, 3], 10), ([7, 1, 2, 4], 5)]
-    for key in right.counts([1], 2):
-        said = [checks._counted_wrong(*batch)[key] for batch in batches]
-        measured = [checks._counted(*batch)[key] for batch in batches]
-        for number in range(len(said[0])):
-            assert [row[number][1] for row in said] != measured
-    sizes = (2, 3, 5, 7, 11, 13, 17)
-    measured = checks._shapes(*sizes)
-    assert measured == right.shapes(*sizes)
-    for key, mistakes in checks._shapes_wrong(*sizes).items():
-        assert measured[key] not in [shape for _, shape in mistakes]
-
-
-# What the parts are about
-
-
-def test_a_scripted_model_writes_its_texts_and_babbles_after_them():
+def test_a_scripted_model_outputs_its_texts_and_other_tokens_after_them():
     model = checks.ScriptedModel([[5, 6], [7]])
     src = torch.tensor([[11, END_ID], [12, END_ID]])
     assert [h.ids for h in greedy_search(model, src, 9, ())] == [[5, 6], [7]]
     assert model.calls == 3
-    assert wrong.never_stops(model, src, 5) == [[5, 6, END_ID, 9, 9], [7, END_ID, 9, 9, 9]]
+    rows = edited(questions.write, (f"{questions.UNTIL_THE_END} -> if True:", questions.GOES_ON))
+    assert rows(model, src, 5) == [[5, 6, END_ID, 9, 9], [7, END_ID, 9, 9, 9]]
+
+
+def test_the_losses_are_those_worked_by_hand():
+    """4, 8 and 3 nats from index 2 on, and 1 more after one other word."""
+    first = next(iter(questions.after_cases(thorough=False))).inputs
+    model = first["model"].make()
+    assert questions.loss_after(model, *[*first.values()][1:]) == pytest.approx((5.0, 6.0))
+
+
+def counted(lengths, max_len):
+    """Decode a batch with targets of these lengths in both modes, and count."""
+    batch = checks.random_batch([2] * len(lengths), lengths)
+    model, runs = checks.small_model(), []
+    model.decoder.cell.register_forward_hook(lambda *_: runs.append(1))
+    script = checks.ScriptedModel([[5] * length for length in lengths])
+    src = torch.tensor([[11 + row, END_ID] for row in range(len(lengths))])
+    with torch.no_grad():
+        logits = model.decode(batch.tgt[:, :-1], model.encode(batch.src)).logits
+        greedy_search(script, src, max_len)
+    return {
+        "decode_calls": 1,
+        "step_calls": script.calls,
+        "cell_runs": len(runs),
+        "positions": logits[..., 0].numel(),
+        "labels": Translation().count(batch),
+    }
+
+
+def measured(batch, src_len, tgt_len, embedding_dim, encoder_dim, decoder_dim, vocab):
+    """Return the shapes of the tensors inside a model of the package."""
+    sizes = (embedding_dim, encoder_dim, decoder_dim)
+    model = Seq2Seq(Seq2SeqConfig(29, vocab, *sizes, attention="fixed")).eval()
+    seen = {}
+
+    def watch(name, module, look):
+        module.register_forward_hook(lambda _, *values: seen.update({name: look(*values)}))
+
+    watch("src_embedded", model.src_embedding, lambda _, output: output)
+    watch("encoder_outputs", model.encoder, lambda _, output: output[0])
+    watch("first_state", model.decoder.bridge, lambda _, output: output)
+    watch("context", model.decoder.attention, lambda _, output: output[0])
+    watch("cell_input", model.decoder.cell, lambda inputs, _: inputs[0])
+    src, tgt = (torch.ones(batch, length, dtype=torch.long) for length in (src_len, tgt_len))
+    with torch.no_grad():
+        memory = model.encode(src)
+        seen["logits"] = model.decode(tgt[:, :-1], memory).logits
+        seen["step_logits"], _ = model.step(tgt[:, 0], model.start(memory))
+    return {name: tuple(value.shape) for name, value in seen.items()}
+
+
+@pytest.mark.parametrize(
+    ("question", "measure"), [(questions.COUNTS, counted), (questions.SHAPES, measured)]
+)
+def test_counts_and_shapes_are_those_of_a_model_of_the_package(question, measure):
+    for case in question.cases(thorough=True):
+        assert question.answer(**case.inputs) == measure(**case.inputs)
+
+
+# What the parts are about
 
 
 def test_exposure_costs_nothing_where_the_translator_is_right_and_much_where_it_is_not():
@@ -123,28 +117,17 @@ def test_exposure_costs_nothing_where_the_translator_is_right_and_much_where_it_
     with torch.no_grad():
         for clauses, k in ((1, 2), (3, 2), (3, 8), (3, 12)):
             src, tgt = checks.sentences(50, clauses)
-            gold, own = right.loss_after(model, src, tgt, checks.own_words(src), k)
+            gold, own = questions.loss_after(model, src, tgt, checks.own_words(src), k)
             gaps.append(own - gold)
     assert abs(gaps[0]) < 0.01
     assert gaps[1] < 0.1 < 0.5 < gaps[2] < gaps[3]
 
 
-def test_the_students_loss_is_the_packages_on_the_translator():
-    src, tgt = checks.sentences(20, 2)
-    with torch.no_grad():
-        expected = float(teacher_forced_loss(checks.translator(), Batch(src, tgt)))
-        for answer in right.LOSSES:
-            assert float(answer(checks.translator(), src, tgt)) == pytest.approx(expected, rel=1e-4)
-
-
-FAULTS = ("leak", "mask", "eval", "padding", "clip", "keep")
-
-
-@pytest.mark.parametrize("count", range(1, len(FAULTS) + 1))
-def test_the_bug_hunt_ends_only_when_every_fault_is_mended(count):
-    for faults in itertools.combinations(FAULTS, count):
+@pytest.mark.parametrize("count", range(1, len(answers.FAULTS) + 1))
+def test_the_bug_hunt_ends_only_when_every_fault_is_corrected(count):
+    for faults in itertools.combinations(answers.FAULTS.values(), count):
         with pytest.raises(CheckFailed):
-            checks.bug_hunt(wrong.step_with(*faults))
+            checks.bug_hunt(edited(questions.training_step, tuple(itertools.chain(*faults))))
 
 
 def test_a_leaking_step_says_a_lower_loss_and_learns_nothing():
@@ -152,7 +135,8 @@ def test_a_leaking_step_says_a_lower_loss_and_learns_nothing():
     src, tgt = checks.sentences(200, 1, split="train")
     unseen = Batch(*checks.sentences(50, 1))
     said, worth = [], []
-    for step in (wrong.as_it_was, right.training_step):
+    for faults in (answers.AS_IT_WAS, ()):
+        step = edited(questions.training_step, faults)
         model = checks.untrained()
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
         for first in range(0, 200, 20):

@@ -14,7 +14,7 @@ import torch
 from assignments import ASSIGNMENTS
 from notebook_tools import ROOT
 
-from attentively.checks import CheckFailed, recordings
+from attentively.checks import CheckFailed, Parts, recordings
 from attentively.checks.behaviours import behaviours
 from attentively.checks.calls import call_twice
 from attentively.checks.compare import READ, copied
@@ -169,6 +169,17 @@ def test_questions_are_made_again_when_they_change(topic, small):
     assert len(topic.recording("double", thorough=True).cases) == 2
 
 
+def test_questions_may_call_what_a_part_refuses(topic, small, capsys):
+    """The recording of all cases is made while an answer is examined."""
+    small.write_text(SMALL.replace("= 2 * x", "= torch.mul(2 * x, 1)"))
+
+    def check(candidate, thorough):
+        topic.examine("double", candidate, thorough)
+
+    Parts().part("double", "double", rebuilds=["torch:mul"])(check)(lambda x: x + x, thorough=True)
+    assert "right on further inputs too" in capsys.readouterr().out
+
+
 def test_no_loaded_module_can_be_named(small):
     recordings.load_questions(small)
     assert importlib.util.find_spec("questions") is None
@@ -274,6 +285,7 @@ def test_results_in_a_dict_are_compared_by_their_names(question):
     for wrong in (lambda x: [6, 9], lambda x: {"double": 6}):
         expected = "  powers: Expected a dict with the keys double and square, got "
         assert said(wrong, recording).startswith(expected)
+    assert "got a dict without the key 'square'\n" in said(lambda x: {"double": 6}, recording)
     for each in behaviours(powers, recording):
         assert each.words in said(each.answer, recording), each.name
 
@@ -666,3 +678,26 @@ def test_gradients_are_examined_of_the_results_that_a_case_names(results):
     else:
         with pytest.raises(CheckFailed, match="no gradient flows"):
             examine(two_results, recording)
+
+
+class Scaled(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.gain = torch.nn.Parameter(torch.zeros(size))
+
+    def forward(self, x):
+        return (self.gain * x).sum()
+
+
+class NotScaled(Scaled):
+    def forward(self, x):
+        return self.gain.sum() - x.sum()
+
+
+@pytest.mark.parametrize("size", [2, 13])
+def test_a_message_about_a_class_shows_its_weights_if_all_are_small(size):
+    case = Case({"x": torch.ones(size)}, {"size": size}, {"gain": torch.full((size,), 2.0)})
+    message = said(NotScaled, Question(Scaled, {"sum": ""}, lambda _: [case]).record())
+    assert f"called with module = Scaled({size})" in message
+    assert ("gain: shape (2,), [2.0, 2.0]" in message) == (size == 2)
+    assert ("gain" in message) == (size == 2)

@@ -1,22 +1,26 @@
 """The checks of 10_visual_attention, beyond what its bank of answers proves."""
 
 import pytest
-import right_answers_10 as right
 import torch
-import wrong_answers_10 as wrong
-from assignments import call, message
+from assignments import Assignment, call, message
 from torch.nn import functional as F
 
 from attentively.checks import CheckFailed
 from attentively.checks import visual_attention as checks
+from attentively.checks.edits import edited
+from attentively.checks.recordings import load_questions
 from attentively.data import digits
 from attentively.generation.generate import caption
 from attentively.models.captioning import RECEPTIVE_FIELD, STRIDE
 from attentively.models.checkpoints import load_pretrained
 
+ASSIGNMENT = Assignment("10_visual_attention")
+questions = load_questions(ASSIGNMENT.questions)
+right = load_questions(ASSIGNMENT.source.with_name("answers.py"))
+
 
 def test_each_part_has_ten_wrong_answers_or_more():
-    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+    assert min(len(answers) for answers in ASSIGNMENT.wrong.values()) >= 10
 
 
 def test_ready_says_so(capsys):
@@ -31,47 +35,36 @@ def test_a_step_that_fails_only_inside_the_captioner_is_caught():
     """It is right for batches smaller than the captioner's, which describes three images."""
 
     def step(word, state, *given):
-        new_state, context, weights = right.step(word, state, *given)
+        new_state, context, weights = questions.step(word, state, *given)
         return (new_state if len(word) < 3 else -new_state), context, weights
 
-    checks._expect_same_captions(right.first_state, right.step)
+    checks._expect_same_captions(questions.first_state, questions.step)
     with pytest.raises(CheckFailed, match="inside the trained captioner"):
-        checks._expect_same_captions(right.first_state, step)
+        checks._expect_same_captions(questions.first_state, step)
 
 
 # Part 3
 
 
-@pytest.mark.parametrize(("words", "places"), [(1, 1), (2, 5), (7, 3), (5, 5)])
-def test_no_penalty_is_below_the_least_or_above_the_most(words, places):
-    mask = torch.ones(200, words, dtype=torch.bool)
+@pytest.mark.parametrize(("words", "locations"), [(1, 1), (2, 5), (7, 3), (5, 5)])
+def test_no_penalty_is_below_the_least_or_above_the_most(words, locations):
+    least, most = (bound(words, locations) for bound in (questions.least, questions.most))
     for sharpness in (0.1, 1.0, 30.0):
-        weights = (sharpness * torch.randn(200, words, places)).softmax(dim=-1)
+        weights = (sharpness * torch.randn(200, words, locations)).softmax(dim=-1)
         for one in weights:
-            found = right.penalty(one.unsqueeze(0), mask[:1]).item()
-            assert right.least(words, places) - 1e-4 <= found <= right.most(words, places) + 1e-4
-    assert right.least_of_an_even_focus(words, places).item() == pytest.approx(
-        right.least(words, places), abs=1e-4
-    )
-    assert right.most_of_one_place(words, places) == pytest.approx(right.most(words, places))
+            found = questions.penalty(one.unsqueeze(0), torch.ones(1, words).bool()).item()
+            assert least - 1e-4 <= found <= most + 1e-4
+    assert right.least_of_equal_weights(words, locations).item() == pytest.approx(least, abs=1e-4)
+    assert right.most_of_one_location(words, locations) == most
 
 
 # Part 4
 
 
-@pytest.mark.parametrize(
-    ("layers", "length", "places"), checks._STACKS + checks._FURTHER_STACKS, ids=str
-)
-def test_the_pixels_are_those_that_a_convolution_of_ones_reads(layers, length, places):
-    for place in places:
-        expected = tuple(right.pixels_by_trying(layers, length, place).tolist())
-        assert checks._seen(layers, length, place) == expected
-
-
 def test_the_packages_layers_see_what_the_package_says():
-    first, last = checks._seen(checks._PACKAGE, 36, 1)
+    first, last = questions.pixels_seen(questions.PACKAGE, 36, 1)
     assert last - first + 1 == RECEPTIVE_FIELD
-    assert checks._seen(checks._PACKAGE, 48, 2)[0] - first == STRIDE
+    assert questions.pixels_seen(questions.PACKAGE, 48, 2)[0] - first == STRIDE
 
 
 # Part 5
@@ -107,14 +100,6 @@ def ink(image, row, column):
 
 # Part 6
 
-FAULTS = {
-    "order": False,
-    "shift": lambda cell: 0,
-    "mirror": True,
-    "wrap": True,
-    "share": False,
-    "pad": False,
-}
 NAMED = [
     "ordered column by column",
     "It belongs to the centre",
@@ -125,16 +110,14 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize("mended", range(len(FAULTS)))
-def test_the_faults_are_named_one_by_one_as_they_are_mended(mended):
-    faults = dict(list(FAULTS.items())[mended:])
-    said = " ".join(message(checks.bug_hunt, wrong.heat_with(**faults)).split())
-    assert NAMED[mended] in said
-    assert said.count("Right so far") == (mended > 0)
-
-
-def test_a_function_without_faults_passes():
-    call(checks.bug_hunt, wrong.heat_with(), thorough=True)
+def test_the_faults_are_named_one_by_one_as_they_are_corrected():
+    """Two edits of the six faults belong to one of them: the wrap at the borders."""
+    for corrected, named in zip((0, 1, 2, 3, 5, 6), NAMED, strict=True):
+        answer = edited(questions.mended_heat, tuple(right.FAULTS[corrected:]))
+        said = " ".join(message(checks.bug_hunt, answer).split())
+        assert named in said
+        assert said.count("Correct so far") == (corrected > 0)
+    call(checks.bug_hunt, questions.mended_heat)
 
 
 def test_bilinear_heat_keeps_the_weight_of_every_place():

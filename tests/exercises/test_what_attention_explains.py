@@ -1,20 +1,16 @@
 """The checks of 11_what_attention_explains, beyond what its bank of answers proves."""
 
-import itertools
-
 import pytest
-import right_answers_11 as right
 import torch
-import wrong_answers_11 as wrong
+from assignments import Assignment
 
 from attentively.analysis import explanations
 from attentively.checks import CheckFailed
 from attentively.checks import what_attention_explains as checks
+from attentively.checks.recordings import load_questions
 from attentively.data import digits
 
-
-def test_each_part_has_ten_wrong_answers_or_more():
-    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+questions = load_questions(Assignment("11_what_attention_explains").questions)
 
 
 def test_ready_says_so(capsys):
@@ -30,52 +26,52 @@ def test_the_captioner_names_the_digit_that_the_square_in_the_corner_holds():
     likeliest = model(image.unsqueeze(0)).argmax().item()
     assert words[likeliest] == "one"
     assert digits.load("test", 12)[11].cells[5] == 1
-    falls = right.occlusion(model, image, likeliest, 12, 0.0)
+    falls = questions.occlusion(model, image, likeliest, 12, 0.0)
     assert falls.argmax() == 5
     assert falls[1, 2] > 0.9
 
 
-# Parts 1, 2 and 4: the package's own functions answer alike
+# Parts 2 and 4: the package's own functions answer alike
 
 
 def test_the_distances_are_the_packages():
     p, q = torch.rand(2, 5, 7).softmax(dim=-1)
-    assert torch.allclose(explanations.total_variation(p, q), checks._variation(p, q))
-    found = [checks._divergence(one, other) for one, other in zip(p, q, strict=True)]
+    assert torch.allclose(explanations.total_variation(p, q), questions.total_variation(p, q))
+    found = [questions.jensen_shannon(one, other) for one, other in zip(p, q, strict=True)]
     assert torch.allclose(explanations.jensen_shannon(p, q), torch.tensor(found), atol=1e-6)
 
 
 # Part 3
 
 
-@pytest.mark.parametrize(
-    ("options", "rule"), [rule[1:] for rule in checks._RULES + checks._FURTHER_RULES]
-)
-def test_no_smaller_set_flips_an_answer_and_each_of_these_does(options, rule):
-    studio = checks._Studio(options)
-    model = checks._Follower(studio, rule, "a model")
-    for scene in checks._scenes(options, 5):
-        found = checks._smallest(model, studio, options, scene)
+@pytest.mark.parametrize("rule", questions.RULES + questions.FURTHER_RULES, ids=lambda r: r[0])
+def test_no_smaller_set_flips_an_answer_and_each_of_these_does(rule):
+    _, options, predicts = rule
+    given = {name: each for name, each in questions.of_rule(*rule).items() if name != "options"}
+    for scene in questions.some_scenes(options, 5):
+        made = [each.make() for each in given.values()]
+        found = questions.smallest(*made, options, scene)
         size = len(found[0]) if found else len(options) + 1
-        for values in itertools.product(*options.values()):
-            other = dict(zip(options, values, strict=True))
-            moved = frozenset(factor for factor in options if other[factor] != scene[factor])
-            if rule(other) != rule(scene):
+        for other in questions.all_scenes(options):
+            moved = {factor for factor in options if other[factor] != scene[factor]}
+            if predicts(other) != predicts(scene):
                 assert len(moved) >= size
                 assert len(moved) > size or moved in found
 
 
-def test_a_scene_is_read_as_it_was_drawn():
-    studio = checks._Studio(checks._MORE)
-    for scene in checks._scenes(checks._MORE, 36):
-        assert studio.read(studio(scene)) == scene
+def test_a_model_predicts_the_class_of_each_scene():
+    scenes = questions.all_scenes(questions.MORE)
+    studio = checks.Studio(questions.MORE)
+    model = checks.Follower(questions.MORE, range(len(scenes)), "a model")
+    images = torch.stack([studio(scene) for scene in scenes])
+    assert model(images).argmax(dim=1).tolist() == [*range(len(scenes))]
     with pytest.raises(ValueError, match="must contain a value for each of"):
         studio({"animal": "wolf"})
 
 
 def test_the_suspects_cannot_be_told_apart_on_their_scenes():
     render, _, scenes, suspects = checks.studio()
-    said = [[right.answer_to(model, render, scene) for scene in scenes] for model in suspects]
+    said = [[questions.predicted(model, render, scene) for scene in scenes] for model in suspects]
     assert said[0] == said[1] == said[2]
     assert [bool(each) for each in said[0]] == [scene["animal"] == "wolf" for scene in scenes]
 
@@ -83,31 +79,24 @@ def test_the_suspects_cannot_be_told_apart_on_their_scenes():
 # Part 4
 
 
-def test_nothing_found_at_random_is_farther_than_the_best_corner():
-    """Weights with the same logit are mixtures of corners, and none is farther away."""
-    for size in (3, 5, 7):
-        weights, scores = checks._read(size)
-        corners = torch.stack(checks._corners(weights, scores))
-        best = checks._divergence(weights, checks._farthest(weights, scores))
-        for _ in range(200):
-            mixture = (3 * torch.randn(len(corners))).softmax(dim=0) @ corners
-            assert float(mixture @ scores) == pytest.approx(float(weights @ scores), abs=1e-4)
-            assert checks._divergence(weights, mixture) <= best + 1e-6
-            assert not checks._what_is_wrong(checks._farthest(weights, scores), weights, scores)
-
-
-def test_weights_that_are_nearly_the_farthest_pass():
-    weights, scores = torch.tensor([0.5, 0.25, 0.25]), torch.tensor([1.0, 2.0, -2.0])
-    best, other = torch.tensor([0.0, 0.625, 0.375]), torch.tensor([5 / 6, 0.0, 1 / 6])
-    assert not checks._what_is_wrong(0.9999 * best + 0.0001 * other, weights, scores)
-    said = checks._what_is_wrong(0.9 * best + 0.1 * other, weights, scores)
-    assert "but others are more distant" in said
+def test_nothing_at_the_end_of_a_random_direction_is_farther():
+    """All directions in which the sum and the logit stay the same are followed to a zero weight."""
+    for case in questions.weights_cases(thorough=True):
+        weights, scores = case.inputs.values()
+        best = questions.jensen_shannon(weights, questions.other_weights(weights, scores))
+        kept = torch.stack([torch.ones(len(scores)), scores])
+        directions = torch.randn(200, len(scores) - 2) @ torch.linalg.svd(kept)[2][2:]
+        for direction in directions:
+            steps = -weights / direction
+            found = weights + steps[steps > 0].min() * direction
+            assert found @ scores == pytest.approx(float(weights @ scores), abs=1e-4)
+            assert questions.jensen_shannon(weights, found.clamp(min=0)) <= best + 1e-5
 
 
 def test_weights_that_fail_only_inside_the_classifier_are_caught():
-    checks._inside_the_two_labels(right.other_weights)
-    with pytest.raises(CheckFailed, match="change the prediction"):
-        checks._inside_the_two_labels(lambda weights, scores: weights.flip(0))
+    checks._inside_the_classifier(questions.other_weights)
+    with pytest.raises(CheckFailed, match="the prediction of the package's classifier"):
+        checks._inside_the_classifier(lambda weights, scores: weights.flip(0))
 
 
 # Part 5
@@ -128,4 +117,4 @@ def test_the_readers_agree_and_show_different_maps():
 def test_the_second_reader_is_exposed_whatever_k_is():
     texts = checks.reviews()
     for k in (1, 2, 3):
-        assert right.exposed(checks.readers(), texts, k) == ["second"]
+        assert questions.exposed(checks.readers(), texts, k) == ["second"]

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 RTOL, ATOL = 1e-4, 1e-5
 """Tolerances for 32-bit values; they allow for any order of summation."""
 
-_FEW = 12  # tensors with at most so many entries are shown completely
+FEW = 12
+"""Tensors with at most so many entries are shown completely."""
 _LONG = 160  # plain values with at most so many characters are shown completely
 _VALUES = ("  called with", "  got", "  expected", "  measured", "  sentence")
 
@@ -451,7 +452,7 @@ def describe(inputs: Mapping[str, object]) -> str:
             lines += [f"{name}[{key!r}] = {show(row)}" for key, row in value.rows.items()]
         elif not isinstance(value, Tensor):
             lines.append(f"{name} = {show(value)}")
-        elif value.numel() > _FEW:
+        elif value.numel() > FEW:
             lines.append(f"{name}: shape {tuple(value.shape)}")
         else:
             lines.append(f"{name}: shape {tuple(value.shape)}, {show(value)}")
@@ -463,7 +464,7 @@ def describe(inputs: Mapping[str, object]) -> str:
 def show(value: object, nested: bool = False) -> str:
     """Return a value as a message shows it; `nested` is for an entry of a list or tuple."""
     if isinstance(value, Tensor):
-        if value.numel() > _FEW:
+        if value.numel() > FEW:
             return f"a tensor of shape {tuple(value.shape)}"
         return str(_rounded(value.detach().tolist()))
     if isinstance(value, float):
@@ -502,7 +503,7 @@ def _rounded(value: object) -> object:
 
 
 def _difference(got: Tensor, expected: Tensor) -> str:
-    if got.shape == expected.shape and got.numel() > _FEW:
+    if got.shape == expected.shape and got.numel() > FEW:
         differs = ~torch.isclose(got, expected, RTOL, ATOL)
         index = tuple(differs.nonzero()[0].tolist())
         place = f"at {list(index)} "

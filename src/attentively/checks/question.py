@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from attentively.checks.calls import call, call_twice, expect_gradients_through, expect_same
 from attentively.checks.compare import (
+    FEW,
     READ,
     CheckFailed,
     Fresh,
@@ -369,9 +370,13 @@ class _Examination:
         recorded = self.recording.cases[number]
         expected = recorded.expected[name]
 
-        made = recorded.case.made.values()
-        module = {"module": unquoted(f"{self.recording.name}({', '.join(map(str, made))})")}
-        inputs = (module if made else {}) | dict(recorded.case.inputs)
+        case = recorded.case
+        inputs = dict(case.inputs)
+        if case.made:
+            arguments = ", ".join(map(str, case.made.values()))
+            inputs = {"module": unquoted(f"{self.recording.name}({arguments})")} | inputs
+            if all(each.numel() <= FEW for each in case.weights.values()):
+                inputs |= case.weights
 
         def compare(got: Any, expected: Any, what: str, whole: Any = None) -> None:
             result = got if whole is None else whole
@@ -485,9 +490,13 @@ def _expect_keys(answer: object, recording: Recording, inputs: Mapping[str, Any]
     if isinstance(answer, Mapping) and set(recording.results) <= set(answer):
         return {name: answer[name] for name in recording.results}
     *names, last = recording.results
+    got = show(answer)
+    if isinstance(answer, Mapping):
+        missing = next(name for name in recording.results if name not in answer)
+        got = f"a dict without the key {missing!r}"
     raise CheckFailed(
         f"  {recording.name}: Expected a dict with the keys {', '.join(names)} and {last}, got "
-        f"{show(answer)}\n{describe(inputs)}"
+        f"{got}\n{describe(inputs)}"
     )
 
 
