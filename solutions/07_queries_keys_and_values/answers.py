@@ -357,7 +357,9 @@ WRONG = {
         "as a torch.Tensor, got a tuple of 2": "softmax(dim=-1) -> softmax(dim=-1), 0",
     },
     "leave_one_out": {
-        "No gradient flows through a plain number": "errors.square().mean() -> errors.square().mean().item()",
+        "gradient flows through a plain number": (
+            "errors.square().mean() -> errors.square().mean().item()"
+        ),
         "no gradient flows through them": "log_width.exp() -> log_width.detach().exp()",
         "but the gradient of log_width is not": (
             "return errors.square().mean() -> "
@@ -381,7 +383,9 @@ WRONG = {
         "one number; got list": widths_and_losses,
     },
     "either": {
-        "no gradient reaches first": "logaddexp(first, second) -> logaddexp(first.detach(), second)",
+        "no gradient reaches first": (
+            "logaddexp(first, second) -> logaddexp(first.detach(), second)"
+        ),
     },
     "answer": {
         "replacing this NaN does not remove it from the gradient": (

@@ -147,10 +147,10 @@ def learned_width(leave_one_out: object, learn_width: object, thorough: bool = F
 def _scalar(answer: Any, asked: Inputs) -> Any:
     if type(answer) is Tensor and answer.layout == torch.strided and answer.numel() == 1:
         return answer.reshape(())
-    if plain_number(answer) is not None:
+    if not isinstance(answer, Tensor) and plain_number(answer) is not None:
         raise CheckFailed(
-            f"  Expected leave_one_out as a torch.Tensor, got a {type(answer).__name__}. No gradient "
-            f"flows through a plain number: return the tensor.\n{describe(asked)}"
+            f"  Expected leave_one_out as a torch.Tensor, got a {type(answer).__name__}. No "
+            f"gradient flows through a plain number: return the tensor.\n{describe(asked)}"
         )
     return answer
 
