@@ -466,7 +466,8 @@ HANDED_IN = {
         ["pruning-check"],
         "The absolute value is taken after the mean",
     ),
-    "without_exchange": (
+    # Part 2 uses the functions of part 1.
+    "first_mistake": (
         {"heads": WITHOUT_EXCHANGE},
         ["heads-check", "multi-head-check"],
         "The tensor is reshaped without exchanging axes",
