@@ -19,6 +19,7 @@ from attentively.checks.behaviours import behaviours
 from attentively.checks.calls import call_twice
 from attentively.checks.compare import READ, copied
 from attentively.checks.edits import edited, source_of, variants
+from attentively.checks.own_functions import OwnFunctionUsed, refusing
 from attentively.checks.question import Case, Question, examine, unseen
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -167,6 +168,16 @@ def test_questions_are_made_again_when_they_change(topic, small):
     assert len(topic.recording("double", thorough=True).cases) == 3
     small.write_text(SMALL.replace("if thorough:", "if False:"))
     assert len(topic.recording("double", thorough=True).cases) == 2
+
+
+def test_a_recording_may_be_made_while_an_own_function_is_refused(topic, small):
+    """The answer to another part may call it."""
+    small.write_text(SMALL.replace("return result", "return torch.add(result, 0)"))
+    with refusing(("torch:add",), []):
+        recording = topic.recording("double", thorough=True)
+    assert len(recording.cases) == 3
+    with pytest.raises(OwnFunctionUsed), refusing(("torch:add",), []):
+        examine(lambda x: torch.add(x, x), recording)
 
 
 def test_no_loaded_module_can_be_named(small):

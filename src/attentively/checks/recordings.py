@@ -19,6 +19,7 @@ from typing import Any
 from safetensors.torch import load_file, save
 from torch import Tensor
 
+from attentively.checks import own_functions
 from attentively.checks.compare import Fresh, equal
 from attentively.checks.question import Case, Question, Recorded, Recording, examine, is_right
 
@@ -104,7 +105,8 @@ def questions_in(module: Any) -> list[Question]:
 @functools.cache
 def _recorded(path: Path, _changed: int) -> dict[str, Recording]:
     """Return recordings of all cases, made again when the file has changed."""
-    return record(load_questions(path), thorough=True)
+    with own_functions.unwatched():  # the answer to one part may call what another part rebuilds
+        return record(load_questions(path), thorough=True)
 
 
 _WAY = ", "
