@@ -65,19 +65,6 @@ LEAKS = {
         "both": ["checks.queries_keys_and_values._both"],
         "either": ["checks.queries_keys_and_values._either"],
     },
-    "09 scores": {
-        "dot_scores": ["checks.multiplicative_attention._dot"],
-        "general_scores": ["checks.multiplicative_attention._general"],
-        "concat_scores": ["checks.multiplicative_attention._concat"],
-    },
-    "09 local": {
-        "predicted_position": ["checks.multiplicative_attention._position"],
-        "local_weights": ["checks.multiplicative_attention._windowed"],
-    },
-    "09 what_w_buys": {
-        "parameters": ["checks.multiplicative_attention._parameters"],
-        "multiplications": ["checks.multiplicative_attention._multiplications"],
-    },
     "10 steps": {
         "step": ["checks.visual_attention._step"],
     },
