@@ -333,7 +333,6 @@ RIGHT = {
 STEP = "return new, vector, weights -> return"
 FED = "return torch.stack(vectors, dim=1), torch.stack(rows, dim=1) -> return"
 LOWEST = "torch.finfo(scores.dtype).min"
-SOFTMAX = "low.softmax(dim=-1)"
 FUTURE = "differ([x[:, :-1] for x in usual], [x[:, :-1] for x in after]) ->"
 LATE = "differ([usual[1][:, -1]], [after[1][:, -1]]) ->"
 PADDING = "differ(usual, padded) ->"
@@ -374,11 +373,6 @@ WRONG = {
             f"{LOWEST} -> -float('inf')",
             "return weights -> return weights + 0.2 * ~mask.any(dim=1, keepdim=True)",
         ],
-        "a division by a sum of 0": (
-            "masked_fill(~inside -> masked_fill(~mask",
-            f"{SOFTMAX} * inside -> "
-            f"{SOFTMAX} * inside / ({SOFTMAX} * inside).sum(dim=-1, keepdim=True)",
-        ),
         "no gradient reaches position": "align * gaussian -> align * gaussian.detach()",
     },
     "parameters": {

@@ -111,14 +111,17 @@ def scoring(answer: Any, mistakes: dict[str, Any], by_position: str) -> Question
 
 
 PRODUCTS = "(queries * keys).sum(dim=-1)"
+AVERAGED = {
+    "the products of the entries are averaged. A dot product is their sum.": (
+        f"{PRODUCTS} -> (queries * keys).mean(dim=-1)"
+    )
+}
 DOT = scoring(
     dot_scores,
     {
         "the products of the entries are not summed. Sum them over the last dimension, so that "
         "each key has one score.": f"{PRODUCTS} -> queries * keys",
-        "the products of the entries are averaged. A dot product is their sum.": (
-            f"{PRODUCTS} -> (queries * keys).mean(dim=-1)"
-        ),
+        **AVERAGED,
         "each query is compared with the keys of all sentences. Compare it with the keys of its "
         "own sentence only.": f"{PRODUCTS} -> query @ keys.mT",
         "these values are cosines. A dot product is not divided by the lengths of the vectors.": (
@@ -130,6 +133,7 @@ DOT = scoring(
 GENERAL = scoring(
     general_scores,
     {
+        **AVERAGED,
         "W must be transposed. In hᵀ W h̄ the rows of W belong to the query and its columns to the "
         "key.": "query @ W -> query @ W.T",
         "W is missing: these values are the dot scores.": "query @ W -> query",
@@ -146,6 +150,10 @@ GENERAL = scoring(
 )
 
 W_H, W_KEY = "(queries @ W[:, : query.size(1)].T)", "(keys @ W[:, query.size(1) :].T)"
+OTHER_FUNCTIONS = {
+    f"the activation function is a {name}. The equation has a tanh.": f"torch.tanh -> {function}"
+    for name, function in {"sigmoid": "torch.sigmoid", "ReLU": "torch.relu"}.items()
+}
 OUTPUT = "torch.tanh(both @ W.T) @ v"
 ONE_TANH = "Add the two parts first, then apply one tanh to the sum."
 CONCAT = scoring(
@@ -154,6 +162,7 @@ CONCAT = scoring(
         "the key comes before the query in the concatenation. W multiplies [h; h̄], the query "
         "first.": "[queries, keys] -> [keys, queries]",
         "the tanh is missing.": "torch.tanh -> ",
+        **OTHER_FUNCTIONS,
         "the tanh is applied to the whole expression. Multiply by v after the tanh: "
         "v·tanh(W [h; h̄]).": f"{OUTPUT} -> torch.tanh(both @ W.T @ v)",
         "the tanh is applied twice, to the query's part and to the key's part. "
@@ -442,6 +451,18 @@ FED = Question(
             "the mask is not passed to the attention: padding receives weight.": (
                 "keys, mask) -> keys, None)"
             ),
+            "the mask is inverted. It is True at words; pass it unchanged.": (
+                "keys, mask) -> keys, ~mask)"
+            ),
+            "a cell does not start from its own initial state. The initial state of cells[i] is "
+            "states[i].": [
+                f"list(states) -> {others}"
+                for others in (
+                    "[states[-1]] * len(states)",
+                    "list(0 * states)",
+                    "list(states.flip(0))",
+                )
+            ],
             "every cell reads the token and the fed vector. Only the bottom cell does; each other "
             "cell reads the new state of the cell below it.": "\n            below = now[i] -> ",
         }.items()
@@ -502,6 +523,7 @@ POSITION = Question(
             "torch.sigmoid -> "
         ),
         "the tanh is missing.": "torch.tanh -> ",
+        **OTHER_FUNCTIONS,
         "the tanh is applied to the whole expression. Multiply by v_p after the tanh.": (
             "torch.tanh -> ",
             "(hidden @ v_p) -> (torch.tanh(hidden @ v_p))",
@@ -568,6 +590,9 @@ def window_cases(thorough: bool) -> Iterator[Case]:
     yield window_case([120.0, 121.0, 119.0, 120.0], 1.0, 4, 1)
     # A low value must be lower still.
     yield window_case([-150.0, -149.0, -151.0, -150.0], 1.0, 4, 1)
+    both = window_inputs(2, 4, 1)
+    both["scores"] += torch.tensor([[120.0], [-150.0]])
+    yield Case(both)
     further = [(3, 5, 1), (5, 13, 3), (1, 1, 2), (7, 11, 5), (3, 17, 2)] * thorough
     for sizes in [(2, 7, 2), *further]:
         yield Case(window_inputs(*sizes))
@@ -613,10 +638,13 @@ WINDOW = Question(
         "the softmax is computed over the whole sentence, and the weights in the window are "
         "normalised again. On this input a position outside has by far the highest score, so the "
         "softmax leaves the others weights too small to be normalised again. Compute the softmax "
-        "over the window only.": (
-            "masked_fill(~inside -> masked_fill(~mask",
-            f"{SOFTMAX} * inside -> F.normalize({SOFTMAX} * inside, p=1, dim=-1, eps=1e-9)",
-        ),
+        "over the window only.": [
+            ("masked_fill(~inside -> masked_fill(~mask", f"{SOFTMAX} * inside -> {again}")
+            for again in (
+                f"F.normalize({SOFTMAX} * inside, p=1, dim=-1, eps=1e-9)",
+                f"{SOFTMAX} * inside / ({SOFTMAX} * inside).sum(dim=-1, keepdim=True)",
+            )
+        ],
         "padding inside the window receives weight.": f"{INSIDE} -> distance <= window",
         "padding inside the window is included in the softmax and only removed afterwards. Exclude "
         "it before the softmax.": "masked_fill(~inside -> masked_fill(distance > window",
@@ -660,6 +688,11 @@ WINDOW = Question(
         "largest score of each row before the exponential, as torch.softmax does.": (
             f"{SOFTMAX} -> low.exp() / low.exp().sum(dim=-1, keepdim=True).clamp(min=1e-30)"
         ),
+        "the largest score of all sentences is subtracted before the exponential. Subtract that of "
+        "each row, as torch.softmax does.": (
+            f"{SOFTMAX} -> (low - low.max()).exp() / "
+            "(low - low.max()).exp().sum(dim=-1, keepdim=True).clamp(min=1e-30)"
+        ),
     },
     named=True,
 )
@@ -689,10 +722,10 @@ def multiplications(score, src_len, tgt_len, query_dim, key_dim, hidden_dim):
 
 
 SCORES = ("dot", "general", "concat")
-# In the third case, the cheaper order is not the one that projects the shorter side.
-DIMS = [(3, 5, 7), (11, 2, 3), (13, 2, 5)]
+# In the third and the fourth case, simple rules do not find the cheaper order.
+DIMS = [(3, 5, 7), (11, 2, 3), (13, 2, 5), (5, 17, 3)]
 FURTHER_DIMS = [(5, 13, 2), (7, 3, 17)]
-LENGTHS = [(13, 2), (2, 13), (5, 7), (5, 5), (11, 3)]
+LENGTHS = [(13, 2), (2, 13), (5, 7), (5, 2), (5, 5), (11, 3)]
 
 
 def sizes_of(score: str, query_dim: int, key_dim: int, hidden_dim: int) -> dict[str, int]:
@@ -713,13 +746,8 @@ def multiplication_cases(thorough: bool) -> Iterator[Case]:
             yield Case({"score": score, **lengths, **sizes_of(score, *dims)})
 
 
-SYMBOLS = {
-    "S": "src_len",
-    "T": "tgt_len",
-    "q": "query_dim",
-    "k": "key_dim",
-    "h": "hidden_dim",
-}
+NAMES = ("src_len", "tgt_len", "query_dim", "key_dim", "hidden_dim")
+SYMBOLS = dict(zip("STqkh", NAMES, strict=True))
 
 
 def instead(formulas: dict[str, str], score: str, *others: str) -> list[str]:
@@ -796,7 +824,10 @@ MULTIPLICATIONS = Question(
             "keys_first",
             "queries_first",
             "keys_first if S <= T else queries_first",
-            "keys_first if q >= k else queries_first",
+            *(
+                f"keys_first if {rule} else queries_first"
+                for rule in ("q >= k", "q <= k", "S * q <= T * k", "S + q <= T + k")
+            ),
         ),
         "these are only the products with W. Add the dot products of all pairs.": instead(
             COSTS, "general", "S * q * k", "T * q * k", "min(S, T) * q * k"
