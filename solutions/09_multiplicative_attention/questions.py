@@ -5,6 +5,7 @@ vectors of part 5 and the tests of part 6 are examined by code in
 `attentively.checks.multiplicative_attention`.
 """
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -16,10 +17,6 @@ from torch import Tensor
 from attentively.checks import multiplicative_attention as checks
 from attentively.checks.compare import Fresh
 from attentively.checks.question import Case, Question, cases_of
-
-
-def random(*sizes: int) -> Tensor:
-    return torch.randn(*sizes)
 
 
 def ragged(batch: int, src_len: int) -> Tensor:
@@ -69,11 +66,11 @@ def score_inputs(
     score: str, batch: int, src_len: int, query_dim: int, key_dim: int, hidden: int
 ) -> dict[str, Tensor]:
     key_dim = query_dim if score == "dot" else key_dim
-    inputs = {"query": random(batch, query_dim), "keys": random(batch, src_len, key_dim)}
+    inputs = {"query": torch.randn(batch, query_dim), "keys": torch.randn(batch, src_len, key_dim)}
     if score == "general":
-        inputs["W"] = random(query_dim, key_dim)
+        inputs["W"] = torch.randn(query_dim, key_dim)
     if score == "concat":
-        inputs |= {"W": random(hidden, query_dim + key_dim), "v": random(hidden)}
+        inputs |= {"W": torch.randn(hidden, query_dim + key_dim), "v": torch.randn(hidden)}
     return inputs
 
 
@@ -222,9 +219,9 @@ def step_cases(thorough: bool) -> Iterator[Case]:
         sizes += [(1, 1, 2, 3, 5, 7), (7, 5, 13, 2, 3, 11), (3, 17, 3, 11, 7, 2)]
     for batch, src_len, embedding_dim, decoder_dim, key_dim, vector_dim in sizes:
         given = (
-            random(batch, embedding_dim),
-            random(batch, decoder_dim),
-            random(batch, src_len, key_dim),
+            torch.randn(batch, embedding_dim),
+            torch.randn(batch, decoder_dim),
+            torch.randn(batch, src_len, key_dim),
             ragged(batch, src_len),
             layer("GRUCell", embedding_dim, decoder_dim),
             layer("attention", decoder_dim, key_dim, "general"),
@@ -247,14 +244,8 @@ STEP = Question(
     step_cases,
     {
         "The three results are correct, but in the wrong order. Return state, vector, weights.": [
-            f"{RESULTS} -> return {order}"
-            for order in (
-                "new, weights, vector",
-                "vector, new, weights",
-                "vector, weights, new",
-                "weights, new, vector",
-                "weights, vector, new",
-            )
+            f"{RESULTS} -> return {', '.join(order)}"
+            for order in [*itertools.permutations(("new", "vector", "weights"))][1:]
         ],
         "State: this is the state before the token is read. Return the new state, which the cell "
         "computes.": f"{RESULTS} -> return state, vector, weights",
@@ -345,9 +336,9 @@ def fed_inputs(
     embedding_dim, decoder_dim, key_dim, vector_dim = sizes
     widths = [embedding_dim + vector_dim] + [decoder_dim] * (number - 1)
     given = (
-        random(batch, tgt_len, embedding_dim),
-        random(number, batch, decoder_dim),
-        random(batch, src_len, key_dim),
+        torch.randn(batch, tgt_len, embedding_dim),
+        torch.randn(number, batch, decoder_dim),
+        torch.randn(batch, src_len, key_dim),
         ragged(batch, src_len),
         [layer("GRUCell", width, decoder_dim, scale=scale) for width in widths],
         layer("attention", decoder_dim, key_dim, "general", scale=scale),
@@ -497,7 +488,14 @@ def position_cases(thorough: bool) -> Iterator[Case]:
     calls = [by_hand, after_the_last_word]
     for batch, query_dim, hidden in [(2, 3, 5)] + [(5, 7, 2), (1, 2, 2), (7, 3, 13)] * thorough:
         lengths = torch.arange(batch) * 4 + 3
-        calls.append((random(batch, query_dim), lengths, random(hidden, query_dim), random(hidden)))
+        calls.append(
+            (
+                torch.randn(batch, query_dim),
+                lengths,
+                torch.randn(hidden, query_dim),
+                torch.randn(hidden),
+            )
+        )
     yield from cases_of(names, calls)
     yield Case(learning(dict(zip(names, calls[2], strict=True)), "query", "W_p", "v_p"))
 
@@ -568,7 +566,7 @@ def window_case(scores: list[float], position: float, words: int, window: int) -
 def window_inputs(batch: int, src_len: int, window: int) -> dict[str, Any]:
     mask = ragged(batch, src_len)
     return {
-        "scores": 2.0 * random(batch, src_len),
+        "scores": 2.0 * torch.randn(batch, src_len),
         "position": mask.sum(dim=1) * torch.rand(batch),
         "mask": mask,
         "window": window,
