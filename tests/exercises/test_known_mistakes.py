@@ -15,7 +15,7 @@ from attentively.checks import known
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
-WITH_TABLES = {"09", "15", "16"}
+WITH_TABLES = {"15", "16"}
 
 
 def modules_of(checks):

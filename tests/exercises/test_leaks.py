@@ -23,19 +23,6 @@ LEAKS = {
         "piece_ids": ["checks.subwords._ids"],
     },
     "02 round_trip": {"encode_text": ["checks.subwords._text_ids"]},
-    "09 scores": {
-        "dot_scores": ["checks.multiplicative_attention._dot"],
-        "general_scores": ["checks.multiplicative_attention._general"],
-        "concat_scores": ["checks.multiplicative_attention._concat"],
-    },
-    "09 local": {
-        "predicted_position": ["checks.multiplicative_attention._position"],
-        "local_weights": ["checks.multiplicative_attention._windowed"],
-    },
-    "09 what_w_buys": {
-        "parameters": ["checks.multiplicative_attention._parameters"],
-        "multiplications": ["checks.multiplicative_attention._multiplications"],
-    },
     "15 read_off": {"sizes": ["checks.building_the_transformer._sizes"]},
     "15 from_pytorch": {
         "from_pytorch": ["checks.building_the_transformer.pytorch_names.expected_weights"]

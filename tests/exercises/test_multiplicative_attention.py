@@ -1,17 +1,17 @@
 """The checks of 09_multiplicative_attention, beyond what its bank of answers proves."""
 
 import pytest
-import right_answers_09 as right
 import torch
-import wrong_answers_09 as wrong
+from assignments import Assignment
+from torch.utils.flop_counter import FlopCounterMode
 
-from attentively.attention.multiplicative import LocalAttention
+from attentively.attention.multiplicative import LocalAttention, LuongAttention
 from attentively.checks import CheckFailed
 from attentively.checks import multiplicative_attention as checks
+from attentively.checks.recordings import load_questions
 
-
-def test_each_part_has_ten_wrong_answers_or_more():
-    assert min(len(answers) for answers in wrong.WRONG.values()) >= 10
+ASSIGNMENT = Assignment("09_multiplicative_attention")
+questions = load_questions(ASSIGNMENT.questions)
 
 
 def test_ready_says_so(capsys):
@@ -23,50 +23,51 @@ def test_the_toy_vocabulary_is_as_large_as_part_3_says():
     assert checks.untrained().config.tgt_vocab_size == 271
 
 
-# The answers that the checks take for known, worked out again
+# The recorded answers are those of the package
 
 
 def test_the_window_is_that_of_the_package():
     attention = LocalAttention(5, 7, window=2, score="general")
-    query, keys, mask = torch.randn(3, 5), torch.randn(3, 11, 7), checks._ragged(3, 11)
+    query, keys, mask = torch.randn(3, 5), torch.randn(3, 11, 7), questions.ragged(3, 11)
+    W_p, v_p = attention.position_projection.weight, attention.position_energy.weight[0]
     with torch.no_grad():
         _, weights = attention(query, keys, mask)
         scores = attention.content.scores(query, attention.project_keys(keys))
-        position = attention.aligned_position(query, mask.sum(dim=1), None)
-    assert torch.allclose(checks._windowed(scores, position, mask, 2), weights)
-    assert torch.allclose(right.local_by_loops(scores, position, mask, 2), weights)
+        position = questions.predicted_position(query, mask.sum(dim=1), W_p, v_p)
+        assert torch.allclose(questions.local_weights(scores, position, mask, 2), weights)
 
 
-@pytest.mark.parametrize("fault", checks._FED_WRONG)
-def test_each_known_mistake_of_feeding_shows_in_the_vectors(fault):
-    shows = []
-    for case in checks._FED_CASES:
-        torch.manual_seed(0)
-        layers, inputs = checks._fed_inputs(case)
-        vectors, _ = checks._fed(*inputs.values(), layers=layers)
-        try:
-            wrong_vectors, _ = checks._fed(*inputs.values(), layers=layers, fault=fault)
-        except RuntimeError:  # this mistake cannot be made with these sizes
-            continue
-        shows.append(not torch.allclose(vectors, wrong_vectors, atol=1e-3))
-    assert any(shows)
+def multiplications(score, src_len, tgt_len, query_dim, key_dim, hidden_dim):
+    """Count while the package scores a whole target; general in the cheaper of two orders."""
+    attention = LuongAttention(query_dim, key_dim, score, hidden_dim)
+    queries, keys = torch.randn(tgt_len, 1, query_dim), torch.randn(1, src_len, key_dim)
+
+    def keys_first():
+        projected = attention.project_keys(keys)
+        for query in queries:
+            attention.scores(query, projected)
+
+    def queries_first():
+        for query in queries:
+            (query @ attention.key_projection.weight).unsqueeze(1) @ keys.mT
+
+    found = []
+    for run in (keys_first, queries_first) if score == "general" else (keys_first,):
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            run()
+        found.append(counter.get_total_flops() // 2)  # a multiplication and an addition each
+    return min(found)
 
 
-@pytest.mark.parametrize("score", checks._COSTED)
-@pytest.mark.parametrize("sizes", [(13, 2, 3, 5, 7), (2, 13, 11, 2, 3), (1, 1, 2, 3, 5)])
-def test_the_measured_costs_are_those_of_the_formulas(score, sizes):
-    src_len, tgt_len, query_dim, key_dim, hidden = sizes
-    key_dim = query_dim if score == "dot" else key_dim
-    asked = (score, src_len, tgt_len, query_dim, key_dim, hidden)
-    assert checks._multiplications(*asked) == right.multiplications(*asked)
-    assert checks._parameters(score, *asked[3:]) == right.parameters(score, *asked[3:])
-
-
-def test_both_orders_of_general_are_the_cheaper_one_somewhere():
-    keys_first = lambda S, T, q, k: S * q * k + S * T * q  # noqa: E731
-    for sizes, cheaper in (((13, 2, 3, 5), False), ((2, 13, 11, 2), True)):
-        found = checks._multiplications("general", *sizes, 7)
-        assert (found == keys_first(*sizes)) is cheaper
+def test_the_recorded_costs_are_those_of_the_package():
+    for case in questions.MULTIPLICATIONS.cases(thorough=True):
+        asked = [*case.inputs.values()]
+        assert questions.multiplications(*asked) == multiplications(*asked)
+    for case in questions.PARAMETERS.cases(thorough=True):
+        score, query_dim, key_dim, hidden_dim = case.inputs.values()
+        made = LuongAttention(query_dim, key_dim, score, hidden_dim).parameters()
+        found = questions.parameters(*case.inputs.values())
+        assert found == sum(parameter.numel() for parameter in made)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -82,11 +83,11 @@ DECODERS = [*checks._DECODERS, *checks._FURTHER_DECODERS]
 
 
 @pytest.mark.parametrize(("what", "faults", "expected"), DECODERS)
-@pytest.mark.parametrize("examine", right.EXAMINATIONS)
-def test_every_decoder_has_its_symptoms_whatever_the_numbers(what, faults, expected, examine):
-    for seed in range(10):
-        torch.manual_seed(seed)
-        assert set(examine(checks._TestedDecoder(*faults, seed=seed))) == expected, what
+def test_every_decoder_has_its_symptoms_whatever_the_numbers(what, faults, expected):
+    for examine in ASSIGNMENT.right["examine"]:
+        for seed in range(10):
+            torch.manual_seed(seed)
+            assert set(examine(checks._TestedDecoder(faults, seed=seed))) == expected, what
 
 
 def test_every_symptom_is_seen_alone_and_in_the_vectors_only():
