@@ -530,6 +530,7 @@ BEAM_SEARCH = Question(
             f"{ROWS} -> [min(i, len(going) - 1) for i in range(len(kept))]",
             f"{ROWS} -> [0 for _ in kept]",
             f"{ROWS} -> [len(going) - 1 for _ in kept]",
+            f"{ROWS} -> [row for _, _, row in extensions[: len(kept)]]",
         ],
         "An extension that ends is kept although it is not among the beam_size most probable "
         "extensions (rule 3).": "in extensions[:beam_size] -> in extensions",
