@@ -31,19 +31,6 @@ LEAKS = {
     "01 skip_gram": {
         "loss": ["checks.embeddings._loss"],
     },
-    "02 pairs": {
-        "count_pairs": ["checks.subwords._count"],
-    },
-    "02 merges": {
-        "learn_merges": ["checks.subwords._learn"],
-    },
-    "02 encoding": {
-        "encode_word": ["checks.subwords._by_rank", "checks.subwords._in_order"],
-        "piece_ids": ["checks.subwords._ids"],
-    },
-    "02 round_trip": {
-        "encode_text": ["checks.subwords._text_ids"],
-    },
     "03 predictions": {
         "parameters": ["checks.recurrent_networks._wrong_count"],
         "sequential_steps": ["checks.recurrent_networks._steps"],
