@@ -993,11 +993,15 @@ class CorrectedTokenizer:
 
 
 PARTS = {
+    "round_trip": [ENCODE_TEXT, DECODE_IDS],
     "pairs": [COUNT_PAIRS, MERGE_PAIR],
     "merges": [LEARN_MERGES],
     "encoding": [ENCODE_WORD, PIECE_IDS],
-    "round_trip": [ENCODE_TEXT, DECODE_IDS],
     "vocabulary_size": [RARE_SHARE, CHOOSE_SIZE],
     "bug_hunt": [Question(CorrectedTokenizer)],
 }
-"""The questions of each check, in the order of its arguments."""
+"""The questions of each check, in the order of its arguments.
+
+The first is not part 1, on which parts 2 and 3 depend in the notebook: the test of grading hands in
+the first mistake of the first question, and only its part may lose points.
+"""
