@@ -55,14 +55,6 @@ def merge_pair_by_stack(pieces, pair):
     return tuple(joined)
 
 
-def merge_pair_by_recursion(pieces, pair):
-    if len(pieces) < 2:
-        return list(pieces)
-    if (pieces[0], pieces[1]) == pair:
-        return ["".join(pair), *merge_pair_by_recursion(pieces[2:], pair)]
-    return [pieces[0], *merge_pair_by_recursion(pieces[1:], pair)]
-
-
 def merge_pair_by_regular_expression(pieces, pair):
     text = "\0".join(["", *pieces, ""])
     left, right = map(re.escape, pair)
@@ -94,20 +86,6 @@ def learn_merges_by_ids(word_counts, num_merges):
                 if ids[i : i + 2] == [left, right]:
                     ids[i : i + 2] = [len(listed) - 1]
                 i += 1
-    return merges
-
-
-def learn_merges_by_sorting(word_counts, num_merges):
-    split = {word: list(word) for word in word_counts}
-    place = {character: i for i, character in enumerate(sorted({c for w in split for c in w}))}
-    merges = []
-    while len(merges) < num_merges and any(len(pieces) > 1 for pieces in split.values()):
-        counts = count_pairs_by_index([(split[word], count) for word, count in word_counts.items()])
-        pairs = sorted(counts, key=lambda pair: (place[pair[0]], place[pair[1]]))
-        best = sorted(pairs, key=counts.get, reverse=True)[0]  # sorting keeps the order of equals
-        place.setdefault("".join(best), len(place))
-        merges += [best]
-        split = {word: list(merge_pair_by_stack(p, best)) for word, p in split.items()}
     return merges
 
 
@@ -219,8 +197,8 @@ class CorrectedByFirstPiece:
 
 RIGHT = {
     "count_pairs": [count_pairs_by_index, count_pairs_with_zeros],
-    "merge_pair": [merge_pair_by_stack, merge_pair_by_recursion, merge_pair_by_regular_expression],
-    "learn_merges": [learn_merges_by_ids, learn_merges_by_sorting],
+    "merge_pair": [merge_pair_by_stack, merge_pair_by_regular_expression],
+    "learn_merges": [learn_merges_by_ids],
     "encode_word": [encode_word_merge_by_merge, encode_word_one_place_at_a_time],
     "piece_ids": [piece_ids_by_loops],
     "encode_text": [encode_text_merge_by_merge],
@@ -311,9 +289,10 @@ WRONG = {
         "Your code raises ValueError": (f"{questions.ON_VALIDATION} -> {questions.PER_SENTENCE}"),
         questions.PER_WORD: f"{questions.ON_VALIDATION} -> {questions.PER_SENTENCE}",
         "is not one of `sizes`": "return chosen, -> return chosen + len({*''.join(train)}),",
-        "the size is correct, but not the subwords per word of the test": (
-            f"{questions.REPORTED} -> pieces_per_word(test, max(sizes))"
-        ),
+        "the size is correct, but not the subwords per word of the test": [
+            f"{questions.REPORTED} -> pieces_per_word(test, max(sizes))",
+            "for sentence in sentences -> for sentence in dict.fromkeys(sentences)",
+        ],
         "Expected a pair, `return size, pieces_per_word`": (
             f"return chosen, {questions.REPORTED} -> return chosen"
         ),

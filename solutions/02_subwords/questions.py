@@ -844,47 +844,39 @@ def choose_size(train, validation, test, sizes, limit):
     return chosen, pieces_per_word(test, chosen)
 
 
-CORPUS: dict[str, Any] = {
-    "train": [
-        "popona po la tetana",
-        "la lala la la",
-        "nita nita popona ni",
-        "tetana la po ponala",
-    ],
-    "validation": ["ni soni sonani", "po nipo la solani", "soteta"],
-    "test": ["ponala popona niso la tatena", "nita tetana so po na la", "ponala la"],
-    "sizes": [10, 0, 8, 4, 12, 2, 6],
-}
+def corpus(train: str, validation: str, test: str, sizes: list[int]) -> dict[str, Any]:
+    """Return the first arguments of choose_size; sentences are separated by commas."""
+    texts = {"train": train, "validation": validation, "test": test}
+    return {name: text.split(", ") for name, text in texts.items()} | {"sizes": sizes}
+
+
+CORPUS = corpus(
+    "popona po la tetana, la lala la la, nita nita popona ni, tetana la po ponala",
+    "ni soni sonani, po nipo la solani, soteta",
+    "ponala popona niso la tatena, nita tetana so po na la, ponala la",
+    [10, 0, 8, 4, 12, 2, 6],
+)
 """Made so that every plausible mistake in choosing the size leads to another answer."""
-OTHER_CORPUS: dict[str, Any] = {
-    "train": [
-        "ni ni ni",
-        "lanila tenaso tenaso late tenaso",
-        "ni tenaso late",
-        "late teta ni ni ta",
-    ],
-    "validation": ["nisota", "tenaso ni tateni", "ta napota poni so tenaso ni"],
-    "test": [
-        "sotete tateta late",
-        "naso tataso ta pososo teso tenaso",
-        "teni tenaso nipola tenaso tenaso",
-    ],
-    "sizes": [10, 12, 4, 2, 6, 0, 8],
-}
-CAPITALS: dict[str, Any] = {
-    "train": ["Ni nita ni", "nita Nita lani", "La lani la"],
-    "validation": ["Nita nila", "Lani la", "Lani la"],
-    "test": ["Lani nita la", "Ni la Nila"],
-    "sizes": [5, 1, 3],
-}
+OTHER_CORPUS = corpus(
+    "ni ni ni, lanila tenaso tenaso late tenaso, ni tenaso late, late teta ni ni ta",
+    "nisota, tenaso ni tateni, ta napota poni so tenaso ni",
+    "sotete tateta late, naso tataso ta pososo teso tenaso, teni tenaso nipola tenaso tenaso",
+    [10, 12, 4, 2, 6, 0, 8],
+)
+CAPITALS = corpus(
+    "Ni nita ni, nita Nita lani, La lani la",
+    "Nita nila, Lani la",
+    "Lani nita la, Ni la Nila, Ni la Nila",
+    [5, 1, 3],
+)
 
 
 def choice_cases(thorough: bool) -> Iterator[Case]:
     asked = [(CORPUS, limit) for limit in (2.83, 2.6, 2.625, 12.0)] + [(CAPITALS, 2.5)]
     if thorough:
         asked += [(OTHER_CORPUS, 3.27), (CORPUS, 4.0), (CORPUS | {"sizes": [12, 8]}, 2.4)]
-    for corpus, limit in asked:
-        yield Case(corpus | {"limit": limit}, note=f"choose_size: {PER_WORD}")
+    for texts, limit in asked:
+        yield Case(texts | {"limit": limit}, note=f"choose_size: {PER_WORD}")
 
 
 PER_WORD = (

@@ -409,6 +409,15 @@ class _Reading:
             texts.append(text.replace("▁", "").replace(" ", ""))
         return [text[len(before) :] for before, text in pairwise(texts)]
 
+    def expect_restored(self, text: str, why: str) -> None:
+        if (got := self.back(self.ids(text))) != text:
+            raise self.failed(why, text, got, text)
+
+    def expect_no_special_token(self, text: str, why: str) -> None:
+        ids = self.ids(text)
+        if not set(ids[:-1]).isdisjoint(range(len(SPECIAL_TOKENS))):
+            raise self.failed(why, text, ids)
+
     def failed(
         self, why: str, text: str, got: object, expected: object = None, what: str = ""
     ) -> CheckFailed:
@@ -537,19 +546,13 @@ def _examine_spelled_out(candidate: object, thorough: bool) -> None:
     specials = SPECIAL_TOKENS if thorough else SPECIAL_TOKENS[::-1][:2]
     for special in specials:
         for text in (special, f"the {special} cat"):
-            ids = reading.ids(text)
-            if set(ids[:-1]) & {*range(len(SPECIAL_TOKENS))}:
-                raise reading.failed(
-                    f"Special tokens: the text {special} is encoded as the special token. A text "
-                    "must not produce special tokens: encode its characters, which are all in the "
-                    "vocabulary.",
-                    text,
-                    ids,
-                )
-            if (got := reading.back(ids)) != text:
-                raise reading.failed(
-                    "Special tokens: the decoded text differs from the text.", text, got, text
-                )
+            reading.expect_no_special_token(
+                text,
+                f"Special tokens: the text {special} is encoded as the special token. A text must "
+                "not produce special tokens: encode its characters, which are all in the "
+                "vocabulary.",
+            )
+            reading.expect_restored(text, "Special tokens: the decoded text differs from the text.")
     ids = [*reading.ids("the cat"), 0, 0]
     if (got := reading.back([2, *ids])) != "the cat":
         raise reading.failed(
@@ -560,23 +563,17 @@ def _examine_spelled_out(candidate: object, thorough: bool) -> None:
         )
     for special in specials:  # So frequent that the merges make it one subword.
         reading = _Reading(candidate, [f"a{special} b{special} c{special}"], len(special) - 1)
-        ids = reading.ids(text := f"a{special}")
-        if set(ids[:-1]) & {*range(len(SPECIAL_TOKENS))}:
-            raise reading.failed(
-                f"Special tokens: here the merges create the subword {special}, which is text. It "
-                "has the id of the special token of the same name, but it must have its own id.",
-                text,
-                ids,
-            )
-        if (got := reading.back(ids)) != text:
-            raise reading.failed(
-                f"Special tokens: here the merges create the subword {special}, which is text, and "
-                "decode omits it. Skip the ids of special tokens, not every subword with the same "
-                "characters.",
-                text,
-                got,
-                text,
-            )
+        here = f"Special tokens: here the merges create the subword {special}, which is text"
+        reading.expect_no_special_token(
+            f"a{special}",
+            f"{here}. It has the id of the special token of the same name, but it must have its "
+            "own id.",
+        )
+        reading.expect_restored(
+            f"a{special}",
+            f"{here}, and decode omits it. Skip the ids of special tokens, not every subword with "
+            "the same characters.",
+        )
 
 
 def _examine_unknown(candidate: object, thorough: bool) -> None:
@@ -608,10 +605,7 @@ def _examine_all(candidate: object, thorough: bool) -> None:
     for sentences, num_merges in corpora:
         reading = _Reading(candidate, sentences, num_merges)
         for text in (*sentences, ""):
-            if (got := reading.back(reading.ids(text))) != text:
-                raise reading.failed(
-                    "Round trip: the decoded text differs from the text.", text, got, text
-                )
+            reading.expect_restored(text, "Round trip: the decoded text differs from the text.")
 
 
 _SYMPTOMS = {
