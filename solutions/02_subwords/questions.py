@@ -866,7 +866,7 @@ OTHER_CORPUS = corpus(
 CAPITALS = corpus(
     "Ni nita ni, nita Nita lani, La lani la",
     "Nita nila, Lani la",
-    "Lani nita la, Ni la Nila, Ni la Nila",
+    "Lani nita la, Ni la Nilani, Ni la Nilani",
     [5, 1, 3],
 )
 
