@@ -16,13 +16,6 @@ pytestmark = [pytest.mark.usefixtures("unchecked"), pytest.mark.timeout(200)]
 
 LEAKS = {
     "01 skip_gram": {"loss": ["checks.embeddings._loss"]},
-    "02 pairs": {"count_pairs": ["checks.subwords._count"]},
-    "02 merges": {"learn_merges": ["checks.subwords._learn"]},
-    "02 encoding": {
-        "encode_word": ["checks.subwords._by_rank", "checks.subwords._in_order"],
-        "piece_ids": ["checks.subwords._ids"],
-    },
-    "02 round_trip": {"encode_text": ["checks.subwords._text_ids"]},
     "15 read_off": {"sizes": ["checks.building_the_transformer._sizes"]},
     "15 from_pytorch": {
         "from_pytorch": ["checks.building_the_transformer.pytorch_names.expected_weights"]
