@@ -20,11 +20,7 @@ from attentively.schedules import inverse_square_root, paper_learning_rate
 from attentively.vocabulary import PAD_ID
 
 questions = load_questions(Path(__file__).with_name("questions.py"))
-smoothed_loss, token_batches, diagnose = (
-    questions.smoothed_loss,
-    questions.token_batches,
-    questions.diagnose,
-)
+token_batches = questions.token_batches
 
 # Part 1
 
@@ -253,43 +249,6 @@ def diagnose_by_columns(log):
     return "no target shift" if accuracy[-1] < 0.05 else "overfitting"
 
 
-def confusing(fault, said):
-    """Return an answer that is right except for one fault."""
-    return lambda log: said if diagnose(log) == fault else diagnose(log)
-
-
-def by_last_loss(log):
-    """A high training loss at the end is taken for a learning rate that is too high."""
-    return "learning rate too high" if log[-1]["train_loss"] > 0.2 else diagnose(log)
-
-
-def by_gap(log):
-    """Every gap between the two losses is taken for overfitting."""
-    gap = log[-1]["validation_loss"] > 1.3 * log[-1]["train_loss"]
-    return "overfitting" if gap else diagnose(log)
-
-
-def by_the_losses_at_the_end(log):
-    """A training loss that ends below the validation loss is taken for padding in the loss."""
-    found = diagnose(log)
-    if found in ("none", "padding in the loss"):
-        below = log[-1]["train_loss"] < log[-1]["validation_loss"]
-        return "padding in the loss" if below else "none"
-    return found
-
-
-def by_accuracy(log):
-    return "none" if log[-1]["accuracy"] > 0.9 else diagnose(log)
-
-
-def by_the_middle(log):
-    """The threshold is the middle of the runs that are shown; the healthy one is smoothed."""
-    found = diagnose(log)
-    if found == "none" and log[2]["train_loss"] < 1.223 * log[2]["validation_loss"]:
-        return "padding in the loss"
-    return found
-
-
 # Part 6
 
 
@@ -297,13 +256,6 @@ def best_by_tensors(smoothing, vocab_size):
     distribution = torch.full((vocab_size,), smoothing / vocab_size, dtype=torch.float64)
     distribution[0] += 1 - smoothing
     return torch.stack([torch.special.entr(distribution).sum(), 1 / distribution[0]])
-
-
-def best_in_a_list(smoothing, vocab_size):
-    other = smoothing / vocab_size
-    correct = 1 - (vocab_size - 1) * other
-    terms = [p * math.log(p) for p in (correct, other) if p > 0]
-    return [-sum(n * t for n, t in zip((1, vocab_size - 1), terms, strict=False)), correct**-1]
 
 
 def steps_by_counting(rate, d_model, warm_up_steps):
@@ -325,7 +277,7 @@ RIGHT = {
     "update": [update_from_the_last, update_by_sums, update_by_hand],
     "mean_weights": [mean_in_place, mean_by_stack],
     "diagnose": [diagnose_by_columns],
-    "at_best": [best_by_tensors, best_in_a_list],
+    "at_best": [best_by_tensors],
     "steps_at": [steps_by_counting],
 }
 
@@ -335,6 +287,14 @@ STEP = "optimizer.step()"
 RATE = '    for group in optimizer.param_groups:\n        group["lr"] = rate\n'
 AT_ONCE = (f"        {BACKWARD}\n -> ", "total += loss.item() -> total += loss")
 INPUTS = "model.decode(tgt[:, :-1],"
+
+RECORDS = "early, last = log[2], log[-1]"
+
+
+def at_first(condition, fault):
+    """Return an edit that diagnoses a fault on a condition before all others."""
+    return f'{RECORDS} -> {RECORDS}\n    if {condition}:\n        return "{fault}"'
+
 
 WRONG = {
     "smoothed_targets": {
@@ -393,10 +353,9 @@ WRONG = {
             (*AT_ONCE, "nn.utils -> total.backward()\n    total = total.item()\n    nn.utils"),
             "loss.backward() -> loss.backward(retain_graph=True)",
         ],
-        "Loss: this is not the mean smoothed loss over all labels, tgt[:, 1:] without PAD_ID": [
-            "labels = tgt[:, 1:] -> labels = tgt[:, :-1]",
-            "int((tgt[:, 1:] != PAD_ID) -> int((tgt != PAD_ID)",
-        ],
+        "Loss: this is not the mean smoothed loss over all labels, tgt[:, 1:] without PAD_ID": (
+            "labels = tgt[:, 1:] -> labels = tgt[:, :-1]"
+        ),
         "as a float, got a list": "return total -> return [total]",
         "Expected the loss as a float, got None": "return total -> return None",
         "still holds the computation graph": "total += loss.item() -> total = total + loss",
@@ -423,32 +382,45 @@ WRONG = {
         "Expected a dict from names to tensors, got list": (
             lambda states: [*questions.mean_weights(states).values()]
         ),
+        "The values of scale of the mean are not": (
+            lambda states: {n: (states[0][n] + states[-1][n]) / 2 for n in states[0]}
+        ),
         "The names differ from those of the states": lambda states: {},
         "not accepted. Your code uses": mean_weights_of_the_package,
     },
     "diagnose": {
         "returns 'none' for a run whose fault is 'no causal mask'": [
-            confusing("no causal mask", "none"),
-            by_accuracy,
+            'return "no causal mask" -> return "none"',
+            at_first('last["accuracy"] > 0.9', "none"),
         ],
-        "for a run whose fault is 'no target shift'": confusing("no target shift", "overfitting"),
-        "for a run whose fault is 'overfitting'": confusing("overfitting", "no target shift"),
+        "for a run whose fault is 'no target shift'": (
+            'return "no target shift" -> return "overfitting"'
+        ),
+        "for a run whose fault is 'overfitting'": 'else "overfitting" -> else "no target shift"',
         "for a run whose fault is 'learning rate too high'": (
-            confusing("learning rate too high", "gradients not zeroed")
+            '"learning rate too high" if -> "gradients not zeroed" if'
         ),
         "the gradient norm grows far above that of all other runs": (
-            confusing("gradients not zeroed", "learning rate too high")
+            'return "gradients not zeroed" -> return "learning rate too high"'
         ),
         "returns 'none' for a run whose fault is 'padding in the loss'": (
-            confusing("padding in the loss", "none")
+            'return "padding in the loss" -> return "none"'
         ),
         "returns 'padding in the loss' for a run whose fault is 'none'": [
-            confusing("none", "padding in the loss"),
-            by_the_middle,
+            'return "none" -> return "padding in the loss"',
+            # the middle of the runs that are shown, of which the healthy one is smoothed
+            '0.95 * early["validation_loss"] -> 1.223 * early["validation_loss"]',
         ],
-        "Compare the two losses early": by_the_losses_at_the_end,
-        "returns 'overfitting' for a run whose fault is 'no target shift'": by_gap,
-        "returns 'learning rate too high' for a run whose fault is 'none'": by_last_loss,
+        "Compare the two losses early": (
+            'early["train_loss"] < 0.95 * early["validation_loss"] -> '
+            'last["train_loss"] < last["validation_loss"]'
+        ),
+        "returns 'overfitting' for a run whose fault is 'no target shift'": (
+            at_first('last["validation_loss"] > 1.3 * last["train_loss"]', "overfitting")
+        ),
+        "returns 'learning rate too high' for a run whose fault is 'none'": (
+            at_first('last["train_loss"] > 0.2', "learning rate too high")
+        ),
         "Expected one of 'none', 'no causal mask'": lambda log: "no shift",
         "got None": lambda log: None,
         "Your code raises TypeError": lambda log: log["train_loss"],

@@ -182,6 +182,8 @@ LOSS = Question(
             f"{LOG_P} -> logits.softmax(dim=-1).log()",
             f"{LOG_P} -> (logits.softmax(dim=-1) + 1e-9).log()",
             f"{LOG_P} -> logits - logits.exp().sum(dim=-1, keepdim=True).log()",
+            f"{LOG_P} -> logits - logits.max() - "
+            "(logits - logits.max()).exp().sum(dim=-1, keepdim=True).log()",
             f"{LOG_P} -> (logits.exp() / logits.exp().sum(dim=-1, keepdim=True)).log()",
         ],
     },
@@ -516,7 +518,7 @@ def update_cases(thorough: bool) -> Iterator[Case]:
     if thorough:
         asked += [(three, 0.125, 0.3, 0.0), ([part_of((1, 1))], 0.5, 0.01, 0.4)]
     yield from cases_of(names, asked)
-    several = [(two, 0.5, 1.0, 0.1, 5), *[(three, 0.2, 0.5, 0.1, 9)] * thorough]
+    several = [(two, 0.02, 100.0, 0.1, 5), *[(three, 0.2, 0.5, 0.1, 9)] * thorough]
     yield from cases_of((*names, "calls of update"), several)
 
 
@@ -536,6 +538,10 @@ WEIGHTS = {
     "the parts are weighted by their numbers of positions, padding included. Weight each part by "
     "its share of all labels that are not padding.": (
         "labels.numel() / sum(each[:, 1:].numel() for _, each in parts)"
+    ),
+    "the parts are weighted by their numbers of target tokens, <start> included. Weight each part "
+    "by its share of all labels.": (
+        "(tgt != PAD_ID).sum() / sum((each != PAD_ID).sum() for _, each in parts)"
     ),
     "the means of the parts are added. Weight each part by its share of all labels.": "1",
     "this is the sum over all labels, not their mean.": "count",
@@ -657,6 +663,7 @@ MEAN_WEIGHTS = Question(
     },
     named=True,
     either_precision=True,
+    in_all_cases=True,
 )
 
 
