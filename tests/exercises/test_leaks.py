@@ -20,20 +20,6 @@ LEAKS = {
     "15 from_pytorch": {
         "from_pytorch": ["checks.building_the_transformer.pytorch_names.expected_weights"]
     },
-    "16 smoothing": {
-        "smoothed_targets": ["checks.training_the_transformer._taught"],
-        "smoothed_loss": ["checks.training_the_transformer._mean_loss"],
-    },
-    "16 schedule": {"learning_rate": ["checks.training_the_transformer.learning_rates.rate"]},
-    "16 batching": {
-        "token_batches": ["checks.training_the_transformer.token_limits.cut"],
-        "padding_share": ["checks.training_the_transformer.token_limits.padding"],
-    },
-    "16 training": {"update": ["checks.training_the_transformer._own_update"]},
-    "16 prediction": {
-        "at_best": ["checks.training_the_transformer._best"],
-        "steps_at": ["checks.training_the_transformer._kept"],
-    },
 }
 """What passes today: {part: {name that the part asks for: offers}}."""
 

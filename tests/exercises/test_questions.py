@@ -317,6 +317,29 @@ def test_a_mistake_may_have_to_give_the_results_of_all_cases(small):
     assert said(lambda x: x + 3, strict).startswith("  This is x + 3.")
 
 
+def test_very_small_results_are_compared_by_their_ratio():
+    """The broken variant: with an absolute tolerance, twice 1e-7 is the same and no mistake."""
+
+    def recording(by_ratio):
+        return Question(
+            very_small,
+            {"the rate": ""},
+            lambda thorough: [Case({"x": 1e-7}, by_ratio=by_ratio)],
+            {"This is twice as much.": "1 * x -> 2 * x"},
+        ).record()
+
+    examine(lambda x: x * (1 + 1e-6), recording(True))
+    assert said(lambda x: x + x, recording(True)).startswith("  This is twice as much.")
+    assert said(lambda x: 0.0, recording(True)).startswith("  This is not the expected value")
+    examine(lambda x: 0.0, recording(False))
+    assert unseen(recording(True)) == []
+    assert unseen(recording(False)) == ["This is twice as much."]
+
+
+def very_small(x):
+    return 1 * x
+
+
 # Values that are made for each call, and results that have several forms
 
 WITH_LAYER = """

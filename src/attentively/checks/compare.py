@@ -93,10 +93,10 @@ class InRows:
 # Comparing answers
 
 
-def equal(one: object, other: object) -> bool:
+def equal(one: object, other: object, atol: float = ATOL) -> bool:
     """Return whether two answers are equal within the tolerances.
 
-    They are tensors, dicts of tensors or plain values.
+    They are tensors, dicts of tensors or plain values; `atol` is the absolute tolerance of floats.
     """
     if is_dict_of_tensors(one) and is_dict_of_tensors(other):
         return [*one] == [*other] and all(map(equal, one.values(), other.values()))
@@ -106,7 +106,7 @@ def equal(one: object, other: object) -> bool:
             and one.dtype == other.dtype
             and torch.allclose(one.detach(), other.detach(), RTOL, ATOL, equal_nan=True)
         )
-    return alike(one, other)
+    return alike(one, other, atol)
 
 
 def is_dict_of_tensors(value: object) -> TypeGuard[dict[str, Tensor]]:
@@ -298,19 +298,22 @@ def expect_value(
     hint: str = "",
     diagnose: Diagnose = lambda got: "",
     general: str = "",
+    atol: float = ATOL,
 ) -> None:
     """Reject a plain value other than `expected`; name the first known mistake that equals it.
 
     Plain values are strings, numbers, None, and lists, tuples, sets and dicts of these. A tuple is
     accepted for a list and a Counter for a dict. Integers are compared exactly, floats with the
-    tolerances of tensors.
+    relative tolerance of tensors and the absolute tolerance `atol`.
     """
-    if alike(answer, expected):
+    if alike(answer, expected, atol):
         return
     if plain_number(expected) is not None and plain_number(answer) is not None:
         answer = plain_number(answer)
     errors = (ValueError, LookupError, TypeError)
-    diagnosis = _known_mistake(twins, inputs, partial(alike, answer), errors) or diagnose(answer)
+    diagnosis = _known_mistake(
+        twins, inputs, partial(alike, answer, atol=atol), errors
+    ) or diagnose(answer)
     if not diagnosis:
         wanted = next((kind for kind in _KINDS if isinstance(expected, kind)), type(expected))
         if expected is not None and not isinstance(answer, _KINDS.get(wanted, wanted)):
@@ -350,14 +353,15 @@ def is_plain(value: object) -> bool:
     return value is None or type(value) in (str, bytes, bool) or plain_number(value) is not None
 
 
-def alike(one: object, other: object) -> bool:
+def alike(one: object, other: object, atol: float = ATOL) -> bool:
+    same = partial(alike, atol=atol)
     if not (is_plain(one) and is_plain(other)):
         return False
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(alike, one, other))
+        return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return len(one) == len(other) and all(
-            dict.__contains__(one, key) and alike(dict.__getitem__(one, key), value)
+            dict.__contains__(one, key) and same(dict.__getitem__(one, key), value)
             for key, value in dict.items(other)
         )
     first, second = plain_number(one), plain_number(other)
@@ -368,7 +372,7 @@ def alike(one: object, other: object) -> bool:
             return False
         if math.isinf(second):  # every number is within a relative tolerance of infinity
             return False
-        return bool(abs(first - second) <= ATOL + RTOL * abs(second))
+        return bool(abs(first - second) <= atol + RTOL * abs(second))
     if isinstance(one, set | frozenset) and isinstance(other, set | frozenset):
         return one == other
     return type(one) is type(other) and one == other

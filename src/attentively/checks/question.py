@@ -9,6 +9,7 @@ made when it is needed. `examine` compares a candidate with either.
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from attentively.checks.calls import call, call_twice, expect_gradients_through, expect_same
 from attentively.checks.compare import (
+    ATOL,
     FEW,
     READ,
     CheckFailed,
@@ -61,12 +63,21 @@ class Case:
     """What to add if the call fails or a gradient is wrong."""
     nan: str = ""
     """What to add if a gradient is NaN; gradients then need not agree with finite differences."""
+    by_ratio: bool = False
+    """Whether floats are compared by their ratio alone, because they may be very small."""
+
+    @property
+    def atol(self) -> float:
+        """The absolute tolerance of floats."""
+        return 0.0 if self.by_ratio else ATOL
 
 
-def cases_of(names: Sequence[str], calls: Iterable[Sequence[Any]]) -> Iterator[Case]:
+def cases_of(
+    names: Sequence[str], calls: Iterable[Sequence[Any]], by_ratio: bool = False
+) -> Iterator[Case]:
     """Yield a case for each call, whose arguments have these names."""
     for arguments in calls:
-        yield Case(dict(zip(names, arguments, strict=True)))
+        yield Case(dict(zip(names, arguments, strict=True)), by_ratio=by_ratio)
 
 
 @dataclass(frozen=True)
@@ -391,7 +402,9 @@ class _Examination:
                 return self._say(said or general if missing else said)
 
             rule: Callable[..., None] = (
-                expect_equal if isinstance(expected, Tensor) else expect_value
+                expect_equal
+                if isinstance(expected, Tensor)
+                else partial(expect_value, atol=recorded.case.atol)
             )
             rule(
                 got,
@@ -482,7 +495,7 @@ class _Examination:
 def _gives(recorded: Recorded, mistake: int, name: str, result: Any) -> bool:
     """Return whether a mistake gives this result in a case."""
     wrong = recorded.wrong[mistake]
-    return wrong is not None and equal(result, wrong[name])
+    return wrong is not None and equal(result, wrong[name], recorded.case.atol)
 
 
 def _expect_keys(answer: object, recording: Recording, inputs: Mapping[str, Any]) -> Results:

@@ -1,6 +1,7 @@
 """A model and an optimizer that record the inputs, modes and gradients of a training step."""
 
 import math
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ class RecordingModel(nn.Module):
         self.read: list[Tensor] = []
         self.masks: list[Tensor] = []
         self.trained: list[bool] = []
+        self.held: list[bool] = []
+        """For each target: whether the graph of an earlier one is still stored."""
 
     def source_mask(self, src: Tensor) -> Tensor:
         """Return the padding mask of the source."""
@@ -41,12 +44,29 @@ class RecordingModel(nn.Module):
         self.read.append(tgt.clone())
         self.masks.append(memory.mask.clone())
         self.trained.append(self.model.training)
-        return self.model.decode(tgt, memory, need_weights)
+        self.held.append(any(saved.owner == id(self) for saved in _saved))
+
+        def pack(tensor: Tensor) -> _Saved:
+            return _Saved(tensor.detach(), id(self))
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved.tensor):
+            return self.model.decode(tgt, memory, need_weights)
 
     def forget(self) -> None:
         """Discard what was recorded."""
-        for notes in (self.read, self.masks, self.trained):
+        for notes in (self.read, self.masks, self.trained, self.held):
             notes.clear()
+
+
+class _Saved:
+    """A tensor that a graph stores for its backward pass, which then frees it."""
+
+    def __init__(self, tensor: Tensor, owner: int) -> None:
+        self.tensor, self.owner = tensor, owner
+        _saved.add(self)
+
+
+_saved: weakref.WeakSet[_Saved] = weakref.WeakSet()
 
 
 class RecordingOptimizer(torch.optim.SGD):
@@ -56,6 +76,11 @@ class RecordingOptimizer(torch.optim.SGD):
         super().__init__([{"params": [*group]} for group in groups], lr=learning_rate)
         self.seen: list[list[Tensor]] = []
         self.rates: list[list[float]] = []
+
+    def forget(self) -> None:
+        """Discard what was recorded."""
+        self.seen.clear()
+        self.rates.clear()
 
     def step(self, closure: Any = None) -> Any:
         """Record the gradients, and update the parameters."""
