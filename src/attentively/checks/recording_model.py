@@ -172,18 +172,15 @@ def examine_update(
     before: Sequence[Tensor],
     clip_norm: float,
     asked: Mapping[str, object],
-    mistaken: Mapping[str, Sequence[Tensor]] | None = None,
 ) -> None:
     """Check that the parameters are updated once, with these gradients, clipped to `clip_norm`.
 
-    `before` are the gradients that are stored when the step begins, if there are any; `mistaken`
-    are those to which a known mistake leads, by the diagnosis.
+    `before` are the gradients that are stored when the step begins, if there are any.
     """
     examine_number(optimizer, asked)
     seen, length = optimizer.seen[0], norm(gradients)
     if close(seen, shortened(gradients, clip_norm)):
         return
-    of_mistakes = {said: shortened(other, clip_norm) for said, other in (mistaken or {}).items()}
     if norm(seen) == 0:
         why = (
             "the parameters do not change: there are no gradients when optimizer.step() is called. "
@@ -196,8 +193,6 @@ def examine_update(
         )
     elif length < clip_norm and close(seen, [each * clip_norm / length for each in gradients]):
         why = "gradients with a norm below clip_norm are enlarged. Clipping must not change them."
-    elif any(close(seen, other) for other in of_mistakes.values()):
-        why = next(said for said, other in of_mistakes.items() if close(seen, other))
     elif before:
         why = (
             "gradients of an earlier step or of other code are still stored, and backward adds the "
