@@ -217,7 +217,18 @@ print(sorted({"torch", "sklearn", "matplotlib"} & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize("command", ["--help", "data list", "submit --help"])
+NEEDS_PYTORCH = {"train", "vectors"}
+"""Commands whose options are read from configurations in modules with PyTorch."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "--help",
+        "data list",
+        *(f"{name} --help" for name in cli.COMMANDS if name not in NEEDS_PYTORCH),
+    ],
+)
 def test_what_needs_no_pytorch_starts_without_it(command):
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, *command.split()], capture_output=True, text=True

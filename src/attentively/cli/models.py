@@ -6,9 +6,6 @@ from typing import Annotated, Any
 import typer
 from tabulate import tabulate
 
-from attentively.models import checkpoints
-from attentively.word_vectors import vectors
-
 Model = Annotated[
     str,
     typer.Option(
@@ -37,6 +34,9 @@ def models(
 
     Word vectors come last; `attentively vectors` uses and evaluates them.
     """
+    from attentively.models import checkpoints
+    from attentively.word_vectors import vectors
+
     if name is not None and name not in vectors.pretrained_vector_names():
         _print(checkpoints.load_pretrained(name).provenance)
         return
