@@ -36,7 +36,7 @@ FILES = (
     *("LICENSE", "LICENSE-TEXT"),
 )
 BOOK = "_build/html"
-NOT_READ = (".buildinfo", "*.map", "_sources/*.md", "_sources/*.txt")
+NOT_READ = (".buildinfo", "*.map")
 """Files of the built book that no reader opens."""
 BINARIES = ("_static/live/tatoeba-*.js", "pretrained/*.safetensors")
 """What the light archive leaves out, of the book and of the package."""

@@ -110,7 +110,7 @@ def test_even_so_goes_on_and_says_so(tmp_path, capsys, monkeypatch):
     room.hand_in("anna")
     solve(room, "return 'wrong'")
     stub = Separate()
-    monkeypatch.setattr("attentively_grader.__main__.pool_factory", lambda *_: stub)
+    monkeypatch.setattr("attentively_grader.workforce.local_pool.pool_factory", lambda *_: stub)
     assert main(["--course", str(tmp_path), "--even-so"]) == 0
     assert room.points("anna") == [60, 40]
     printed = capsys.readouterr().out
