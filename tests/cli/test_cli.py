@@ -226,6 +226,7 @@ NEEDS_PYTORCH = {"train", "vectors"}
     [
         "--help",
         "data list",
+        "models",
         *(f"{name} --help" for name in cli.COMMANDS if name not in NEEDS_PYTORCH),
     ],
 )
