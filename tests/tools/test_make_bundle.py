@@ -175,6 +175,7 @@ def test_what_no_reader_opens_stays_behind(packed):
 def test_the_light_archive_has_the_book_and_no_pretrained_models(project, packed, tmp_path, capsys):
     target = tmp_path / "light.zip"
     tool.main([ASSIGNMENT, "--light", "--output", str(target)], project)
+    assert "no address to download the pretrained models from" in capsys.readouterr().out
     absent = names(packed) - names(target)
     assert names(target) < names(packed)
     assert {name for name in absent if not name.endswith(".safetensors")} == {
