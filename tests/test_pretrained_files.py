@@ -3,9 +3,11 @@
 import hashlib
 import http.server
 import importlib.metadata
+import json
 import threading
 
 import pytest
+import ship_checkpoint
 
 from attentively import pretrained_files
 
@@ -26,6 +28,10 @@ def test_every_file_is_listed_with_its_checksum():
     }
     assert listed == found
     assert lines == sorted(lines)
+
+
+def test_the_table_of_models_is_that_of_their_files():
+    assert json.loads(pretrained_files.TABLE.read_text()) == [*ship_checkpoint.rows()]
 
 
 def test_names_are_those_of_one_folder(monkeypatch, tmp_path):

@@ -1,6 +1,7 @@
 """What holds for the whole repository."""
 
 import ast
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 import attentively
 
@@ -151,6 +154,22 @@ def test_every_requirement_is_pinned():
         *(requirement_names(extra) for extra in extras)
     )
     assert wanted - requirement_names(pins) - {"attentively"} == set()
+
+
+def test_every_pin_runs_on_the_oldest_python():
+    """By the metadata of the packages that are installed here in the pinned version."""
+    oldest = PYPROJECT["project"]["requires-python"].removeprefix(">=")
+    pins = re.findall(r"^([\w.-]+)==([\w.]+)$", texts()["constraints.txt"], re.M)
+    asked = {}
+    for name, pinned in pins:
+        try:
+            found = importlib.metadata.metadata(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        if Version(found["Version"]).public == Version(pinned).public:
+            asked[name] = SpecifierSet(found["Requires-Python"] or "")
+    assert len(asked) > len(pins) / 2
+    assert {name: str(one) for name, one in asked.items() if not one.contains(f"{oldest}.0")} == {}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 JupyterLab also serves the built book, at /static/book/: the notebooks link their chapters there.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -39,6 +40,12 @@ def lab(root: Path) -> list[str]:
     return [sys.executable, "-m", "jupyterlab", str(root / "work"), *(served if built else [])]
 
 
+def environment() -> dict[str, str]:
+    """Return the variables for JupyterLab, whose terminals find the command `attentively`."""
+    folders = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+    return {**os.environ, "PATH": os.pathsep.join(folders)}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Copy new exercises, print one line per file, and open JupyterLab."""
     given = sys.argv[1:] if arguments is None else arguments
@@ -54,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if not (ROOT / BOOK / "index.html").is_file():
         print("The book is not built, so the notebooks' links to it fail. Build it: make book")
-    return subprocess.run(lab(ROOT)).returncode
+    return subprocess.run(lab(ROOT), env=environment()).returncode
 
 
 if __name__ == "__main__":

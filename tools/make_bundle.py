@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
+import addresses
 import build_book
 
 from attentively_grader.course import course
@@ -36,7 +37,7 @@ FILES = (
     *("LICENSE", "LICENSE-TEXT"),
 )
 BOOK = "_build/html"
-NOT_READ = (".buildinfo", "*.map", "_sources/*.md", "_sources/*.txt")
+NOT_READ = (".buildinfo", "*.map")
 """Files of the built book that no reader opens."""
 BINARIES = ("_static/live/tatoeba-*.js", "pretrained/*.safetensors")
 """What the light archive leaves out, of the book and of the package."""
@@ -171,6 +172,11 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
     print(f"{output}: {len(found)} files, {output.stat().st_size / 1e6:.1f} MB")
     for part, (count, size) in sorted(sizes(output).items()):
         print(f"  {part:<18}{count:5} files {size / 1e6:6.1f} MB")
+    if options.light and not addresses.repository(root):
+        print(
+            "The package in this archive has no address to download the pretrained models from: "
+            "set repository.url in _config.yml"
+        )
     if options.no_book:
         print("The archive does not contain the book, so the notebooks' links to it fail.")
     elif reason := not_current(root):

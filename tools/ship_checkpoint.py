@@ -7,8 +7,9 @@ Afterwards, `load_pretrained` loads the model by its name, and a page can read i
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +18,15 @@ from attentively.cli.families import Content
 from attentively.data import corpora
 from attentively.generation.search import Beam
 from attentively.models import checkpoints
-from attentively.pretrained_files import FOLDER
+from attentively.pretrained_files import FOLDER, TABLE
+from attentively.word_vectors import vectors
+
+SCORES = {
+    "bleu": "BLEU {:.1f}",
+    "perplexity": "perplexity {:.2f}",
+    "faithful": "correct captions {:.0%}",
+}
+"""Entries of an evaluation that the table of `attentively models` shows, where a model has them."""
 
 
 def ship(
@@ -39,6 +48,7 @@ def ship(
     if log.exists():  # the training log is shipped next to the model
         (FOLDER / f"{name}.log.jsonl").write_bytes(log.read_bytes())
     write_registry()
+    write_table()
     print(f"{target}: {target.stat().st_size / 2**20:.1f} MiB")
     print(json.dumps(rounded.provenance, indent=1, ensure_ascii=False))
 
@@ -50,6 +60,27 @@ def write_registry() -> None:
         for path in sorted(FOLDER.rglob("*.safetensors"))
     ]
     (FOLDER / "registry.txt").write_text("".join(lines))
+
+
+def write_table() -> None:
+    """Write the rows that `attentively models` prints."""
+    TABLE.write_text(json.dumps([*rows()], indent=1) + "\n", encoding="utf-8")
+
+
+def rows() -> Iterator[list[str]]:
+    """Yield name, kind, data, licence and scores of each model, then of the word vectors."""
+    for name in checkpoints.pretrained_names():
+        checkpoint = checkpoints.load_pretrained(name)
+        yield _row(name, type(checkpoint.model).__name__, checkpoint.provenance)
+    for name in vectors.pretrained_vector_names():
+        provenance = vectors.load_pretrained_vectors(name).provenance
+        yield _row(name, "word vectors", provenance)
+
+
+def _row(name: str, kind: str, provenance: dict[str, Any]) -> list[str]:
+    found = provenance.get("evaluation", {})
+    scores = (form.format(found[score]) for score, form in SCORES.items() if score in found)
+    return [name, kind, provenance["data"], provenance["data_licence"], ", ".join(scores)]
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from attentively_grader.course.course import Course, CourseError
-from attentively_grader.intake.tasks import Options, PoolFactory
 from attentively_grader.jobs import Limits
-from attentively_grader.workforce.local_pool import pool_factory
+
+if TYPE_CHECKING:
+    from attentively_grader.intake.tasks import Options, PoolFactory
 
 NO_SANDBOX = """\
 !! --unsafe-no-sandbox: students' code runs on this machine with YOUR rights.
@@ -143,6 +144,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.version:
         print(f"attentively_grader {importlib.metadata.version('attentively')}")
         return 0
+    # Imported here, because --help needs no nbgrader, which takes seconds.
+    from attentively_grader.course.course import CourseError
+
     try:
         with _interrupted_by_sigterm():
             return _run(options)
@@ -158,6 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from attentively_grader.course.course import Course, CourseError
+
     if sys.platform == "win32":
         raise CourseError("grading needs Linux because of its sandbox. On Windows, run it in WSL")
     for one, other in CONFLICTS:
@@ -226,7 +232,9 @@ def _interrupted_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _options(given: argparse.Namespace) -> Options:
+def _options(given: argparse.Namespace) -> "Options":
+    from attentively_grader.intake.tasks import Options
+
     return Options(
         force=given.force,
         seconds=given.timeout,
@@ -236,16 +244,19 @@ def _options(given: argparse.Namespace) -> Options:
     )
 
 
-def _pool_factory(given: argparse.Namespace) -> PoolFactory:
+def _pool_factory(given: argparse.Namespace) -> "PoolFactory":
     if given.scheduler is not None:
         from attentively_grader.workforce import dask_cluster
 
         return dask_cluster.cluster_factory(given.scheduler, not given.unsafe_no_sandbox)
+    from attentively_grader.workforce.local_pool import pool_factory
+
     return pool_factory(given.workers, not given.unsafe_no_sandbox)
 
 
 def _shard(given: argparse.Namespace) -> int:
     from attentively_grader import shard
+    from attentively_grader.course.course import Course
 
     course = Course(given.course)
     chosen = course.submissions(given.assignment, given.student)

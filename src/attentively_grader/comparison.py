@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from attentively_grader.course import notebooks
 from attentively_grader.course.course import (
     CONFIG,
     Course,
+    Parts,
     Submission,
     converting,
     reason,
@@ -77,13 +78,16 @@ class Difference:
     student: str
     notebook: str
     cell: str
+    part: str
+    """The title of the part."""
     ours: Verdict
     nbgrader: Verdict
 
     def __str__(self) -> str:
         ours, theirs = self.ours, self.nbgrader
         weaker = "; it ran in the student process" if ours.weaker else ""
-        where = f"{self.assignment}, notebook {self.notebook}, cell {self.cell}"
+        part = notebooks.with_cell(self.part, self.cell)
+        where = f"{self.assignment}, notebook {self.notebook}, {part}"
         return (
             f"{self.student}, {where}: {_shown(ours.points)} here, {_shown(theirs.points)} with "
             f"nbgrader, of {max(ours.maximum, theirs.maximum):g}{weaker}\n"
@@ -151,7 +155,8 @@ def compare(
     with tempfile.TemporaryDirectory(prefix="comparing-") as folder:
         ours = grade_here(course, chosen, Path(folder) / "ours", options, pool_factory)
         theirs = grade_with_nbgrader(course, chosen, Path(folder) / "nbgrader", options)
-    found = compared(len(chosen), ours, theirs)
+    parts = {name: course.parts(name) for name in {each.assignment for each in chosen}}
+    found = compared(len(chosen), ours, theirs, parts)
     for line in found.lines():
         print(line)
     if report is not None:
@@ -160,8 +165,10 @@ def compare(
     return 0 if found.equal else 1
 
 
-def compared(submissions: int, ours: Results, theirs: Results) -> Comparison:
-    """Compare two gradings of the same submissions."""
+def compared(
+    submissions: int, ours: Results, theirs: Results, parts: Mapping[str, Parts]
+) -> Comparison:
+    """Compare two gradings of the same submissions; `parts` has the titles by assignment."""
     ungraded = {*ours.failed, *theirs.failed}
     cells = [cell for cell in {**ours.cells, **theirs.cells} if cell[:2] not in ungraded]
     missing = Verdict(None, 0.0, "no such cell")
@@ -173,7 +180,7 @@ def compared(submissions: int, ours: Results, theirs: Results) -> Comparison:
         cells=len(pairs),
         weaker=sum(mine.weaker for mine, _ in pairs.values()),
         differences=[
-            Difference(*cell, mine, other)
+            Difference(*cell, parts[cell[0]].get(cell[2:], cell[3]), mine, other)
             for cell, (mine, other) in pairs.items()
             if mine.points != other.points
         ],

@@ -217,12 +217,35 @@ print(sorted({"torch", "sklearn", "matplotlib"} & set(sys.modules)))
 """
 
 
-@pytest.mark.parametrize("command", ["--help", "data list", "submit --help"])
+NEEDS_PYTORCH = {"train", "vectors"}
+"""Commands whose options are read from configurations in modules with PyTorch."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "--help",
+        "data list",
+        "models",
+        *(f"{name} --help" for name in cli.COMMANDS if name not in NEEDS_PYTORCH),
+    ],
+)
 def test_what_needs_no_pytorch_starts_without_it(command):
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT_TORCH, *command.split()], capture_output=True, text=True
     )
     assert ran.stdout.endswith("\n[]\n"), ran.stdout + ran.stderr
+
+
+def test_the_graders_help_needs_no_nbgrader():
+    code = (
+        "import sys\nfrom attentively_grader.__main__ import main\n"
+        "try:\n    main(['--help'])\n"
+        "finally:\n    print(sorted({'nbgrader', 'sqlalchemy', 'torch'} & set(sys.modules)))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "--workers" in ran.stdout
+    assert ran.stdout.endswith("\n[]\n")
 
 
 def test_as_a_module_in_a_process_of_its_own():

@@ -92,19 +92,22 @@ def test_a_python_that_does_not_start_is_one_line(work, monkeypatch, capsys):
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("extra", ["submit", "progress", "grade"])
-def test_a_package_that_is_not_installed_says_how_to_have_it(extra, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("command", "extra"), [("submit", "student"), ("progress", "student"), ("grade", "grading")]
+)
+def test_a_package_that_is_not_installed_says_how_to_have_it(command, extra, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "attentively_grader.__main__", raising=False)
     for module in ("nbformat", "nbgrader.api"):
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, "attentively_grader.course.course", raising=False)
-    given = ["small", "--student", "anna"] if extra == "submit" else []
-    monkeypatch.setattr("sys.argv", ["attentively", extra, *given])
+    given = ["small", "--student", "anna"] if command == "submit" else []
+    monkeypatch.setattr("sys.argv", ["attentively", command, *given])
     with pytest.raises(SystemExit, match="1"):
         main()
     error = capsys.readouterr().err
-    assert "Run `make setup` in the project's folder" in error
-    assert "attentively[" not in error
+    assert "in the project's folder, `make setup`" in error
+    assert error.endswith(f"install the wheel with its extra {extra}\n")
+    assert "attentively[" not in error  # an index may have another package of this name
 
 
 def test_a_notebook_without_parts_is_told():

@@ -21,6 +21,7 @@ from attentively_grader.intake.tasks import Options
 
 ADA = ("small", "ada", "small", "check-1")
 BO = ("small", "bo", "small", "check-1")
+PARTS = {"small": {("small", "check-1"): "Part 1 · Number"}}
 
 
 def results(failed=(), **verdicts):
@@ -31,7 +32,7 @@ def results(failed=(), **verdicts):
 def test_equal_points_are_no_difference():
     ours = results(ada=Verdict(2.0, 2.0), bo=Verdict(0.0, 2.0, "AssertionError: x", weaker=True))
     theirs = results(ada=Verdict(2.0, 2.0), bo=Verdict(0.0, 2.0, "NameError: y"))
-    found = compared(2, ours, theirs)
+    found = compared(2, ours, theirs, PARTS)
     assert found.equal
     assert (found.cells, found.weaker) == (2, 1)
     assert "2 equal, 0 with fewer" in list(found.lines())[-1]
@@ -40,12 +41,13 @@ def test_equal_points_are_no_difference():
 def test_a_difference_names_the_cell_and_both_errors():
     ours = results(ada=Verdict(0.0, 2.0, "AssertionError: x"), bo=Verdict(2.0, 2.0))
     theirs = results(ada=Verdict(1.5, 2.0), bo=Verdict(0.0, 2.0, "text on standard error: w"))
-    found = compared(2, ours, theirs)
+    found = compared(2, ours, theirs, PARTS)
     assert not found.equal
     assert found.weaker == 0
     first, second, last = found.lines()
+    where = "ada, small, notebook small, Part 1 · Number (cell check-1)"
     assert first.splitlines() == [
-        "ada, small, notebook small, cell check-1: 0 here, 1.5 with nbgrader, of 2",
+        f"{where}: 0 here, 1.5 with nbgrader, of 2",
         "    here:     AssertionError: x",
         "    nbgrader: no error",
     ]
@@ -55,16 +57,16 @@ def test_a_difference_names_the_cell_and_both_errors():
 
 
 def test_a_cell_that_one_side_lacks_is_a_difference():
-    found = compared(1, results(), results(ada=Verdict(1.0, 2.0)))
+    found = compared(1, results(), results(ada=Verdict(1.0, 2.0)), {"small": {}})
     [only] = found.differences
     assert only.ours == Verdict(None, 0.0, "no such cell")
-    assert "not graded here, 1 with nbgrader, of 2" in str(only)
+    assert "small, cell check-1: not graded here, 1 with nbgrader, of 2" in str(only)
 
 
 def test_a_submission_that_one_side_cannot_grade_is_not_compared():
     ours = results(failed={("small", "ada"): "a link"}, bo=Verdict(1.0, 2.0))
     theirs = results(ada=Verdict(1.0, 2.0), bo=Verdict(1.0, 2.0))
-    found = compared(2, ours, theirs)
+    found = compared(2, ours, theirs, PARTS)
     assert found.differences == []
     assert found.not_compared == ["small, ada: a link"]
     assert not found.equal
@@ -157,7 +159,8 @@ def test_a_class_is_graded_in_both_ways(classroom, tmp_path, capsys):
     status, said = run()
     assert status == 1
     assert "[5/5] nbgrader: small, eve: FAILED" in said.out
-    assert "di, small, notebook small, cell check-1: 0 here, 60 with nbgrader, of 60" in said.out
+    where = "di, small, notebook small, Part 1 · Number (cell check-1)"
+    assert f"{where}: 0 here, 60 with nbgrader, of 60" in said.out
     assert "TypeError" in said.out
     assert "not compared: small, cy: nbgrader failed" in said.out
     assert "not compared: small, eve: " in said.out

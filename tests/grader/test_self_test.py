@@ -79,10 +79,12 @@ def test_a_solution_that_misses_points_stops_its_own_assignment_only(tmp_path, c
     assert other.points("anna") == [60, 40]
     printed = capsys.readouterr().out
     assert "small: the solution earns 60 of 100 points (0.1 s). NO STUDENT IS GRADED\n" in printed
-    assert "small.ipynb, cell check-2: 0 of 40 points. AssertionError. Likely cause: " in printed
+    assert (
+        "small.ipynb, Part 2 · Number (cell check-2): 0 of 40 points. AssertionError. " in printed
+    )
     for remedy in ("Correct the solution or the test", "beside-the-student", "--even-so"):
         assert remedy in printed
-    assert "cell check-2: 0 of 40 points" in report(room)
+    assert "Part 2 · Number (cell check-2): 0 of 40 points" in report(room)
     # Corrected, the same command grades it.
     solve(room, "return 'another secret'")
     stub = Stub()
@@ -108,7 +110,7 @@ def test_even_so_goes_on_and_says_so(tmp_path, capsys, monkeypatch):
     room.hand_in("anna")
     solve(room, "return 'wrong'")
     stub = Separate()
-    monkeypatch.setattr("attentively_grader.__main__.pool_factory", lambda *_: stub)
+    monkeypatch.setattr("attentively_grader.workforce.local_pool.pool_factory", lambda *_: stub)
     assert main(["--course", str(tmp_path), "--even-so"]) == 0
     assert room.points("anna") == [60, 40]
     printed = capsys.readouterr().out
@@ -289,7 +291,7 @@ def test_a_source_without_a_solution_is_said(tmp_path, capsys, text):
     write(with_source(small_notebook(), "part-2", text), source(room))
     assert room.grade() == 1
     printed = capsys.readouterr().out
-    assert "The source contains no solution in these cells: part-2\n" in printed
+    assert "The source contains no solution of: Part 2 · Number (cell part-2)\n" in printed
     assert "Write the solutions into the source notebook" in printed
     assert "--even-so" in printed
     assert room.grade(even_so=True) == 0
@@ -308,7 +310,7 @@ def test_a_number_that_ends_a_test_is_said(tmp_path, capsys):
 
     assert room.grade(stub=Partial()) == 1
     printed = capsys.readouterr().out
-    assert "cell check-2: 30 of 40 points. It returned 30 points. Likely cause: " in printed
+    assert "(cell check-2): 30 of 40 points. It returned 30 points. Likely cause: " in printed
     assert "partial credit" in printed
 
 

@@ -1,7 +1,9 @@
 """`make lab` gives a student the exercises, and never takes an answer away."""
 
 import importlib.util
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +62,14 @@ def test_only_copy_opens_nothing(tmp_path, monkeypatch, capsys):
 
 def test_a_book_that_is_not_built_is_said(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(lab, "ROOT", tmp_path)
-    monkeypatch.setattr(lab.subprocess, "run", lambda command: subprocess.CompletedProcess([], 0))
+    given = {}
+
+    def run(command, **options):
+        given.update(options)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(lab.subprocess, "run", run)
     assert lab.main([]) == 0
+    first = given["env"]["PATH"].split(os.pathsep)[0]  # for terminals in JupyterLab
+    assert first == str(Path(sys.executable).parent)
     assert "Build it: make book" in capsys.readouterr().out

@@ -24,9 +24,12 @@ ASSIGNMENT = "08_additive_attention"
 
 
 PAGE = f"_build/html/book/{ASSIGNMENT}.html"
+CHAPTER = (
+    '<a href="../_sources/book/08.md">source</a> <a href="../_sources/book/08.ipynb">notebook</a>'
+)
 BOOK = {
     "_build/html/index.html": "the first page",
-    PAGE: "the chapter",
+    PAGE: CHAPTER,
     "_build/html/_static/live/tatoeba-en-fr-additive.0.js": "parameters",
     "_build/html/_static/live/live.js": "code",
     "_build/html/_static/scripts/bootstrap.js.map": "for developers",
@@ -153,7 +156,9 @@ def names(archive):
 
 def test_the_book_is_there_and_the_notebook_links_its_chapter(unpacked):
     """JupyterLab serves _build/html at /static (tests/tools/test_lab.py)."""
-    assert (unpacked / PAGE).read_text() == "the chapter"
+    assert (unpacked / PAGE).read_text() == CHAPTER
+    links = re.findall(r'href="([^"]+)"', CHAPTER)
+    assert [link for link in links if not (unpacked / PAGE).parent.joinpath(link).is_file()] == []
     notebook = notebooks.read(unpacked / "exercises" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb")
     [link] = re.findall(r"\]\(/static/([^)]+)\)", notebook.cells[0].source)
     assert (unpacked / "_build" / "html" / link).is_file()
@@ -164,12 +169,13 @@ def test_the_book_is_there_and_the_notebook_links_its_chapter(unpacked):
 
 def test_what_no_reader_opens_stays_behind(packed):
     there = {name for name in names(packed) if name.startswith("_build/")}
-    assert there == {name for name in BOOK if not name.endswith((".map", ".md", ".buildinfo"))}
+    assert there == {name for name in BOOK if not name.endswith((".map", ".buildinfo"))}
 
 
 def test_the_light_archive_has_the_book_and_no_pretrained_models(project, packed, tmp_path, capsys):
     target = tmp_path / "light.zip"
     tool.main([ASSIGNMENT, "--light", "--output", str(target)], project)
+    assert "no address to download the pretrained models from" in capsys.readouterr().out
     absent = names(packed) - names(target)
     assert names(target) < names(packed)
     assert {name for name in absent if not name.endswith(".safetensors")} == {
@@ -188,7 +194,7 @@ def test_the_sizes_of_the_parts_are_those_of_the_archive(project, packed, tmp_pa
     parts = tool.sizes(packed)
     assert sum(count for count, _ in parts.values()) == len(names(packed))
     assert parts["exercises"][0] == 1
-    assert parts["book"][0] == 5
+    assert parts["book"][0] == 6
     assert parts["pretrained models"][1] > 5 * parts["package"][1]
     assert 0 <= packed.stat().st_size - sum(size for _, size in parts.values()) < 3e5
     tool.main([ASSIGNMENT, "--output", str(tmp_path / "class.zip")], project)

@@ -2,20 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import torch
 import typer
 
 from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import models
 from attentively.config import check_at_least_one
-from attentively.data import digits
-from attentively.data.digits import DigitScene
-from attentively.generation import generate
-from attentively.generation.generate import Translation
-from attentively.generation.pretrained_model import load
-from attentively.models.captioning import Captioner
+
+if TYPE_CHECKING:
+    from attentively.data.digits import DigitScene
+    from attentively.generation.generate import Translation
 
 EPILOG = """Examples:
 
@@ -38,6 +35,13 @@ def caption(
     ] = None,
 ) -> None:
     """Caption test scenes of handwritten digits, and check each caption against the scene."""
+    import torch
+
+    from attentively.data import digits
+    from attentively.generation import generate
+    from attentively.generation.pretrained_model import load
+    from attentively.models.captioning import Captioner
+
     check_at_least_one(scenes=scenes)
     if plot is not None and plot.suffix != ".png":
         raise ValueError(f"--plot writes a .png image, but the file is {plot}")
@@ -56,16 +60,18 @@ def caption(
         print(f"plot written to {plot}")
 
 
-def _rows(scene: DigitScene) -> str:
+def _rows(scene: "DigitScene") -> str:
     """Return the grid of digits, one row per line; a dot is an empty cell."""
+    from attentively.data import digits
+
     cells = ["." if cell is None else str(cell) for cell in scene.cells]
     rows = (cells[first : first + digits.COLUMNS] for first in range(0, len(cells), digits.COLUMNS))
     return "\n".join("  ".join(row) for row in rows)
 
 
 def _draw(
-    scenes: Sequence[DigitScene],
-    captions: Sequence[Translation],
+    scenes: "Sequence[DigitScene]",
+    captions: "Sequence[Translation]",
     feature_map: tuple[int, int],
     path: Path,
 ) -> None:

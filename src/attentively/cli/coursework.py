@@ -144,7 +144,7 @@ def collect(
     try:
         from attentively_grader.collect import collect
     except ModuleNotFoundError as error:
-        raise ValueError(_missing(error)) from None
+        raise ValueError(_missing(error, "grading")) from None
     from attentively_grader.course.course import CourseError
 
     try:
@@ -244,8 +244,10 @@ def grade(
     """Grade all submissions in submitted/ (for instructors)."""
     try:
         from attentively_grader.__main__ import main
+
+        importlib.import_module("attentively_grader.course.course")  # which needs nbgrader
     except ModuleNotFoundError as error:
-        raise ValueError(_missing(error)) from None
+        raise ValueError(_missing(error, "grading")) from None
 
     values = {
         "--workers": workers,
@@ -289,10 +291,11 @@ def _located() -> Path:
     return Path(os.path.relpath(found))
 
 
-def _missing(error: ModuleNotFoundError) -> str:
+def _missing(error: ModuleNotFoundError, extra: str = "student") -> str:
     if (error.name or "").startswith("attentively_grader"):
         return "this archive does not contain the grader. Grade in a clone of the project"
     return (
-        f"the package {error.name} is not installed. Run `make setup` in the project's folder, or "
-        "`pip install -e '.[dev]'` there. In a class archive, run `python3 start.py`"
+        f"the package {error.name} is not installed. In a class archive, run `python3 start.py`; "
+        f"in the project's folder, `make setup`; elsewhere, install the wheel with its "
+        f"extra {extra}"
     )

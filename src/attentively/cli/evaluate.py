@@ -8,11 +8,7 @@ from typing import Annotated
 import typer
 
 from attentively.atomic_files import check_replaceable, replacing
-from attentively.cli import families, models
-from attentively.cli.families import Content
-from attentively.data import corpora
-from attentively.generation.pretrained_model import load
-from attentively.generation.search import Beam
+from attentively.cli import models
 
 EPILOG = """Examples:
 
@@ -63,6 +59,12 @@ def evaluate(
     Masked language models: accuracy and cross-entropy on the masked tokens. Captioners: share of
     correct captions.
     """
+    from attentively.cli import families
+    from attentively.cli.families import Content
+    from attentively.data import corpora
+    from attentively.generation.pretrained_model import load
+    from attentively.generation.search import Beam
+
     for path in (output, json_file):
         if path is not None:  # before the evaluation, not after it
             check_replaceable(path)

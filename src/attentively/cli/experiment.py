@@ -8,8 +8,7 @@ import typer
 
 from attentively import experiments
 from attentively.atomic_files import check_replaceable
-from attentively.experiments.ladder import RUNGS
-from attentively.experiments.real_ladder import table
+from attentively.experiments.rungs import RUNGS
 
 app = typer.Typer(add_completion=False)
 NAMES = ", ".join(sorted(experiments.EXPERIMENTS))
@@ -76,4 +75,6 @@ def experiment(
     content = experiments.run(chosen, output, runs / label, seeds=seeds, quick=quick)
     print(f"{len(content['rows'])} rows written to {output}")
     if data is not None:
+        from attentively.experiments.real_ladder import table
+
         print(table(content["rows"]))

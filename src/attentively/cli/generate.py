@@ -6,9 +6,6 @@ from typing import Annotated
 import typer
 
 from attentively.cli import models, sampling
-from attentively.generation import generate as writing
-from attentively.generation.pretrained_model import load
-from attentively.generation.search import Beam, Sampling
 
 EPILOG = """Examples:
 
@@ -38,6 +35,10 @@ def generate(
     ] = None,
 ) -> None:
     """Continue a text with a language model, by sampling or by beam search."""
+    from attentively.generation import generate as writing
+    from attentively.generation.pretrained_model import load
+    from attentively.generation.search import Beam, Sampling
+
     drawn = (samples, temperature, top_k, top_p, seed) != (1, 1.0, None, None, 0)
     if beam_size is not None and drawn:
         raise ValueError(

@@ -1,13 +1,13 @@
 """``attentively models``, and the option ``--model`` that all commands share."""
 
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 from tabulate import tabulate
 
-from attentively.models import checkpoints
-from attentively.word_vectors import vectors
+from attentively import pretrained_files
 
 Model = Annotated[
     str,
@@ -18,12 +18,6 @@ Model = Annotated[
 ]
 
 app = typer.Typer(add_completion=False)
-SCORES = {
-    "bleu": "BLEU {:.1f}",
-    "perplexity": "perplexity {:.2f}",
-    "faithful": "correct captions {:.0%}",
-}
-"""Entries of an evaluation that the table shows, where a model has them."""
 MORE = "`attentively models NAME` also prints the attribution, the command and all scores."
 
 
@@ -37,27 +31,18 @@ def models(
 
     Word vectors come last; `attentively vectors` uses and evaluates them.
     """
-    if name is not None and name not in vectors.pretrained_vector_names():
-        _print(checkpoints.load_pretrained(name).provenance)
+    if name is None:  # from a table, because the models themselves may have to be downloaded
+        rows = json.loads(pretrained_files.TABLE.read_text(encoding="utf-8"))
+        print(tabulate(rows, ("name", "kind", "data", "licence", "test score"), "simple"))
+        print(f"\n{MORE}")
         return
-    if name is not None:
+    from attentively.models import checkpoints
+    from attentively.word_vectors import vectors
+
+    if name in vectors.pretrained_vector_names():
         _print(vectors.load_pretrained_vectors(name).provenance)
-        return
-    rows = []
-    for known in checkpoints.pretrained_names():
-        checkpoint = checkpoints.load_pretrained(known)
-        rows.append(_row(known, type(checkpoint.model).__name__, checkpoint.provenance))
-    for known in vectors.pretrained_vector_names():
-        provenance = vectors.load_pretrained_vectors(known).provenance
-        rows.append(_row(known, "word vectors", provenance))
-    print(tabulate(rows, ("name", "kind", "data", "licence", "test score"), "simple"))
-    print(f"\n{MORE}")
-
-
-def _row(name: str, kind: str, provenance: Mapping[str, Any]) -> tuple[str, ...]:
-    found = provenance.get("evaluation", {})
-    scores = (form.format(found[score]) for score, form in SCORES.items() if score in found)
-    return name, kind, provenance["data"], provenance["data_licence"], ", ".join(scores)
+    else:
+        _print(checkpoints.load_pretrained(name).provenance)
 
 
 def _print(provenance: Mapping[str, Any]) -> None:

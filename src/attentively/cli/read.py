@@ -9,8 +9,7 @@ import typer
 from attentively.cli import models
 from attentively.data.pairs import tidy
 from attentively.data.text import lines_of
-from attentively.generation import predict
-from attentively.generation.pretrained_model import load
+from attentively.tokens.vocabulary import GAP
 
 CLASSIFY_EPILOG = """Examples:
 
@@ -35,6 +34,9 @@ def classify(
     ] = None,
 ) -> None:
     """Predict the label of each text; print label, probability and text, separated by tabs."""
+    from attentively.generation import predict
+    from attentively.generation.pretrained_model import load
+
     given = [tidy(text) for text in texts or _stdin()]
     for text, judgement in zip(given, predict.classify(load(model), given), strict=True):
         print(f"{judgement.label}\t{judgement.probabilities[judgement.label]:.3f}\t{text}")
@@ -48,7 +50,7 @@ def fill(
     texts: Annotated[
         list[str] | None,
         typer.Argument(
-            help=f"Texts with {predict.GAP} in place of a masked word; by default one per line "
+            help=f"Texts with {GAP} in place of a masked word; by default one per line "
             "from standard input (UTF-8)."
         ),
     ] = None,
@@ -57,6 +59,9 @@ def fill(
     ] = 5,
 ) -> None:
     """Predict the masked words of a text; print the filled text and the most probable tokens."""
+    from attentively.generation import predict
+    from attentively.generation.pretrained_model import load
+
     checkpoint = load(model)
     for text in map(tidy, texts or _stdin()):
         if not text:

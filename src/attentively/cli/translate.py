@@ -4,21 +4,19 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from tqdm import tqdm
 
-from attentively.analysis import attention_explorer
 from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import models, sampling
 from attentively.data.pairs import tidy
 from attentively.data.text import lines_of
-from attentively.generation import generate
-from attentively.generation.generate import Translation
-from attentively.generation.pretrained_model import load
-from attentively.generation.search import Sampling
-from attentively.models.checkpoints import Checkpoint
+
+if TYPE_CHECKING:
+    from attentively.generation.generate import Translation
+    from attentively.models.checkpoints import Checkpoint
 
 AT_ONCE = 64
 """Sentences in one batch."""
@@ -78,6 +76,10 @@ def translate(
     seed: sampling.Seed = 0,
 ) -> None:
     """Translate sentences, one per line; notes such as unknown words go to standard error."""
+    from attentively.generation import generate
+    from attentively.generation.pretrained_model import load
+    from attentively.generation.search import Sampling
+
     pictures = attention or []
     _refuse_unwritable(pictures, output)
     if sentences and input is not None:
@@ -88,7 +90,7 @@ def translate(
     checkpoint.translator()  # raises an error for other kinds of models
     how = Sampling.seeded(seed, temperature, top_k, top_p) if sample else None
 
-    def translated(texts: Sequence[str]) -> list[Translation]:
+    def translated(texts: Sequence[str]) -> "list[Translation]":
         return generate.translate(
             checkpoint, texts, beam_size, length_penalty, how, need_weights=bool(pictures)
         )
@@ -149,7 +151,9 @@ def _refuse_unwritable(pictures: Sequence[Path], output: Path | None) -> None:
         check_replaceable(path)
 
 
-def _show(checkpoint: Checkpoint, kept: Sequence[tuple[str, Translation]], path: Path) -> None:
+def _show(checkpoint: "Checkpoint", kept: "Sequence[tuple[str, Translation]]", path: Path) -> None:
+    from attentively.analysis import attention_explorer
+
     if not any(translation.weights is not None for _, translation in kept):
         raise ValueError(
             "there are no attention weights to show: the sentences are empty or the model has no "

@@ -1,81 +1,71 @@
 """Experiments: comparisons too long for a page; each has a name, resumes, and writes one file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from attentively.experiments import (
-    background,
-    bottleneck,
-    captions,
-    context_probe,
-    costs,
-    decoding,
-    degeneration,
-    encodings,
-    explanations,
-    exposure,
-    faults,
-    fine_tuning,
-    heads,
-    imitation,
-    ladder,
-    minimum_bayes_risk,
-    norms,
-    output_projection,
-    overfitting,
-    positions,
-    preference_tuning,
-    pretraining,
-    pronoun,
-    quantization,
-    real_ladder,
-    recall,
-    recipe,
-    savings,
-    scaling,
-    scores,
-    subwords,
-    swaps,
-    word_vectors,
+from attentively import exporter
+from attentively.experiments.rungs import RUNGS
+
+if TYPE_CHECKING:
+    from attentively.experiments.runner import Experiment
+
+NAMES = (
+    "background",
+    "bottleneck",
+    "captions",
+    "context-probe",
+    "costs",
+    "decoding",
+    "degeneration",
+    "encodings",
+    "explanations",
+    "exposure",
+    "faults",
+    "fine-tuning",
+    "heads",
+    "imitation",
+    "ladder",
+    "minimum-bayes-risk",
+    "norms",
+    "output-projection",
+    "overfitting",
+    "positions",
+    "preference-tuning",
+    "pretraining",
+    "pronoun",
+    "quantization",
+    "recall",
+    "recipe",
+    "savings",
+    "scaling",
+    "scores",
+    "subwords",
+    "swaps",
+    "word-vectors",
 )
-from attentively.experiments.runner import Experiment, run
+"""The names of the experiments; the module of each has the same name, with underscores."""
 
-EXPERIMENTS = {
-    experiment.name: experiment
-    for experiment in [
-        background.EXPERIMENT,
-        bottleneck.EXPERIMENT,
-        captions.EXPERIMENT,
-        context_probe.EXPERIMENT,
-        costs.EXPERIMENT,
-        decoding.EXPERIMENT,
-        degeneration.EXPERIMENT,
-        encodings.EXPERIMENT,
-        explanations.EXPERIMENT,
-        exposure.EXPERIMENT,
-        faults.EXPERIMENT,
-        fine_tuning.EXPERIMENT,
-        heads.EXPERIMENT,
-        imitation.EXPERIMENT,
-        ladder.EXPERIMENT,
-        minimum_bayes_risk.EXPERIMENT,
-        norms.EXPERIMENT,
-        overfitting.EXPERIMENT,
-        output_projection.EXPERIMENT,
-        positions.EXPERIMENT,
-        preference_tuning.EXPERIMENT,
-        pretraining.EXPERIMENT,
-        pronoun.EXPERIMENT,
-        quantization.EXPERIMENT,
-        recall.EXPERIMENT,
-        recipe.EXPERIMENT,
-        savings.EXPERIMENT,
-        scaling.EXPERIMENT,
-        scores.EXPERIMENT,
-        subwords.EXPERIMENT,
-        swaps.EXPERIMENT,
-        word_vectors.EXPERIMENT,
-    ]
-}
+
+class _Experiments(Mapping[str, "Experiment"]):
+    """The experiments by name. Each module is imported when its experiment is used."""
+
+    def __getitem__(self, name: str) -> "Experiment":
+        if name not in NAMES:
+            raise KeyError(name)
+        found: Experiment = import_module(f"{__name__}.{name.replace('-', '_')}").EXPERIMENT
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+EXPERIMENTS = _Experiments()
+
+__getattr__ = exporter(__name__, {"runner": ["Experiment", "run"]})
 
 
 def find(
@@ -84,7 +74,7 @@ def find(
     rungs: Sequence[str] | None = None,
     shipped: bool = False,
     changes: str | None = None,
-) -> Experiment:
+) -> "Experiment":
     """Return the experiment called `name`; the error for an unknown name lists the experiments.
 
     The ladder also runs on the sentence pairs of a corpus (`data`), with some of its models
@@ -106,7 +96,6 @@ def find(
         raise ValueError(
             "--rungs, --shipped and --change need --data: they do not apply to the toy language"
         )
-    return real_ladder.experiment(data, rungs or ladder.RUNGS, shipped, changes)
+    from attentively.experiments import real_ladder
 
-
-__all__ = ["EXPERIMENTS", "Experiment", "find", "run"]
+    return real_ladder.experiment(data, rungs or RUNGS, shipped, changes)

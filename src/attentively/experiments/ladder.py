@@ -11,6 +11,7 @@ from pathlib import Path
 from attentively import device
 from attentively.data import toy
 from attentively.data.batches import collate, encode_pairs
+from attentively.experiments.rungs import RUNGS
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.scores import seconds_per_step
 from attentively.experiments.toy_translation import (
@@ -31,7 +32,6 @@ CLAUSES = (1, 2, 3, 4)
 STEPS = 500
 BATCH_SIZE = 64
 BEAM_SIZES = {"greedy": 1, "beam 5": 5}
-RUNGS = ("fixed", "additive", "dot", "general", "concat", "transformer")
 LEARNING_RATES = {rung: 3e-3 if rung == "transformer" else 1e-2 for rung in RUNGS}
 """Peak learning rate of each model."""
 

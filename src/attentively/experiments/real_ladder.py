@@ -25,7 +25,8 @@ from attentively.data import corpora
 from attentively.data.batches import Batch, collate, encode_pairs, shuffled
 from attentively.data.pairs import Pair
 from attentively.data.subword_dropout import CutAnew
-from attentively.experiments.ladder import BEAM_SIZES, RUNGS
+from attentively.experiments.ladder import BEAM_SIZES
+from attentively.experiments.rungs import RUNGS
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.scores import seconds_per_step
 from attentively.layers.dropout import make_quick

@@ -10,10 +10,7 @@ from attentively.data.batches import pad
 from attentively.models.checkpoints import Checkpoint
 from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
 from attentively.models.interface import ModelKindError, evaluating
-from attentively.tokens.vocabulary import END_ID, note_unknown_words
-
-GAP = "___"
-"""The spelling of a masked token in a text."""
+from attentively.tokens.vocabulary import END_ID, GAP, note_unknown_words
 
 
 class Judgement(NamedTuple):

@@ -70,7 +70,7 @@ class Checkpoint:
     """Tokenizer of the input; None where the input is not text."""
     tgt_tokenizer: Tokenizer | None
     """Tokenizer of the output; None where the output is not text."""
-    provenance: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict, repr=False)
     """Command, seed, data, device, time and scores."""
 
     def translator(self) -> Translator:

@@ -15,6 +15,8 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 PAD, UNK, START, END = SPECIAL_TOKENS = ("<pad>", "<unk>", "<start>", "<end>")
 PAD_ID, UNK_ID, START_ID, END_ID = range(len(SPECIAL_TOKENS))
+GAP = "___"
+"""The spelling of a masked token in a text."""
 
 
 class Vocabulary:

@@ -66,17 +66,30 @@ def part_titles(notebook: nbformat.NotebookNode) -> dict[str, str]:
     several cells with points follow one heading, the id of the cell is appended. Without a heading,
     the title is the id.
     """
-    heading, headings = "", {}
+    above = headings(notebook)
+    names = [grade_id(cell) for cell in notebook.cells if has_points(cell.metadata)]
+    often = Counter(above[name] for name in names)
+    titles = {name: above[name] or name for name in names}
+    return {
+        name: f"{title} ({name})" if often[title] > 1 else title for name, title in titles.items()
+    }
+
+
+def headings(notebook: nbformat.NotebookNode) -> dict[str, str]:
+    """Return the heading of the part of each cell with nbgrader metadata, by its nbgrader id."""
+    heading, found = "", {}
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             heading = (HEADING.findall(cell.source) or [heading])[-1]
-        if has_points(cell.metadata):
-            headings[grade_id(cell)] = heading
-    often = Counter(headings.values())
-    return {
-        name: f"{title} ({name})" if title and often[title] > 1 else title or name
-        for name, title in headings.items()
-    }
+        if "nbgrader" in cell.metadata:
+            found[grade_id(cell)] = heading
+    return found
+
+
+def with_cell(title: str, name: str) -> str:
+    """Return the title of a part with the id of its cell, by which a reader finds the cell."""
+    title = title.removesuffix(f" ({name})")
+    return f"{title} (cell {name})" if title not in ("", name) else f"cell {name}"
 
 
 def grade_id(cell: nbformat.NotebookNode) -> str:

@@ -11,6 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import nbformat
+
+from attentively_grader.course import notebooks
 from attentively_grader.course.cell_names import tree_of
 from attentively_grader.course.preparation import Prepared
 from attentively_grader.course.weaker_tests import reason_beside
@@ -42,8 +45,8 @@ class Missed:
     """A test from which the solution does not earn every point."""
 
     notebook: str
-    cell: str
-    """The test's nbgrader id."""
+    part: str
+    """The title of the part, and the nbgrader id of the test."""
     earned: float
     most: float
     error: str
@@ -52,7 +55,7 @@ class Missed:
 
     def __str__(self) -> str:
         return (
-            f"{self.notebook}.ipynb, cell {self.cell}: {self.earned:g} of {self.most:g} points. "
+            f"{self.notebook}.ipynb, {self.part}: {self.earned:g} of {self.most:g} points. "
             f"{self.error}. Likely cause: {self.cause}"
         )
 
@@ -138,7 +141,7 @@ class SelfTest:
         return [
             Missed(
                 name,
-                _mark(cell),
+                self._part(name, cell),
                 self._earned(name, cell),
                 _most(cell),
                 self._error(name, cell),
@@ -148,7 +151,7 @@ class SelfTest:
         ]
 
     def unanswered(self) -> list[str]:
-        """Return the nbgrader ids of the answer cells for which the source has no solution."""
+        """Return the parts and ids of the answer cells for which the source has no solution."""
         found = []
         for name, notebook in self.prepared.notebooks.items():
             solved = self.prepared.solutions[name]["cells"]
@@ -158,8 +161,13 @@ class SelfTest:
                     continue
                 same = cell["source"].strip() == source["source"].strip()
                 if same or _is_empty(source["source"]):
-                    found.append(_mark(cell))
+                    found.append(self._part(name, cell))
         return found
+
+    def _part(self, name: str, cell: Mapping[str, Any]) -> str:
+        """Return the title of the part of a cell, and the nbgrader id of the cell."""
+        titles = notebooks.headings(nbformat.from_dict(self.prepared.notebooks[name]))
+        return notebooks.with_cell(titles[_mark(cell)], _mark(cell))
 
     def _tests(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for name, notebook in self.prepared.notebooks.items():
@@ -235,7 +243,7 @@ def remedies(test: SelfTest) -> Iterator[str]:
     """Yield what an instructor can do about an assignment whose solution misses points."""
     empty = test.unanswered()
     if empty:
-        yield f"  The source contains no solution in these cells: {', '.join(empty)}"
+        yield f"  The source contains no solution of: {', '.join(empty)}"
     yield "  Do one of the following, then repeat the command:"
     if empty:
         yield (

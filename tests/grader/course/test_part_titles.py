@@ -4,7 +4,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from notebook_tools import flags, small_notebook
 
-from attentively_grader.course.notebooks import part_titles
+from attentively_grader.course.notebooks import headings, part_titles, with_cell
 
 
 def notebook(*cells):
@@ -48,3 +48,25 @@ def test_a_cell_without_an_nbgrader_id_has_a_title_too():
     cells = notebook(("a",))
     del cells.cells[0].metadata["nbgrader"]["grade_id"]
     assert list(part_titles(cells)) == [cells.cells[0].id]
+
+
+def test_an_answer_cell_has_the_heading_of_its_part():
+    assert headings(small_notebook()) == {
+        f"{kind}-{number}": f"Part {number} · Number"
+        for number in (1, 2)
+        for kind in ("part", "check")
+    }
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("Part 1 · Lookup", "Part 1 · Lookup (cell a)"),
+        ("One (a)", "One (cell a)"),
+        ("Words (and subwords)", "Words (and subwords) (cell a)"),
+        ("a", "cell a"),
+        ("", "cell a"),
+    ],
+)
+def test_a_title_with_the_cell_names_the_cell_once(title, shown):
+    assert with_cell(title, "a") == shown

@@ -1,0 +1,3 @@
+"""The models that the experiment ladder compares."""
+
+RUNGS = ("fixed", "additive", "dot", "general", "concat", "transformer")
