@@ -49,6 +49,8 @@ STYLE = "equations.css"
 WIDEST = 32
 """Width of a displayed equation, in heights of an x, that fits on a phone, also in a folded box."""
 SCROLLS = 'tabindex="0" role="group" aria-label="Equation, scrolls sideways"'
+TOUCHING = re.compile(r"[([\u201c\u2018]*$"), re.compile(r"[^\w\s]*")
+"""Punctuation before and after an equation."""
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +119,28 @@ def visit_math_block(self: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def keep_together(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Put an equation inside a line and the punctuation that touches it into one element.
+
+    Browsers may end a line on both sides of a drawing, also before a comma.
+    """
+    for equation in list(doctree.findall(nodes.math)):
+        line, at = equation.parent, equation.parent.index(equation)
+        before, after = (
+            text if isinstance(text, nodes.Text) else nodes.Text("")
+            for text in (line[at - 1] if at else None, *line[at + 1 : at + 2], None)[:2]
+        )
+        opening, closing = TOUCHING[0].search(before)[0], TOUCHING[1].match(after)[0]  # type: ignore[index]
+        if opening or closing:
+            together = nodes.inline(classes=["unbroken"])
+            if closing:
+                line[at + 1] = nodes.Text(after[len(closing) :])
+            if opening:
+                line[at - 1] = nodes.Text(before.removesuffix(opening))
+            line[at] = together
+            together += [nodes.Text(opening), equation, nodes.Text(closing)]
+
+
 def write_style(app: Sphinx) -> None:
     """Write MathJax's style sheet to the site's others."""
     if app.builder.format == "html":
@@ -130,4 +154,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
     app.add_html_math_renderer("drawn", (visit_math, None), (visit_math_block, None))
     app.connect("builder-inited", write_style)
+    app.connect("doctree-resolved", keep_together)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

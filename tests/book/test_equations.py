@@ -1,5 +1,6 @@
 """Equations are drawn when the book is built, and stay legible for screen readers."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +81,20 @@ def test_a_page_shows_equations_without_a_script(tmp_path):
     assert "equations.css" in page
     style = (tmp_path / "html" / "_static" / "equations.css").read_text()
     assert "mjx-assistive-mml" in style
+
+
+def test_punctuation_stays_on_the_line_of_its_equation(tmp_path):
+    text = "PAGE\n====\n\nFor (:math:`a`), :math:`b`, *x* and :math:`c`-grams, *then* :math:`d`.\n"
+    done = build(tmp_path, text)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "html" / "index.html").read_text()
+    drawn = re.sub(r"<mjx-container.*?</mjx-container>", "", page, flags=re.S)
+    line = re.search(r"<p>(For .*?)</p>", drawn)[1]
+    line = line.replace('<span class="math notranslate nohighlight"></span>', "=")
+    assert line == (
+        'For <span class="unbroken">(=),</span> <span class="unbroken">=,</span> <em>x</em> and '
+        '<span class="unbroken">=-</span>grams, <em>then</em> <span class="unbroken">=.</span>'
+    )
 
 
 def test_wrong_tex_on_a_page_is_a_warning_with_its_line(tmp_path):

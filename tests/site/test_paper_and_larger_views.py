@@ -8,6 +8,8 @@ from pypdf import PdfReader
 
 STATIC = Path(__file__).resolve().parents[2] / "book" / "_static"
 PAPER = 657  # pixels between the margins of A4
+HIDDEN = ["SIDEBAR", "FOLDED", "Show code", "TRY", "DRAWN", "Static version"]
+SHOWN = ["BOXED", "https://example.org/paper", "WIDGET", "STATIC", "QUESTION", "verylongword11"]
 WIDE_ROW = "".join(f"<td>verylongword{n}</td>" for n in range(12))
 DRAWING = (
     "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 40 20'><rect width='9' height='9'/></svg>"
@@ -28,6 +30,10 @@ PAGE = """<!doctype html><html lang="en" data-theme="dark"><meta charset="utf-8"
 <table id="wide"><caption>About words</caption><tbody><tr>{row}</tr></tbody></table></div>
 <div class="pst-scrollable-table-container" style="overflow-x: auto">
 <table id="small"><tbody><tr><td>small</td></tr></tbody></table></div>
+<div class="widget widget-built"><p class="widget-title">WIDGET</p>
+<div class="widget-trial">TRY</div><div class="widget-body">DRAWN</div>
+<details class="widget-details"><summary>Static version</summary>
+<div class="widget-static">STATIC</div></details></div>
 <div class="quiz"><div class="quiz-question"><p>QUESTION</p></div>
 <details class="quiz-option quiz-right"><summary>yes</summary>
 <div class="quiz-why"><p>RIGHT</p></div></details>
@@ -55,8 +61,8 @@ def faults_on_paper(window, page: Path) -> list[str]:
     file = page.with_suffix(".pdf")
     window.page.pdf(path=file, format="A4", prefer_css_page_size=True)
     text = "\n".join(each.extract_text() for each in PdfReader(file).pages)
-    faults = [f"{word} is printed" for word in ("SIDEBAR", "FOLDED", "Show code") if word in text]
-    for word in ("BOXED", "https://example.org/paper", "QUESTION", "verylongword11"):
+    faults = [f"{word} is printed" for word in HIDDEN if word in text]
+    for word in SHOWN:
         if word not in text:
             faults.append(f"{word} is not printed")
     if text.find("LAST") > text.find("RIGHT") or text.count("WRONG") != 1:
@@ -79,6 +85,8 @@ def faults_on_paper(window, page: Path) -> list[str]:
     [
         ("print.css", "", "", ""),
         ("print.css", "details.hide { display: none !important; }", "", "is printed"),
+        ("print.css", ":not(.widget-title, .widget-details), ", ", ", "DRAWN is printed"),
+        ("print.css", ":not(.widget-title, .widget-details)", "*", "STATIC is not printed"),
         ("print.css", "white-space: pre-wrap !important;", "white-space: pre;", "pixels wide"),
         ("print.css", "zoom: var(--print-zoom, 1);", "", "pixels wide"),
         ("print.css", ".only-dark { display: none !important; }", "", "dark figure"),
@@ -101,6 +109,9 @@ TABLE = f"""<div class="pst-scrollable-table-container"><table><thead><tr><th>HE
 BLOCKS = {
     "HEADING": "<h2>HEADING</h2><section><span id='x'></span><h3>THEN</h3><p>text</p></section>",
     "INTRODUCTION": f"<p>INTRODUCTION</p>{TABLE}",
+    "LIST": "<p>LIST</p><ul><li>item</li><li>item</li></ul>",
+    "CODE": '<p>CODE</p><div class="highlight-python"><div><pre>a</pre></div></div>',
+    "EQUATION": '<p>EQUATION</p><div class="math">a<br>b</div>',
     "BOX": '<details class="sd-dropdown"><summary>BOX</summary><pre>in\nthe\nbox</pre></details>',
     "NOTE": '<div class="results-table"><table><tbody><tr><td>1</td></tr></tbody></table>'
     "<p>NOTE</p><p>last</p></div>",
@@ -134,7 +145,10 @@ def parted(window, page: Path, name: str) -> bool:
     ("name", "old", "new"),
     [
         ("HEADING", "section > span[id]:empty { position: absolute; }", ""),
-        ("INTRODUCTION", ".pst-scrollable-table-container)) { break-after", ".x)) { break-after"),
+        ("INTRODUCTION", ".pst-scrollable-table-container, ul", ".x, ul"),
+        ("LIST", ", ul, ol,", ","),
+        ("CODE", ', [class*="highlight-"]', ""),
+        ("EQUATION", ", div.math,", ","),
         ("BOX", "details.sd-dropdown > summary { break-after: avoid; }", ""),
         ("NOTE", ".results-table p { break-before: avoid; }", ""),
         ("TERM", "tbody tr:first-child, dt) {", "tbody tr:first-child) {"),
