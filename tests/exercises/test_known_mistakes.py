@@ -15,7 +15,7 @@ from attentively.checks import known
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
-WITH_TABLES = {"00", "03", "07", "09", "10", "11", "15", "16"}
+WITH_TABLES = {"00", "03", "07", "09", "10", "11", "16"}
 
 
 def modules_of(checks):

@@ -105,12 +105,6 @@ LEAKS = {
     "11 forger": {
         "exposed": ["checks.what_attention_explains._exposed"],
     },
-    "15 read_off": {
-        "sizes": ["checks.building_the_transformer._sizes"],
-    },
-    "15 from_pytorch": {
-        "from_pytorch": ["checks.building_the_transformer.pytorch_names.expected_weights"],
-    },
     "16 smoothing": {
         "smoothed_targets": ["checks.training_the_transformer._taught"],
         "smoothed_loss": ["checks.training_the_transformer._mean_loss"],
