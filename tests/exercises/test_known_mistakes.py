@@ -15,7 +15,7 @@ from attentively.checks import known
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
-WITH_TABLES = {"15"}
+WITH_TABLES = {}
 
 
 def modules_of(checks):

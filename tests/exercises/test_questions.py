@@ -363,6 +363,38 @@ PARTS = {"double": [DOUBLE]}
 """
 
 
+WITH_DROPOUT = """
+import torch
+from torch import nn
+from attentively.checks.question import Case, Question
+
+
+class Dropped(nn.Module):
+    def __init__(self, rate):
+        super().__init__()
+        self.dropout = nn.Dropout(rate)
+
+    def forward(self, x):
+        return self.dropout(x)
+
+
+def cases(thorough):
+    yield Case({"x": torch.tensor([1.0, 3.0])}, {"rate": 1.0})
+
+
+DROPPED = Question(Dropped, {"result": ""}, cases, {"Doubled.": "(x)\\n -> (2 * x)\\n"})
+PARTS = {"dropped": [DROPPED]}
+"""
+
+
+def test_a_module_is_recorded_in_evaluation_mode(small):
+    small.write_text(WITH_DROPOUT)
+    recording = made(small)["Dropped"]
+    assert recording.cases[0].expected["result"].tolist() == [1, 3]
+    assert recording.cases[0].wrong[0]["result"].tolist() == [2, 6]
+    examine(recordings.load_questions(small).Dropped, recording)
+
+
 def test_each_call_receives_a_new_layer(small, topic):
     small.write_text(WITH_LAYER)
     for name, content in recordings.files(made(small)).items():

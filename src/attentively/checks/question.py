@@ -200,6 +200,8 @@ class Question:
                 answer = answer(*(copied(value) for value in case.made.values()))
                 if case.weights:
                     answer.load_state_dict(case.weights)  # type: ignore[attr-defined]
+                if isinstance(answer, nn.Module):
+                    answer.eval()
             called = self.runner(answer) if self.runner else answer
             values = self.tidy(called(*(copied(value) for value in case.inputs.values())))
         if self.keyed:

@@ -1,28 +1,12 @@
-"""PyTorch's Transformer and ours: other names of parameters, masks with the opposite meaning."""
+"""PyTorch's Transformer and ours: the same parameters under other names."""
 
-import math
-import re
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from attentively.checks import CheckFailed, describe, expect_tensor
 from attentively.checks.student_modules import State, shaken
-
-Inputs = Mapping[str, Any]
-
-_NAMES = {
-    "self_attn.out_proj": "self_attention.output_projection",
-    "multihead_attn.out_proj": "cross_attention.output_projection",
-    "linear1": "feed_forward.inner",
-    "linear2": "feed_forward.outer",
-}
-_SUBLAYERS = {
-    "encoder": ("attention", "feed_forward"),
-    "decoder": ("self_attention", "cross_attention", "feed_forward"),
-}
 
 
 def pytorch_transformer(d_model: int, num_heads: int, d_ff: int, num_layers: int) -> nn.Transformer:
@@ -39,26 +23,6 @@ def pytorch_transformer(d_model: int, num_heads: int, d_ff: int, num_layers: int
         norm_first=True, custom_encoder=encoder,
     )  # fmt: skip
     return cast(nn.Transformer, shaken(whole))
-
-
-def expected_weights(state: State) -> State:
-    """Return the parameters of PyTorch's pre-norm Transformer under our names."""
-    found: State = {}
-    for name, tensor in state.items():
-        stack = name.partition(".")[0]
-        attention = "cross_attention" if "multihead" in name else "self_attention"
-        if match := re.fullmatch(r"(.*)\.\w+\.in_proj_(weight|bias)", name):
-            for part, rows in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
-                found[f"{match[1]}.{attention}.{part}_projection.{match[2]}"] = rows
-            continue
-        for theirs, ours in _NAMES.items():
-            name = name.replace(theirs, ours)
-        if match := re.fullmatch(r"(.*)\bnorm(\d?)\.(weight|bias)", name):
-            around = _SUBLAYERS[stack][int(match[2] or 1) - 1]
-            place = f"around_{around}.layer_norm" if match[2] else "last_norm"
-            name = f"{match[1]}{place}.{'gain' if match[3] == 'weight' else 'shift'}"
-        found[name] = tensor
-    return found
 
 
 def mistaken(name: str, got: Tensor, right: State, state: State) -> str:
@@ -93,24 +57,6 @@ def mistaken(name: str, got: Tensor, right: State, state: State) -> str:
             "to the queries, the next to the keys, the last to the values."
         )
     return ""
-
-
-def hides(answer: object, shape: tuple[int, ...], what: str, inputs: Inputs) -> Tensor:
-    """Return 1 where a mask of PyTorch hides; there it may be True or -inf."""
-    if type(answer) is not Tensor or not (answer.dtype == torch.bool or answer.is_floating_point()):
-        raise CheckFailed(
-            f"  Expected {what} as a tensor of True and False, got "
-            f"{answer.dtype if isinstance(answer, Tensor) else type(answer).__name__}"
-            f"\n{describe(inputs)}"
-        )
-    if answer.is_floating_point():
-        if ((answer != 0) & (answer != -math.inf)).any():
-            raise CheckFailed(
-                f"  {what}: a floating-point mask of PyTorch contains 0 and -inf. Use True and "
-                f"False instead.\n{describe(inputs)}"
-            )
-        answer = answer == -math.inf
-    return expect_tensor(answer.float(), shape, what, inputs)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
