@@ -91,7 +91,7 @@ class Embedding(nn.Module):
 
 
 def lookup_cases(thorough: bool) -> Iterator[Case]:
-    table = torch.tensor([[0.0, 0.0], [0.5, -1.0], [2.0, 0.25], [-0.75, 3.0]])
+    table = torch.tensor([[0.0, 0.0], [0.5, -1.0], [0.0, 0.25], [0.0, 0.0]])
     asked = [(torch.tensor(ids), table) for ids in ([3, 1], [3, 1, 0, 3], [[2, 1], [3, 0]])]
     sizes: list[tuple[tuple[int, ...], int, int]] = [((2, 3), 7, 5)]
     sizes += [((), 5, 3), ((7,), 3, 2), ((2, 3, 5), 11, 7), ((3, 1), 13, 1)] * thorough
@@ -319,7 +319,12 @@ def pair_cases(thorough: bool) -> Iterator[Case]:
 
 
 NEAR = "0 < abs(i - j) <= window"
-EXCLUSIVE = "(0 < i - j <= window or 0 < j - i < window)"
+
+
+def window_of(before: str, after: str) -> str:
+    """Return the edit to so many positions before the centre and after it."""
+    return f"{NEAR} -> i != j and -({before}) <= j - i <= {after}"
+
 
 PAIRS = Question(
     pairs,
@@ -334,15 +339,24 @@ PAIRS = Question(
             f"{NEAR} -> 0 < i - j <= window"
         ),
         "the window ends one position too early on the right. The end of a range or slice is "
-        "exclusive.": f"{NEAR} -> {EXCLUSIVE}",
-        "the window is one position too small on both sides.": f"{NEAR} -> 0 < abs(i - j) < window",
-        "the window is one position too large on both sides.": f"{NEAR} -> {NEAR} + 1",
+        "exclusive.": window_of("window", "window - 1"),
+        "the window ends one position too late on the right.": window_of("window", "window + 1"),
+        "the window begins one position too late on the left.": window_of("window - 1", "window"),
+        "the window begins one position too early on the left.": window_of("window + 1", "window"),
+        "only the words at the ends of the window are used. Those between them are context words "
+        "too.": f"{NEAR} -> abs(i - j) == window",
+        "the window is one position too small on both sides.": (
+            window_of("window - 1", "window - 1")
+        ),
+        "the window is one position too large on both sides.": (
+            window_of("window + 1", "window + 1")
+        ),
         "window is used for both sides together. It is the number of positions on each side.": (
             f"{NEAR} -> {NEAR} // 2"
         ),
         "at the start of the sentence, the words before the centre are missing: position - "
         "window is negative there, and a negative index counts from the end. Use max(0, ...).": (
-            f"{NEAR} -> {NEAR} and (j > i or i >= window)"
+            f"{NEAR} -> j in [*range(len(sentence))[i - window : i], *range(i + 1, i + 1 + window)]"
         ),
         "centre words whose window extends beyond an end of the sentence are missing. They also "
         "have context words, only fewer.": (
@@ -353,7 +367,10 @@ PAIRS = Question(
         ),
         "the first words are paired with the last ones: position - window is negative there, and a "
         "negative index counts from the end. Use max(0, ...).": (
-            f"{NEAR} -> {NEAR} or 0 < len(sentence) + i - j <= window"
+            "j, context in enumerate(sentence) -> j, context in "
+            "((j, sentence[j]) for j in range(i - window, i + window + 1)"
+            " if -len(sentence) <= j < len(sentence))",
+            f"{NEAR} -> i != j",
         ),
         "a context word that equals the centre word is missing. Leave out the position of the "
         "centre, not all occurrences of its word.": f"{NEAR} -> {NEAR} and centre != context",
@@ -371,6 +388,7 @@ PAIRS = Question(
     },
     named=True,
     tidy=sorted,
+    in_all_cases=True,
 )
 
 
@@ -458,6 +476,14 @@ LOSS = Question(
         "binary classification with its own σ.": (
             f"{LOSSES} -> -torch.cat([seen.unsqueeze(1), drawn], 1).log_softmax(dim=1)[:, 0]"
         ),
+        "the terms of the negatives have the wrong sign: each score has a term −log σ.": (
+            f"{LOSSES} -> -F.logsigmoid(seen) + F.logsigmoid(-drawn).sum(dim=1)"
+        ),
+        "the scores of the negatives are summed before σ. Each negative has a term of its own.": (
+            "F.logsigmoid(-drawn).sum(dim=1) -> F.logsigmoid(-drawn.sum(dim=1))"
+        ),
+        "the terms of the negatives are summed over all pairs. Sum over those of each pair, "
+        "dim=1.": "sum(dim=1) -> sum()",
         "the terms of the negatives are missing.": f"{LOSSES} -> -F.logsigmoid(seen)",
         "the term of the context word is missing.": (
             f"{LOSSES} -> -F.logsigmoid(-drawn).sum(dim=1)"
@@ -491,7 +517,10 @@ LOSS = Question(
             ("F.logsigmoid(seen) -> seen.sigmoid().log()", f"F.logsigmoid(-drawn) -> {drawn}")
             for drawn in ("(1 - drawn.sigmoid()).log()", "(-drawn).sigmoid().log()")
         ]
-        + ["F.logsigmoid(-drawn) -> (1 - drawn.sigmoid()).log()"],
+        + [
+            f"F.logsigmoid(-drawn) -> (1 - drawn{precision}.sigmoid()).log().float()"
+            for precision in ("", ".double()")
+        ],
     },
     named=True,
     in_all_cases=True,
@@ -514,18 +543,15 @@ def nearest(words, vectors, word, count):
 WORDS = ["man", "woman", "king", "queen", "prince", "apple", "pear", "rock"]
 PLANE = torch.tensor(
     [
-        [1.0, 0.2],
-        [0.9, 1.1],
-        [3.0, -0.9],
-        [2.2, 0.9],
-        [1.5, -0.5],
-        [-0.4, 1.0],
-        [-1.2, 2.7],
-        [-6.0, -3.0],
+        [1.0, 0.9, 3.0, 2.2, 1.5, -0.4, -1.2, -6.0],
+        [0.2, 1.1, -0.9, 0.9, -0.5, 1.0, 2.7, -3.0],
     ]
-)
+).T
 # Two words of the same direction and different lengths: either can be first by cosine.
 ALIKE = ["kat", "cat", "dog"], torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.5, 0.5]])
+
+# Two words of opposite directions: the cosine is -1.
+OPPOSITE = ["up", "left", "down"], torch.tensor([[0.0, 2.0], [1.0, 0.0], [0.0, -1.0]])
 
 
 def lexicon(num_words: int, dim: int) -> tuple[list[str], Tensor]:
@@ -542,6 +568,8 @@ def nearest_cases(thorough: bool) -> Iterator[Case]:
         (WORDS, PLANE, "apple", len(WORDS) - 1),
         (*ALIKE, "cat", 2),
         (*ALIKE, "kat", 2),
+        (*OPPOSITE, "up", 2),
+        (*OPPOSITE, "down", 2),
         (*lexicon(13, 5), "w7", 5),
         (*lexicon(13, 3), "w1", 9),
         (*lexicon(13, 3), "w5", 9),
@@ -576,6 +604,11 @@ NEAREST = Question(
         "there is one word too few. Leave the word itself out first, then take count words.": (
             "topk(count) -> topk(count - 1)"
         ),
+        "the order is reversed: the nearest word is the first.": (
+            "best.tolist() -> best.tolist()[::-1]"
+        ),
+        "a word that has the same direction as the word itself is missing. Exclude only the word "
+        "itself, by its index.": "cosines[at] = -> cosines[cosines > 0.9999] =",
         "the word itself is in the result. Another word has exactly the same direction here, so "
         "the word need not come first. Exclude it by its index, not as the first.": (
             "cosines[at] = -torch.inf -> pass",
@@ -668,7 +701,10 @@ WORD_PAIRS = [("go", "went"), ("begin", "gone"), ("go", "gone"), ("dog", "dogs")
 
 
 def question_cases(thorough: bool) -> Iterator[Case]:
-    general = "questions are missing. Two pairs give two questions, one in each order."
+    general = (
+        "these are not the questions. Each two pairs give two questions (a, b, c, d), one in each "
+        "order."
+    )
     for number in (2, 3, *(5, 1, 0) * thorough):
         yield Case({"pairs": WORD_PAIRS[:number]}, general=general)
 
@@ -699,6 +735,7 @@ QUESTIONS_FROM = Question(
         "a question occurs twice.": "return -> return 2 *",
         "a question must join two pairs: (a, b) is one of them, (c, d) another.": [
             "(*one, *other) -> (*one, *other[::-1])",
+            "(*one, *other) -> (*one[::-1], *other[::-1])",
             "(*one, *other) -> (one[0], other[0], one[1], other[1])",
         ],
     },
@@ -738,17 +775,15 @@ def anatomy(words, vectors, questions):
 FAMILY = ["man", "woman", "king", "queen", "boy", "girl", "dog", "puppy"]
 FAMILY_VECTORS = torch.tensor(
     [
-        [1.0, -0.2],
-        [-1.2, -2.2],
-        [1.8, 3.0],
-        [0.1, 0.8],
-        [1.8, -1.7],
-        [0.2, -1.4],
-        [-2.2, -0.4],
-        [-2.9, 0.7],
+        [1.0, -1.2, 1.8, 0.1, 1.8, 0.2, -2.2, -2.9],
+        [-0.2, -2.2, 3.0, 0.8, -1.7, -1.4, -0.4, 0.7],
     ]
-)
-LETTERS, LETTER_VECTORS = [*"abcd"], torch.tensor([[0.0, 1.0], [1.0, 0.1], [1.0, 0.0], [1.0, 0.3]])
+).T
+# Single questions of other words
+LETTERS = {
+    "a b c d": torch.tensor([[0.0, 1.0], [1.0, 0.1], [1.0, 0.0], [1.0, 0.3]]),
+    "e f g h": torch.tensor([[0.0, -1.0], [0.6, 0.8], [0.0, 1.0], [-0.1, -1.0]]),
+}
 # Single questions, and what happens
 SINGLE = {
     "king queen boy girl": "The nearest to queen − king + boy is boy; with the three words "
@@ -774,6 +809,9 @@ SINGLE = {
     "a b c d": "The nearest to b − a + c is c; with the three words excluded it is d, which is "
     "correct. The nearest to c alone, the three excluded, is d too; b is nearer, and is one of "
     "them.",
+    "e f g h": "The nearest to f − e + g is g; with the three words excluded it is h, the only one "
+    "that is left, which is correct. Its score is below −1. The nearest to g alone, the three "
+    "excluded, is h too.",
 }
 TOGETHER = [
     tuple(question.split())
@@ -795,16 +833,14 @@ TOGETHER = [
 
 
 def anatomy_cases(thorough: bool) -> Iterator[Case]:
-    def case(questions: list[tuple[str, ...]], story: str = "") -> Case:
-        letters = questions == [("a", "b", "c", "d")]
-        known = (LETTERS, LETTER_VECTORS) if letters else (FAMILY, FAMILY_VECTORS)
-        inputs = dict(zip(("words", "vectors"), known, strict=True))
-        return Case({**inputs, "questions": questions}, general=story)
-
+    names = ("words", "vectors", "questions")
     for question, story in SINGLE.items():
-        yield case([tuple(question.split())], story)
+        asked = tuple(question.split())
+        words = [*asked] if question in LETTERS else FAMILY
+        given = words, LETTERS.get(question, FAMILY_VECTORS), [asked]
+        yield Case(dict(zip(names, given, strict=True)), general=story)
     chosen = [TOGETHER, *[TOGETHER[3:], TOGETHER[::2], []] * thorough]
-    yield from map(case, chosen)
+    yield from cases_of(names, [(FAMILY, FAMILY_VECTORS, questions) for questions in chosen])
 
 
 def said(words: str) -> str:
@@ -850,6 +886,10 @@ ANATOMY = Question(
             ),
             "b is not excluded, and it is the nearest word to c alone. Exclude all three words of "
             "the question": f"{BY_C} -> by_c = best(directions[c], [a, c])",
+            "the excluded words have the score 0 or −1, and the only other word has a lower one. "
+            "Exclude them with −∞": [
+                f"scores[left_out] = -torch.inf -> scores[left_out] = {low}" for low in (0, -1)
+            ],
             "c alone gives the correct word here, so this question does not count": (
                 f"{EARNED} -> answer == d"
             ),
@@ -913,7 +953,7 @@ def step_cases(thorough: bool) -> Iterator[Case]:
     yield case(
         small,
         ([1], [2], [[3]]),
-        0.25,
+        0.2,
         "one pair and one negative",
         "The step is wrong for one pair and one negative. The gradient of a score u·v with respect "
         "to u is v, and with respect to v it is u; each is multiplied by σ(u·v) − y.",

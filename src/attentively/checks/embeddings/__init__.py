@@ -24,6 +24,7 @@ from attentively.checks import (
     expect_gradients_through,
     expect_pair,
     once_solved,
+    own_functions,
     plain_number,
     show,
 )
@@ -87,6 +88,8 @@ def ready() -> None:
         "torch.nn:Embedding",
         "torch.nn.functional:embedding",
         "torch:embedding",
+        "torch.nn:EmbeddingBag",
+        "torch.nn.functional:embedding_bag",
         "torch.nn.functional:one_hot",
     ),
 )
@@ -305,6 +308,9 @@ def _expect_same_training(candidate: object) -> None:
 
 # Part 2
 
+AUTOGRAD = ("torch.autograd:backward", "torch.autograd:grad", "torch.func:jacfwd", "torch.func:jvp")
+"""What all ways to a gradient by PyTorch call."""
+
 
 def _examine_without_autograd(name: str, candidate: object, thorough: bool, **rules: Any) -> None:
     """Examine a function that must compute a gradient without autograd."""
@@ -316,14 +322,13 @@ def _examine_without_autograd(name: str, candidate: object, thorough: bool, **ru
     without_autograd.__name__ = getattr(candidate, "__name__", "")
     examined = without_autograd if callable(candidate) else candidate
     try:
-        _topic.examine(name, examined, thorough, **rules)
-    except CheckFailed as failed:
-        if "does not require grad" in str(failed):
-            raise CheckFailed(
-                "  Compute the gradient yourself in this part. The check turns autograd off, so "
-                f".backward() and torch.autograd.grad do not work.\n{failed}"
-            ) from None
-        raise
+        with own_functions.refusing(AUTOGRAD, ()):
+            _topic.examine(name, examined, thorough, **rules)
+    except own_functions.OwnFunctionUsed:
+        raise CheckFailed(
+            "  Compute the gradient yourself in this part. The check turns autograd off, so "
+            ".backward() and torch.autograd.grad do not work."
+        ) from None
 
 
 @_parts.part("gradient of a lookup", "table_gradient", "touched_rows")
