@@ -116,6 +116,11 @@ STEP = Question(
             "torch.tanh(x_n -> (x_n"
         ),
         "r and z are exchanged. The blocks of rows are in the order r, z, n.": in_the_order(*"zrn"),
+        "r and z are exchanged in one of the two matrices. In both, the blocks of rows are in the "
+        "order r, z, n.": [*in_the_order(*"zrn")],
+        "The candidate uses the update gate z. It uses the reset gate: r * (U_n h + b'_n).": (
+            "r * h_n -> z * h_n"
+        ),
         "The blocks of rows are used in the wrong order. It is r, z, n.": [
             in_the_order(*order) for order in ("nrz", "nzr", "rnz", "znr")
         ],
@@ -243,6 +248,13 @@ READING = Question(
             "states[j] = state -> pass",
             "new_state = cell -> states[j] = state\n            new_state = cell",
         ),
+        "One half of each annotation contains the state before its word is processed. Both must "
+        "contain the state after it.": [
+            f"{FORWARD_FIRST} -> torch.cat([forward_states.roll(1, 1) * "
+            "(torch.arange(src_len) > 0)[:, None], backward_states], dim=-1)",
+            f"{FORWARD_FIRST} -> torch.cat([forward_states, backward_states.roll(-1, 1) * "
+            "(torch.arange(src_len) < src_len - 1)[:, None]], dim=-1)",
+        ],
         "The backward RNN starts with the last state of the forward RNN. Both start with zeros.": (
             "state = embedded.new_zeros(batch, cell.hidden_size) -> nonlocal state",
             "    def read -> "
@@ -354,8 +366,18 @@ CLIP = Question(
         "The largest norm of any tensor is used. All tensors together have one norm.": measured(
             "max(g.norm() for g in gradients)"
         ),
-        "The squares are averaged. The norm sums them.": measured(
-            "torch.cat([g.flatten() for g in gradients]).square().mean().sqrt()"
+        "The squares are averaged. The norm sums them.": [
+            *measured("torch.cat([g.flatten() for g in gradients]).square().mean().sqrt()"),
+            "(gradient**2).sum() -> (gradient**2).mean()",
+        ],
+        "Only the first tensor is used for the norm. All tensors together have one norm.": (
+            measured("gradients[0].norm()")
+        ),
+        "The norm is computed in the same loop as the clipped tensors, so that of a tensor does "
+        "not include the tensors after it. Compute the total norm first.": (
+            f"{ONE_BY_ONE} gradient in gradients] -> gradient * min(1.0, max_norm / norm) for "
+            "gradient, norm in zip(gradients, torch.stack([(g**2).sum() for g in gradients])"
+            ".cumsum(dim=0).sqrt())]"
         ),
         "The gradients are divided by their norm, so the new norm is 1. It must be max_norm.": (
             f"{FACTOR} -> 1 / total if"
@@ -422,6 +444,14 @@ PARAMETERS = Question(
         "one bias per gate is counted. PyTorch has two for each gate or candidate, bias_ih and "
         "bias_hh.": "+ 2) -> + 1)",
         "the biases are missing.": "+ 2) -> )",
+        "the biases are counted once. Each gate or candidate has its own.": (
+            "gates * hidden_size * (layer_input_dim + hidden_size + 2) -> "
+            "hidden_size * (gates * (layer_input_dim + hidden_size) + 2)"
+        ),
+        "the recurrent matrices are counted as if they multiplied the states of both directions. "
+        "Each direction reads only its own state.": (
+            "layer_input_dim + hidden_size + 2 -> layer_input_dim + directions * hidden_size + 2"
+        ),
         "only one direction is counted. The backward RNN has parameters of its own.": (
             "total += directions * -> total += "
         ),
@@ -569,6 +599,20 @@ FIXED_ENCODER = Question(
     {
         "Order: these are the cell states c of the LSTM. Annotations consist of the hidden states "
         "h, which the cell returns first.": "state[0] -> state[1]",
+        "Order: the backward RNN starts with the last state of the forward RNN. Both start with "
+        "zeros.": (
+            "def read(cell, words): -> def read(cell, words, state=(zeros, zeros)):",
+            "states, state = [], (zeros, zeros) -> states = []",
+            "return torch.cat(states) -> return torch.cat(states), state",
+            "ahead = read(forward_cell, real_words) -> "
+            "ahead, last = read(forward_cell, real_words)",
+            "back = read(backward_cell, real_words.flip(0)).flip(0) -> "
+            "back = read(backward_cell, real_words.flip(0), last)[0].flip(0)",
+        ),
+        "Padding: the annotations of a short sentence stand at the last positions. Padding comes "
+        "after the words.": (
+            "(0, 0, 0, len(words) - len(real_words)) -> (0, 0, len(words) - len(real_words), 0)"
+        ),
         "Order: the two halves are exchanged: the state of the forward RNN comes first.": (
             "[ahead, back] -> [back, ahead]"
         ),

@@ -403,6 +403,10 @@ WRONG = {
             f"{NEIGHBOURS} differ([x[:1] for x in decode(*(torch.cat([x[:1], x[:1]]) "
             "for x in (embedded, keys, mask)))], alone)",
         ],
+        "adds the mean of the words of all sentences": (
+            f"{NEIGHBOURS} differ([x[:1] for x in usual], [x[:1] for x in "
+            "decode(torch.cat([embedded[:1], -embedded[1:]]), keys, mask)])"
+        ),
         "a query to which the mean over the batch is added": (
             f"{NEIGHBOURS} differ([usual[0][:1]], alone[:1])"
         ),
@@ -417,6 +421,7 @@ WRONG = {
         "Does the source have at least two words": (
             f"{LATE} differ(decode(embedded, {ONE_WORD}, decode(-embedded, {ONE_WORD})"
         ),
+        "from the next token alone": f"{LATE} differ(usual[1:], after[1:])",
         "the earlier tokens stay the same": (
             f"{LATE} differ([usual[1][:, -1]], [decode(-embedded, keys, mask)[1][:, -1]])"
         ),
@@ -433,6 +438,9 @@ WRONG = {
         ),
         "The weights of every step must sum to 1": (
             f"{SUM} differ([usual[1][:, 0].sum(dim=-1)], [torch.ones(2)])"
+        ),
+        "one softmax over all source positions": (
+            f"{SUM} differ([usual[1].sum(dim=(1, 2))], [torch.tensor([3.0, 3.0])])"
         ),
         "reduces every weight by 2 %": (
             f"{SUM} bool(((usual[1].sum(dim=-1) - 1).abs() > 0.03).any())"

@@ -134,9 +134,10 @@ GENERAL = scoring(
         "W must be transposed. In hᵀ W h̄ the rows of W belong to the query and its columns to the "
         "key.": "query @ W -> query @ W.T",
         "W is missing: these values are the dot scores.": "query @ W -> query",
-        "a tanh is applied to W h̄. The general score has no tanh.": (
-            f"{PRODUCTS} -> (query.unsqueeze(1) * torch.tanh(keys @ W.T)).sum(dim=-1)"
-        ),
+        "a tanh is applied to W h̄ or to hᵀ W. The general score has no tanh.": [
+            f"{PRODUCTS} -> (query.unsqueeze(1) * torch.tanh(keys @ W.T)).sum(dim=-1)",
+            "(query @ W) -> torch.tanh(query @ W)",
+        ],
         "the products of the entries of h and W h̄ are not summed. Sum them over the last "
         "dimension, so that each key has one score.": [
             f"{PRODUCTS} -> query.unsqueeze(1) * (keys @ W.T)",
@@ -252,6 +253,12 @@ STEP = Question(
         "State: the arguments of the cell are exchanged. Call cell(embedded, state).": (
             "cell(embedded, state) -> cell(state, embedded)"
         ),
+        "State: the previous state is ignored. Call cell(embedded, state).": (
+            "cell(embedded, state) -> cell(embedded, 0 * state)"
+        ),
+        "Weights: the cell is called twice, so the token is read twice. Call it once.": (
+            "attention(new -> attention(cell(embedded, new)"
+        ),
         "State: the attentional vector is returned as the state. It is used for the prediction "
         "only; return the cell's new state.": f"{RESULTS} -> return vector, vector, weights",
         "State: the context vector is returned as the state. Return the cell's new state.": (
@@ -273,6 +280,9 @@ STEP = Question(
         "Attentional vector: state and context vector are exchanged in the concatenation. In the "
         "paper it is W_c [c; h]: the context vector first.": "[context, new] -> [new, context]",
         "Attentional vector: the tanh is missing.": f"{VECTOR} -> combine(both)",
+        "Attentional vector: the activation function is a sigmoid. It must be the tanh.": (
+            f"{VECTOR} -> torch.sigmoid(combine(both))"
+        ),
         "Attentional vector: the tanh is applied before W_c. The vector is tanh(W_c [c; h]), not "
         "W_c tanh([c; h]).": f"{VECTOR} -> combine(both.tanh())",
         "Attentional vector: this is the context vector. The attentional vector also depends on "
@@ -450,6 +460,7 @@ FED = Question(
                 f"list(states) -> {others}"
                 for others in (
                     "[states[-1]] * len(states)",
+                    "[states[0]] * len(states)",
                     "list(0 * states)",
                     "list(states.flip(0))",
                 )
@@ -513,6 +524,9 @@ POSITION = Question(
         "every sentence is treated as if it were as long as the longest one. Use its own length; "
         "otherwise its translation depends on the other sentences of the batch.": (
             f"{LENGTH} -> lengths.max() * share"
+        ),
+        "every sentence is treated as if it were as long as the first one. Use its own length.": (
+            f"{LENGTH} -> lengths[0] * share"
         ),
         "the length minus 1 is used. p_t lies between 0 and S, the length itself.": (
             f"{LENGTH} -> (lengths - 1) * share"
@@ -656,6 +670,17 @@ WINDOW = Question(
         "the Gaussian is too wide: σ is D / 2.": "window / 2 -> window",
         "the Gaussian is too narrow: (s − p)² is divided by 2σ².": f"{SQUARED_SIGMA} -> sigma**2",
         "σ is not squared: (s − p)² is divided by 2σ².": f"{SQUARED_SIGMA} -> (2 * sigma)",
+        "the exponent of the Gaussian has the wrong sign: the weights must decrease with the "
+        "distance from the centre.": "torch.exp(-(distance**2) -> torch.exp((distance**2)",
+        "the distance is not squared: the exponent is -(s − p)² / (2σ²).": (
+            "-(distance**2) -> -(distance)"
+        ),
+        "every sentence has the window of the first one. Use the position of each sentence.": (
+            f"{CENTRE}position[:1].unsqueeze(1)"
+        ),
+        "the softmax normalises over the sentences. It must normalise over the source positions.": (
+            f"{SOFTMAX} -> low.softmax(dim=0)"
+        ),
         "the Gaussian is divided by σ√(2π), like a probability density. Here its value at the "
         "centre is 1.": f"{PRODUCT} -> {PRODUCT} / (sigma * (2 * torch.pi) ** 0.5)",
         "the position is limited to the last word. It may be as large as S.": (

@@ -467,6 +467,9 @@ class _TestedDecoder:
         queries = following if "next query" in faults else queries
         if "mean query" in faults:
             queries = queries + 2 * now.mean(dim=1, keepdim=True)
+        if "next token alone" in faults:
+            later = torch.tanh(embedded[:, 1:] @ W_in)
+            queries = torch.cat([later, torch.zeros_like(before[:, :1])], dim=1)
 
         def weigh(queries: Tensor) -> Tensor:
             return self._weigh(queries @ W_a @ keys.mT, mask.unsqueeze(1))
@@ -481,6 +484,8 @@ class _TestedDecoder:
             contexts = contexts + keys.mean(dim=1, keepdim=True)
         if "mixed contexts" in faults:
             contexts = contexts - contexts.mean(dim=0)
+        if "mixed keys" in faults:
+            contexts = contexts + keys[mask].mean(dim=0)
         shown = {
             "unmasked shown": (queries @ W_a @ keys.mT).softmax(dim=-1),
             "next shown": weigh(following),
@@ -498,6 +503,9 @@ class _TestedDecoder:
             return scores.softmax(dim=-1)
         if "mask last" in self.faults:
             return scores.softmax(dim=-1) * mask
+        if "softmax over all steps" in self.faults:
+            weights = masked_softmax(scores.flatten(1), mask.flatten(1))
+            return scores.size(1) * weights.view_as(scores)
         axis = 1 if "softmax over the target" in self.faults else 2
         axis = 0 if "softmax over the batch" in self.faults else axis
         return masked_softmax(scores.transpose(axis, 2), mask.transpose(axis, 2)).transpose(axis, 2)
@@ -548,6 +556,17 @@ _DECODERS = [
         "slightly mixed states",
         {"neighbours"},
     ),
+    (
+        "adds the mean of the words of all sentences to each context vector",
+        "mixed keys",
+        {"neighbours"},
+    ),
+    (
+        "computes one softmax over all source positions of all steps, times the number of steps",
+        "softmax over all steps",
+        {"future", "sum"},
+    ),
+    ("computes the query from the next token alone", "next token alone", {"late", "future"}),
 ]
 _FURTHER_DECODERS = [
     ("adds the mean of all states to the query", "mean query", {"future"}),
