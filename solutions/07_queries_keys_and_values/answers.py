@@ -112,12 +112,18 @@ def leave_one_out_by_the_package(keys, values, log_width):
 
 
 def learned_by(
-    loss, steps=100, rate=0.1, sign=1, zero=True, back=lambda log_width: log_width.exp()
+    loss,
+    steps=100,
+    rate=0.1,
+    sign=1,
+    zero=True,
+    back=lambda log_width: log_width.exp(),
+    to=math.log,
 ):
     """Return a function that learns a width with this loss, number of steps and learning rate."""
 
     def learn_width(keys, values, width):
-        log_width = torch.tensor(math.log(width), requires_grad=True)
+        log_width = torch.tensor(to(width), requires_grad=True)
         optimizer = torch.optim.Adam([log_width], lr=rate)
         for _ in range(steps):
             if zero:
@@ -378,6 +384,7 @@ WRONG = {
             initial_width,
         ],
         "maximised instead of minimised": learned_by(leave_one_out_by_loops, sign=-1),
+        "is the initial width used as its logarithm": learned_by(leave_one_out_by_loops, to=float),
         "the logarithm of the width": learned_by(leave_one_out_by_loops, back=lambda x: x.item()),
         "The width must be a positive number": width_itself_moved,
         "one number; got list": widths_and_losses,
@@ -385,6 +392,10 @@ WRONG = {
     "either": {
         "no gradient reaches first": (
             "logaddexp(first, second) -> logaddexp(first.detach(), second)"
+        ),
+        "no gradient reaches second": (
+            "torch.logaddexp(first, second) -> torch.maximum(first, second)"
+            " + torch.log1p((-(first - second).abs()).exp()).detach()"
         ),
     },
     "answer": {

@@ -72,7 +72,12 @@ def pool_cases(thorough: bool) -> Iterator[Case]:
 def weight_cases(thorough: bool) -> Iterator[Case]:
     query = torch.tensor([[3.0, 1.0], [3.0, 3.0], [0.0, 1.0]])
     keys = torch.tensor([[3.0, 1.0], [2.0, 2.0]])  # alike in their sums and dot products with both
-    asked = [(rows(3.0, 1.0), rows(1.0, 2.0, 3.0)), (query, keys), (rows(2.5), rows(2.0, 3.0))]
+    asked = [
+        (rows(3.0, 1.0), rows(1.0, 2.0, 3.0)),
+        (query, keys),
+        (rows(2.5), rows(2.0, 3.0)),
+        (rows(2.00001), rows(2.0, 3.0)),
+    ]
     if thorough:
         keys = torch.arange(22.0).reshape(11, 2)
         asked += [(keys[[7, 0, 3, 7]], keys), (keys[:3] + 0.25, keys), (keys, keys[:1])]
@@ -126,6 +131,9 @@ LOOKUP = Question(
             f"{EQUAL} -> equal.float().mean(dim=-1)",
             f"{EQUAL} -> equal.float().sum(dim=-1)",
         ],
+        f"A key that nearly equals the query counts as found. {NOTHING_FOUND}": (
+            "query.unsqueeze(1) == keys -> torch.isclose(query.unsqueeze(1), keys)"
+        ),
         f"A query that equals no key receives the nearest key. {NOTHING_FOUND}": (
             f"{FOUND} torch.eye(len(keys))"
             "[(query.unsqueeze(1) - keys).norm(dim=-1).argmin(dim=-1)]"
@@ -160,6 +168,9 @@ AVERAGE = Question(
         "where n is the number of pairs.": " / len(keys) -> ",
         "The weights are divided by the number of queries. Divide by the number of pairs.": (
             "/ len(keys) -> / len(query)"
+        ),
+        "The weights of all queries together sum to 1. The weights of each query must sum to 1.": (
+            "/ len(keys) -> / (len(query) * len(keys))"
         ),
         EXCHANGED: "len(query), len(keys) -> len(keys), len(query)",
     },
@@ -290,25 +301,42 @@ KERNEL = Question(
             'kernel == "gaussian" -> True'
         ),
         "The weights are not normalised: these values are K(u). Divide them by their sum over the "
-        "keys.": sums_with(f"{SHARED} -> values"),
+        "keys.": [
+            sums_with(f"{SHARED} -> values"),
+            f"{SHARED} -> values",
+            f'{SHARED} -> values if kernel == "boxcar" else {SHARED}',
+        ],
         "A softmax is applied to K(u), which exponentiates once too often. Divide K(u) by its sum "
-        "over the keys.": sums_with(f"{SHARED} -> values.softmax(dim=-1)"),
+        "over the keys.": [
+            sums_with(f"{SHARED} -> values.softmax(dim=-1)"),
+            f"{SHARED} -> values.softmax(dim=-1)",
+            f'{SHARED} -> values.softmax(dim=-1) if kernel == "boxcar" else {SHARED}',
+        ],
         "Far from all keys, every exp(-u²/2) is rounded to 0 and the weights are lost. Use a "
         "softmax of -u²/2, which depends on differences only.": by_sums,
         "The weights are normalised over the queries. Normalise over the keys: dim=-1.": [
             sums_with(f"{TOTAL} -> values.sum(dim=0, keepdim=True)"),
             sums_with(f"{SHARED} -> values / values.sum(dim=0, keepdim=True)"),
+            f"{TOTAL} -> values.sum(dim=0, keepdim=True)",
+            "softmax(dim=-1) -> softmax(dim=0)",
         ],
         "The weights of all queries together sum to 1. The weights of each query must sum to 1: "
         "dim=-1.": sums_with(f"{SHARED} -> values / values.sum()"),
         "The distance is the sum of the absolute differences. It must be the Euclidean distance, "
         "the root of the sum of the squared differences.": "norm(dim=-1) -> norm(p=1, dim=-1)",
+        "Only the first component of queries and keys is used. The distance depends on all.": (
+            "norm(dim=-1) -> select(-1, 0).abs()"
+        ),
+        "The squared differences are averaged over the components. Sum them instead.": (
+            "norm(dim=-1) -> square().mean(dim=-1).sqrt()"
+        ),
         EXCHANGED: sums_with("return weights -> return weights.T"),
         "The weights are NaN because K(u) is 0 for all keys, and 0 / 0 is NaN. For boxcar and "
         "epanechnikov, the weights must be 0 there. For the Gaussian kernel, exp(-u²/2) is only "
         "rounded to 0; a softmax of -u²/2 avoids this.": [
             sums_with(f"{SHARED} -> values / total"),
             f"{SHARED} -> values / total",
+            sums_with(f'{SHARED} -> values / total if kernel == "gaussian" else {SHARED}'),
         ],
         "Where K(u) is 0 for all keys, a single nearest key receives the whole weight. For boxcar "
         "and epanechnikov, the weights must be 0 there; for the Gaussian kernel, equally near keys "
@@ -367,7 +395,7 @@ def loss_cases(thorough: bool) -> Iterator[Case]:
         (three, values, 0.5),
         (three, values, -0.4),
         (rows(0.0, 1.0, 1.0, 3.0), rows(2.0, 5.0, 6.0, 1.0), 0.3),
-        (rows(0.0, 1.0, 50.0), rows(2.0, 5.0, 4.0), 0.2),
+        (rows(0.0, 1.0, 3.0, 500.0), rows(2.0, 5.0, 1.0, 4.0), 0.2),
         (torch.randn(7, 2), torch.randn(7, 3), 0.1),
     ]
     if thorough:
@@ -380,7 +408,7 @@ def loss_cases(thorough: bool) -> Iterator[Case]:
 
 
 def width_cases(thorough: bool) -> Iterator[Case]:
-    problems = [((24, 2), 2.0), ((20, 3, 0.2), 0.05)]
+    problems = [((24, 2), 12.0), ((20, 3, 0.2), 0.05)]
     if thorough:
         problems += [((30, 1), 1.0), ((24, 7), 0.4)]
     yield from cases_of(
@@ -434,6 +462,8 @@ LOSSES = Question(
         ),
         "The squared errors are summed, so the loss grows with the number of pairs. Return their "
         "mean.": f"{LOSS} -> errors.square().sum()",
+        "The squared errors of the components are summed. The mean is taken over all pairs and all "
+        "components.": f"{LOSS} -> errors.square().sum(dim=-1).mean()",
         "The errors are not squared: this loss is the mean absolute error.": (
             f"{LOSS} -> errors.abs().mean()"
         ),
@@ -442,6 +472,8 @@ LOSSES = Question(
         ),
         "The square root of the mean squared error is returned. Return the mean squared error "
         "itself.": f"{LOSS} -> {LOSS}.sqrt()",
+        "Far from all other keys, the own pair is used, because the other scores are even lower "
+        "than the one that excludes it. Use -math.inf.": (f"{MASKED} -> masked_fill(own, -1000.0)"),
         "Far from all other keys, every exp(-u²/2) is rounded to 0, so the prediction is 0. Use a "
         "softmax of -u²/2, which depends on differences only.": (
             SHARES_OF_EXP,
@@ -468,7 +500,8 @@ def both(first, second):
 
 
 def either(first, second):
-    return torch.logaddexp(first, second)
+    result = torch.logaddexp(first, second)
+    return result
 
 
 def answer(scores, excluded, values):
@@ -486,6 +519,7 @@ def condition_cases(thorough: bool) -> Iterator[Case]:
         ([[300.0, 300.0]], [[298.0, 300.0]]),
         ([[-300.0, -300.0]], [[-298.0, -300.0]]),
         ([[300.0, -300.0]], [[-300.0, 300.0]]),
+        ([[300.0, -300.0]], [[298.0, -299.0]]),
     ]
     conditions = [(torch.tensor(first), torch.tensor(second)) for first, second in asked]
     if thorough:
@@ -493,7 +527,7 @@ def condition_cases(thorough: bool) -> Iterator[Case]:
         conditions += [(5 * torch.randn(q, n), 5 * torch.randn(q, n)) for q, n in sizes]
     cases = [*cases_of(("first", "second"), conditions)]
     yield from cases
-    yield Case(learning(dict(cases[1].inputs), "first", "second"))
+    yield Case(learning(dict(cases[0].inputs), "first", "second"))
 
 
 NAN_OF_ALL = (
@@ -572,6 +606,12 @@ EITHER = Question(
             f"{EITHER_SCORE} -> first + (second - first).exp().log1p()",
             f"{EITHER_SCORE} -> second + (first - second).exp().log1p()",
         ],
+        "exp(score) is rounded to 0 where both scores are far below the largest of all. Factor out "
+        "the larger of the two scores at each position.": (
+            f"{EITHER_SCORE} -> torch.stack([first, second])\n"
+            "    largest = result.max()\n"
+            "    result = (result - largest).exp().sum(dim=0).log() + largest",
+        ),
         "The result is the larger of the two scores. Add the unnormalised weights: a pair that "
         "meets both conditions must have a higher score than a pair that meets only one.": (
             f"{EITHER_SCORE} -> torch.maximum(first, second)"
@@ -688,6 +728,7 @@ def predict_cases(thorough: bool) -> Iterator[Case]:
     cases: list[tuple[list[float], list[float], int, float]] = [
         ([math.log(2), math.log(5), math.log(3)], [5.0, 20.0, 30.0], 0, 3.0),
         ([1.5, 0.0, -0.5, 0.7], [4.0, -1.0, 2.5, 0.5], 2, -1.5),
+        ([0.5, -1.0, 0.5], [1.0, 7.0, 2.0], 2, 0.8),  # two pairs have the same weight
     ]
     if thorough:
         for n, i, c in ((7, 6, 0.5), (2, 1, 3.0), (11, 4, -0.7)):
@@ -754,6 +795,10 @@ PREDICT = Question(
             "ratios, so each grows by the same factor.": [
                 f"[w + own / (len(weights) - 1) for w in {OTHERS_OF}]"
             ],
+            "Weights equal to that of pair i are removed. Remove pair i alone, by its index.": [
+                "over_sum([w for w in weights if w != own])",
+                "over_sum([w for j, w in enumerate(weights) if j != weights.index(own)])",
+            ],
             "Pair i is removed, so the list has n - 1 weights, without an entry for pair i.": [
                 "over_sum(moved(weights, i, -own))"
             ],
@@ -767,6 +812,7 @@ PREDICT = Question(
             "It neither multiplies it by c nor adds c to it.": [
                 "over_sum(moved(weights, i, own * c - own))",
                 "over_sum(moved(weights, i, c))",
+                "over_sum(moved(weights, i, own * c))",
             ],
             "A softmax is applied to weights, one of them increased. A softmax needs scores; up to "
             "a constant, these are the logarithms of the weights.": [
@@ -870,7 +916,7 @@ def corrected_cases(thorough: bool) -> Iterator[Case]:
         yield Case(batch_of(size), stage=checks.SUMS, results=())
         for least in (1.0, 2.0, 0.5):
             yield Case(batch_of(size, least=least), stage="the widths", results=("weights",))
-        for far in (0.0, 20.0):
+        for far in (0.0, 20.0, 100.0) if thorough else (0.0, 20.0):
             inputs = batch_of(size, padded, 1.5 if far else 0.5)
             inputs["query"][..., 0] += far
             inputs["keys"][..., 0] += far * ~inputs["mask"]  # masked pairs are near
@@ -915,6 +961,9 @@ CORRECTED = Question(
         "The widths are not used.": f"{WIDTHS} -> 2",
         "The factor 1/2 is missing: the score is -u²/2.": f"{WIDTHS} -> widths.unsqueeze(1) ** 2",
         "The distance is not squared: the score is -u²/2.": "-squared / -> -squared.sqrt() /",
+        "The squared differences are averaged over the components. Sum them instead.": (
+            "square().sum(dim=-1) -> square().mean(dim=-1)"
+        ),
         "The sign of the exponent is wrong: the farthest key has the largest weight.": (
             "-squared / -> squared /"
         ),

@@ -201,7 +201,8 @@ def _expect_learned(candidate: object, asked: Inputs, losses: Tensor) -> None:
     elif found > 1.5 * max(width, best):
         diagnosis = (
             "The width is far too large, so that every prediction is nearly the mean of "
-            "all values. Is the loss maximised instead of minimised?"
+            "all values. Is the loss maximised instead of minimised, or is the initial width "
+            "used as its logarithm?"
         )
     else:
         diagnosis = "The loss can still decrease. Use more steps or a larger learning rate."
