@@ -1,11 +1,4 @@
-"""Every assignment in solutions/, with its checks and its bank of answers.
-
-The bank of an assignment with a file questions.py is that file and answers.py next to it: see
-`bank`. Those of the other assignments are two files in tests/exercises/, by their number:
-
-right_answers_NN.py   RIGHT      {check: [answer, ...]}
-wrong_answers_NN.py   WRONG      {check: [(answer, words of its message), ...]}
-                      HANDED_IN  {student: ({cell: source}, [lost check cells], words of feedback)}
+"""Every assignment in solutions/, with its checks and its bank of answers: see `answer_bank`.
 
 An answer is what the check is called with; a tuple where it takes several.
 
@@ -19,7 +12,6 @@ import json
 import re
 import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -30,7 +22,7 @@ from attentively.checks import CheckFailed, Part
 from attentively.checks.recordings import QUESTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "exercises"))
+sys.path.insert(0, str(ROOT / "tests" / "exercises"))  # helpers of its tests
 
 FEWEST_RIGHT, FEWEST_WRONG = 2, 3
 
@@ -54,7 +46,7 @@ class Assignment:
 
     @property
     def questions(self):
-        """The file that exists if the parts are data."""
+        """The file with the parts as data."""
         return self.source.parent / QUESTIONS
 
     @property
@@ -80,10 +72,8 @@ class Assignment:
         return [re.match(r"checks\.(\w+)\(", each)[1] for each in sources]
 
     @property
-    def bank(self) -> Bank | None:
-        """The bank of an assignment whose parts are data."""
-        folder = self.source.parent
-        return bank_in(folder, self.cells) if self.questions.exists() else None
+    def bank(self) -> Bank:
+        return bank_in(self.source.parent, self.cells)
 
     @property
     def cells(self) -> dict[str, tuple[str, str]]:
@@ -100,19 +90,14 @@ class Assignment:
     @property
     def students(self) -> list[str]:
         """The keys of `handed_in`, read from the text of the bank."""
-        own = self.source.parent / ANSWERS
-        if own.exists():
-            return [FIRST_MISTAKE, *self._keys(own)]
-        return self._keys(ROOT / "tests" / "exercises" / f"wrong_answers_{self.number}.py")
-
-    def _keys(self, bank: Path) -> list[str]:
+        text = (self.source.parent / ANSWERS).read_text(encoding="utf-8")
         (table,) = (
             statement.value
-            for statement in ast.parse(bank.read_text(encoding="utf-8")).body
+            for statement in ast.parse(text).body
             if isinstance(statement, ast.Assign)
             and ast.unparse(statement.targets[0]) == "HANDED_IN"
         )
-        return [ast.literal_eval(key) for key in table.keys]
+        return [FIRST_MISTAKE, *(ast.literal_eval(key) for key in table.keys)]
 
     @property
     def graded_cells(self):
@@ -124,25 +109,15 @@ class Assignment:
 
     @property
     def right(self):
-        return self.bank.right if self.bank else self._bank(f"right_answers_{self.number}", "RIGHT")
+        return self.bank.right
 
     @property
     def wrong(self):
-        return self.bank.wrong if self.bank else self._bank(f"wrong_answers_{self.number}", "WRONG")
+        return self.bank.wrong
 
     @property
     def handed_in(self):
-        return (
-            self.bank.handed_in
-            if self.bank
-            else self._bank(f"wrong_answers_{self.number}", "HANDED_IN")
-        )
-
-    def _bank(self, module, name):
-        """Return a part of the bank; one that is not written holds nothing, which a test sees."""
-        if find_spec(module) is None:
-            return {}
-        return getattr(importlib.import_module(module), name)
+        return self.bank.handed_in
 
 
 def _is_graded(cell):

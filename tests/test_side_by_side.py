@@ -22,7 +22,7 @@ BANK = "tests/exercises"
             f"{FILE} 13_positional_encoding",
         ),
         (f"{BANK}/test_answers.py::test_part[09_scores-local]", f"{BANK} 09_scores"),
-        (f"{BANK}/test_known_mistakes.py::test_known[09_scores]", f"{BANK} 09_scores"),
+        (f"{BANK}/test_questions.py::test_known[09_scores]", f"{BANK} 09_scores"),
         ("tests/notebooks/test_grading.py::test_points[00_tools-solution]", FIRST[1]),
         ("tests/notebooks/test_grading.py::test_points[01_embeddings-solution]", FIRST[1]),
         ("tests/site/test_site.py::test_links", "tests/site"),
