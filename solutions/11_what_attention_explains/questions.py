@@ -7,7 +7,7 @@ weights of part 4 are examined by code in `attentively.checks.what_attention_exp
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import fmean
+from statistics import fmean, median  # noqa: F401  for the edits
 from typing import Any
 
 import torch
@@ -119,6 +119,20 @@ OCCLUSION = Question(
         "that the model does not predict.": (
             "rows, columns = -> label = int(model(image[None]).argmax())\n    rows, columns ="
         ),
+        "A sigmoid is applied to the logits, so the probabilities do not sum to 1 over the "
+        "classes. Use the softmax.": "softmax(dim=-1) -> sigmoid()",
+        "fill is added to the pixels of the square. Set the pixels to fill.": "= fill -> += fill",
+        "The map is 0: the probability is not computed for the occluded copy.": (
+            "probability(occluded) -> probability(image)"
+        ),
+        "Only one pixel of each square is occluded. Occlude cell × cell pixels.": (
+            f"{SQUARE} -> [:, top, left]"
+        ),
+        "The squares overlap: each begins one pixel after the one before. It must begin cell "
+        "pixels after it.": "top, left = row * cell, column * cell -> top, left = row, column",
+        "The squares are one pixel too large. Slices exclude their end.": (
+            f"{SQUARE} -> [:, top : top + cell + 1, left : left + cell + 1]"
+        ),
         "The values are in column order. Fill the map row by row, from left to right.": (
             "return found -> return found.T.reshape(found.shape)"
         ),
@@ -165,6 +179,7 @@ TOTAL_VARIATION = Question(
             f"{VARIATION} -> differences.square().sum(dim=-1) / 2",
             f"{VARIATION} -> differences.square().sum(dim=-1)",
             f"{VARIATION} -> differences.norm(dim=-1)",
+            f"{VARIATION} -> differences.norm(dim=-1) / 2",
         ],
         "This is the largest difference of a single class. Return half the sum over all classes.": (
             f"{VARIATION} -> differences.amax(dim=-1)"
@@ -239,8 +254,15 @@ SHUFFLED = Question(
             "return new -> return new * mask",
         ),
         "The code assumes that the words are at the first positions of a text. Padding may precede "
-        "them; use the mask.": (
-            "enumerate(mask) -> enumerate(mask.sort(dim=1, descending=True).values)"
+        "them; use the mask.": [
+            "enumerate(mask) -> enumerate(mask.sort(dim=1, descending=True).values)",
+            f"{DEALT} -> new[text, : len(source)] = weights[text, source]",
+            "order[real[order]] -> order[order < real.sum()]",
+        ],
+        "Padding takes part in the permutation, and the weights are normalised again afterwards. "
+        "Skip the positions where the mask is False.": (
+            "return new -> new = weights[:, order] * mask\n"
+            "    return new / new.sum(dim=1, keepdim=True)"
         ),
         "Positions with weight 0 are treated as padding. A word may have the weight 0; use the "
         "mask.": "enumerate(mask) -> enumerate(weights > 0)",
@@ -326,6 +348,21 @@ PERMUTATION_TEST = Question(
         "own weights.": (
             "permuted = [ -> permuted = list(itertools.accumulate(orders, lambda dealt, order: "
             "shuffled(dealt, mask, order), initial=weights))[1:] or ["
+        ),
+        "The values are averaged, and the sum of the weights is divided by the number of "
+        "positions. The context is the weighted sum.": (
+            '"bp,bpd->bd", used, values) -> "bp,bpd->bd", used, values) / values.size(1)'
+        ),
+        "Only one of the orders is used, the first or that in the middle. Return the median over "
+        "all orders.": [f"{MEDIAN} -> distances[{place}]" for place in ("0", "len(orders) // 2")],
+        "The distance to the median of the permuted distributions is returned. Compute a distance "
+        "for each order, and then the median of the distances.": (
+            f"return {MEDIAN} -> return total_variation(own, "
+            "torch.stack([distribution(each) for each in permuted]).median(dim=0).values)"
+        ),
+        "The weights are compared with uniform ones. Compare with the prediction of the model's "
+        "own weights.": (
+            "own = distribution(weights) -> own = distribution(mask / mask.sum(1, keepdim=True))"
         ),
         "This is the mean over the orders. Return the median.": (
             f"{MEDIAN} -> distances.mean(dim=0)"
@@ -497,6 +534,14 @@ FLIPS = Question(
             f"{COPIES} -> [scene | {{factor: value}} for value in options[factor]]"
         ),
         "These are percentages. Return shares from 0 to 1.": f"{SHARE} -> 100 * {SHARE}",
+        "The shares are rounded down, as by //. Divide with /.": f"{SHARE} -> {SHARE} // 1",
+        "Factors that flip no prediction are missing. Their share is 0.": (
+            "return shares -> return {name: share for name, share in shares.items() if share}"
+        ),
+        "The copies of earlier factors are counted again. Start with no copies for each factor.": (
+            "shares = {} -> shares, found = {}, []",
+            "        found = []\n -> ",
+        ),
         "Only one other value is tested for each scene. Make a copy for each other value.": [
             f"{COPIES} -> {COPIES}[:1]",
             f"{COPIES} -> {COPIES}[-1:]",
@@ -587,6 +632,12 @@ SMALLEST = Question(
             f"{FEWEST}] -> {FEWEST}][:1]",
             f"{FEWEST}] -> {FEWEST}][-1:]",
         ],
+        "The values are paired with zip. Test every combination of other values, as "
+        "itertools.product lists them.": (
+            "copies = changed(scene, factors, options) -> names, copies = [*factors], "
+            "[scene | dict(zip(factors, v)) for v in zip(*([value for value in options[f] "
+            "if value != scene[f]] for f in factors))]"
+        ),
         "These are factors that do not flip the prediction. Return those that do.": (
             f"for each in flipping if {FEWEST} -> "
             "for each in sets if len(each) == 1 and each not in flipping"
@@ -628,10 +679,16 @@ HALVED = "(first + second) / 2"
 
 JENSEN_SHANNON = Question(
     jensen_shannon,
-    {"the divergence": "Where a distribution is 0, its term is 0: 0 · log 0 is defined as 0."},
+    {
+        "the divergence": "It is half the sum of two divergences, of p and of q from "
+        "m = ½ (p + q). Terms with p_i = 0 or q_i = 0 are 0."
+    },
     divergence_cases,
     {
         "The two divergences are added without the factor ½.": f"{HALVED} -> first + second",
+        "m is p + q. It must be half of it.": "(p + q) / 2 -> p + q",
+        "The sign is reversed. The divergence is never negative.": f"{HALVED} -> -{HALVED}",
+        "The terms are averaged over the words. Sum them.": f"{HALVED} -> {HALVED} / len(p)",
         "This is the square root of the divergence (SciPy's jensenshannon returns it as a "
         "distance). Return the divergence.": f"{HALVED} -> math.sqrt({HALVED})",
         "The logarithm has base 2. Use the natural logarithm.": (
@@ -791,6 +848,20 @@ ERASED = Question(
         "of the whole text.": "decrease(largest) -> decrease(one_by_one(model, words, k))",
         "The sign is reversed. If the prediction becomes less probable, the decrease is "
         "positive.": f"{TWO_VALUES} -> return [-first, -second]",
+        "This is a relative decrease. Return the difference of the two probabilities.": (
+            f"{CHANGE} -> change / positive if positive >= 0.5 else -change / (1 - positive)"
+        ),
+        "This is the median over the sets. Return the mean.": (
+            f"{ALL_SETS} -> median(map(decrease, sets))"
+        ),
+        "The chance level includes smaller sets. Take the mean over the sets of exactly k words.": (
+            "sets = list(itertools.combinations(range(len(words)), k)) -> sets = [each for size in "
+            "range(1, k + 1) for each in itertools.combinations(range(len(words)), size)]"
+        ),
+        "The remaining words are in another sequence. Keep that of the text.": (
+            f"{REST} -> [words[i] for i in sorted(range(len(words)), key=lambda i: weights[i]) "
+            "if i not in positions]"
+        ),
         "The mean is taken over single words. Take it over all sets of k words.": (
             "combinations(range(len(words)), k) -> combinations(range(len(words)), 1)"
         ),
@@ -855,6 +926,14 @@ EXPOSED = Question(
             f"{RULE} -> if first < second:"
         ),
         "Only one word is removed, whatever k is.": "(model, words, k) -> (model, words, 1)",
+        "Only one of the texts is used. Compare the means over all texts.": [
+            f"in texts] -> in texts[{one}]]" for one in (":1", "-1:")
+        ],
+        "This is the model with the smallest mean decrease. Compare each model with its own chance "
+        "level.": (
+            f"{RULE} -> if first == min(fmean(erased(each, words, k)[0] for words in texts) "
+            "for each in models.values()):"
+        ),
         "The sets of all texts are pooled, so that long texts count more. Average over the sets of "
         "each text first, then over the texts.": (
             f"{RULE} -> sets = [math.comb(len(words), k) for words in texts]\n"

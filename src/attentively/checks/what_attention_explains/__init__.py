@@ -351,7 +351,7 @@ def _nearer(found: Tensor, recorded: Recorded, diagnoses: list[str]) -> str:
         return ""
     why = "They are a mixture of several pairs of words; compare single pairs."
     if (found > 1e-4).sum() <= 2:
-        why = "They belong to one pair of words; compare all pairs."
+        why = "They belong to one pair of words; compare the divergence of all pairs."
     if float(farthest.max()) == 1:
         why = "One word has exactly this score, so it can receive all of the weight."
     for said, wrong in zip(diagnoses, recorded.wrong, strict=True):
