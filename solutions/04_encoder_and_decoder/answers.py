@@ -393,6 +393,10 @@ WRONG = {
             "if all(ended): -> if (token == END_ID).all():",
             "if all(ended): -> if False:",
         ],
+        "does not stop after max_len steps": (
+            "range(max_len) -> range(max_len + 1)",
+            "return texts -> return [ids[:max_len] for ids in texts]",
+        ),
         "got a tensor": "return texts -> "
         "return nn.utils.rnn.pad_sequence([torch.tensor(t) for t in texts], batch_first=True)",
         "token has the shape (1, 1); expected one token per sentence": tokens_in_columns,
@@ -417,11 +421,13 @@ WRONG = {
             "return { -> return {} or [*{",
             '"labels": labels,\n    } -> "labels": labels,\n    }]',
         ),
+        "Counts and sizes are ints": "positions = batch * -> positions = 1.0 * batch *",
     },
     "shapes": {
         "Expected a dict with the keys src_embedded, encoder_outputs, context": (
             '        "context": context,\n -> '
         ),
+        "Counts and sizes are ints": "both = 2 * encoder_dim -> both = encoder_dim / 0.5",
     },
     "training_step": {
         "The target leaks": [FAULTS["leak"], AS_IT_WAS],
@@ -447,6 +453,11 @@ WRONG = {
         "each entry of the gradients is clipped separately": "clip_grad_norm_ -> clip_grad_value_",
         "these are not the gradients of the mean loss": "(), clip_norm) -> (), 1.0)",
         "is called 2 times": f"{STEP} -> {STEP}\n    {STEP}",
+        "neither start nor step": (
+            "logits = model.decode(inputs, model.encode(src)).logits -> "
+            "state = model.start(model.encode(src))\n"
+            "    logits, state = model.step(inputs[:, 0], state)"
+        ),
         "decode is called 2 times": "loss.item() -> teacher_forced_loss(model, src, tgt).item()",
     },
 }

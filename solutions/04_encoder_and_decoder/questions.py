@@ -57,12 +57,13 @@ MAKE_TARGETS = Question(
     {"the targets": ""},
     target_cases,
     {
-        "The end token is missing. Without it the decoder would not learn to end its output.": (
-            f"{ROW} -> [start_id, *ids, *padding]"
-        ),
         "The start token is missing. Without it there is no input for the first word.": (
             f"{ROW} -> [*ids, end_id, *padding]"
         ),
+        "The end token is missing. Without it the decoder would not learn to end its output.": [
+            f"{ROW} -> [start_id, *ids, *padding]",
+            f"{ROW} -> [start_id, *ids, pad_id, *padding]",
+        ],
         "Start token and end token are missing: the rows contain only words and padding.": (
             f"{ROW} -> [*ids, *padding]"
         ),
@@ -86,6 +87,10 @@ MAKE_TARGETS = Question(
             f"{ROW} -> [START_ID, *ids, END_ID, *padding]",
         ],
         f"Rows are padded with 0. {ID_NAMES}": "[pad_id] * -> [0] *",
+        "Rows and columns are exchanged. Each sentence is a row; with pad_sequence, use "
+        "batch_first=True.": "torch.tensor(rows) -> torch.tensor(rows).T",
+        "A sentence without words is left out. Its row has the start token, the end token and "
+        "padding.": "for ids in sentences: -> for ids in filter(None, sentences):",
     },
     named=True,
     tidy=torch.Tensor.tolist,
@@ -243,6 +248,13 @@ TEACHER_FORCED_LOSS = Question(
         "the correct mask.": READ_ALL,
         "The softmax is applied twice: cross_entropy expects logits, not probabilities.": (
             "scores = logits. -> scores = logits.softmax(dim=-1)."
+        ),
+        "The softmax is taken over the positions. It must be taken over the vocabulary, the last "
+        "axis of the logits.": (
+            f"{LOSSES} -> -scores.log_softmax(dim=2).gather(1, labels.unsqueeze(1))[:, 0]"
+        ),
+        "The logits are used as log-probabilities: F.nll_loss needs the result of log_softmax.": (
+            f"{LOSSES} -> -scores.gather(1, labels.unsqueeze(1))[:, 0]"
         ),
         "reshape mixes the logits of different positions, because it does not exchange axes. "
         "logits.transpose(1, 2) has the shape (batch, vocab, length).": (
@@ -640,7 +652,7 @@ def counts(lengths, max_len):
 
 
 def count_cases(thorough: bool) -> Iterator[Case]:
-    asked = [([2], 10), ([5, 2, 3], 10), ([7, 1, 2, 4], 5)]
+    asked = [([2], 10), ([2, 5, 3], 10), ([7, 1, 2, 4], 5)]
     if thorough:
         asked += [([11, 13, 3, 2, 5, 1], 20), ([3] * 7, 4), ([1], 1)]
     return cases_of(("lengths", "max_len"), asked)
@@ -657,7 +669,8 @@ COUNT_MISTAKES = {
     "step_calls: one call is missing: the output <end> also needs a call of "
     "step.": "longest | min(longest, max_len)",
     "step_calls: the loop stops when the last sentence has ended, before max_len.": "max_len",
-    f"step_calls: {TOGETHER}": "total + batch | batch * (longest + 1) | total",
+    f"step_calls: {TOGETHER}": "total + batch | batch * (longest + 1) | total | "
+    "min(lengths[0] + 1, max_len) | min(lengths[-1] + 1, max_len)",
     "step_calls: each input is the previous output, so one call cannot decode all positions.": "1",
     "step_calls: the first call already reads <start> and predicts the first "
     "word.": "longest + 2 | min(longest + 2, max_len)",

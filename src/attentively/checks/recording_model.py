@@ -52,6 +52,13 @@ class RecordingModel(nn.Module):
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved.tensor):
             return self.model.decode(tgt, memory, need_weights)
 
+    def start(self, memory: Memory) -> None:
+        """Refuse to decode one token at a time."""
+        raise RuntimeError(
+            "with teacher forcing, a training step calls decode once, for the whole target, and "
+            "neither start nor step"
+        )
+
     def forget(self) -> None:
         """Discard what was recorded."""
         for notes in (self.read, self.masks, self.trained, self.held):

@@ -365,16 +365,33 @@ def _expect_loss(answer: object, inputs: Inputs) -> object:
 )
 def free_running(candidate: object, thorough: bool = False) -> None:
     """Check greedy search with scripted models, then with the trained model."""
-    model = ScriptedModel([[5, 6], [7]])
-    inputs = {"model": model, "src": torch.tensor([[11, END_ID], [12, END_ID]]), "max_len": 50}
     with torch.no_grad():
         _topic.examine("write", candidate, thorough, tidy=_in_lists)
+    both = torch.tensor([[11, END_ID], [12, END_ID]])
+    # 3 calls for the batch, or 3 and 2 for one sentence after the other
+    _count_calls(
+        candidate,
+        {"model": ScriptedModel([[5, 6], [7]]), "src": both, "max_len": 50},
+        5,
+        "when the last sentence has ended: the decoder was called {calls} times for outputs of "
+        "2 and 1 words. Expected 3 calls.",
+    )
+    _count_calls(
+        candidate,
+        {"model": ScriptedModel([[5, 7, 6, 8]]), "src": both[:1], "max_len": 3},
+        3,
+        "after max_len steps: the decoder was called {calls} times, and max_len is 3.",
+    )
+
+
+def _count_calls(candidate: object, inputs: Inputs, most: int, said: str) -> None:
+    with torch.no_grad():
         call(candidate, inputs)
-    if model.calls > 5:  # 3 for the batch, or 3 and 2 for one sentence after the other
+    calls = inputs["model"].calls
+    if calls > most:
         raise CheckFailed(
-            "  The outputs are correct, but the loop does not stop when the last sentence has "
-            f"ended: the decoder was called {model.calls} times for outputs of 2 and 1 words. "
-            f"Expected 3 calls.\n{describe(inputs)}"
+            "  The outputs are correct, but the loop does not stop "
+            f"{said.format(calls=calls)}\n{describe(inputs)}"
         )
 
 
@@ -422,13 +439,21 @@ def rounded(values: Iterable[object]) -> tuple[object, ...]:
 @_parts.part("calls, counts and shapes", "counts", "shapes")
 def predictions(counts: object, shapes: object, thorough: bool = False) -> None:
     """Compare the predicted counts and shapes with those of a model of the package."""
-    _topic.examine("counts", counts, thorough)
-    _topic.examine("shapes", shapes, thorough, tidy=_in_tuples)
+    _topic.examine("counts", counts, thorough, tidy=_in_ints)
+    _topic.examine("shapes", shapes, thorough, tidy=_in_ints)
 
 
-def _in_tuples(answer: object, inputs: Inputs) -> object:
+def _in_ints(answer: object, inputs: Inputs) -> object:
+    """Return shapes as tuples; a float is neither a count nor a size."""
     if not isinstance(answer, dict):
         return answer
+    for key, value in answer.items():
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, float):
+                raise CheckFailed(
+                    f"  {key}: {value} contains a float. Counts and sizes are ints; / returns a "
+                    f"float, // an int.\n{describe(inputs)}"
+                )
     return {k: tuple(v) if isinstance(v, torch.Size) else v for k, v in answer.items()}
 
 
