@@ -300,10 +300,6 @@ WRONG = {
     },
     "MultiHeadAttention": {
         "must be a subclass of nn.Module": NoModule,
-        "uses torch.nn.functional.scaled_dot_product_attention": (
-            "merge_heads(weights @ values) -> "
-            "merge_heads(F.scaled_dot_product_attention(queries, keys, values, allowed))"
-        ),
         "Your code raises AttributeError": "super().__init__() -> pass",
         "There is no parameter query_projection.weight": (
             "self.query_projection = -> self.query = ",

@@ -145,7 +145,6 @@ _SENTENCES = (
     refuses=(
         "attentively.attention.plain_multi_head:MultiHeadAttention",
         "torch.nn:MultiheadAttention",
-        "torch.nn.functional:scaled_dot_product_attention",
     ),
 )
 def multi_head(candidate: object, thorough: bool = False) -> None:
