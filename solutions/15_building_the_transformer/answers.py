@@ -505,20 +505,17 @@ WRONG = {
             "self.gain = -> self.weight = ",
             "return self.gain -> return self.weight",
         ),
-        "gain is a tensor, not a parameter, so it is neither found nor learned": (
-            "nn.Parameter(torch.ones(d_model)) -> torch.ones(d_model)"
-        ),
-        "mean and variance need the shape (..., 1)": (
-            "mean = x.mean(dim=axes, keepdim=True) -> mean = x.mean(dim=axes)"
-        ),
+        "gain is a tensor, not a parameter, so it is neither found nor learned":
+            "nn.Parameter(torch.ones(d_model)) -> torch.ones(d_model)",
+        "mean and variance need the shape (..., 1)":
+            "mean = x.mean(dim=axes, keepdim=True) -> mean = x.mean(dim=axes)",
         "gain is a buffer, which no training changes": (
             "self.gain = nn.Parameter(torch.ones(d_model)) -> "
             "self.register_buffer('gain', torch.ones(d_model))"
         ),
         "the shape of gain is (1,), expected (4,)": "torch.ones(d_model) -> torch.ones(1)",
-        "The values of the initial gain are not the expected ones": (
-            "torch.ones(d_model) -> torch.zeros(d_model)"
-        ),
+        "The values of the initial gain are not the expected ones":
+            "torch.ones(d_model) -> torch.zeros(d_model)",
         "super().__init__() comes first": (
             "super().__init__() -> pass",
             "nn.Parameter(torch.ones(d_model)) -> 1.0",
@@ -529,16 +526,13 @@ WRONG = {
     },
     "FeedForward": {
         "in training": f"{FEED} -> F.dropout({FEED}, 0.1, self.training)",
-        "the shape of inner.weight is (2, 3), expected (3, 2)": (
-            "nn.Linear(d_model, d_ff) -> nn.Linear(d_ff, d_model)"
-        ),
+        "the shape of inner.weight is (2, 3), expected (3, 2)":
+            "nn.Linear(d_model, d_ff) -> nn.Linear(d_ff, d_model)",
         "has no parameter inner.weight": Sequential,
-        "has no parameter inner.bias": (
-            "nn.Linear(d_model, d_ff) -> nn.Linear(d_model, d_ff, bias=False)"
-        ),
-        "The values of the output of FeedForward are not": (
-            f"{FEED} -> self.inner(x).softmax(dim=-1)"
-        ),
+        "has no parameter inner.bias":
+            "nn.Linear(d_model, d_ff) -> nn.Linear(d_model, d_ff, bias=False)",
+        "The values of the output of FeedForward are not":
+            f"{FEED} -> self.inner(x).softmax(dim=-1)",
     },
     "Residual": {
         "the gradient of x is not: a part of it": f"{TOTAL} -> x.detach() + output",
@@ -551,18 +545,15 @@ WRONG = {
             (f"{GIVEN} -> {READ}", f"{TOTAL} -> self.dropout(x + output)"),
             f"{TOTAL} -> x + output if pre else self.dropout(x + output)",
         ],
-        "dropout is applied to the input of the sub-layer": (
-            f"{GIVEN} -> sublayer(self.dropout(read))"
-        ),
+        "dropout is applied to the input of the sub-layer":
+            f"{GIVEN} -> sublayer(self.dropout(read))",
         "dropout is also applied to the input": f"{READ} -> sublayer(self.dropout(read))",
         "dropout is missing in training": f"{GIVEN} -> {READ}",
-        "a share of 0.10 of the sub-layer's output is 0": (
-            "nn.Dropout(dropout) -> nn.Dropout(min(dropout, 0.1) if dropout < 0.9 else dropout)"
-        ),
+        "a share of 0.10 of the sub-layer's output is 0":
+            "nn.Dropout(dropout) -> nn.Dropout(min(dropout, 0.1) if dropout < 0.9 else dropout)",
         "gives two different answers": f"{GIVEN} -> F.dropout({READ}, self.dropout.p)",
-        "has no parameter layer_norm.gain": (
-            "self.layer_norm = LayerNorm(d_model) -> self.layer_norm = nn.Identity()"
-        ),
+        "has no parameter layer_norm.gain":
+            "self.layer_norm = LayerNorm(d_model) -> self.layer_norm = nn.Identity()",
         "the sub-layer is called 2 times": f"{GIVEN} -> self.dropout(({READ} + {READ}) / 2)",
         "not accepted. Your code uses": transformer_layers.Residual,
     },
@@ -571,9 +562,8 @@ WRONG = {
         "the sub-layer must return only the context: take [0]": "h, mask)[0] -> h, mask)",
         "is a tensor, got a tuple": "return x\n -> return x, attend(x)\n",
         "are one and the same tensor": "for _ in range(2)] -> ] * 2",
-        "EncoderLayer: the normalisation is in the wrong position": (
-            TO_ATTENTIONS.format('dropout, "pre"')
-        ),
+        "EncoderLayer: the normalisation is in the wrong position":
+            TO_ATTENTIONS.format('dropout, "pre"'),
         "has no parameter self_attention.query_projection.weight": (
             "self.self_attention = -> self.attention = ",
             "self.self_attention(h -> self.attention(h",
@@ -588,33 +578,27 @@ WRONG = {
         ),
     },
     "InputEmbedding": {
-        "The shape of the output of InputEmbedding": (
-            f"{SUM} -> torch.cat([root * vectors, codes.expand_as(vectors)], 2)"
-        ),
+        "The shape of the output of InputEmbedding":
+            f"{SUM} -> torch.cat([root * vectors, codes.expand_as(vectors)], 2)",
         "InputEmbedding: dropout is missing in training": "nn.Dropout(dropout) -> nn.Dropout(0.0)",
         "dropout is applied to the embeddings only": (
             "self.embedding(ids) -> self.dropout(self.embedding(ids))",
             "self.dropout(total) -> total",
         ),
-        "whole vectors are dropped, or the same entries": (
-            dropping(InputEmbedding, of_whole_vectors)
-        ),
+        "whole vectors are dropped, or the same entries":
+            dropping(InputEmbedding, of_whole_vectors),
         "so that the mean does not change": dropping(InputEmbedding, without_rescaling),
-        "has no parameter embedding.table.weight": (
-            f"{TABLE} -> self.embedding = nn.Embedding(vocab_size, d_model)"
-        ),
-        "has a parameter or buffer codes": (
-            f"{TABLE} -> {TABLE}\n        self.register_buffer('codes', sinusoids(64, d_model))"
-        ),
+        "has no parameter embedding.table.weight":
+            f"{TABLE} -> self.embedding = nn.Embedding(vocab_size, d_model)",
+        "has a parameter or buffer codes":
+            f"{TABLE} -> {TABLE}\n        self.register_buffer('codes', sinusoids(64, d_model))",
         # The encodings of the first 64 positions are stored.
-        "must match the size of tensor b (64)": (
-            "sinusoids(length, d_model) -> sinusoids(64, d_model)[:length]"
-        ),
+        "must match the size of tensor b (64)":
+            "sinusoids(length, d_model) -> sinusoids(64, d_model)[:length]",
     },
     "Transformer": {
-        "is torch.int64, expected torch.float32": (
-            "self.output(outputs) -> self.output(outputs).argmax(dim=-1)"
-        ),
+        "is torch.int64, expected torch.float32":
+            "self.output(outputs) -> self.output(outputs).argmax(dim=-1)",
         "holds one layer n times": questions.stacked(
             "EncoderLayer(d_model, num_heads, d_ff, dropout, norm) for _ in range(num_layers) -> "
             "[EncoderLayer(d_model, num_heads, d_ff, dropout, norm)] * num_layers"
@@ -631,31 +615,25 @@ WRONG = {
             "self.decoder.input.embedding = self.encoder.input.embedding",
         ],
         "has a parameter or buffer output.bias": ", bias=False -> ",
-        "With post-norm, nothing follows the last layer": (
-            questions.stacked(BOTH_LAST_NORMS, BOTH_LAST_NORMS)
-        ),
+        "With post-norm, nothing follows the last layer":
+            questions.stacked(BOTH_LAST_NORMS, BOTH_LAST_NORMS),
         "has no parameter encoder.layers.0": questions.stacked(
             "nn.ModuleList( -> list(", "nn.ModuleList( -> list("
         ),
-        "the shape of encoder.input.embedding.table.weight is (11, 6), expected (7, 6)": (
-            questions.exchanged("src_vocab_size, *sizes", "tgt_vocab_size, *sizes")
-        ),
-        "The shape of the logits of Transformer": (
-            "self.output(outputs) -> self.output(outputs)[:, -1]"
-        ),
+        "the shape of encoder.input.embedding.table.weight is (11, 6), expected (7, 6)":
+            questions.exchanged("src_vocab_size, *sizes", "tgt_vocab_size, *sizes"),
+        "The shape of the logits of Transformer":
+            "self.output(outputs) -> self.output(outputs)[:, -1]",
         # It is right up to the lengths that the recorded cases have.
-        "the probabilities with the trained parameters": (
-            "self.output(outputs) -> self.output(outputs) * (-1) ** (src.size(0) > 2)"
-        ),
+        "the probabilities with the trained parameters":
+            "self.output(outputs) -> self.output(outputs) * (-1) ** (src.size(0) > 2)",
         "are called separately": RunByItself,
     },
     "sizes": {
-        "here source and target have the same embedding matrix": (
-            " and torch.equal(source, output) -> "
-        ),
-        "This is not the expected value of the output of sizes": (
-            "source.size(1), -> source.size(1) + 1.0,"
-        ),
+        "here source and target have the same embedding matrix":
+            " and torch.equal(source, output) -> ",
+        "This is not the expected value of the output of sizes":
+            "source.size(1), -> source.size(1) + 1.0,",
         "Expected the output of sizes as a dict": lambda state: [*questions.sizes(state).values()],
         "changes its input state": "len(source), -> len(state.popitem()) and len(source),",
     },
@@ -664,21 +642,16 @@ WRONG = {
         "Expected the output of deepest as an int": "return max(0, layers) -> return str(layers)",
     },
     "from_pytorch": {
-        "PyTorch stores the rows for queries, keys and values in one": (
-            '("query", "key", "value") -> ("value", "key", "query")'
-        ),
-        "contains the values of encoder.layers.0.self_attention.key_projection.weight": (
-            '("query", "key", "value") -> ("key", "query", "value")'
-        ),
-        "PyTorch numbers the norms of a layer in the order of the sub-layers": (
-            '"cross_attention", "feed_forward"] -> "feed_forward", "cross_attention"]'
-        ),
-        "our stacks have no parameter 'decoder.layers.0.around_attention": (
-            renamed(("around_attention", "around_feed_forward"))
-        ),
-        "our stacks have no parameter 'encoder.layers.0.cross_attention": (
-            '"self_attn": "self_attention" -> "self_attn": "cross_attention"'
-        ),
+        "PyTorch stores the rows for queries, keys and values in one":
+            '("query", "key", "value") -> ("value", "key", "query")',
+        "contains the values of encoder.layers.0.self_attention.key_projection.weight":
+            '("query", "key", "value") -> ("key", "query", "value")',
+        "PyTorch numbers the norms of a layer in the order of the sub-layers":
+            '"cross_attention", "feed_forward"] -> "feed_forward", "cross_attention"]',
+        "our stacks have no parameter 'decoder.layers.0.around_attention":
+            renamed(("around_attention", "around_feed_forward")),
+        "our stacks have no parameter 'encoder.layers.0.cross_attention":
+            '"self_attn": "self_attention" -> "self_attn": "cross_attention"',
         "self_attn attends to the target, multihead_attn to the memory": converted(
             lambda right, state: (
                 right
@@ -697,9 +670,8 @@ WRONG = {
         "'encoder.last_norm.gain' is missing": converted(
             lambda right, state: {n: t for n, t in right.items() if "last_norm" not in n}
         ),
-        "our stacks have no parameter 'encoder.norm.weight'": (
-            'return found -> return found | {"encoder.norm.weight": state["encoder.norm.weight"]}'
-        ),
+        "our stacks have no parameter 'encoder.norm.weight'":
+            'return found -> return found | {"encoder.norm.weight": state["encoder.norm.weight"]}',
         "are not the expected ones": converted(
             lambda right, state: {n: t * (1 + n.endswith("outer.bias")) for n, t in right.items()}
         ),
@@ -710,18 +682,16 @@ WRONG = {
         "The shape of src_key_padding_mask is (2, 1, 3), expected (2, 3)": ".squeeze(1) -> ",
         "The shape of tgt_mask is (), expected (1, 1)": "[0] -> .squeeze()",
         "Expected a pair": "return tgt_mask, padding -> return tgt_mask",
-        "src_key_padding_mask as a tensor of True and False, got torch.float32": (
-            "tgt_mask, padding -> tgt_mask, padding.float()"
-        ),
+        "src_key_padding_mask as a tensor of True and False, got torch.float32":
+            "tgt_mask, padding -> tgt_mask, padding.float()",
         "tgt_mask as a tensor of True and False, got torch.float32": (
             "~causal_mask(tgt_len)[0] -> "
             "torch.nn.Transformer.generate_square_subsequent_mask(tgt_len)"
         ),
-        "as a tensor of True and False, got torch.int64": (
-            "tgt_mask, padding -> tgt_mask, padding.long()"
-        ),
+        "as a tensor of True and False, got torch.int64":
+            "tgt_mask, padding -> tgt_mask, padding.long()",
     },
-}
+}  # fmt: skip
 
 HANDED_IN = {
     "without_root": (

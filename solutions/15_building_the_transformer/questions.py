@@ -85,14 +85,12 @@ NORM = Question(
     {"the output of LayerNorm": ""},
     norm_cases,
     {
-        "eps is added to the standard deviation. Add it to the variance, before the root.": (
-            f"{ROOT} -> {OUTSIDE}"
-        ),
+        "eps is added to the standard deviation. Add it to the variance, before the root.":
+            f"{ROOT} -> {OUTSIDE}",
         "the variance is divided by d_model - 1, as torch.var does by default. Divide by d_model: "
         "use the mean of the squares, or correction=0.": [BESSEL, (BESSEL, f"{ROOT} -> {OUTSIDE}")],
-        "eps is not used. It prevents a division by 0 for a vector of equal entries.": (
-            " + self.eps -> "
-        ),
+        "eps is not used. It prevents a division by 0 for a vector of equal entries.":
+            " + self.eps -> ",
         "the argument eps is not added to the variance. Check whether your code always uses 1e-5, "
         "or uses eps as a lower bound of the variance.": [
             "+ self.eps -> + 1e-5",
@@ -107,9 +105,8 @@ NORM = Question(
             f"{SQUARES} -> x.square().mean(dim=axes, keepdim=True) - mean.square()",
             f"{SQUARES} -> (x.square().mean(axes, True) - mean.square()).clamp(min=0)",
         ],
-        "the square root is missing: divide by the root of the variance.": (
-            f"{ROOT} -> variance + self.eps"
-        ),
+        "the square root is missing: divide by the root of the variance.":
+            f"{ROOT} -> variance + self.eps",
         "the mean is not subtracted.": [
             (f"{SQUARES} -> x.square().mean(dim=axes, keepdim=True)", "= (x - mean) / -> = x /"),
             "= (x - mean) / -> = x /",
@@ -210,13 +207,12 @@ FEED = Question(
             f"torch.relu( -> {each}("
             for each in ("F.gelu", "torch.tanh", "torch.sigmoid", "F.silu")
         ],
-        "x is added to the output. The residual connection is not part of this module.": (
-            f"{RETURNED} -> x + {RETURNED}"
-        ),
+        "x is added to the output. The residual connection is not part of this module.":
+            f"{RETURNED} -> x + {RETURNED}",
     },
     named=True,
     either_precision=True,
-)
+)  # fmt: skip
 
 
 def for_each_norm(wrong: str) -> list[str]:
@@ -232,9 +228,8 @@ RESIDUAL = Question(
     {"the output of Residual": ""},
     residual_cases,
     {
-        "the residual connection is missing: add the input of the sub-layer to its output.": (
-            for_each_norm(f"output if pre else {NORMED}(output)")
-        ),
+        "the residual connection is missing: add the input of the sub-layer to its output.":
+            for_each_norm(f"output if pre else {NORMED}(output)"),
         "the normalisation is in the wrong position. Pre-norm: x + f(LayerNorm(x)). Post-norm: "
         "LayerNorm(x + f(x)).": [
             'self.norm == "pre" -> self.norm != "pre"',
@@ -253,7 +248,7 @@ RESIDUAL = Question(
     },
     named=True,
     either_precision=True,
-)
+)  # fmt: skip
 
 RESIDUALS = RESIDUAL.wrong()
 OF_RESIDUALS: dict[str, list[str]] = {}
@@ -342,24 +337,22 @@ ENCODER = Question(
         "around_attention and around_feed_forward are exchanged, and with them their layer "
         "normalisations.": exchanged("around_attention(x", "around_feed_forward(x"),
         "around_attention is used for both sub-layers. Each sub-layer has its own residual "
-        "connection with its own layer normalisation.": (
-            "around_feed_forward(x -> around_attention(x"
-        ),
+        "connection with its own layer normalisation.":
+            "around_feed_forward(x -> around_attention(x",
         "the feed-forward network is applied first. Self-attention comes first.": exchanged(
             "around_attention(x, attend)", "around_feed_forward(x, self.feed_forward)"
         ),
         "the feed-forward network is missing.": f"{FED} -> pass",
         "the attention is missing.": "x = self.around_attention(x, attend) -> pass",
         "the queries are normalised, but keys and values are not. In self-attention all three are "
-        "the tensor that the residual connection passes to the sub-layer.": (
-            "(h, h, h, -> (h, x, x,"
-        ),
+        "the tensor that the residual connection passes to the sub-layer.":
+            "(h, h, h, -> (h, x, x,",
         "self-attention reads the input x of the layer. It must read the tensor that the residual "
         "connection passes to the sub-layer: the h of `lambda h:`.": "(h, h, h, -> (x, x, x,",
     },
     named=True,
     either_precision=True,
-)
+)  # fmt: skip
 
 LOOK, OWN = "(h, memory, memory, src_mask)", "(h, h, h, tgt_mask)"
 OWN_INPUT, ACROSS_INPUT = (
@@ -373,12 +366,10 @@ DECODER = Question(
     decoder_cases,
     {
         **OF_RESIDUALS,
-        "tgt_mask is not used: a target position attends to later positions.": (
-            f"{OWN} -> (h, h, h, None)"
-        ),
-        "src_mask is not used: the target attends to padding of the source.": (
-            f"{LOOK} -> (h, memory, memory, None)"
-        ),
+        "tgt_mask is not used: a target position attends to later positions.":
+            f"{OWN} -> (h, h, h, None)",
+        "src_mask is not used: the target attends to padding of the source.":
+            f"{LOOK} -> (h, memory, memory, None)",
         "neither mask is used.": (
             f"{OWN} -> (h, h, h, None)",
             f"{LOOK} -> (h, memory, memory, None)",
@@ -400,9 +391,8 @@ DECODER = Question(
         "the keys of cross-attention come from the target. Keys and values are both the memory.":
             f"{LOOK} -> (h, h, memory, src_mask)",
         "the memory is normalised in the decoder layer. Use it without any change; the residual "
-        "connection and its normalisation apply to the target.": (
-            f"{LOOK} -> (h, *[self.around_cross_attention.layer_norm(memory)] * 2, src_mask)"
-        ),
+        "connection and its normalisation apply to the target.":
+            f"{LOOK} -> (h, *[self.around_cross_attention.layer_norm(memory)] * 2, src_mask)",
         "an attention uses the input y of the layer as its queries. It must use the tensor that "
         "the residual connection passes to the sub-layer: the h of `lambda h:`.": [
             OWN_INPUT,
@@ -415,15 +405,12 @@ DECODER = Question(
         "the two attentions are exchanged: self_attention attends to the memory.": exchanged(
             "self.self_attention(h", "self.cross_attention(h"
         ),
-        "cross-attention is missing: no information from the source reaches the target.": (
-            f"{CROSSED} -> pass"
-        ),
-        "self-attention is missing: the target positions do not attend to each other.": (
-            "y = self.around_self_attention(y, attend) -> pass"
-        ),
-        "the feed-forward network is missing.": (
-            "y = self.around_feed_forward(y, self.feed_forward) -> pass"
-        ),
+        "cross-attention is missing: no information from the source reaches the target.":
+            f"{CROSSED} -> pass",
+        "self-attention is missing: the target positions do not attend to each other.":
+            "y = self.around_self_attention(y, attend) -> pass",
+        "the feed-forward network is missing.":
+            "y = self.around_feed_forward(y, self.feed_forward) -> pass",
     },
     named=True,
     either_precision=True,
@@ -565,30 +552,24 @@ INPUT = Question(
         "the embeddings are not multiplied by √d_model.": f"{SUM} -> vectors + codes",
         "embeddings and positional encodings are both multiplied by √d_model. Multiply only the "
         "embeddings.": f"{SUM} -> root * (vectors + codes)",
-        "the positional encodings are multiplied by √d_model instead of the embeddings.": (
-            f"{SUM} -> vectors + root * codes"
-        ),
-        "the embeddings are multiplied by d_model instead of its square root.": (
-            "math.sqrt(d_model) -> d_model"
-        ),
-        "the embeddings are divided by √d_model. Multiply them by it.": (
-            f"{SUM} -> vectors / root + codes"
-        ),
+        "the positional encodings are multiplied by √d_model instead of the embeddings.":
+            f"{SUM} -> vectors + root * codes",
+        "the embeddings are multiplied by d_model instead of its square root.":
+            "math.sqrt(d_model) -> d_model",
+        "the embeddings are divided by √d_model. Multiply them by it.":
+            f"{SUM} -> vectors / root + codes",
         "the positional encodings are missing.": f"{SUM} -> root * vectors",
-        "the embeddings are missing: the output contains only the positional encodings.": (
-            f"{SUM} -> codes.expand_as(vectors)"
-        ),
+        "the embeddings are missing: the output contains only the positional encodings.":
+            f"{SUM} -> codes.expand_as(vectors)",
         "all tokens of a sentence get the same positional encoding. The positions are along the "
-        "second axis of the ids, not along the batch.": (
-            f"{CODES} -> sinusoids(len(ids), d_model).unsqueeze(1)"
-        ),
-        "the positions begin at 1. The first token has position 0, the first row of sinusoids.": (
-            f"{CODES} -> sinusoids(length + 1, d_model)[1:]"
-        ),
+        "second axis of the ids, not along the batch.":
+            f"{CODES} -> sinusoids(len(ids), d_model).unsqueeze(1)",
+        "the positions begin at 1. The first token has position 0, the first row of sinusoids.":
+            f"{CODES} -> sinusoids(length + 1, d_model)[1:]",
     },
     named=True,
     either_precision=True,
-)
+)  # fmt: skip
 
 UNSEEN = {
     "encoder": "x, src_mask) -> x, None)",
@@ -601,28 +582,23 @@ MODEL = Question(
     {
         "a target position depends on later tokens: the self-attention of the decoder needs a "
         "causal mask.": stacked(decoder="causal_mask(tgt.size(1)) -> None"),
-        "the encoder attends to padding: pass src_mask to its layers.": (
-            stacked(encoder=UNSEEN["encoder"])
-        ),
-        "the decoder attends to padding of the source: pass src_mask to its layers.": (
-            stacked(decoder=UNSEEN["decoder"])
-        ),
-        "src_mask is not used: encoder and decoder attend to padding of the source.": (
-            stacked(**UNSEEN)
-        ),
+        "the encoder attends to padding: pass src_mask to its layers.":
+            stacked(encoder=UNSEEN["encoder"]),
+        "the decoder attends to padding of the source: pass src_mask to its layers.":
+            stacked(decoder=UNSEEN["decoder"]),
+        "src_mask is not used: encoder and decoder attend to padding of the source.":
+            stacked(**UNSEEN),
         "last_norm is not used. With pre-norm, the output of the last layer of each stack still "
         "has to be normalised.": in_stacks("self.last_norm(x) -> x"),
         "only one layer of a stack is applied.": [
             *in_stacks("in self.layers: -> in self.layers[:1]:"),
             *in_stacks("in self.layers: -> in self.layers[-1:]:"),
         ],
-        "the layers of a stack are applied in reverse order.": (
-            in_stacks("in self.layers: -> in self.layers[::-1]:")
-        ),
+        "the layers of a stack are applied in reverse order.":
+            in_stacks("in self.layers: -> in self.layers[::-1]:"),
         "each decoder layer attends to the output of the encoder layer with the same index. All "
-        "decoder layers attend to the output of the last encoder layer.": (
-            "self.decoder(tgt, memory, src_mask) -> layer_by_layer(self, src, src_mask, tgt)"
-        ),
+        "decoder layers attend to the output of the last encoder layer.":
+            "self.decoder(tgt, memory, src_mask) -> layer_by_layer(self, src, src_mask, tgt)",
         "the output contains probabilities or their logarithms. Return the logits of the output "
         "layer; the loss or the search applies the softmax.": [
             "self.output(outputs) -> self.output(outputs).softmax(dim=-1)",
@@ -631,7 +607,7 @@ MODEL = Question(
     },
     named=True,
     either_precision=True,
-)
+)  # fmt: skip
 
 
 # Part 5
@@ -729,15 +705,12 @@ SIZES = Question(
         "a shared embedding matrix has three names but counts once, so two copies must be "
         "subtracted, not one.": "= 2 if shared -> = 1 if shared",
         "tensors with equal values are counted once. This holds only for the shared embedding "
-        "matrix; two gains that are all 1 are separate parameters.": (
-            "parameters - copies * source.numel() -> of_unlike(state)"
-        ),
-        "num_layers counts the layers of both stacks. It is the number in each stack.": (
-            "len(layers) -> 2 * len(layers)"
-        ),
-        "num_layers is too small by 1: the layers are numbered from 0.": (
-            "len(layers) -> len(layers) - 1"
-        ),
+        "matrix; two gains that are all 1 are separate parameters.":
+            "parameters - copies * source.numel() -> of_unlike(state)",
+        "num_layers counts the layers of both stacks. It is the number in each stack.":
+            "len(layers) -> 2 * len(layers)",
+        "num_layers is too small by 1: the layers are numbered from 0.":
+            "len(layers) -> len(layers) - 1",
         "num_layers is wrong for more than 10 layers. Check whether indices are compared as text, "
         "where '9' comes after '10', or whether only one digit is read.": [
             "len(layers) -> int(max(layers)) + 1",
@@ -752,9 +725,8 @@ SIZES = Question(
         ),
         "norm is always 'pre'. Layers of both kinds contain normalisations; only a pre-norm model "
         "has one after its last layer.": 'else "post" -> else "pre"',
-        "'pre' and 'post' are exchanged: pre-norm models have a last_norm.": (
-            exchanged('"pre"', '"post"')
-        ),
+        "'pre' and 'post' are exchanged: pre-norm models have a last_norm.":
+            exchanged('"pre"', '"post"'),
         "embedding matrices of the same shape need not be shared. Compare their values.": [
             f"{EQUAL} -> {SAME_SHAPE}",
             f'"shared": shared -> "shared": {SAME_SHAPE}',
@@ -763,7 +735,7 @@ SIZES = Question(
         "`shared` is True.": [f"{EQUAL} -> False", '"shared": shared -> "shared": False'],
     },
     named=True,
-)
+)  # fmt: skip
 
 ROUNDED, DEPTH = "left // both_layers", "return max(0, layers)"
 NO_BIASES = "d_model * d_model + d_model -> d_model * d_model", " + d_ff + d_model -> "
@@ -784,39 +756,33 @@ DEEPEST = Question(
         "no bias is counted. All linear layers have biases except the output layer.": NO_BIASES,
         "the layer normalisations are not counted. Each has a gain and a shift with d_model "
         "entries.": ["5 * norm_size -> 0", "norm_size = 2 * d_model -> norm_size = 0"],
-        "a layer normalisation has 2 · d_model parameters: a gain and a shift.": (
-            "norm_size = 2 * d_model -> norm_size = d_model"
-        ),
+        "a layer normalisation has 2 · d_model parameters: a gain and a shift.":
+            "norm_size = 2 * d_model -> norm_size = d_model",
         "a decoder layer has three layer normalisations, one per sub-layer; an encoder layer has "
         "two.": ["5 * norm_size -> 4 * norm_size", "5 * norm_size -> 6 * norm_size"],
         "a pre-norm model has one more layer normalisation after the last layer of each stack.": [
             "2 * norm_size if -> 0 if",
             "2 * norm_size if -> norm_size if",
         ],
-        "a post-norm model has no layer normalisation after the last layer; only pre-norm does.": (
-            "else 0 -> else 2 * norm_size"
-        ),
-        "the answer counts the layers of both stacks together. Return the number in each stack.": (
-            f"{DEPTH} -> return max(0, 2 * layers)"
-        ),
+        "a post-norm model has no layer normalisation after the last layer; only pre-norm does.":
+            "else 0 -> else 2 * norm_size",
+        "the answer counts the layers of both stacks together. Return the number in each stack.":
+            f"{DEPTH} -> return max(0, 2 * layers)",
         "the number of layers is rounded up. A layer that fits only in part does not fit: round "
         "down.": [
             f"{ROUNDED} -> math.ceil(left / both_layers)",
             f"{ROUNDED} -> round(left / both_layers)",
         ],
-        "the answer is one layer too many. Return the largest number that fits the budget.": (
-            f"{DEPTH} -> return max(0, layers + 1)"
-        ),
-        "a budget that is used completely, to the last parameter, is sufficient.": (
-            f"{ROUNDED} -> math.ceil(left / both_layers) - 1"
-        ),
-        "if the embedding matrix alone exceeds the budget, return 0, not a negative number.": (
-            f"{DEPTH} -> return layers"
-        ),
+        "the answer is one layer too many. Return the largest number that fits the budget.":
+            f"{DEPTH} -> return max(0, layers + 1)",
+        "a budget that is used completely, to the last parameter, is sufficient.":
+            f"{ROUNDED} -> math.ceil(left / both_layers) - 1",
+        "if the embedding matrix alone exceeds the budget, return 0, not a negative number.":
+            f"{DEPTH} -> return layers",
     },
     named=True,
     in_all_cases=True,
-)
+)  # fmt: skip
 
 
 # Part 6
@@ -881,23 +847,20 @@ MASKS = Question(
     {"tgt_mask": "", "src_key_padding_mask": ""},
     mask_cases,
     {
-        f"tgt_mask is True where a position may attend. {HIDDEN}.": (
-            f"{CAUSAL} -> causal_mask(tgt_len)[0]"
-        ),
-        "tgt_mask hides earlier positions and shows later ones. Hide the later ones.": (
-            f"{CAUSAL} -> {CAUSAL}.T"
-        ),
+        f"tgt_mask is True where a position may attend. {HIDDEN}.":
+            f"{CAUSAL} -> causal_mask(tgt_len)[0]",
+        "tgt_mask hides earlier positions and shows later ones. Hide the later ones.":
+            f"{CAUSAL} -> {CAUSAL}.T",
         "tgt_mask hides each position from itself. The first position then has nothing to attend "
         "to, and its output is NaN.": f"{CAUSAL} -> causal_mask(tgt_len)[0].T",
         "tgt_mask hides nothing.": f"{CAUSAL} -> {CAUSAL} & False",
-        f"src_key_padding_mask is True at real tokens. {HIDDEN}, so it must be True at padding.": (
-            "~src_mask -> src_mask"
-        ),
+        f"src_key_padding_mask is True at real tokens. {HIDDEN}, so it must be True at padding.":
+            "~src_mask -> src_mask",
     },
     named=True,
     either_precision=True,
     tidy=lambda masks: tuple(each.float() for each in masks),
-)
+)  # fmt: skip
 
 
 PARTS = {

@@ -29,6 +29,9 @@ from attentively.models.transformer import TransformerConfig
 Inputs = Mapping[str, Any]
 State = dict[str, Tensor]
 
+NEARLY_ALL = 0.9999999
+"""A rate with which dropout leaves nothing; with a rate of 1, its formula divides 0 by 0."""
+
 
 def shaken(module: nn.Module) -> nn.Module:
     """Change every parameter: at birth gains are 1, shifts and biases 0, and hide mistakes."""
@@ -146,8 +149,8 @@ def expect_learned(
 
 
 def expect_all_dropped(name: str, made: nn.Module, inputs: Inputs, left: Tensor) -> None:
-    """Train a layer or a stack with dropout=1: of what its parts say nothing is `left`."""
-    what = f"what {name} returns in training with dropout=1"
+    """Require the output `left` of a layer or a stack in training, if each dropout drops it all."""
+    what = f"what {name} returns in training with dropout={NEARLY_ALL}"
     got = run(made.train(), inputs, what.capitalize())
     said = f"{name}: A dropout is missing in training. Does each of its parts get `dropout`?"
     expect_equal(got, left, what, inputs, known(said, lambda *_: got))

@@ -42,6 +42,7 @@ from attentively.checks.compare import kind_of
 from attentively.checks.question import Recorded
 from attentively.checks.recordings import Topic
 from attentively.checks.student_modules import (
+    NEARLY_ALL,
     Assembled,
     State,
     built,
@@ -75,8 +76,6 @@ __all__ = [
 ]
 
 Inputs = Mapping[str, Any]
-NEARLY_ALL = 0.9999999
-"""A rate with which dropout leaves nothing; with a rate of 1, its formula divides 0 by 0."""
 
 _parts = Parts()
 _topic = Topic(__file__)
