@@ -3,6 +3,7 @@
 
 (function () {
   const PAPER = 650; // pixels of text on A4 with the margins of print.css
+  const HALF = 490; // pixels: half the height between its margins
   const undo = [];
 
   /** Show the light page. */
@@ -47,7 +48,8 @@
     undo.push(() => section.remove());
   }
 
-  /** Make tables smaller whose cells, with the fonts and margins of print.css, cannot be narrow enough. */
+  /** Make tables smaller whose cells, with the fonts and margins of print.css, cannot be narrow enough,
+      and let tables continue on the next sheet that would leave half a sheet before them empty. */
   function fit(article) {
     const style = document.createElement("style");
     style.textContent = ".bd-article table :is(td, th) { font-size: 8.5pt !important; "
@@ -61,9 +63,13 @@
       };
       table.setAttribute("style", "display: table; width: min-content; max-width: none");
       const needed = table.offsetWidth;
+      table.setAttribute("style", `display: table; width: ${PAPER}px; max-width: none`);
+      const tall = table.offsetHeight > HALF;
       restore();
-      if (needed > PAPER) {
-        table.setAttribute("style", `${before ?? ""}; --print-zoom: ${(PAPER / needed).toFixed(3)}`);
+      const zoom = needed > PAPER ? `--print-zoom: ${(PAPER / needed).toFixed(3)};` : "";
+      if (zoom || tall) {
+        const style = `${before ?? ""}; ${zoom} ${tall ? "break-inside: auto" : ""}`;
+        table.setAttribute("style", style);
         undo.push(restore);
       }
     }
