@@ -53,6 +53,12 @@ def test_one_sentence_gives_a_text_and_a_list_gives_a_list(toy):
     assert toy.translate([]) == []
 
 
+def test_a_model_is_shown_without_its_provenance(toy):
+    shown = repr(toy)
+    assert shown.startswith("PretrainedModel(model=Transformer(")
+    assert toy.provenance["command"] not in shown
+
+
 def test_the_settings_of_the_search_are_passed_on(toy, monkeypatch):
     asked = []
     monkeypatch.setattr(generate, "translate", lambda *given, **named: asked.append(given) or [])
