@@ -13,6 +13,7 @@ The inputs of a page are determined from its text, without running it. If that i
 files in src count as inputs.
 """
 
+import argparse
 import ast
 import functools
 import hashlib
@@ -420,4 +421,6 @@ def build_book(root: Path) -> int:
 
 
 if __name__ == "__main__":
+    about = "Build the book into _build/html without stale outputs."
+    argparse.ArgumentParser(description=about).parse_args()
     sys.exit(build_book(ROOT))
