@@ -46,8 +46,8 @@ function draw(tex, display) {{ return html(MathJax.tex2svg(tex, {{ display }}));
 function style() {{ return MathJax.startup.adaptor.textContent(MathJax.svgStylesheet()); }}
 """
 STYLE = "equations.css"
-WIDEST = 32
-"""Width of a displayed equation, in heights of an x, that fits on a phone, also in a folded box."""
+WIDEST, WIDEST_IN_A_LINE = 32, 36
+"""Widths of equations, in heights of an x, that fit on a phone; displayed ones also in a folded box."""
 SCROLLS = 'tabindex="0" role="group" aria-label="Equation, scrolls sideways"'
 TOUCHING = re.compile(r"[([\u201c\u2018]*$"), re.compile(r"[^\w\s]*")
 """Punctuation before and after an equation."""
@@ -77,7 +77,7 @@ def draw(tex: str, display: bool = False) -> str:
     if problem := re.search(r'data-mjx-error="([^"]*)"', drawn):
         raise ValueError(f"MathJax cannot draw {tex!r}: {problem[1]}")
     width = re.search(r'<svg [^>]*?\bwidth="([\d.]+)ex"', drawn)
-    if display and width and float(width[1]) > WIDEST:
+    if width and float(width[1]) > (WIDEST if display else WIDEST_IN_A_LINE):
         drawn = drawn.replace("<mjx-container ", f"<mjx-container {SCROLLS} ", 1)
     return drawn
 

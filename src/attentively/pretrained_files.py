@@ -9,8 +9,8 @@ from importlib import metadata
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "pretrained"
+# The rows of `attentively models`, so that listing the models needs none of their files.
 TABLE = FOLDER / "models.json"
-"""The rows of `attentively models`, so that listing the models needs none of their files."""
 VARIABLE = "ATTENTIVELY_DATA"
 
 
