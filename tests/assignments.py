@@ -97,7 +97,7 @@ class Assignment:
             if isinstance(statement, ast.Assign)
             and ast.unparse(statement.targets[0]) == "HANDED_IN"
         )
-        return [FIRST_MISTAKE, *(ast.literal_eval(key) for key in table.keys)]
+        return [*dict.fromkeys([FIRST_MISTAKE, *(ast.literal_eval(key) for key in table.keys)])]
 
     @property
     def graded_cells(self):

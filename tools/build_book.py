@@ -42,6 +42,8 @@ EXERCISES = re.compile(r"^`{3,}\{exercise-", re.M)
 INCLUDED = re.compile(r"\{literalinclude\}[ \t]*(\S+)")
 COMPUTED = re.compile(r"import_module|__import__")
 """If code matches, its imports cannot be determined from the text."""
+BY_NAME = re.compile(r"\bEXPERIMENTS\b|\bexperiments\.find\b|experiments import .*\bfind\b")
+"""In a page, experiments that are imported by a name; other pages import their module."""
 PROGRAMS = re.compile(r"subprocess|os\.system|get_ipython")
 """Likewise, but only in a page; a module that starts a program starts itself."""
 SHORT_NAMES, EXPORTS = "SHORT_NAMES", "EXPORTS"
@@ -162,8 +164,9 @@ def modules(src: Path, code: str) -> dict[Path, str]:
     while waiting:
         text = waiting.pop()
         # The package's own finder of short names is known: `full_name` does what it does.
-        computed = COMPUTED.search(text) and text != found.get(src / "attentively" / "__init__.py")
-        if computed or (text is code and PROGRAMS.search(text)):
+        own = (src / "attentively" / "__init__.py", src / "attentively/experiments/__init__.py")
+        computed = COMPUTED.search(text) and text not in map(found.get, own)
+        if computed or (text is code and (PROGRAMS.search(text) or BY_NAME.search(text))):
             raise LookupError("the imports are known only at run time")
         names = imported(text)
         if "attentively" in names:  # which gives every name that the package exports

@@ -356,7 +356,7 @@ WRONG = {
         "Is it the gradient itself?": "return found.any(dim=0).any -> return gradients.abs().sum",
     },
     "pointing": {
-        "Expected a dict with the keys inside, chance and other, got {": (
+        "got a dict without the key 'other'": (
             ', "other": mean(other)} -> }'
         ),
         "Expected a dict with the keys inside, chance and other, got (": (

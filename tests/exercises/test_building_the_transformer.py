@@ -170,6 +170,7 @@ def graded(tmp_path_factory):
     (root / "src").mkdir()  # which is named there
     source, released = (notebooks.read(p) for p in (assignment.source, assignment.released))
     write(source, root / "solutions" / NAME / f"{NAME}.ipynb")
+    shutil.copy(assignment.questions, root / "solutions" / NAME)
     solved = {cell.id: cell.source for cell in source.cells}
     for cell in released.cells:
         if cell.metadata.get("nbgrader", {}).get("solution"):

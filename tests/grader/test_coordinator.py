@@ -19,7 +19,6 @@ from grader.classroom import RIGHT_1, Classroom, Stub, cell
 from nbformat.v4 import new_notebook
 from notebook_tools import ROOT, small_notebook, small_part, write
 
-from attentively_grader import __main__ as command
 from attentively_grader import coordinator
 from attentively_grader.__main__ import main
 from attentively_grader.coordinator import grade
@@ -31,6 +30,7 @@ from attentively_grader.intake import result_store, tasks
 from attentively_grader.intake.tasks import Options, TaskPlanner
 from attentively_grader.jobs import CellOutcome, Outcome
 from attentively_grader.reports import gradesheets
+from attentively_grader.workforce import local_pool
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(300)]
 
@@ -327,7 +327,7 @@ def test_a_run_that_is_stopped_goes_on(tmp_path, capsys, monkeypatch):
     room = Classroom(tmp_path)
     for student in "abcd":
         room.hand_in(student)
-    monkeypatch.setattr(command, "pool_factory", lambda *_: Ended(2, KeyboardInterrupt()))
+    monkeypatch.setattr(local_pool, "pool_factory", lambda *_: Ended(2, KeyboardInterrupt()))
     assert main(["--course", str(tmp_path), "--canvas", str(tmp_path / "sheet.csv")]) == 130
     assert not (tmp_path / "sheet.csv").exists()  # of half a class
     assert "All results so far are kept" in capsys.readouterr().err
@@ -343,13 +343,14 @@ WAITING = """
 import contextlib, sys, time
 from pathlib import Path
 from attentively_grader import __main__ as command
+from attentively_grader.workforce import local_pool
 
 class Waiting:
     def run(self, jobs):
         print("running", next(iter(jobs)).files.is_dir(), flush=True)
         time.sleep(60)
 
-command.pool_factory = lambda *_: lambda *_: contextlib.nullcontext(Waiting())
+local_pool.pool_factory = lambda *_: lambda *_: contextlib.nullcontext(Waiting())
 sys.exit(command.main(["--course", sys.argv[1], *sys.argv[2:]]))
 """
 
@@ -655,7 +656,7 @@ def test_without_a_sandbox_by_choice_is_loud_and_recorded(tmp_path, capsys, monk
 
     pools = []
     stub = Stub({"anna": unsafe})
-    monkeypatch.setattr(command, "pool_factory", lambda *given: pools.append(given) or stub)
+    monkeypatch.setattr(local_pool, "pool_factory", lambda *given: pools.append(given) or stub)
     assert main(["--course", str(tmp_path), "--unsafe-no-sandbox"]) == 0
     assert pools == [(None, False)]
     assert "with YOUR rights" in capsys.readouterr().err

@@ -458,6 +458,15 @@ def test_a_module_that_starts_a_program_can_be_read(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "code", ["from attentively.experiments import EXPERIMENTS", "experiments.find(x)"]
+)
+def test_a_page_that_takes_experiments_by_name_needs_all(code):
+    assert build_book.modules(ROOT / "src", "from attentively.experiments import published")
+    with pytest.raises(LookupError):
+        build_book.modules(ROOT / "src", code)
+
+
+@pytest.mark.parametrize(
     ("code", "needs"),
     [
         ("from attentively import Transformer", True),

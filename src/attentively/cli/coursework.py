@@ -243,9 +243,8 @@ def grade(
 ) -> None:
     """Grade all submissions in submitted/ (for instructors)."""
     try:
+        import attentively_grader.course.course  # noqa: F401  it needs nbgrader
         from attentively_grader.__main__ import main
-
-        importlib.import_module("attentively_grader.course.course")  # which needs nbgrader
     except ModuleNotFoundError as error:
         raise ValueError(_missing(error, "grading")) from None
 
@@ -282,7 +281,9 @@ def _coursework(*packages: str) -> ModuleType:
     for name in packages:
         if importlib.util.find_spec(name) is None:
             raise ValueError(_missing(ModuleNotFoundError(name=name)))
-    return importlib.import_module("attentively.coursework")
+    from attentively import coursework
+
+    return coursework
 
 
 def _located() -> Path:

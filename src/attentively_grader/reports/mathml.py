@@ -24,7 +24,7 @@ ATTRIBUTES |= {"displaystyle", "fence", "form", "height", "largeop", "linethickn
 ATTRIBUTES |= {"mathvariant", "maxsize", "minsize", "movablelimits", "notation", "rowspacing"}
 ATTRIBUTES |= {"rspace", "scriptlevel", "separator", "stretchy", "symmetric", "width"}
 VALUE = re.compile(r"[a-z-]+(?: [a-z-]+)*|[+-]?[0-9]?(?:\.[0-9]+)?(?:em|ex|pt|px)?")
-"""A word, or a length below 10 units: a formula stays in its place."""
+"""A word, or a length below 10 units: a formula stays where it is."""
 DEFINITION = re.compile(r"\\(?:(?:re)?new[a-z]+|provide[a-z]+|Declare[A-Za-z]+|def|let)\b")
 """Not converted, because a few definitions can expand to gigabytes."""
 
