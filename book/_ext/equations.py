@@ -47,7 +47,7 @@ function style() {{ return MathJax.startup.adaptor.textContent(MathJax.svgStyles
 """
 STYLE = "equations.css"
 WIDEST, WIDEST_IN_A_LINE = 32, 36
-"""Widths of equations, in heights of an x, that fit on a phone; displayed ones also in a folded box."""
+"""Widths of equations, in heights of an x, that fit on a phone, also in a folded box."""
 SCROLLS = 'tabindex="0" role="group" aria-label="Equation, scrolls sideways"'
 TOUCHING = re.compile(r"[([\u201c\u2018]*$"), re.compile(r"[^\w\s]*")
 """Punctuation before and after an equation."""
