@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from grader.stub_pool import job, needs_sandbox, pool, texts, wait_for_the_end
 from attentively_grader.jobs import Limits
 from attentively_grader.sandbox import control_groups
 from attentively_grader.sandbox.bubblewrap import NO_SANDBOX
-from attentively_grader.sandbox.control_groups import Group, Groups
+from attentively_grader.sandbox.control_groups import Groups
 
 pytestmark = pytest.mark.skipif(platform.system() != "Linux", reason="groups are Linux's")
 
@@ -188,28 +189,33 @@ def test_empty_groups_of_those_that_are_gone_are_removed(kernel, tmp_path, sleep
 
 @needs_sandbox
 @pytest.mark.parametrize("walls", [True, False])
-def test_what_a_job_starts_is_in_its_group(groups, tmp_path, monkeypatch, walls):
+def test_what_a_job_starts_is_in_its_group(groups, tmp_path, walls):
     """A child that leaves session and parent is there too, and ends with the job."""
-    held, end = {}, Group.end
+    held, done = {}, threading.Event()
 
-    def count(group):
-        for process in (group.folder / "cgroup.procs").read_text().split():
-            with contextlib.suppress(FileNotFoundError):  # it has ended since
-                held[process] = Path("/proc", process, "comm").read_text().strip()
-        end(group)
+    def watch():
+        while not done.wait(0.01):
+            for listed in groups.folder.glob(f"attentively-{os.getpid()}-*/cgroup.procs"):
+                with contextlib.suppress(OSError):  # it has ended since
+                    for process in listed.read_text().split():
+                        held[process] = Path("/proc", process, "comm").read_text().strip()
 
-    monkeypatch.setattr(Group, "end", count)
     leaver = (
         "import subprocess, pathlib, time\n"
         "child = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
         "name = pathlib.Path(f'/proc/{child.pid}/comm')\n"
         "while name.read_text().strip() != 'sleep':\n"
         "    time.sleep(0.01)  # Popen may return before the child has its name\n"
+        "time.sleep(0.5)\n"
         "r = 1"
     )
+    watching = threading.Thread(target=watch)
+    watching.start()
     with pool(tmp_path, workers=1, sandbox=None if walls else NO_SANDBOX) as workers:
         workers.groups = groups
         [(_, outcome)] = workers.run([job("leaver", leaver)])
+    done.set()
+    watching.join()
     assert texts(outcome) == ["1"], outcome
     if not groups.folder.is_relative_to(tmp_path):  # made-up ones hold the keeper alone
         assert "sleep" in held.values()
