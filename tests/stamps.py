@@ -34,7 +34,6 @@ COURSES = ("solutions", "exercises")
 MADE = (".git", ".venv", "_build", "..")
 """Folders that commands create, and the step out of the repository."""
 GRADER = "src/attentively_grader"
-BANK = re.compile(r"(right|wrong)_answers_\w+\.py")
 LOADERS = {"assignments.py"}
 """Helpers that load what belongs to an assignment by a name that is computed."""
 PATIENCE = 120
@@ -93,20 +92,18 @@ def fingerprint(root, group, files):
 def needed_by_assignment(root, folder, name, files):
     """Return what the tests of one assignment need: its notebooks, its bank and its checks."""
     book, tests = build_book(), root / "tests"
-    number, _, topic = name.partition("_")
+    topic = name.partition("_")[2]
     code = [f"import attentively.checks.{topic}"]
     needed = []
     for course in COURSES:
         needed += book.files_of(root / course / name)
         code += map(code_of, (root / course / name).glob("*.ipynb"))
+        code += texts((root / course / name).glob("*.py"))  # questions and answers
     needed += book.files_of(root / "src" / "attentively" / "checks" / topic)  # recordings too
     shared = helpers(tests, files)
-    # Its tests read its own bank and checks, whatever helper loads them by a computed name.
-    own = {path for path in shared if path.name in LOADERS or BANK.fullmatch(path.name)}
-    bank = [*(tests / "exercises").glob(f"*_answers_{number}.py")]
-    needed += [path for path in own if path.name in LOADERS]
-    shared = (shared - own) | helpers(tests, bank) | {*bank}
-    named = reached(root, [*code, *texts({*files} | shared)], left_out=COURSES)
+    # Its tests read its own checks, whatever helper loads them by a computed name.
+    read = {path for path in shared if path.name not in LOADERS}
+    named = reached(root, [*code, *texts({*files} | read)], left_out=COURSES)
     return [*needed, *shared, *named, *of_the_folder(root, folder)]
 
 

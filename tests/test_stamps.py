@@ -50,6 +50,8 @@ FILES = {
     "src/attentively/deep.py": "def value():\n    from attentively import deeper\n",
     "src/attentively/deeper.py": "",
     "src/attentively/shown.py": "",
+    "src/attentively/asked.py": "",
+    "src/attentively/unasked.py": "",
     "src/attentively/experiment.py": "",
     "src/attentively/pretrained/toy.safetensors": "numbers",
     "src/attentively/pretrained/other.safetensors": "numbers",
@@ -58,15 +60,13 @@ FILES = {
         {"cells": [{"cell_type": "code", "source": ["from attentively import ", "shown\n"]}]}
     ),
     "solutions/09_other/09_other.ipynb": '{"cells": []}',
+    "solutions/08_new/questions.py": "import attentively.asked\n",
+    "solutions/09_other/questions.py": "import attentively.unasked\n",
     "exercises/08_new/08_new.ipynb": '{"cells": []}',
     "tests/conftest.py": "",
     "tests/assignments.py": "import importlib\nimportlib.import_module(name)\n",
     "tests/exercises/sources.py": "",
     "tests/exercises/unused.py": "",
-    "tests/exercises/right_answers_08.py": "from right_answers_07 import answer\n",
-    "tests/exercises/right_answers_07.py": "",
-    "tests/exercises/wrong_answers_08.py": "import sources\n",
-    "tests/exercises/wrong_answers_09.py": "",
     "tests/exercises/test_answers.py": "import assignments, sources\n",
     "tests/exercises/test_other.py": "",
     "tests/experiments/test_experiment.py": "import attentively.experiment\n",
@@ -106,7 +106,7 @@ EVERY_GROUP = {"constraints.txt", "nbgrader_config.py", "pyproject.toml", "tests
 
 @pytest.mark.parametrize("folder", ["exercises", "notebooks"])
 def test_an_assignment_depends_on_all_that_it_imports_names_and_shares(tree, folder):
-    """Another assignment, its bank and its checks, and checkpoints of other names do not count."""
+    """Another assignment, its questions and checks, and checkpoints of other names do not count."""
     found = changes(tree, f"tests/{folder}/08_new", "tests/exercises/test_answers.py")
     graded = {"src/attentively_grader/grade.py"} if folder == "notebooks" else set()
     assert found == EVERY_GROUP | graded | {
@@ -118,12 +118,11 @@ def test_an_assignment_depends_on_all_that_it_imports_names_and_shares(tree, fol
         "src/attentively/deep.py",
         "src/attentively/deeper.py",
         "src/attentively/shown.py",
+        "src/attentively/asked.py",
         "src/attentively/pretrained/toy.safetensors",
         "solutions/08_new/08_new.ipynb",
+        "solutions/08_new/questions.py",
         "exercises/08_new/08_new.ipynb",
-        "tests/exercises/right_answers_08.py",
-        "tests/exercises/right_answers_07.py",
-        "tests/exercises/wrong_answers_08.py",
         "tests/exercises/test_answers.py",
     }
 
@@ -202,6 +201,8 @@ def test_of_no_assignment_all_of_src_counts(assignment):
     """That would run its tests after every change."""
     topic = assignment.name.partition("_")[2]
     needed = build_book().modules(ROOT / "src", f"import attentively.checks.{topic}")
+    for path in assignment.source.parent.glob("*.py"):
+        needed |= build_book().modules(ROOT / "src", path.read_text(encoding="utf-8"))
     assert len(needed) < len([*(ROOT / "src").rglob("*.py")]) / 2
 
 
