@@ -14,7 +14,7 @@ from torch import Tensor
 from attentively.checks import queries_keys_and_values as checks
 from attentively.checks.edits import edited
 from attentively.checks.queries_keys_and_values import DOT, HALF, SHARES, Alpha
-from attentively.checks.question import Case, Question, cases_of
+from attentively.checks.question import Case, Question, cases_of, learning
 
 KEYS_FOR_VALUES = (
     " instead of the values. The keys determine the weights; the weighted sum is that "
@@ -26,11 +26,6 @@ EXCHANGED = "The axes are exchanged. The result has a row for each query and a c
 def rows(*numbers: float) -> Tensor:
     """Return single numbers as vectors of one component."""
     return torch.tensor([[number] for number in numbers])
-
-
-def learning(inputs: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return the inputs, with gradients required of those that are named."""
-    return inputs | {name: inputs[name].clone().requires_grad_() for name in names}
 
 
 # Part 1
@@ -527,7 +522,7 @@ def condition_cases(thorough: bool) -> Iterator[Case]:
         conditions += [(5 * torch.randn(q, n), 5 * torch.randn(q, n)) for q, n in sizes]
     cases = [*cases_of(("first", "second"), conditions)]
     yield from cases
-    yield Case(learning(dict(cases[0].inputs), "first", "second"))
+    yield Case(learning(cases[0].inputs, "first", "second"))
 
 
 NAN_OF_ALL = (

@@ -16,18 +16,13 @@ from torch import Tensor
 
 from attentively.checks import multiplicative_attention as checks
 from attentively.checks.compare import Fresh
-from attentively.checks.question import Case, Question, cases_of
+from attentively.checks.question import Case, Question, cases_of, learning
 
 
 def ragged(batch: int, src_len: int) -> Tensor:
     """Return a padding mask: sentences of different lengths, each of at least one word."""
     lengths = torch.tensor([1 + (3 * row + src_len - 1) % src_len for row in range(batch)])
     return torch.arange(src_len) < lengths.unsqueeze(1)
-
-
-def learning(inputs: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return the inputs, with gradients required of some of them."""
-    return {n: v.clone().requires_grad_() if n in names else v for n, v in inputs.items()}
 
 
 # Part 1

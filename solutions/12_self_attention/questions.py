@@ -14,7 +14,7 @@ import torch.nn.functional as F  # noqa: F401  for the edits
 from torch import Tensor
 
 from attentively.checks.compare import Fresh
-from attentively.checks.question import Case, Question
+from attentively.checks.question import Case, Question, learning
 from attentively.checks.self_attention.black_boxes import (
     FAR,
     VOCAB,
@@ -29,11 +29,6 @@ from attentively.checks.self_attention.black_boxes import (
 OVERFLOW = "exp overflows for large scores. Subtract the largest score "
 BY_D_K = "The scores are divided by d_k; divide by its square root."
 UNSCALED = "The scores are not divided by √d_k."
-
-
-def learning(inputs: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return the inputs, with gradients required of those that are named."""
-    return inputs | {name: inputs[name].clone().requires_grad_() for name in names}
 
 
 def doubled(inputs: dict[str, Any]) -> dict[str, Any]:

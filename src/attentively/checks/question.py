@@ -80,6 +80,11 @@ def cases_of(
         yield Case(dict(zip(names, arguments, strict=True)), by_ratio=by_ratio)
 
 
+def learning(inputs: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the inputs, with gradients required of those that are named."""
+    return {**inputs, **{name: inputs[name].clone().requires_grad_() for name in names}}
+
+
 @dataclass(frozen=True)
 class Recorded:
     """A case with the results of the right answer and of each mistake, by their names."""
