@@ -1015,7 +1015,7 @@ def with_faults(*edits: str) -> list[tuple[str, ...]]:
     return [(*edits, *faults) for faults in ((), (order,), (table,), (order, table))]
 
 
-MENDED_STEP = Question(
+CORRECTED_STEP = Question(
     mended_step,
     {"new_v": "", "new_u": ""},
     step_cases,
@@ -1107,6 +1107,6 @@ PARTS = {
     "skip_gram": [PAIRS, LOSS],
     "neighbours": [NEAREST, ANALOGY],
     "anatomy": [QUESTIONS_FROM, ANATOMY],
-    "bug_hunt": [MENDED_STEP],
+    "bug_hunt": [CORRECTED_STEP],
 }
 """The questions of each check, in the order of its arguments."""

@@ -218,7 +218,7 @@ def answer_by_loops(scores, excluded, values):
     return torch.einsum("qk,kv->qv", weights, values), weights
 
 
-def answer_mended_late(scores, excluded, values):
+def answer_with_nan_replaced(scores, excluded, values):
     weights = scores.masked_fill(excluded, -math.inf).softmax(dim=-1).nan_to_num(0.0)
     return weights @ values, weights
 
@@ -259,13 +259,13 @@ def predict_by_arrays(weights, values, i, c):
 # Part 6
 
 
-def mended_by_the_package(query, keys, values, mask, widths):
+def corrected_by_the_package(query, keys, values, mask, widths):
     u = torch.cdist(query, keys) / widths[:, None]
     weights = masked_softmax(-(u**2) / 2, mask[:, None])
     return weights @ values, weights
 
 
-def mended_by_expansion(query, keys, values, mask, widths):
+def corrected_by_expansion(query, keys, values, mask, widths):
     """The square is expanded, and the sum is shared out by hand."""
     squared = (
         query.square().sum(-1, keepdim=True)
@@ -280,7 +280,7 @@ def mended_by_expansion(query, keys, values, mask, widths):
     return weights @ values.double(), weights
 
 
-def mended_by_loops(query, keys, values, mask, widths):
+def corrected_by_loops(query, keys, values, mask, widths):
     weights = torch.zeros(query.size(0), query.size(1), keys.size(1))
     for row, real in enumerate(mask):
         for place, one in enumerate(query[row]):
@@ -320,9 +320,9 @@ RIGHT = {
     ],
     "both": [both_by_logarithms],
     "either": [either_by_softplus, either_by_logsumexp, either_by_their_middle],
-    "answer": [answer_mended_late, answer_by_closeness, answer_by_loops],
+    "answer": [answer_with_nan_replaced, answer_by_closeness, answer_by_loops],
     "predict": [predict_by_running, predict_by_tuples, predict_by_arrays],
-    "corrected_pooling": [mended_by_the_package, mended_by_expansion, mended_by_loops],
+    "corrected_pooling": [corrected_by_the_package, corrected_by_expansion, corrected_by_loops],
 }
 
 ALLOWED = {"leave_one_out": ["one more axis"]}

@@ -228,14 +228,14 @@ def pointing_by_areas(weights, boxes, cell):
 # Part 6
 
 
-def mended_by_interpolating(weights, mask, rows, cell):
+def corrected_by_interpolating(weights, mask, rows, cell):
     maps = weights.unflatten(-1, (rows, -1))
     heat = F.interpolate(maps, scale_factor=cell, mode="bilinear")
     heat = heat / heat.sum(dim=(2, 3), keepdim=True)
     return torch.where(mask[..., None, None], heat, torch.zeros_like(heat)).double()
 
 
-def mended_by_hats(weights, mask, rows, cell):
+def corrected_by_hats(weights, mask, rows, cell):
     """The heat of each location along one direction, limited at the borders, as two matrices."""
 
     def hats(size):
@@ -247,7 +247,7 @@ def mended_by_hats(weights, mask, rows, cell):
     return hats(rows) @ maps @ hats(columns).T
 
 
-def mended_by_loops(weights, mask, rows, cell):
+def corrected_by_loops(weights, mask, rows, cell):
     batch, words, places = weights.shape
     columns = places // rows
     heat = torch.zeros(batch, words, rows * cell, columns * cell)
@@ -299,7 +299,7 @@ RIGHT = {
     ],
     "inside": [inside_by_pixels, inside_by_overlaps, inside_by_products],
     "pointing": [pointing_with_tensors, pointing_by_areas],
-    "mended_heat": [mended_by_interpolating, mended_by_hats, mended_by_loops],
+    "mended_heat": [corrected_by_interpolating, corrected_by_hats, corrected_by_loops],
 }
 
 COLUMN_ORDER = "(rows, columns)) -> (columns, rows)).transpose(2, 3)"

@@ -897,7 +897,7 @@ EXCHANGED = [
     f"{LEFT_TO_RIGHT} -> lines[..., right], lines[..., left]",
 ]
 
-MENDED = Question(
+CORRECTED = Question(
     mended_heat,
     dict.fromkeys((MIDDLE, DOWN, ACROSS, SUM, HEAT), ""),
     heat_cases,
@@ -926,6 +926,6 @@ PARTS = {
     "penalty": [PENALTY, LEAST, MOST],
     "pixels": [PIXELS, REACHED],
     "inside": [INSIDE, POINTING],
-    "bug_hunt": [MENDED],
+    "bug_hunt": [CORRECTED],
 }
 """The questions of each check, in the order of its arguments."""

@@ -146,8 +146,8 @@ FAULTS = {
 
 def test_the_five_faults_are_named_one_after_the_other():
     edits = list(FAULTS.values())
-    for mended, said in enumerate(FAULTS):
+    for corrected, said in enumerate(FAULTS):
         with pytest.raises(CheckFailed) as caught:
-            checks.bug_hunt(edited(right.corrected_pooling, tuple(edits[mended:])))
+            checks.bug_hunt(edited(right.corrected_pooling, tuple(edits[corrected:])))
         assert said in " ".join(str(caught.value).split())
     checks.bug_hunt(right.corrected_pooling)

@@ -23,10 +23,10 @@ def test_ready_says_so(capsys):
 
 def test_the_captioner_names_the_digit_that_the_square_in_the_corner_holds():
     model, image, words = checks.naming()
-    likeliest = model(image.unsqueeze(0)).argmax().item()
-    assert words[likeliest] == "one"
+    predicted = model(image.unsqueeze(0)).argmax().item()
+    assert words[predicted] == "one"
     assert digits.load("test", 12)[11].cells[5] == 1
-    falls = questions.occlusion(model, image, likeliest, 12, 0.0)
+    falls = questions.occlusion(model, image, predicted, 12, 0.0)
     assert falls.argmax() == 5
     assert falls[1, 2] > 0.9
 

@@ -208,8 +208,8 @@ class Follower:
         """Return the logits (n, classes) of images (n, 1, height, width)."""
         places = (4 * images[:, 0, :, 0]).round().long()
         found = self.classes[tuple(places.T)]
-        likeliest = nn.functional.one_hot(found, max(2, int(self.classes.max()) + 1))
-        return likeliest * (3 + images.mean(dim=(1, 2, 3)).unsqueeze(-1))
+        predicted = nn.functional.one_hot(found, max(2, int(self.classes.max()) + 1))
+        return predicted * (3 + images.mean(dim=(1, 2, 3)).unsqueeze(-1))
 
     def __repr__(self) -> str:
         return self.name
