@@ -150,13 +150,16 @@ class _TooLongError(BaseException):
 
 @contextlib.contextmanager
 def within_the_time(seconds: float = 20 * MOST_SECONDS) -> Iterator[None]:
-    """End what uses more CPU time, so that the result does not depend on other programs."""
+    """End what uses more CPU time, so that the result does not depend on other programs.
+
+    The signal comes again each second: Python ignores what a garbage collection raises.
+    """
 
     def stop(*_):
         raise _TooLongError
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1)
     try:
         yield
     finally:
