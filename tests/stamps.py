@@ -159,16 +159,29 @@ def reached(root, waiting, left_out=(), alone=False):
 
 
 def named_paths(root, code):
-    """Yield the files and folders of the repository that code names, as in ROOT / "a" / "b.py".
+    """Yield the files and folders of the repository that code names, as in ROOT / "a" / "b.py"."""
+    for names in _written_paths(code):
+        place = root
+        for name in names:
+            if "\0" in name or name in MADE or not (place / name).exists():
+                break
+            place /= name
+        if place != root:
+            yield place
+
+
+@functools.cache
+def _written_paths(code):
+    """Return the components of each path that code writes, as in ROOT / "a" / "b.py".
 
     The path must start at a constant or at `__file__`, because a test's own temporary folders do
     not count. If a later component is computed, the components before it count.
     """
-    inside = set()
+    found, inside = set(), set()
     try:
         nodes = [*ast.walk(ast.parse(code))]
     except SyntaxError:
-        return
+        return found
     for node in nodes:
         parts = []
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -179,15 +192,10 @@ def named_paths(root, code):
             inside.add(node)
             parts[:0] = [node.right]
             node = node.left
-        if not parts or not any(map(_is_of_the_repository, ast.walk(node))):
-            continue
-        place = root
-        for name in [name for part in parts for name in _written(part).split("/") if name]:
-            if "\0" in name or name in MADE or not (place / name).exists():
-                break
-            place /= name
-        if place != root:
-            yield place
+        if parts and any(map(_is_of_the_repository, ast.walk(node))):
+            names = "/".join(map(_written, parts)).split("/")
+            found.add(tuple(name for name in names if name))
+    return found
 
 
 def _is_of_the_repository(node):

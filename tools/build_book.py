@@ -33,6 +33,8 @@ from jupyter_cache import get_cache  # type: ignore[import-untyped]
 
 ROOT = Path(__file__).resolve().parents[1]
 STAMP = ".fingerprints.json"
+LARGE = 100_000
+"""Bytes from which a file is read again only if its size or its time has changed."""
 EVERY_PAGE = ["constraints.txt", "tools/build_book.py", "tools/execute_pages.py"]
 LOOK = [*EVERY_PAGE, "_config.yml", "_toc.yml", "book/_ext", "book/_static", "book/references.bib"]
 CELL = re.compile(r"^(`{3,}|:{3,})\{code-cell\}.*?\n(.*?)^\1", re.M | re.S)
@@ -70,8 +72,17 @@ def fingerprint(root: Path, files: Iterable[Path], *facts: str) -> str:
         digest.update(f"{fact}\0".encode())
     for file in files:
         digest.update(f"{os.path.relpath(file, root)}\0".encode())
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
+        found = file.stat()
+        if found.st_size < LARGE:
+            digest.update(hashlib.sha256(file.read_bytes()).digest())
+        else:
+            digest.update(_hash_of_large(file, found.st_size, found.st_mtime_ns))
     return digest.hexdigest()
+
+
+@functools.cache
+def _hash_of_large(file: Path, size: int, time: int) -> bytes:
+    return hashlib.sha256(file.read_bytes()).digest()
 
 
 # Inputs of a page
@@ -136,6 +147,7 @@ def _table(text: str, name: str) -> dict[str, Any]:
     return {}
 
 
+@functools.cache
 def full_name(src: Path, name: str) -> str:
     """Return the full name of an import, with short names of modules and folders resolved."""
     parts = name.split(".")
@@ -161,11 +173,11 @@ def modules(src: Path, code: str) -> dict[Path, str]:
     found: dict[Path, str] = {}
     seen: set[str] = set()
     waiting = [code]
+    # The package's own finder of short names is known: `full_name` does what it does.
+    own = (src / "attentively" / "__init__.py", src / "attentively/experiments/__init__.py")
     while waiting:
         text = waiting.pop()
-        # The package's own finder of short names is known: `full_name` does what it does.
-        own = (src / "attentively" / "__init__.py", src / "attentively/experiments/__init__.py")
-        computed = COMPUTED.search(text) and text not in map(found.get, own)
+        computed = _is_computed(text) and text not in map(found.get, own)
         if computed or (text is code and (PROGRAMS.search(text) or BY_NAME.search(text))):
             raise LookupError("the imports are known only at run time")
         names = imported(text)
@@ -185,6 +197,11 @@ def modules(src: Path, code: str) -> dict[Path, str]:
                         found[file] = file.read_text(encoding="utf-8")
                         waiting.append(found[file])
     return found
+
+
+@functools.cache
+def _is_computed(code: str) -> bool:
+    return COMPUTED.search(code) is not None
 
 
 @functools.cache
@@ -212,16 +229,20 @@ def data_files(src: Path, texts: Iterable[str]) -> Iterator[Path]:
 
     Only named checkpoints count if every call of `load_pretrained` has a literal name.
     """
-    everything = "\n".join(texts)
+    texts = [*texts]
     names_known = all(_loads_by_name(text) for text in texts)
-    for file in files_of(src):
-        if file.suffix == ".py":
-            continue
+    files = {file: file.name.split(".")[0] for file in files_of(src) if file.suffix != ".py"}
+    names = frozenset({*files.values(), *(file.parent.name for file in files)})
+    mentioned = {name for text in texts for name in _mentioned(names, text)}
+    for file, stem in files.items():
         folder_counts = file.parent.name != "pretrained" or not names_known
-        if file.name.split(".")[0] in everything or (
-            folder_counts and file.parent.name in everything
-        ):
+        if stem in mentioned or (folder_counts and file.parent.name in mentioned):
             yield file
+
+
+@functools.cache
+def _mentioned(names: frozenset[str], text: str) -> list[str]:
+    return [name for name in names if name in text]
 
 
 @functools.cache
