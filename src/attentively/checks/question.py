@@ -235,7 +235,7 @@ class Question:
 class _WhenRead(Sequence[Results | None]):
     """The results of mistakes, each computed when it is first read."""
 
-    def __init__(self, results: list[Callable[[], Results | None]]) -> None:
+    def __init__(self, results: Iterable[Callable[[], Results | None]]) -> None:
         self._results = [functools.cache(each) for each in results]
 
     def __len__(self) -> int:
