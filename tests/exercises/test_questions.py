@@ -168,14 +168,35 @@ def test_questions_are_made_again_when_they_change(topic, small):
 
 
 def test_questions_may_call_what_a_part_refuses(topic, small, capsys):
-    """The recording of all cases is made while an answer is examined."""
+    """All cases are recorded, and mistakes are run, while an answer is examined."""
     small.write_text(SMALL.replace("= 2 * x", "= torch.mul(2 * x, 1)"))
 
     def check(candidate, thorough):
         topic.examine("double", candidate, thorough)
 
-    Parts().part("double", "double", rebuilds=["torch:mul"])(check)(lambda x: x + x, thorough=True)
+    part = Parts().part("double", "double", rebuilds=["torch:mul"])(check)
+    part(lambda x: x + x, thorough=True)
     assert "right on further inputs too" in capsys.readouterr().out
+    with pytest.raises(CheckFailed, match="This is three times x"):
+        part(lambda x: x + x + x, thorough=True)
+
+
+def test_mistakes_are_run_on_further_cases_only_to_explain_a_wrong_answer(question):
+    ran = []
+
+    def wrong(x):
+        ran.append(x)
+        return 5 * x
+
+    question = replace(question, mistakes={"This is five times x.": wrong})
+    recording = question.record(thorough=True)
+    examine(lambda x: x + x, recording)
+    assert ran == []
+    for _ in range(2):
+        assert "This is five times x." in said(lambda x: 4 * x + x, recording)
+        assert len(ran) == 1
+    question.record()
+    assert len(ran) == 3
 
 
 def test_no_loaded_module_can_be_named(small):

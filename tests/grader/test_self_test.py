@@ -1,20 +1,13 @@
 """The instructor's solution is graded before any student, and decides how each test runs."""
 
-import json
-import shutil
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from grader.classroom import Classroom, Stub, executed
-from grader.stub_pool import needs_sandbox
 from notebook_tools import small_notebook, with_source, write
 
 from attentively_grader import shard
 from attentively_grader.__main__ import main
-from attentively_grader.coordinator import grade
 from attentively_grader.course import notebooks
 from attentively_grader.course.course import Course
 from attentively_grader.intake.tasks import Options
@@ -326,27 +319,3 @@ def test_a_failure_of_the_grader_stops_the_assignment_and_is_not_stored(tmp_path
     assert room.grade(stub=Broken()) == 1
     assert "could not run this notebook: no memory" in capsys.readouterr().out
     assert room.grade() == 0
-
-
-@needs_sandbox
-def test_the_quick_start_course_of_nbgrader_passes(tmp_path, capsys):
-    call = [sys.executable, "-m", "nbgrader", "quickstart", "qs"]
-    subprocess.run(call, cwd=tmp_path, check=True, capture_output=True)
-    root = tmp_path / "qs"
-    shutil.copytree(root / "source" / "ps1", root / "submitted" / "anna" / "ps1")
-    wrong = root / "submitted" / "bert" / "ps1"
-    shutil.copytree(root / "source" / "ps1", wrong)
-    path = Path(wrong / "problem1.ipynb")
-    content = json.loads(path.read_text(encoding="utf-8"))
-    for cell in content["cells"]:
-        if "return sum(squares(n))" in "".join(cell["source"]):
-            cell["source"] = "def sum_of_squares(n):\n    return sum(i * i for i in range(n + 1))"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    assert grade(root) == 0
-    assert "ps1: the solution earns 3 of 3 points" in capsys.readouterr().out
-    course = Course(root)
-    scores = course.scores("ps1")
-    titles = {name: title for (_, name), title in course.parts("ps1").items()}
-    part = titles["sum_of_squares_uses_squares"]
-    assert (scores["anna"].points[part], scores["bert"].points[part]) == (0.5, 0)
-    assert scores["bert"].points[titles["correct_sum_of_squares"]] == 0.5

@@ -1,9 +1,9 @@
 """Every assignment through the grader: release, submit, grade in the sandbox, feedback.
 
 All submissions that the chosen tests ask for are graded in one course by one call, so that the
-processes of the grader start and import once. Of each assignment these are the solution, the
-empty release and the wrong notebooks of its bank of answers. Those that change different cells are
-handed in as one.
+processes of the grader start and import once. Of each assignment these are the empty release and
+the wrong notebooks of its bank of answers, in which the other parts are the solution's. Those that
+change different cells are handed in as one. The solution itself is graded by the self-test.
 """
 
 import html
@@ -12,12 +12,14 @@ import shutil
 import pytest
 from assignments import ASSIGNMENTS, faults_of_scores
 from grader.stub_pool import HAVE, REASON
+from nbformat import from_dict
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from notebook_tools import (
     ROOT,
     failed,
     faults_of_progress,
     faults_of_release,
+    outputs,
     small_notebook,
     with_source,
     write,
@@ -25,23 +27,21 @@ from notebook_tools import (
 
 from attentively.checks.recordings import QUESTIONS
 from attentively.coursework import progress
-from attentively_grader.coordinator import grade
+from attentively_grader.coordinator import Coordinator
 from attentively_grader.course import notebooks
 from attentively_grader.course.course import Course, Scores
 from attentively_grader.course.release import release
+from attentively_grader.intake.tasks import Options
+from attentively_grader.workforce import local_pool
 
 pytestmark = [pytest.mark.notebook, pytest.mark.timeout(1800)]
 
 
-def submissions(students):
-    """Return a parameter for each assignment and each of these students of it."""
+def assignments(student):
+    """Return a parameter for each assignment, with this student of it."""
     return pytest.mark.parametrize(
         ("assignment", "student"),
-        [
-            pytest.param(assignment, student, id=f"{assignment}-{student}")
-            for assignment in ASSIGNMENTS
-            for student in students(assignment)
-        ],
+        [pytest.param(each, student, id=f"{each}-{student}") for each in ASSIGNMENTS],
     )
 
 
@@ -88,7 +88,7 @@ def hand_in(root, name, source, released, students):
 
 @pytest.fixture(scope="module")
 def graded(request, tmp_path_factory):
-    """Return the course in which every submission that a chosen test asks for has been graded."""
+    """Return the coordinator that has graded every submission that a chosen test asks for."""
     if HAVE is None:
         pytest.skip(REASON)
     root = tmp_path_factory.mktemp("course")
@@ -110,56 +110,67 @@ def graded(request, tmp_path_factory):
             write(source, place)
             for path in assignment.source.parent.glob(QUESTIONS):
                 shutil.copy(path, place.parent)
+        students = {"untouched": None}
         if student == "wrong":
             students = {name: cells for name, (cells, _, _) in wrong_notebooks(assignment).items()}
-        else:
-            students = {student: {"solution": {}, "untouched": None}[student]}
         hand_in(root, assignment.name, source, released, students)
     small = small_notebook()
     write(small, root / "solutions" / SMALL / f"{SMALL}.ipynb")
     path = root / "released.ipynb"
     path.write_bytes(release(root, SMALL)[f"{SMALL}.ipynb"])
     hand_in(root, SMALL, small, notebooks.read(path), SMALL_STUDENTS)
-    assert grade(root) == 0
-    return Course(root)
+    course = Course(root)
+    coordinator = Coordinator(course, Options(), local_pool.pool_factory(None, sandboxed=True))
+    coordinator.grade(course.submissions())
+    assert (coordinator.set_aside, coordinator.unrecorded) == ({}, {})
+    return coordinator
 
 
-def scores(course, name, student):
-    return course.scores(name)[student]
+def scores(graded, name, student):
+    return graded.course.scores(name)[student]
 
 
-def ran(course, name, student):
+def ran(graded, name, student):
     """Return a graded notebook, with what each cell showed."""
-    return notebooks.read(course.place("autograded", student, name) / f"{name}.ipynb")
+    return notebooks.read(graded.course.place("autograded", student, name) / f"{name}.ipynb")
 
 
-def see_points_and_feedback(course, assignment, student, lost, words):
-    found = scores(course, assignment.name, student)
-    titles = notebooks.part_titles(notebooks.read(assignment.source))
-    assert faults_of_scores(found, [titles[each] for each in lost]) == []
-    folder = course.place("feedback", student, assignment.name)
-    page = html.unescape((folder / f"{assignment.name}.html").read_text(encoding="utf-8"))
-    page = " ".join(page.split())  # a message is wrapped
-    assert [each for each in words if each not in page] == []
-    assert f"{found.total:.1f} / 100.0" in page
+def solved(graded, name):
+    """Return the code cells of the solution as the self-test ran them."""
+    outcome = graded.planner.tested[name].outcomes[name]
+    cells = {cell["id"]: cell for cell in graded.planner.prepared[name].notebooks[name]["cells"]}
+    return from_dict(
+        {"cells": [cells[each.id] | {"outputs": each.outputs} for each in outcome.cells]}
+    )
 
 
-@submissions(lambda assignment: ["solution"])
+@assignments("solution")
 def test_the_solution_earns_all_points_and_no_cell_fails(graded, assignment, student):
     """Nor one that only shows what the answers do, and for which there are no points."""
-    see_points_and_feedback(graded, assignment, student, [], ["right on further inputs too"])
-    solved = ran(graded, assignment.name, student)
-    assert [cell.id for cell in solved.cells if failed(cell)] == []
-    assert faults_of_progress(solved, len(assignment.parts)) == []
+    test = graded.planner.tested[assignment.name]
+    assert (test.earned, test.missed(), [*test.weaker()]) == (100, [], [])
+    notebook = solved(graded, assignment.name)
+    assert [cell.id for cell in notebook.cells if failed(cell)] == []
+    assert faults_of_progress(notebook, len(assignment.parts)) == []
+    checks = [cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade")]
+    shown = ["".join(map(str, outputs(notebook, cell.id))) for cell in checks]
+    assert [each for each in shown if "right on further inputs too" not in each] == []
 
 
-@submissions(lambda assignment: ["wrong"])
+@assignments("wrong")
 def test_wrong_parts_lose_their_points_and_no_others(graded, assignment, student):
+    titles = notebooks.part_titles(notebooks.read(assignment.source))
     for name, (_, lost, words) in wrong_notebooks(assignment).items():
-        see_points_and_feedback(graded, assignment, name, lost, words)
+        found = scores(graded, assignment.name, name)
+        assert faults_of_scores(found, [titles[each] for each in lost]) == []
+        folder = graded.course.place("feedback", name, assignment.name)
+        page = html.unescape((folder / f"{assignment.name}.html").read_text(encoding="utf-8"))
+        page = " ".join(page.split())  # a message is wrapped
+        words = [*words, "right on further inputs too", f"{found.total:.1f} / 100.0"]
+        assert [each for each in words if each not in page] == []
 
 
-@submissions(lambda assignment: ["untouched"])
+@assignments("untouched")
 def test_the_untouched_release_scores_nothing_and_each_part_says_one_line(
     graded, assignment, student
 ):

@@ -7,6 +7,7 @@ made when it is needed. `examine` compares a candidate with either.
 """
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attentively.checks import own_functions
 from attentively.checks.calls import call, call_twice, expect_gradients_through, expect_same
 from attentively.checks.compare import (
     ATOL,
@@ -91,7 +93,7 @@ class Recorded:
 
     case: Case
     expected: Results
-    wrong: list[Results | None]
+    wrong: Sequence[Results | None]
     """None where a mistake raises an error."""
 
 
@@ -171,19 +173,26 @@ class Question:
         ]
 
     def record(self, thorough: bool = False, way: str = "") -> Recording:
-        """Run the right answer and the mistakes on the cases."""
+        """Run the right answer and the mistakes on the cases.
+
+        With `thorough`, a mistake in a function is run when its results are read, which is only to
+        explain a wrong answer. To build an instance of a class draws random numbers, on which the
+        inputs of the next case depend.
+        """
         assert self.cases is not None
         right, wrong = self.right(way), self.wrong()
+        later = thorough and not isinstance(self.answer, type)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             recorded = [
                 Recorded(
                     case,
                     self._outputs(right, ready),
-                    [self._outputs_or_none(answer, ready) for _, answer in wrong],
+                    _WhenRead(results) if later else [each() for each in results],
                 )
                 for case in self.cases(thorough)
                 for ready in [_with_fresh_inputs(case)]
+                for results in [[partial(self._outputs_or_none, a, ready) for _, a in wrong]]
             ]
         return Recording(
             self.name,
@@ -221,6 +230,21 @@ class Question:
             return self._outputs(answer, case)
         except Exception:  # a mistake may raise any error
             return None
+
+
+class _WhenRead(Sequence[Results | None]):
+    """The results of mistakes, each computed when it is first read."""
+
+    def __init__(self, results: Iterable[Callable[[], Results | None]]) -> None:
+        self._results = [functools.cache(each) for each in results]
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __getitem__(self, mistake: Any) -> Any:
+        with own_functions.permitting(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return self._results[mistake]()
 
 
 def _with_fresh_inputs(case: Case) -> Case:

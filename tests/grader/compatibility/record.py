@@ -9,7 +9,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from grader.compatibility.course import RECORDED, THEMES, by_theme, make_course, recorded
+from grader.compatibility.course import (
+    RECORDED,
+    THEMES,
+    by_theme,
+    inputs,
+    make_course,
+    recording,
+)
 
 from attentively_grader.comparison import grade_with_nbgrader
 from attentively_grader.course.course import Course
@@ -31,10 +38,14 @@ def main(names):
     themes = [theme for name, theme in THEMES.items() if not names or name in names]
     with tempfile.TemporaryDirectory() as folder:
         points = points_of_nbgrader(themes, Path(folder))
+    made = {
+        name: {"inputs": inputs(THEMES[name], each), "points": each}
+        for name, each in points.items()
+    }
     if RECORDED.exists():
-        kept = recorded()
-        points = {name: (kept | points)[name] for name in THEMES if name in kept | points}
-    RECORDED.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
+        made = recording() | made
+    made = {name: made[name] for name in THEMES if name in made}
+    RECORDED.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

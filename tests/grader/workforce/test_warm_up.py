@@ -59,3 +59,8 @@ def test_the_first_steps_import_nothing_that_takes_long():
     for key in ("figures", "backend", "threads"):
         assert rehearsed[key] == without[key]
     assert rehearsed["figures"] == []
+
+
+def test_the_grader_starts_without_the_parser_of_a_format_that_no_notebook_has():
+    code = "import sys, attentively_grader.coordinator as _; sys.exit('lark' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
