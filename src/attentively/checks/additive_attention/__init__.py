@@ -26,6 +26,7 @@ from attentively.checks import (
     plain_tensor,
     show,
 )
+from attentively.checks.compare import as_plain, refuse_floats
 from attentively.checks.question import Recorded, Results
 from attentively.checks.recordings import Topic
 from attentively.checks.trained_translator import MODEL, expect_same_translations
@@ -258,6 +259,8 @@ def _measure(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
 def _whole_number(what: str, answer: object, inputs: Mapping[str, object]) -> int:
     if answer is None:
         raise CheckFailed(f"  {what} returned None: is there a `return`?\n{describe(inputs)}")
+    answer = as_plain(answer, 0)
+    refuse_floats(answer, 0, what, inputs)
     if type(answer) is not int:
         raise CheckFailed(
             f"  {what} must return an int, but returned {show(answer)}, of type "
