@@ -173,6 +173,10 @@ def pairs_by_distance(sentence, window):
     return found
 
 
+def pairs_in_a_tensor(sentence, window):
+    return torch.tensor(questions.pairs(sentence, window))
+
+
 def pairs_by_the_package(sentence, window):
     return [*context_pairs(sentence, window)]
 
@@ -321,7 +325,7 @@ RIGHT = {
     "Embedding": [WithADetachedRow, WithAHook],
     "table_gradient": [gradient_by_one_hot, gradient_by_loops],
     "touched_rows": [rows_by_a_dict, rows_by_comparison],
-    "pairs": [pairs_by_slices, pairs_by_distance],
+    "pairs": [pairs_by_slices, pairs_by_distance, pairs_in_a_tensor],
     "loss": [loss_as_a_classification, loss_by_softplus],
     "nearest": [nearest_by_sorting, nearest_by_numpy],
     "analogy": [analogy_by_sorting, analogy_by_sums_of_cosines],
@@ -437,10 +441,6 @@ WRONG = {
     "pairs": {
         "the words before the centre are missing": negative_indices,
         "the first words are paired with the last ones": negative_positions,
-        "expected a list of pairs, got the tensor": "return found -> return torch.tensor(found)",
-        "expected pairs (centre, context), got the tensor": (
-            "return found -> return [torch.tensor(pair) for pair in found]"
-        ),
         "Return a list": "return found -> return (pair for pair in found)",
         "a pair must contain two ids": "(centre, context) -> (centre, [context])",
         NOT_ACCEPTED: [context_pairs, pairs_by_the_package],
@@ -489,7 +489,7 @@ WRONG = {
     },
     "anatomy": {
         "Your code raises KeyError": "if not all(word in ids for word in question) -> if False",
-        "expected a count, which is an integer": (
+        "anatomy, 'asked': the count is wrong": (
             "return counts -> "
             "return {n: count / max(1, counts['asked']) for n, count in counts.items()}"
         ),

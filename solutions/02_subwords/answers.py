@@ -256,15 +256,11 @@ WRONG = {
     },
     "piece_ids": {
         "raises KeyError": "ids.get(piece, unknown_id) -> ids[piece]",
-        "The ids of piece_ids are floats": (
-            "ids.get(piece, unknown_id) -> float(ids.get(piece, unknown_id))"
-        ),
         "Here the 4,881 merges of the trained model": (
             "encode_word(word, merges) -> encode_word(word, merges[:1000])"
         ),
     },
     "encode_text": {
-        "The ids of encode_text are floats": "return ids -> return [float(i) for i in ids]",
     },
     "decode_ids": {
         "a single id can contain part of a character": (
@@ -360,7 +356,7 @@ WRONG = {
             "[left + right for left, right in self.merges] -> [*words]",
         ),
         "Skip the ids of <pad>": " if index not in silent -> ",
-        "expected a list of ids, all of them integers": (
+        "A count or an index is exact": (
             "return [*ids, END_ID] -> return [*map(float, ids), END_ID]"
         ),
         "must have the methods encode and decode": lambda sentences, num_merges: None,

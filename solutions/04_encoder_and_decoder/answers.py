@@ -372,7 +372,6 @@ WRONG = {
     "make_targets": {
         "Your code raises ValueError": "end_id, *padding] -> end_id]",
         "as a torch.Tensor, got a list": "torch.tensor(rows) -> rows",
-        "Ids are integers": "torch.tensor(rows) -> torch.tensor(rows).float()",
     },
     "shift_right": {
         "Expected a pair, `return inputs, labels`; got a Tensor": f"{PAIR} -> return inputs",
@@ -421,13 +420,12 @@ WRONG = {
             "return { -> return {} or [*{",
             '"labels": labels,\n    } -> "labels": labels,\n    }]',
         ),
-        "Counts and sizes are ints": "positions = batch * -> positions = 1.0 * batch *",
     },
     "shapes": {
         "Expected a dict with the keys src_embedded, encoder_outputs, context": (
             '        "context": context,\n -> '
         ),
-        "Counts and sizes are ints": "both = 2 * encoder_dim -> both = encoder_dim / 0.5",
+        "A count or an index is exact": "both = 2 * encoder_dim -> both = encoder_dim / 0.5",
     },
     "training_step": {
         "The target leaks": [FAULTS["leak"], AS_IT_WAS],

@@ -382,7 +382,6 @@ WRONG = {
         "Your code raises ZeroDivisionError": (
             f"{questions.TEXTS} -> (words**max_len - 1) // (words - 1)"
         ),
-        "costs, texts: expected an int, got 15.0": f"{questions.TEXTS} -> 1.0 * sum(prefixes)",
     },
     "tipping_alphas": {
         "Expected a pair": "return power, gnmt -> return power",

@@ -38,7 +38,8 @@ def matches_by_removal(hypothesis, reference, n):
 def matches_by_zip(hypothesis, reference, n):
     ours = list(zip(*(hypothesis[i:] for i in range(n)), strict=False))
     theirs = list(zip(*(reference[i:] for i in range(n)), strict=False))
-    return np.int64(sum(min(ours.count(g), theirs.count(g)) for g in set(ours))), float(len(ours))
+    matches = sum(min(ours.count(g), theirs.count(g)) for g in set(ours))
+    return np.int64(matches), torch.tensor(len(ours))
 
 
 def removed_from_the_input(hypothesis, reference, n):

@@ -479,9 +479,6 @@ WRONG = {
     "experiment": {
         "experiment must return two numbers": "return best, rate(test, best) -> return best"
     },
-    "least_looked_at": {
-        "must be the index of a source word, an int": ".item() -> .item() + 0.0",
-    },
 }
 
 

@@ -366,7 +366,7 @@ KEPT = Question(
         "the tanh outputs a different number of values": "tgt_len * src_len -> (tgt_len + src_len)",
         "Count values, not bytes": "return batch -> return 4 * batch",
         "has the factor key_dim instead of hidden_dim": "src_len * hidden_dim -> src_len * key_dim",
-        "numbers_kept must return an int": "return batch -> return float(batch) ",
+        "Expected numbers_kept as an int": "return batch -> return float(batch) ",
         "is there a `return`?": "return batch -> batch",
     },
 )

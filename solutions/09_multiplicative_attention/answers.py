@@ -236,17 +236,14 @@ def symptoms_by_less(decode):
     mask = torch.tensor([[True, True, True, False], [True, True, True, True]])
     vectors, weights = decode(embedded, keys, mask)
 
-    def padded(weights):
-        return F.pad(weights, (0, 1))
+    def alone(i):
+        return decode(embedded[i, None], keys[i, None], mask[i, None])
 
-    short = [results[:1] for results in (vectors, weights)]
-    cut = decode(embedded[:1], keys[:1, :3], mask[:1, :3])
-    alone = decode(embedded[:1], keys[:1], mask[:1])
     begun = decode(embedded[:, :1], keys, mask)
     nothing = decode(embedded * torch.tensor([0.0, 1.0, 1.0])[:, None], keys, mask)[1]
     found = {
-        "padding": same((cut[0], padded(cut[1])), alone),
-        "neighbours": same(alone, short),
+        "padding": same(decode(embedded, keys * mask[:, :, None], mask), (vectors, weights)),
+        "neighbours": all(same(alone(i), (vectors[i, None], weights[i, None])) for i in (0, 1)),
         "future": same(begun, (vectors[:, :1], weights[:, :1])),
         "late": not torch.allclose(nothing[:, 0], weights[:, 0], atol=1e-5),
         "sum": bool(((weights.sum(-1) - 1).abs() < 1e-4).all()),
@@ -271,7 +268,12 @@ def symptoms_by_gradients(decode):
 
     touched = reached(vectors, keys) + reached(weights, keys)
     at_padding = weights[~mask[:, None].expand_as(weights)]
-    others = [reached(x[:1], s)[1:].max() for x in results for s in (embedded, keys)]
+    others = [
+        reached(x[i], s)[torch.arange(3) != i].max()
+        for x in results
+        for s in (embedded, keys)
+        for i in range(3)
+    ]
     later = [reached(x[:, 1], embedded)[:, 2:].max() for x in results]
     found = {
         "padding": touched[~mask].max() > 1e-6 or bool((at_padding != 0).any()),
@@ -284,31 +286,30 @@ def symptoms_by_gradients(decode):
 
 
 def symptoms_one_by_one(decode):
-    """Each symptom in an experiment of its own; only that of padding has padding."""
+    """Each symptom in an experiment of its own."""
     torch.manual_seed(5)
     embedded, keys = torch.randn(2, 4, 5), torch.randn(2, 5, 7)
-    whole = torch.ones(2, 5, dtype=torch.bool)
-    short = whole.clone()
-    short[:, 3:] = False
-    base = decode(embedded, keys, whole)
+    mask = torch.arange(5) < torch.tensor([[3], [5]])
+    base = decode(embedded, keys, mask)
 
     def differs(results, others, rows=slice(None), steps=slice(None)):
         return not same([x[rows, steps] for x in results], [x[rows, steps] for x in others])
 
     other_embedded, other_keys = torch.randn(2, 4, 5), torch.randn(2, 5, 7)
-    neighbour = [
-        torch.cat([x[:1], y[1:]]) for x, y in ((embedded, other_embedded), (keys, other_keys))
-    ]
+
+    def with_another(row):
+        kept = (torch.arange(2) == row)[:, None, None]
+        return embedded.where(kept, other_embedded), keys.where(kept, other_keys), mask
+
     end = torch.cat([embedded[:, :2], other_embedded[:, 2:]], dim=1)
-    padding = torch.cat([keys[:, :3], keys[:, 3:] + 3.0], dim=1)
+    padding = keys.where(mask[:, :, None], other_keys)
     token = torch.cat([embedded[:, :1], other_embedded[:, 1:2], embedded[:, 2:]], dim=1)
-    padded = decode(embedded, keys, short)
     experiments = {
-        "neighbours": differs(decode(*neighbour, whole), base, rows=slice(0, 1)),
-        "future": differs(decode(end, keys, whole), base, steps=slice(0, 2)),
-        "padding": differs(padded, decode(embedded, padding, short)),
-        "late": same([decode(token, keys, whole)[1][:, 1]], [base[1][:, 1]]),
-        "sum": any(abs(float(total) - 1) > 1e-3 for total in padded[1].sum(-1).flatten()),
+        "neighbours": any(differs(decode(*with_another(i)), base, rows=i) for i in (0, 1)),
+        "future": differs(decode(end, keys, mask), base, steps=slice(0, 2)),
+        "padding": differs(base, decode(embedded, padding, mask)),
+        "late": same([decode(token, keys, mask)[1][:, 1]], [base[1][:, 1]]),
+        "sum": any(abs(float(total) - 1) > 1e-3 for total in base[1].sum(-1).flatten()),
     }
     return frozenset(name for name, shows in experiments.items() if shows)
 
@@ -336,7 +337,7 @@ LOWEST = "torch.finfo(scores.dtype).min"
 FUTURE = "differ([x[:, :-1] for x in usual], [x[:, :-1] for x in after]) ->"
 LATE = "differ([usual[1][:, -1]], [after[1][:, -1]]) ->"
 PADDING = "differ(usual, padded) ->"
-NEIGHBOURS = "differ([x[:1] for x in usual], alone) ->"
+NEIGHBOURS = "differ(usual, alone) ->"
 SUM = "differ([usual[1].sum(dim=-1)], [torch.ones(2, 3)]) ->"
 NAMES = "{name for name, shown in found.items() if shown}"
 ONE_WORD = "keys[:, :1], mask[:, :1])[1:]"
@@ -399,17 +400,27 @@ WRONG = {
             f"{NAMES} -> set(found)",
         ],
         "“neighbours” is missing": [
-            f"{NEIGHBOURS} differ([usual[1][:1]], alone[1:])",
+            f"{NEIGHBOURS} differ(usual[1:], alone[1:])",
             f"{NEIGHBOURS} differ([x[:1] for x in decode(*(torch.cat([x[:1], x[:1]]) "
-            "for x in (embedded, keys, mask)))], alone)",
+            "for x in (embedded, keys, mask)))], [x[:1] for x in alone])",
         ],
         "adds the mean of the words of all sentences": (
             f"{NEIGHBOURS} differ([x[:1] for x in usual], [x[:1] for x in "
             "decode(torch.cat([embedded[:1], -embedded[1:]]), keys, mask)])"
         ),
         "a query to which the mean over the batch is added": (
-            f"{NEIGHBOURS} differ([usual[0][:1]], alone[:1])"
+            f"{NEIGHBOURS} differ(usual[:1], alone[:1])"
         ),
+        "adds the first state of a sentence to all states": (
+            f"{NEIGHBOURS} differ([x[:1] for x in usual], [x[:1] for x in alone])"
+        ),
+        "but only in sentences with padding": (
+            f"{FUTURE} differ([x[:1, :-1] for x in usual], [x[:1, :-1] for x in after])"
+        ),
+        "but only in sentences without padding": [
+            f"{FUTURE} differ([x[1:, :-1] for x in usual], [x[1:, :-1] for x in after])",
+            f"{SUM} differ([usual[1][1:].sum(dim=-1)], [torch.ones(1, 3)])",
+        ],
         "“neighbours” is in your result, but": (
             f"{NEIGHBOURS} differ(usual, decode(embedded.flip(0), keys.flip(0), mask.flip(0)))"
         ),
@@ -446,7 +457,7 @@ WRONG = {
             f"{SUM} bool(((usual[1].sum(dim=-1) - 1).abs() > 0.03).any())"
         ),
         "adds 1 % of the mean over the batch": (
-            f"{NEIGHBOURS} any(((x[:1] - y).abs() > 0.03).any() for x, y in zip(usual, alone))"
+            f"{NEIGHBOURS} any(((x - y).abs() > 0.03).any() for x, y in zip(usual, alone))"
         ),
         "no less and no more": f"{SUM} bool((usual[1].sum(dim=-1) < 0.999).any())",
         "In a sentence without any words": (

@@ -918,12 +918,13 @@ def symptoms(decode):
     usual = decode(embedded, keys, mask)
     after = decode(other_end, keys, mask)
     padded = decode(embedded, other_padding, mask)
-    alone = decode(embedded[:1], keys[:1], mask[:1])
+    each = [decode(embedded[i : i + 1], keys[i : i + 1], mask[i : i + 1]) for i in (0, 1)]
+    alone = [torch.cat(results) for results in zip(*each, strict=True)]
     found = {
         "future": differ([x[:, :-1] for x in usual], [x[:, :-1] for x in after]),
         "late": not differ([usual[1][:, -1]], [after[1][:, -1]]),
         "padding": differ(usual, padded),
-        "neighbours": differ([x[:1] for x in usual], alone),
+        "neighbours": differ(usual, alone),
         "sum": differ([usual[1].sum(dim=-1)], [torch.ones(2, 3)]),
     }
     return {name for name, shown in found.items() if shown}

@@ -109,8 +109,8 @@ def batches_by_pairs(sizes, limit):
     return (*found, tuple(now))
 
 
-def batches_one_by_one(sizes, limit):
-    yield from token_batches(sizes, limit)
+def batches_in_tuples(sizes, limit):
+    return tuple(map(tuple, token_batches(sizes, limit)))
 
 
 def batches_of_arrays(sizes, limit):
@@ -272,7 +272,7 @@ RIGHT = {
     "smoothed_targets": [targets_by_scatter, targets_by_comparing, targets_by_loops],
     "smoothed_loss": [loss_by_logsumexp, loss_by_loops, loss_by_mask],
     "learning_rate": [rate_in_two_phases],
-    "token_batches": [batches_by_pairs, batches_one_by_one, batches_of_arrays],
+    "token_batches": [batches_by_pairs, batches_in_tuples, batches_of_arrays],
     "padding_share": [share_of_real_tokens, share_of_tensors],
     "update": [update_from_the_last, update_by_sums, update_by_hand],
     "mean_weights": [mean_in_place, mean_by_stack],
@@ -427,7 +427,7 @@ WRONG = {
     },
     "at_best": {
         "Your code raises ValueError": "math.log(other) if smoothing else 0.0 -> math.log(other)",
-        "Expected a pair, `return loss, perplexity`": "return loss, perplexity -> return loss",
+        "`return the lowest loss, the perplexity`": "return loss, perplexity -> return loss",
     },
     "steps_at": {
         "Expected the number of steps as an int, got a float": (

@@ -9,6 +9,7 @@ import copy
 import math
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -258,7 +259,7 @@ def cache_entries_by_adding(num_layers, d_model, src_len, words, rows):
 
 def multiplications_in_closed_form(words, src_len, d_model, d_ff, num_layers):
     n, s, d = words, src_len, d_model
-    sum_1, sum_2 = n * (n + 1) / 2, n * (n + 1) * (2 * n + 1) / 6
+    sum_1, sum_2 = n * (n + 1) // 2, n * (n + 1) * (2 * n + 1) // 6
     each = 6 * d**2 + 2 * s * d + 2 * d * d_ff
     return {
         "recomputed": num_layers * (each * sum_1 + 2 * d * sum_2 + 2 * n * s * d**2),
@@ -280,17 +281,17 @@ def length_by_doubling(times, src_len, d_model, d_ff):
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
-    return float(high)
+    return np.int64(high)
 
 
 def length_by_division(times, src_len, d_model, d_ff):
-    """The ratio without its fraction; floats come back."""
-    words = 1.0
+    """The ratio without its fraction; a tensor comes back."""
+    words = torch.tensor(1)
     while True:
         found = questions.multiplications(int(words), src_len, d_model, d_ff, 2)
         if found["recomputed"] // found["cached"] >= times:
             return words
-        words += 1
+        words = words + 1
 
 
 # Part 5

@@ -2,6 +2,7 @@
 
 RIGHT      {function: [other right answers]}
 WRONG      {function: {words of the message: edit of the right answer, or an answer, or a list}}
+ALLOWED    {function: [names of behaviours that are right here]}
 HANDED_IN  {student: ({cell: source}, [lost check cells], words of the feedback)}
 """
 
@@ -325,6 +326,8 @@ OWN_OUTPUT = (
 DETACHED_TABLE = "table.weight -> table.weight.detach()"
 DOWN, UP = "torch.randn(rank, d_in) -> ", "torch.zeros(d_out, rank) -> "
 NO_TARGET = "(~predicted & (inputs != ids)) -> "
+
+ALLOWED = {"choose": ["floats"]}
 
 WRONG = {
     "choose": {

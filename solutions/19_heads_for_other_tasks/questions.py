@@ -139,7 +139,7 @@ CHOOSE = Question(
         "position, which is the argsort of this result.": "lots.argsort(dim=1) -> lots",
     },
     named=True,
-    reads={"the result of choose": "numbers"},
+    reads={"the result of choose": "truths"},
 )
 
 

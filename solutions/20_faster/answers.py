@@ -258,13 +258,13 @@ def memory_by_playing(parameters, layers, inside, edge, batch, every=None):
 
 
 def memory_of_two(parameters, layers, inside, edge, batch, every=None):
-    """Only the last two segments can be at their most; floats."""
-    w = np.float64(4 * parameters)
+    """Only the last two segments can be at their most; NumPy integers."""
+    w = np.int64(4 * parameters)
     k = every or layers
     whole, rest = divmod(layers, k)
     peaks = [whole * edge + k * (inside + edge) - edge] if whole else []
     peaks += [(whole + 1) * edge + rest * (inside + edge) - edge] if rest else []
-    return {"weights": w, "gradients": w, "moments": 2 * w, "activations": 4.0 * batch * max(peaks)}
+    return {"weights": w, "gradients": w, "moments": 2 * w, "activations": 4 * batch * max(peaks)}
 
 
 def largest_by_trying(parameters, layers, inside, edge, every, budget):

@@ -1,13 +1,17 @@
 """The check kit, where answers are lists, dicts and strings rather than tensors."""
 
 from collections import Counter
+from pathlib import Path
 
+import nbformat
 import numpy as np
 import pytest
 import torch
 
 from attentively.checks import CheckFailed, Twin, call, call_twice, describe, expect_value, show
 from attentively.checks.compare import InRows
+
+ROOT = Path(__file__).parents[2]
 
 
 def refused(answer, expected, **options):
@@ -25,6 +29,14 @@ def refused(answer, expected, **options):
         (Counter("aab"), {"b": 1, "a": 2}),
         ({("a", "b"): np.int64(3)}, {("a", "b"): 3}),
         (torch.tensor(0.5), 0.5),
+        (torch.tensor([3]), 3),
+        (np.array(3), 3),
+        (np.array([0.5, 1.0]), [0.5, 1.0]),
+        (torch.tensor([[1, 2], [3, 4]]), [(1, 2), (3, 4)]),
+        ([torch.tensor([5]), np.array([])], [[5], []]),
+        ({"a": torch.tensor([1])}, {"a": [1]}),
+        (torch.Size([2, 3]), (2, 3)),
+        (np.bool_(True), True),
         (1 / 3, 0.333333),
         ({1, 2}, frozenset({2, 1})),
         (None, None),
@@ -69,6 +81,38 @@ def test_another_kind_is_named():
     assert "as an int, got a float" in refused(3.5, 3)
     assert "as a list, got None: is there a `return`?" in refused(None, ["a"])
     assert "as a str, got a bytes" in refused(b"a", "a")
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (3.0, 3),
+        (np.float64(3), 3),
+        (torch.tensor(3.0), 3),
+        ([1, 2.0], [1, 2]),
+        (torch.tensor([1.0, 2.0]), (1, 2)),
+        ([[1], [2.0]], [[1], [2]]),
+        ({"a": 1, "b": 2.0}, {"a": 1, "b": 2}),
+        ({(1, 2.0)}, {(1, 2)}),
+        (1e20, 10**20),
+    ],
+)
+def test_a_float_is_no_count_and_no_index(answer, expected):
+    assert "a float. A count or an index is exact" in refused(answer, expected)
+
+
+def test_a_wrong_value_is_named_before_its_type():
+    said = refused([1.0, 3.0], [1, 2], general="One index is wrong.")
+    assert "One index is wrong." in said
+    refused(True, 1)
+
+
+def test_every_notebook_states_the_types_in_the_same_words():
+    names = [each.name for each in (ROOT / "solutions").glob("[0-9][0-9]_*")]
+    texts = [nbformat.read(ROOT / f"solutions/{n}/{n}.ipynb", 4).cells[0].source for n in names]
+    stated = [line for text in texts for line in text.splitlines() if line.startswith("**Types.**")]
+    assert len(stated) == len(names)
+    assert len(set(stated)) == 1
 
 
 def test_one_that_answers_every_comparison_is_refused():

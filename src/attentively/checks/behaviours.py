@@ -58,6 +58,9 @@ _OF_TENSORS: list[tuple[str, Change, str]] = [
 _OF_VALUES: list[tuple[str, Change, str]] = [
     ("random", lambda value: str(torch.rand(()).item()), "two different answers"),
 ]
+_OF_INTEGERS: list[tuple[str, Change, str]] = [
+    ("floats", lambda value: in_floats(value), "a float. A count or an index is exact"),
+]
 _OF_ALL: list[tuple[str, Change, str]] = [
     ("equal to anything", lambda value: EqualToAnything(), "EqualToAnything"),
 ]
@@ -68,7 +71,11 @@ def behaviours(answer: Answer, recording: Recording) -> Iterator[Behaviour]:
     first = recording.cases[0]
     what, expected = recording.look[0], first.expected[recording.look[0]]
     of_kind = _OF_TENSORS if isinstance(expected, Tensor) else _OF_VALUES
-    for name, change, words in of_kind + _OF_ALL:
+    exact = any(
+        repr(in_floats(each.expected[what])) != repr(each.expected[what])
+        for each in recording.cases
+    )
+    for name, change, words in of_kind + _OF_INTEGERS * exact + _OF_ALL:
         if name == "float64" and recording.either_precision:
             continue
         yield Behaviour(name, _changed(answer, recording, change), words.format(what=what))
@@ -86,6 +93,17 @@ def behaviours(answer: Answer, recording: Recording) -> Iterator[Behaviour]:
     if any(_learns(each.case) for each in recording.cases):
         detached = _changed(answer, recording, lambda value: value.detach())
         yield Behaviour("detached", detached, "no gradient flows")
+
+
+def in_floats(value: Any) -> Any:
+    """Return a value with floats in the place of its integers."""
+    if isinstance(value, dict):
+        return {key: in_floats(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set):
+        return type(value)(map(in_floats, value))
+    if isinstance(value, Tensor):
+        return value if value.dtype.is_floating_point else value.double()
+    return float(value) if type(value) is int else value
 
 
 def _exit(inputs: tuple[Any, ...]) -> None:
@@ -110,6 +128,8 @@ def _changed(answer: Answer, recording: Recording, change: Change) -> Answer:
             return {**value, names[place]: change(value[names[place]])}
         if len(names) == 1:
             return change(value)
+        if isinstance(value, dict):
+            return dict(zip(value, after(tuple(value.values())), strict=True))
         return tuple(change(each) if i == place else each for i, each in enumerate(value))
 
     return _around(answer, after=after)

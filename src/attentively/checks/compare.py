@@ -8,10 +8,10 @@ import itertools
 import math
 import numbers
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import numpy as np
 import torch
@@ -35,6 +35,10 @@ class Verdict(AssertionError):  # noqa: N818  it may also say "not yet"
 
 class CheckFailed(Verdict):
     """The answer is implemented, but not right."""
+
+
+class FloatForIntegerError(CheckFailed):
+    """The values are right, but a float, such as 3.0, is given for a count or an index."""
 
 
 class NotImplementedYet(Verdict):
@@ -160,6 +164,27 @@ def plain_number(value: object) -> int | float | None:
     return float(value) if isinstance(value, numbers.Real) else None
 
 
+def as_plain(answer: object, expected: object) -> object:
+    """Return tensors, arrays and NumPy numbers as Python's lists and numbers, as in `expected`."""
+    if isinstance(answer, np.generic):
+        return answer.item()
+    if type(answer) in (Tensor, nn.Parameter, np.ndarray):
+        array: Any = answer
+        if isinstance(expected, list | tuple):
+            return array if getattr(array, "is_sparse", False) else array.tolist()
+        is_one = math.prod(array.shape) == 1 and isinstance(expected, numbers.Real | None)
+        return array.item() if is_one and not getattr(array, "requires_grad", False) else array
+    if type(answer) in (list, tuple, torch.Size):
+        several = expected if isinstance(expected, list | tuple) else ()
+        last = several[-1] if several else None
+        entries = itertools.chain(several, itertools.repeat(last))
+        return (list if type(answer) is list else tuple)(map(as_plain, cast(Any, answer), entries))
+    if isinstance(answer, dict):
+        named = expected if isinstance(expected, dict) else {}
+        return {key: as_plain(each, named.get(key)) for key, each in dict.items(answer)}
+    return answer
+
+
 def in_32_bits(answer: object) -> object:
     """Convert float64 to float32, where either precision is right."""
     if is_dict_of_tensors(answer):
@@ -167,18 +192,22 @@ def in_32_bits(answer: object) -> object:
     return answer.float() if type(answer) is Tensor and answer.dtype == torch.float64 else answer
 
 
-def in_numbers(answer: object, what: str, inputs: Mapping[str, object]) -> object:
-    """Convert a tensor, or nested lists, to nested lists of numbers; True and False to 1 and 0."""
-    if type(answer) is Tensor:
-        answer = answer.tolist()
+def in_numbers(
+    answer: object, what: str, inputs: Mapping[str, object], truths: bool = False
+) -> object:
+    """Convert a tensor, or nested lists, to nested lists of numbers; True and False to 1 and 0.
+
+    If they stand for `truths`, 1.0 and 0.0 are converted too.
+    """
+    answer = as_plain(answer, [])
     if isinstance(answer, list | tuple):
-        return [in_numbers(each, what, inputs) for each in answer]
+        return [in_numbers(each, what, inputs, truths) for each in answer]
     number = int(answer) if isinstance(answer, bool) else plain_number(answer)
     if number is None:
         raise CheckFailed(
             f"  Expected {what} as a tensor, got {kind_of(answer)}\n{describe(inputs)}"
         )
-    return int(number) if number == number // 1 else number
+    return int(number) if truths and number in (0, 1) else number
 
 
 def _sorted(answer: object, what: str, inputs: Mapping[str, object]) -> object:
@@ -192,6 +221,7 @@ def _sorted(answer: object, what: str, inputs: Mapping[str, object]) -> object:
 
 READ: dict[str, Callable[[object, str, Mapping[str, object]], object]] = {
     "numbers": in_numbers,
+    "truths": partial(in_numbers, truths=True),
     "any order": _sorted,
 }
 """How a result may be read before it is compared, where it may have several forms."""
@@ -303,13 +333,14 @@ def expect_value(
     """Reject a plain value other than `expected`; name the first known mistake that equals it.
 
     Plain values are strings, numbers, None, and lists, tuples, sets and dicts of these. A tuple is
-    accepted for a list and a Counter for a dict. Integers are compared exactly, floats with the
-    relative tolerance of tensors and the absolute tolerance `atol`.
+    accepted for a list, a Counter for a dict, and a tensor or an array for a number or a list of
+    numbers. Integers are compared exactly, and no float is accepted for them. Floats are compared
+    with the relative tolerance of tensors and the absolute tolerance `atol`.
     """
+    answer = as_plain(answer, expected)
     if alike(answer, expected, atol):
+        refuse_floats(answer, expected, what, inputs)
         return
-    if plain_number(expected) is not None and plain_number(answer) is not None:
-        answer = plain_number(answer)
     errors = (ValueError, LookupError, TypeError)
     diagnosis = _known_mistake(
         twins, inputs, partial(alike, answer, atol=atol), errors
@@ -325,6 +356,33 @@ def expect_value(
         usual = f"This is not the expected value of {what}." + (f" {hint}" if hint else "")
         diagnosis = general or usual
     raise CheckFailed(f"  {diagnosis}\n{describe(inputs)}\n{_first_difference(answer, expected)}")
+
+
+def refuse_floats(
+    answer: object, expected: object, what: str, inputs: Mapping[str, object]
+) -> None:
+    """Refuse a float, such as 3.0, where an integer is expected."""
+    for at, value in _floats(answer, expected):
+        form = f"with integers, got {value!r} at {at}" if at else f"as an int, got {value!r}"
+        raise FloatForIntegerError(
+            f"  Expected {what} {form}, a float. A count or an index is exact: / returns a float "
+            f"even if the result is whole; use // or int(...).\n{describe(inputs)}"
+        )
+
+
+def _floats(answer: object, expected: object, at: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the floats of an answer where an integer is expected, and their positions."""
+    if isinstance(answer, float) and type(expected) is int:
+        yield at, answer
+    elif isinstance(answer, list | tuple) and isinstance(expected, list | tuple):
+        for index, pair in enumerate(zip(answer, expected, strict=False)):
+            yield from _floats(*pair, f"{at}[{index}]")
+    elif isinstance(answer, dict) and isinstance(expected, dict):
+        for key in filter(expected.__contains__, answer):
+            yield from _floats(answer[key], expected[key], f"{at}[{key!r}]")
+    elif isinstance(answer, set | frozenset) and isinstance(expected, set | frozenset):
+        for each in answer:
+            yield from _floats(each, next(iter(expected), None), f"{at}{each!r}")
 
 
 _KINDS: dict[type, tuple[type, ...]] = {

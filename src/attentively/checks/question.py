@@ -23,8 +23,10 @@ from attentively.checks.compare import (
     FEW,
     READ,
     CheckFailed,
+    FloatForIntegerError,
     Fresh,
     Verdict,
+    as_plain,
     copied,
     describe,
     equal,
@@ -310,9 +312,15 @@ def examine(
     for recording in ways:
         rules = properties or {}, quotes or {}, explain, tidy, afterwards
         examination = _Examination(candidate, recording, *rules)
+        floats: list[FloatForIntegerError] = []
         try:
             for number in range(len(recording.cases)):
-                examination.examine(number)
+                try:
+                    examination.examine(number)
+                except FloatForIntegerError as failed:  # wrong values say more about the mistake
+                    floats.append(failed)
+            if floats:
+                raise floats[0]
         except CheckFailed as failed:
             failures.append((len(examination.right), failed))
         else:
@@ -359,7 +367,7 @@ class _Examination:
         except CheckFailed as failed:
             before = [stage for stage in self.stages if stage != case.stage]
             right = f"\n  Correct so far: {'; '.join(before)}." if before else ""
-            raise CheckFailed(f"{failed}{right}") from None
+            raise type(failed)(f"{failed}{right}") from None
         if case.stage and case.stage not in self.stages:
             self.stages.append(case.stage)
 
@@ -393,7 +401,7 @@ class _Examination:
         _expect_order(results, recorded)
         if self.recording.either_precision:
             results = {name: in_32_bits(value) for name, value in results.items()}
-        return called, results
+        return called, {n: as_plain(each, recorded.expected[n]) for n, each in results.items()}
 
     def _none_is_meant(self) -> bool:
         """Return whether None is a result in some case, and not all that the candidate returns."""

@@ -26,6 +26,7 @@ from attentively.checks import (
     plain_tensor,
     show,
 )
+from attentively.checks.compare import as_plain, refuse_floats
 from attentively.checks.question import Recorded, Results
 from attentively.checks.recordings import Topic
 from attentively.checks.trained_translator import MODEL, expect_same_translations
@@ -258,6 +259,8 @@ def _measure(sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
 def _whole_number(what: str, answer: object, inputs: Mapping[str, object]) -> int:
     if answer is None:
         raise CheckFailed(f"  {what} returned None: is there a `return`?\n{describe(inputs)}")
+    answer = as_plain(answer, 0)
+    refuse_floats(answer, 0, what, inputs)
     if type(answer) is not int:
         raise CheckFailed(
             f"  {what} must return an int, but returned {show(answer)}, of type "
@@ -670,7 +673,6 @@ def alignment(
         "least_looked_at",
         least_looked_at,
         thorough,
-        properties={"": _expect_index},
         quotes={
             "number": lambda got, case: show(got),
             "words": lambda got, case: show(case.case.inputs["weights"].size(1) - 1),
@@ -692,7 +694,7 @@ def _expect_pairs(results: Results, inputs: Inputs) -> None:
             f"int(...).\n{describe(inputs)}"
         )
     if len(pairs) < len(got) or not all(
-        type(plain_number(number)) is int for link in pairs for number in link
+        plain_number(number) is not None for link in pairs for number in link
     ):
         raise CheckFailed(
             "  links: each link must be a pair of ints (source index, target index), got "
@@ -747,12 +749,3 @@ def _explain_rate(got: Any, recorded: Recorded) -> str:
     if abs(rate - expected_rate) < 1e-3:
         return "the rate is correct, but it belongs to another threshold than the returned one."
     return ""
-
-
-def _expect_index(results: Results, inputs: Inputs) -> None:
-    (answer,) = results.values()
-    if type(plain_number(answer)) is not int:
-        raise CheckFailed(
-            "  least_looked_at: the result must be the index of a source word, an int.\n"
-            f"{describe(inputs)}\n  got         {show(answer)}"
-        )

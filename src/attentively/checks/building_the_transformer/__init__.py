@@ -448,12 +448,6 @@ def _expect_same_translations(candidate: object, sentences: list[str]) -> None:
 # Part 5
 
 
-def _with_plain_shared(answer: Any, inputs: Inputs) -> Any:
-    if isinstance(answer, dict) and isinstance(answer.get("shared"), Tensor):
-        return answer | {"shared": bool(answer["shared"].all())}  # (one == other).all()
-    return answer
-
-
 def _expect_three_compared(sizes: object) -> None:
     """Let source and target share a matrix, and the output layer have another."""
     config = TransformerConfig(
@@ -474,7 +468,7 @@ def _expect_three_compared(sizes: object) -> None:
 @_parts.part("state dict and depth", "sizes", "deepest")
 def read_off(sizes: object, deepest: object, thorough: bool = False) -> None:
     """Check the hyperparameters from a state dict, and the number of layers for a budget."""
-    _topic.examine("sizes", sizes, thorough, tidy=_with_plain_shared)
+    _topic.examine("sizes", sizes, thorough)
     _expect_three_compared(sizes)
     _topic.examine("deepest", deepest, thorough)
 

@@ -454,6 +454,9 @@ class _TestedDecoder:
                 f"and a Bool mask (batch, src_len), but got {', '.join(map(str, shapes))}"
             )
         faults, (W_in, W_state, W_a, W_c) = self.faults, self.weights
+        whole = mask.all(dim=1)[:, None, None]
+        only = {"only with padding": ~whole, "only without padding": whole}
+        some = next((each for name, each in only.items() if name in faults), torch.tensor(True))
         states = [embedded.new_zeros(batch, 11)]
         for token in embedded.unbind(dim=1):
             states.append(torch.tanh(token @ W_in + states[-1] @ W_state))
@@ -462,6 +465,8 @@ class _TestedDecoder:
             now = now + now.mean(dim=0)
         if "slightly mixed states" in faults:
             now = now + 0.01 * now.mean(dim=0)
+        if "first state of another" in faults:
+            now = torch.cat([now[:1], now[1:] + now[:-1, :1]])
         following = torch.cat([now[:, 1:], now[:, -1:]], dim=1)
         queries = before if "previous query" in faults else now
         queries = following if "next query" in faults else queries
@@ -470,6 +475,7 @@ class _TestedDecoder:
         if "next token alone" in faults:
             later = torch.tanh(embedded[:, 1:] @ W_in)
             queries = torch.cat([later, torch.zeros_like(before[:, :1])], dim=1)
+        queries = torch.where(some, queries, now)
 
         def weigh(queries: Tensor) -> Tensor:
             return self._weigh(queries @ W_a @ keys.mT, mask.unsqueeze(1))
@@ -477,6 +483,8 @@ class _TestedDecoder:
         weights = weigh(queries)
         if "doubled later" in faults:
             weights = weights * (1 + (torch.arange(weights.size(1)) > 0)).unsqueeze(1)
+        if "doubled" in faults:
+            weights = torch.where(some, 2 * weights, weights)
         if "slightly smaller" in faults:
             weights = 0.98 * weights
         contexts = weights @ keys
@@ -567,6 +575,26 @@ _DECODERS = [
         {"future", "sum"},
     ),
     ("computes the query from the next token alone", "next token alone", {"late", "future"}),
+    (
+        "adds the first state of a sentence to all states of the next sentence in the batch",
+        "first state of another",
+        {"neighbours"},
+    ),
+    (
+        "uses the state after the next token as the query, but only in sentences with padding",
+        "next query, only with padding",
+        {"future"},
+    ),
+    (
+        "uses the state after the next token as the query, but only in sentences without padding",
+        "next query, only without padding",
+        {"future"},
+    ),
+    (
+        "doubles the weights, but only in sentences without padding",
+        "doubled, only without padding",
+        {"sum"},
+    ),
 ]
 _FURTHER_DECODERS = [
     ("adds the mean of all states to the query", "mean query", {"future"}),
@@ -651,7 +679,8 @@ def examine(candidate: object, thorough: bool = False) -> None:
             continue
         first = wrong[0]
         why = (
-            f"“{first}” is missing from your result. {_MISSED[first]}"
+            f"“{first}” is missing from your result. {_MISSED[first]} Examine every sentence of a "
+            "batch, with padding and without."
             if first in expected
             else f"“{first}” is in your result, but the decoder does not have this symptom. "
             f"{_SEEN_WRONGLY[first]}"

@@ -230,18 +230,10 @@ def answers(both: object, either: object, answer: object, thorough: bool = False
 # Part 5
 
 
-def _plain(answer: Any, inputs: Inputs) -> Any:
-    """Accept a tensor or an array of weights as a list."""
-    if not isinstance(answer, dict):
-        return answer
-    arrays = (Tensor, np.ndarray)
-    return {n: each.tolist() if isinstance(each, arrays) else each for n, each in answer.items()}
-
-
 @_parts.part("changed weights", "predict")
 def predictions(predict: object, thorough: bool = False) -> None:
     """Check predictions of changed weights and contexts, from the weights alone."""
-    _topic.examine("predict", predict, thorough, tidy=_plain)
+    _topic.examine("predict", predict, thorough)
 
 
 # Part 6

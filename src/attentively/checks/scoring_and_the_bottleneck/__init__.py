@@ -6,12 +6,11 @@ part. The faults of part 4 are planted, and for part 5 the remaining matches are
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any, cast
 
-import numpy as np
 import sacrebleu
 import torch
 from torch import Tensor
@@ -29,6 +28,7 @@ from attentively.checks import (
     plain_number,
     show,
 )
+from attentively.checks.compare import as_plain, listed
 from attentively.checks.recordings import Topic
 from attentively.data import toy
 from attentively.data.batches import collate, encode_pairs
@@ -148,15 +148,7 @@ def matches(candidate: object, thorough: bool = False) -> None:
 
 
 def _pair(answer: object, inputs: Inputs) -> tuple[object, ...]:
-    return _whole(expect_pair(answer, ("matches", "total"), inputs))
-
-
-def _whole(values: Iterable[object]) -> tuple[object, ...]:
-    """Return tensors and NumPy scalars as Python numbers, and 2.0 as 2."""
-    plain = (plain_number(each) for each in values)
-    return tuple(
-        int(each) if isinstance(each, float) and each.is_integer() else each for each in plain
-    )
+    return expect_pair(listed(answer), ("matches", "total"), inputs)
 
 
 # Part 2
@@ -249,7 +241,7 @@ def _short(value: object) -> float | None:
 
 
 def _ends(answer: object, inputs: Inputs) -> tuple[object, ...]:
-    return tuple(map(_short, expect_pair(answer, ("low", "high"), inputs)))
+    return tuple(map(_short, expect_pair(listed(answer), ("low", "high"), inputs)))
 
 
 # Part 4
@@ -549,16 +541,15 @@ def _shares(answer: object, inputs: Inputs) -> tuple[object, ...]:
 
 
 def _labels_of(answer: object, asked: Inputs) -> list[object]:
-    values = answer.tolist() if isinstance(answer, Tensor | np.ndarray) else answer
+    values = as_plain(answer, [])
     if not isinstance(values, list | tuple):
         said = "None. Is a `return` missing?" if answer is None else show(answer)
         raise CheckFailed(
             f"  probe: expected one label for each new context, got {said}\n{describe(asked)}"
         )
-    labels = list(_whole(values))
-    if not all(isinstance(label, int) for label in labels):
+    if None in map(plain_number, values):
         raise CheckFailed(
-            "  probe: expected one integer label for each new context. If these are the scores, "
+            "  probe: expected one label for each new context. If these are the scores, "
             f"take the argmax of each row.\n{describe(asked)}"
         )
-    return labels
+    return list(values)

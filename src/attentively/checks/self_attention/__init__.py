@@ -279,14 +279,7 @@ def leaks(reached: object, faults: object, thorough: bool = False) -> None:
     """Check which positions influence which outputs, and the faults that follow."""
     matrix = _truths("the matrix of influences")
     _topic.examine("reached", reached, thorough, tidy=matrix)
-    _topic.examine("faults", faults, thorough, tidy=_pairs)
-
-
-def _pairs(answer: Any, inputs: Inputs) -> Any:
-    """Return pairs that are rows of a tensor as lists."""
-    if not isinstance(answer, dict):
-        return answer
-    return {n: each.tolist() if type(each) is Tensor else each for n, each in answer.items()}
+    _topic.examine("faults", faults, thorough)
 
 
 # Part 6

@@ -183,10 +183,7 @@ def _examine_shapes(
             )
         return ""
 
-    def tidy(answer: object, _: object) -> object:
-        return tuple(answer) if isinstance(answer, torch.Size) else answer
-
-    _topic.examine(name, candidate, thorough, explain=explain, tidy=tidy)
+    _topic.examine(name, candidate, thorough, explain=explain)
 
 
 def _check_equation(equation: object, batch: int, a_len: int, b_len: int, size: int) -> None:

@@ -19,11 +19,9 @@ from attentively.checks import (
     Parts,
     call_twice,
     describe,
-    expect_pair,
     once_solved,
     plain_number,
 )
-from attentively.checks.compare import listed
 from attentively.checks.question import Recorded
 from attentively.checks.recording_model import (
     RecordingModel,
@@ -162,21 +160,8 @@ def schedule(learning_rate: object, thorough: bool = False) -> None:
 )
 def batching(token_batches: object, padding_share: object, thorough: bool = False) -> None:
     """Check batches with a token limit, and the share of padding in given batches."""
-    _topic.examine("token_batches", token_batches, thorough, tidy=_as_batches, explain=_what_is_off)
+    _topic.examine("token_batches", token_batches, thorough, explain=_what_is_off)
     _topic.examine("padding_share", padding_share, thorough)
-
-
-def _as_batches(answer: object, inputs: Inputs) -> object:
-    """Accept batches that are tuples, arrays or tensors of whole numbers."""
-    try:
-        return [[_as_index(index) for index in batch] for batch in cast(Any, answer)]
-    except TypeError:
-        return answer
-
-
-def _as_index(index: object) -> object:
-    number = plain_number(getattr(index, "item", lambda: index)())
-    return index if number is None else number
 
 
 def _what_is_off(answer: object, recorded: Recorded) -> str:
@@ -348,9 +333,5 @@ def diagnosis(diagnose: object, thorough: bool = False) -> None:
 @_parts.part("predictions before training", "at_best", "steps_at")
 def prediction(at_best: object, steps_at: object, thorough: bool = False) -> None:
     """Check the lowest smoothed loss, its perplexity, and the steps above a learning rate."""
-    _topic.examine("at_best", at_best, thorough, tidy=_as_pair)
+    _topic.examine("at_best", at_best, thorough)
     _topic.examine("steps_at", steps_at, thorough)
-
-
-def _as_pair(answer: object, inputs: Inputs) -> tuple[object, object]:
-    return expect_pair(listed(answer), ("loss", "perplexity"), inputs)

@@ -6,7 +6,6 @@ this folder. What a search may compute, and how often, is counted here. No funct
 answer of a part; `start` and `step`, which the parts after part 2 may use, are the package's.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -23,7 +22,6 @@ from attentively.checks import (
     describe,
     expect_pair,
     once_solved,
-    plain_number,
     show,
 )
 from attentively.checks.compare import copied
@@ -174,16 +172,6 @@ def _counted(candidate: object, inputs: Inputs) -> dict[str, list[torch.Size]]:
     return shapes
 
 
-def _in_lists(answer: object, inputs: Inputs) -> object:
-    """Return tensors as lists and numbers of one entry as Python's, within lists and pairs too."""
-    if type(answer) is Tensor and answer.dim():
-        return answer.tolist()
-    if isinstance(answer, list | tuple):
-        return [_in_lists(item, inputs) for item in answer]
-    number = plain_number(answer)
-    return answer if number is None else number
-
-
 # Part 1
 
 
@@ -199,7 +187,7 @@ def _in_lists(answer: object, inputs: Inputs) -> object:
 )
 def greedy(candidate: object, thorough: bool = False) -> None:
     """Check greedy decoding of whole batches: on small models, then on the trained one."""
-    _topic.examine("greedy", candidate, thorough, tidy=_in_lists, afterwards=_expect_few_runs)
+    _topic.examine("greedy", candidate, thorough, afterwards=_expect_few_runs)
 
 
 def _expect_few_runs(candidate: object, results: Results, inputs: Inputs) -> None:
@@ -370,9 +358,7 @@ def beam(select: object, beam_search: object, thorough: bool = False) -> None:
     """Check the rows of a cache, then the search: on small models, then on the trained one."""
     tidy = partial(_tidy_cache, what="what select returns")
     _topic.examine("select", select, thorough, tidy=tidy)
-    _topic.examine(
-        "beam_search", beam_search, thorough, tidy=_in_lists, afterwards=_expect_one_batch
-    )
+    _topic.examine("beam_search", beam_search, thorough, afterwards=_expect_one_batch)
 
 
 def _expect_one_batch(candidate: object, results: Results, inputs: Inputs) -> None:
@@ -403,19 +389,9 @@ def costs(
     cache_entries: object, multiplications: object, length_for_ratio: object, thorough: bool = False
 ) -> None:
     """Check stored entries, multiplications, and the length for a given ratio of the two costs."""
-    _topic.examine("cache_entries", cache_entries, thorough, tidy=_whole)
-    _topic.examine("multiplications", multiplications, thorough, tidy=_whole)
-    _topic.examine("length_for_ratio", length_for_ratio, thorough, tidy=_whole)
-
-
-def _whole(answer: object, inputs: Inputs) -> object:
-    """Return a float without a fraction as the whole number that it is, in a dict as well."""
-    if isinstance(answer, dict):
-        return {name: _whole(value, inputs) for name, value in answer.items()}
-    number = plain_number(answer)
-    if number is None:
-        return answer
-    return int(number) if math.isfinite(number) and number == int(number) else number
+    _topic.examine("cache_entries", cache_entries, thorough)
+    _topic.examine("multiplications", multiplications, thorough)
+    _topic.examine("length_for_ratio", length_for_ratio, thorough)
 
 
 # Part 5

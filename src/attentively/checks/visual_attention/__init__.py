@@ -27,7 +27,7 @@ from attentively.checks import (
     in_32_bits,
     once_solved,
 )
-from attentively.checks.compare import copied, listed
+from attentively.checks.compare import copied
 from attentively.checks.question import Afterwards, Recorded
 from attentively.checks.recordings import Topic
 from attentively.generation.search import greedy_search
@@ -299,7 +299,7 @@ class Absolute(nn.Module):
 @_parts.part("receptive fields", "pixels_seen", "reached")
 def pixels(pixels_seen: object, reached: object, thorough: bool = False) -> None:
     """Check the receptive field of a location, from the layers and from gradients."""
-    _topic.examine("pixels_seen", pixels_seen, thorough, tidy=lambda answer, _: listed(answer))
+    _topic.examine("pixels_seen", pixels_seen, thorough)
     _topic.examine("reached", reached, thorough, tidy=_zeros_and_ones)
 
 

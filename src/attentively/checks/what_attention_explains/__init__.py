@@ -86,12 +86,6 @@ def _tensor(answer: object, inputs: Inputs) -> object:
     return in_32_bits(answer)
 
 
-def _number(answer: object, inputs: Inputs) -> object:
-    """Return a tensor or an array of one entry as a number, and anything else unchanged."""
-    number = plain_number(answer.tolist() if isinstance(answer, np.ndarray) else answer)
-    return answer if number is None else number
-
-
 def naming() -> tuple[Callable[[Tensor], Tensor], Tensor, list[str]]:
     """Return a model that names a digit, an image with several digits, and the vocabulary.
 
@@ -225,14 +219,8 @@ WOLVES: Options = {
 @_parts.part("counterfactual audit", "flips", "smallest")
 def audit(flips: object, smallest: object, thorough: bool = False) -> None:
     """Check which factors flip a model's prediction, alone and together."""
-    _topic.examine("flips", flips, thorough, tidy=_shares)
+    _topic.examine("flips", flips, thorough)
     _topic.examine("smallest", smallest, thorough, tidy=_sets)
-
-
-def _shares(found: object, inputs: Inputs) -> object:
-    if isinstance(found, dict):
-        return {factor: _number(share, inputs) for factor, share in found.items()}
-    return found
 
 
 def _sets(found: object, inputs: Inputs) -> object:
@@ -291,7 +279,7 @@ def studio() -> tuple[Studio, Options, list[dict[str, str]], list[Follower]]:
 )
 def other_weights(jensen_shannon: object, candidate: object, thorough: bool = False) -> None:
     """Check a divergence, and the most distant weights with the same prediction."""
-    _topic.examine("jensen_shannon", jensen_shannon, thorough, tidy=_number, explain=_no_number)
+    _topic.examine("jensen_shannon", jensen_shannon, thorough, explain=_no_number)
     recording = _topic.recording("other_weights", thorough)
     for recorded in recording.cases:
         _compare_weights(candidate, recorded, recording.diagnoses)
@@ -449,13 +437,8 @@ def reviews() -> list[list[str]]:
 @_parts.part("erasure test", "erased", "exposed")
 def forger(erased: object, exposed: object, thorough: bool = False) -> None:
     """Check the decrease without the words of largest weight, and which models it exposes."""
-    _topic.examine("erased", erased, thorough, tidy=_values)
+    _topic.examine("erased", erased, thorough)
     _topic.examine("exposed", exposed, thorough, tidy=_in_order, explain=_no_names)
-
-
-def _values(found: object, inputs: Inputs) -> object:
-    values = found.tolist() if isinstance(found, Tensor | np.ndarray) else found
-    return [_number(each, inputs) for each in values] if isinstance(values, list | tuple) else found
 
 
 def _in_order(names: object, inputs: Inputs) -> object:
