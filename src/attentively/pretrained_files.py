@@ -59,7 +59,7 @@ def _downloaded(path: str) -> Path:
     try:
         return Path(files.fetch(path, progressbar=True))
     except RequestException as error:
-        if isinstance(error, HTTPError):
+        if isinstance(error, HTTPError) and error.response is not None:
             reason = f"the server answers {error.response.status_code} {error.response.reason}"
         elif isinstance(error, ChunkedEncodingError):
             reason = "the connection was interrupted"
