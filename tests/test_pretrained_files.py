@@ -124,10 +124,11 @@ def test_another_file_is_refused_and_not_kept(small, server):
     assert not [path for path in small[1].rglob("*") if path.is_file()]
 
 
-def test_an_interrupted_download_is_repeated_from_its_start(small, server):
+def test_an_interrupted_download_is_repeated_from_its_start(small, server, capsys):
     server[1][2] = 3
     with pytest.raises(DownloadError, match=r"the connection was interrupted.*try again"):
         pretrained_files.find("v/m.safetensors")
+    assert "%" not in capsys.readouterr().err  # no progress bar next to the message
     assert not [path for path in small[1].rglob("*") if path.is_file()]
     server[1][2] = 0
     assert pretrained_files.find("v/m.safetensors").read_bytes() == CONTENT

@@ -43,6 +43,7 @@ def _downloaded(path: str) -> Path:
     import pooch  # takes a tenth of a second, and most installations contain the files
     from requests import RequestException
     from requests.exceptions import ChunkedEncodingError, HTTPError
+    from tqdm.auto import tqdm
 
     address = _address()
     files = pooch.create(pooch.os_cache("attentively") / "pretrained", address)
@@ -57,7 +58,9 @@ def _downloaded(path: str) -> Path:
             f"download it from. {help_offline}"
         )
     try:
-        return Path(files.fetch(path, progressbar=True))
+        # A bar of our own, because pooch's remains on the screen when the download fails.
+        with tqdm(desc=path, total=1, unit="B", unit_scale=True, leave=False, delay=0.5) as bar:
+            return Path(files.fetch(path, downloader=pooch.HTTPDownloader(progressbar=bar)))
     except RequestException as error:
         if isinstance(error, HTTPError) and error.response is not None:
             reason = f"the server answers {error.response.status_code} {error.response.reason}"
