@@ -5,6 +5,6 @@ from attentively import exporter
 __getattr__ = exporter(
     __name__,
     {
-        "transformer_layers": ["DecoderCache", "DecoderLayer", "EncoderLayer", "Residual"],
+        "transformer_layers": ["DecoderCache", "DecoderLayer", "EncoderLayer", "Norm", "Residual"],
     },
 )
