@@ -35,7 +35,8 @@ from transformers import MarianConfig, MarianMTModel
 from attentively import device
 from attentively.atomic_files import replacing
 from attentively.generation import search as decoding
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.configs import TransformerConfig
+from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 RESULTS = Path(__file__).parent / "results" / "decoding.json"

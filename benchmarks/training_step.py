@@ -27,7 +27,8 @@ from attentively import device
 from attentively.atomic_files import replacing
 from attentively.data.batches import Batch, Example, collate
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.models.configs import Seq2SeqConfig
+from attentively.models.seq2seq import Seq2Seq
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary, WordTokenizer
 from attentively.training.objectives import teacher_forced_loss
 from attentively.training.trainer import Trainer

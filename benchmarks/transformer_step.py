@@ -37,7 +37,8 @@ from attentively import device
 from attentively.atomic_files import replacing
 from attentively.attention.masks import causal_mask
 from attentively.attention.positional import sinusoids
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.configs import TransformerConfig
+from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import PAD_ID
 
 RESULTS = Path(__file__).parent / "results" / "training.json"

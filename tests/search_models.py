@@ -5,9 +5,10 @@ import dataclasses
 import torch
 
 from attentively.data.batches import pad
+from attentively.models.configs import Seq2SeqConfig, TransformerConfig
 from attentively.models.interface import DecoderOnly, DecoderOutput, EncoderDecoder, Memory
-from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.seq2seq import Seq2Seq
+from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import END_ID, START_ID
 
 

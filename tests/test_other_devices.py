@@ -17,7 +17,8 @@ from attentively.generation.search import beam_search, greedy_search, sample
 from attentively.training.objectives import teacher_forced_loss
 from attentively.training.trainer import Trainer
 from attentively.training.training_config import TrainingConfig
-from attentively.word_vectors.training import VectorConfig, train_vectors
+from attentively.word_vectors.training import train_vectors
+from attentively.word_vectors.vector_config import VectorConfig
 
 CONTROLS = ("seq2seq-additive", "transformer-rotary", "LanguageModel", "Captioner")
 

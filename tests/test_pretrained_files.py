@@ -4,12 +4,14 @@ import hashlib
 import http.server
 import importlib.metadata
 import json
+import socket
 import threading
 
 import pytest
 import ship_checkpoint
 
 from attentively import pretrained_files
+from attentively.pretrained_files import DownloadError
 
 CONTENT = b"the parameters of a model"
 
@@ -55,8 +57,11 @@ def small(monkeypatch, tmp_path):
 
 @pytest.fixture
 def server(monkeypatch):
-    """A repository at an address that the package names; return what was asked, and the answer."""
-    asked, answer = [], [200, CONTENT]
+    """A repository at an address that the package names.
+
+    Return what was asked, and the answer: status, content, number of bytes that never arrive.
+    """
+    asked, answer = [], [200, CONTENT, 0]
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -64,7 +69,7 @@ def server(monkeypatch):
             self.send_response(answer[0])
             self.send_header("Content-Length", str(len(answer[1])))
             self.end_headers()
-            self.wfile.write(answer[1])
+            self.wfile.write(answer[1][: len(answer[1]) - answer[2]])
 
         def log_message(self, *_):
             pass
@@ -113,14 +118,34 @@ def test_a_damaged_copy_is_downloaded_again(small, server):
 
 def test_another_file_is_refused_and_not_kept(small, server):
     server[1][1] = CONTENT[:-1] + b"?"
-    with pytest.raises(OSError, match=r"checksum of http://.*m\.safetensors is wrong.*Copy it to"):
+    message = r"checksum of http://.*m\.safetensors is wrong.*login page.*copy the file to"
+    with pytest.raises(DownloadError, match=message):
         pretrained_files.find("v/m.safetensors")
     assert not [path for path in small[1].rglob("*") if path.is_file()]
 
 
+def test_an_interrupted_download_is_repeated_from_its_start(small, server, capsys):
+    server[1][2] = 3
+    with pytest.raises(DownloadError, match=r"the connection was interrupted.*try again"):
+        pretrained_files.find("v/m.safetensors")
+    assert "%" not in capsys.readouterr().err  # no progress bar next to the message
+    assert not [path for path in small[1].rglob("*") if path.is_file()]
+    server[1][2] = 0
+    assert pretrained_files.find("v/m.safetensors").read_bytes() == CONTENT
+
+
+def test_a_server_that_cannot_be_reached_is_named(small, server, monkeypatch):
+    with socket.socket() as unused:  # bound and not listening
+        unused.bind(("127.0.0.1", 0))
+        name_address(monkeypatch, f"http://127.0.0.1:{unused.getsockname()[1]}")
+        with pytest.raises(DownloadError, match=r"127\.0\.0\.1.*no connection to the server.*"):
+            pretrained_files.find("v/m.safetensors")
+
+
 def test_an_error_of_the_server_is_explained(small, server):
     server[1][0] = 404
-    with pytest.raises(OSError, match=r"cannot download http://.*HTTPError.*ATTENTIVELY_DATA"):
+    message = r"cannot download http://.*the server answers 404 Not Found.*ATTENTIVELY_DATA"
+    with pytest.raises(DownloadError, match=message):
         pretrained_files.find("v/m.safetensors")
 
 
@@ -135,5 +160,7 @@ def test_a_folder_of_your_own_replaces_the_network(small, server, monkeypatch, t
 
 def test_without_an_address_nothing_is_tried(small, monkeypatch):
     name_address(monkeypatch)
-    with pytest.raises(OSError, match=r"not part of this installation, and the package names no"):
+    with pytest.raises(
+        DownloadError, match=r"not part of this installation, and the package names no"
+    ):
         pretrained_files.find("v/m.safetensors")

@@ -4,15 +4,17 @@ import tiny_models
 import torch
 
 from attentively.data.batches import Example, ImageExample, LabelledExample
-from attentively.models.captioning import STRIDE, Captioner, CaptionerConfig
+from attentively.models.captioning import Captioner
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.encoder_heads import (
-    Classifier,
+from attentively.models.configs import (
+    STRIDE,
+    CaptionerConfig,
     ClassifierConfig,
-    MaskedLanguageModel,
+    LanguageModelConfig,
     MaskedLanguageModelConfig,
 )
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
+from attentively.models.language_model import LanguageModel
 from attentively.tokens.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
 
 STACK = {"d_model": 8, "num_heads": 2, "d_ff": 11, "num_layers": 2, "dropout": 0.0}

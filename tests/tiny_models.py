@@ -8,9 +8,10 @@ from torch import Tensor
 
 from attentively.attention.masks import padding_mask
 from attentively.data.batches import pad
-from attentively.models.captioning import STRIDE, Captioner, CaptionerConfig
-from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.captioning import Captioner
+from attentively.models.configs import STRIDE, CaptionerConfig, Seq2SeqConfig, TransformerConfig
+from attentively.models.seq2seq import Seq2Seq
+from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 SRC_VOCAB, TGT_VOCAB = 23, 29

@@ -5,7 +5,8 @@ import re
 import torch
 from torch import Tensor, nn
 
-from attentively.models.transformer import StackConfig, TokenEncoder
+from attentively.models.configs import StackConfig
+from attentively.models.transformer import TokenEncoder
 
 # Our names for the parts of a layer, and PyTorch's.
 NAMES = {

@@ -20,12 +20,8 @@ from attentively.attention.masks import padding_mask
 from attentively.data import toy
 from attentively.data.batches import pad
 from attentively.data.toy.lexicon import VERBS
-from attentively.models.encoder_heads import (
-    Classifier,
-    ClassifierConfig,
-    MaskedLanguageModel,
-    MaskedLanguageModelConfig,
-)
+from attentively.models.configs import ClassifierConfig, MaskedLanguageModelConfig
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
 from attentively.tokens.vocabulary import PAD_ID, Vocabulary, WordTokenizer
 from attentively.training.objectives import take_out
 

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.configs import TransformerConfig
+from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import PAD_ID
 from attentively.training.losses import cross_entropy
 

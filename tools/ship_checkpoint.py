@@ -15,6 +15,7 @@ import typer
 
 from attentively.cli import families
 from attentively.cli.families import Content
+from attentively.cli.train_options import PIECE_LENGTH
 from attentively.data import corpora
 from attentively.generation.search import Beam
 from attentively.models import checkpoints
@@ -38,7 +39,7 @@ def ship(
     checkpoints.save(checkpoints.load(run), target, half_precision=True)
     rounded = checkpoints.load(target)
     corpus = corpora.find(rounded.provenance["data"])
-    piece_length = rounded.provenance.get("piece_length", families.PIECE_LENGTH)
+    piece_length = rounded.provenance.get("piece_length", PIECE_LENGTH)
     held_out = Content(corpus.load("test"), corpus.kind, piece_length)
     family = families.of(rounded.model)
     found = family.evaluate(rounded, held_out, Beam(5, 1.0), progress=True)

@@ -25,7 +25,7 @@ from attentively.checks.question import Case, Question, cases_of
 from attentively.checks.student_modules import shaken, state_of
 from attentively.layers.embedding import TokenEmbedding
 from attentively.models.transformer import Transformer as OfThePackage
-from attentively.models.transformer import TransformerConfig
+from attentively.models.configs import TransformerConfig
 
 NORMS = ("pre", "post")
 

@@ -28,7 +28,7 @@ from attentively.checks.student_modules import shaken, state_of
 from attentively.data.batches import pad
 from attentively.models import plain_transformer
 from attentively.models.encoder_heads import Classifier as PackagesClassifier
-from attentively.models.encoder_heads import ClassifierConfig
+from attentively.models.configs import ClassifierConfig
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 SOFTMAX = "A softmax is applied. Return the scores; the loss applies the softmax."

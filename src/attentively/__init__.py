@@ -84,16 +84,19 @@ SHORT_NAMES = {
 
 EXPORTS = {
     "generation.pretrained_model": ["PretrainedModel", "load"],
-    "models.transformer": ["Transformer", "TransformerConfig"],
-    "models.seq2seq": ["Seq2Seq", "Seq2SeqConfig"],
-    "models.language_model": ["LanguageModel", "LanguageModelConfig"],
-    "models.encoder_heads": [
-        "Classifier",
+    "models.configs": [
+        "CaptionerConfig",
         "ClassifierConfig",
-        "MaskedLanguageModel",
+        "LanguageModelConfig",
         "MaskedLanguageModelConfig",
+        "Seq2SeqConfig",
+        "TransformerConfig",
     ],
-    "models.captioning": ["Captioner", "CaptionerConfig"],
+    "models.transformer": ["Transformer"],
+    "models.seq2seq": ["Seq2Seq"],
+    "models.language_model": ["LanguageModel"],
+    "models.encoder_heads": ["Classifier", "MaskedLanguageModel"],
+    "models.captioning": ["Captioner"],
     "attention.additive": ["AdditiveAttention"],
     "attention.multiplicative": ["LocalAttention", "LuongAttention"],
     "attention.multi_head": ["MultiHeadAttention"],
@@ -137,19 +140,17 @@ if TYPE_CHECKING:  # `EXPORTS` for type checkers, which do not call `exporter`
     from attentively.generation.pretrained_model import PretrainedModel as PretrainedModel
     from attentively.generation.pretrained_model import load as load
     from attentively.models.captioning import Captioner as Captioner
-    from attentively.models.captioning import CaptionerConfig as CaptionerConfig
+    from attentively.models.configs import CaptionerConfig as CaptionerConfig
+    from attentively.models.configs import ClassifierConfig as ClassifierConfig
+    from attentively.models.configs import LanguageModelConfig as LanguageModelConfig
+    from attentively.models.configs import MaskedLanguageModelConfig as MaskedLanguageModelConfig
+    from attentively.models.configs import Seq2SeqConfig as Seq2SeqConfig
+    from attentively.models.configs import TransformerConfig as TransformerConfig
     from attentively.models.encoder_heads import Classifier as Classifier
-    from attentively.models.encoder_heads import ClassifierConfig as ClassifierConfig
     from attentively.models.encoder_heads import MaskedLanguageModel as MaskedLanguageModel
-    from attentively.models.encoder_heads import (
-        MaskedLanguageModelConfig as MaskedLanguageModelConfig,
-    )
     from attentively.models.language_model import LanguageModel as LanguageModel
-    from attentively.models.language_model import LanguageModelConfig as LanguageModelConfig
     from attentively.models.seq2seq import Seq2Seq as Seq2Seq
-    from attentively.models.seq2seq import Seq2SeqConfig as Seq2SeqConfig
     from attentively.models.transformer import Transformer as Transformer
-    from attentively.models.transformer import TransformerConfig as TransformerConfig
 
 
 def exporter(folder: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

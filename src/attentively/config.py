@@ -2,7 +2,14 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
+
+Norm = Literal["pre", "post"]
+"""Layer normalisation before or after each sub-layer."""
+Activation = Literal["relu", "gelu"]
+"""Activation function of the feed-forward network."""
+LocalKind = Literal["local-m", "local-p"]
+"""How local attention places its window: at the time step, or where it predicts."""
 
 
 @dataclasses.dataclass(frozen=True)

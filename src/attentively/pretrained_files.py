@@ -14,6 +14,10 @@ TABLE = FOLDER / "models.json"
 VARIABLE = "ATTENTIVELY_DATA"
 
 
+class DownloadError(OSError):
+    """The file is not part of this installation, and it cannot be downloaded now."""
+
+
 def names(folder: str) -> list[str]:
     """Return the names of the files of a folder, without the suffix: "" or "vectors/"."""
     paths = (line.partition(" ")[0] for line in _registry().read_text().splitlines())
@@ -25,8 +29,8 @@ def find(path: str) -> Path:
     """Return the location of a file, downloading it if it is not in the package.
 
     The folder ``pretrained`` inside the one that ``ATTENTIVELY_DATA`` names is searched too. A
-    download is kept in pooch's cache and verified by its checksum. Raises `OSError` if the file is
-    neither here nor can be downloaded.
+    download is kept in pooch's cache and verified by its checksum. Raises `DownloadError` if the
+    file is neither here nor can be downloaded.
     """
     own = Path(os.environ.get(VARIABLE) or os.devnull) / "pretrained" / path
     for place in (FOLDER / path, own):
@@ -38,26 +42,40 @@ def find(path: str) -> Path:
 def _downloaded(path: str) -> Path:
     import pooch  # takes a tenth of a second, and most installations contain the files
     from requests import RequestException
+    from requests.exceptions import ChunkedEncodingError, HTTPError
+    from tqdm.auto import tqdm
 
     address = _address()
     files = pooch.create(pooch.os_cache("attentively") / "pretrained", address)
     files.load_registry(_registry())
-    help_offline = f"Copy it to pretrained/{path} in a folder, and set {VARIABLE} to that folder"
+    help_offline = (
+        f"Without a network, copy the file to pretrained/{path} in a folder, and set {VARIABLE} to "
+        "that folder"
+    )
     if not address and not (files.abspath / path).is_file():
-        raise OSError(
+        raise DownloadError(
             f"{path} is not part of this installation, and the package names no address to "
             f"download it from. {help_offline}"
         )
     try:
-        return Path(files.fetch(path, progressbar=True))
+        # A bar of our own, because pooch's remains on the screen when the download fails.
+        with tqdm(desc=path, total=1, unit="B", unit_scale=True, leave=False, delay=0.5) as bar:
+            return Path(files.fetch(path, downloader=pooch.HTTPDownloader(progressbar=bar)))
     except RequestException as error:
-        raise OSError(
-            f"cannot download {files.get_url(path)} ({type(error).__name__}). {help_offline}"
-        ) from error
+        if isinstance(error, HTTPError) and error.response is not None:
+            reason = f"the server answers {error.response.status_code} {error.response.reason}"
+        elif isinstance(error, ChunkedEncodingError):
+            reason = "the connection was interrupted"
+        else:
+            reason = "there is no connection to the server"
+        raise DownloadError(
+            f"cannot download {files.get_url(path)}: {reason}. Check the network connection and "
+            f"try again. {help_offline}"
+        ) from None
     except ValueError:  # pooch keeps no file whose checksum is wrong
-        raise OSError(
-            f"the checksum of {files.get_url(path)} is wrong: the file at this address has "
-            f"changed. {help_offline}"
+        raise DownloadError(
+            f"the checksum of {files.get_url(path)} is wrong: the server sent another file, or the "
+            f"network sent its login page. Nothing was kept. {help_offline}"
         ) from None
 
 

@@ -8,7 +8,8 @@ from attentively.analysis.pruning import Head, find_heads
 from attentively.attention.masks import causal_mask
 from attentively.attention.multi_head import MultiHeadAttention
 from attentively.attention.positional import ALiBi, RotaryPositionalEmbedding
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.configs import TransformerConfig
+from attentively.models.transformer import Transformer
 
 BATCH, QUERIES, KEYS, D_MODEL, HEADS = 2, 5, 7, 12, 3
 

@@ -5,7 +5,8 @@ import torch
 
 from attentively.analysis.pruning import Head, find_heads, silenced
 from attentively.attention.multi_head import MultiHeadAttention
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.configs import TransformerConfig
+from attentively.models.transformer import Transformer
 
 BATCH, QUERIES, KEYS, D_MODEL, HEADS = 2, 5, 7, 15, 3
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from attentively import __version__, cli
-from attentively.cli import docstrings, families, settings
+from attentively.cli import docstrings, families, settings, train_options
 from attentively.cli import train as train_command
 from attentively.data import corpora, digits
 from attentively.data.corpora import Corpus
@@ -24,9 +24,7 @@ from attentively.data.sentiment import Labelled
 from attentively.generation import generate as writing
 from attentively.generation import predict
 from attentively.models import checkpoints
-from attentively.models.language_model import LanguageModelConfig
-from attentively.models.seq2seq import Seq2SeqConfig
-from attentively.models.transformer import TransformerConfig
+from attentively.models.configs import LanguageModelConfig, Seq2SeqConfig, TransformerConfig
 from attentively.training import objectives
 from attentively.training.trainer import Trainer
 from attentively.training.training_config import TrainingConfig
@@ -217,17 +215,14 @@ print(sorted({"torch", "sklearn", "matplotlib"} & set(sys.modules)))
 """
 
 
-NEEDS_PYTORCH = {"train", "vectors"}
-"""Commands whose options are read from configurations in modules with PyTorch."""
-
-
 @pytest.mark.parametrize(
     "command",
     [
         "--help",
         "data list",
         "models",
-        *(f"{name} --help" for name in cli.COMMANDS if name not in NEEDS_PYTORCH),
+        *(f"{name} --help" for name in cli.COMMANDS),
+        *(f"vectors {name} --help" for name in ("train", "near", "analogy", "score")),
     ],
 )
 def test_what_needs_no_pytorch_starts_without_it(command):
@@ -345,15 +340,15 @@ def test_every_family_is_trained_evaluated_and_resumed(attentively, family, tmp_
 
 
 def test_nothing_is_said_twice_of_an_option():
-    every = [*train_command.MODEL_CHOICES, *train_command.TRAINING_CHOICES, *train_command.TOP]
+    every = [*train_options.MODEL_CHOICES, *train_options.TRAINING_CHOICES, *train_options.TOP]
     assert len(set(every)) == len(every)
     for family in families.FAMILIES.values():
         names = {field.name for field in dataclasses.fields(family.config)}
-        assert names - families.FROM_DATA <= set(every)
+        assert names - train_options.FROM_DATA <= set(every)
 
 
 def test_every_option_says_what_it_is_for():
-    every = {**train_command.MODEL_CHOICES, **train_command.TRAINING_CHOICES}
+    every = {**train_options.MODEL_CHOICES, **train_options.TRAINING_CHOICES}
     assert [name for name, choice in every.items() if not all(choice.helps.values())] == []
 
 
@@ -552,9 +547,8 @@ def test_every_recipe_can_be_followed():
     assert "tatoeba-en-fr-additive" in settings.recipes()
     for name in settings.recipes():
         given = train_command._given(name, {})
-        family = families.find(given["model"].value)
-        train_command._refuse_strange(given, family)
-        TrainingConfig(**train_command._values(given, train_command.TRAINING_CHOICES))
+        train_options.refuse_strange(given, given["model"].value)
+        TrainingConfig(**train_options.values(given, train_options.TRAINING_CHOICES))
 
 
 @pytest.mark.parametrize(
@@ -569,13 +563,13 @@ def test_every_recipe_can_be_followed():
 def test_the_recipe_of_a_model_that_ships_makes_its_sizes(name, config):
     shipped = checkpoints.load_pretrained(name)
     given = train_command._given(name, {})
-    values = train_command._values(given, train_command.MODEL_CHOICES)
+    values = train_options.values(given, train_options.MODEL_CHOICES)
     assert type(shipped.model.config) is config
     assert shipped.model.config.to_dict().items() >= values.items()
     if given["tokenizer"].value == "bpe":
         assert given["vocabulary_size"].value == len(shipped.src_tokenizer)
     first = shipped.provenance.get("started_from", shipped.provenance)["training"]
-    training = train_command._values(given, train_command.TRAINING_CHOICES)
+    training = train_options.values(given, train_options.TRAINING_CHOICES)
     assert TrainingConfig(**training).to_dict().items() >= first.items()
 
 

@@ -14,9 +14,9 @@ from attentively import __version__, cli, pretrained_files
 from attentively.cli import models
 from attentively.cli import vectors as command
 from attentively.data import download, words
-from attentively.experiments.word_vectors import analogy_numbers
+from attentively.experiments import word_vectors as evaluation
 from attentively.word_vectors import training
-from attentively.word_vectors.training import VectorConfig
+from attentively.word_vectors.vector_config import VectorConfig
 from attentively.word_vectors.vectors import WordVectors
 
 ROYAL = {
@@ -213,7 +213,7 @@ def test_every_share_stands_under_its_name(attentively, royal, monkeypatch):
         "analogies_by_section": {},
         "similarities": {"pairs": 5, "asked": 3, "spearman": 0.0},
     }
-    monkeypatch.setattr(command, "scores", lambda *_: found)
+    monkeypatch.setattr(evaluation, "scores", lambda *_: found)
     _, out, _ = attentively("score", "--vectors", royal)
     assert re.search(r"\nall +7 +9 +10\.0% +20\.0% +30\.0%\n", out)
     assert "40.0% of the answers repeat a word of the question; 50.0% repeat c." in out
@@ -227,7 +227,7 @@ def test_a_score_as_json(attentively, royal, tmp_path):
     numbers = json.loads((tmp_path / "new" / "s.json").read_text())
     vectors = WordVectors.load(royal)
     assert numbers["vectors"] == str(royal)
-    assert numbers["analogies_by_section"]["family"] == analogy_numbers(
+    assert numbers["analogies_by_section"]["family"] == evaluation.analogy_numbers(
         vectors, ANALOGIES["family"]
     )
     assert numbers["similarities"]["coverage"] == 0.75
@@ -253,9 +253,11 @@ def test_training_writes_vectors_and_where_they_come_from(
     attentively, story, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(training, "RECORDED_EVERY", 3)
-    trained, train_vectors = [], command.train_vectors
+    trained, train_vectors = [], training.train_vectors
     monkeypatch.setattr(
-        command, "train_vectors", lambda *given: trained.append(train_vectors(*given)) or trained[0]
+        training,
+        "train_vectors",
+        lambda *given: trained.append(train_vectors(*given)) or trained[0],
     )
     output = tmp_path / "new" / "story.safetensors"
     code, out, err = attentively("train", story, "--output", output, *SMALL)
@@ -300,8 +302,8 @@ def test_what_is_scored_is_what_is_written(attentively, tmp_path, monkeypatch):
     sentences = [["man", "king", "woman", "queen", "apple"] for _ in range(60)]
     monkeypatch.setattr(words, "tatoeba_english", lambda: sentences)
     monkeypatch.setattr(download, "find", lambda path: tmp_path)
-    scored, scores = [], command.scores
-    monkeypatch.setattr(command, "scores", lambda *given: scored.append(given[0]) or scores(*given))
+    scored, scores = [], evaluation.scores
+    monkeypatch.setattr(evaluation, "scores", lambda *of: scored.append(of[0]) or scores(*of))
     output = tmp_path / "half.safetensors"
     assert attentively("train", "--output", output, "--half-precision", *SMALL)[0] == 0
     vectors = WordVectors.load(output)
@@ -310,7 +312,7 @@ def test_what_is_scored_is_what_is_written(attentively, tmp_path, monkeypatch):
     assert "tatoeba.org" in said["attribution"]
     assert torch.equal(vectors.vectors, vectors.vectors.half().float())
     assert said["evaluation"]["similarities"]["asked"] == 3
-    assert said["evaluation"]["analogies"] == analogy_numbers(
+    assert said["evaluation"]["analogies"] == evaluation.analogy_numbers(
         vectors, [question for section in ANALOGIES.values() for question in section]
     )
     assert load_file(output)["vectors"].dtype == torch.float16
@@ -342,9 +344,9 @@ def test_settings_that_cannot_be_are_refused(refuses, story, tmp_path, pattern, 
 def trains(monkeypatch):
     """Tell how often a training began; what is not called lasts no five minutes."""
     began = []
-    original = command.train_vectors
+    original = training.train_vectors
     monkeypatch.setattr(
-        command, "train_vectors", lambda *given: began.append(1) or original(*given)
+        training, "train_vectors", lambda *given: began.append(1) or original(*given)
     )
     return began
 
@@ -381,7 +383,7 @@ def test_a_training_that_is_stopped_leaves_what_was_there(
 
     output = tmp_path / "out.safetensors"
     output.write_text("earlier")
-    monkeypatch.setattr(command, "train_vectors", stopped)
+    monkeypatch.setattr(training, "train_vectors", stopped)
     code, out, err = attentively("train", story, "--output", output, *SMALL)
     assert (code, err) == (130, "")
     assert out.endswith("\ninterrupted; nothing was written\n")

@@ -15,6 +15,7 @@ from notebook_tools import flags, small_notebook, small_part, with_source, write
 
 from attentively import coursework
 from attentively.cli import app, main
+from attentively.coursework import progress_cache
 
 READABLE = "small.ipynb is not a readable notebook. Save it again .*start.py.* copies the original$"
 TAGS = ("raises-exception",)
@@ -65,6 +66,17 @@ def test_a_kernel_that_dies_is_told(work):
     first, second = coursework.run(path)
     assert first.state == "solved"
     assert "Python kernel died" in second.message
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize(("error", "kept"), [("DownloadError", False), ("OSError", True)])
+def test_a_part_that_lacks_a_download_is_run_again(work, error, kept):
+    """A model is downloaded at first use, perhaps without a network: the answer is not at fault."""
+    code = f"from attentively.pretrained_files import DownloadError\nraise {error}('no connection')"
+    path = write(with_source(small_notebook(), "part-2", code), work / "small" / "small.ipynb")
+    first, second = coursework.results(path, environment="same")
+    assert (first.state, second.state) == ("solved", "wrong")
+    assert (progress_cache.find(path, "same") is not None) == kept
 
 
 @pytest.mark.notebook

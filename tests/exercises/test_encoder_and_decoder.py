@@ -13,7 +13,8 @@ from attentively.checks.edits import edited
 from attentively.checks.recordings import load_questions
 from attentively.data.batches import Batch
 from attentively.generation.search import greedy_search
-from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.models.configs import Seq2SeqConfig
+from attentively.models.seq2seq import Seq2Seq
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 from attentively.training.objectives import Translation, teacher_forced_loss
 

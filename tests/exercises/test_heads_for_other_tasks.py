@@ -10,13 +10,13 @@ from attentively.checks.recordings import load_questions
 from attentively.checks.student_modules import shaken, state_of
 from attentively.models import plain_transformer
 from attentively.models.checkpoints import load_pretrained
-from attentively.models.encoder_heads import (
-    Classifier,
+from attentively.models.configs import (
     ClassifierConfig,
-    MaskedLanguageModel,
+    LanguageModelConfig,
     MaskedLanguageModelConfig,
 )
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
+from attentively.models.language_model import LanguageModel
 from attentively.tokens.vocabulary import END_ID, START_ID
 from attentively.training.objectives import LanguageModelling, take_out
 

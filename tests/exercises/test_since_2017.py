@@ -12,7 +12,8 @@ from attentively.attention.positional import ALiBi, RotaryPositionalEmbedding, a
 from attentively.checks import since_2017 as checks
 from attentively.checks.recordings import load_questions
 from attentively.checks.since_2017.score_encodings import DISTANCE, NOTHING, encodings
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.configs import LanguageModelConfig
+from attentively.models.language_model import LanguageModel
 
 questions = load_questions(Assignment("21_since_2017").questions)
 

@@ -16,7 +16,8 @@ from attentively.coursework import earlier_parts
 from attentively.generation.generate import translate
 from attentively.models import plain_transformer
 from attentively.models.checkpoints import load_pretrained
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.configs import TransformerConfig
+from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import START_ID
 from attentively_grader.course import notebooks
 

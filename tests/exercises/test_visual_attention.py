@@ -11,8 +11,8 @@ from attentively.checks.edits import edited
 from attentively.checks.recordings import load_questions
 from attentively.data import digits
 from attentively.generation.generate import caption
-from attentively.models.captioning import RECEPTIVE_FIELD, STRIDE
 from attentively.models.checkpoints import load_pretrained
+from attentively.models.configs import RECEPTIVE_FIELD, STRIDE
 
 ASSIGNMENT = Assignment("10_visual_attention")
 questions = load_questions(ASSIGNMENT.questions)

@@ -17,7 +17,8 @@ from attentively.experiments.character_models import (
     vocab_size,
     windows,
 )
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.configs import LanguageModelConfig
+from attentively.models.language_model import LanguageModel
 from attentively.tokens.vocabulary import SPECIAL_TOKENS
 
 

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 from attentively.data.batches import Example, collate
 from attentively.experiments import exposure
 from attentively.experiments.exposure import compare, look, run_free
+from attentively.models.configs import Seq2SeqConfig
 from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
-from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.models.seq2seq import Seq2Seq
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 A, B, C = 4, 5, 6

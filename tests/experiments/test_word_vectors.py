@@ -10,7 +10,7 @@ import torch
 from attentively.data import words
 from attentively.experiments import word_vectors
 from attentively.experiments.word_vectors import SHARES, analogy_numbers, measure, scores
-from attentively.word_vectors.training import VectorConfig
+from attentively.word_vectors.vector_config import VectorConfig
 from attentively.word_vectors.vectors import WordVectors, load_pretrained_vectors
 
 RESULTS = Path(__file__).parents[2] / "book" / "results" / "word-vectors.json"

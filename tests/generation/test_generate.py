@@ -23,8 +23,9 @@ from search_models import (
 
 from attentively.generation import generate, search
 from attentively.generation.generate import translate
-from attentively.models.captioning import Captioner, CaptionerConfig
+from attentively.models.captioning import Captioner
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.configs import CaptionerConfig
 from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
 from attentively.tokens.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
 

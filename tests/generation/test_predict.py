@@ -6,12 +6,8 @@ import torch
 from attentively.attention.masks import padding_mask
 from attentively.generation.predict import classify, fill
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.encoder_heads import (
-    Classifier,
-    ClassifierConfig,
-    MaskedLanguageModel,
-    MaskedLanguageModelConfig,
-)
+from attentively.models.configs import ClassifierConfig, MaskedLanguageModelConfig
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
 from attentively.models.interface import ModelKindError
 from attentively.tokens.vocabulary import END_ID, PAD_ID, Vocabulary, WordTokenizer
 

@@ -15,12 +15,8 @@ from attentively.generation.pretrained_model import PretrainedModel, load
 from attentively.generation.search import Beam
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint, CheckpointError
-from attentively.models.encoder_heads import (
-    Classifier,
-    ClassifierConfig,
-    MaskedLanguageModel,
-    MaskedLanguageModelConfig,
-)
+from attentively.models.configs import ClassifierConfig, MaskedLanguageModelConfig
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
 from attentively.models.interface import ModelKindError
 from attentively.tokens.vocabulary import Vocabulary, WordTokenizer
 

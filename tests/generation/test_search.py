@@ -32,8 +32,9 @@ from search_models import (
 from attentively.attention.masks import padding_mask
 from attentively.generation import search as decoding
 from attentively.generation.search import beam_search, greedy_search
+from attentively.models.configs import LanguageModelConfig
 from attentively.models.interface import evaluating
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.language_model import LanguageModel
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID
 
 # Greedy takes A (0.6) and ends with 0.6 × 0.4 = 0.24; B C has 0.4 × 0.9 = 0.36.

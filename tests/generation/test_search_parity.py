@@ -12,7 +12,8 @@ import torch
 
 from attentively.data.batches import pad
 from attentively.generation import search
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.configs import TransformerConfig
+from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 
 VOCAB, D_MODEL, HEADS, D_FF, LAYERS = 13, 16, 2, 23, 2

@@ -14,7 +14,8 @@ from attentively.layers.low_rank import (
     merge_low_rank_updates,
 )
 from attentively.models.checkpoints import Checkpoint, load, save
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.configs import LanguageModelConfig
+from attentively.models.language_model import LanguageModel
 from attentively.tokens.vocabulary import Vocabulary, WordTokenizer
 
 D_IN, D_OUT, RANK, ALPHA = 7, 5, 3, 13.0

@@ -11,15 +11,9 @@ from torch import nn
 from attentively.data import digits
 from attentively.data.batches import encode_scenes
 from attentively.generation.generate import caption
-from attentively.models.captioning import (
-    RECEPTIVE_FIELD,
-    STRIDE,
-    Captioner,
-    CaptionerConfig,
-    ImageEncoder,
-    doubly_stochastic_penalty,
-)
+from attentively.models.captioning import Captioner, ImageEncoder, doubly_stochastic_penalty
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.configs import RECEPTIVE_FIELD, STRIDE, CaptionerConfig
 from attentively.tokens.vocabulary import Vocabulary, WordTokenizer
 from attentively.training.trainer import Trainer
 from attentively.training.training_config import TrainingConfig

@@ -14,9 +14,10 @@ from attentively import pretrained_files
 from attentively.config import VocabSizes
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint, CheckpointError
+from attentively.models.configs import Seq2SeqConfig
 from attentively.models.interface import ModelKindError
 from attentively.models.language_model import LanguageModel
-from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.models.seq2seq import Seq2Seq
 from attentively.tokens.vocabulary import UNK_ID, BPETokenizer, Vocabulary, WordTokenizer
 
 

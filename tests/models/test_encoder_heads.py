@@ -13,12 +13,8 @@ from attentively.attention.masks import causal_mask, padding_mask
 from attentively.config import VocabSizes
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.encoder_heads import (
-    Classifier,
-    ClassifierConfig,
-    MaskedLanguageModel,
-    MaskedLanguageModelConfig,
-)
+from attentively.models.configs import ClassifierConfig, MaskedLanguageModelConfig
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
 from attentively.models.interface import Model
 from attentively.tokens.vocabulary import PAD_ID, Vocabulary, WordTokenizer
 

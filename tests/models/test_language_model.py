@@ -14,8 +14,9 @@ from attentively.attention.positional import SinusoidalPositionalEncoding
 from attentively.config import VocabSizes
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.configs import LanguageModelConfig
 from attentively.models.interface import DecoderOnly, DecoderOutput, DecoderState
-from attentively.models.language_model import LanguageModel, LanguageModelConfig, LanguageModelState
+from attentively.models.language_model import LanguageModel, LanguageModelState
 from attentively.tokens.vocabulary import PAD_ID, Vocabulary, WordTokenizer
 
 BATCH, LENGTH, MAX_LEN = 3, 7, 11

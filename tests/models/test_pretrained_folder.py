@@ -11,8 +11,9 @@ from tiny_models import SRC_VOCAB, TGT_VOCAB, sentences, seq2seq, stack_model, t
 
 from attentively.models import checkpoints, pretrained_folder
 from attentively.models.checkpoints import Checkpoint, CheckpointError
-from attentively.models.encoder_heads import Classifier, ClassifierConfig
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.configs import ClassifierConfig, LanguageModelConfig
+from attentively.models.encoder_heads import Classifier
+from attentively.models.language_model import LanguageModel
 from attentively.models.pretrained_folder import load_folder, save_folder
 from attentively.tokens.vocabulary import CharacterTokenizer, Vocabulary, WordTokenizer
 

@@ -12,7 +12,8 @@ from attentively.attention.additive import AdditiveAttention
 from attentively.data.batches import Batch
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.seq2seq import FixedContext, Seq2Seq, Seq2SeqConfig
+from attentively.models.configs import Seq2SeqConfig
+from attentively.models.seq2seq import FixedContext, Seq2Seq
 from attentively.tokens.vocabulary import PAD_ID, Vocabulary, WordTokenizer
 from attentively.training.objectives import teacher_forced_loss
 

@@ -13,11 +13,11 @@ from attentively.attention.multi_head import MultiHeadAttention
 from attentively.attention.positional import sinusoids
 from attentively.layers.embedding import TokenEmbedding
 from attentively.layers.transformer_layers import DecoderLayer
+from attentively.models.configs import TransformerConfig
 from attentively.models.transformer import (
     MAX_DISTANCE,
     TokenEncoder,
     Transformer,
-    TransformerConfig,
     TransformerState,
     initialise,
     refuse_empty,

@@ -15,14 +15,14 @@ from attentively.data.sentiment import Labelled
 from attentively.experiments import toy_translation
 from attentively.generation.predict import Judgement
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.encoder_heads import (
-    Classifier,
+from attentively.models.configs import (
     ClassifierConfig,
-    MaskedLanguageModel,
+    LanguageModelConfig,
     MaskedLanguageModelConfig,
 )
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
 from attentively.models.interface import Model
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.language_model import LanguageModel
 from attentively.scoring import evaluation
 from attentively.scoring.metrics import perplexity
 from attentively.tokens.vocabulary import START_ID, CharacterTokenizer, Vocabulary, WordTokenizer

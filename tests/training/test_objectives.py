@@ -21,13 +21,13 @@ from attentively.attention.masks import padding_mask
 from attentively.data.batches import Batch, LabelledExample, collate
 from attentively.models import checkpoints
 from attentively.models.captioning import doubly_stochastic_penalty
-from attentively.models.encoder_heads import (
-    Classifier,
+from attentively.models.configs import (
     ClassifierConfig,
-    MaskedLanguageModel,
+    LanguageModelConfig,
     MaskedLanguageModelConfig,
 )
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
+from attentively.models.language_model import LanguageModel
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, UNK_ID
 from attentively.training import objectives
 from attentively.training.objectives import (

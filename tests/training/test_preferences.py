@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch.nn.functional import logsigmoid
 
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.configs import LanguageModelConfig
+from attentively.models.language_model import LanguageModel
 from attentively.training.preferences import (
     answer_log_probabilities,
     dpo_loss,

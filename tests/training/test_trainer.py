@@ -20,7 +20,8 @@ from attentively import atomic_files, device
 from attentively.data.batches import Example, collate, shuffled
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint, CheckpointError
-from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.models.configs import Seq2SeqConfig
+from attentively.models.seq2seq import Seq2Seq
 from attentively.tokens.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
 from attentively.training import run_folder
 from attentively.training import trainer as training
@@ -462,7 +463,8 @@ sys.path[:0] = [{tests!r}, {tests!r} + "/training"]
 import json, torch
 from test_trainer import VOCAB, trainer
 from tiny_examples import checkpoint_of
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.configs import TransformerConfig
+from attentively.models.transformer import Transformer
 
 def losses(**changes):
     torch.manual_seed(0)

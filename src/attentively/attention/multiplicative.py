@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attentively.attention.masks import masked_softmax
+from attentively.config import LocalKind
 
 Score = Literal["dot", "general", "concat", "location"]
-LocalKind = Literal["local-m", "local-p"]
 
 
 class LuongAttention(nn.Module):

@@ -23,8 +23,8 @@ from attentively.checks import (
 )
 from attentively.checks.trained_translator import TRANSFORMER
 from attentively.models.checkpoints import Checkpoint, load_pretrained
+from attentively.models.configs import TransformerConfig
 from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
-from attentively.models.transformer import TransformerConfig
 
 Inputs = Mapping[str, Any]
 State = dict[str, Tensor]

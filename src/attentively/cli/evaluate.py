@@ -61,6 +61,7 @@ def evaluate(
     """
     from attentively.cli import families
     from attentively.cli.families import Content
+    from attentively.cli.train_options import PIECE_LENGTH
     from attentively.data import corpora
     from attentively.generation.pretrained_model import load
     from attentively.generation.search import Beam
@@ -74,7 +75,7 @@ def evaluate(
         raise ValueError(f"a {family.name} has no outputs to write: leave out --output")
     corpus = corpora.find(data, family.kind)
     families.refuse_other_data(family, corpus)
-    piece_length = checkpoint.provenance.get("piece_length", families.PIECE_LENGTH)
+    piece_length = checkpoint.provenance.get("piece_length", PIECE_LENGTH)
     content = Content(corpus.load(split), corpus.kind, piece_length)
     progress = sys.stderr.isatty()
     result = family.evaluate(checkpoint, content, Beam(beam_size, length_penalty), progress)

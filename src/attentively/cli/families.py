@@ -3,8 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from attentively.cli.train_options import CONFIGS, DEFAULT_SIZE, PIECE_LENGTH, TokenizerKind
 from attentively.config import ModelConfig
 from attentively.data.batches import (
     encode_labelled,
@@ -15,7 +16,6 @@ from attentively.data.batches import (
 )
 from attentively.data.corpora import KINDS, Corpus, Kind
 from attentively.generation.search import Beam
-from attentively.models import checkpoints
 from attentively.models.captioning import Captioner
 from attentively.models.checkpoints import Checkpoint
 from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
@@ -34,14 +34,6 @@ from attentively.tokens.vocabulary import (
     Vocabulary,
     WordTokenizer,
 )
-
-TokenizerKind = Literal["word", "character", "bpe"]
-DEFAULT_SIZE = 5000
-"""Default vocabulary size of byte-pair encoding."""
-PIECE_LENGTH = 128
-"""Default length of a chunk of running text, in tokens."""
-FROM_DATA = {"src_vocab_size", "tgt_vocab_size", "vocab_size", "labels", "height", "width"}
-"""Fields of a configuration that follow from the data, so that they are no options."""
 
 
 class Tokenizers(NamedTuple):
@@ -86,7 +78,7 @@ class Family(ABC):
     @property
     def config(self) -> type[ModelConfig]:
         """The class of its models' configurations."""
-        return checkpoints.MODELS[self.model.__name__][1]
+        return CONFIGS[self.name]
 
     @abstractmethod
     def texts(self, content: Content) -> Texts:

@@ -4,24 +4,22 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 
 import attentively
-from attentively import device
+from attentively import pretrained_files
 from attentively.atomic_files import check_replaceable, replacing
 from attentively.cli import settings
 from attentively.cli.settings import Given
-from attentively.data import download, words
+from attentively.data import download
 from attentively.data.catalogue import SETS
 from attentively.data.text import read_lines
-from attentively.experiments.runner import Row
-from attentively.experiments.word_vectors import scores
-from attentively.word_vectors import vectors as word_vectors
-from attentively.word_vectors.training import VectorConfig, train_vectors
-from attentively.word_vectors.vectors import Neighbour, WordVectors
+from attentively.word_vectors.vector_config import VectorConfig
+
+if TYPE_CHECKING:
+    from attentively.word_vectors.vectors import Neighbour, WordVectors
 
 TATOEBA = "tatoeba-english"
 CHOICES = {choice.name: choice for choice in settings.choices({"vectors": VectorConfig})}
@@ -30,7 +28,7 @@ Vectors = Annotated[
     str,
     typer.Option(
         help="Pretrained vectors of the package "
-        f"({', '.join(word_vectors.pretrained_vector_names())}), or a file."
+        f"({', '.join(pretrained_files.names('vectors/'))}), or a file."
     ),
 ]
 Count = Annotated[int, typer.Option(min=1, help="Number of words to list.")]
@@ -60,6 +58,14 @@ def train(
     The file records how it was made. It also records the scores of the vectors if the test sets
     are present (`attentively data get analogies` and `attentively data get wordsim353`).
     """
+    import torch
+
+    from attentively import device
+    from attentively.data import words
+    from attentively.experiments.word_vectors import scores
+    from attentively.word_vectors.training import train_vectors
+    from attentively.word_vectors.vectors import WordVectors
+
     config = VectorConfig(
         **{
             name: CHOICES[name].check(Given(value, CHOICES[name].flag))
@@ -70,7 +76,10 @@ def train(
     # Check what can fail before the training, not after it.
     check_replaceable(output)
     questions = (words.analogies(), words.similarities()) if _questions_at_hand() else None
-    provenance: Row = {"command": shlex.join(["attentively", *sys.argv[1:]]), "data": text}
+    provenance: dict[str, Any] = {
+        "command": shlex.join(["attentively", *sys.argv[1:]]),
+        "data": text,
+    }
     if text == TATOEBA:
         sentences = words.tatoeba_english()
         source = SETS["tatoeba-en-fr"]
@@ -174,6 +183,9 @@ def score(
     """
     if json_file is not None:
         check_replaceable(json_file)
+    from attentively.data import words
+    from attentively.experiments.word_vectors import scores
+
     found = scores(load(vectors), words.analogies(), words.similarities())
     print(f"{'analogies':30}{'used':>6} {'of':>6}{'excluded':>9}{'included':>9}{'only c':>9}")
     every = found["analogies"]
@@ -197,22 +209,23 @@ def score(
         print(f"scores written to {json_file}")
 
 
-def load(vectors: str) -> WordVectors:
+def load(vectors: str) -> "WordVectors":
     """Load the vectors that ``--vectors`` names."""
+    from attentively.word_vectors.vectors import WordVectors, load_pretrained_vectors
+
     path = Path(vectors)
-    if vectors in word_vectors.pretrained_vector_names():
-        return word_vectors.load_pretrained_vectors(vectors)
-    if path.is_file() or path.suffix == ".safetensors":
+    known = vectors in pretrained_files.names("vectors/")
+    if not known and (path.is_file() or path.suffix == ".safetensors"):
         return WordVectors.load(path)
-    return word_vectors.load_pretrained_vectors(vectors)  # its error lists the known names
+    return load_pretrained_vectors(vectors)  # its error lists the known names
 
 
-def _as_written(vectors: WordVectors, word: str) -> str:
+def _as_written(vectors: "WordVectors", word: str) -> str:
     """Return the word as it is spelt in the vocabulary, which may be in lower case."""
     return word if word in vectors else word.lower()
 
 
-def _print(found: list[Neighbour]) -> None:
+def _print(found: "list[Neighbour]") -> None:
     for word, cosine in found:
         print(f"{cosine:.3f}  {word}")
 

@@ -13,7 +13,8 @@ class PartResult:
     """One of "solved", "not yet", "wrong"."""
     message: str = ""
     stopped: bool = False
-    """Whether the notebook did not run to this part: the kernel died or took too long."""
+    """Whether another run may end differently: the kernel died or took too long, or a file could
+    not be downloaded."""
 
     @property
     def earned(self) -> float:

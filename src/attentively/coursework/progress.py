@@ -96,6 +96,11 @@ def _results(notebook: Any, stopped: str) -> Iterator[PartResult]:
     from attentively_grader.course import notebooks
 
     titles, reported = notebooks.part_titles(notebook), False
+    offline = any(
+        output.get("ename") == "DownloadError"
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+    )
     for cell in notebook.cells:
         flags = cell.metadata.get("nbgrader", {})
         if not flags.get("grade"):
@@ -112,9 +117,11 @@ def _results(notebook: Any, stopped: str) -> Iterator[PartResult]:
         elif errors[0].ename == "NotImplementedYet":
             yield PartResult(name, points, "not yet")
         elif errors[0].ename == "CheckFailed":
-            yield PartResult(name, points, "wrong", errors[0].evalue.partition("\n")[2])
+            message = errors[0].evalue.partition("\n")[2]
+            yield PartResult(name, points, "wrong", message, stopped=offline)
         else:
-            yield PartResult(name, points, "wrong", f"  {errors[0].ename}: {errors[0].evalue}")
+            message = f"  {errors[0].ename}: {errors[0].evalue}"
+            yield PartResult(name, points, "wrong", message, stopped=offline)
 
 
 def report(assignment: str, results: Sequence[PartResult]) -> str:

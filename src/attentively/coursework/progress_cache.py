@@ -96,8 +96,9 @@ def find(path: Path, environment: str) -> list[PartResult] | None:
 def keep(path: Path, before: str | None, environment: str, results: list[PartResult]) -> None:
     """Keep the results of a run that found the `cells` hash `before`.
 
-    Results of a run that was cut short are not kept. A notebook that was changed during the run has
-    another hash, so it runs again. Files that the run itself wrote do not make it run again.
+    Results of a run that was cut short, or that lacked a download, are not kept. A notebook that
+    was changed during the run has another hash, so it runs again. Files that the run itself wrote
+    do not make it run again.
     """
     if before is None or any(result.stopped for result in results):
         return

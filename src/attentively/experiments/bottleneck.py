@@ -17,7 +17,7 @@ from attentively.experiments.toy_translation import (
     train,
 )
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.seq2seq import AttentionKind
+from attentively.models.configs import AttentionKind
 from attentively.training.trainer import Trainer
 from attentively.training.training_config import TrainingConfig
 

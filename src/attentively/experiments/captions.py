@@ -17,8 +17,9 @@ from attentively.data import digits
 from attentively.data.batches import ImageExample, encode_scenes, in_order
 from attentively.data.digits import CELL_SIZE, COLUMNS, DIGITS, DigitScene
 from attentively.experiments.runner import Experiment, Row
-from attentively.models.captioning import Captioner, CaptionerConfig, doubly_stochastic_penalty
+from attentively.models.captioning import Captioner, doubly_stochastic_penalty
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.configs import CaptionerConfig
 from attentively.models.interface import evaluating
 from attentively.scoring.evaluation import evaluate_captioner
 from attentively.tokens.vocabulary import Vocabulary, WordTokenizer

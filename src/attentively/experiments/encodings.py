@@ -23,9 +23,9 @@ from attentively.experiments.character_models import (
     vocab_size,
 )
 from attentively.experiments.runner import Experiment, Row
+from attentively.models.configs import LanguageModelConfig, Positions
 from attentively.models.interface import evaluating
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
-from attentively.models.transformer import Positions
+from attentively.models.language_model import LanguageModel
 from attentively.tokens.vocabulary import SPECIAL_TOKENS
 
 Task = Literal["delay", "language"]

@@ -24,8 +24,9 @@ from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text, new_checkpoint
 from attentively.layers.embedding import TokenEmbedding
 from attentively.models.checkpoints import Checkpoint, load_pretrained
+from attentively.models.configs import Seq2SeqConfig
 from attentively.models.interface import EncoderDecoder, Memory, evaluating
-from attentively.models.seq2seq import AttentiveDecoder, RecurrentModel, Seq2Seq, Seq2SeqConfig
+from attentively.models.seq2seq import AttentiveDecoder, RecurrentModel, Seq2Seq
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 from attentively.training.losses import cross_entropy
 from attentively.training.trainer import Trainer

@@ -7,10 +7,10 @@ normalisation, which only pre-norm has.
 
 from pathlib import Path
 
+from attentively.config import Norm
 from attentively.data import toy
 from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import new_transformer, origin, scores, train
-from attentively.layers.transformer_layers import Norm
 from attentively.training.training_config import TrainingConfig
 
 TRAINED_CLAUSES = (1,)

@@ -21,7 +21,8 @@ from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text, new_transformer, origin, train
 from attentively.generation.generate import translate
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.transformer import Positions, Transformer
+from attentively.models.configs import Positions
+from attentively.models.transformer import Transformer
 from attentively.scoring.metrics import corpus_bleu, exact_match
 from attentively.training.trainer import validation_loss
 from attentively.training.training_config import TrainingConfig

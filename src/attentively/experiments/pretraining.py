@@ -22,12 +22,8 @@ from attentively.data.sentiment import Labelled
 from attentively.data.splits import SPLITS
 from attentively.experiments.runner import Experiment, Row
 from attentively.models.checkpoints import Checkpoint
-from attentively.models.encoder_heads import (
-    Classifier,
-    ClassifierConfig,
-    MaskedLanguageModel,
-    MaskedLanguageModelConfig,
-)
+from attentively.models.configs import ClassifierConfig, MaskedLanguageModelConfig
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
 from attentively.scoring.evaluation import evaluate_classifier, evaluate_masked_language_model
 from attentively.tokens.vocabulary import BPETokenizer, Tokenizer, Vocabulary, WordTokenizer
 from attentively.training.run_folder import best_record

@@ -39,8 +39,9 @@ from attentively.experiments.runner import Experiment, Row
 from attentively.experiments.toy_translation import as_text, origin
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.configs import TransformerConfig
 from attentively.models.interface import evaluating
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import WordTokenizer
 from attentively.training.trainer import Trainer
 from attentively.training.training_config import TrainingConfig

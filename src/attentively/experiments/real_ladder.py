@@ -32,9 +32,10 @@ from attentively.experiments.scores import seconds_per_step
 from attentively.layers.dropout import make_quick
 from attentively.models import checkpoints
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.configs import Seq2SeqConfig, TransformerConfig
 from attentively.models.interface import EncoderDecoder
-from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.seq2seq import Seq2Seq
+from attentively.models.transformer import Transformer
 from attentively.scoring import bootstrap
 from attentively.scoring.evaluation import Evaluation, evaluate, in_columns
 from attentively.scoring.metrics import bleu_counts, bleu_from_counts

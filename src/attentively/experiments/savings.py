@@ -28,7 +28,8 @@ from attentively.attention.blockwise import blockwise_attention
 from attentively.attention.multi_head import MultiHeadAttention
 from attentively.attention.scaled_dot_product import fused_attention, scaled_dot_product_attention
 from attentively.experiments.runner import Experiment, Row
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.configs import LanguageModelConfig
+from attentively.models.language_model import LanguageModel
 from attentively.training import data_parallel
 from attentively.training.data_parallel import Processes
 from attentively.training.memory_meter import MemoryMeter

@@ -20,8 +20,9 @@ from attentively.experiments.character_models import (
     vocab_size,
 )
 from attentively.experiments.runner import Experiment, Row
+from attentively.models.configs import LanguageModelConfig
 from attentively.models.interface import evaluating
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.language_model import LanguageModel
 
 SIZES = (8, 16, 32, 64, 128)
 """Model dimensions; the number of parameters of the layers grows with the square."""

@@ -26,8 +26,8 @@ from attentively.experiments.toy_translation import (
     train,
     word_weights,
 )
+from attentively.models.configs import AttentionKind, DecoderKind
 from attentively.models.interface import EncoderDecoder
-from attentively.models.seq2seq import AttentionKind, DecoderKind
 from attentively.training.objectives import teacher_forced_loss
 from attentively.training.training_config import TrainingConfig
 

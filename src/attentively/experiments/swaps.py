@@ -28,8 +28,9 @@ from attentively.experiments.runner import Experiment, Row
 from attentively.layers.feed_forward import FeedForward, GatedFeedForward
 from attentively.layers.layer_norm import LayerNorm
 from attentively.layers.rms_norm import RMSNorm
+from attentively.models.configs import LanguageModelConfig
 from attentively.models.interface import evaluating
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.language_model import LanguageModel
 from attentively.models.transformer import initialise
 
 SHAPE: dict[str, Any] = {

@@ -15,9 +15,10 @@ from attentively.data.batches import collate, encode_pairs
 from attentively.data.pairs import Pair
 from attentively.generation.generate import translate
 from attentively.models.checkpoints import Checkpoint
+from attentively.models.configs import AttentionKind, Seq2SeqConfig, TransformerConfig
 from attentively.models.interface import evaluating
-from attentively.models.seq2seq import AttentionKind, Seq2Seq, Seq2SeqConfig
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.seq2seq import Seq2Seq
+from attentively.models.transformer import Transformer
 from attentively.scoring.evaluation import teacher_forced_weights
 from attentively.scoring.metrics import (
     Link,

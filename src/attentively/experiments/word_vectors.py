@@ -8,7 +8,8 @@ from typing import Any
 
 from attentively.data import toy, words
 from attentively.experiments.runner import Experiment, Row
-from attentively.word_vectors.training import VectorConfig, frequent_words, train_vectors
+from attentively.word_vectors.training import frequent_words, train_vectors
+from attentively.word_vectors.vector_config import VectorConfig
 from attentively.word_vectors.vectors import Analogy, WordVectors
 
 SHARES = (0.125, 0.25, 0.5, 1.0)

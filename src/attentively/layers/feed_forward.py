@@ -4,14 +4,14 @@ Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, section 3.3. The gated 
 Shazeer (2020), https://arxiv.org/abs/2002.05202.
 """
 
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Activation = Literal["relu", "gelu"]
+from attentively.config import Activation
 
 
 class FeedForward(nn.Module):

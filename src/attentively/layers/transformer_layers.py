@@ -4,16 +4,15 @@ Vaswani et al. (2017), https://arxiv.org/abs/1706.03762, sections 3.1 and 5.4. P
 post-norm are compared by Xiong et al. (2020), https://arxiv.org/abs/2002.04745.
 """
 
-from typing import Literal, NamedTuple, Self, cast, get_args
+from typing import NamedTuple, Self, cast, get_args
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attentively.attention.key_value_cache import KeyValueCache
 from attentively.attention.multi_head import MultiHeadAttention
+from attentively.config import Norm
 from attentively.layers.layer_norm import LayerNorm
-
-Norm = Literal["pre", "post"]
 
 
 class Residual(nn.Module):

@@ -3,75 +3,16 @@
 Xu et al. (2015), https://arxiv.org/abs/1502.03044, with soft attention (section 4.2).
 """
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attentively.attention.additive import AdditiveAttention
-from attentively.config import ModelConfig, VocabSizes, check_at_least_one
 from attentively.layers.embedding import TokenEmbedding
 from attentively.layers.layer_norm import LayerNorm
+from attentively.models.configs import STRIDE, CaptionerConfig
 from attentively.models.interface import Memory
 from attentively.models.seq2seq import AttentiveDecoder, RecurrentModel
-
-STRIDE = 12
-"""Distance in pixels between neighbouring positions of the feature map, in both directions."""
-RECEPTIVE_FIELD = 18
-"""Size in pixels of the receptive field of a position, in both directions, without mixing."""
-
-
-@dataclass(frozen=True)
-class CaptionerConfig(ModelConfig):
-    """The hyperparameters of a `Captioner`, and the size of its images."""
-
-    tgt_vocab_size: int
-    height: int = 24
-    width: int = 36
-    feature_dim: int = 64
-    """Dimension of the feature vector of an image position."""
-    embedding_dim: int = 32
-    """Embedding dimension."""
-    decoder_dim: int = 128
-    """Dimension of the decoder's hidden state."""
-    attention_dim: int = 64
-    """Dimension of the hidden layer of the additive score."""
-    dropout: float = 0.0
-    """Dropout probability, on embeddings, image features and the input of the output layer."""
-    mixing: int = 1
-    """Kernel size of the last convolution over image positions; 1 mixes none of them."""
-
-    def __post_init__(self) -> None:
-        if self.height < 1 or self.width < 1 or self.height % STRIDE or self.width % STRIDE:
-            raise ValueError(
-                f"height={self.height} and width={self.width} must be multiples of {STRIDE} pixels"
-            )
-        if self.mixing < 1 or self.mixing % 2 == 0:
-            raise ValueError(
-                f"mixing={self.mixing} must be odd and positive: it is a centred kernel size"
-            )
-        check_at_least_one(
-            feature_dim=self.feature_dim,
-            embedding_dim=self.embedding_dim,
-            decoder_dim=self.decoder_dim,
-            attention_dim=self.attention_dim,
-        )
-
-    @property
-    def vocab_sizes(self) -> VocabSizes:
-        """Vocabulary size of its one tokenizer, on the target side."""
-        return VocabSizes(None, self.tgt_vocab_size)
-
-    @property
-    def feature_map(self) -> tuple[int, int]:
-        """Rows and columns of the feature map."""
-        return self.height // STRIDE, self.width // STRIDE
-
-    @property
-    def receptive_field(self) -> int:
-        """Size in pixels of a position's receptive field, away from the border of the image."""
-        return RECEPTIVE_FIELD + (self.mixing - 1) * STRIDE
 
 
 class ImageEncoder(nn.Module):

@@ -20,17 +20,20 @@ from torch import Tensor, nn
 from attentively import pretrained_files
 from attentively.atomic_files import replacing
 from attentively.config import ModelConfig
-from attentively.models.captioning import Captioner, CaptionerConfig
-from attentively.models.encoder_heads import (
-    Classifier,
+from attentively.models.captioning import Captioner
+from attentively.models.configs import (
+    CaptionerConfig,
     ClassifierConfig,
-    MaskedLanguageModel,
+    LanguageModelConfig,
     MaskedLanguageModelConfig,
+    Seq2SeqConfig,
+    TransformerConfig,
 )
+from attentively.models.encoder_heads import Classifier, MaskedLanguageModel
 from attentively.models.interface import EncoderDecoder, Model, ModelKindError
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
-from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.language_model import LanguageModel
+from attentively.models.seq2seq import Seq2Seq
+from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import Tokenizer, load_tokenizer
 
 MODELS: dict[str, tuple[type[Model], type[ModelConfig]]] = {

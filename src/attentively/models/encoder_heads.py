@@ -10,31 +10,16 @@ Source: Devlin et al. (2019), https://arxiv.org/abs/1810.04805, section 3. BERT 
 vector of a special first token; here the vectors of all tokens are averaged.
 """
 
-from dataclasses import dataclass
-from typing import Any, Self
-
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attentively.attention.masks import padding_mask
-from attentively.config import VocabSizes
 from attentively.layers.embedding import TokenEmbedding
+from attentively.models.configs import ClassifierConfig, EncoderConfig, MaskedLanguageModelConfig
 from attentively.models.interface import Model
-from attentively.models.transformer import StackConfig, TokenEncoder, initialise, refuse_empty
+from attentively.models.transformer import TokenEncoder, initialise, refuse_empty
 from attentively.tokens.vocabulary import PAD_ID
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderConfig(StackConfig):
-    """The hyperparameters of an encoder with a head."""
-
-    vocab_size: int
-
-    @property
-    def vocab_sizes(self) -> VocabSizes:
-        """Vocabulary size of its one tokenizer, on the source side."""
-        return VocabSizes(self.vocab_size, None)
 
 
 def token_encoder(config: EncoderConfig) -> TokenEncoder:
@@ -44,25 +29,6 @@ def token_encoder(config: EncoderConfig) -> TokenEncoder:
     of one encoder fit another.
     """
     return TokenEncoder(TokenEmbedding(config.vocab_size + 1, config.d_model), config)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClassifierConfig(EncoderConfig):
-    """The hyperparameters of a `Classifier`, and its labels."""
-
-    labels: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(set(self.labels)) < max(2, len(self.labels)):
-            raise ValueError(f"labels={self.labels} must contain at least two different labels")
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
-        """Build from `values`, where the labels may be a list, as in JSON."""
-        if "labels" in values:
-            values = values | {"labels": tuple(values["labels"])}
-        return super().from_dict(values)
 
 
 class Classifier(Model):
@@ -94,11 +60,6 @@ class Classifier(Model):
         real = mask.transpose(1, 2)  # (batch, len, 1): the same for every component
         mean = (outputs * real).sum(dim=1) / real.sum(dim=1)
         return self.output(mean)
-
-
-@dataclass(frozen=True, kw_only=True)
-class MaskedLanguageModelConfig(EncoderConfig):
-    """The hyperparameters of a `MaskedLanguageModel`."""
 
 
 class MaskedLanguageModel(Model):

@@ -17,22 +17,10 @@ from torch import Tensor, nn
 
 from attentively.attention.key_value_cache import KeyValueCache
 from attentively.attention.masks import causal_mask
-from attentively.config import VocabSizes
 from attentively.layers.embedding import TokenEmbedding
+from attentively.models.configs import LanguageModelConfig
 from attentively.models.interface import DecoderOnly, DecoderOutput
-from attentively.models.transformer import StackConfig, TokenEncoder, initialise
-
-
-@dataclass(frozen=True, kw_only=True)
-class LanguageModelConfig(StackConfig):
-    """The hyperparameters of a `LanguageModel`."""
-
-    vocab_size: int
-
-    @property
-    def vocab_sizes(self) -> VocabSizes:
-        """Vocabulary size of its one tokenizer, on the target side."""
-        return VocabSizes(None, self.vocab_size)
+from attentively.models.transformer import TokenEncoder, initialise
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from attentively.attention.masks import causal_mask
 from attentively.attention.plain_multi_head import MultiHeadAttention
 from attentively.attention.positional import sinusoids
+from attentively.config import Norm
 from attentively.layers.embedding import TokenEmbedding
 from attentively.layers.feed_forward import FeedForward
 from attentively.layers.layer_norm import LayerNorm
-from attentively.layers.transformer_layers import Norm
 
 
 class InputEmbedding(nn.Module):

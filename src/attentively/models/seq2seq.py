@@ -9,102 +9,19 @@ section 3, again with the same encoder.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attentively.attention.additive import AdditiveAttention
-from attentively.attention.multiplicative import LocalAttention, LocalKind, LuongAttention
-from attentively.config import ModelConfig, VocabSizes, check_at_least_one
+from attentively.attention.multiplicative import LocalAttention, LuongAttention
 from attentively.layers.bidirectional import BidirectionalEncoder
 from attentively.layers.embedding import TokenEmbedding
+from attentively.models.configs import Seq2SeqConfig
 from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
 from attentively.tokens.vocabulary import PAD_ID
-
-AttentionKind = Literal[
-    "additive", "fixed", "dot", "general", "concat", "location", "local-m", "local-p"
-]
-DecoderKind = Literal["bahdanau", "luong"]
-
-
-@dataclass(frozen=True)
-class Seq2SeqConfig(ModelConfig):
-    """The hyperparameters of a `Seq2Seq`."""
-
-    src_vocab_size: int
-    tgt_vocab_size: int
-    embedding_dim: int = 64
-    """Embedding dimension."""
-    encoder_dim: int = 64
-    """Dimension of the hidden state of the forward and of the backward encoder RNN."""
-    decoder_dim: int = 128
-    """Dimension of the decoder's hidden state."""
-    attention_dim: int = 64
-    """Dimension of the hidden layer of the additive and the concat score."""
-    attention: AttentionKind = "additive"
-    """Attention score; fixed means no attention: one context vector for all steps."""
-    dropout: float = 0.0
-    """Dropout probability, on embeddings, encoder outputs and the input of the output layer."""
-    share_embeddings: bool = False
-    """Share one matrix between source embedding, target embedding and output layer; needs one
-    vocabulary for both sides."""
-    decoder: DecoderKind = "bahdanau"
-    """Decoder that computes its attention query before (bahdanau) or after (luong) it reads a
-    token."""
-    input_feeding: bool = False
-    """Input feeding: a luong decoder also reads its previous attentional vector."""
-    max_len: int | None = None
-    """Maximum source length of the location score."""
-    window: int = 3
-    """Half-width D of the window of local-m and local-p, in positions."""
-
-    def __post_init__(self) -> None:
-        for name, known in (("attention", AttentionKind), ("decoder", DecoderKind)):
-            if getattr(self, name) not in get_args(known):
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} is unknown: "
-                    f"choose one of {', '.join(get_args(known))}"
-                )
-        if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
-            raise ValueError(
-                f"share_embeddings needs one vocabulary, but src_vocab_size={self.src_vocab_size} "
-                f"and tgt_vocab_size={self.tgt_vocab_size}"
-            )
-        if self.decoder == "bahdanau":
-            if self.input_feeding:
-                raise ValueError(
-                    "input_feeding=True needs decoder='luong': "
-                    "a bahdanau decoder already reads its context"
-                )
-            if self.attention in get_args(LocalKind):
-                raise ValueError(
-                    f"attention={self.attention!r} needs decoder='luong', whose newest state "
-                    "predicts the position of the window"
-                )
-        if self.attention == "dot" and self.decoder_dim != 2 * self.encoder_dim:
-            raise ValueError(
-                f"attention='dot' needs decoder_dim={self.decoder_dim} to be twice "
-                f"encoder_dim={self.encoder_dim}: the encoder is bidirectional"
-            )
-        if self.attention == "location" and not self.max_len:
-            raise ValueError(
-                "attention='location' needs max_len, the maximum source length, "
-                f"but max_len={self.max_len}"
-            )
-        check_at_least_one(
-            embedding_dim=self.embedding_dim,
-            encoder_dim=self.encoder_dim,
-            decoder_dim=self.decoder_dim,
-            attention_dim=self.attention_dim,
-            window=self.window,
-        )
-
-    @property
-    def vocab_sizes(self) -> VocabSizes:
-        """Vocabulary sizes of the source and the target tokenizer."""
-        return VocabSizes(self.src_vocab_size, self.tgt_vocab_size)
 
 
 class FixedContext(nn.Module):

@@ -5,11 +5,10 @@ models use the same parts.
 """
 
 import math
-from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal, NamedTuple, Self, cast, get_args
+from typing import NamedTuple, Self, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -26,60 +25,16 @@ from attentively.attention.positional import (
     RotaryPositionalEmbedding,
     SinusoidalPositionalEncoding,
 )
-from attentively.config import ModelConfig, VocabSizes
 from attentively.layers.embedding import TokenEmbedding
-from attentively.layers.feed_forward import Activation, FeedForward
+from attentively.layers.feed_forward import FeedForward
 from attentively.layers.layer_norm import LayerNorm
-from attentively.layers.transformer_layers import DecoderCache, DecoderLayer, EncoderLayer, Norm
+from attentively.layers.transformer_layers import DecoderCache, DecoderLayer, EncoderLayer
+from attentively.models.configs import StackConfig, TransformerConfig
 from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
 from attentively.tokens.vocabulary import PAD_ID
 
-Positions = Literal["sinusoidal", "learned", "relative", "rotary", "alibi", "none"]
-
 MAX_DISTANCE = 16
 """Maximum relative distance: k of Shaw et al. (2018), section 4.1."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StackConfig(ModelConfig, ABC):
-    """The hyperparameters of a stack of Transformer layers."""
-
-    d_model: int = 128
-    """Model dimension: size of embeddings and hidden states."""
-    num_heads: int = 4
-    """Number of attention heads; it must divide d_model."""
-    num_kv_heads: int | None = None
-    """Number of key and value heads (grouped-query attention); by default num_heads."""
-    d_ff: int = 512
-    """Dimension of the hidden layer of the feed-forward network."""
-    num_layers: int = 3
-    """Number of layers, in the encoder and in the decoder each."""
-    dropout: float = 0.1
-    """Dropout probability, on the output of each sub-layer before the residual addition and on
-    the sum of embeddings and positional encodings, as in section 5.4 of the Transformer paper.
-    `torch.nn.Transformer` also applies it to attention weights and inside the feed-forward
-    network."""
-    norm: Norm = "pre"
-    """Layer normalisation before each sub-layer (pre) or after it (post, as in the Transformer
-    paper)."""
-    positions: Positions = "sinusoidal"
-    """Positional encoding; sinusoidal in the Transformer paper."""
-    activation: Activation = "relu"
-    """Activation function of the feed-forward network."""
-    max_len: int = 512
-    """Maximum length of learned positional embeddings; the other encodings have no limit."""
-
-    def __post_init__(self) -> None:
-        if self.positions not in get_args(Positions):
-            known = ", ".join(get_args(Positions))
-            raise ValueError(f"positions={self.positions!r} is unknown: choose one of {known}")
-        for name in ("d_model", "num_heads", "d_ff", "num_layers", "max_len"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.d_model % self.num_heads:
-            raise ValueError(
-                f"d_model={self.d_model} does not split into num_heads={self.num_heads} equal heads"
-            )
 
 
 def self_attention(config: StackConfig) -> MultiHeadAttention:
@@ -290,45 +245,6 @@ def refuse_empty(mask: Bool[Tensor, "batch 1 len"]) -> None:
     if not filled.all():
         empty = (~filled).nonzero().flatten().tolist()
         raise ValueError(f"sentences {empty} of the batch have no token to encode")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TransformerConfig(StackConfig):
-    """The hyperparameters of a `Transformer`; encoder and decoder have `num_layers` each."""
-
-    src_vocab_size: int
-    tgt_vocab_size: int
-    share_embeddings: bool = False
-    """Share one matrix between source embedding, target embedding and output layer; needs one
-    vocabulary for both sides."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.share_embeddings and self.src_vocab_size != self.tgt_vocab_size:
-            raise ValueError(
-                f"share_embeddings needs one vocabulary, but src_vocab_size={self.src_vocab_size} "
-                f"and tgt_vocab_size={self.tgt_vocab_size}"
-            )
-
-    @property
-    def vocab_sizes(self) -> VocabSizes:
-        """Vocabulary sizes of the source and the target tokenizer."""
-        return VocabSizes(self.src_vocab_size, self.tgt_vocab_size)
-
-    @classmethod
-    def base(cls, src_vocab_size: int, tgt_vocab_size: int, share_embeddings: bool = True) -> Self:
-        """Return the paper's base model (table 3), with shared embeddings (section 3.4)."""
-        return cls(
-            src_vocab_size=src_vocab_size,
-            tgt_vocab_size=tgt_vocab_size,
-            share_embeddings=share_embeddings,
-            d_model=512,
-            num_heads=8,
-            d_ff=2048,
-            num_layers=6,
-            dropout=0.1,
-            norm="post",
-        )
 
 
 @dataclass(frozen=True)

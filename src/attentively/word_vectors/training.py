@@ -8,7 +8,6 @@ import math
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -17,7 +16,6 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from attentively import device
-from attentively.config import Config, check_at_least_one, check_seed
 from attentively.tokens.vocabulary import PAD_ID
 from attentively.word_vectors.skip_gram import (
     SkipGram,
@@ -25,46 +23,13 @@ from attentively.word_vectors.skip_gram import (
     keep_probabilities,
     noise_distribution,
 )
+from attentively.word_vectors.vector_config import VectorConfig
 from attentively.word_vectors.vectors import WordVectors
 
 RECORDED_EVERY = 100
 """Number of updates that one record summarises."""
 
 Record = dict[str, int | float]
-
-
-@dataclass(frozen=True)
-class VectorConfig(Config):
-    """The hyperparameters of skip-gram training."""
-
-    embedding_dim: int = 100
-    """Dimension of the vectors."""
-    window: int = 5
-    """Maximum window size: neighbours on each side; sampled from 1 to this value per word."""
-    negatives: int = 5
-    """Number of negative samples per pair of words."""
-    threshold: float = 1e-4
-    """Subsampling threshold: words of a higher relative frequency are randomly discarded."""
-    min_count: int = 5
-    """Minimum frequency of a word; rarer words are removed from the text and get no vector."""
-    epochs: int = 20
-    """Number of passes over the text."""
-    batch_size: int = 4096
-    """Pairs of words per update."""
-    learning_rate: float = 5e-3
-    """Initial learning rate of Adam; it decays linearly to zero."""
-    seed: int = 0
-    """Random seed for initialisation and sampling."""
-
-    def __post_init__(self) -> None:
-        for name, value in self.to_dict().items():
-            if name in ("threshold", "learning_rate"):
-                if not value > 0:
-                    raise ValueError(f"{name}={value} must be positive")
-            elif name == "seed":
-                check_seed(value)
-            else:
-                check_at_least_one(**{name: value})
 
 
 class TrainedVectors(NamedTuple):

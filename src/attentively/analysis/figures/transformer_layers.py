@@ -1,13 +1,12 @@
 """The layers of a Transformer: sub-layers, residual connections, and where the norm is."""
 
 from dataclasses import replace
-from typing import Literal
 
 from matplotlib.figure import Figure
 
 from attentively.analysis.figures.diagram import Edge, Node, Shape, diagram
+from attentively.config import Norm
 
-Norm = Literal["pre", "post"]
 _GAP = 15.0  # between two nodes
 _FRAME = 122.0  # width of the frame around a layer
 _ENCODER = ("self-\nattention", "feed-\nforward")

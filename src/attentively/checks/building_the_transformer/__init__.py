@@ -58,7 +58,8 @@ from attentively.generation.generate import translate
 from attentively.layers.feed_forward import FeedForward
 from attentively.layers.layer_norm import LayerNorm
 from attentively.models.checkpoints import Checkpoint, load_pretrained
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.configs import TransformerConfig
+from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import PAD_ID, target_ids
 
 __all__ = [

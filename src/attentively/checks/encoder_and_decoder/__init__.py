@@ -41,8 +41,9 @@ from attentively.data.pairs import Pair
 from attentively.generation.generate import translate
 from attentively.generation.search import greedy_search
 from attentively.models.checkpoints import load_pretrained
+from attentively.models.configs import Seq2SeqConfig
 from attentively.models.interface import DecoderOutput, EncoderDecoder, Memory
-from attentively.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from attentively.models.seq2seq import Seq2Seq
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID
 from attentively.training import objectives
 

@@ -31,7 +31,8 @@ from attentively.checks.faster.recorded_profiles import profiles
 from attentively.checks.question import Recorded, Results
 from attentively.checks.recordings import Topic
 from attentively.checks.trained_translator import TRANSFORMER, expect_same_translations
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.configs import LanguageModelConfig
+from attentively.models.language_model import LanguageModel
 from attentively.training.memory_meter import MemoryMeter
 
 __all__ = [

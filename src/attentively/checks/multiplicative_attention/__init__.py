@@ -32,14 +32,9 @@ from attentively.data import toy
 from attentively.data.batches import collate, encode_pairs
 from attentively.data.pairs import Pair
 from attentively.generation.search import greedy_search
+from attentively.models.configs import AttentionKind, Seq2SeqConfig
 from attentively.models.interface import DecoderOutput
-from attentively.models.seq2seq import (
-    AttentionKind,
-    LuongDecoder,
-    RecurrentState,
-    Seq2Seq,
-    Seq2SeqConfig,
-)
+from attentively.models.seq2seq import LuongDecoder, RecurrentState, Seq2Seq
 from attentively.tokens.vocabulary import END_ID, START_ID, Vocabulary, WordTokenizer
 
 __all__ = [

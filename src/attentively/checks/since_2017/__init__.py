@@ -36,7 +36,8 @@ from attentively.checks.student_modules import State, built, expect_learned, sha
 from attentively.checks.trained_translator import TRANSFORMER, expect_same_translations
 from attentively.layers.layer_norm import LayerNorm
 from attentively.models.checkpoints import Checkpoint, load_pretrained
-from attentively.models.language_model import LanguageModel, LanguageModelConfig
+from attentively.models.configs import LanguageModelConfig
+from attentively.models.language_model import LanguageModel
 
 __all__ = [
     "abrupt",

@@ -46,8 +46,9 @@ from attentively.checks.training_the_transformer.recorded_runs import (
 from attentively.data import toy
 from attentively.data.batches import Example, collate, encode_pairs
 from attentively.data.pairs import Pair
+from attentively.models.configs import TransformerConfig
 from attentively.models.interface import evaluating
-from attentively.models.transformer import Transformer, TransformerConfig
+from attentively.models.transformer import Transformer
 from attentively.tokens.vocabulary import END_ID, PAD_ID, START_ID, Vocabulary, WordTokenizer
 from attentively.training.losses import cross_entropy
 

@@ -29,13 +29,15 @@ from attentively.checks.question import Results
 from attentively.checks.recordings import Topic
 from attentively.checks.student_modules import shaken, sizes_of
 from attentively.checks.trained_translator import TRANSFORMER
+from attentively.config import Norm
 from attentively.data import toy
 from attentively.data.batches import pad
 from attentively.layers.embedding import TokenEmbedding
-from attentively.layers.transformer_layers import DecoderCache, Norm
+from attentively.layers.transformer_layers import DecoderCache
 from attentively.models import plain_transformer
 from attentively.models.checkpoints import load_pretrained
-from attentively.models.transformer import TokenDecoder, TransformerConfig
+from attentively.models.configs import TransformerConfig
+from attentively.models.transformer import TokenDecoder
 from attentively.tokens.vocabulary import PAD_ID, Tokenizer
 
 __all__ = [

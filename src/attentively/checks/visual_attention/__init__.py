@@ -31,8 +31,9 @@ from attentively.checks.compare import copied
 from attentively.checks.question import Afterwards, Recorded
 from attentively.checks.recordings import Topic
 from attentively.generation.search import greedy_search
-from attentively.models.captioning import Captioner, CaptionerConfig
+from attentively.models.captioning import Captioner
 from attentively.models.checkpoints import load_pretrained
+from attentively.models.configs import CaptionerConfig
 from attentively.models.interface import DecoderOutput, Memory
 from attentively.models.seq2seq import AttentiveDecoder, RecurrentState
 from attentively.tokens.vocabulary import START_ID
