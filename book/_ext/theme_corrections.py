@@ -1,4 +1,4 @@
-"""Correct what the theme and its extensions write: accessible names and roles, and icons.
+"""Correct what the theme and its extensions write: names and roles, line breaks, and icons.
 
 The theme draws its icons with a script of 1.5 MB. Its style sheet can also draw them with a font,
 of which this module takes the icons that the theme uses. They are written into a style sheet, since
@@ -68,6 +68,8 @@ CORRECTIONS = (
     (r'<dd>(<em class="sig-param">.*)</dd>', r'<span class="sig-line">\1</span>'),
     (r'<dl>\n(?=<span class="sig-line">)', "<span>\n"),
     (r'(<span class="sig-line">.*</span>\n)</dl>', r"\1</span>"),
+    # A number and its unit stay on one line.
+    (r"(?<=\d)[ \n](?=(?:%|[kMG]B\b|ms\b))", "\u00a0"),
 )
 """What is replaced on every page: a pattern, and by what."""
 
