@@ -68,17 +68,17 @@ CORRECTIONS = (
     (r'<dd>(<em class="sig-param">.*)</dd>', r'<span class="sig-line">\1</span>'),
     (r'<dl>\n(?=<span class="sig-line">)', "<span>\n"),
     (r'(<span class="sig-line">.*</span>\n)</dl>', r"\1</span>"),
-    # A number and its unit stay on one line.
-    (r"(?<=\d)[ \n](?=(?:%|[kMG]B\b|ms\b))", "\u00a0"),
 )
 """What is replaced on every page: a pattern, and by what."""
+PARTED = re.compile(r"<pre\b.*?</pre>|(?<=\d)[ \n](?=(?:%|[kMG]B\b|ms\b))", re.S)
+"""Code, which stays as it is, or the space between a number and its unit."""
 
 
 def correct(page: str) -> str:
     """Return a page with the corrections."""
     for pattern, replacement in CORRECTIONS:
         page = re.sub(pattern, replacement, page)
-    return page
+    return PARTED.sub(lambda found: found[0] if found[0][0] == "<" else "\u00a0", page)
 
 
 class Bridge(BuiltinTemplateLoader):

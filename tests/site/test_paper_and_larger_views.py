@@ -119,6 +119,8 @@ LINES = "\n".join(f"line {n}" for n in range(40))
 TALL = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='9' height='90'/>"
 BLOCKS = {
     "LISTING": f'<div class="highlight"><pre>{LINES}</pre></div>',
+    "LEAD": '<p>LEAD</p><div class="highlight-x"><div class="highlight">'
+    f"<pre>{LINES}</pre></div></div>",
     "SNIPPET": '<div class="highlight"><pre>SNIPPET\n1\n2\n3\n4\n5\n6\n7\n8\n9</pre></div>',
     "FIGURE": f'<figure><div class="figure-box"><img alt="" src="{TALL}" style="height: 230mm">'
     "</div><figcaption>FIGURE</figcaption></figure>",
@@ -164,6 +166,7 @@ def parted(window, page: Path, name: str) -> bool:
         ("INTRODUCTION", ".pst-scrollable-table-container, ul", ".x, ul"),
         ("LIST", ", ul, ol,", ","),
         ("CODE", ', [class*="highlight-"]', ""),
+        ("LEAD", "height: 6rem;", ""),
         ("EQUATION", ", div.math,", ","),
         ("BOX", "details.sd-dropdown > summary { break-after: avoid; }", ""),
         ("NOTE", ".results-table p { break-before: avoid; }", ""),
