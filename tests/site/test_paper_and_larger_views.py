@@ -119,15 +119,15 @@ LINES = "\n".join(f"line {n}" for n in range(40))
 TALL = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='9' height='90'/>"
 BLOCKS = {
     "LISTING": f'<div class="highlight"><pre>{LINES}</pre></div>',
-    "LEAD": '<p>LEAD</p><div class="highlight-x"><div class="highlight">'
-    f"<pre>{LINES}</pre></div></div>",
+    "LEAD": '<p>LEAD</p><div class="cell"><div class="cell_input" style="border: 1px solid">'
+    f"<div class='highlight'><pre>{LINES}</pre></div></div></div>",
     "SNIPPET": '<div class="highlight"><pre>SNIPPET\n1\n2\n3\n4\n5\n6\n7\n8\n9</pre></div>',
     "FIGURE": f'<figure><div class="figure-box"><img alt="" src="{TALL}" style="height: 230mm">'
     "</div><figcaption>FIGURE</figcaption></figure>",
     "HEADING": "<h2>HEADING</h2><section><span id='x'></span><h3>THEN</h3><p>text</p></section>",
     "INTRODUCTION": f"<p>INTRODUCTION</p>{TABLE}",
     "LIST": "<p>LIST</p><ul><li>item</li><li>item</li></ul>",
-    "CODE": '<p>CODE</p><div class="highlight-python"><div><pre>a</pre></div></div>',
+    "CODE": f'<p>CODE</p><div class="highlight-python"><div><pre>{LINES[:80]}</pre></div></div>',
     "EQUATION": '<p>EQUATION</p><div class="math">a<br>b</div>',
     "BOX": '<details class="sd-dropdown"><summary>BOX</summary><pre>in\nthe\nbox</pre></details>',
     "NOTE": '<div class="results-table"><table><tbody><tr><td>1</td></tr></tbody></table>'
@@ -136,7 +136,8 @@ BLOCKS = {
 }
 SHEET = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>x</title>
 <style>p {{ margin: 0 }} .bd-main .bd-content table {{ break-inside: avoid }}
-div.highlight {{ break-inside: avoid; display: flex; flex-direction: column }}</style>
+div:is(.cell_input, .highlight) {{ display: flex; flex-direction: column }}
+div.highlight {{ break-inside: avoid }}</style>
 <link rel="stylesheet" href="print.css" media="print"><script defer src="print.js"></script>
 <div class="bd-main"><div class="bd-content"><article class="bd-article">
 <div style="height: {space}px">first</div>{block}</article></div></div></html>"""
@@ -166,7 +167,7 @@ def parted(window, page: Path, name: str) -> bool:
         ("INTRODUCTION", ".pst-scrollable-table-container, ul", ".x, ul"),
         ("LIST", ", ul, ol,", ","),
         ("CODE", ', [class*="highlight-"]', ""),
-        ("LEAD", "height: 6rem;", ""),
+        ("LEAD", ".cell_input, ", ""),
         ("EQUATION", ", div.math,", ","),
         ("BOX", "details.sd-dropdown > summary { break-after: avoid; }", ""),
         ("NOTE", ".results-table p { break-before: avoid; }", ""),
@@ -186,9 +187,12 @@ def test_a_listing_is_parted_and_a_snippet_is_not(visit, page):
     assert "line 1" in sheets(window, page, "LISTING", 600)[0]
     assert "9" not in sheets(window, page, "SNIPPET", 850)[0]
     text = style.read_text()
-    rules = '[class*="highlight"] { break-inside: auto; display: block; }', "orphans: 7; widows: 7;"
+    rules = (
+        '[class*="highlight"]) { break-inside: auto; display: block; }',
+        "orphans: 7; widows: 7;",
+    )
     assert all(rule in text for rule in rules)
-    style.write_text(text.replace(rules[0], "{}"))
+    style.write_text(text.replace(rules[0], ") {}"))
     assert "line 1" not in sheets(window, page, "LISTING", 600)[0]
     style.write_text(text.replace(rules[1], ""))
     assert "1" in sheets(window, page, "SNIPPET", 850)[0]
