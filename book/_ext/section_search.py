@@ -34,7 +34,13 @@ LEFT_OUT = (nodes.title, nodes.literal_block, nodes.Invisible, addnodes.index, o
 APART = (nodes.section, addnodes.desc, addnodes.glossary)
 """What becomes sections of its own."""
 
-SIGNS = {"sqrt": "√", "cdot": "·", "times": "×", "approx": "≈", "neq": "≠", "leq": "≤", "geq": "≥"}
+SIGNS = {
+    "sqrt": "√", "cdot": "·", "times": "×", "odot": "⊙", "pm": "±", "partial": "∂", "nabla": "∇",
+    "sum": "∑", "infty": "∞", "ell": "ℓ", "top": "ᵀ", "approx": "≈", "neq": "≠", "le": "≤",
+    "leq": "≤", "geq": "≥", "propto": "∝", "in": "∈", "to": "→", "mid": "|", "lvert": "|",
+    "rvert": "|", "lVert": "‖", "rVert": "‖", "dots": "…",
+}  # fmt: skip
+FUNCTIONS = {"arg", "cos", "exp", "ln", "log", "max", "min", "sin", "tanh"}
 UNRESOLVED = {"numref": "the figure", "eq": "above"}
 """What stands for a number, which is given only when the page is written."""
 
@@ -58,13 +64,16 @@ def plain_formula(latex: str) -> str:
 
     def sign(match: re.Match[str]) -> str:
         name = match[1] or ""
+        if name in FUNCTIONS:
+            return name
         case = "CAPITAL" if name[:1].isupper() else "SMALL"
         try:
             return unicodedata.lookup(f"GREEK {case} LETTER {name}")
         except KeyError:
             return SIGNS.get(name, "")
 
-    return re.sub(r"[{}]", "", COMMAND.sub(sign, FRACTION.sub(r"\1/\2", latex))).strip()
+    latex = FRACTION.sub(r"\1/\2", latex.replace(r"^\top", r"\top"))
+    return re.sub(r"[{}]", "", COMMAND.sub(sign, latex)).strip()
 
 
 def words_of(node: nodes.Node) -> Iterator[str]:

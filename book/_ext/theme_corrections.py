@@ -1,4 +1,4 @@
-"""Correct what the theme and its extensions write: accessible names and roles, and icons.
+"""Correct what the theme and its extensions write: names and roles, line breaks, and icons.
 
 The theme draws its icons with a script of 1.5 MB. Its style sheet can also draw them with a font,
 of which this module takes the icons that the theme uses. They are written into a style sheet, since
@@ -70,13 +70,15 @@ CORRECTIONS = (
     (r'(<span class="sig-line">.*</span>\n)</dl>', r"\1</span>"),
 )
 """What is replaced on every page: a pattern, and by what."""
+PARTED = re.compile(r"<pre\b.*?</pre>|(?<=\d)[ \n](?=(?:%|[kMG]B\b|ms\b))", re.S)
+"""Code, which stays as it is, or the space between a number and its unit."""
 
 
 def correct(page: str) -> str:
     """Return a page with the corrections."""
     for pattern, replacement in CORRECTIONS:
         page = re.sub(pattern, replacement, page)
-    return page
+    return PARTED.sub(lambda found: found[0] if found[0][0] == "<" else "\u00a0", page)
 
 
 class Bridge(BuiltinTemplateLoader):

@@ -1,9 +1,10 @@
 /* Figures and wide tables open in a larger view: by the button that appears on them, by a click on
    a figure, or by Enter or the space bar while the box that scrolls has the focus. The style
-   sheet fades the side on which a box goes on. */
+   sheet fades the side on which a box goes on, and keeps short cells of tables on one line and, on a phone, columns with long texts wide. */
 "use strict";
 
 (function () {
+  const SHORT = 12, LONG = 18; // letters
   let dialog, content, opener;
 
   function build() {
@@ -86,6 +87,12 @@
   }
   for (const table of document.querySelectorAll(".bd-article table")) {
     const box = table.closest('.results-table > [role="region"], .pst-scrollable-table-container');
-    if (box) offer(box, table, "table", false);
+    if (!box) continue;
+    for (const cell of table.querySelectorAll("td, th")) {
+      const letters = cell.textContent.trim().length;
+      cell.classList.toggle("short", letters <= SHORT);
+      cell.classList.toggle("long", letters > LONG);
+    }
+    offer(box, table, "table", false);
   }
 })();

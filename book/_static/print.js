@@ -14,18 +14,19 @@
     undo.push(() => { dataset.theme = before; });
   }
 
-  /** Open the boxes whose content belongs to the text. */
+  /** Open the boxes whose content belongs to the text; solutions do not. */
   function open(article) {
-    for (const box of article.querySelectorAll("details:is(.sd-dropdown, .widget-details):not([open])")) {
+    for (const box of article.querySelectorAll("details:is(.sd-dropdown, .widget-details):not([open], .solution)")) {
       box.open = true;
       undo.push(() => { box.open = false; });
     }
   }
 
-  /** Copy the explanations of all options, right or wrong, to the end. */
+  /** Copy the explanations of all options, right or wrong, and the solutions to the end. */
   function answers(article) {
     const quizzes = article.querySelectorAll(".quiz");
-    if (!quizzes.length) return;
+    const solutions = article.querySelectorAll("details.solution");
+    if (!quizzes.length && !solutions.length) return;
     const list = document.createElement("ol");
     for (const quiz of quizzes) {
       const options = document.createElement("ol");
@@ -38,12 +39,18 @@
       question.append(options);
       list.append(question);
     }
-    for (const element of list.querySelectorAll("[id]")) element.removeAttribute("id");
     const section = document.createElement("section");
     section.className = "print-answers";
     const heading = document.createElement("h2");
     heading.textContent = "Answers";
     section.append(heading, list);
+    for (const solution of solutions) {
+      const copy = solution.cloneNode(true);
+      copy.classList.remove("solution");
+      copy.open = true;
+      section.append(copy);
+    }
+    for (const element of section.querySelectorAll("[id]")) element.removeAttribute("id");
     article.append(section);
     undo.push(() => section.remove());
   }

@@ -105,6 +105,9 @@ def test_terms_and_functions_are_entries(index):
         (r"\alpha_{ij} \times \Delta", "α_ij × Δ"),
         (r"d_\text{model} = 512", "d_model = 512"),
         (r"\frac{1}{2} (p + q)", "1/2 (p + q)"),
+        (r"(y_1, \dots, y_{\lvert y \rvert})", "(y_1, …, y_| y |)"),
+        (r"\ln p(y \mid x)", "ln p(y | x)"),
+        (r"v^\top \tanh(W s)", "vᵀ tanh(W s)"),
     ],
 )
 def test_formulas_become_text(latex, text):

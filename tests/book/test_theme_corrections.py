@@ -63,6 +63,12 @@ def test_the_button_for_the_pages_below_a_page_is_named_after_it():
     assert named == f'{page}<summary aria-label="Pages of API">{icon}'
 
 
+def test_a_number_and_its_unit_stay_on_one_line():
+    page = "<p>62 %, 5.4 MB, 30\nms of 3 models; the % sign, 4 bits</p><pre># 5 %</pre>"
+    corrected = page.replace("62 %", "62\xa0%").replace("4 M", "4\xa0M").replace("0\nm", "0\xa0m")
+    assert theme_corrections.correct(page) == corrected
+
+
 def test_the_rest_of_a_page_stays_as_it_is():
     page = '<script src="a.js"></script><i>fa-list</i><summary>x</summary><div role="list"></div>'
     assert theme_corrections.correct(page) == page

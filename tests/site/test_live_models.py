@@ -21,6 +21,24 @@ def test_translations_and_logits_are_those_of_pytorch(
     assert window.complaints == []
 
 
+MILLISECONDS = """
+(name) => Attentively.load("live", name).then(({model, subwords}) => {
+  const memory = model.encode(subwords.encode("I have never seen such a beautiful garden."));
+  const target = Array.from({length: 20}, (_, id) => 2 + id);
+  const times = Array.from({length: 5}, () => {
+    const before = performance.now();
+    model.decode(target, memory);
+    return (performance.now() - before) / target.length;
+  });
+  return Math.min(...times);
+})
+"""
+
+
+def test_a_token_takes_at_most_thirty_milliseconds(window, name):
+    assert 0 < window.page.evaluate(MILLISECONDS, name) <= 30
+
+
 @pytest.mark.slow
 @pytest.mark.real_data("tatoeba-en-fr")
 def test_two_hundred_held_out_sentences(window, name, translator):

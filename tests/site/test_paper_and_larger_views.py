@@ -10,7 +10,7 @@ from pypdf import PdfReader
 
 STATIC = Path(__file__).resolve().parents[2] / "book" / "_static"
 PAPER = 657  # pixels between the margins of A4
-HIDDEN = ["SIDEBAR", "FOLDED", "Show code", "TRY", "DRAWN", "Static version"]
+HIDDEN = ["SIDEBAR", "FOLDED", "FIELD", "Show code", "TRY", "DRAWN", "Static version"]
 SHOWN = ["BOXED", "https://example.org/paper", "WIDGET", "STATIC", "QUESTION", "verylongword11"]
 WIDE_ROW = "".join(f"<td>verylongword{n}</td>" for n in range(12))
 DRAWING = (
@@ -41,6 +41,8 @@ PAGE = """<!doctype html><html lang="en" data-theme="dark"><meta charset="utf-8"
 <div class="quiz-why"><p>RIGHT</p></div></details>
 <details class="quiz-option quiz-wrong" open><summary>no</summary>
 <div class="quiz-why"><p>WRONG</p></div></details></div>
+<details class="sd-dropdown solution"><summary>PANELS</summary><p>SOLVED</p></details>
+<form class="bd-search">FIELD</form>
 <p>LAST</p></article></html>"""
 
 
@@ -69,6 +71,8 @@ def faults_on_paper(window, page: Path) -> list[str]:
             faults.append(f"{word} is not printed")
     if text.find("LAST") > text.find("RIGHT") or text.count("WRONG") != 1:
         faults.append("the answers are not only at the end")
+    if text.find("RIGHT") > text.find("PANELS") or text.count("SOLVED") != 1:
+        faults.append("the solution is not only at the end")
     if window.page.locator("html").evaluate("e => e.outerHTML") != before:
         faults.append("the page is not restored")
     # The same widths as on paper
@@ -86,13 +90,16 @@ def faults_on_paper(window, page: Path) -> list[str]:
     ("file", "old", "new", "fault"),
     [
         ("print.css", "", "", ""),
-        ("print.css", "details.hide { display: none !important; }", "", "is printed"),
+        ("print.css", ":is(.hide, .solution)", ".solution", "Show code is printed"),
+        ("print.css", ":is(.hide, .solution)", ".hide", "the solution"),
+        ("print.css", "form.bd-search, ", "", "FIELD is printed"),
         ("print.css", ":not(.widget-title, .widget-details), ", ", ", "DRAWN is printed"),
         ("print.css", ":not(.widget-title, .widget-details)", "*", "STATIC is not printed"),
         ("print.css", "white-space: pre-wrap !important;", "white-space: pre;", "pixels wide"),
         ("print.css", "zoom: var(--print-zoom, 1);", "", "pixels wide"),
         ("print.css", ".only-dark { display: none !important; }", "", "dark figure"),
         ("print.js", "answers(article);\n  }", "}", "the answers"),
+        ("print.js", "of solutions", "of []", "the solution"),
         ("print.js", "undo.push(() => section.remove());", "", "not restored"),
     ],
 )
@@ -108,11 +115,19 @@ def test_on_paper(visit, page, file, old, new, fault):
 ROWS = "".join(f"<tr><td>row {n}</td></tr>" for n in range(30))
 TABLE = f"""<div class="pst-scrollable-table-container"><table><thead><tr><th>HEAD</th></tr></thead>
 <tbody>{ROWS}</tbody></table></div>"""
+LINES = "\n".join(f"line {n}" for n in range(40))
+TALL = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='9' height='90'/>"
 BLOCKS = {
+    "LISTING": f'<div class="highlight"><pre>{LINES}</pre></div>',
+    "LEAD": '<p>LEAD</p><div class="cell"><div class="cell_input" style="border: 1px solid">'
+    f"<div class='highlight'><pre>{LINES}</pre></div></div></div>",
+    "SNIPPET": '<div class="highlight"><pre>SNIPPET\n1\n2\n3\n4\n5\n6\n7\n8\n9</pre></div>',
+    "FIGURE": f'<figure><div class="figure-box"><img alt="" src="{TALL}" style="height: 230mm">'
+    "</div><figcaption>FIGURE</figcaption></figure>",
     "HEADING": "<h2>HEADING</h2><section><span id='x'></span><h3>THEN</h3><p>text</p></section>",
     "INTRODUCTION": f"<p>INTRODUCTION</p>{TABLE}",
     "LIST": "<p>LIST</p><ul><li>item</li><li>item</li></ul>",
-    "CODE": '<p>CODE</p><div class="highlight-python"><div><pre>a</pre></div></div>',
+    "CODE": f'<p>CODE</p><div class="highlight-python"><div><pre>{LINES[:80]}</pre></div></div>',
     "EQUATION": '<p>EQUATION</p><div class="math">a<br>b</div>',
     "BOX": '<details class="sd-dropdown"><summary>BOX</summary><pre>in\nthe\nbox</pre></details>',
     "NOTE": '<div class="results-table"><table><tbody><tr><td>1</td></tr></tbody></table>'
@@ -120,7 +135,9 @@ BLOCKS = {
     "TERM": "<dl><dt>TERM</dt><dd>text<br>text</dd></dl>",
 }
 SHEET = """<!doctype html><html lang="en" data-theme="light"><meta charset="utf-8"><title>x</title>
-<style>p {{ margin: 0 }} .bd-main .bd-content table {{ break-inside: avoid }}</style>
+<style>p {{ margin: 0 }} .bd-main .bd-content table {{ break-inside: avoid }}
+div:is(.cell_input, .highlight) {{ display: flex; flex-direction: column }}
+div.highlight {{ break-inside: avoid }}</style>
 <link rel="stylesheet" href="print.css" media="print"><script defer src="print.js"></script>
 <div class="bd-main"><div class="bd-content"><article class="bd-article">
 <div style="height: {space}px">first</div>{block}</article></div></div></html>"""
@@ -150,6 +167,7 @@ def parted(window, page: Path, name: str) -> bool:
         ("INTRODUCTION", ".pst-scrollable-table-container, ul", ".x, ul"),
         ("LIST", ", ul, ol,", ","),
         ("CODE", ', [class*="highlight-"]', ""),
+        ("LEAD", ".cell_input, ", ""),
         ("EQUATION", ", div.math,", ","),
         ("BOX", "details.sd-dropdown > summary { break-after: avoid; }", ""),
         ("NOTE", ".results-table p { break-before: avoid; }", ""),
@@ -162,6 +180,29 @@ def test_what_belongs_together_is_on_one_sheet(visit, page, name, old, new):
     assert old in style.read_text()
     style.write_text(style.read_text().replace(old, new, 1))
     assert parted(window, page, name)
+
+
+def test_a_listing_is_parted_and_a_snippet_is_not(visit, page):
+    window, style = visit(), page.with_name("print.css")
+    assert "line 1" in sheets(window, page, "LISTING", 600)[0]
+    assert "9" not in sheets(window, page, "SNIPPET", 850)[0]
+    text = style.read_text()
+    rules = (
+        '[class*="highlight"]) { break-inside: auto; display: block; }',
+        "orphans: 7; widows: 7;",
+    )
+    assert all(rule in text for rule in rules)
+    style.write_text(text.replace(rules[0], ") {}"))
+    assert "line 1" not in sheets(window, page, "LISTING", 600)[0]
+    style.write_text(text.replace(rules[1], ""))
+    assert "1" in sheets(window, page, "SNIPPET", 850)[0]
+
+
+def test_a_tall_figure_is_made_smaller(visit, page):
+    window, style = visit(), page.with_name("print.css")
+    assert "FIGURE" in sheets(window, page, "FIGURE", 330)[0]
+    style.write_text(style.read_text().replace("max-height: 150mm", "max-height: 230mm"))
+    assert "FIGURE" not in sheets(window, page, "FIGURE", 330)[0]
 
 
 def test_a_long_table_begins_where_it_belongs(visit, page):
@@ -313,3 +354,33 @@ def test_larger_views(visit, page, old, new, fault):
     faults = faults_of_larger_views(visit(390), page)
     assert bool(faults) == bool(fault), faults
     assert not fault or any(fault in each for each in faults), faults
+
+
+LONG_TEXT = "the animal did not cross the street because it was tired"
+
+
+def faults_of_columns(window, page: Path) -> list[str]:
+    """Show a long and a short text next to others on a phone; return which of them is narrow."""
+    cells = f"<td>{LONG_TEXT}</td><td>β = 0.1</td>" + "<td>verylongword</td>" * 6
+    page.write_text(page.read_text().replace("<td>small</td>", cells), encoding="utf-8")
+    window.open(page.as_uri())
+    long, short = map(window.page.get_by_text, [LONG_TEXT, "β = 0.1"])
+    wraps = short.evaluate("e => getComputedStyle(e).whiteSpace !== 'nowrap'")
+    return ["long"] * (long.bounding_box()["width"] < 120) + ["short"] * wraps
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "faults"),
+    [
+        ("enlarge.js", "", "", []),
+        ("enlarge.js", "LONG = 18", "LONG = 999", ["long"]),
+        ("enlarge.js", "letters <= SHORT", "false", ["short"]),
+        ("attentively.css", "td.long:not(:last-child)", "td.none", ["long"]),
+        ("attentively.css", "tbody .short", "tbody .none", ["short"]),
+    ],
+)
+def test_columns_of_tables_are_wide_enough(visit, page, file, old, new, faults):
+    changed = page.with_name(file)
+    assert old in changed.read_text()
+    changed.write_text(changed.read_text().replace(old, new, 1))
+    assert faults_of_columns(visit(390), page) == faults
