@@ -156,7 +156,8 @@ def test_on_paper_it_fits_the_frame_that_it_has_on_the_screen(show, rule, fault)
     cross = Attention("Cross", "cross", MARKS, WORDS, random_weights(2, 4, 5, 6))
     text = Explorer([Example("The animal sleeps", "L'animal dort", [cross])]).page()
     before, at, after = text.partition("@media print")
-    assert rule in after and after.count("new ResizeObserver(") == 2
+    assert rule in after
+    assert after.count("new ResizeObserver(") == 2
     after = after.replace(rule, "", 1).replace("new ResizeObserver(", "new Unchanged(")
     still = "<script>class Unchanged { observe() {} }</script>"
     page = show(text=before.replace("<style>", f"{still}<style>", 1) + at + after)
