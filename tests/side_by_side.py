@@ -6,12 +6,15 @@ from xdist.scheduler import LoadScopeScheduling
 
 FIRST = ("tests/site", "tests/notebooks/test_grading.py")
 """What takes longest, and starts first: the built site, and the course in which all is graded."""
-ALONE = "tests/book/test_on_a_device.py"
-"""Its tests take long and share nothing, so they start next and may run in several processes."""
-OWN_PAGES = re.compile("tests/site/test_(attention_|live_models|live_recurrent|paper_|widgets)")
+ALONE = (
+    "tests/book/test_on_a_device.py",
+    "tests/site/test_site.py::test_every_page_from_a_folder",
+)
+"""Long tests that may run in several processes, after the first ones: by then the site is built."""
+OWN_PAGES = re.compile(
+    "tests/site/test_(accessibility|attention_|live_models|live_recurrent|paper_|widgets)"
+)
 """Tests in a browser that make their own pages; the others share the built site."""
-AXE = "tests/site/test_accessibility.py"
-"""Takes about as long as the other tests of the site, so it runs next to them."""
 
 
 def assignment_of(test):
@@ -26,13 +29,13 @@ def shared(nodeid):
     The answers of an assignment are examined once for all files of tests/exercises/.
     """
     path, _, test = nodeid.partition("::")
-    if path == AXE or OWN_PAGES.match(path):
+    if OWN_PAGES.match(path):
         return path
+    if nodeid.startswith(ALONE):
+        return nodeid
     for whole in FIRST:
         if path.startswith(whole):
             return whole
-    if path == ALONE:
-        return nodeid
     assignment = assignment_of(test)
     if assignment and path.startswith("tests/exercises/"):
         path = "tests/exercises"
@@ -46,7 +49,7 @@ class Sharing(LoadScopeScheduling):
         return shared(nodeid)
 
     def _assign_work_unit(self, node):
-        first = [scope for scope in (*FIRST, AXE) if scope in self.workqueue]
+        first = [scope for scope in FIRST if scope in self.workqueue]
         first += [scope for scope in self.workqueue if OWN_PAGES.match(scope)]
         first += [scope for scope in self.workqueue if scope.startswith(ALONE)]
         for scope in reversed(first):

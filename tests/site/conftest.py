@@ -150,13 +150,24 @@ def folder(name, tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture
-def window(folder, visit) -> Visit:
-    """Open the page."""
-    window = visit()
+def opened(window: Visit, folder: Path) -> Visit:
     window.page.add_init_script(IN_BASE64)
     window.page.goto((folder / "page.html").as_uri())
     return window
+
+
+@pytest.fixture
+def window(folder, visit) -> Visit:
+    """Open the page."""
+    return opened(visit(), folder)
+
+
+@pytest.fixture(scope="module")
+def computing(folder, browser) -> Iterator[Visit]:
+    """Open the page once for all tests that compute in it and change nothing."""
+    context = browser.new_context()
+    yield opened(Visit(context.new_page()), folder)
+    context.close()
 
 
 # A page with nothing but one widget

@@ -1,7 +1,5 @@
 """Code and outputs on the page: letters large enough to read, and no line to scroll along."""
 
-import pytest
-
 PAGES = ["00_tools", "15_building_the_transformer", "17_translating_with_it"]
 SMALLEST = 14
 """Pixels."""
@@ -18,26 +16,21 @@ SMALL = """smallest => [...document.querySelectorAll("article pre, article .resu
 LINE = "(e, length) => e.innerText = '#'.repeat(length)"
 
 
-@pytest.mark.parametrize("width", [1200, 1440])
-def test_code_and_outputs_are_read_without_scrolling(site, visit, width):
-    """In folded cells and boxes too."""
-    window = visit(width)
+def test_code_and_outputs_are_read_without_scrolling(site, visit):
+    """In folded cells and boxes too; a line that scrolls and small letters are seen."""
+    page = visit(1440).page
     for name in PAGES:
-        window.open((site / "book" / f"{name}.html").as_uri())
-        window.page.evaluate(UNFOLD)
-        assert window.page.locator("article pre").count() > 20
-        assert window.page.evaluate(SCROLLING, WIDEST) == [], name
-        assert window.page.evaluate(SMALL, SMALLEST) == [], name
-
-
-def test_a_line_that_scrolls_and_small_letters_are_seen(site, visit):
-    window = visit(1200)
-    window.open((site / "book" / f"{PAGES[0]}.html").as_uri())
-    code = window.page.locator("div.cell_input pre").first
-    window.page.evaluate(UNFOLD)
+        page.goto((site / "book" / f"{name}.html").as_uri())
+        page.evaluate(UNFOLD)
+        assert page.locator("article pre").count() > 20
+        for width in (1440, 1200):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(SCROLLING, WIDEST) == [], (name, width)
+            assert page.evaluate(SMALL, SMALLEST) == [], (name, width)
+    code = page.locator("div.cell_input pre").first
     code.evaluate(LINE, WIDEST)
-    assert window.page.evaluate(SCROLLING, WIDEST) == []
+    assert page.evaluate(SCROLLING, WIDEST) == []
     code.evaluate("e => e.style.fontSize = '16px'")
-    assert len(window.page.evaluate(SCROLLING, WIDEST)) == 1
+    assert len(page.evaluate(SCROLLING, WIDEST)) == 1
     code.evaluate("e => e.style.fontSize = '13.5px'")
-    assert len(window.page.evaluate(SMALL, SMALLEST)) == 1
+    assert len(page.evaluate(SMALL, SMALLEST)) == 1

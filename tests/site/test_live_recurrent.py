@@ -54,7 +54,7 @@ def test_a_changed_forward_pass_is_seen(folder, visit, translator, right, wrong)
 
 
 @pytest.mark.parametrize("blocked", ["largest", "all but one", "all"])
-def test_a_blocked_edge_is_a_masked_source_position(window, translator, blocked):
+def test_a_blocked_edge_is_a_masked_source_position(computing, translator, blocked):
     """The package's attention hides the position at one step; later steps see it again."""
     model, src_tokenizer, tgt_tokenizer = translator
     source = src_tokenizer.encode(SENTENCES[0])
@@ -77,7 +77,7 @@ def test_a_blocked_edge_is_a_masked_source_position(window, translator, blocked)
             state, context, weights = decoder.advance(embedded, replace(state, src_mask=mask))
             logits.append(decoder.predict(state.hidden, context)[0])
             rows.append(weights[0])
-    got, got_weights = window.page.evaluate(
+    got, got_weights = computing.page.evaluate(
         f"""([source, target, query, keys]) => Attentively.load("live", "{NAME}")
           .then(({{model}}) => {{
             const how = new Attentively.Interventions();
