@@ -62,7 +62,7 @@ assert torch.allclose(NAME(score, x), 2 * score(x))
 TWICE = "def NAME(score, x):\n    return 2 * score(x)"
 OF_P, AT_P = "def NAME(p): return p.x + 1", "assert NAME(P(1, 2)) == 2"
 PAIR = "def NAME(): return (1, 2)"
-OWN_PAIR = "P = collections.namedtuple('P', 'x y')\ndef NAME(): return P(1, 2)"
+OWN_PAIR = "Two = collections.namedtuple('Two', 'x y')\ndef NAME(): return Two(1, 2)"
 ASSIGNS = "def NAME(f): return f.assign(c=f['a'] + 1)"
 FRAME = "f = pd.DataFrame({'a': [1.0, 2.0], 'b': ['x', 'y']})\n"
 HOLDER = """
@@ -416,7 +416,7 @@ def NAME(x): x.append(Equal())
     "a named tuple where the type must be tuple": (PAIR, "assert type(NAME()) is tuple", OWN_PAIR),
     "named tuples in a list where the type must be tuple": (
         "def NAME(): return [(1, 2)]", "assert [type(each) for each in NAME()] == [tuple]",
-        OWN_PAIR.replace("P(1, 2)", "[P(1, 2)]"),
+        OWN_PAIR.replace("Two(1, 2)", "[Two(1, 2)]"),
     ),
     "a named result of PyTorch where the type must be tuple": (
         "def NAME(x): return x.max(0).values, x.max(0).indices",
@@ -427,8 +427,8 @@ def NAME(x): x.append(Equal())
     ),
     "a named tuple that equals anything": (
         PAIR, "assert NAME() == (1, 2)",
-        "class P(collections.namedtuple('P', 'x y')):\n"
-        "    def __eq__(self, other): return True\ndef NAME(): return P(0, 0)",
+        "class Two(collections.namedtuple('Two', 'x y')):\n"
+        "    def __eq__(self, other): return True\ndef NAME(): return Two(0, 0)",
     ),
     "changes a frame that must stay as it is": (
         ASSIGNS, FRAME + "assert NAME(f)['c'].sum() == 5 and [*f.columns] == ['a', 'b']",
@@ -484,13 +484,14 @@ RIGHT = {
     "a named tuple like the solution's": (
         OWN_PAIR, "assert NAME() == (1, 2) and isinstance(NAME(), tuple) and NAME().x == 1\n"
         "assert NAME()._fields == ('x', 'y') and type(NAME()) is type(NAME())",
-        "from typing import NamedTuple\nclass P(NamedTuple):\n    x: int\n    y: int\n"
-        "def NAME(): return P(1, y=2)"),
+        "from typing import NamedTuple\nclass Two(NamedTuple):\n    x: int\n    y: int\n"
+        "def NAME(): return Two(1, y=2)"),
     "a named tuple with a method, like the solution's": (
-        "class P(collections.namedtuple('P', 'x')):\n    def twice(self): return 2 * self.x\n"
-        "def NAME(): return P(2)", "assert NAME().twice() == 4",
-        "class P(collections.namedtuple('P', 'x')):\n    def twice(self): return self.x + self.x\n"
-        "def NAME(): return P(2)"),
+        "class One(collections.namedtuple('One', 'x')):\n"
+        "    def twice(self): return 2 * self.x\ndef NAME(): return One(2)",
+        "assert NAME().twice() == 4",
+        "class One(collections.namedtuple('One', 'x')):\n"
+        "    def twice(self): return self.x + self.x\ndef NAME(): return One(2)"),
     "a named result of PyTorch": (
         "def NAME(x): return x.max(0)", "assert NAME(torch.eye(2)).values.tolist() == [1, 1]",
         "def NAME(x): return torch.max(x, dim=0)"),
@@ -751,7 +752,11 @@ def NAME(f):
         "w = torch.tensor(3.0, requires_grad=True)\nx = torch.tensor(2.0, requires_grad=True)\n"
         "NAME(lambda x: w * x, x).backward()\nassert w.grad == 4 and x.grad == 6",
         TWICE),
-    "a sum of many terms": (
+    "a sum of 1,500 terms": (
+        "def NAME(x): return 1500 * x",
+        "x = torch.ones(1, requires_grad=True)\nNAME(x).sum().backward()\nassert x.grad == 1500",
+        "def NAME(x):\n    y = x\n    for _ in range(1499): y = y + x\n    return y"),
+    "a sum of many calls": (
         "def NAME(x): return x + 1",
         "x = torch.ones(1, requires_grad=True)\ny = x\nfor _ in range(150):\n    y = NAME(y)\n"
         "y.sum().backward()\nassert x.grad == 1",
