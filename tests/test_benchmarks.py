@@ -147,7 +147,6 @@ def test_grading_was_timed_on_every_assignment_and_a_class_of_a_thousand():
     *assignments, large = content["rows"]
     assert [row["assignment"] for row in assignments] == benchmark.ASSIGNMENTS
     assert large["size"] == {"name": "cells", "submissions": 1000}
-    assert large["seconds_to_record_a_submission"] <= 0.02 * NOISE
     assert content["ratio_to_nbgrader"] == round(1 / large["ratio"], 2)
 
 
