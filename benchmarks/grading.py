@@ -1,31 +1,34 @@
-"""How long a class takes to grade: `attentively_grader` beside `nbgrader autograde`.
+"""Time to grade a class: `attentively_grader` against `nbgrader autograde`.
 
-    python benchmarks/grading.py                     # 100 submissions; writes results/grading.json
-    python benchmarks/grading.py --submissions 20
+    python benchmarks/grading.py                     # all assignments; writes results/grading.json
+    python benchmarks/grading.py --assignments 03_recurrent_networks 08_additive_attention
     python benchmarks/grading.py --quick             # small, and writes nothing
 
-Two assignments: *cells*, five small parts with PyTorch, where starting and recording are nearly all
-there is to do; and *chapter*, the book's assignment on additive attention, whose own tests compute
-for seconds, for a class of a quarter of the size. Both sides grade the same class into a gradebook
-of their own, one after the other in one run, each by its command, from its start to its end: the
-grader with its sandbox, the tests outside the students' processes, and the feedback written;
-nbgrader without feedback, which is a command of its own there. Every grade of every student must be
-the same on both sides. At the end the class is recorded once more from the results that are kept,
-which is the share of the work that one process does.
+One row for each assignment of the book, and one for *cells*: five small parts with PyTorch, for a
+class of 1,000. Both sides grade the first students of the same class into a gradebook of their own,
+one side after the other, with their own commands: the grader with its sandbox and with the
+feedback; nbgrader without feedback, for which it has a separate command. Every grade of every
+student that both sides graded must be the same.
+
+A ratio compares seconds per submission. Start-up is left out on both sides: the clock starts when
+the first submissions are done, one for each core, and stops when the command ends. nbgrader grades
+only three submissions of each class, because it takes the same time for each; its time for the
+class of 1,000 is extrapolated from them. At the end the class of 1,000 is recorded again from the
+stored results, which measures the share of the work that one process does.
 """
 
 import argparse
 import json
-import math
 import os
 import platform
-import random
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import textwrap
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,10 +45,15 @@ from attentively_grader.workforce import local_pool
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results" / "grading.json"
-CHAPTER = "08_additive_attention"
+ASSIGNMENTS = sorted(path.name for path in (ROOT / "solutions").iterdir() if path.is_dir())
+CELLS = "small"
 TARGET = 0.1
-"""Of nbgrader's time, where starting and recording are what takes the time."""
+"""Maximum time per submission for small parts, as a share of nbgrader's."""
 LOOK_EVERY = 0.5
+DONE = re.compile(r"^\[\d+/\d+\] ")
+"""A line of the grader after a submission."""
+BEGUN = re.compile(r"Creating/updating student with ID '[^']*'")
+"""A line of nbgrader before a submission."""
 WRONG = "raise ValueError('I do not know')"
 PARTS = {
     "softmax": (
@@ -106,8 +114,31 @@ class Class:
     name: str
     assignment: str
     submissions: int
+    with_nbgrader: int = 3
+    """Number of submissions that nbgrader grades."""
+    again: bool = False
+    """Whether the class is recorded again from the stored results."""
     goal: float | None = None
-    """How much of nbgrader's time it may take; None where the tests' own time decides."""
+    """Maximum ratio; None where the time of the tests themselves decides."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a command took."""
+
+    seconds: float
+    memory_mib: int
+    """Maximum memory of all its processes together."""
+    times: list[float]
+    """When each submission was done, or begun, in seconds from the start."""
+
+    def after(self, done: int) -> float:
+        """Return the seconds per submission from the time when so many were done."""
+        return (self.seconds - self.times[done - 1]) / (len(self.times) - done)
+
+    def from_the_first(self) -> float:
+        """Return the seconds per submission from the time when the first one began."""
+        return (self.seconds - self.times[0]) / len(self.times)
 
 
 def cells_notebook(parts: list[str]) -> nbformat.NotebookNode:
@@ -130,29 +161,31 @@ def cells_notebook(parts: list[str]) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=cells, metadata=notebooks.KERNEL)
 
 
-def make_course(root: Path, given: Class) -> None:
-    """Lay out a course with a class of right, missing and wrong answers, always the same."""
+def make_course(root: Path, given: Class, submissions: int) -> None:
+    """Create a course with the first submissions of the class.
+
+    Of six answers of a student, four are the solution, one is missing and one is wrong.
+    """
     shutil.copy(ROOT / "nbgrader_config.py", root)
     source = root / "solutions" / given.assignment / f"{given.assignment}.ipynb"
     source.parent.mkdir(parents=True)
-    if given.assignment == CHAPTER:
-        shutil.copytree(ROOT / "solutions" / given.assignment, source.parent, dirs_exist_ok=True)
-    else:
+    if given.assignment == CELLS:
         parts = list(PARTS)[:1] if given.name == "tiny" else list(PARTS)
         source.write_text(nbformat.writes(cells_notebook(parts)), encoding="utf-8")
+    else:
+        shutil.copytree(ROOT / "solutions" / given.assignment, source.parent, dirs_exist_ok=True)
     (root / "src").symlink_to(ROOT / "src")
     solved = {cell.id: cell.source for cell in notebooks.read(source).cells}
     released = json.loads(release(root, given.assignment)[source.name])
-    chance = random.Random(0)
-    for number in range(given.submissions):
+    for number in range(submissions):
         handed_in = json.loads(json.dumps(released))
-        for cell in handed_in["cells"]:
-            if not cell["metadata"].get("nbgrader", {}).get("solution"):
-                continue
-            draw = chance.random()
-            if draw < 0.65:
+        answers = [
+            c for c in handed_in["cells"] if c["metadata"].get("nbgrader", {}).get("solution")
+        ]
+        for place, cell in enumerate(answers, start=number):
+            if place % 6 < 4:
                 cell["source"] = solved[cell["id"]]
-            elif draw < 0.8:
+            elif place % 6 == 4:
                 text = "".join(cell["source"])
                 cell["source"] = text.replace("raise NotImplementedError", WRONG)
         folder = root / "submitted" / f"student-{number:03}" / given.assignment
@@ -160,29 +193,42 @@ def make_course(root: Path, given: Class) -> None:
         (folder / source.name).write_text(json.dumps(handed_in), encoding="utf-8")
 
 
-def cost_of(command: list[str | Path], folder: Path) -> tuple[float, int]:
-    """Return how long a command takes in seconds, and the most memory of all its processes in MiB.
+def cost_of(command: list[str | Path], folder: Path, line: re.Pattern[str] = DONE) -> Cost:
+    """Return what a command takes, and when it printed the lines of submissions.
 
-    What several processes share counts once. An error of the command's own ends the benchmark.
+    Memory that several processes share counts once. An error of the command ends the benchmark.
     """
     print(f"  {' '.join(map(str, command[1:]))} ...", file=sys.stderr, flush=True)
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     environment = {**os.environ, "PATH": path, "OMP_NUM_THREADS": "1"}
     peak = 0
-    with tempfile.TemporaryFile("w+") as said:
-        started = time.perf_counter()
-        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=said, stderr=said)
+    told: list[str] = []
+    times: dict[str, float] = {}
+    started = time.perf_counter()
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:  # fmt: skip
+
+        def read() -> None:
+            for text in process.stdout or ():
+                told.append(text)
+                if found := line.search(text):
+                    times.setdefault(found[0], time.perf_counter() - started)
+
+        reader = threading.Thread(target=read)
+        reader.start()
         while True:
             try:
                 status = process.wait(LOOK_EVERY)
                 break
             except subprocess.TimeoutExpired:
                 peak = max(peak, sum(map(proportional, tree(process.pid))))
-        taken = time.perf_counter() - started
-        if status != 0:
-            said.seek(0)
-            raise RuntimeError(f"{' '.join(map(str, command))} failed:\n{said.read()[-4000:]}")
-    return taken, peak >> 20
+        seconds = time.perf_counter() - started
+        reader.join()
+    if status != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))} failed:\n{''.join(told)[-4000:]}")
+    return Cost(seconds, peak >> 20, [*times.values()])
 
 
 def grades(folder: Path) -> dict[tuple[str, str], float]:
@@ -205,86 +251,106 @@ def forget_all_but_results(course: Path) -> None:
 
 
 def measure(given: Class) -> dict:
-    """Grade the class on both sides; raise `AssertionError` where a grade differs."""
+    """Grade the class on both sides; raise `AssertionError` if a grade differs."""
     with tempfile.TemporaryDirectory(prefix="class-") as folder:
         ours, theirs = Path(folder) / "ours", Path(folder) / "theirs"
-        for side in (ours, theirs):
+        for side, submissions in ((ours, given.submissions), (theirs, given.with_nbgrader)):
             side.mkdir()
-            make_course(side, given)
+            make_course(side, given, submissions)
         nbgrader = [sys.executable, "-m", "nbgrader"]
+        grader = [sys.executable, "-m", "attentively_grader", given.assignment]
         cost_of([*nbgrader, "generate_assignment", given.assignment], theirs)
-        costs = {
-            "attentively_grader": cost_of(
-                [sys.executable, "-m", "attentively_grader", given.assignment], ours
-            ),
-            "nbgrader": cost_of([*nbgrader, "autograde", given.assignment], theirs),
-        }
+        first = cost_of(grader, ours)
+        second = cost_of([*nbgrader, "autograde", given.assignment], theirs, BEGUN)
         found, expected = grades(ours), grades(theirs)
-        forget_all_but_results(ours)
-        to_record, _ = cost_of([sys.executable, "-m", "attentively_grader", given.assignment], ours)
-        if grades(ours) != found:
-            raise AssertionError("not the same grades when they are recorded again")
-        if found != expected or len({student for student, _ in found}) != given.submissions:
-            differ = sorted(key for key in found | expected if found.get(key) != expected.get(key))
-            raise AssertionError(f"not the same grades: {differ[:5]}")
-    seconds = {side: taken for side, (taken, _) in costs.items()}
-    first, second = seconds.values()
+        to_record = None
+        if given.again:
+            forget_all_but_results(ours)
+            to_record = round(cost_of(grader, ours).after(1), 4)
+            if grades(ours) != found:
+                raise AssertionError("not the same grades when they are recorded again")
+    counts = len({student for student, _ in found}), len({student for student, _ in expected})
+    differ = [key for key in expected if found.get(key) != expected[key]]
+    if differ or counts != (given.submissions, given.with_nbgrader):
+        raise AssertionError(f"not the same grades: {sorted(differ)[:5]}")
+    each = {
+        "attentively_grader": first.after(local_pool.cores()),
+        "nbgrader": second.from_the_first(),
+    }
     return {
         "name": given.name,
         "size": {"name": given.name, "submissions": given.submissions},
         "assignment": given.assignment,
-        "seconds": {side: round(taken, 2) for side, taken in seconds.items()},
-        "seconds_a_submission": {
-            side: round(taken / given.submissions, 3) for side, taken in seconds.items()
+        "submissions_with_nbgrader": given.with_nbgrader,
+        "seconds_a_submission": {side: round(seconds, 4) for side, seconds in each.items()},
+        "seconds": {
+            "attentively_grader": round(first.seconds, 2),
+            "nbgrader": round(
+                second.seconds + each["nbgrader"] * (given.submissions - given.with_nbgrader), 2
+            ),
         },
-        "seconds_to_record": round(to_record, 2),
-        "peak_memory_mib": {side: memory for side, (_, memory) in costs.items()},
-        "ratio": round(first / second, 4),
+        "nbgrader_is_extrapolated": given.submissions > given.with_nbgrader,
+        "seconds_to_record_a_submission": to_record,
+        "peak_memory_mib": {"attentively_grader": first.memory_mib, "nbgrader": second.memory_mib},
+        "ratio": round(each["attentively_grader"] / each["nbgrader"], 4),
         "goal": given.goal,
-        "equal_grades": len(found),
+        "equal_grades": len(expected),
     }
 
 
 def table(rows: list[dict]) -> str:
     """Return the results as text."""
     lines = [
-        f"{'class':10}{'submissions':>12}{'seconds':>10}{'nbgrader':>10}{'ratio':>8}{'times':>7}"
-        f"{'MiB':>7}{'nbgrader':>10}"
+        f"{'':34}{'submissions':>12}{'s each':>9}{'nbgrader':>10}{'ratio':>8}{'times':>7}"
+        f"{'record':>8}{'MiB':>6}{'nbgrader':>10}"
     ]
     for row in rows:
-        first, second = row["seconds"].values()
+        first, second = row["seconds_a_submission"].values()
+        memory, other = row["peak_memory_mib"].values()
+        record = row["seconds_to_record_a_submission"]
         lines.append(
-            f"{row['size']['name']:10}{row['size']['submissions']:12}{first:10.1f}{second:10.1f}"
+            f"{row['name']:34}{row['size']['submissions']:12}{first:9.2f}{second:10.2f}"
             f"{row['ratio']:8.3f}{1 / row['ratio']:7.1f}"
-            f"{row['peak_memory_mib']['attentively_grader']:7}{row['peak_memory_mib']['nbgrader']:10}"
+            f"{'' if record is None else f'{record:.3f}':>8}{memory:6}{other:10}"
+        )
+    last = rows[-1]
+    if last["nbgrader_is_extrapolated"]:
+        ours, theirs = last["seconds"].values()
+        lines.append(
+            f"{last['name']}, {last['size']['submissions']} submissions: {ours / 60:.0f} minutes; "
+            f"nbgrader {theirs / 60:.0f} minutes, extrapolated from "
+            f"{last['submissions_with_nbgrader']} submissions"
         )
     return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two submissions, nothing written")
-    parser.add_argument("--submissions", type=int, default=100)
+    parser.add_argument("--quick", action="store_true", help="five submissions, nothing written")
+    parser.add_argument("--submissions", type=int, default=1000, help="size of the large class")
+    parser.add_argument(
+        "--assignments", nargs="*", choices=ASSIGNMENTS, default=ASSIGNMENTS, metavar="NAME",
+        help="only these assignments [all]",
+    )  # fmt: skip
     parser.add_argument("--output", type=Path, help=f"results file [{RESULTS.name}]")
     given = parser.parse_args(arguments)
     if given.quick:
-        classes = [Class("tiny", "small", 2)]
+        classes = [Class("tiny", CELLS, 5, again=True)]
     else:
-        classes = [
-            Class("cells", "small", given.submissions, TARGET),
-            Class("chapter", CHAPTER, math.ceil(given.submissions / 4)),
-        ]
+        classes = [Class(name, name, 10) for name in given.assignments]
+        classes.append(Class("cells", CELLS, given.submissions, again=True, goal=TARGET))
     rows = [measure(each) for each in classes]
     print(table(rows))
-    output = given.output or (None if given.quick else RESULTS)
+    complete = given.assignments == ASSIGNMENTS and not given.quick
+    output = given.output or (RESULTS if complete else None)
     if output is not None:
         content = {
-            "command": f"python benchmarks/grading.py --submissions {given.submissions}",
+            "command": " ".join(["python benchmarks/grading.py", *(arguments or sys.argv[1:])]),
             "device": f"cpu ({local_pool.cores()} cores)",
             "machine": platform.machine(),
             "versions": {"python": platform.python_version(), "torch": torch.__version__},
             "target_ratio": TARGET,
-            "ratio_to_nbgrader": round(1 / rows[0]["ratio"], 2),
+            "ratio_to_nbgrader": round(1 / rows[-1]["ratio"], 2),
             "rows": rows,
         }
         with replacing(output) as temporary:

@@ -121,26 +121,45 @@ def test_another_transformer_is_not_timed(part, monkeypatch):
 
 def test_grading_is_timed_only_where_the_grades_are_equal(monkeypatch):
     benchmark = load(FOLDER / "grading.py")
-    given = {"ours": {("ada", "one"): 20.0}, "theirs": {("ada", "one"): 0.0}}
-    monkeypatch.setattr(benchmark, "make_course", lambda root, given: None)
-    monkeypatch.setattr(benchmark, "cost_of", lambda command, folder: (1.0, 1))
+    given = {"ours": {("ada", "one"): 20.0, ("bob", "one"): 0.0}, "theirs": {("ada", "one"): 0.0}}
+    monkeypatch.setattr(benchmark, "make_course", lambda root, given, submissions: None)
+    monkeypatch.setattr(benchmark, "cost_of", lambda *_: benchmark.Cost(4.0, 1, [1.0, 1.5, 2.5]))
+    monkeypatch.setattr(benchmark.local_pool, "cores", lambda: 2)
     monkeypatch.setattr(benchmark, "forget_all_but_results", lambda course: None)
     monkeypatch.setattr(benchmark, "grades", lambda folder: given[folder.name])
+    two = benchmark.Class("tiny", "small", 2, with_nbgrader=1)
     with pytest.raises(AssertionError, match="not the same grades"):
-        benchmark.measure(benchmark.Class("tiny", "small", 1))
-    given["theirs"] = given["ours"]
-    assert benchmark.measure(benchmark.Class("tiny", "small", 1))["equal_grades"] == 1
+        benchmark.measure(two)
+    given["theirs"] = {("ada", "one"): 20.0}
+    row = benchmark.measure(two)
+    assert row["equal_grades"] == 1
+    # Start-up is left out: from 1.5 s to 4 s for one submission, and from 1 s to 4 s for three.
+    assert row["seconds_a_submission"] == {"attentively_grader": 2.5, "nbgrader": 1.0}
+    assert row["seconds"] == {"attentively_grader": 4.0, "nbgrader": 5.0}
+    assert row["nbgrader_is_extrapolated"]
     with pytest.raises(AssertionError, match="not the same grades"):  # somebody has none at all
-        benchmark.measure(benchmark.Class("tiny", "small", 2))
+        benchmark.measure(benchmark.Class("tiny", "small", 3, with_nbgrader=1))
 
 
-def test_grading_was_timed_on_a_class_of_a_hundred():
-    content = json.loads(load(FOLDER / "grading.py").RESULTS.read_text())
-    first, second = content["rows"]
-    assert first["size"] == {"name": "cells", "submissions": 100}
-    assert content["ratio_to_nbgrader"] == round(1 / first["ratio"], 2)
-    assert first["equal_grades"] == 500
-    assert second["assignment"] == "08_additive_attention"
+def test_grading_was_timed_on_every_assignment_and_a_class_of_a_thousand():
+    benchmark = load(FOLDER / "grading.py")
+    content = json.loads(benchmark.RESULTS.read_text())
+    *assignments, large = content["rows"]
+    assert [row["assignment"] for row in assignments] == benchmark.ASSIGNMENTS
+    assert large["size"] == {"name": "cells", "submissions": 1000}
+    assert content["ratio_to_nbgrader"] == round(1 / large["ratio"], 2)
+
+
+def test_the_submissions_of_the_timed_class_are_a_mixture(tmp_path):
+    benchmark = load(FOLDER / "grading.py")
+    benchmark.make_course(tmp_path, benchmark.Class("cells", "small", 6), 6)
+    texts = [
+        "".join(cell["source"]).count(mark)
+        for path in sorted((tmp_path / "submitted").glob("*/small/small.ipynb"))
+        for cell in json.loads(path.read_text())["cells"]
+        for mark in [benchmark.WRONG, "raise NotImplementedError"]
+    ]
+    assert (sum(texts[::2]), sum(texts[1::2])) == (5, 5)
 
 
 def test_ratios_stand_by_their_names():

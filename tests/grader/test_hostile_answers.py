@@ -452,6 +452,13 @@ from attentively_grader.wire.endpoint import Endpoint
 endpoint = next(each for each in gc.get_objects() if type(each) is Endpoint)
 """
 GIVEN_TOOLS = "import functools\nimport torch\nfrom torch import nn"
+HALVE = "def halve(x):\n    return x / 2"
+HALVED = """
+for _ in range(4):
+    x = torch.randn(2, 5)
+    assert torch.allclose(halve(x), x / 2)
+    assert x.any()
+"""
 CLOSED = {
     "says that it is a tensor": (
         "def double(x):\n    return 2 * x",
@@ -485,14 +492,49 @@ assert find(functools.partial(near, 5)) == 5
 """,
         "def find(same):\n    return same.args[0]",
     ),
-    "chooses what a test draws": (
-        "def halve(x):\n    return x / 2",
+    "an object that the student process declares to be a list": (
+        "def numbers():\n    return [1, 2, 3]",
         """
-for _ in range(4):
-    x = torch.randn(2, 5)
-    assert torch.allclose(halve(x), x / 2)
-    assert x.any()
+assert len(numbers()) == 3
+for got, right in zip(numbers(), [1, 2, 3]):
+    assert got == right
 """,
+        """
+from attentively_grader.wire.outgoing_objects import Outgoing
+Outgoing._class = lambda self, encoder, kind: ["g", "builtins", "list"]
+class Three:
+    def __len__(self): return 3
+    def __iter__(self): return iter([])
+def numbers():
+    return Three()
+""",
+    ),
+    "a frame that names an endless file": (
+        "def double(x):\n    return 2 * x",
+        "assert double(3) == 6",
+        "exec(compile('def double(x): raise ValueError', '/dev/zero', 'exec'))",
+    ),
+    "a forged position of a generator": (
+        HALVE,
+        HALVED,
+        PEER
+        + """
+complete = Endpoint._message
+def forged(self, encoder, message, value):
+    message = complete(self, encoder, message, value)
+    message["random"] = {
+        "numpy": ["t", ["MT19937", ["l", [0] * 624], 10**9, 1, 0.0]],
+        "torch": ["T", "uint8", [5056], encoder.buffer(b"\\xff" * 5056)],
+    }
+    return message
+Endpoint._message = forged
+def halve(x):
+    return x / 2
+""",
+    ),
+    "chooses what a test draws": (
+        HALVE,
+        HALVED,
         """
 import torch
 def halve(x):
@@ -510,7 +552,7 @@ def test_a_way_is_closed_and_a_right_answer_passes(way):
     solution, test, answer = CLOSED[way]
     assert failed(examined(asked(GIVEN_TOOLS, solution, test, solution))) == []
     # A right answer that turns the generators gains and loses nothing.
-    expected = [] if way == "chooses what a test draws" else ["test"]
+    expected = [] if solution == HALVE else ["test"]
     assert failed(examined(asked(GIVEN_TOOLS, solution, test, answer))) == expected
 
 

@@ -21,6 +21,7 @@ import random
 import threading
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 SHARED = [2, 3, 1]
@@ -60,6 +61,10 @@ assert torch.allclose(NAME(score, x), 2 * score(x))
 """
 TWICE = "def NAME(score, x):\n    return 2 * score(x)"
 OF_P, AT_P = "def NAME(p): return p.x + 1", "assert NAME(P(1, 2)) == 2"
+PAIR = "def NAME(): return (1, 2)"
+OWN_PAIR = "Two = collections.namedtuple('Two', 'x y')\ndef NAME(): return Two(1, 2)"
+ASSIGNS = "def NAME(f): return f.assign(c=f['a'] + 1)"
+FRAME = "f = pd.DataFrame({'a': [1.0, 2.0], 'b': ['x', 'y']})\n"
 HOLDER = """
 class NAME:
     def __init__(self, x): self.x = list(x)
@@ -408,9 +413,112 @@ def NAME(x): x.append(Equal())
         "def NAME(p): return p.twice() // 2", "assert NAME(Private(3)) == 3",
         "def NAME(p): return p._x",
     ),
+    "a named tuple where the type must be tuple": (PAIR, "assert type(NAME()) is tuple", OWN_PAIR),
+    "named tuples in a list where the type must be tuple": (
+        "def NAME(): return [(1, 2)]", "assert [type(each) for each in NAME()] == [tuple]",
+        OWN_PAIR.replace("Two(1, 2)", "[Two(1, 2)]"),
+    ),
+    "a named result of PyTorch where the type must be tuple": (
+        "def NAME(x): return x.max(0).values, x.max(0).indices",
+        "assert type(NAME(torch.eye(2))) is tuple", "def NAME(x): return x.max(0)",
+    ),
+    "a tuple where the solution returns a named tuple": (
+        OWN_PAIR, "assert NAME()[0] == 1 and type(NAME()) is not tuple", PAIR,
+    ),
+    "a named tuple that equals anything": (
+        PAIR, "assert NAME() == (1, 2)",
+        "class Two(collections.namedtuple('Two', 'x y')):\n"
+        "    def __eq__(self, other): return True\ndef NAME(): return Two(0, 0)",
+    ),
+    "changes a frame that must stay as it is": (
+        ASSIGNS, FRAME + "assert NAME(f)['c'].sum() == 5 and [*f.columns] == ['a', 'b']",
+        "def NAME(f):\n    f['c'] = f['a'] + 1\n    return f",
+    ),
+    "drops a column of a frame in a list": (
+        "def NAME(fs): return fs[0].drop(columns='a')",
+        FRAME + "assert [*NAME([f])] == ['b'] and [*f] == ['a', 'b']",
+        "def NAME(fs):\n    fs[0].drop(columns='a', inplace=True)\n    return fs[0]",
+    ),
+    "renames the columns of a frame": (
+        "def NAME(f): return len(f)", FRAME + "assert NAME(f) == 2 and [*f.columns] == ['a', 'b']",
+        "def NAME(f):\n    f.columns = ['p', 'q']\n    return len(f)",
+    ),
+    "changes a Series that must stay as it is": (
+        "def NAME(s): return s + 1",
+        "s = pd.Series([1, 2])\nassert NAME(s).sum() == 5 and s.tolist() == [1, 2]",
+        "def NAME(s):\n    s.iloc[:] = s + 1\n    return s",
+    ),
+    "zeroes the column of the reference": (
+        "def NAME(f): return f['a'].sum()", FRAME + "assert NAME(f) == f['a'].sum()",
+        "def NAME(f):\n    f['a'] = 0.0\n    return 0.0",
+    ),
+    "changes a frame that it was given earlier": (
+        "class NAME:\n    def __init__(self, f): self.f = f.copy()\n"
+        "    def more(self): self.f['c'] = 1",
+        FRAME + "n = NAME(f)\nn.more()\nassert 'c' not in f",
+        "class NAME:\n    def __init__(self, f): self.f = f\n    def more(self): self.f['c'] = 1",
+    ),
+    "returns its own frame": (
+        "class NAME:\n    def __init__(self, f): self.f = f\n"
+        "    def get(self): return self.f.copy()",
+        FRAME + "n = NAME(f.copy())\ngot = n.get()\ngot['c'] = 1\nassert 'c' not in n.get()",
+        "class NAME:\n    def __init__(self, f): self.f = f\n    def get(self): return self.f",
+    ),
+    "an empty Series": (
+        "def NAME(f): return f['a']",
+        FRAME + "got = NAME(f)\nassert (got == f['a'][got.index]).all()",
+        "def NAME(f): return f['a'].iloc[:0]",
+    ),
+    "objects in a column": (
+        "def NAME(): return pd.Series([1, 2])", "assert (NAME() == pd.Series([1, 2])).all()",
+        "class Any:\n    def __eq__(self, other): return True\n"
+        "def NAME(): return pd.Series([Any(), Any()])",
+    ),
+    "a Series that answers for itself": (
+        "def NAME(): return pd.Series([1, 2])", "assert NAME().equals(pd.Series([1, 2]))",
+        "class S(pd.Series):\n    def equals(self, other): return True\ndef NAME(): return S([0])",
+    ),
 }  # fmt: skip
 
 RIGHT = {
+    "a named tuple like the solution's": (
+        OWN_PAIR, "assert NAME() == (1, 2) and isinstance(NAME(), tuple) and NAME().x == 1\n"
+        "assert NAME()._fields == ('x', 'y') and type(NAME()) is type(NAME())",
+        "from typing import NamedTuple\nclass Two(NamedTuple):\n    x: int\n    y: int\n"
+        "def NAME(): return Two(1, y=2)"),
+    "a named tuple with a method, like the solution's": (
+        "class One(collections.namedtuple('One', 'x')):\n"
+        "    def twice(self): return 2 * self.x\ndef NAME(): return One(2)",
+        "assert NAME().twice() == 4",
+        "class One(collections.namedtuple('One', 'x')):\n"
+        "    def twice(self): return self.x + self.x\ndef NAME(): return One(2)"),
+    "a named result of PyTorch": (
+        "def NAME(x): return x.max(0)", "assert NAME(torch.eye(2)).values.tolist() == [1, 1]",
+        "def NAME(x): return torch.max(x, dim=0)"),
+    "returns its changed frame": (
+        ASSIGNS, FRAME + "pd.testing.assert_frame_equal(NAME(f.copy()), f.assign(c=[2.0, 3.0]))",
+        "def NAME(f):\n    f['c'] = f['a'] + 1\n    return f"),
+    "changes a frame in place, like the solution": (
+        "def NAME(f): f['c'] = [3, 5]",
+        FRAME + "a = f['a']\nNAME(f)\nassert f['c'].tolist() == [3, 5] and f['a'].equals(a)",
+        "def NAME(f): f.insert(2, 'c', np.array([3, 5]))"),
+    "changes a frame that the solution leaves, which no test forbids": (
+        "def NAME(f): return len(f)", FRAME + "assert NAME(f) == 2",
+        "def NAME(f):\n    f['n'] = 1\n    return f['n'].sum()"),
+    "a subclass of Series": (
+        "def NAME(f): return f['a']", FRAME + "assert isinstance(NAME(f), pd.Series)",
+        "class S(pd.Series): pass\ndef NAME(f): return S(f['a'])"),
+    "an array of pandas": (
+        "def NAME(f): return list(f['b'].unique())", FRAME + "assert list(NAME(f)) == ['x', 'y']",
+        "def NAME(f): return f['b'].unique()"),
+    "groups of pandas": (
+        "def NAME(f): return f.groupby('b')", FRAME + "assert NAME(f)['a'].sum()['x'] == 1",
+        "def NAME(f): return f.groupby(f['b'])"),
+    "frames in a dict and through a callback": (
+        "def NAME(f, g): return {'a': f, 'b': [g(f)]}",
+        FRAME + "got = NAME(f, lambda f: f['a'])\n"
+        "assert got['a'].equals(f) and got['b'][0].equals(f['a'])",
+        "def NAME(f, g): return dict(a=f.copy(), b=[g(f.copy())])"),
     "a named tuple in place of an object": (
         "class NAME:\n    def __init__(self, x): self.x = x",
         "assert NAME(3).x == 3", "NAME = collections.namedtuple('NAME', 'x')"),
@@ -644,7 +752,11 @@ def NAME(f):
         "w = torch.tensor(3.0, requires_grad=True)\nx = torch.tensor(2.0, requires_grad=True)\n"
         "NAME(lambda x: w * x, x).backward()\nassert w.grad == 4 and x.grad == 6",
         TWICE),
-    "a sum of many terms": (
+    "a sum of 1,500 terms": (
+        "def NAME(x): return 1500 * x",
+        "x = torch.ones(1, requires_grad=True)\nNAME(x).sum().backward()\nassert x.grad == 1500",
+        "def NAME(x):\n    y = x\n    for _ in range(1499): y = y + x\n    return y"),
+    "a sum of many calls": (
         "def NAME(x): return x + 1",
         "x = torch.ones(1, requires_grad=True)\ny = x\nfor _ in range(150):\n    y = NAME(y)\n"
         "y.sum().backward()\nassert x.grad == 1",

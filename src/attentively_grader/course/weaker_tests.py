@@ -1,8 +1,8 @@
 """Decide from a test's text whether it must run next to the student's code.
 
 A test normally runs in a separate process, which receives plain data from the student's code. What
-cannot be passed as plain data (figures, pandas objects, fitted models, files) is not visible there.
-Such a test runs in the process of the student's code, which could influence it, so it is weaker.
+cannot be passed as plain data (figures, fitted models, files) is not visible there. Such a test
+runs in the process of the student's code, which could influence it, so it is weaker.
 """
 
 import ast
@@ -11,7 +11,6 @@ from attentively_grader.course.cell_names import bound, tree_of, used
 
 _FIGURES = {"gca", "gcf", "get_fignums", "fignum_exists"}
 _DRAWING = {"figure", "subplots", "plot", "bar", "hist", "scatter", "imshow"}
-_OF_PANDAS = {"assert_frame_equal", "assert_series_equal", "assert_index_equal"}
 _OF_MODELS = {"check_is_fitted", "cross_val_score", "cross_validate"}
 _INSPECTING = {"getsource", "getsourcelines", "signature", "getfullargspec", "unwrap"}
 _INSIDE = {"__wrapped__", "__closure__", "__code__", "__defaults__", "__globals__"}
@@ -35,14 +34,10 @@ def reason_beside(source: str) -> str | None:
         elif isinstance(node, ast.Constant) and type(node.value) is str:
             words.add(node.value)
     figures = called & _FIGURES
-    frames = called & _OF_PANDAS
     inside = (words & _INSIDE) | (called & _INSPECTING)
     files = called & _FILES
     if figures and not called & _DRAWING:
         return f"it looks at figures that the student's code drew ({_first(figures)})"
-    if frames or _is_asked_for(tree, {"DataFrame", "Series", "Index"}):
-        what = _first(frames) if frames else "isinstance"
-        return f"it compares pandas objects, which are not plain data ({what})"
     if called & _OF_MODELS:
         return f"it passes the student's model to scikit-learn ({_first(called & _OF_MODELS)})"
     if inside:
@@ -62,14 +57,3 @@ def _last_name(node: ast.AST) -> str:
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _is_asked_for(tree: ast.AST, kinds: set[str]) -> bool:
-    """Return whether `isinstance` asks for one of these classes."""
-    return any(
-        isinstance(node, ast.Call)
-        and _last_name(node.func) == "isinstance"
-        and len(node.args) == 2
-        and any(_last_name(each) in kinds for each in ast.walk(node.args[1]))
-        for node in ast.walk(tree)
-    )

@@ -28,6 +28,7 @@ There is a new examiner process for each notebook, because tests leave state beh
 import builtins
 import contextlib
 import faulthandler
+import functools
 import math
 import os
 import re
@@ -602,8 +603,12 @@ def _python_in(source: str) -> str:
     return python_of(rest) + "".join(captured)
 
 
+@functools.lru_cache(maxsize=500)
 def python_of(source: str) -> str:
-    """Return the source of a cell with magics translated to Python."""
+    """Return the source of a cell with magics translated to Python.
+
+    IPython takes seconds for hundreds of magics, so the result is kept.
+    """
     try:
         return TransformerManager().transform_cell(source)
     except Exception:

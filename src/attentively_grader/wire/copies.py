@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from attentively_grader.wire import pandas_data
+from attentively_grader.wire.shared_objects import frozen_same
+
 EACH = 2**21
 """Distance between the first numbers of two requests."""
 _MOST = 50_000
@@ -108,6 +111,8 @@ _ALONE = _references_of_a_copy()
 def _size(value: Any) -> int:
     if isinstance(value, Tensor):
         return 0  # its version number is compared, not its content
+    if pandas_data.is_pandas(value):
+        return int(value.size)
     return value.nbytes // 8 if isinstance(value, np.ndarray) else len(value)
 
 
@@ -116,10 +121,12 @@ def _content(value: Any) -> Any:
         return 0 if value.is_inference() else value._version
     if isinstance(value, np.ndarray):
         return value.tobytes()
+    if pandas_data.is_pandas(value):
+        return pandas_data.parts(value)
     return [*value, *value.values()] if isinstance(value, dict) else [*value]
 
 
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, list):
         return len(one) == len(other) and all(map(operator.is_, one, other))
-    return bool(one == other)
+    return frozen_same(one, other) if isinstance(one, tuple) else bool(one == other)

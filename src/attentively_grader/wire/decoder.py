@@ -3,6 +3,7 @@
 import array
 import collections
 import datetime
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attentively_grader.wire import pandas_data
 from attentively_grader.wire.messages import UnexpectedValue, WireError
 from attentively_grader.wire.plain_data import (
     MANY,
@@ -53,8 +55,8 @@ class Decoder:
         """New objects, kept alive until the whole message is decoded."""
         self.live: list[Any] = []
         """Objects in the value that are not plain data."""
-        self.arrays: list[Tensor | np.ndarray] = []
-        """Tensors and arrays in the value."""
+        self.arrays: list[Any] = []
+        """Tensors, arrays, DataFrames and Series in the value."""
         self._left = MANY
 
     def decode(self, node: Node) -> Any:
@@ -94,7 +96,10 @@ class Decoder:
 
     def fill(self, value: Any, content: list[Node]) -> None:
         """Decode content into an empty container."""
-        if isinstance(value, list):
+        if pandas_data.is_pandas(value):
+            pandas_data.fill(value, tuple(map(self._decode, content)))
+            self.arrays.append(value)
+        elif isinstance(value, list):
             value.extend(map(self._decode, content))
         elif isinstance(value, dict):
             for key, item in content:
@@ -231,11 +236,19 @@ def _around(decoder: Decoder, node: list[Node], around: Any, kind: type) -> Any:
     return around
 
 
+@functools.lru_cache(maxsize=1000)
+def _named(name: Any, *fields: Any) -> Any:
+    """Return a class of named tuples, the same for the same names."""
+    return collections.namedtuple(name, fields)
+
+
 def _deque(decoder: Decoder, node: list[Node]) -> Any:
     return collections.deque(map(decoder._decode, node[1]), node[2])
 
 
 _CONTAINERS: dict[str, Callable[[], Any]] = {
+    "DataFrame": functools.partial(pandas_data.empty, "DataFrame"),
+    "Series": functools.partial(pandas_data.empty, "Series"),
     "l": list,
     "d": dict,
     "s": set,
@@ -260,6 +273,8 @@ _DECODERS: dict[Any, Callable[[Decoder, list[Node]], Any]] = {
     "items": lambda decoder, node: dict(map(decoder._decode, node[1])).items(),
     "memoryview": _memoryview,
     "array": _typed_array,
+    "index": lambda decoder, node: pandas_data.index_of((*map(decoder._decode, node[1]),)),
+    "named": lambda decoder, node: _named(node[1], *node[2])(*map(decoder._decode, node[3])),
     "UserDict": lambda decoder, node: _around(decoder, node, collections.UserDict(), dict),
     "UserList": lambda decoder, node: _around(decoder, node, collections.UserList(), list),
     "UserString": lambda decoder, node: _around(decoder, node, collections.UserString(""), str),

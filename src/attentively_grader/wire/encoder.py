@@ -3,7 +3,7 @@
 import array
 import collections
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from attentively_grader.wire import pandas_data
 from attentively_grader.wire.messages import WireError
 from attentively_grader.wire.plain_data import KINDS, MANY, SCALARS, TENSOR_DTYPES, Node
 from attentively_grader.wire.plain_form import Items, with_fixed_offset
@@ -93,6 +94,8 @@ class Encoder:
         if isinstance(value, dict):
             pairs = value.items()
             return [[self.encode(k, depth + 1), self.encode(v, depth + 1)] for k, v in pairs]
+        if pandas_data.is_pandas(value):
+            return self.items(pandas_data.parts(value), depth)
         return self.items(value, depth)
 
     def buffer(self, content: bytes | memoryview) -> int:
@@ -110,18 +113,26 @@ class Encoder:
             raise WireError(f"an object of the class {type(value).__name__} is not plain data")
         return self.other(self, value, depth)
 
-    def _container(self, value: Any, depth: int) -> Node:
+    def container(self, value: Any, depth: int) -> Node:
+        """Encode a container, or refer to it if it was encoded before."""
         seen = self.number(value)
         if seen is not None:
             return seen
         self._open.add(id(value))
-        node = [_TAGS[type(value)], self.content(value, depth)]
+        tag = _TAGS.get(type(value)) or type(value).__name__
+        node = [tag, self.content(value, depth)]
         self._open.discard(id(value))
         return node
 
-    def dictionary(self, value: Any, depth: int) -> Node:
-        """Encode an instance of a subclass of dict."""
-        return self._container(value, depth)
+    def pandas(self, value: Any, depth: int) -> Node:
+        """Encode an object of pandas."""
+        if isinstance(value, pandas_data.mutable()):
+            return self.container(value, depth)
+        return ["index", self.content(value, depth)]
+
+    def named(self, value: Any, fields: Iterable[str], depth: int) -> Node:
+        """Encode a named tuple by the names of its class and of its fields."""
+        return ["named", type(value).__name__, list(fields), self.items(tuple(value), depth)]
 
     def _sequence(self, value: Any, depth: int) -> Node:
         return [_TAGS[type(value)], self.items(value, depth)]
@@ -195,7 +206,7 @@ _TAGS: dict[type, str] = {
 }
 _ENCODERS: dict[type, Callable[[Encoder, Any, int], Node]] = {
     **dict.fromkeys(
-        (list, dict, set, collections.OrderedDict, collections.Counter), Encoder._container
+        (list, dict, set, collections.OrderedDict, collections.Counter), Encoder.container
     ),
     **dict.fromkeys((tuple, frozenset, torch.Size), Encoder._sequence),
     np.ndarray: Encoder._array,

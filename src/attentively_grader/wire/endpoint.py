@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attentively_grader.wire import expectations, global_state, gradients
+from attentively_grader.wire import expectations, global_state, gradients, pandas_data
 from attentively_grader.wire.copies import Copies
 from attentively_grader.wire.decoder import Decoder
 from attentively_grader.wire.encoder import Encoder
@@ -633,13 +633,15 @@ def _content(value: Any) -> Any:
         return value.detach().clone()
     if isinstance(value, np.ndarray):
         return value.copy()
+    if pandas_data.is_pandas(value):
+        return value.copy(deep=True)
     if isinstance(value, dict):
         return list(dict.items(value))
     return list(value)
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, Tensor | np.ndarray)
+    return isinstance(value, Tensor | np.ndarray) or pandas_data.is_pandas(value)
 
 
 def _reset(value: Any, content: Any) -> None:
@@ -648,6 +650,8 @@ def _reset(value: Any, content: Any) -> None:
         value.data = content
     elif isinstance(value, np.ndarray):
         value[...] = content
+    elif pandas_data.is_pandas(value):
+        pandas_data.reset(value, content)
     elif isinstance(value, list):
         value[:] = content
     else:
@@ -660,6 +664,8 @@ def _same_content(value: Any, before: Any) -> bool:
         return value.layout != torch.strided or same_numbers(value.detach(), before)
     if isinstance(value, np.ndarray):
         return value.shape == before.shape and value.tobytes() == before.tobytes()
+    if pandas_data.is_pandas(value):
+        return frozen_same(pandas_data.parts(value), pandas_data.parts(before))
     now = _content(value)
     return len(now) == len(before) and all(
         map(frozen_same, now, before)

@@ -25,10 +25,11 @@ from attentively_grader.wire.proxies import RemoteFunction, RemoteObject, Remote
 _PATH = "_path"
 _LIVE = ("function", "class", "object", "module", "iterator", "given")
 _MOST_KINDS = 40
+_SIZED = ("plain Tensor", "plain ndarray", "plain DataFrame", "plain Series")
 _NOUNS = {
     "Tensor": "a tensor", "ndarray": "an array", "int": "a number", "float": "a number",
     "str": "a string", "NoneType": "None", "list": "a list", "tuple": "a tuple", "dict": "a dict",
-    "bool": "a truth value",
+    "bool": "a truth value", "DataFrame": "a DataFrame", "Series": "a Series",
 }  # fmt: skip
 
 
@@ -87,8 +88,9 @@ def was_noted(endpoint: Conversation, key: str | None, kind: str) -> bool:
 
 def check(endpoint: Conversation, key: str, value: Any, decoder: Decoder) -> None:
     """Record an arrived value, or raise `UnexpectedValue` if the solution's was of another kind."""
-    is_other = not isinstance(value, Tensor | np.ndarray)
-    if endpoint.recording and is_other and not any(each is value for each in decoder.live):
+    noted = (*decoder.arrays, *decoder.live)
+    is_other = not isinstance(value, np.ndarray) and not any(each is value for each in noted)
+    if endpoint.recording and is_other:
         note(endpoint, key, f"plain {type(value).__name__}")
     for each in decoder.live:
         _check_live(endpoint, key if each is value else inside(key), each)
@@ -146,8 +148,8 @@ def _kind(endpoint: Conversation, value: Any) -> str:
     return f"record {type(value).__name__}"
 
 
-def _check_size(endpoint: Conversation, place: str, value: Tensor | np.ndarray) -> None:
-    what = "Tensor" if isinstance(value, Tensor) else "ndarray"
+def _check_size(endpoint: Conversation, place: str, value: Any) -> None:
+    what = "Tensor" if isinstance(value, Tensor) else type(value).__name__
     is_empty = 0 in value.shape
     if endpoint.recording:
         kinds = endpoint.returned.get(place, ())
@@ -156,7 +158,7 @@ def _check_size(endpoint: Conversation, place: str, value: Tensor | np.ndarray) 
             note(endpoint, place, start if is_empty else f"{start} {tuple(value.shape)}")
     elif is_empty:
         kinds = endpoint.expected.get(place, ())
-        full = [kind for kind in kinds if kind.startswith(("plain Tensor", "plain ndarray"))]
+        full = [kind for kind in kinds if kind.startswith(_SIZED)]
         if full and "empty" not in kinds:
             shape = full[0].partition(" ")[2].partition(" ")[2]
             was, is_ = _verbs(place)

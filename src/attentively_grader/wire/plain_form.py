@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attentively_grader.wire import pandas_data
 from attentively_grader.wire.messages import WireError
 
 MOST_ITEMS = 200_000
@@ -81,6 +82,8 @@ def plain_form(value: Any, live: bool) -> Any:
     for base, copy in _COPIES:
         if isinstance(value, base) and (kind is not base or base in _MAPPINGS):
             return copy(value)
+    if pandas_data.is_pandas(value):
+        return pandas_data.without_subclass(value)
     if isinstance(value, Iterator) and not live:
         items = Items(itertools.islice(value, MOST_ITEMS + 1))
         if len(items) > MOST_ITEMS:

@@ -29,12 +29,6 @@ DIFFERENT = {
     ("standard-error", "wrong-2", "share-of-the-tests"): "a warning of the answer costs no points",
 }
 """Cells with other points than nbgrader's on purpose, by theme, student and cell: the reason."""
-IN_PLACE = "changes in place of a DataFrame that a test passes do not reach the test"
-UNSOLVED = {
-    ("frames", "wrong-1", "frame-column"): IN_PLACE,
-    ("frames", "wrong-1", "input-unchanged"): IN_PLACE,
-}
-"""Known faults: cells whose points differ and should not, with the cause."""
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +68,7 @@ def test_points_equal_those_of_nbgrader(graded, name):
         f"{student}, {cell}: {verdict.points:g} here, {expected[student][cell]:g} with nbgrader"
         f"{', in the student process' * verdict.weaker}: {verdict.error}"
         for (_, student, _, cell), verdict in found.items()
-        if verdict.points != expected[student][cell]
-        and (name, student, cell) not in {**DIFFERENT, **UNSOLVED}
+        if verdict.points != expected[student][cell] and (name, student, cell) not in DIFFERENT
     ]
     assert faults == []
 
@@ -95,7 +88,7 @@ def test_the_answers_are_what_they_are_called(name):
 
 def test_the_cells_that_differ_on_purpose_exist():
     points = recorded()
-    assert all(cell in points[theme][student] for theme, student, cell in {**DIFFERENT, **UNSOLVED})
+    assert all(cell in points[theme][student] for theme, student, cell in DIFFERENT)
 
 
 def changed():

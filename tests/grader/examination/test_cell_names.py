@@ -74,8 +74,6 @@ def test_an_import_of_the_solution_is_not_the_students():
 
 BESIDE = {
     "figures": "ax = plt.gca()\nassert ax.get_title()",
-    "pandas objects": "pd.testing.assert_frame_equal(f(), right)",
-    "pandas": "assert isinstance(f(), pd.DataFrame)",
     "scikit-learn": "from sklearn.utils.validation import check_is_fitted\ncheck_is_fitted(model)",
     "inside the student's functions": "assert f.__wrapped__(3) == 9",
     "looks inside": "assert hasattr(f, '__wrapped__')",
@@ -99,6 +97,8 @@ def test_tests_that_cannot_run_elsewhere_are_found(what):
         "fig, ax = plt.subplots()\nassert plt.gca() is ax",
         "open('a', 'w').close()\nassert os.path.exists('a')",
         "assert isinstance(f(), list)",
+        "assert isinstance(f(), pd.DataFrame)",
+        "pd.testing.assert_frame_equal(f(), right)",
         "assert f.__name__ == 'f' and f.__doc__",
         "In = 3\nassert In",
         "def f(:",

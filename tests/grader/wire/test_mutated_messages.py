@@ -16,14 +16,17 @@ from attentively_grader.wire.gradients import Graph
 from attentively_grader.wire.messages import Gone, UnexpectedValue, Wire, WireError
 
 STUDENT = """
-import datetime, collections, numpy as np, torch
+import datetime, collections, numpy as np, pandas as pd, torch
 from decimal import Decimal
 from fractions import Fraction
 def values():
     return [1, 2.5, "x", {1: (2, None)}, {3}, b"b", range(3), slice(1), 2**70, np.zeros(2),
             np.float32(1), torch.ones(2), torch.eye(2).to_sparse(), Decimal(1), Fraction(1, 2),
             datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1), datetime.timedelta(1),
-            {1: 2}.keys(), collections.deque([1]), memoryview(b"x"), np.array([None]), 1j]
+            {1: 2}.keys(), collections.deque([1]), memoryview(b"x"), np.array([None]), 1j,
+            collections.namedtuple("P", "x y")(1, 2), pd.Series([1, None], dtype="Int64"),
+            pd.DataFrame({"a": [1.0], "b": pd.Categorical(["y"])}).set_index("b"),
+            pd.DataFrame({"d": [[1]]}, index=pd.date_range("2020", periods=1)), pd.Index([1])]
 def changed(x, y):
     x.append(1)
     y += 1
@@ -75,7 +78,7 @@ class Replay(Wire):
 
 
 def endpoint_on(wire):
-    endpoint = Endpoint(wire, True, frozenset({"torch", "numpy"}))
+    endpoint = Endpoint(wire, True, frozenset({"torch", "numpy", "pandas"}))
     endpoint.recording = True
     endpoint.operations = {
         "call": proxies.guarded(endpoint, proxies.call),
@@ -88,7 +91,7 @@ def endpoint_on(wire):
 
 def conversation(endpoint):
     """Yield after each request whose answer may be mutated."""
-    endpoint.ask("begin", ["torch", "numpy"], 10_000)
+    endpoint.ask("begin", ["torch", "numpy", "pandas"], 10_000)
     endpoint.ask("run", "cell", STUDENT, 1)
     yield
     names = ["values", "changed", "called", "Layer", "error", "count"]
