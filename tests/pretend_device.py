@@ -9,8 +9,8 @@ matrices and softmaxes have another last bit, so that exact comparisons of the t
 There are no 64-bit floats, as on Apple's GPUs.
 
 What it lacks: operations that change the shape of a tensor in place, `torch.inference_mode` (which
-is `torch.no_grad` here), `torch.compile`, streams, and the speed, the memory and the remaining
-differences in rounding of real hardware.
+is `torch.no_grad` here), `torch.compile`, streams, a thread of its own for gradients, and the
+speed, the memory and the remaining differences in rounding of real hardware.
 
     python tests/pretend_device.py -m attentively translate --model toy-additive "the dog sleeps"
 
@@ -26,6 +26,8 @@ import torch
 from torch.utils import backend_registration
 
 NAME = "pretend"
+CPU = torch.device("cpu")
+ZERO = torch.zeros(())
 MIXED = "Expected all tensors to be on the same device, but found at least two devices"
 COPIES = {"copy_", "_to_copy", "_copy_from", "is_same_size", "set_"}
 """Operations that move values between devices, or look at shapes alone."""
@@ -200,6 +202,8 @@ class Facts:
         self.of_cpu = PACKED.get(f"{self.name}.{func._schema.overload_name}".rstrip("."))
         self.draws = torch.Tag.nondeterministic_seeded in func.tags
         self.pointwise = torch.Tag.pointwise in func.tags or self.name in {"where", "lerp", "lerp_"}
+        self.copies = self.name in COPIES
+        self.rounded = self.name in ROUNDED
 
 
 facts = functools.cache(Facts)
@@ -208,26 +212,28 @@ facts = functools.cache(Facts)
 def run(func, args, kwargs):
     """Run an operation on what the tensors hold, and return its results on the device."""
     known = facts(func)
-    given = list(_tensors([args, list(kwargs.values())]))
-    target = kwargs.get("device")
-    if known.device is not None and target is None and len(args) > known.device:
-        target = args[known.device]
-    if target is None:
-        target = NAME if any(isinstance(each, PretendTensor) for each in given) else "cpu"
-    on_device = torch.device(target).type == NAME
-    if known.name not in COPIES:
-        _refuse_mixed(known, args, kwargs, given)
-    if known.device is not None and "device" in kwargs and on_device:
-        kwargs = kwargs | {"device": torch.device("cpu")}
-        kwargs.pop("pin_memory", None)
+    there, here = [], []
+    inner = [_unwrap(each, there, here) for each in args]
+    inner_kwargs = {key: _unwrap(each, there, here) for key, each in kwargs.items()}
+    on_device = bool(there)
+    if known.device is not None:
+        target = kwargs.get("device")
+        if target is None and len(args) > known.device:
+            target = args[known.device]
+        if target is not None:
+            on_device = torch.device(target).type == NAME
+        if "device" in kwargs and on_device:
+            inner_kwargs["device"] = CPU
+            inner_kwargs.pop("pin_memory", None)
+    if there and here and not known.copies:
+        _refuse_mixed(known, args, kwargs)
     if known.draws:
         _refuse_generator(kwargs.get("generator"), on_device)
-    inner = [_unwrap(each) for each in args], {k: _unwrap(v) for k, v in kwargs.items()}
     if known.draws and on_device and kwargs.get("generator") is None:
-        result = _drawn(func, *inner)
+        result = _drawn(func, inner, inner_kwargs)
     else:
-        result = func(*inner[0], **inner[1])
-        if known.name in ROUNDED and on_device and result.dtype == torch.float32:
+        result = func(*inner, **inner_kwargs)
+        if known.rounded and on_device and result.dtype == torch.float32:
             result = _rounded(result)
     if known.written:
         return _written(known, args, kwargs, result)
@@ -244,12 +250,18 @@ def _tensors(value):
             yield from _tensors(each)
 
 
-def _unwrap(value):
-    if isinstance(value, PretendTensor):
-        return value.held
+def _unwrap(value, there, here):
+    """Return what a tensor holds; list the tensors of the device, and those of the CPU."""
+    if isinstance(value, torch.Tensor):
+        (there if isinstance(value, PretendTensor) else here).append(value)
+        return _held(value)
     if isinstance(value, list | tuple):
-        return type(value)(map(_unwrap, value))
+        return type(value)([_unwrap(each, there, here) for each in value])
     return value
+
+
+def _held(tensor):
+    return tensor.held if isinstance(tensor, PretendTensor) else tensor
 
 
 def _wrap(value):
@@ -271,10 +283,10 @@ def _written(known, args, kwargs, result):
     return changed[0] if len(changed) == 1 else type(result)(changed)
 
 
-def _refuse_mixed(known, args, kwargs, given):
+def _refuse_mixed(known, args, kwargs):
     """Raise `RuntimeError` where CUDA would, because tensors lie on two devices."""
-    if known.of_cpu is not None:
-        given = list(_tensors([*args[: known.of_cpu], *args[known.of_cpu + 1 :]]))
+    given = [each for n, each in enumerate(args) if n != known.of_cpu]
+    given = list(_tensors([given, list(kwargs.values())]))
     there = [each for each in given if isinstance(each, PretendTensor)]
     here = [each for each in given if not isinstance(each, PretendTensor)]
     if not there or not here:
@@ -303,7 +315,7 @@ def _refuse_generator(generator, on_device):
 
 def _rounded(result):
     """Return the values with another last bit; zeros, as behind a mask, stay zero."""
-    return torch.nextafter(result, torch.zeros((), dtype=result.dtype))
+    return torch.nextafter(result, ZERO)
 
 
 def _drawn(func, args, kwargs):
@@ -377,9 +389,7 @@ class _OneStep(torch.autograd.Function):
     @staticmethod
     def forward(ctx, func, args, *tensors):
         with torch.enable_grad():
-            ctx.held = [
-                _unwrap(each).detach().requires_grad_(each.requires_grad) for each in tensors
-            ]
+            ctx.held = [_held(each).detach().requires_grad_(each.requires_grad) for each in tensors]
             ctx.made = _drawn(func, _filled(args, iter(ctx.held)), {})
         ctx.single = isinstance(ctx.made, torch.Tensor)
         made = (ctx.made,) if ctx.single else ctx.made
@@ -407,9 +417,8 @@ def _filled(value, tensors):
 
 
 def _as_one_step(func, *args):
-    given = list(_tensors(args))
-    _refuse_mixed(facts(func), args, {}, given)
-    return _OneStep.apply(func, args, *given)
+    _refuse_mixed(facts(func), args, {})
+    return _OneStep.apply(func, args, *_tensors(args))
 
 
 @functools.cache
@@ -419,6 +428,7 @@ def install():
     torch.nn.Module._apply = _apply
     torch.Generator = Generator
     torch.inference_mode = torch.no_grad
+    torch.autograd.set_multithreading_enabled(False)  # a thread of its own would be slow
     library = torch.library.Library("aten", "IMPL")
     for func in _factories():
         kernel = functools.partial(_made, func)
@@ -464,7 +474,7 @@ def _apply(module, fn, recurse=True):
 
 
 def _copied(source, to, non_blocking=False):
-    _unwrap(to).copy_(_unwrap(source))
+    _held(to).copy_(_held(source))
     return to
 
 

@@ -98,8 +98,8 @@ def test_toy_is_the_toy_language():
 def test_twins_are_added_and_no_split_shares_a_sentence():
     corpus, seen = corpora.find("toy-with-twins"), set()
     for split in ("train", "validation", "test"):
-        pairs = corpus.load(split)
-        assert pairs[: len(corpora.find("toy").load(split))] == corpora.find("toy").load(split)
+        pairs, plain = corpus.load(split), corpora.find("toy").load(split)
+        assert pairs[: len(plain)] == plain
         last = [pair.src.split()[:-1] for pair in pairs[-2:]]
         assert last[0] == last[1]  # twins
         assert not seen & {pair.src for pair in pairs}

@@ -14,6 +14,7 @@ import io
 import pkgutil
 import random
 import signal
+import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,8 +28,8 @@ from torch import Tensor, nn
 import attentively
 from attentively.checks import Part, Verdict
 
-MOST_SECONDS = 1
-"""After so many seconds of CPU time, a call of an offer is no answer."""
+FEW_SECONDS, MOST_SECONDS = 0.1, 20
+"""After so many seconds of CPU time a call of an offer is no answer, and a check is ended."""
 _PROGRAMS = ("attentively.__main__", "attentively.cli")
 """Modules that are not imported: what is in them is the command line."""
 
@@ -87,6 +88,7 @@ class Call:
     args: tuple
     kwargs: dict
     result: object = None
+    seconds: float = 0
 
 
 @dataclass
@@ -103,7 +105,9 @@ class _Recorded:
             if self.calls:
                 return answer(*args, **kwargs)
             call = Call(_copied(args), _copied(kwargs))
+            started = time.process_time()
             call.result = answer(*args, **kwargs)
+            call.seconds = time.process_time() - started
             self.calls.append(call)
             return call.result
 
@@ -149,7 +153,7 @@ class _TooLongError(BaseException):
 
 
 @contextlib.contextmanager
-def within_the_time(seconds: float = 20 * MOST_SECONDS) -> Iterator[None]:
+def within_the_time(seconds: float = MOST_SECONDS) -> Iterator[None]:
     """End what uses more CPU time, so that the result does not depend on other programs.
 
     The signal comes again each second: Python ignores what a garbage collection raises.
@@ -195,7 +199,7 @@ def may_answer(offer: Offer, call: Call) -> bool:
             contextlib.redirect_stderr(io.StringIO()),
             torch.random.fork_rng(devices=[]),
             warnings.catch_warnings(),
-            within_the_time(MOST_SECONDS),
+            within_the_time(FEW_SECONDS + 10 * call.seconds),
         ):
             warnings.simplefilter("ignore")
             result = offer.value(*_copied(call.args), **_copied(call.kwargs))

@@ -58,7 +58,7 @@ def test_a_planted_leak_is_seen_and_a_wrong_function_is_not():
 
 def test_an_offer_that_does_not_end_for_one_part_is_offered_to_the_next(monkeypatch):
     """What is found must not depend on the parts that were examined before in this process."""
-    monkeypatch.setattr(offering, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(offering, "FEW_SECONDS", 0.05)
 
     def ends_for_small_numbers(one, other):
         while one > 3:

@@ -149,10 +149,11 @@ def test_the_toy_corpus_gives_the_librarys_merges():
 
 @pytest.mark.slow
 @pytest.mark.real_data("tatoeba-en-fr")
-def test_five_thousand_merges_of_a_real_corpus_are_the_librarys():
-    sentences = [text for pair in tatoeba.load("train") for text in (pair.src, pair.tgt)]
-    counts, merges = counts_and_merges(BPETokenizer.train(sentences, 5_200), sentences)
-    assert learn_merges(counts, 5_000) == merges[:5_000]
+def test_two_thousand_merges_of_a_real_corpus_are_the_librarys():
+    pairs = tatoeba.load("train")[::5]
+    sentences = [text for pair in pairs for text in (pair.src, pair.tgt)]
+    counts, merges = counts_and_merges(BPETokenizer.train(sentences, 2_200), sentences)
+    assert learn_merges(counts, 2_000) == merges[:2_000]
 
 
 def test_the_shipped_tokenizers_merges_give_its_pieces():

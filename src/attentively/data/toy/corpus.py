@@ -112,9 +112,9 @@ def _twins(split: str, seed: int) -> Iterator[tuple[ToyPair, ToyPair] | None]:
         if sentences is None or {is_novel(one) for one in sentences} != {split == "novel"}:
             yield None
             continue
-        one, other = (say(sentence) for sentence in sentences)
+        one = say(sentences[0])
         belongs = split in ("novel", split_by_words(one.src))  # the other's is the same
-        yield (one, other) if belongs else None
+        yield (one, say(sentences[1])) if belongs else None
 
 
 def _distinct(number: int, draws: Iterator[T | None]) -> list[T]:

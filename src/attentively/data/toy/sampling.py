@@ -70,12 +70,11 @@ class Speaker:
         subject = self._noun_phrase("animal")
         action = Action(verb, self._noun_phrase(verb.objects))
         clause = Clause(subject, Statement(action, self.past, negative=self._happens(0.5)))
-        readings = {
-            phrase: adjectives
-            for phrase, adjectives in _pronoun_readings(clause).items()
-            if Pronoun(phrase).english == "it"
-        }
-        if len({phrase.feminine for phrase in readings}) < 2:
+        phrases = [p for p in (subject, action.object) if p and Pronoun(p).english == "it"]
+        if len({phrase.feminine for phrase in phrases}) < 2:
+            return None
+        readings = _pronoun_readings(clause)
+        if len(readings) < 2:
             return None
         degree = self._choose(_DEGREES)
         one, other = (
