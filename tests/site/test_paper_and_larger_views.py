@@ -193,8 +193,8 @@ def test_what_belongs_together_is_on_one_sheet(visit, page, name, old, new):
 
 def test_a_listing_is_parted_and_a_snippet_is_not(visit, page):
     window, style = visit(), page.with_name("print.css")
-    assert "line 1" in sheets(window, page, "LISTING", 600)[0]
-    assert "9" not in sheets(window, page, "SNIPPET", 850)[0]
+    assert "line 1" in sheets(window, page, "LISTING", 600)[0][0]
+    assert "9" not in sheets(window, page, "SNIPPET", 850)[0][0]
     text = style.read_text()
     rules = (
         '[class*="highlight"]) { break-inside: auto; display: block; }',
@@ -202,16 +202,16 @@ def test_a_listing_is_parted_and_a_snippet_is_not(visit, page):
     )
     assert all(rule in text for rule in rules)
     style.write_text(text.replace(rules[0], ") {}"))
-    assert "line 1" not in sheets(window, page, "LISTING", 600)[0]
+    assert "line 1" not in sheets(window, page, "LISTING", 600)[0][0]
     style.write_text(text.replace(rules[1], ""))
-    assert "1" in sheets(window, page, "SNIPPET", 850)[0]
+    assert "1" in sheets(window, page, "SNIPPET", 850)[0][0]
 
 
 def test_a_tall_figure_is_made_smaller(visit, page):
     window, style = visit(), page.with_name("print.css")
-    assert "FIGURE" in sheets(window, page, "FIGURE", 330)[0]
+    assert "FIGURE" in sheets(window, page, "FIGURE", 330)[0][0]
     style.write_text(style.read_text().replace("max-height: 150mm", "max-height: 230mm"))
-    assert "FIGURE" not in sheets(window, page, "FIGURE", 330)[0]
+    assert "FIGURE" not in sheets(window, page, "FIGURE", 330)[0][0]
 
 
 def test_a_long_table_begins_where_it_belongs(visit, page):
