@@ -6,6 +6,7 @@ That every right answer passes and every mistake gets its message is in test_ans
 import importlib.util
 import json
 import re
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -106,6 +107,8 @@ def small(tmp_path, monkeypatch):
     path.write_text(SMALL)
     monkeypatch.chdir(path.parent)
     monkeypatch.delenv(recordings.VARIABLE, raising=False)
+    # Bytecode counts as current if its source has the same size and was written in the same second.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     return path
 
 
