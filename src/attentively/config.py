@@ -9,7 +9,7 @@ Norm = Literal["pre", "post"]
 Activation = Literal["relu", "gelu"]
 """Activation function of the feed-forward network."""
 LocalKind = Literal["local-m", "local-p"]
-"""How local attention places its window: at the time step, or where it predicts."""
+"""Centre of the window of local attention: the time step, or a predicted position."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -96,7 +96,7 @@ def behaviours(answer: Answer, recording: Recording) -> Iterator[Behaviour]:
 
 
 def in_floats(value: Any) -> Any:
-    """Return a value with floats in the place of its integers."""
+    """Return a value with its integers as floats."""
     if isinstance(value, dict):
         return {key: in_floats(each) for key, each in value.items()}
     if isinstance(value, list | tuple | set):
