@@ -141,6 +141,15 @@ def test_grading_is_timed_only_where_the_grades_are_equal(monkeypatch):
         benchmark.measure(benchmark.Class("tiny", "small", 3, with_nbgrader=1))
 
 
+def test_grading_was_timed_on_a_class_of_a_hundred():
+    content = json.loads(load(FOLDER / "grading.py").RESULTS.read_text())
+    first, second = content["rows"]
+    assert first["size"] == {"name": "cells", "submissions": 100}
+    assert content["ratio_to_nbgrader"] == round(1 / first["ratio"], 2)
+    assert first["equal_grades"] == 500
+    assert second["assignment"] == "08_additive_attention"
+
+
 def test_the_submissions_of_the_timed_class_are_a_mixture(tmp_path):
     benchmark = load(FOLDER / "grading.py")
     benchmark.make_course(tmp_path, benchmark.Class("cells", "small", 6), 6)
