@@ -233,10 +233,6 @@ def code_of(notebook):
 # The plugin
 
 
-def _is_slow(item):
-    return item.get_closest_marker("slow") is not None
-
-
 class Stamps:
     """Skips the tests that a stamp covers, and writes stamps of groups that passed."""
 

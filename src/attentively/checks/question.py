@@ -177,25 +177,26 @@ class Question:
     def record(self, thorough: bool = False, way: str = "") -> Recording:
         """Run the right answer and the mistakes on the cases.
 
-        With `thorough`, a mistake in a function is run when its results are read, which is only to
-        explain a wrong answer. To build an instance of a class draws random numbers, on which the
-        inputs of the next case depend.
+        With `thorough`, a mistake in a function runs when its results are first read: to explain a
+        wrong answer. A mistake in a class runs at once, because building an instance samples random
+        numbers, and the inputs of the next case depend on how many were sampled.
         """
         assert self.cases is not None
         right, wrong = self.right(way), self.wrong()
         later = thorough and not isinstance(self.answer, type)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            recorded = [
-                Recorded(
-                    case,
-                    self._outputs(right, ready),
-                    _WhenRead(results) if later else [each() for each in results],
+            recorded = []
+            for case in self.cases(thorough):
+                ready = _with_fresh_inputs(case)
+                results = [partial(self._outputs_or_none, answer, ready) for _, answer in wrong]
+                recorded.append(
+                    Recorded(
+                        case,
+                        self._outputs(right, ready),
+                        _WhenRead(results) if later else [each() for each in results],
+                    )
                 )
-                for case in self.cases(thorough)
-                for ready in [_with_fresh_inputs(case)]
-                for results in [[partial(self._outputs_or_none, a, ready) for _, a in wrong]]
-            ]
         return Recording(
             self.name,
             self.results,
