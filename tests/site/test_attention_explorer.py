@@ -152,7 +152,10 @@ NEEDED = """() => [document.body.scrollHeight, Math.max(
     [("", None), ("  .columns { flex-wrap: nowrap; }\n", "high"), (" max-width: 100%;", "wide")],
 )
 def test_on_paper_it_fits_the_frame_that_it_has_on_the_screen(show, rule, fault):
-    """A browser prints a frame as high as it is, cuts off what is below, and draws nothing anew."""
+    """A browser prints a frame at its height on the screen and cuts off the rest.
+
+    It does not redraw the figure for the width of the paper.
+    """
     cross = Attention("Cross", "cross", MARKS, WORDS, random_weights(2, 4, 5, 6))
     text = Explorer([Example("The animal sleeps", "L'animal dort", [cross])]).page()
     before, at, after = text.partition("@media print")

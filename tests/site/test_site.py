@@ -122,13 +122,13 @@ LINKS = """() => [...document.querySelectorAll('a[href]')].map(  // in SVG, e.hr
 
 
 @functools.cache
-def places(file: Path) -> set[str]:
-    """Return the places of a page to which a link can lead."""
+def targets(file: Path) -> set[str]:
+    """Return the ids of a page, to which a link can lead."""
     return set(re.findall(r'\b(?:id|name)="([^"]+)"', file.read_text(encoding="utf-8")))
 
 
 def see_links(window, page: Path) -> None:
-    """Each internal link finds its file and its place in it."""
+    """The file of each internal link exists and contains the id that the link names."""
     faults = []
     links = {href for href in window.page.evaluate(LINKS) if href.startswith("file:")}
     for href in sorted(links):
@@ -136,7 +136,7 @@ def see_links(window, page: Path) -> None:
         file = Path(unquote(urlsplit(target).path))
         if not file.is_file():
             faults.append(f"{href} leads nowhere")
-        elif place and file.suffix == ".html" and unquote(place) not in places(file):
+        elif place and file.suffix == ".html" and unquote(place) not in targets(file):
             faults.append(f"{href} leads to no such place")
     assert faults == []
 
