@@ -142,7 +142,7 @@ div.highlight {{ break-inside: avoid }}</style>
 <div class="bd-main"><div class="bd-content"><article class="bd-article">{copies}</article>
 </div></div></html>"""
 COPY = """<section style="break-before: page">
-<div style="height: {space}px">first</div>{block}</section>"""
+<div style="height: {space}px">START</div>{block}</section>"""
 
 
 def sheets(window, page: Path, name: str, *spaces: int) -> list[list[list[str]]]:
@@ -155,7 +155,7 @@ def sheets(window, page: Path, name: str, *spaces: int) -> list[list[list[str]]]
     printed: list[list[list[str]]] = []
     for sheet in PdfReader(file).pages:
         lines = [line.strip() for line in sheet.extract_text().split("\n") if line.strip()]
-        if lines[0] == "first":
+        if lines[0] == "START":
             printed.append([])
         printed[-1].append(lines)
     assert len(printed) == len(spaces)
