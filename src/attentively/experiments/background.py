@@ -118,7 +118,7 @@ def measure(agreement: float, reader: bool, seed: int, quick: bool, directory: P
     classifier = new_classifier(seed, reader)
     number = 50 if quick else TRAIN_SCENES
     scenes = backgrounds.load("train", number, agreement=agreement, seed=seed)
-    loss = train(classifier, scenes, seed, steps=5 if quick else STEPS)
+    loss = train(classifier, scenes, seed, steps=3 if quick else STEPS)
     tests = {
         "planted": PLANTED,
         "fair": 0.5,

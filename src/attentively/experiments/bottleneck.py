@@ -30,19 +30,19 @@ def train_model(
     attention: AttentionKind, steps: int, seed: int, quick: bool, directory: Path
 ) -> tuple[Checkpoint, Trainer]:
     """Train one model of the comparison, or resume its run if the directory contains one."""
-    steps = 20 if quick else steps
+    steps = 4 if quick else steps
     checkpoint = new_checkpoint(attention, seed, origin("bottleneck", seed))
     config = TrainingConfig(
         steps=steps, learning_rate=6e-3, validate_every=max(10, steps // 12), seed=seed
     )
-    trainer = train(checkpoint, config, directory, train_pairs=200 if quick else 20_000)
+    trainer = train(checkpoint, config, directory, train_pairs=80 if quick else 20_000)
     return checkpoint, trainer
 
 
 def measure(attention: AttentionKind, steps: int, seed: int, quick: bool, directory: Path) -> Row:
     """Train one model, and evaluate it by the number of clauses."""
     checkpoint, trainer = train_model(attention, steps, seed, quick, directory)
-    test_sentences = 10 if quick else 200
+    test_sentences = 4 if quick else 200
     tests = {n: toy.load("test", test_sentences, clauses=(n,)) for n in CLAUSES}
     row: Row = {
         "parameters": sum(parameter.numel() for parameter in checkpoint.model.parameters()),

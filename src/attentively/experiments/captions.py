@@ -100,7 +100,7 @@ def measure(attention_penalty: float, mixing: int, seed: int, quick: bool, direc
     checkpoint = new_checkpoint(seed, provenance, mixing=mixing)
     trainer = train(
         checkpoint,
-        10 if quick else STEPS,
+        4 if quick else STEPS,
         seed,
         attention_penalty,
         directory,

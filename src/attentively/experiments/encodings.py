@@ -89,7 +89,7 @@ def train(model: LanguageModel, task: Task, steps: int, seed: int, quick: bool) 
 def measure(task: Task, positions: Positions, seed: int, quick: bool, directory: Path) -> Row:
     """Train one model; return its scores by groups of positions."""
     del directory  # short enough to restart
-    steps = 5 if quick else STEPS
+    steps = 3 if quick else STEPS
     model = new_model(task, positions, seed, quick)
     started = device.seconds(device.best())
     train(model, task, steps, seed, quick)
@@ -104,7 +104,7 @@ def measure(task: Task, positions: Positions, seed: int, quick: bool, directory:
         found, name = held_out_loss(model, length, quick), "loss"
     else:
         generator = torch.Generator().manual_seed(1000 + seed)
-        ids = strings(10 if quick else 100, length, generator).to(device.best())
+        ids = strings(4 if quick else 100, length, generator).to(device.best())
         with evaluating(model):
             right = delayed(model, ids).argmax(dim=1) == ids[:, :-DELAY]
         found, name = right.float().mean(dim=0).cpu(), "accuracy"

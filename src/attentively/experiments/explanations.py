@@ -168,7 +168,7 @@ def measure(kind: str, seed: int, quick: bool, directory: Path) -> Row:
 def _sentiment(reader: bool, seed: int, quick: bool) -> Row:
     sentences, tests, vocab_size = load_sentences(quick)
     ids, labels, mask = tests.ids, tests.labels, tests.mask
-    steps = 5 if quick else STEPS
+    steps = 3 if quick else STEPS
 
     made = partial(new_classifier, vocab_size, reader=reader)
     original, flat = made(seed), made(seed)

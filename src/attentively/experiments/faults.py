@@ -227,15 +227,15 @@ def measure(fault: str, seed: int, quick: bool, directory: Path) -> Row:
     examples, validation = (
         encode_pairs(as_text(toy.load(split, number, clauses=TRAINED_CLAUSES)), *tokenizers)
         for split, number in (
-            ("train", 200 if quick else 8_000),
-            ("validation", 10 if quick else 100),
+            ("train", 80 if quick else 8_000),
+            ("validation", 4 if quick else 100),
         )
     )
     model = cast(Transformer, checkpoint.model)
     curve = train(model, examples, validation, 4 if quick else STEPS, seed, fault)
     return {
         "curve": curve,
-        **judge(checkpoint, toy.load("test", 10 if quick else 200, clauses=TRAINED_CLAUSES)),
+        **judge(checkpoint, toy.load("test", 4 if quick else 200, clauses=TRAINED_CLAUSES)),
     }
 
 

@@ -65,8 +65,8 @@ class Look(NamedTuple):
 
 def measure(num_heads: int, seed: int, quick: bool, directory: Path) -> Row:
     """Train one model; return its scores, and the importance and attention of each head."""
-    steps = 10 if quick else STEPS
-    test_sentences = 10 if quick else 100
+    steps = 4 if quick else STEPS
+    test_sentences = 4 if quick else 100
     checkpoint = new_transformer(seed, origin("heads", seed), num_heads=num_heads, dropout=0.0)
     model, *tokenizers = checkpoint.translator()
     texts = as_text(toy.load("train", 64, clauses=TRAINED_CLAUSES))
@@ -78,7 +78,7 @@ def measure(num_heads: int, seed: int, quick: bool, directory: Path) -> Row:
     config = TrainingConfig(
         steps=steps, learning_rate=LEARNING_RATE, validate_every=max(10, steps // 4), seed=seed
     )
-    train_pairs = 200 if quick else 10_000
+    train_pairs = 80 if quick else 10_000
     trainer = train(checkpoint, config, directory, train_pairs, clauses=TRAINED_CLAUSES)
     tests = {n: toy.load("test", test_sentences, clauses=(n,)) for n in CLAUSES}
     seen = [pair for n in TRAINED_CLAUSES for pair in tests[n]]

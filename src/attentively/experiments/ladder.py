@@ -51,7 +51,7 @@ def new_model(rung: str, seed: int) -> Checkpoint:
 
 def measure(rung: str, data: str, decoding: str, seed: int, quick: bool, directory: Path) -> Row:
     """Train one model, or reuse it if the other decoding has trained it; evaluate it."""
-    steps = 10 if quick else STEPS
+    steps = 4 if quick else STEPS
     checkpoint = new_model(rung, seed)
     model, *tokenizers = checkpoint.translator()
     texts = as_text(toy.load("train", BATCH_SIZE, clauses=TRAINED_CLAUSES))
@@ -68,7 +68,7 @@ def measure(rung: str, data: str, decoding: str, seed: int, quick: bool, directo
         seed=seed,
     )
     trained = directory.parent / f"{rung}-{data}-seed{seed}"
-    trainer = train(checkpoint, config, trained, 200 if quick else 10_000, TRAINED_CLAUSES)
+    trainer = train(checkpoint, config, trained, 80 if quick else 10_000, TRAINED_CLAUSES)
     held_out = {n: toy.load("test", 3 if quick else 100, clauses=(n,)) for n in CLAUSES}
     seen = [pair for n in TRAINED_CLAUSES for pair in held_out[n]]
     beam_size = BEAM_SIZES[decoding]

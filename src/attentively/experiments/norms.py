@@ -24,7 +24,7 @@ LEARNING_RATE = 1e-3
 
 def measure(norm: Norm, warm_up_steps: int, seed: int, quick: bool, directory: Path) -> Row:
     """Train one model; return its loss curve and the scores of its translations."""
-    steps = 10 if quick else STEPS
+    steps = 4 if quick else STEPS
     checkpoint = new_transformer(seed, origin("norms", seed), norm=norm, dropout=0.0, **SHAPE)
     config = TrainingConfig(
         steps=steps,
@@ -34,7 +34,7 @@ def measure(norm: Norm, warm_up_steps: int, seed: int, quick: bool, directory: P
         validate_every=max(5, steps // 20),
         seed=seed,
     )
-    trainer = train(checkpoint, config, directory, 200 if quick else 5_000, TRAINED_CLAUSES)
+    trainer = train(checkpoint, config, directory, 80 if quick else 5_000, TRAINED_CLAUSES)
     model = checkpoint.model
     return {
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -43,7 +43,7 @@ def measure(norm: Norm, warm_up_steps: int, seed: int, quick: bool, directory: P
             {"step": record["step"], "loss": round(record["validation_loss"], 4)}
             for record in trainer.records
         ],
-        **scores(checkpoint, toy.load("test", 10 if quick else 200, clauses=TRAINED_CLAUSES)),
+        **scores(checkpoint, toy.load("test", 4 if quick else 200, clauses=TRAINED_CLAUSES)),
     }
 
 

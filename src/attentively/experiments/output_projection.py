@@ -30,7 +30,7 @@ OutputProjection = Literal["learned", "identity"]
 
 def measure(output_projection: OutputProjection, seed: int, quick: bool, directory: Path) -> Row:
     """Train one model; return its loss with teacher forcing and the scores of its translations."""
-    steps = 10 if quick else STEPS
+    steps = 4 if quick else STEPS
     checkpoint = new_transformer(seed, origin("output-projection", seed), dropout=0.0)
     model, *tokenizers = checkpoint.translator()
     if output_projection == "identity":
@@ -38,9 +38,9 @@ def measure(output_projection: OutputProjection, seed: int, quick: bool, directo
     config = TrainingConfig(
         steps=steps, learning_rate=LEARNING_RATE, validate_every=max(10, steps // 4), seed=seed
     )
-    train_pairs = 200 if quick else 10_000
+    train_pairs = 80 if quick else 10_000
     trainer = train(checkpoint, config, directory, train_pairs, clauses=TRAINED_CLAUSES)
-    tests = {n: toy.load("test", 10 if quick else 100, clauses=(n,)) for n in CLAUSES}
+    tests = {n: toy.load("test", 4 if quick else 100, clauses=(n,)) for n in CLAUSES}
     seen = [pair for n in TRAINED_CLAUSES for pair in tests[n]]
     found = read(model, collate(encode_pairs(as_text(seen), *tokenizers)))
     return {

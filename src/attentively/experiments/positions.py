@@ -57,16 +57,16 @@ class Shifted(nn.Module):
 
 def measure(positions: Positions, seed: int, quick: bool, directory: Path) -> Row:
     """Train one model; evaluate it by clauses, by length and by the shift of positions."""
-    steps = 10 if quick else STEPS
+    steps = 4 if quick else STEPS
     checkpoint = new_transformer(
         seed, origin("positions", seed), positions=positions, max_len=MAX_LEN, dropout=0.0
     )
     config = TrainingConfig(
         steps=steps, learning_rate=3e-3, validate_every=max(10, steps // 4), seed=seed
     )
-    trainer = train(checkpoint, config, directory, 200 if quick else 10_000, TRAINED_CLAUSES)
+    trainer = train(checkpoint, config, directory, 80 if quick else 10_000, TRAINED_CLAUSES)
 
-    tests = {n: toy.load("test", 10 if quick else 200, clauses=(n,)) for n in CLAUSES}
+    tests = {n: toy.load("test", 4 if quick else 200, clauses=(n,)) for n in CLAUSES}
     pairs = [pair for group in tests.values() for pair in group]
     texts = dict(zip(pairs, written(checkpoint, pairs), strict=True))
     short = [pair for n in TRAINED_CLAUSES for pair in tests[n][:100]]

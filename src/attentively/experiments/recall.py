@@ -265,7 +265,7 @@ def measure(task: Task, reader: str, length: int, seed: int, quick: bool, direct
     del directory  # short enough to restart
     torch.manual_seed(seed)
     model = Reader(reader).to(device.best())
-    steps = 5 if quick else STEPS
+    steps = 3 if quick else STEPS
     size = 20 if quick else 500
     generator = torch.Generator().manual_seed(1000 + seed)
     held_out = sequences(task, length, size, generator)

@@ -55,9 +55,9 @@ def measure(change: str, seed: int, quick: bool, directory: Path) -> Row:
     checkpoint = new_transformer(seed, origin("recipe", seed))
     settings = {**BASE, **CHANGES[change]}
     config = TrainingConfig(steps=steps, validate_every=max(1, steps // 16), seed=seed, **settings)
-    trainer = train(checkpoint, config, directory, 200 if quick else 8_000, TRAINED_CLAUSES)
+    trainer = train(checkpoint, config, directory, 80 if quick else 8_000, TRAINED_CLAUSES)
     _, *tokenizers = checkpoint.translator()
-    number = 10 if quick else 200
+    number = 4 if quick else 200
     tests = {clauses: toy.load("test", number, clauses=(clauses,)) for clauses in TRAINED_CLAUSES}
     pairs = [pair for found in tests.values() for pair in found]
     seen = foresight(cast(Transformer, checkpoint.model), encode_pairs(as_text(pairs), *tokenizers))

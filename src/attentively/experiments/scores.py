@@ -56,8 +56,8 @@ def measure(
     directory: Path,
 ) -> Row:
     """Train one model; evaluate it by the number of clauses, and time it."""
-    steps = 10 if quick else STEPS
-    test_sentences = 10 if quick else 200
+    steps = 4 if quick else STEPS
+    test_sentences = 4 if quick else 200
     settings = {
         "decoder": decoder,
         "input_feeding": input_feeding,
@@ -80,7 +80,7 @@ def measure(
     config = TrainingConfig(
         steps=steps, learning_rate=1e-2, validate_every=max(10, steps // 5), seed=seed
     )
-    train_pairs = 200 if quick else 10_000
+    train_pairs = 80 if quick else 10_000
     trainer = train(checkpoint, config, directory, train_pairs, clauses=TRAINED_CLAUSES)
     tests = {n: toy.load("test", test_sentences, clauses=(n,)) for n in CLAUSES}
     row: Row = {

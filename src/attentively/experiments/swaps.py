@@ -139,7 +139,7 @@ def imbalance(model: nn.Module) -> Tensor:
 def measure(swap: str, seed: int, quick: bool, directory: Path) -> Row:
     """Train one model; return its loss and size, and its times compared with the model of 2017."""
     del directory  # short enough to restart
-    steps = 5 if quick else STEPS
+    steps = 3 if quick else STEPS
     model = new_model(swap, seed, quick)
     plain = new_model("2017", seed, quick)
     repeats = 1 if quick else 7
