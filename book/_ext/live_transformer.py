@@ -16,9 +16,9 @@ another name of the directive.
 
 `:sentence:`  what stands in the input field
 `:examples:`  further sentences to choose, with bars between
-`:recorded:`  show the translation of this sentence, recorded at the build, until the first one
 
-The content of the directive is shown where scripts do not run: it should say what is missed.
+The translation of the sentence, recorded at the build, is shown until the first one, and where
+scripts do not run. There, the content of the directive is shown too: it says what is missed.
 """
 
 import base64
@@ -71,7 +71,6 @@ class LiveModel(SphinxDirective):
     option_spec: ClassVar[dict[str, Any]] = {
         "sentence": directives.unchanged_required,
         "examples": directives.unchanged,
-        "recorded": directives.flag,
     }
 
     def run(self) -> list[nodes.Node]:
@@ -85,8 +84,7 @@ class LiveModel(SphinxDirective):
         examples = [each.strip() for each in self.options.get("examples", "").split("|")]
         try:
             node = described(path, self.options["sentence"], examples)
-            if "recorded" in self.options:
-                node["recorded"] = recorded_translation.record(name, self.options["sentence"])
+            node["recorded"] = recorded_translation.record(name, self.options["sentence"])
         except ValueError as error:
             raise self.error(str(error)) from None
         self.env.note_dependency(str(path))
@@ -113,13 +111,12 @@ def described(path: Path, sentence: str, examples: list[str]) -> live_node:
 def opening(node: live_node, folder: str) -> str:
     """Return the start of the element: what the script reads."""
     examples = escape(json.dumps(node["examples"], ensure_ascii=False))
-    recorded = node.get("recorded")
     return (
         f'<div class="live-transformer" data-folder="{folder}" '
         f'data-checkpoint="{escape(node["checkpoint"])}" '
         f'data-model="{node["model"]}" data-megabytes="{node["megabytes"]}" '
         f'data-sentence="{escape(node["sentence"])}" data-examples="{examples}">\n'
-        + (recorded_figure(recorded) if recorded else "")
+        + recorded_figure(node["recorded"])
         + '<div class="live-fallback">\n'
     )
 
@@ -130,7 +127,8 @@ def recorded_figure(recorded: recorded_translation.Recorded) -> str:
         '<figure class="live-recorded">\n'
         f'<p class="live-translation" lang="fr">{escape(recorded.text)}</p>\n'
         f"{recorded_translation.draw(recorded)}\n"
-        f"<figcaption>{recorded_translation.caption()}</figcaption>\n</figure>\n"
+        f"<figcaption>{recorded_translation.caption(recorded)}</figcaption>\n"
+        f"{recorded_translation.table(recorded)}\n</figure>\n"
     )
 
 

@@ -1,8 +1,9 @@
-"""A translation of a shipped Transformer, recorded when the book is built, drawn as lines.
+"""A translation of a shipped model, recorded when the book is built, drawn as lines.
 
-A live model shows it until the reader asks for a translation, with the option ``:recorded:``. It
-is what the live model shows first for the same sentence: beam size 5, length penalty 1, the first
-head of the cross-attention of the third layer.
+A live model shows it, with its weights as a table, until the reader asks for a translation; pages
+without scripts keep it. It is what the live model shows first for the same sentence: beam size 5,
+length penalty 1, and the attention of a recurrent model or, of a Transformer, the first head of the
+cross-attention of the third layer.
 """
 
 import functools
@@ -20,19 +21,21 @@ WIDTH, SOURCE_X, TARGET_X = 340, 125, 215
 
 
 class Recorded(NamedTuple):
-    """A translation with the weights of one head."""
+    """A translation with the weights of a model's only attention, or of one head."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
     weights: tuple[tuple[float, ...], ...]
     """One row for each target token: the step that outputs it."""
     text: str
+    head: str | None = None
+    """The head, counted from 1, such as ``3.1``; none where the model has one attention."""
 
 
 @functools.cache
 def record(checkpoint: str, sentence: str) -> Recorded:
-    """Translate `sentence` as the live model does; a model without heads is a ValueError."""
-    import torch  # only a page with a recorded translation needs it
+    """Translate `sentence` as the live model does."""
+    import torch  # only a page with a live model needs it
 
     from attentively import checkpoints, writing
     from attentively.models.interface import evaluating
@@ -40,19 +43,20 @@ def record(checkpoint: str, sentence: str) -> Recorded:
 
     loaded = checkpoints.load_pretrained(checkpoint)
     model, src_tokenizer, tgt_tokenizer = loaded.translator()
-    if not hasattr(model, "attention_maps"):
-        raise ValueError(f"{checkpoint} has no heads to record: leave out :recorded:")
     [translation] = writing.translate(loaded, [sentence], beam_size=5, length_penalty=1.0)
-    ids = tgt_tokenizer.ids(translation.tgt_tokens)
-    src = torch.tensor([src_tokenizer.encode(sentence)])
-    with evaluating(model):
-        maps = model.attention_maps(src, torch.tensor([[START_ID, *ids[:-1]]]))
-    weights = maps.cross[LAYER, 0, HEAD].tolist()
+    weights, head = translation.weights, None
+    if hasattr(model, "attention_maps"):
+        ids = tgt_tokenizer.ids(translation.tgt_tokens)
+        src = torch.tensor([src_tokenizer.encode(sentence)])
+        with evaluating(model):
+            maps = model.attention_maps(src, torch.tensor([[START_ID, *ids[:-1]]]))
+        weights, head = maps.cross[LAYER, 0, HEAD], f"{LAYER + 1}.{HEAD + 1}"
     return Recorded(
         tuple(map(shown, translation.src_tokens)),
         tuple(map(shown, translation.tgt_tokens)),
-        tuple(tuple(round(weight, 2) for weight in row) for row in weights),
+        tuple(tuple(round(weight, 2) for weight in row) for row in weights.tolist()),
         translation.text,
+        head,
     )
 
 
@@ -98,12 +102,37 @@ def described(recorded: Recorded) -> str:
     )
 
 
-def caption() -> str:
-    """Return the sentence below the picture."""
+def caption(recorded: Recorded) -> str:
+    """Return the sentences below the picture."""
+    which = (
+        f"This is one of several attention heads ({recorded.head}), and its weights are"
+        if recorded.head
+        else "The weights are"
+    )
     return (
         "Recorded with this model when the page was built. A thicker line means that the model "
-        "uses more of the English word when it predicts the French word. This is one of several "
-        f"attention heads ({LAYER + 1}.{HEAD + 1}), and its weights are no dictionary."
+        f"uses more of the English word when it predicts the French word. {which} no dictionary."
+    )
+
+
+def table(recorded: Recorded) -> str:
+    """Return the weights that are drawn as a table: a row for each French subword."""
+    rows = (
+        f'<tr><th scope="row" lang="fr">{escape(token)}</th>'
+        f"<td>{_largest_first(recorded, row)}</td></tr>"
+        for token, row in zip(recorded.target, recorded.weights, strict=True)
+    )
+    return (
+        "<details><summary>Attention weights as a table</summary>\n"
+        '<table><thead><tr><th scope="col">French</th><th scope="col">Weights of English subwords, '
+        f"{LEAST} or more</th></tr></thead>\n<tbody>{''.join(rows)}</tbody></table></details>"
+    )
+
+
+def _largest_first(recorded: Recorded, weights: Sequence[float]) -> str:
+    ordered = sorted(zip(weights, recorded.source, strict=True), key=lambda each: -each[0])
+    return ", ".join(
+        f"<q>{escape(key)}</q> {weight:.2f}" for weight, key in ordered if weight >= LEAST
     )
 
 

@@ -225,10 +225,16 @@ def test_a_missing_file_is_said_and_can_be_tried_again(window, folder):
     wait_until_done(window)
 
 
-def test_without_scripts_its_text_is_read(folder, visit):
-    window = visit(java_script_enabled=False)
-    window.page.goto((folder / "page.html").as_uri())
-    assert window.page.locator(".live-fallback").is_visible()
+@pytest.mark.parametrize("name", ["index", "08_additive_attention", "17_translating_with_it"])
+def test_without_scripts_there_are_a_figure_a_table_and_a_text(site, visit, name):
+    page = visit(java_script_enabled=False).page
+    page.goto((site / "book" / f"{name}.html").as_uri())
+    recorded = page.locator(".live-recorded")
+    assert recorded.get_by_role("img").is_visible()
+    recorded.get_by_text("Attention weights as a table").click()
+    assert recorded.get_by_role("row").count() > 4
+    assert recorded.get_by_role("table").is_visible()
+    assert "needs JavaScript" in page.locator(".live-fallback").inner_text()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
