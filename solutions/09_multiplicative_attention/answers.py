@@ -223,6 +223,16 @@ def by_small_vectors():
     return (0.1 * X.flip(0)).double(), (100 * W.T).tolist()
 
 
+def by_arrays():
+    X, W = each_finds_the_next()
+    return X.numpy(), W.double().numpy()
+
+
+def by_rows():
+    X, W = each_finds_the_next()
+    return [*X], tuple(W)
+
+
 # Part 6
 
 
@@ -324,7 +334,13 @@ RIGHT = {
     "local_weights": [local_by_loops, local_by_exponentials, local_by_slices],
     "parameters": [parameters_by_shapes],
     "multiplications": [multiplications_by_loops],
-    "each_finds_the_next": [by_angles, by_unequal_vectors, by_small_vectors],
+    "each_finds_the_next": [
+        by_angles,
+        by_unequal_vectors,
+        by_small_vectors,
+        by_arrays,
+        by_rows,
+    ],
     "symptoms": [symptoms_by_less, symptoms_by_gradients, symptoms_one_by_one],
 }
 
@@ -385,6 +401,9 @@ WRONG = {
         "The package needs a different number when it runs": (
             "min(keys_first, queries_first) -> pairs * query_dim * key_dim + 1"
         ),
+    },
+    "each_finds_the_next": {
+        "so the weights are NaN": "return X, W -> return 1e20 * X, W",
     },
     "symptoms": {
         "“padding” is missing": [

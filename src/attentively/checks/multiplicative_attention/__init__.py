@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +27,7 @@ from attentively.checks import (
     plain_tensor,
     show,
 )
+from attentively.checks.compare import as_plain
 from attentively.checks.question import Results
 from attentively.checks.recordings import Topic
 from attentively.data import toy
@@ -380,7 +382,9 @@ def _check_next(candidate: object) -> None:
     share = weights[[0, 1, 2], [1, 2, 0]]
     if bool((share >= 0.9).all()):
         return
-    if found == [1, 2, 0]:
+    if weights.isnan().any():
+        why = "the scores are too large for 32-bit floats, so the weights are NaN."
+    elif found == [1, 2, 0]:
         why = (
             "each vector finds the next one, but with a weight below 0.9: the scores are too "
             "close together. What increases all differences between scores?"
@@ -412,10 +416,10 @@ def _check_next(candidate: object) -> None:
 
 
 def _expect_matrix(value: object, shape: tuple[int, int], what: str, hint: str) -> Tensor:
-    """Return a matrix of 32-bit floats; lists and integers are accepted."""
-    if type(value) in (list, tuple, Tensor):
+    """Return a matrix of 32-bit floats; lists, arrays and integers are accepted."""
+    if type(value) in (list, tuple, Tensor, np.ndarray):
         with suppress(TypeError, ValueError):  # where it is no matrix, the next line says so
-            value = torch.as_tensor(value, dtype=torch.float32)
+            value = torch.as_tensor(as_plain(value, [[]]), dtype=torch.float32)
     return expect_tensor(value, shape, what, {}, hint)
 
 
