@@ -403,11 +403,11 @@ def _some_layers(length: int) -> list[tuple[_Recorded, str, str]]:
             ),
             (
                 _Plain(
-                    "0.0003 is added to one component of the first word",
-                    lambda x: x + 3e-4 * F.one_hot(torch.tensor(0), x.numel()).view_as(x),
+                    "0.00015 is added to one component of the first word",
+                    lambda x: x + 1.5e-4 * F.one_hot(torch.tensor(0), x.numel()).view_as(x),
                 ),
                 SENSITIVE,
-                "One component differs by 0.0003, which is more than 0.0001. Neither a mean over "
+                "One component differs by 0.00015, which is more than 0.0001. Neither a mean over "
                 "all components nor a larger tolerance shows it.",
             ),
             (
@@ -557,6 +557,9 @@ def order(candidate: object, thorough: bool = False) -> None:
                     f"  For the layer “{layer}”, your audit returns “{said}”; expected “{right}”. "
                     f"{why}{' ' * bool(orders)}{orders}\n{describe(inputs)}"
                 )
+    one = {"layer": _Plain("each word, multiplied by 2", lambda x: 2 * x), "x": torch.ones(1, 2)}
+    hint = "A single word has one order only."
+    expect_value(call_twice(candidate, one), INVARIANT, "the answer", one, hint=hint)
 
 
 # Part 5
