@@ -763,6 +763,16 @@ class _Counting:
         return torch.arange(float(length)).unsqueeze(1).repeat(1, size)
 
 
+class Shares:
+    """An `encode` whose results depend on the number of positions."""
+
+    def __repr__(self) -> str:
+        return "the share of the positions that come before, times 1, 2, …"
+
+    def __call__(self, length: int, size: int) -> Tensor:
+        return torch.arange(length).unsqueeze(1) / length * torch.arange(1, size + 1)
+
+
 class Sinusoidal:
     """An `encode` that returns sinusoids."""
 
