@@ -249,12 +249,12 @@ def symptoms_by_less(decode):
     def alone(i):
         return decode(embedded[i, None], keys[i, None], mask[i, None])
 
-    begun = decode(embedded[:, :1], keys, mask)
+    begun = decode(embedded[:, :2], keys, mask)
     nothing = decode(embedded * torch.tensor([0.0, 1.0, 1.0])[:, None], keys, mask)[1]
     found = {
         "padding": same(decode(embedded, keys * mask[:, :, None], mask), (vectors, weights)),
         "neighbours": all(same(alone(i), (vectors[i, None], weights[i, None])) for i in (0, 1)),
-        "future": same(begun, (vectors[:, :1], weights[:, :1])),
+        "future": same(begun, (vectors[:, :2], weights[:, :2])),
         "late": not torch.allclose(nothing[:, 0], weights[:, 0], atol=1e-5),
         "sum": bool(((weights.sum(-1) - 1).abs() < 1e-4).all()),
     }
@@ -465,6 +465,16 @@ WRONG = {
         ),
         "also in sentences with padding": (
             f"{SUM} differ([decode(embedded, keys, mask | True)[1].sum(dim=2)], [torch.ones(2, 3)])"
+        ),
+        "doubles the weights of the first step": (
+            f"{SUM} differ([usual[1][:, -1].sum(dim=-1)], [torch.ones(2)])"
+        ),
+        "attends to the first key after the words too": (
+            "(-1), 3.0) -> (-1), 3.0)\n    other_padding[:, :-1] = keys[:, :-1]"
+        ),
+        "except at the first step": (
+            f"{FUTURE} differ([x[:, :1] for x in usual], [x[:, :1] for x in "
+            "decode(torch.cat([embedded[:, :1], -embedded[:, 1:]], dim=1), keys, mask)])"
         ),
         "The weights of every step must sum to 1": (
             f"{SUM} differ([usual[1][:, 0].sum(dim=-1)], [torch.ones(2)])"

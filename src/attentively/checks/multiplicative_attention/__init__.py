@@ -456,6 +456,8 @@ class _TestedDecoder:
         whole = mask.all(dim=1)[:, None, None]
         only = {"only with padding": ~whole, "only without padding": whole}
         some = next((each for name, each in only.items() if name in faults), torch.tensor(True))
+        if "long mask" in faults:
+            mask = mask | mask.roll(1, dims=1) & mask[:, :1]
         states = [embedded.new_zeros(batch, 11)]
         for token in embedded.unbind(dim=1):
             states.append(torch.tanh(token @ W_in + states[-1] @ W_state))
@@ -469,6 +471,8 @@ class _TestedDecoder:
         following = torch.cat([now[:, 1:], now[:, -1:]], dim=1)
         queries = before if "previous query" in faults else now
         queries = following if "next query" in faults else queries
+        if "next query later" in faults:
+            queries = torch.cat([now[:, :1], following[:, 1:]], dim=1)
         if "mean query" in faults:
             queries = queries + 2 * now.mean(dim=1, keepdim=True)
         if "next token alone" in faults:
@@ -482,6 +486,8 @@ class _TestedDecoder:
         weights = weigh(queries)
         if "doubled later" in faults:
             weights = weights * (1 + (torch.arange(weights.size(1)) > 0)).unsqueeze(1)
+        if "doubled first" in faults:
+            weights = weights * (1 + (torch.arange(weights.size(1)) == 0)).unsqueeze(1)
         if "doubled" in faults:
             weights = torch.where(some, 2 * weights, weights)
         if "slightly smaller" in faults:
@@ -557,6 +563,13 @@ _DECODERS = [
         {"neighbours"},
     ),
     ("doubles the weights of every step except the first", "doubled later", {"sum"}),
+    ("doubles the weights of the first step", "doubled first", {"sum"}),
+    ("attends to the first key after the words too", "long mask", {"padding"}),
+    (
+        "uses the state after the next token as the query, except at the first step",
+        "next query later",
+        {"future"},
+    ),
     ("reduces every weight by 2 %", "slightly smaller", {"sum"}),
     (
         "adds 1 % of the mean over the batch to each state",
