@@ -45,7 +45,7 @@ def target_cases(thorough: bool) -> Iterator[Case]:
         ([[5], [6, 7, 8], []], 1, 2, 9),
     ]
     if thorough:
-        asked += [([[3] * n for n in (2, 11, 7, 1, 5)], 0, 2, 1), ([[]], 7, 5, 3)]
+        asked += [([[3] * n for n in (2, 7, 11, 1, 5)], 0, 2, 1), ([[]], 7, 5, 3)]
     return cases_of(("sentences", "start_id", "end_id", "pad_id"), asked)
 
 
